@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// invoke makes a skill's text under the skills in force.
+func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
+	in = r.invocation(in)
+	if s := r.Skills().Skill(in.Name); s != nil && r.Verify != nil {
+		if err := r.Verify(s); err != nil {
+			return nil, err
+		}
+	}
+	return r.Skills().Invoke(ctx, in)
+}
+
+// invocation fills in what the run knows.
+func (r *run) invocation(in knack.Invocation) knack.Invocation {
+	state := r.log.State()
+	in.Name = tool.SkillName(in.Name)
+	in.View = r.view(state)
+	in.Message = r.message
+	in.Builtins = r.Builtins
+	if r.Shell != nil {
+		in.Shell = r.Shell(r.scope(state))
+	}
+	in.Vars = maps.Clone(r.Vars)
+	if in.Vars == nil {
+		in.Vars = map[string]string{}
+	}
+	in.Vars["CLAUDE_SESSION_ID"] = r.log.ID()
+	in.Vars["CLAUDE_EFFORT"] = cmp.Or(state.Effort, r.Effort)
+	return in
+}
+
+// activate records a skill that came into force: one entry, two faces.
+func (r *run) activate(act *knack.Activation, by, call string, in Input) error {
+	sum := sha256.Sum256([]byte(act.Prompt))
+	hash := hex.EncodeToString(sum[:])
+	state := r.log.State()
+	_, err := r.record(session.Entry{Type: session.TypeActivation, Activation: &session.Activation{
+		Skill: act.Skill.Name, Args: act.Args, By: by, Call: call, Hash: hash,
+		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
+		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
+		Scope: act.Skill.Scope, Tokens: tokens(act.Prompt), Present: state.Text(hash),
+	}})
+	return err
+}
+
+// tokens estimates, at 4 bytes a token.
+func tokens(s string) int { return (len(s) + 3) / 4 }
+
+func (r *run) scope(state session.State) Scope {
+	return Scope{Skills: state.Scopes, Log: r.log}
+}
+
+// force returns the model and the effort that the next request is made with:
+// those of the skill activated last that names one, else the session's, else
+// the agent's. An unknown model is the author's mistake: the run inherits.
+func (r *run) force(state session.State) (llm.Model, string) {
+	model, effort := r.Model, r.Effort
+	if state.Effort != "" {
+		effort = state.Effort
+	}
+	named := state.Model
+	for _, s := range state.Scopes {
+		if s.Model != "" && s.Model != "inherit" {
+			named = s.Model
+		}
+		if s.Effort != "" {
+			effort = s.Effort
+		}
+	}
+	if named != "" && r.Resolve != nil {
+		if m, err := r.Resolve(named); err == nil {
+			model = m
+		} else if r.Debug != nil {
+			r.Debug.Warn("model of a skill", "name", named, "err", err)
+		}
+	}
+	return model, effort
+}
+
+// tools are the agent's, and the Skill tool once there is something to list.
+// In index mode reading a listed SKILL.md is what calling the tool is
+// otherwise. The set is the caller's own.
+func (r *run) tools(state session.State) tool.Set {
+	if r.Skills == nil || state.Listing == nil || len(state.Told) == 0 {
+		return slices.Clone(r.Tools)
+	}
+	if r.set != nil {
+		return slices.Clone(r.set)
+	}
+	c := &consents{run: r, shown: map[string]string{}}
+	r.set = slices.Clone(r.Tools)
+	if !r.View.Index {
+		r.set = append(r.set, tool.Skill(state.Listing.Text, c.subject, c.call))
+	}
+	for i := range r.set {
+		if r.View.Index && r.set[i].Name == "read" {
+			r.set[i] = tool.ReadSkill(r.set[i], r.listed, c.subject, c.call)
+		}
+	}
+	return slices.Clone(r.set)
+}
+
+// consents binds what is asked about a skill to the bytes that said so.
+type consents struct {
+	*run
+	mu    sync.Mutex
+	shown map[string]string // by name, the hash of what was decided on
+}
+
+// subject says what permission a skill needs: none if it asks for nothing.
+func (c *consents) subject(name string) permission.Subject {
+	sub := permission.Subject{Kind: "Skill", Text: name}
+	s := c.Skills().Skill(name)
+	if s == nil {
+		sub.Default = permission.Allow // the call says that there is none
+		return sub
+	}
+	sub.Text = s.Name
+	asks, err := s.Asks(context.Background())
+	switch {
+	case err != nil:
+		sub.Default = permission.Allow // the call says why it cannot be read
+	case asks.Nothing():
+		sub.Default = permission.Allow
+	default:
+		sub.Note = wants(asks)
+	}
+	c.mu.Lock()
+	c.shown[s.Name] = asks.Hash
+	c.mu.Unlock()
+	return sub
+}
+
+// wants says for people what a skill asks for.
+func wants(a knack.Asks) string {
+	var all []string
+	add := func(what string, list ...string) {
+		if len(list) > 0 {
+			all = append(all, what+" "+strings.Join(list, ", "))
+		}
+	}
+	add("allows", a.Grants...)
+	add("denies", a.Denies...)
+	add("runs at once", a.Commands...)
+	if a.Hooks != nil {
+		add("hooks", string(a.Hooks))
+	}
+	if a.Model != "" {
+		add("model", a.Model)
+	}
+	if a.Shell != "" {
+		add("shell", a.Shell)
+	}
+	if a.Fork {
+		all = append(all, "runs in an agent of its own")
+	}
+	return "the skill " + strings.Join(all, "; ")
+}
+
+// call does what the model asks of the Skill tool.
+func (c *consents) call(ctx context.Context, in tool.SkillInput) (tool.SkillAnswer, error) {
+	name := tool.SkillName(in.Skill)
+	inv := knack.Invocation{Name: name, Args: in.Args, By: knack.ByModel}
+	switch {
+	case in.Done:
+		released, err := ReleaseByHand(c.log, name, "the model is done with it")
+		if err == nil && len(released) == 0 {
+			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("no text of a skill %q is in the conversation", name)}
+		}
+		for _, rel := range released {
+			return tool.SkillAnswer{Text: rel.Line()}, err
+		}
+		return tool.SkillAnswer{}, err
+	case in.Describe:
+		text, err := c.Skills().Describe(c.invocation(inv))
+		return tool.SkillAnswer{Text: text}, err
+	}
+	if s := c.Skills().Skill(name); s != nil {
+		c.mu.Lock()
+		inv.Hash = c.shown[s.Name]
+		c.mu.Unlock()
+	}
+	act, err := c.invoke(ctx, inv)
+	return tool.SkillAnswer{Activation: act}, err
+}
+
+// logged is a tool whose start is on disk before it runs, unless it is
+// read-only: a call that may have happened is never run again.
+func (r *run) logged(t tool.Tool, wrote func()) tool.Tool {
+	if t.ReadOnly {
+		return t
+	}
+	start := t.Run
+	t.Run = func(ctx context.Context, in tool.Input) (tool.Result, error) {
+		_, err := r.log.Append(session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: in.ID, Name: t.Name}})
+		if err == nil {
+			err = r.log.Sync()
+		}
+		if err != nil {
+			return tool.Result{}, fmt.Errorf("%s was not run, because the session cannot be written: %w", t.Name, err)
+		}
+		wrote()
+		return start(ctx, in)
+	}
+	return t
+}

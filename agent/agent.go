@@ -1,0 +1,168 @@
+// Package agent runs a model in a loop with tools and skills.
+//
+// An [Agent] is configuration: a struct whose zero fields mean none. What
+// happens is in a [session.Log]. Most people want [Agent.Run], which yields
+// events until the model calls nothing more:
+//
+//	a := &agent.Agent{Model: m, Tools: tools, Gate: gate}
+//	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Text("hello")) {
+//		…
+//	}
+//
+// An Agent keeps no state of its own between runs and may run several
+// sessions at the same time; one session has one run at a time.
+package agent
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// An Agent is a model with tools and skills.
+type Agent struct {
+	Model  llm.Model // needed
+	Effort string    // "": the model's own
+	System string    // the system prompt
+	Tools  tool.Set  // the Skill tool is added where there are skills
+
+	// Skills is the catalogue as it is now; nil: no skills.
+	Skills func() *knack.Catalog
+	// Touched is told which files tools have touched, all of the session, before
+	// the next request; what Skills returns may change by it. nil: nobody cares.
+	Touched func(ctx context.Context, paths []string)
+	// Builtins names the program's own commands, which are no skills.
+	Builtins []string
+	// View says how skills are listed. The agent sets For, Window and
+	// Touched. With Index set the listing belongs into System, see [Index].
+	View knack.View
+	// Shell runs inline commands of skills; nil: they stay text.
+	Shell func(Scope) knack.Shell
+	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.
+	Vars map[string]string
+
+	// Gate decides which calls may run, under the skills in force; nil: none.
+	Gate func(Scope) tool.Gate
+	// Typed is asked when a person types a skill's name, which consents to what
+	// it declares but not against a deny rule: its error, usually a
+	// *knack.Refusal, refuses. nil: nothing is refused.
+	Typed func(ctx context.Context, s *knack.Skill) error
+	// Verify is asked before any skill is invoked whether its files are still
+	// those that were approved; its error refuses. nil: nobody looks.
+	Verify func(s *knack.Skill) error
+	// Resolve finds the model that a skill names; nil: skills name none.
+	Resolve func(name string) (llm.Model, error)
+
+	Limits  Limits
+	Retry   Retry
+	Release Release // how long skill texts stay
+	// Project, if not nil, changes what the model is sent, not the log.
+	Project func([]llm.Message) []llm.Message
+	// Steer hands over what the person says while the run goes on; it enters
+	// after the current answer's calls. nil: nobody speaks.
+	Steer func() (Input, bool)
+	Debug *slog.Logger // nil: silent
+}
+
+// Limits bound one run. Zero means no limit.
+type Limits struct {
+	Requests int
+	Tokens   int // of input and output, all requests
+	Cost     float64
+	Time     time.Duration
+}
+
+// Retry says how often a request that failed for a passing reason is sent
+// again. The zero Retry is 3 times, 2 s doubling to at most 60 s.
+type Retry struct {
+	Times int // negative: never
+	Base  time.Duration
+	Cap   time.Duration
+	// Sleep waits; nil: a timer. Tests put their own here.
+	Sleep func(context.Context, time.Duration) error
+}
+
+// An Input is what a person says: text, which may be /name args, and what is
+// attached to it.
+type Input struct {
+	Text    string
+	Parts   []llm.Part // after the text: the content of files, media
+	Touched []string   // absolute paths of attached files, for conditional and nested skills
+}
+
+// Text is an Input of text alone.
+func Text(s string) Input { return Input{Text: s} }
+
+// A Scope is what the skills in force ask of the run: what they grant and
+// deny. It says nothing of whether that is allowed.
+type Scope struct {
+	Skills []session.Scope
+	Log    *session.Log
+}
+
+// An Event is something that a run did; exactly one field is set. What Entry
+// holds is recorded; the rest is only to be shown.
+type Event struct {
+	Text     string         // a piece of the answer
+	Thinking string         // a piece of the reasoning
+	Call     *llm.ToolCall  // a call is about to be decided and run
+	Progress *Progress      // a call's result so far
+	Retry    *Retrying      // the request is sent again: what was streamed of it is void
+	Entry    *session.Entry // something was recorded
+	End      *End           // the run is over; the last event
+}
+
+// Progress is a call's result so far.
+type Progress struct {
+	Call   string
+	Result tool.Result
+}
+
+// Retrying says that a request failed and is sent again.
+type Retrying struct {
+	Attempt int // 1 for the first repetition
+	Wait    time.Duration
+	Err     error
+}
+
+// End sums a run up.
+type End struct {
+	Reason   string // done, cancelled, limit, error, terminated
+	Text     string // the last answer
+	Requests int
+	Usage    llm.Usage
+	Cost     float64 // US dollars
+	Denials  int
+}
+
+// Run takes what a person says and runs until nothing is left to call. The
+// last event has End set, unless an error ends the sequence: then the log is
+// whole all the same, and Run can be called again. Cancelling ctx, or leaving
+// the loop, stops the model and the tools and keeps what was received.
+func (a *Agent) Run(ctx context.Context, log *session.Log, in Input) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		r := &run{Agent: a, log: log, start: time.Now()}
+		r.emit = func(e Event) {
+			if !r.left && !yield(e, nil) {
+				r.left = true
+				cancel(context.Canceled)
+			}
+		}
+		end, err := r.do(ctx, in)
+		if err != nil {
+			if !r.left {
+				yield(Event{}, err)
+			}
+			return
+		}
+		r.emit(Event{End: end})
+	}
+}

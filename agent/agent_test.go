@@ -1,0 +1,217 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// open lets everything pass.
+func open(agent.Scope) tool.Gate {
+	return func(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) { return in.JSON, nil }
+}
+
+func echo() tool.Tool {
+	t := tool.New("echo", "says it again", func(_ context.Context, in struct {
+		Text string `json:"text"`
+	}, _ tool.Input) (tool.Result, error) {
+		return tool.Text(in.Text), nil
+	})
+	return t
+}
+
+// do runs a turn and returns its events.
+func do(t *testing.T, a *agent.Agent, log *session.Log, text string) ([]agent.Event, error) {
+	t.Helper()
+	var all []agent.Event
+	for e, err := range a.Run(t.Context(), log, agent.Text(text)) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func ended(t *testing.T, all []agent.Event, err error) *agent.End {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 || all[len(all)-1].End == nil {
+		t.Fatal("the last event is no End")
+	}
+	return all[len(all)-1].End
+}
+
+func TestCalls(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Answer{Text: "two calls", Calls: []llmtest.Call{
+			{Name: "echo", Input: map[string]any{"text": "a"}},
+			{Name: "nope"},
+		}},
+		llmtest.Reply("done"),
+	)
+	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}
+	log := session.New(session.Header{ID: "s"})
+	all, err := do(t, a, log, "go")
+	end := ended(t, all, err)
+	if end.Text != "done" || end.Requests != 2 || end.Reason != "done" {
+		t.Errorf("end %+v", end)
+	}
+	last := m.Requests()[1].Messages
+	results := last[len(last)-1].Parts
+	if len(results) != 2 || results[0].Result.Parts[0].Text != "a" || !results[1].Result.IsError {
+		t.Errorf("results: %+v", results)
+	}
+}
+
+// TestNobody shows that without a gate nothing runs.
+func TestNobody(t *testing.T) {
+	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
+	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	ended(t, all, err)
+	last := m.Requests()[1].Messages
+	if r := last[len(last)-1].Parts[0].Result; !r.IsError || !strings.Contains(r.Parts[0].Text, "not allowed") {
+		t.Errorf("result %+v", r)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := llmtest.New(
+			llmtest.Answer{Error: &llm.Error{Kind: llm.RateLimit, RetryAfter: 7 * time.Second}},
+			llmtest.Answer{Text: "half of th", Break: llmtest.Drop},
+			llmtest.Answer{Error: &llm.Error{Kind: llm.Overloaded}},
+			llmtest.Reply("done"),
+		)
+		a := &agent.Agent{Model: m}
+		start := time.Now()
+		all, err := do(t, a, session.New(session.Header{}), "go")
+		if end := ended(t, all, err); end.Text != "done" {
+			t.Errorf("end %+v", end)
+		}
+		if d := time.Since(start); d < 9*time.Second || d > 30*time.Second {
+			t.Errorf("waited %s; Retry-After was 7s, and two pauses of 2s and 4s follow", d)
+		}
+		retries := 0
+		for _, e := range all {
+			if e.Retry != nil {
+				retries++
+			}
+		}
+		if retries != 3 {
+			t.Errorf("%d retries, want 3", retries)
+		}
+		if n := len(m.Requests()); n != 4 {
+			t.Errorf("%d requests", n)
+		}
+		m = llmtest.New(llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Message: "no"}})
+		if _, err := do(t, &agent.Agent{Model: m}, session.New(session.Header{}), "go"); err == nil || err.Error() != "no" {
+			t.Errorf("an invalid request: %v", err)
+		}
+	})
+}
+
+// TestRepeats: the same call with the same result is told at 5, stopped at 8.
+func TestRepeats(t *testing.T) {
+	m := llmtest.New()
+	m.Func = func(*llm.Request) llmtest.Answer { return llmtest.Use("echo", map[string]any{"text": "a"}) }
+	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	if end := ended(t, all, err); end.Requests != 8 || end.Reason != "limit" {
+		t.Errorf("end %+v", end)
+	}
+	for i, req := range m.Requests()[1:] {
+		parts := req.Messages[len(req.Messages)-1].Parts[0].Result.Parts
+		if told := len(parts) == 2; told != (i == 4) {
+			t.Errorf("after call %d: told is %t", i+1, told)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for name, limits := range map[string]agent.Limits{
+		"requests": {Requests: 3},
+		"tokens":   {Tokens: 300},
+		"cost":     {Cost: 0.0003},
+	} {
+		n := 0
+		m := llmtest.New()
+		m.Model = llm.Info{ID: "test/m", Price: llm.Price{Input: 1, Output: 1}}
+		m.Func = func(*llm.Request) llmtest.Answer {
+			n++
+			return llmtest.Answer{Calls: []llmtest.Call{{Name: "echo", Input: map[string]any{"text": string(rune('a' + n))}}},
+				Usage: llm.Usage{Input: 50, Output: 50}}
+		}
+		a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open, Limits: limits}
+		all, err := do(t, a, session.New(session.Header{}), "go")
+		if end := ended(t, all, err); end.Requests != 3 || end.Reason != "limit" {
+			t.Errorf("%s: end %+v", name, end)
+		}
+	}
+}
+
+// TestCancel: what was received is kept, and the session goes on.
+func TestCancel(t *testing.T) {
+	m := llmtest.New(llmtest.Answer{Text: "I was about to say", Break: llmtest.Hang}, llmtest.Reply("again"))
+	a := &agent.Agent{Model: m}
+	log := session.New(session.Header{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var end *agent.End
+	for e, err := range a.Run(ctx, log, agent.Text("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Text != "" {
+			cancel()
+		}
+		if e.End != nil {
+			end = e.End
+		}
+	}
+	if end == nil || end.Reason != "cancelled" {
+		t.Fatalf("end %+v", end)
+	}
+	all, err := do(t, a, log, "go on")
+	ended(t, all, err)
+	ms := m.Requests()[1].Messages
+	if len(ms) != 3 || !strings.HasPrefix(ms[1].Parts[0].Text, "I was") {
+		t.Errorf("what came before the cancel: %+v", ms)
+	}
+}
+
+// TestLeave: a caller that breaks out of the loop ends the run.
+func TestLeave(t *testing.T) {
+	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
+	log := session.New(session.Header{})
+	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}).Run(t.Context(), log, agent.Text("go")) {
+		break
+	}
+	if log.State().InTurn {
+		t.Error("the turn is still going on")
+	}
+}
+
+func TestSlash(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"/pdf": {"pdf", ""}, "/pdf a b": {"pdf", "a b"}, "/pdf\na\nb": {"pdf", "a\nb"},
+		" /pdf": {}, "//pdf": {}, "/": {}, "/ pdf": {}, "pdf": {},
+	} {
+		name, args, ok := agent.Slash(line)
+		if name != want[0] || args != want[1] || ok != (want[0] != "") {
+			t.Errorf("%q: %q %q %t", line, name, args, ok)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/session"
+)
+
+// view is how the model sees the catalogue now.
+func (r *run) view(state session.State) knack.View {
+	v := r.View
+	v.For = knack.ByModel
+	v.Window = r.Model.Info().Window
+	v.Touched = slices.Sorted(maps.Keys(state.Touched))
+	return v
+}
+
+// showListing fixes the catalogue text for the session.
+func (r *run) showListing() error {
+	state := r.log.State()
+	if r.Skills == nil || state.Listing != nil {
+		return nil
+	}
+	l := r.Skills().Listing(r.view(state))
+	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: told(l)}})
+	return err
+}
+
+const (
+	few  = 20
+	wide = 1e9 // characters: no budget but that of one entry
+)
+
+// announce tells the model, in a message of its own, which skills came,
+// changed or went since it was last told: the prefix is never rewritten. It
+// does nothing unless files were touched or the catalogue was swapped.
+func (r *run) announce(ctx context.Context) error {
+	if r.Skills == nil {
+		return nil
+	}
+	state := r.log.State()
+	if r.Touched != nil && len(state.Touched) != r.touched {
+		r.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
+	}
+	cat := r.Skills()
+	if r.catalog == cat && r.touched == len(state.Touched) {
+		return nil
+	}
+	r.catalog, r.touched = cat, len(state.Touched)
+
+	view := r.view(state)
+	l := cat.Listing(view)
+	now := told(l)
+	news := map[string]string{}
+	var ch knack.Changes
+	for _, e := range l.Entries {
+		name := e.Skill.Name
+		if state.Told[name] == now[name] {
+			continue
+		}
+		news[name] = now[name]
+		if state.Told[name] == "" {
+			ch.Added = append(ch.Added, e)
+		} else {
+			ch.Changed = append(ch.Changed, e)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(state.Told)) {
+		if now[name] == "" {
+			news[name] = ""
+			ch.Removed = append(ch.Removed, name)
+		}
+	}
+	if ch.Empty() {
+		return nil
+	}
+	if n := len(ch.Added) + len(ch.Changed); n > 0 && n <= few {
+		// The listing's room is taken; a few newcomers are told in full.
+		view.Budget = wide
+		for _, e := range cat.Listing(view).Entries {
+			for _, lines := range [][]knack.Line{ch.Added, ch.Changed} {
+				for i := range lines {
+					if lines[i].Skill == e.Skill {
+						lines[i] = e
+					}
+				}
+			}
+		}
+	}
+	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{
+		Model: ch.Text(), People: people(ch), Told: news,
+	}})
+	return err
+}
+
+// told is a fingerprint of what a listing says of each skill. What was cut for
+// want of room is no news.
+func told(l knack.Listing) map[string]string {
+	m := make(map[string]string, len(l.Entries))
+	for _, e := range l.Entries {
+		sum := sha256.Sum256([]byte(e.Skill.ID + "\x00" + e.Skill.Summary()))
+		m[e.Skill.Name] = hex.EncodeToString(sum[:6])
+	}
+	return m
+}
+
+// people is one line of an announcement.
+func people(ch knack.Changes) string {
+	s := ""
+	for _, l := range ch.Added {
+		s += " +" + l.Skill.Name
+	}
+	for _, l := range ch.Changed {
+		s += " ~" + l.Skill.Name
+	}
+	for _, name := range ch.Removed {
+		s += " -" + name
+	}
+	return "skills:" + s
+}
+
+// listed returns the skill whose SKILL.md a path is, if the model was told of
+// it.
+func (r *run) listed(path string) (name string, ok bool) {
+	state := r.log.State()
+	for _, s := range r.Skills().Skills() {
+		if (s.Path == path || s.ID == path) && state.Told[s.Name] != "" {
+			return s.Name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,391 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// A run is one user turn.
+type run struct {
+	*Agent
+	log   *session.Log
+	emit  func(Event)
+	left  bool // the caller has left the loop
+	start time.Time
+
+	end  End
+	same int    // how often in a row the same calls gave the same results
+	last string // those calls and results
+	seen int    // the last entry of the log that was shown
+
+	set     tool.Set       // with the Skill tool; nil: not made yet
+	message string         // what the person said last
+	catalog *knack.Catalog // the one last looked at for news, with so many files touched
+	touched int
+}
+
+func (r *run) do(ctx context.Context, in Input) (*End, error) {
+	r.seen = r.log.Last()
+	denials := r.log.State().Denials
+	err := r.begin(ctx, in)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if err != nil { // cancelled before the turn began: nothing was said
+		r.end.Reason = "cancelled"
+		return &r.end, nil
+	}
+	reason, err := r.loop(ctx)
+	if ctx.Err() != nil && err != nil {
+		reason, err = "cancelled", nil
+	}
+	r.end.Reason = reason
+	what := session.TurnEnd{Reason: reason}
+	if err != nil {
+		what.Reason, what.Error = "error", err.Error()
+	}
+	if _, e := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &what}); e != nil {
+		return nil, errors.Join(err, e)
+	}
+	if e := errors.Join(r.expire(ctx), r.log.Sync()); e != nil {
+		return nil, errors.Join(err, e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.end.Denials = r.log.State().Denials - denials
+	return &r.end, nil
+}
+
+// loop asks and calls until nothing is left to call. It can be read in one
+// sitting; keep it so.
+func (r *run) loop(ctx context.Context) (reason string, err error) {
+	for {
+		if why := r.limit(); why != "" {
+			r.note("", "stopped: "+why)
+			return "limit", nil
+		}
+		if err := r.announce(ctx); err != nil {
+			return "", err
+		}
+		answer, err := r.ask(ctx)
+		if err != nil {
+			return "", err
+		}
+		calls := callsOf(answer.Message)
+		if len(calls) == 0 {
+			if steered, err := r.steer(ctx); err != nil {
+				return "", err
+			} else if steered {
+				continue
+			}
+			return "done", nil
+		}
+		results := r.call(ctx, calls, answer.Stop == llm.MaxTokens)
+		if err := r.settle(ctx, calls, results); err != nil {
+			return "", err
+		}
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		if tool.Terminates(results) {
+			return "terminated", nil
+		}
+		if r.same >= stopAfter {
+			return "limit", nil
+		}
+		if _, err := r.steer(ctx); err != nil {
+			return "", err
+		}
+	}
+}
+
+// ask sends one request, again where the reason to fail may pass, and records
+// the answer.
+func (r *run) ask(ctx context.Context) (*llm.Response, error) {
+	state := r.log.State()
+	model, effort := r.force(state)
+	for attempt := 0; ; attempt++ {
+		req := &llm.Request{
+			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
+			Effort: effort, Session: r.log.ID(),
+		}
+		answer, err := r.stream(ctx, model, req)
+		if err == nil {
+			r.end.Requests++
+			r.end.Usage.Add(answer.Usage)
+			cost := model.Info().Price.Cost(answer.Usage)
+			r.end.Cost += cost
+			if t := text(answer.Message); t != "" {
+				r.end.Text = t
+			}
+			_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
+				Message: answer.Message, Stop: answer.Stop, Usage: answer.Usage, Cost: cost, Model: model.Info().ID,
+			}})
+			if err != nil {
+				return nil, err
+			}
+			return answer, r.log.Sync()
+		}
+		if ctx.Err() != nil {
+			// Keep what was received: its calls never ran.
+			if answer != nil && len(answer.Message.Parts) > 0 {
+				_, e := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
+					Message: answer.Message, Model: model.Info().ID, Partial: true,
+				}})
+				return nil, errors.Join(context.Cause(ctx), e)
+			}
+			return nil, context.Cause(ctx)
+		}
+		wait, again := r.again(attempt, err)
+		if !again {
+			return nil, err
+		}
+		r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
+		if err := r.sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stream reads one answer. With an error it returns the text that came before
+// it.
+func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
+	var partial string
+	for ev, err := range m.Stream(ctx, req) {
+		if err != nil {
+			return part(partial), err
+		}
+		switch {
+		case ev.Done != nil:
+			return ev.Done, nil
+		case ev.Text != "":
+			partial += ev.Text
+			r.emit(Event{Text: ev.Text})
+		case ev.Thinking != "":
+			r.emit(Event{Thinking: ev.Thinking})
+		}
+		if ctx.Err() != nil {
+			return part(partial), context.Cause(ctx)
+		}
+	}
+	return part(partial), &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
+}
+
+func part(text string) *llm.Response {
+	if text == "" {
+		return nil
+	}
+	return &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(text)}}}
+}
+
+// again says whether, and after how long, a failed request is sent again.
+func (r *run) again(attempt int, err error) (time.Duration, bool) {
+	var e *llm.Error
+	if !errors.As(err, &e) || !e.Temporary() {
+		return 0, false
+	}
+	times, base, limit := r.Retry.Times, r.Retry.Base, r.Retry.Cap
+	if times == 0 {
+		times = 3
+	}
+	if base == 0 {
+		base = 2 * time.Second
+	}
+	if limit == 0 {
+		limit = time.Minute
+	}
+	if attempt >= times {
+		return 0, false
+	}
+	wait := min(base<<attempt, limit)
+	wait = wait/2 + rand.N(wait/2+1)
+	if e.RetryAfter > 0 {
+		if e.RetryAfter > limit {
+			return 0, false // longer than anybody should sit here
+		}
+		wait = e.RetryAfter
+	}
+	return wait, true
+}
+
+func (r *run) sleep(ctx context.Context, d time.Duration) error {
+	if r.Retry.Sleep != nil {
+		return r.Retry.Sleep(ctx, d)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// call runs the calls of one answer and returns their results in call order.
+func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.Result {
+	if cut {
+		results := make([]tool.Result, len(calls))
+		for i, c := range calls {
+			results[i] = tool.Unfinished(c)
+		}
+		return results
+	}
+	for i := range calls {
+		r.emit(Event{Call: &calls[i]})
+	}
+	state := r.log.State()
+	var gate tool.Gate
+	if r.Gate != nil {
+		gate = r.Gate(r.scope(state))
+	}
+	events := make(chan Event) // an empty one: look at the log
+	tools := r.tools(state)
+	for i := range tools {
+		tools[i] = r.logged(tools[i], func() { events <- Event{} })
+	}
+	var results []tool.Result
+	go func() {
+		defer close(events)
+		results = tool.CallAll(ctx, tools, calls, gate, func(i int, res tool.Result) {
+			events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}}
+		})
+	}()
+	for e := range events {
+		r.show()
+		if e.Progress != nil {
+			r.emit(e)
+		}
+	}
+	return results
+}
+
+const (
+	tellAfter = 5 // the same calls with the same results
+	stopAfter = 8
+)
+
+// settle records results in call order, and after all of them what skills
+// inject.
+func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
+	r.repeated(calls, results)
+	for i, res := range results {
+		details, err := json.Marshal(res.Details)
+		if err != nil || string(details) == "null" {
+			details = nil
+		}
+		if len(res.Parts) == 0 {
+			res.Parts = []llm.Part{llm.Text("(no output)")}
+		}
+		_, err = r.record(session.Entry{Type: session.TypeResult, Result: &session.Result{
+			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: res.Parts, IsError: res.IsError},
+			Details:    details, Touched: res.Touched,
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	for i, res := range results {
+		if res.Activation != nil {
+			if err := r.activate(res.Activation, "model", calls[i].ID, Input{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// repeated is the loop detector.
+func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
+	key := ""
+	for i, c := range calls {
+		key += fmt.Sprintf("%s %s %t ", c.Name, c.Input, results[i].IsError)
+		for _, p := range results[i].Parts {
+			key += p.Text
+		}
+	}
+	if key != r.last {
+		r.last, r.same = key, 1
+		return
+	}
+	r.same++
+	if r.same == tellAfter {
+		res := &results[len(results)-1]
+		res.Parts = append(slices.Clone(res.Parts), llm.Text(fmt.Sprintf(
+			"[This is the same call with the same result for the %dth time. It will not change: do something else, or say what is in the way. The run stops at %d.]", r.same, stopAfter)))
+	}
+}
+
+// limit says which limit is reached, "" for none.
+func (r *run) limit() string {
+	l, u := r.Limits, r.end.Usage
+	switch {
+	case l.Requests > 0 && r.end.Requests >= l.Requests:
+		return fmt.Sprintf("%d requests were made, the limit of this run", r.end.Requests)
+	case l.Tokens > 0 && u.Input+u.Output+u.CacheRead+u.CacheWrite >= l.Tokens:
+		return fmt.Sprintf("%d tokens were used, the limit of this run", l.Tokens)
+	case l.Cost > 0 && r.end.Cost >= l.Cost:
+		return fmt.Sprintf("$%.4f was spent, the limit of this run is $%.4f", r.end.Cost, l.Cost)
+	case l.Time > 0 && time.Since(r.start) >= l.Time:
+		return fmt.Sprintf("%s have passed, the limit of this run", l.Time)
+	}
+	return ""
+}
+
+// record appends an entry and shows it.
+func (r *run) record(e session.Entry) (session.Entry, error) {
+	e, err := r.log.Append(e)
+	r.show()
+	return e, err
+}
+
+// show shows what was recorded since it was last called: by the run, and by
+// the gate and the tools, which write into the log as they are at it.
+func (r *run) show() {
+	for _, e := range r.log.After(r.seen) {
+		r.seen = e.ID
+		r.emit(Event{Entry: &e})
+	}
+}
+
+func (r *run) note(model, people string) error {
+	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Model: model, People: people}})
+	return err
+}
+
+func (r *run) messages() []llm.Message {
+	ms := r.log.Project()
+	if r.Project != nil {
+		ms = r.Project(slices.Clone(ms))
+	}
+	return ms
+}
+
+func callsOf(m llm.Message) []llm.ToolCall {
+	var calls []llm.ToolCall
+	for _, p := range m.Parts {
+		if p.Call != nil {
+			calls = append(calls, *p.Call)
+		}
+	}
+	return calls
+}
+
+func text(m llm.Message) string {
+	s := ""
+	for _, p := range m.Parts {
+		s += p.Text
+	}
+	return s
+}

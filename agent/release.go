@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// A Release is a policy for how long the text of a skill stays in the
+// conversation once its user turn has ended (spec skills §7). The zero Release
+// is Auto. Whatever the policy, the person and the model may release by hand.
+type Release struct {
+	name  string
+	turns int
+}
+
+// Auto releases when it pays: when what is saved on every request to come is
+// more than what it costs to write the rest of the prompt to the cache again.
+var Auto = Release{}
+
+// ParseRelease reads auto, eager, never, after:N (user turns; after alone is
+// after:3), summary or manual.
+func ParseRelease(s string) (Release, error) {
+	name, n, numbered := strings.Cut(s, ":")
+	switch {
+	case numbered && name == "after":
+		turns, err := strconv.Atoi(n)
+		if err != nil || turns < 1 {
+			return Auto, fmt.Errorf("skills.release: %q: after: needs a number of user turns, 1 or more", s)
+		}
+		return Release{name, turns}, nil
+	case s == "after":
+		return Release{name, 3}, nil
+	case s == "auto" || s == "":
+		return Auto, nil
+	case slices.Contains([]string{"eager", "never", "summary", "manual"}, s):
+		return Release{name: s}, nil
+	}
+	return Auto, fmt.Errorf("skills.release: %q is none of auto, eager, never, after:N, summary, manual", s)
+}
+
+func (p Release) String() string {
+	switch {
+	case p.name == "":
+		return "auto"
+	case p.turns > 0:
+		return fmt.Sprintf("%s:%d", p.name, p.turns)
+	}
+	return p.name
+}
+
+// of is the policy for one text: an author's wish counts where the person has
+// none.
+func (p Release) of(t session.Text) Release {
+	if p != Auto {
+		return p
+	}
+	switch n, err := strconv.Atoi(t.Scope); {
+	case t.Scope == "turn":
+		return Release{name: "eager"}
+	case t.Scope == "session":
+		return Release{name: "never"}
+	case err == nil && n > 0:
+		return Release{"after", n}
+	}
+	return Auto
+}
+
+// cacheLife is how long a provider's prompt cache lives without use.
+const cacheLife = 5 * time.Minute
+
+// full is the share of the window from which on texts are released in any case.
+const full = 0.6
+
+// expire releases, at the end of a user turn, the texts whose policy names a
+// time.
+func (r *run) expire(ctx context.Context) error {
+	state := r.log.State()
+	for _, t := range state.Texts {
+		var err error
+		switch p := r.Agent.Release.of(t); {
+		case p.name == "eager":
+			err = r.release(t, "its turn is over", "")
+		case p.name == "after" && state.Turns-t.Turn+1 >= p.turns:
+			err = r.release(t, fmt.Sprintf("%d turns are over", p.turns), "")
+		case p.name == "summary":
+			err = r.summarise(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep releases the texts under Auto that it pays to release. It runs at the
+// start of a user turn: nothing is sent between a turn's end and the next
+// one's start, and by then it is known whether the cache still lives.
+func (r *run) sweep() error {
+	state := r.log.State()
+	var texts []session.Text
+	for _, t := range state.Texts {
+		if r.Agent.Release.of(t) == Auto {
+			texts = append(texts, t)
+		}
+	}
+	chosen, why := r.pays(state, texts)
+	for _, t := range chosen {
+		if err := r.release(t, why, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pays chooses the texts whose release is cheaper than keeping them.
+//
+// Releasing the texts from the i-th on saves their tokens T at the price of a
+// cache read on each of the N requests to come, and costs once the difference
+// between writing and reading the S tokens behind the first of them. With
+// read 0.1 and write 1.25 that breaks even at N = 1.15·S / (0.1·T).
+func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, string) {
+	info := r.Model.Info()
+	used := state.Last.Input + state.Last.CacheRead + state.Last.CacheWrite + state.Last.Output
+	switch {
+	case len(texts) == 0:
+		return nil, ""
+	case r.cold(state):
+		return texts, "the cache was lost anyway"
+	case info.Window > 0 && float64(used) > full*float64(info.Window):
+		return texts, "the window fills up"
+	}
+	read, write := 0.1, 1.25 // what most caches cost
+	if p := info.Price; p.Input > 0 {
+		read, write = p.CacheRead/p.Input, p.CacheWrite/p.Input
+		if p.CacheRead == 0 {
+			read = 1
+		}
+		write = max(write, 1)
+	}
+	n := r.ahead(state, info, used)
+	best, from := 0.0, len(texts)
+	total := 0
+	for i := len(texts) - 1; i >= 0; i-- {
+		total += texts[i].Tokens
+		behind := max(0, r.log.Behind(texts[i].Entry)-total)
+		if net := read*float64(total)*n - (write-read)*float64(behind); net > best {
+			best, from = net, i
+		}
+	}
+	return texts[from:], "keeping it would cost more"
+}
+
+// cold reports whether the provider's cache of this conversation is gone.
+func (r *run) cold(state session.State) bool {
+	model, _ := r.force(state)
+	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
+}
+
+// ahead estimates how many requests are still to come: as many as the window
+// has room for at the session's own growth, until it counts as full.
+func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
+	window := info.Window
+	if window == 0 {
+		window = 200_000
+	}
+	growth := max(1, used/max(1, state.Requests))
+	return max(0, full*float64(window)-float64(used)) / float64(growth)
+}
+
+func (r *run) release(t session.Text, why, summary string) error {
+	_, err := r.record(session.Entry{Type: session.TypeRelease, Release: &session.Release{
+		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary,
+	}})
+	return err
+}
+
+const summaryRequest = `The text below is a skill: instructions that were followed in an earlier part of a conversation. Write one paragraph, at most 100 words, with what of it still matters for later turns: rules, formats, decisions, paths. Write nothing else.
+
+`
+
+// summarise replaces a text by a paragraph of the fast model's. Where that
+// fails the text goes all the same: the person asked for room.
+func (r *run) summarise(ctx context.Context, t session.Text) error {
+	summary := ""
+	if r.Resolve != nil {
+		if m, err := r.Resolve("fast"); err == nil {
+			req := &llm.Request{MaxTokens: 300, Messages: []llm.Message{{
+				Role: llm.User, Parts: []llm.Part{llm.Text(summaryRequest + r.log.Prompt(t.Entry))},
+			}}}
+			if answer, err := r.quiet(ctx, m, req); err == nil {
+				summary = strings.TrimSpace(text(answer.Message))
+				r.end.Usage.Add(answer.Usage)
+				r.end.Cost += m.Info().Price.Cost(answer.Usage)
+			}
+		}
+	}
+	return r.release(t, "summarised", summary)
+}
+
+// quiet asks a model aside from the conversation.
+func (r *run) quiet(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
+	for ev, err := range m.Stream(ctx, req) {
+		if err != nil {
+			return nil, err
+		}
+		if ev.Done != nil {
+			return ev.Done, nil
+		}
+	}
+	return nil, &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
+}
+
+// ReleaseByHand takes the text of a skill, or of all with the name "all", out
+// of a conversation that does not run. It returns what it released.
+func ReleaseByHand(log *session.Log, name, why string) ([]session.Release, error) {
+	var done []session.Release
+	state := log.State()
+	for _, t := range state.Texts {
+		if name != "all" && t.Skill != name {
+			continue
+		}
+		rel := session.Release{Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why}
+		if _, err := log.Append(session.Entry{Type: session.TypeRelease, Release: &rel}); err != nil {
+			return done, err
+		}
+		done = append(done, rel)
+	}
+	return done, nil
+}

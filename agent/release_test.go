@@ -1,0 +1,159 @@
+package agent_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+var grid = flag.String("grid", "", "write the grid of release costs to this file, as Markdown")
+
+// cache prices requests as a provider with a prompt cache does: what a request
+// shares with the one before it is read, the rest is written.
+type cache struct {
+	last []string
+	used time.Time
+	cost float64 // in input tokens
+}
+
+func (c *cache) see(req *llm.Request) llm.Usage {
+	pieces := []string{req.System}
+	for _, t := range req.Tools {
+		pieces = append(pieces, t.Description+string(t.Schema))
+	}
+	for _, m := range req.Messages {
+		for _, p := range m.Parts {
+			pieces = append(pieces, piece(p))
+		}
+	}
+	var u llm.Usage
+	same := time.Since(c.used) < 5*time.Minute
+	for i, p := range pieces {
+		if same = same && i < len(c.last) && p == c.last[i]; same {
+			u.CacheRead += len(p) / 4
+		} else {
+			u.CacheWrite += len(p) / 4
+		}
+	}
+	c.last, c.used = pieces, time.Now()
+	c.cost += 0.1*float64(u.CacheRead) + 1.25*float64(u.CacheWrite)
+	return u
+}
+
+// piece is what a part puts on the wire, about.
+func piece(p llm.Part) string {
+	switch {
+	case p.Call != nil:
+		return p.Call.Name + string(p.Call.Input)
+	case p.Result != nil:
+		return p.Result.Parts[0].Text
+	}
+	return p.Text
+}
+
+// price runs 20 user turns of so many requests of so many tokens, with a
+// pause between the turns, and five skills of 5,000 tokens, one each in the
+// turns given.
+func price(t *testing.T, policy string, requests, tokens int, pause time.Duration, when []int) float64 {
+	var c cache
+	m := llmtest.New()
+	m.Model = llm.Info{ID: "test/m", Window: 1_000_000, Caching: true, Price: llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
+	var queue []llmtest.Answer
+	n := 0
+	m.Func = func(req *llm.Request) llmtest.Answer {
+		n++
+		a := queue[0]
+		queue = queue[1:]
+		a.Usage = c.see(req)
+		return a
+	}
+	skills := map[string]string{}
+	for i := range when {
+		skills[fmt.Sprintf("s%d", i)] = skill("", strings.Repeat(fmt.Sprintf("%04d", i), 5000))
+	}
+	a := skilled(t, m, skills)
+	big := tool.New("big", "says much", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+		n++
+		return tool.Text(fmt.Sprintf("%08d", n) + strings.Repeat("x", 4*tokens-200)), nil
+	})
+	a.Tools = tool.Set{big}
+	var err error
+	if a.Release, err = agent.ParseRelease(policy); err != nil {
+		t.Fatal(err)
+	}
+	log := session.New(session.Header{ID: "s"})
+	for i := range 20 {
+		queue = nil
+		for range requests - 1 {
+			queue = append(queue, llmtest.Use("big", nil))
+		}
+		queue = append(queue, llmtest.Reply(fmt.Sprint("ok ", i)))
+		line := strings.Repeat("go ", 20)
+		if requests == 1 { // the whole of a turn is what the person says
+			line = fmt.Sprint(i, strings.Repeat("x", 4*tokens-100))
+		}
+		for k, w := range when {
+			if w == i {
+				line = fmt.Sprintf("/s%d %s", k, line)
+			}
+		}
+		turn(t, a, log, line)
+		time.Sleep(pause)
+	}
+	return c.cost
+}
+
+// TestAutoPays is the grid of the release policies: auto is never more than 2%
+// above the cheaper of eager and never.
+func TestAutoPays(t *testing.T) {
+	var doc strings.Builder
+	doc.WriteString("| requests a turn | tokens a request | cache | skills in turns | never | eager | auto | auto against the cheaper |\n|--:|--:|---|---|--:|--:|--:|--:|\n")
+	for _, when := range []struct {
+		name  string
+		turns []int
+	}{{"1 to 5", []int{0, 1, 2, 3, 4}}, {"every fourth", []int{0, 4, 8, 12, 16}}, {"16 to 20", []int{15, 16, 17, 18, 19}}} {
+		if *grid == "" && when.name != "16 to 20" {
+			continue // the rest takes ten seconds, and late skills are where it can go wrong
+		}
+		for _, requests := range []int{1, 3, 8} {
+			for _, tokens := range []int{300, 1000, 2000} {
+				for _, pause := range []time.Duration{time.Minute, 10 * time.Minute} {
+					cost := map[string]float64{}
+					for _, policy := range []string{"never", "eager", "auto"} {
+						synctest.Test(t, func(t *testing.T) {
+							cost[policy] = price(t, policy, requests, tokens, pause, when.turns)
+						})
+					}
+					best := min(cost["never"], cost["eager"])
+					ratio := cost["auto"] / best
+					live := "live"
+					if pause > 5*time.Minute {
+						live = "expired"
+					}
+					fmt.Fprintf(&doc, "| %d | %d | %s | %s | %.0f | %.0f | %.0f | %+.1f%% |\n", requests, tokens, live, when.name,
+						cost["never"], cost["eager"], cost["auto"], 100*(ratio-1))
+					if ratio > 1.02 {
+						t.Errorf("%d requests of %d tokens, cache %s, skills in turns %s: never %.0f, eager %.0f, auto %.0f: %.1f%% above the cheaper",
+							requests, tokens, live, when.name, cost["never"], cost["eager"], cost["auto"], 100*(ratio-1))
+					}
+				}
+			}
+		}
+	}
+	if *grid != "" {
+		if err := os.WriteFile(*grid, []byte(doc.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestKeyed: calls of one answer that name the same file run one after another,
+// in call order, whatever else runs beside them.
+func TestKeyed(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	inside := 0
+	edit := tool.New("edit", "edits", func(_ context.Context, in struct {
+		Path string `json:"path"`
+		N    string `json:"n"`
+	}, _ tool.Input) (tool.Result, error) {
+		mu.Lock()
+		inside++
+		if inside > 1 {
+			t.Error("two calls of one key at the same time")
+		}
+		order = append(order, in.N)
+		mu.Unlock()
+		defer func() { mu.Lock(); inside--; mu.Unlock() }()
+		return tool.Text("ok"), nil
+	})
+	edit.Key = func(json.RawMessage) string { return "one" }
+	var calls []llmtest.Call
+	want := ""
+	for i := range 20 {
+		calls = append(calls, llmtest.Call{Name: "edit", Input: map[string]any{"path": "x", "n": fmt.Sprint(i)}})
+		want += fmt.Sprint(i) + " "
+	}
+	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("ok"))
+	turn(t, &agent.Agent{Model: m, Tools: tool.Set{edit}, Gate: open}, session.New(session.Header{}), "go")
+	if got := strings.Join(order, " ") + " "; got != want {
+		t.Errorf("order %s, want %s", got, want)
+	}
+}
+
+// TestShown: what the gate and the tools write into the log is shown too, each
+// entry once and in the log's order; denials are counted run by run.
+func TestShown(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Use("Skill", map[string]any{"skill": "pdf"}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "done": true}), llmtest.Reply("ok"),
+		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY")})
+	log := session.New(session.Header{ID: "s"})
+	a.Gate = func(s agent.Scope) tool.Gate {
+		return func(_ context.Context, tl *tool.Tool, in tool.Input) (json.RawMessage, error) {
+			d := permission.Decision{Verdict: permission.Allow}
+			if tl.Name == "echo" {
+				d.Verdict = permission.Deny
+			}
+			s.Log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: in.ID, Tool: tl.Name, By: d}})
+			if tl.Name == "echo" {
+				return nil, errors.New("no")
+			}
+			return in.JSON, nil
+		}
+	}
+	for range 2 {
+		before := log.Last()
+		evs, err := do(t, a, log, "go")
+		if end := ended(t, evs, err); end.Denials != 1 {
+			t.Errorf("%d denials in this run, want 1", end.Denials)
+		}
+		var got []int
+		for _, e := range evs {
+			if e.Entry != nil {
+				got = append(got, e.Entry.ID)
+			}
+		}
+		var want []int
+		for id := before + 1; id <= log.Last(); id++ {
+			want = append(want, id)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("entries shown: %v, recorded: %v", got, want)
+		}
+	}
+}
+
+// TestStarted: that a call starts is on disk before it does, where it is not
+// read-only, and only once those before it have ended.
+func TestStarted(t *testing.T) {
+	store := session.Store{Dir: t.TempDir()}
+	log, err := store.Create(session.Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	read := func() string {
+		data, err := os.ReadFile(filepath.Join(store.Dir, "s.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	write := tool.New("write", "writes", func(_ context.Context, in struct {
+		N int `json:"n"`
+	}, i tool.Input) (tool.Result, error) {
+		disk := read()
+		if n := strings.Count(disk, `"call-started"`); n != in.N || !strings.Contains(disk, `{"call":"`+i.ID+`"`) {
+			t.Errorf("call %d: %d starts on disk", in.N, n)
+		}
+		return tool.Text("ok"), nil
+	})
+	write.Ordered = true
+	m := llmtest.New(
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "read", Input: map[string]any{"path": "x"}},
+			{Name: "write", Input: map[string]any{"n": 1}}, {Name: "write", Input: map[string]any{"n": 2}}}},
+		llmtest.Reply("ok"))
+	turn(t, &agent.Agent{Model: m, Tools: tool.Set{write, touch()}, Gate: open}, log, "go")
+	if n := strings.Count(read(), `"call-started"`); n != 2 {
+		t.Errorf("%d starts, want 2", n)
+	}
+}
+
+// TestNothingSent: what a person typed and what is refused leaves no entry.
+func TestNothingSent(t *testing.T) {
+	m := llmtest.New(llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "x"), "fail": skill("", "now: !`false`\n")})
+	a.Shell = func(agent.Scope) knack.Shell {
+		return func(context.Context, *knack.Activation, string, []string) (string, error) {
+			return "", errors.New("exit 1")
+		}
+	}
+	log := session.New(session.Header{ID: "s"})
+	for _, line := range []string{"/nope", "/pfd x", "/fail", ""} {
+		if _, err := do(t, a, log, line); err == nil {
+			t.Errorf("%q was taken", line)
+		}
+	}
+	if log.Last() != 0 || len(m.Requests()) != 0 {
+		t.Errorf("%d entries, %d requests", log.Last(), len(m.Requests()))
+	}
+	turn(t, a, log, "/usr/bin/env is a path")
+	if got := m.Requests()[0].Messages[0].Parts[0].Text; got != "/usr/bin/env is a path" {
+		t.Errorf("the model got %q", got)
+	}
+}
+
+// TestCancelStart: cancelling while an inline command of a typed skill runs is
+// a cancel, not a failure.
+func TestCancelStart(t *testing.T) {
+	a := skilled(t, llmtest.New(), map[string]string{"slow": skill("", "now: !`sleep 9`\n")})
+	ctx, cancel := context.WithCancel(t.Context())
+	a.Shell = func(agent.Scope) knack.Shell {
+		return func(ctx context.Context, _ *knack.Activation, _ string, _ []string) (string, error) {
+			cancel()
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+	}
+	log := session.New(session.Header{})
+	var end *agent.End
+	for e, err := range a.Run(ctx, log, agent.Text("/slow")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		end = e.End
+	}
+	if end == nil || end.Reason != "cancelled" || log.Last() != 0 {
+		t.Errorf("end %+v, %d entries", end, log.Last())
+	}
+}
+
+// TestResumedInTurn: a session that ended within a turn is as cold as any other
+// that is resumed.
+func TestResumedInTurn(t *testing.T) {
+	store := session.Store{Dir: t.TempDir()}
+	log, err := store.Create(session.Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "pdf"}))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF PDF")})
+	if _, err := do(t, a, log, "go"); err == nil { // the script has no second answer
+		t.Fatal("the run did not fail")
+	}
+	log.Append(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("and then it died")}}})
+	log.Close()
+	if log, err = store.Open("s"); err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	m = llmtest.New(llmtest.Reply("ok"))
+	a.Model = m
+	turn(t, a, log, "go on")
+	if got := all(m.Requests()[0]); strings.Contains(got, "BODY OF PDF") || !strings.Contains(got, "skill pdf released") {
+		t.Errorf("the text was kept: %s", got)
+	}
+}

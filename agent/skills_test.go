@@ -1,0 +1,368 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// catalog makes a catalogue of SKILL.md texts by name.
+func catalog(t *testing.T, skills map[string]string) *knack.Catalog {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for name, text := range skills {
+		fsys[name+"/SKILL.md"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	cat := knack.Load(t.Context(), knack.FS(fsys, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted}))
+	if len(cat.Skills()) != len(skills) {
+		t.Fatalf("%d of %d skills loaded: %v", len(cat.Skills()), len(skills), cat.Problems())
+	}
+	return cat
+}
+
+func skilled(t *testing.T, m llm.Model, skills map[string]string) *agent.Agent {
+	cat := catalog(t, skills)
+	return &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Gate: open, Skills: func() *knack.Catalog { return cat }}
+}
+
+// touch pretends to read a file.
+func touch() tool.Tool {
+	t := tool.New("read", "reads", func(_ context.Context, in struct {
+		Path string `json:"path"`
+	}, _ tool.Input) (tool.Result, error) {
+		r := tool.Text("contents")
+		r.Touched = []string{in.Path}
+		return r, nil
+	})
+	t.ReadOnly = true
+	return t
+}
+
+func skill(head, body string) string {
+	return "---\ndescription: does it\n" + head + "---\n" + body + "\n"
+}
+
+// all is everything that a request shows a model, as text.
+func all(req *llm.Request) string {
+	data, err := json.Marshal(req)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+func turn(t *testing.T, a *agent.Agent, log *session.Log, text string) *agent.End {
+	t.Helper()
+	evs, err := do(t, a, log, text)
+	return ended(t, evs, err)
+}
+
+// TestBothCallers: the model's call and the person's line give the same text.
+func TestBothCallers(t *testing.T) {
+	skills := map[string]string{"pdf": skill("", "Do PDF with $ARGUMENTS.")}
+	prompts := map[string]string{}
+	for by, m := range map[string]*llmtest.Script{
+		"model": llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "/pdf ", "args": "a.pdf"}), llmtest.Reply("ok")),
+		"user":  llmtest.New(llmtest.Reply("ok")),
+	} {
+		a := skilled(t, m, skills)
+		log := session.New(session.Header{ID: "s"})
+		line := "/pdf a.pdf"
+		if by == "model" {
+			line = "look at a.pdf"
+		}
+		turn(t, a, log, line)
+		for _, e := range log.Branch() {
+			if e.Activation != nil {
+				prompts[by] = e.Activation.Prompt
+				if e.Activation.By != by {
+					t.Errorf("by %s, want %s", e.Activation.By, by)
+				}
+			}
+		}
+	}
+	if prompts["model"] == "" || prompts["model"] != prompts["user"] {
+		t.Errorf("model: %q\nuser: %q", prompts["model"], prompts["user"])
+	}
+}
+
+// TestForce: a skill's model and effort hold to the end of the user turn.
+func TestForce(t *testing.T) {
+	main := llmtest.New(
+		llmtest.Use("Skill", map[string]any{"skill": "deep"}),
+		llmtest.Reply("back"),
+	)
+	strong := llmtest.New(llmtest.Use("echo", map[string]any{"text": "x"}), llmtest.Reply("thought"))
+	strong.Model.ID = "test/strong"
+	a := skilled(t, main, map[string]string{"deep": skill("model: strong\neffort: high\n", "Think.")})
+	a.Effort = "low"
+	a.Resolve = func(name string) (llm.Model, error) {
+		if name != "strong" {
+			return nil, fmt.Errorf("no model %q", name)
+		}
+		return strong, nil
+	}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, a, log, "go"); end.Text != "thought" {
+		t.Fatalf("end %+v", end)
+	}
+	turn(t, a, log, "again")
+	for i, req := range strong.Requests() {
+		if req.Effort != "high" {
+			t.Errorf("request %d of the skill: effort %q", i, req.Effort)
+		}
+	}
+	if reqs := main.Requests(); len(reqs) != 2 || reqs[0].Effort != "low" || reqs[1].Effort != "low" {
+		t.Errorf("the session's own model was asked %d times", len(reqs))
+	}
+}
+
+// TestScopeEnds: what a skill grants is handed to the gate until the turn ends.
+func TestScopeEnds(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Use("echo", map[string]any{"text": "1"}),
+		llmtest.Use("Skill", map[string]any{"skill": "git"}),
+		llmtest.Use("echo", map[string]any{"text": "2"}), llmtest.Reply("ok"),
+		llmtest.Use("echo", map[string]any{"text": "3"}), llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"git": skill("allowed-tools: Bash(git status:*), Read\ndisallowed-tools: Write\n", "x")})
+	var seen []string
+	a.Gate = func(s agent.Scope) tool.Gate {
+		return func(ctx context.Context, tl *tool.Tool, in tool.Input) (json.RawMessage, error) {
+			if tl.Name == "echo" {
+				text := ""
+				for _, k := range s.Skills {
+					text += fmt.Sprint(k.Skill, " ", k.Grants, " ", k.Denies)
+				}
+				seen = append(seen, text)
+			}
+			return in.JSON, nil
+		}
+	}
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	turn(t, a, log, "go on")
+	want := []string{"", "git [Bash(git status:*) Read] [Write]", ""}
+	if fmt.Sprint(seen) != fmt.Sprint(want) {
+		t.Errorf("scopes %q, want %q", seen, want)
+	}
+}
+
+// TestPresent: a text that is there is not sent again, and one that was
+// released is.
+func TestPresent(t *testing.T) {
+	use := llmtest.Use("Skill", map[string]any{"skill": "pdf"})
+	m := llmtest.New(use, use, llmtest.Reply("ok"), use, llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "UNIQUE BODY")})
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	if n := strings.Count(all(m.Requests()[2]), "UNIQUE BODY"); n != 1 {
+		t.Errorf("the text stands %d times in one conversation", n)
+	}
+	if _, err := agent.ReleaseByHand(log, "pdf", "test"); err != nil {
+		t.Fatal(err)
+	}
+	turn(t, a, log, "again")
+	if got := all(m.Requests()[4]); strings.Count(got, "UNIQUE BODY") != 1 || !strings.Contains(got, "skill pdf released (") {
+		t.Errorf("after the release: %s", got)
+	}
+}
+
+// TestConditional: a skill with paths is announced once a tool touches a
+// match, in a message of its own, and the prefix stays as it was.
+func TestConditional(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Use("Skill", map[string]any{"skill": "react"}),
+		llmtest.Use("read", map[string]any{"path": "/w/src/a.tsx"}),
+		llmtest.Use("Skill", map[string]any{"skill": "react"}),
+		llmtest.Reply("ok"), llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{
+		"react": skill("paths: \"src/**/*.tsx\"\n", "REACT"),
+		"other": skill("", "x"),
+	})
+	a.View.Dir = "/w"
+	a.Release, _ = agent.ParseRelease("never")
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	turn(t, a, log, "go on")
+	reqs := m.Requests()
+	if last := reqs[1].Messages[len(reqs[1].Messages)-1].Parts[0].Result; !last.IsError || !strings.Contains(last.Parts[0].Text, "src/**/*.tsx") {
+		t.Errorf("before a match: %+v", last)
+	}
+	parts := reqs[2].Messages[len(reqs[2].Messages)-1].Parts
+	if len(parts) != 2 || !strings.Contains(parts[1].Text, "- react: does it") {
+		t.Errorf("announcement: %+v", parts)
+	}
+	if n := strings.Count(all(reqs[4]), "available from now on"); n != 1 {
+		t.Errorf("announced %d times", n)
+	}
+	for i := 1; i < len(reqs); i++ {
+		if !isPrefix(reqs[i-1], reqs[i]) {
+			t.Errorf("request %d does not go on with request %d", i, i-1)
+		}
+	}
+}
+
+// TestAnnounceInFull: a skill that comes later is described, though the listing
+// has no room left.
+func TestAnnounceInFull(t *testing.T) {
+	m := llmtest.New(llmtest.Use("read", map[string]any{"path": "/w/a.go"}), llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{
+		"gopher": skill("when_to_use: when Go code is written, and only then\npaths: \"*.go\"\n", "x"),
+		"other":  skill("", "x"),
+	})
+	a.View.Dir, a.View.Budget = "/w", 10
+	turn(t, a, session.New(session.Header{ID: "s"}), "go")
+	if last := all(m.Requests()[1]); !strings.Contains(last, "gopher: does it - when Go code is written") {
+		t.Errorf("announced as: %s", last)
+	}
+}
+
+// isPrefix reports whether b is sent with all of a before it, byte for byte.
+func isPrefix(a, b *llm.Request) bool {
+	if a.System != b.System || all(&llm.Request{Tools: a.Tools}) != all(&llm.Request{Tools: b.Tools}) {
+		return false
+	}
+	flat := func(r *llm.Request) string {
+		s := ""
+		for _, m := range r.Messages {
+			for _, p := range m.Parts {
+				data, _ := json.Marshal(p)
+				s += string(m.Role) + string(data) + "\n"
+			}
+		}
+		return s
+	}
+	return strings.HasPrefix(flat(b), flat(a))
+}
+
+// TestDescribeAndDone are the Skill tool's other two uses.
+func TestDescribeAndDone(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "describe": true}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf"}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "done": true}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "done": true}),
+		llmtest.Use("Skill", map[string]any{"skill": "nope"}),
+		llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF PDF")})
+	turn(t, a, session.New(session.Header{ID: "s"}), "go")
+	reqs := m.Requests()
+	result := func(i int) *llm.ToolResult {
+		for _, p := range reqs[i].Messages[len(reqs[i].Messages)-1].Parts {
+			if p.Result != nil {
+				return p.Result
+			}
+		}
+		return &llm.ToolResult{}
+	}
+	if r := result(1); r.IsError || !strings.Contains(r.Parts[0].Text, "does it") || strings.Contains(all(reqs[1]), "BODY OF PDF") {
+		t.Errorf("describe: %+v", r)
+	}
+	if r := result(3); r.IsError || !strings.Contains(r.Parts[0].Text, "released") || strings.Contains(all(reqs[3]), "BODY OF PDF") {
+		t.Errorf("done: %+v", r)
+	}
+	if r := result(4); !r.IsError {
+		t.Errorf("done, when nothing is loaded: %+v", r)
+	}
+	if r := result(5); !r.IsError || !strings.Contains(r.Parts[0].Text, "nope") {
+		t.Errorf("unknown: %+v", r)
+	}
+}
+
+func TestReleasePolicies(t *testing.T) {
+	for _, c := range []struct {
+		policy, scope string
+		sees          string // the text, after turn 1, 2, 3, 4
+	}{
+		{"eager", "", "----"},
+		{"never", "", "++++"},
+		{"manual", "", "++++"},
+		{"after:2", "", "+---"},
+		{"after", "", "++--"},
+		{"summary", "", "----"},
+		{"auto", "turn", "----"},
+		{"auto", "session", "++++"},
+		{"auto", "2", "+---"},
+		{"never", "turn", "++++"}, // the person's policy beats the author's wish
+	} {
+		t.Run(c.policy+c.scope, func(t *testing.T) {
+			m := llmtest.New()
+			m.Func = func(*llm.Request) llmtest.Answer { return llmtest.Reply("ok") }
+			head := ""
+			if c.scope != "" {
+				head = "scope: " + c.scope + "\n"
+			}
+			a := skilled(t, m, map[string]string{"pdf": skill(head, "BODY OF PDF")})
+			var err error
+			if a.Release, err = agent.ParseRelease(c.policy); err != nil {
+				t.Fatal(err)
+			}
+			if a.Release.String() != c.policy && c.policy != "after" {
+				t.Errorf("String: %s", a.Release)
+			}
+			fast := llmtest.New(llmtest.Reply("what matters"))
+			a.Resolve = func(string) (llm.Model, error) { return fast, nil }
+			log := session.New(session.Header{ID: "s"})
+			turn(t, a, log, "/pdf")
+			got := ""
+			for range 4 {
+				turn(t, a, log, "more")
+				reqs := m.Requests()
+				if last := all(reqs[len(reqs)-1]); strings.Contains(last, "BODY OF PDF") {
+					got += "+"
+				} else {
+					got += "-"
+					if c.policy == "summary" && !strings.Contains(last, "what matters") {
+						t.Error("no summary stands where the text was")
+					}
+				}
+			}
+			if got != c.sees {
+				t.Errorf("the model sees the text: %s, want %s", got, c.sees)
+			}
+		})
+	}
+	for _, bad := range []string{"x", "after:0", "after:x", "eager:2"} {
+		if _, err := agent.ParseRelease(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// TestIndex: in index mode reading a listed SKILL.md launches it.
+func TestIndex(t *testing.T) {
+	m := llmtest.New(llmtest.Use("read", map[string]any{"path": "/k/pdf/SKILL.md"}), llmtest.Reply("ok"))
+	s := knack.Skill{
+		Name: "pdf", Description: "does it", Path: "/k/pdf/SKILL.md", ID: "/k/pdf/SKILL.md",
+		Origin: knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted},
+		Read:   func(context.Context) ([]byte, error) { return []byte(skill("", "BODY OF PDF")), nil },
+	}
+	cat := knack.Load(t.Context(), one{&s})
+	a := &agent.Agent{Model: m, Tools: tool.Set{touch()}, Gate: open, Skills: func() *knack.Catalog { return cat }, View: knack.View{Index: true}}
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	if len(log.State().Texts) != 1 {
+		t.Errorf("no activation: %+v", log.Branch())
+	}
+	last := all(m.Requests()[1])
+	if strings.Count(last, "BODY OF PDF") != 1 || strings.Contains(last, `"name":"Skill","description"`) {
+		t.Errorf("the model sees %s", last)
+	}
+}
+
+type one struct{ s *knack.Skill }
+
+func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
+	return func(yield func(*knack.Skill, error) bool) { yield(o.s, nil) }
+}

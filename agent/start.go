@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// begin makes of what a person said the first entry of a user turn.
+func (r *run) begin(ctx context.Context, in Input) error {
+	record, err := r.hear(ctx, in, false)
+	if err != nil {
+		return err // with nothing recorded
+	}
+	if r.log.State().InTurn {
+		// The program ended within the turn before: its skills' grants ended too.
+		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "interrupted"}}); err != nil {
+			return err
+		}
+	}
+	if err := r.showListing(); err != nil {
+		return err
+	}
+	if err := r.sweep(); err != nil {
+		return err
+	}
+	return record()
+}
+
+// hear understands what a person said: a slash and a known name is a skill.
+// What it returns records it.
+func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() error, err error) {
+	r.message = in.Text
+	name, args, slash := Slash(in.Text)
+	if slash && r.Skills != nil {
+		act, err := r.typed(ctx, name, args)
+		var no *knack.Refusal
+		switch {
+		case err == nil:
+			return func() error { return r.activate(act, "user", "", in) }, nil
+		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
+			// a path, such as /usr/bin/env
+		default:
+			return nil, err
+		}
+	}
+	in.Text = strings.TrimPrefix(in.Text, escaped(in.Text))
+	if in.Text == "" && len(in.Parts) == 0 {
+		return nil, errors.New("nothing was said")
+	}
+	return func() error { return r.user(in, steering) }, nil
+}
+
+func (r *run) typed(ctx context.Context, name, args string) (*knack.Activation, error) {
+	if s := r.Skills().Skill(name); s != nil && r.Typed != nil {
+		if err := r.Typed(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return r.invoke(ctx, knack.Invocation{Name: name, Args: args, By: knack.ByUser})
+}
+
+func (r *run) user(in Input, steering bool) error {
+	var parts []llm.Part
+	if in.Text != "" {
+		parts = append(parts, llm.Text(in.Text))
+	}
+	parts = append(parts, in.Parts...)
+	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering, Touched: in.Touched}})
+	return err
+}
+
+// Slash reads /name args: the name ends at a blank or a newline. A line that
+// begins with // is none; nor is one that begins with blanks.
+func Slash(line string) (name, args string, ok bool) {
+	rest, ok := strings.CutPrefix(line, "/")
+	if !ok || rest == "" || strings.HasPrefix(rest, "/") || strings.TrimSpace(rest[:1]) == "" {
+		return "", "", false
+	}
+	i := strings.IndexAny(rest, " \t\r\n")
+	if i < 0 {
+		return rest, "", true
+	}
+	return rest[:i], strings.TrimSpace(rest[i:]), true
+}
+
+// escaped is the slash that a line of two loses.
+func escaped(line string) string {
+	if strings.HasPrefix(line, "//") {
+		return "/"
+	}
+	return ""
+}
+
+// steer takes in what the person has said meanwhile.
+func (r *run) steer(ctx context.Context) (bool, error) {
+	if r.Steer == nil {
+		return false, nil
+	}
+	any := false
+	for {
+		in, ok := r.Steer()
+		if !ok {
+			return any, nil
+		}
+		record, err := r.hear(ctx, in, true)
+		if err != nil {
+			// Somebody mistyped a command while the run goes on: it is no reason to stop.
+			if err := r.note("", err.Error()); err != nil {
+				return any, err
+			}
+			continue
+		}
+		if err := record(); err != nil {
+			return any, err
+		}
+		any = true
+	}
+}

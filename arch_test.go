@@ -1,0 +1,159 @@
+package knack_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/knack-agent/knack"
+
+// rows is the plan of the house, docs/design.md §1: a package imports only
+// packages of rows above its own. A package that is not named has the row of
+// the nearest folder above it that is.
+var rows = map[string]int{
+	".": 0, "llm": 0, "permission": 0, "workspace": 0, "hook": 0,
+	"sources": 1, "tool": 1, "session": 1, "sandbox": 1, "plugin": 1,
+	"llm/anthropic": 1, "llm/openai": 1, "llm/google": 1, "llm/offline": 1, "llm/llmtest": 1,
+	"bundled": 1, "knacktest": 1, "workspace/workspacetest": 1,
+	"tool/coding": 2, "mcp": 2, "gate": 2,
+	"agent":        3,
+	"internal/tui": 4, "internal/line": 4, "internal/instructions": 4, "internal/batch": 4, "internal/eval": 4,
+	"internal/cli": 5, "internal/config": 5, "internal/trust": 5,
+	"cmd": 6, "bench": 6, "examples": 6,
+}
+
+// only narrows what a package may import beyond its row.
+var only = map[string][]string{
+	"bundled":   {"."},
+	"knacktest": {"."},
+}
+
+// TestArrows reads every import of the module and fails on one that runs back
+// up the rows, between siblings of row 0, or out of a leaf.
+func TestArrows(t *testing.T) {
+	seen := 0
+	for file, imports := range importsOf(t, ".") {
+		from := path.Dir(file)
+		test := strings.HasSuffix(file, "_test.go")
+		for _, to := range imports {
+			seen++
+			if why := forbidden(from, to, test); why != "" {
+				t.Errorf("%s imports %s: %s", file, to, why)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Fatalf("only %d imports were found: the test does not see the module", seen)
+	}
+}
+
+// TestArrowsRefuses shows that the test above can fail.
+func TestArrowsRefuses(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		bad      bool
+	}{
+		{"llm", "permission", true},
+		{".", "llm", true},
+		{"tool", "agent", true},
+		{"agent", "internal/cli", true},
+		{"internal/frontmatter", "llm", true},
+		{"internal/cli", "internal/config", false},
+		{"bundled", "llm", true},
+		{"bundled", ".", false},
+		{"sources", "tool", true},
+		{"agent", "tool/coding", false},
+		{"permission", "internal/ignore", false},
+	} {
+		if got := forbidden(c.from, c.to, false) != ""; got != c.bad {
+			t.Errorf("%s -> %s: forbidden is %t, want %t", c.from, c.to, got, c.bad)
+		}
+	}
+}
+
+func forbidden(from, to string, test bool) string {
+	f, leaf := row(from)
+	g, toLeaf := row(to)
+	switch {
+	case from == to || toLeaf:
+		return ""
+	case test && (path.Dir(to) == from || path.Dir(to) == path.Dir(from) || strings.HasSuffix(to, "test") || from == "."):
+		return "" // a test may use the test packages, and the root's examples what stands on it
+	case leaf:
+		return "a leaf under internal imports nothing of ours"
+	}
+	if allowed, ok := only[from]; ok {
+		for _, a := range allowed {
+			if a == to {
+				return ""
+			}
+		}
+		return "it may import only " + strings.Join(allowed, ", ")
+	}
+	if g < f || (f == g && f == 5) {
+		return ""
+	}
+	// A package may use the one whose folder it lies in, such as llm/openai llm.
+	if strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/internal/") {
+		return ""
+	}
+	return fmt.Sprintf("row %d must not import row %d", f, g)
+}
+
+// row finds a package's row; a package under internal that has none is a leaf.
+func row(p string) (n int, leaf bool) {
+	for q := p; ; q = path.Dir(q) {
+		if n, ok := rows[q]; ok && (q != "." || p == ".") {
+			return n, false
+		}
+		if q == "." {
+			return 0, strings.HasPrefix(p, "internal/") || strings.Contains(p, "/internal/")
+		}
+	}
+}
+
+func importsOf(t *testing.T, root string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); p != "." && (name == "testdata" || strings.HasPrefix(name, ".")) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, im := range f.Imports {
+			s, err := strconv.Unquote(im.Path.Value)
+			if err != nil {
+				return err
+			}
+			if s == module {
+				all[filepath.ToSlash(p)] = append(all[filepath.ToSlash(p)], ".")
+			} else if rest, ok := strings.CutPrefix(s, module+"/"); ok {
+				all[filepath.ToSlash(p)] = append(all[filepath.ToSlash(p)], rest)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

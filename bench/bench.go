@@ -1,0 +1,190 @@
+// Package bench is what the two benchmark programs below it share: functions
+// and programs measured in turns, medians with their spread, and results as
+// a table, as JSON and as SVG.
+//
+// The programs are for anyone to run:
+//
+//	go run ./bench/load     how fast skills load, beside a floor
+//	go run ./bench/peers    Knack beside the agents and search tools on PATH
+//
+// README.md says how they measure, and what came out.
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A Stat is what is said of some measurements of one thing: the median and
+// the spread, as the middle half (Q1 to Q3) and the extremes. A quartile is
+// a measurement that was taken, not one in between.
+type Stat struct {
+	Median float64 `json:"median"`
+	Q1     float64 `json:"q1"`
+	Q3     float64 `json:"q3"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+// StatOf sums up measurements; none is the zero Stat.
+func StatOf(xs []float64) Stat {
+	if len(xs) == 0 {
+		return Stat{}
+	}
+	xs = slices.Sorted(slices.Values(xs))
+	n := len(xs)
+	return Stat{Median: xs[n/2], Q1: xs[n/4], Q3: xs[n-1-n/4], Min: xs[0], Max: xs[n-1], N: n}
+}
+
+// String is the median and the middle half: "12.3 (11.9–13.0)".
+func (s Stat) String() string {
+	if s.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%s–%s)", Number(s.Median), Number(s.Q1), Number(s.Q3))
+}
+
+// Number writes x with three digits or all before the point.
+func Number(x float64) string {
+	switch {
+	case x >= 100 || x == 0:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 10:
+		return fmt.Sprintf("%.1f", x)
+	case x >= 0.1:
+		return fmt.Sprintf("%.2f", x)
+	}
+	return fmt.Sprintf("%.3f", x)
+}
+
+// InTurn calls each of fs once to warm up, with round -1, and then runs times
+// in turns: A B C A B C … What else the machine does then falls on all alike.
+func InTurn(runs int, fs ...func(round int)) {
+	for round := -1; round < runs; round++ {
+		for _, f := range fs {
+			f(round)
+		}
+	}
+}
+
+// A Table is rows under a head, under a title.
+type Table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+}
+
+// Add appends a row; the cells are printed as fmt.Sprint does.
+func (t *Table) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = fmt.Sprint(c)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// Write writes the table with aligned columns.
+func (t *Table) Write(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s\n\n", t.Title)
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// A Machine is where measurements were taken.
+type Machine struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"`
+	CPU  string `json:"cpu,omitempty"` // as Linux names it
+	Go   string `json:"go"`
+	Load string `json:"load,omitempty"` // load averages at the start, Linux
+}
+
+// ThisMachine describes the machine the program runs on.
+func ThisMachine() Machine {
+	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for s := bufio.NewScanner(f); m.CPU == "" && s.Scan(); {
+			if k, v, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(k) == "model name" {
+				m.CPU = strings.TrimSpace(v)
+			}
+		}
+	}
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load = strings.Join(strings.Fields(string(data))[:3], " ")
+	}
+	return m
+}
+
+func (m Machine) String() string {
+	s := fmt.Sprintf("%s/%s, %d processors", m.OS, m.Arch, m.CPUs)
+	for _, more := range []string{m.CPU, m.Go} {
+		if more != "" {
+			s += ", " + more
+		}
+	}
+	if m.Load != "" {
+		s += ", load " + m.Load
+	}
+	return s
+}
+
+// WriteJSON writes v to the file; "" writes nothing.
+func WriteJSON(file string, v any) error {
+	if file == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(data, '\n'), 0o666)
+}
+
+// WriteSVG writes charts into the directory dir, which it makes, one file
+// each; "" writes nothing.
+func WriteSVG(dir string, charts ...Chart) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, c := range charts {
+		if err := os.WriteFile(filepath.Join(dir, c.File), []byte(c.SVG()), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Build builds a package of Go as a release is built, at out.
+func Build(out, pkg string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
+
+// Ratio is a over b; 0 when b is 0.
+func Ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}

@@ -1,0 +1,328 @@
+// Command load measures how fast skills are found and read, beside a floor: a
+// program that walks the same tree and reads 4 KiB of each file in parallel.
+//
+//	go run ./bench/load [-n 100,1000,10000] [-runs 15] [-json FILE] [-svg DIR]
+//
+// All are measured in turns. The ratios are those of the fastest runs, which
+// other work on the machine disturbs least, and of the processor times. What
+// a skill weighs in memory stands below.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/bench"
+)
+
+// A row is one way to load a number of skills.
+type row struct {
+	Name   string     `json:"name"`
+	Skills int        `json:"skills"`
+	Time   bench.Stat `json:"ms"`
+	CPU    bench.Stat `json:"cpu_ms"`
+	Best   float64    `json:"ratio_best"` // to the floor's
+	Used   float64    `json:"ratio_cpu"`
+}
+
+// A result is all that was measured, as -json writes it.
+type result struct {
+	When    time.Time     `json:"when"`
+	Machine bench.Machine `json:"machine"`
+	Runs    int           `json:"runs"`
+	Rows    []row         `json:"rows"`
+	Heap    map[int]int   `json:"heap_bytes_per_skill"` // by number of skills, beside the descriptions
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("load: ")
+	list := flag.String("n", "100,1000,10000", "numbers of skills")
+	runs := flag.Int("runs", 15, "runs of each, after one to warm up")
+	asJSON := flag.String("json", "", "file for the result as JSON")
+	svg := flag.String("svg", "", "directory for a chart")
+	flag.Parse()
+	var sizes []int
+	for word := range strings.SplitSeq(*list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > 99999 || *runs < 1 {
+			log.Fatal("-n needs numbers of skills from 1 to 99999, and -runs one from 1")
+		}
+		sizes = append(sizes, n)
+	}
+	res, err := measure(os.Stdout, sizes, *runs)
+	if err == nil {
+		err = bench.WriteJSON(*asJSON, res)
+	}
+	if err == nil {
+		err = bench.WriteSVG(*svg, res.chart())
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func measure(out io.Writer, sizes []int, runs int) (*result, error) {
+	tmp, err := os.MkdirTemp("", "knack-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Runs: runs, Heap: map[int]int{}}
+	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine, res.When.Format(time.DateTime), runs)
+	for _, n := range sizes {
+		home := filepath.Join(tmp, strconv.Itoa(n))
+		dir := filepath.Join(home, ".claude", "skills")
+		described, err := generate(dir, n)
+		if err != nil {
+			return nil, err
+		}
+		load := func() *knack.Catalog {
+			return knack.Load(context.Background(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
+		}
+		ways := []way{
+			{name: "floor", run: func() error { return want(n, "the floor")(floor(dir)) }},
+			{name: "knack.Load", run: func() error { return want(n, "knack.Load")(len(load().Skills()), nil) }},
+		}
+		if n == 1000 {
+			more, err := programs(tmp, home)
+			if err != nil {
+				return nil, err
+			}
+			ways = append(ways, more...)
+		}
+		rows, err := inTurn(n, runs, ways)
+		if err != nil {
+			return nil, err
+		}
+		res.Rows = append(res.Rows, rows...)
+		t := bench.Table{Title: fmt.Sprintf("%d skills", n), Head: []string{"", "ms", "best, ms", "CPU, ms", "× best", "× CPU"}}
+		for _, r := range rows {
+			t.Add(r.Name, r.Time, bench.Number(r.Time.Min), r.CPU, bench.Number(r.Best), bench.Number(r.Used))
+		}
+		if err := t.Write(out); err != nil {
+			return nil, err
+		}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		cat := load()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		res.Heap[n] = (int(after.HeapAlloc) - int(before.HeapAlloc) - described) / n
+		runtime.KeepAlive(cat)
+		fmt.Fprintf(out, "\n  live heap: %d bytes a skill beside its description\n", res.Heap[n])
+	}
+	return res, nil
+}
+
+// A way is one way to load skills. Its ratio is to the first way of its list,
+// or to the first and another together.
+type way struct {
+	name string
+	run  func() error
+	over int // index of that other; 0 none
+}
+
+func want(n int, who string) func(int, error) error {
+	return func(got int, err error) error {
+		if err == nil && got != n {
+			err = fmt.Errorf("%s read %d of %d skills", who, got, n)
+		}
+		return err
+	}
+}
+
+// inTurn takes the times of ways, in turns.
+func inTurn(n, runs int, ways []way) ([]row, error) {
+	var fs []func(int)
+	times, used := make([][]float64, len(ways)), make([][]float64, len(ways))
+	var failed error
+	for i, w := range ways {
+		fs = append(fs, func(round int) {
+			start, cpu := time.Now(), bench.CPU()
+			if err := w.run(); err != nil && failed == nil {
+				failed = fmt.Errorf("%s: %w", w.name, err)
+			}
+			if round >= 0 {
+				times[i] = append(times[i], time.Since(start).Seconds()*1000)
+				used[i] = append(used[i], (bench.CPU()-cpu).Seconds()*1000)
+			}
+		})
+	}
+	if bench.InTurn(runs, fs...); failed != nil {
+		return nil, failed
+	}
+	rows := make([]row, len(ways))
+	for i, w := range ways {
+		r := &rows[i]
+		*r = row{Name: w.name, Skills: n, Time: bench.StatOf(times[i]), CPU: bench.StatOf(used[i])}
+		best, cpu := rows[0].Time.Min, rows[0].CPU.Median
+		if w.over > 0 {
+			best, cpu = best+rows[w.over].Time.Min, cpu+rows[w.over].CPU.Median
+		}
+		r.Best, r.Used = bench.Ratio(r.Time.Min, best), bench.Ratio(r.CPU.Median, cpu)
+	}
+	return rows, nil
+}
+
+// programs are whole runs of programs, built here. Knack's are held against
+// the floor and a program that does nothing.
+func programs(tmp, home string) ([]way, error) {
+	empty := filepath.Join(tmp, "empty")
+	if err := os.MkdirAll(empty, 0o777); err != nil {
+		return nil, err
+	}
+	source := filepath.Join(empty, "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o666); err != nil {
+		return nil, err
+	}
+	nothing, prog := filepath.Join(tmp, "nothing.exe"), filepath.Join(tmp, "knack.exe")
+	if err := bench.Build(nothing, source); err != nil {
+		return nil, err
+	}
+	if err := bench.Build(prog, "github.com/knack-agent/knack/cmd/knack"); err != nil {
+		return nil, err
+	}
+	start := func(name string, args ...string) func() error {
+		return func() error {
+			cmd := exec.Command(name, args...)
+			cmd.Dir = empty
+			cmd.Env = append(os.Environ(), "HOME="+home, "USERPROFILE="+home, "XDG_CONFIG_HOME=", "CLAUDE_CONFIG_DIR=")
+			return cmd.Run()
+		}
+	}
+	return []way{
+		{name: "a program that does nothing", run: start(nothing)},
+		{name: "knack --help", run: start(prog, "--help"), over: 2},
+		{name: "knack skill list", run: start(prog, "skill", "list"), over: 2},
+	}, nil
+}
+
+// generate makes n skills and returns the bytes of their descriptions. Their
+// heads are mixed as in public collections: of 1,435 heads of one, 38% are
+// lines of plain text, 40% have blocks, lists, numbers or mappings as well, and
+// the rest needs the YAML library, some of it twice, because it is broken.
+func generate(dir string, n int) (described int, err error) {
+	description := strings.Repeat("Says what the skill does and when to use it, as people write. ", 4)
+	description = description[:len(description)-1]
+	body := strings.Repeat("An instruction of the skill, one of many lines in its body.\n", 120)
+	const plain = "description: %s\nlicense: MIT\nallowed-tools: Read, Bash(git status:*)\n"
+	const nested = "description: \"%s\"\nversion: 1.0.0\nmetadata:\n  author: somebody\n  version: \"1.0\"\n"
+	const folded = "description: >\n  %s\n  It goes on here.\nlicense: MIT\n"
+	heads := []string{
+		plain, nested, plain, folded, plain, nested, plain, // 16 that are simple
+		"description: |\n  %s\n\n  It goes on here.\nlicense: MIT\n",
+		plain, nested, plain, folded, plain, nested, plain,
+		"description: %s\nversion: 2\nallowed-tools:\n  - Read\n  - Write\ntags: [one, two]\n",
+		"description: %s\nmetadata: {\"tool\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\"node\", \"curl\"]}}}\n", // 4 that are not
+		"description: %s\n# a comment\n\ntags:\n  - name: one\n    value: 1\n",
+		"description: %s\n  It goes on here.\nmetadata:\n  emoji: \"\\U0001F4C5\"\n",
+		"description: Broken: %s\nversion: 1.0.0\n",
+	}
+	for i := range n {
+		name := fmt.Sprintf("skill-%05d", i)
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
+			return 0, err
+		}
+		head := fmt.Sprintf(heads[i%len(heads)], description)
+		text := fmt.Sprintf("---\nname: %s\n%s---\n\n# %s\n\n%s", name, head, name, body)
+		if err := os.WriteFile(filepath.Join(dir, name, "SKILL.md"), []byte(text), 0o666); err != nil {
+			return 0, err
+		}
+		described += len(description)
+	}
+	return described, nil
+}
+
+// floor reads 4 KiB of each file of the tree, in parallel.
+func floor(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	work := make(chan []fs.DirEntry, len(entries)/64+1)
+	for part := range slices.Chunk(entries, 64) {
+		work <- part
+	}
+	close(work)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	total := 0
+	var failed error
+	for range max(4, 2*runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			buf := make([]byte, 4<<10)
+			for part := range work {
+				for _, e := range part {
+					n, err := readAll(filepath.Join(dir, e.Name()), buf)
+					mu.Lock()
+					if total += n; err != nil {
+						failed = err
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return total, failed
+}
+
+func readAll(dir string, buf []byte) (n int, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		h, err := os.Open(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return n, err
+		}
+		_, err = h.Read(buf)
+		h.Close()
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// chart is the times, drawn.
+func (r *result) chart() bench.Chart {
+	c := bench.Chart{File: "load.svg", Title: "Loading skills, beside a program that only reads the files", Unit: "ms"}
+	var names []string
+	for _, row := range r.Rows {
+		if g := fmt.Sprintf("%d skills", row.Skills); !slices.Contains(c.Groups, g) {
+			c.Groups = append(c.Groups, g)
+		}
+		if !slices.Contains(names, row.Name) {
+			names = append(names, row.Name)
+		}
+	}
+	for _, name := range names {
+		s := bench.Series{Name: name, Values: make([]bench.Stat, len(c.Groups))}
+		for _, row := range r.Rows {
+			if row.Name == name {
+				s.Values[slices.Index(c.Groups, fmt.Sprintf("%d skills", row.Skills))] = row.Time
+			}
+		}
+		c.Series = append(c.Series, s)
+	}
+	return c
+}

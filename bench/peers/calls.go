@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/knack-agent/knack/bench"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// A calls is a run in which the model calls one tool again and again, one
+// call a request.
+type calls struct {
+	Name    string     `json:"name"`
+	Tool    string     `json:"tool"` // shell or read
+	Calls   int        `json:"calls"`
+	Wall    bench.Stat `json:"wall_ms"`
+	CPU     bench.Stat `json:"cpu_ms"`
+	RSS     bench.Stat `json:"rss_mib"`
+	PerWall bench.Stat `json:"wall_ms_per_call"` // of second to last request
+	Problem string     `json:"problem,omitempty"`
+}
+
+// toolCalls lets the model run shell commands, and read files.
+func (c *config) toolCalls(ctx context.Context, res *result) error {
+	for _, kind := range []string{"shell", "read"} {
+		var fs []func(int)
+		rows := map[*program]*calls{}
+		for _, p := range res.ready() {
+			row := &calls{Name: p.Name, Tool: kind, Calls: c.calls}
+			rows[p] = row
+			if kind == "read" && p.Read == nil {
+				row.Problem = "it has no tool that reads files"
+				continue
+			}
+			home, dir, err := c.project(p, kind, 0)
+			if err != nil {
+				return err
+			}
+			answers, last, err := c.script(p, kind, dir)
+			if err != nil {
+				return err
+			}
+			var wall, cpu, rss, per []float64
+			fs = append(fs, func(round int) {
+				if row.Problem != "" || ctx.Err() != nil {
+					return
+				}
+				t, err := c.prompt(ctx, p, home, dir, last, answers...)
+				if err != nil {
+					row.Problem = err.Error()
+					return
+				}
+				c.say("%s, %d %s calls, run %d: %v", p.Name, c.calls, kind, round, t.use.Wall)
+				if round < 0 {
+					return
+				}
+				wall, cpu = append(wall, ms(t.use.Wall)), append(cpu, ms(t.use.CPU))
+				per = append(per, ms(t.last.Sub(t.req.at))/float64(c.calls))
+				if t.use.RSS > 0 {
+					rss = append(rss, float64(t.use.RSS)/mib)
+				}
+				row.Wall, row.CPU, row.RSS, row.PerWall = bench.StatOf(wall), bench.StatOf(cpu), bench.StatOf(rss), bench.StatOf(per)
+			})
+		}
+		bench.InTurn(c.runs, fs...)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t := bench.Table{
+			Title: fmt.Sprintf("%d %s calls, one a request", c.calls, kind),
+			Head:  []string{"", "a call, ms", "whole run, ms", "CPU of the run, ms", "peak, MiB"},
+		}
+		for _, p := range res.ready() {
+			r := rows[p]
+			res.Calls = append(res.Calls, *r)
+			if r.Problem != "" {
+				c.failing = append(c.failing, fmt.Sprintf("%s, %s calls: %s", p.Name, kind, r.Problem))
+				continue
+			}
+			t.Add(r.Name, r.PerWall, r.Wall, r.CPU, r.RSS)
+		}
+		if err := t.Write(c.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// script is the answers of a run of tool calls, and what the last request must
+// hold: something that only a tool that ran can say.
+func (c *config) script(p *program, kind, dir string) (answers []llmtest.Answer, last string, err error) {
+	for i := range c.calls {
+		last = fmt.Sprintf("ran-%d", 100000+i)
+		if kind == "shell" {
+			answers = append(answers, llmtest.Answer{Calls: []llmtest.Call{p.Shell(fmt.Sprintf("echo ran-$((100000+%d))", i))}})
+			continue
+		}
+		file := filepath.Join(dir, fmt.Sprintf("notes-%03d.txt", i))
+		text := strings.Repeat("A line of a file that is read, one of a hundred.\n", 99) + last + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			return nil, "", err
+		}
+		answers = append(answers, llmtest.Answer{Calls: []llmtest.Call{p.Read(file)}})
+	}
+	return append(answers, llmtest.Reply("Done.")), last, nil
+}

@@ -1,0 +1,329 @@
+// Command peers measures Knack beside other agents and search tools, in turns,
+// on the same skills, prompts and answers of a scripted server:
+//
+//	go run ./bench/peers [-n 0,100,1000,5000] [-k 50] [-runs 9] [-json FILE] [-svg DIR] [name=path …]
+//
+// Agents and tools are looked for on PATH; name=path names the program of one
+// (pi=/opt/pi/bin/pi). Knack is built from this module. An agent that is not
+// there, or cannot be driven, is in the result with the reason. -only names
+// those to run, and parts of the work: start, calls, tools.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/knack-agent/knack/bench"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// A config is what a person asked for.
+type config struct {
+	agents  []agent
+	sizes   []int
+	calls   int
+	runs    int
+	limit   time.Duration // of one run of a program
+	parts   []string
+	only    []string
+	paths   map[string]string // programs by name, before PATH
+	keep    string            // directory for first requests; "" none
+	tree    string            // what the search tools search
+	dir     string            // for all that is written
+	out     io.Writer
+	say     func(format string, args ...any) // progress
+	failing []string
+}
+
+// A result is all that was measured, as -json writes it.
+type result struct {
+	When     time.Time     `json:"when"`
+	Machine  bench.Machine `json:"machine"`
+	Runs     int           `json:"runs"`
+	Programs []*program    `json:"programs"`
+	Starts   []start       `json:"starts,omitempty"`
+	Calls    []calls       `json:"calls,omitempty"`
+	Tools    []toolSpeed   `json:"tools,omitempty"`
+}
+
+// A program is an agent as it was found.
+type program struct {
+	Name    string `json:"name"`
+	Path    string `json:"path,omitempty"`
+	Version string `json:"version,omitempty"`
+	Reason  string `json:"reason,omitempty"` // why it is not measured; "" it is
+
+	agent  `json:"-"`
+	vendor *vendor
+}
+
+func main() {
+	bench.Launched()
+	log.SetFlags(0)
+	log.SetPrefix("peers: ")
+	sizes := flag.String("n", "0,100,1000,5000", "numbers of skills")
+	k := flag.Int("k", 50, "tool calls of a run")
+	runs := flag.Int("runs", 9, "runs of each, after one to warm up")
+	limit := flag.Duration("limit", 2*time.Minute, "longest time of one run")
+	parts := flag.String("parts", "start,calls,tools", "what to measure")
+	only := flag.String("only", "", "agents to run (default: all)")
+	keep := flag.String("keep", "", "directory to keep first requests in")
+	tree := flag.String("tree", "", "directory that search tools search (default: Go's source)")
+	asJSON := flag.String("json", "", "file for the result as JSON")
+	svg := flag.String("svg", "", "directory for charts")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: go run ./bench/peers [flags] [name=path ...]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	c := config{agents: agents, calls: *k, runs: *runs, limit: *limit, parts: strings.Split(*parts, ","), paths: map[string]string{}, keep: *keep, tree: *tree, out: os.Stdout}
+	if *only != "" {
+		c.only = strings.Split(*only, ",")
+	}
+	c.say = func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	for word := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 0 || n > 99999 {
+			log.Fatalf("-n: %q is no number of skills", word)
+		}
+		c.sizes = append(c.sizes, n)
+	}
+	if c.runs < 1 || c.calls < 1 {
+		log.Fatal("-runs and -k must be at least 1")
+	}
+	for _, arg := range flag.Args() {
+		name, path, ok := strings.Cut(arg, "=")
+		if !ok || !known(name) {
+			log.Fatalf("%q is not name=path with one of %s", arg, strings.Join(names(), ", "))
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			log.Fatal(err)
+		}
+		c.paths[name] = abs
+	}
+	for _, name := range c.only {
+		if !known(name) {
+			log.Fatalf("-only: %q is none of %s", name, strings.Join(names(), ", "))
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	res, err := measure(ctx, &c)
+	if res != nil { // what was measured is kept, also when it was stopped
+		err = errors.Join(err, bench.WriteJSON(*asJSON, res), bench.WriteSVG(*svg, res.charts()...))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func names() []string {
+	all := []string{"rg", "fd"}
+	for _, a := range agents {
+		all = append(all, a.Name)
+	}
+	return all
+}
+
+func known(name string) bool { return slices.Contains(names(), name) }
+
+// measure does all that c asks for and writes the tables as they are ready.
+// With an error comes what was measured before, or nil.
+func measure(ctx context.Context, c *config) (*result, error) {
+	tmp, err := os.MkdirTemp("", "knack-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	if c.dir, err = filepath.EvalSymlinks(tmp); err != nil {
+		return nil, err
+	}
+	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Runs: c.runs}
+	fmt.Fprintf(c.out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine, res.When.Format(time.DateTime), c.runs)
+	if err := c.find(ctx, res); err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, p := range res.Programs {
+			if p.vendor != nil {
+				p.vendor.close()
+			}
+		}
+	}()
+	for _, part := range []struct {
+		name string
+		f    func(context.Context, *result) error
+	}{{"start", c.starts}, {"calls", c.toolCalls}, {"tools", c.toolSpeeds}} {
+		if slices.Contains(c.parts, part.name) {
+			if err := part.f(ctx, res); err != nil {
+				return res, fmt.Errorf("%s: %w", part.name, err)
+			}
+		}
+	}
+	for _, p := range res.Programs {
+		if p.Reason != "" {
+			c.failing = append(c.failing, p.Name+": "+p.Reason)
+		}
+	}
+	if len(c.failing) > 0 {
+		fmt.Fprintf(c.out, "\nNot measured, or not in full\n\n")
+		for _, f := range c.failing {
+			fmt.Fprintln(c.out, "  "+f)
+		}
+	}
+	return res, nil
+}
+
+// find finds the agents, and builds Knack.
+func (c *config) find(ctx context.Context, res *result) error {
+	t := bench.Table{Title: "Programs", Head: []string{"", "version", "where"}}
+	for _, a := range c.agents {
+		if len(c.only) > 0 && !slices.Contains(c.only, a.Name) {
+			continue
+		}
+		p := &program{Name: a.Name, agent: a}
+		res.Programs = append(res.Programs, p)
+		p.Path = c.paths[a.Name]
+		switch {
+		case p.Path != "":
+		case a.Version == nil:
+			p.Path = filepath.Join(c.dir, "knack.exe")
+			if err := bench.Build(p.Path, "github.com/knack-agent/knack/cmd/knack"); err != nil {
+				return err
+			}
+			p.Version = commit()
+		default:
+			var err error
+			if p.Path, err = exec.LookPath(a.Name); err != nil {
+				p.Reason = "not on PATH"
+				continue
+			}
+		}
+		if a.Version != nil {
+			_, out, err := c.run(ctx, p, c.home(p, "version"), c.dir, a.Version...)
+			if err != nil {
+				p.Reason = err.Error()
+				continue
+			}
+			p.Version = strings.TrimSpace(out)
+		}
+		var err error
+		if p.vendor, err = newVendor(); err != nil {
+			return err
+		}
+		t.Add(p.Name, p.Version, p.Path)
+	}
+	return t.Write(c.out)
+}
+
+// commit is the state of the module's source, as far as git knows it.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "this source"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (c *config) home(p *program, what string) string {
+	return filepath.Join(c.dir, p.Name, what, "home")
+}
+
+// run runs a program with a home of its own.
+func (c *config) run(ctx context.Context, p *program, home, dir string, args ...string) (bench.Usage, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	if err := os.MkdirAll(home, 0o777); err != nil {
+		return bench.Usage{}, "", err
+	}
+	var env []string
+	for _, name := range []string{"PATH", "LANG", "TMPDIR", "SystemRoot", "PATHEXT", "TEMP", "TMP"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	env = append(env, "HOME="+home, "USERPROFILE="+home, "APPDATA="+filepath.Join(home, "appdata"), "LOCALAPPDATA="+filepath.Join(home, "local"), "PWD="+dir, "NO_COLOR=1")
+	url := ""
+	if p.vendor != nil {
+		url = p.vendor.URL
+	}
+	if p.Env != nil {
+		env = append(env, p.Env(home, url)...)
+	}
+	return bench.Run(ctx, dir, env, p.Path, args...)
+}
+
+// A taken is what one run of an agent took.
+type taken struct {
+	first time.Duration // to its first request
+	use   bench.Usage
+	req   request   // the first
+	last  time.Time // when the last came
+	side  int
+}
+
+// prompt runs one prompt in project, and checks that it went as the answers
+// say: a request for each, and last in the last one.
+func (c *config) prompt(ctx context.Context, p *program, home, project string, last string, answers ...llmtest.Answer) (t taken, err error) {
+	e := p.vendor.during(answers, func() {
+		t.use, _, err = c.run(ctx, p, home, project, p.Args(p.vendor.URL, "Please go on.")...)
+	})
+	if wrong := e.why(len(answers), last); wrong != nil {
+		if err != nil {
+			return t, fmt.Errorf("%w; %w", wrong, err)
+		}
+		return t, wrong
+	}
+	if err != nil {
+		return t, err
+	}
+	t.req, t.last, t.side = e.main[0], e.main[len(e.main)-1].at, e.side
+	t.first = t.req.at.Sub(t.use.Start)
+	return t, nil
+}
+
+// project makes a project of n skills, and files to read, and a home, for one
+// program alone.
+func (c *config) project(p *program, what string, n int) (home, dir string, err error) {
+	home, dir = c.home(p, what), filepath.Join(c.dir, p.Name, what, "project")
+	if _, err = bench.Skills(filepath.Join(dir, filepath.FromSlash(p.Skills)), n); err != nil {
+		return "", "", err
+	}
+	for _, d := range []string{home, dir} {
+		if err = os.MkdirAll(d, 0o777); err != nil {
+			return "", "", err
+		}
+	}
+	if p.Setup != nil {
+		err = p.Setup(home, p.vendor.URL)
+	}
+	return home, dir, err
+}
+
+// ready are the programs that can be measured.
+func (r *result) ready() (out []*program) {
+	for _, p := range r.Programs {
+		if p.Reason == "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+const mib = 1 << 20

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Skills writes n skills of 4 KiB below dir, each in the form that all agents
+// read: a name, a description, a body. Description i starts with the
+// word AAAi and ends with the word ZZZi, so that [Seen] can tell a whole one.
+// It returns the bytes of the descriptions.
+func Skills(dir string, n int) (described int, err error) {
+	middle := strings.Repeat("says what the skill does and when to use it, as people write, ", 3)
+	body := strings.Repeat("An instruction of the skill, one of many lines in its body.\n", 60)
+	for i := range n {
+		name := fmt.Sprintf("skill-%05d", i)
+		description := fmt.Sprintf("AAA%05d %sZZZ%05d", i, middle, i)
+		text := fmt.Sprintf("---\nname: %s\ndescription: %s\n---\n\n# %s\n\n%s", name, description, name, body)
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
+			return 0, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "SKILL.md"), []byte(text), 0o666); err != nil {
+			return 0, err
+		}
+		described += len(description)
+	}
+	return described, nil
+}
+
+// Seen counts what of the n skills that [Skills] wrote is in text: names,
+// descriptions that are there at least in part, and whole ones.
+func Seen(text string, n int) (names, begun, whole int) {
+	for i := range n {
+		if strings.Contains(text, fmt.Sprintf("skill-%05d", i)) {
+			names++
+		}
+		if strings.Contains(text, fmt.Sprintf("AAA%05d", i)) {
+			begun++
+			if strings.Contains(text, fmt.Sprintf("ZZZ%05d", i)) {
+				whole++
+			}
+		}
+	}
+	return names, begun, whole
+}

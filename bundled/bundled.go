@@ -1,0 +1,187 @@
+// Package bundled holds the skills that ship with the program.
+//
+// A [Set] is their knack.Source; a program adds its own with Set.More. Skills with files are written to disk when
+// they are first invoked, once in a process, into a directory that nobody else
+// could have prepared (spec skills §8); [Set.Close] removes it.
+//
+//	set := bundled.New(stateDir, version)
+//	defer set.Close()
+//	catalog := knack.Load(ctx, set, …)
+package bundled
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/extract"
+)
+
+//go:embed skills
+var files embed.FS
+
+// A Set is the skills of the program. It is safe for concurrent use; its
+// fields are not to be changed after the first use.
+type Set struct {
+	More     []Skill         // beside the embedded ones
+	Features map[string]bool // the gates that were opened, by name
+
+	state, version string
+
+	mu     sync.Mutex
+	root   *os.Root // of this process; nil until the first skill is extracted
+	dir    string
+	closed bool
+	done   map[string]extraction
+}
+
+// A Skill is a skill of a program, and what decides whether it is there. It
+// needs a Name and what gives its text, its Prompt or a file; the Set says that
+// it is bundled.
+type Skill struct {
+	*knack.Skill
+	Feature   string                     // its gate, closed by default; "": none
+	IsEnabled func(context.Context) bool // asked whenever skills are loaded; nil: yes
+}
+
+// gated is the skill as it is now.
+func (k Skill) gated(ctx context.Context, features map[string]bool) *knack.Skill {
+	skill := *k.Skill
+	skill.Origin = knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}
+	skill.ID = cmp.Or(skill.ID, "bundled:"+skill.Name)
+	switch {
+	case k.Feature != "" && !features[k.Feature]:
+		skill.Gated = "the feature " + k.Feature + " is off"
+	case k.IsEnabled != nil && !k.IsEnabled(ctx):
+		skill.Gated = "the program says that it is of no use here"
+	}
+	return &skill
+}
+
+type extraction struct {
+	dir string
+	err error
+}
+
+// New returns the skills of a version of the program. state is the user's
+// directory for state, $XDG_STATE_HOME; "" extracts nothing: skills then have
+// no base directory.
+func New(state, version string) *Set {
+	return &Set{state: state, version: cmp.Or(version, "devel"), done: map[string]extraction{}}
+}
+
+// Place says that the skills are in the program, not on disk.
+func (s *Set) Place() knack.Place {
+	return knack.Place{Kind: knack.Bundled, Trust: knack.Trusted}
+}
+
+// Skills yields the skills, as knack.Source asks.
+func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
+	return func(yield func(*knack.Skill, error) bool) {
+		for _, k := range s.More {
+			if !yield(k.gated(ctx, s.Features), nil) {
+				return
+			}
+		}
+		sub, err := fs.Sub(files, "skills")
+		if err != nil { // the name is a constant
+			panic(err)
+		}
+		for skill, err := range knack.FS(sub, knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}).Skills(ctx) {
+			if skill != nil {
+				skill = s.finish(ctx, skill)
+			}
+			if !yield(skill, err) {
+				return
+			}
+		}
+	}
+}
+
+// finish adds what an embedded file cannot say: how to extract a skill that
+// has files, and how to compute a text.
+func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
+	skill := *from
+	if skill.Name == "lorem-ipsum" {
+		skill.Prompt = loremIpsum
+		return &skill
+	}
+	if beside, err := skill.List(ctx); err == nil && len(beside) > 0 && s.state != "" {
+		skill.Base = func(context.Context) (string, error) { return s.extract(skill.Name) }
+	}
+	return &skill
+}
+
+// extract writes a skill's files to disk once; callers at the same time wait
+// for the one that does it.
+func (s *Set) extract(name string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.done[name]
+	if !ok {
+		e.dir, e.err = s.write(name)
+		s.done[name] = e
+	}
+	return e.dir, e.err
+}
+
+// write is called with the lock held.
+func (s *Set) write(name string) (string, error) {
+	if s.closed {
+		return "", errors.New("the program is ending")
+	}
+	list, err := content(name)
+	if err != nil {
+		return "", err
+	}
+	if s.root == nil {
+		if s.dir, s.root, err = extract.Make(s.state, "knack", "bundled", s.version); err != nil {
+			return "", err
+		}
+	}
+	if err := extract.Files(s.root, name, list); err != nil {
+		return "", err
+	}
+	return filepath.Join(s.dir, name), nil
+}
+
+// content returns the files of an embedded skill. What lies in scripts may be
+// run: an embed.FS keeps no modes.
+func content(name string) ([]extract.File, error) {
+	var list []extract.File
+	dir := path.Join("skills", name)
+	err := fs.WalkDir(files, dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := files.ReadFile(p)
+		rel := strings.TrimPrefix(p, dir+"/")
+		list = append(list, extract.File{Path: rel, Data: data, Script: strings.HasPrefix(rel, "scripts/")})
+		return err
+	})
+	return list, err
+}
+
+// Close removes what was extracted. Skills that are invoked later have no base
+// directory.
+func (s *Set) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	clear(s.done)
+	if s.root == nil {
+		return nil
+	}
+	err := errors.Join(s.root.Close(), os.RemoveAll(s.dir))
+	s.root = nil
+	return err
+}

@@ -1,0 +1,232 @@
+package bundled
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/knacktest"
+)
+
+func invoke(t *testing.T, set *Set, name, args string) *knack.Activation {
+	t.Helper()
+	c := knack.Load(t.Context(), set)
+	for _, p := range c.Problems() {
+		t.Error(p)
+	}
+	a, err := c.Invoke(t.Context(), knack.Invocation{Name: name, Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestSkills holds our own skills to what we tell others.
+func TestSkills(t *testing.T) {
+	entries, err := os.ReadDir("skills")
+	if err != nil || len(entries) < 3 {
+		t.Fatal(entries, err)
+	}
+	for _, e := range entries {
+		_, problems := knack.Check(t.Context(), filepath.Join("skills", e.Name()))
+		for _, p := range problems {
+			if p.Severity != knack.Info && !(p.Code == "not-executable" && runtime.GOOS == "windows") {
+				t.Error(p)
+			}
+		}
+	}
+}
+
+// Nothing is written before a skill is invoked; then its files are, once, for
+// all callers; at the end they are gone.
+func TestExtract(t *testing.T) {
+	state := t.TempDir()
+	set := New(state, "v1.2.3")
+	knack.Load(t.Context(), set)
+	if entries, _ := os.ReadDir(state); len(entries) > 0 {
+		t.Fatalf("loading wrote %v", entries)
+	}
+	dirs := make([]string, 8)
+	var wg sync.WaitGroup
+	for i := range dirs {
+		wg.Go(func() { dirs[i] = invoke(t, set, "skill-creator", "x").Dir })
+	}
+	wg.Wait()
+	for _, d := range dirs {
+		if d == "" || d != dirs[0] {
+			t.Fatalf("directories %q", dirs)
+		}
+	}
+	rel, err := filepath.Rel(filepath.Join(state, "knack", "bundled", "v1.2.3"), dirs[0])
+	if parts := strings.Split(filepath.ToSlash(rel), "/"); err != nil || len(parts) != 2 || len(parts[0]) < 20 || parts[1] != "skill-creator" {
+		t.Errorf("it lies in %s", dirs[0])
+	}
+	info, err := os.Stat(filepath.Join(dirs[0], "scripts", "init.sh"))
+	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		t.Errorf("init.sh: %v, %v", info, err)
+	}
+	if err := set.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(dirs[0])); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("still there: %v", err)
+	}
+	if a := invoke(t, set, "skill-creator", ""); a.Dir != "" {
+		t.Errorf("after Close it has a directory: %s", a.Dir)
+	}
+}
+
+// If extraction fails the text loads without base directory, with a Problem.
+func TestExtractionFails(t *testing.T) {
+	state := t.TempDir()
+	if err := os.WriteFile(filepath.Join(state, "knack"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := invoke(t, New(state, ""), "skill-creator", "")
+	if a.Dir != "" || strings.Contains(a.Prompt, "Base directory") || !strings.Contains(a.Prompt, "# Make a skill") {
+		t.Errorf("%q", a.Prompt)
+	}
+	if len(a.Problems) != 1 || a.Problems[0].Code != "extraction-failed" {
+		t.Errorf("problems %v", a.Problems)
+	}
+}
+
+// A gate closes a skill: it takes no name, is seen by nobody, and why says so.
+func TestGates(t *testing.T) {
+	ctx := t.Context()
+	skill := func(name string) *knack.Skill {
+		return &knack.Skill{Name: name, Description: "Dreams", Prompt: func(context.Context, knack.Invocation) (string, error) { return "Dream.", nil }}
+	}
+	enabled := false
+	more := []Skill{
+		{Skill: skill("dream"), Feature: "dream"},
+		{Skill: skill("night"), IsEnabled: func(context.Context) bool { return enabled }},
+	}
+	states := func(features map[string]bool) string {
+		set := New("", "")
+		set.More, set.Features = more, features
+		if err := knacktest.TestSource(set, "dream", "night"); err != nil {
+			t.Error(err)
+		}
+		c := knack.Load(ctx, set)
+		var all []string
+		for _, e := range c.Entries() {
+			if e.Name() == "dream" || e.Name() == "night" {
+				all = append(all, e.Name()+" "+string(e.State))
+			}
+		}
+		if p := c.Places()[0]; p.Kind != knack.Bundled || p.Trust != knack.Trusted {
+			t.Errorf("place %+v", p)
+		}
+		return strings.Join(all, ", ")
+	}
+	if got := states(nil); got != "dream gated, night gated" {
+		t.Error(got)
+	}
+	if got := states(map[string]bool{"dream": false}); got != "dream gated, night gated" {
+		t.Error(got)
+	}
+	enabled = true
+	if got := states(map[string]bool{"dream": true}); got != "dream active, night active" {
+		t.Error(got)
+	}
+
+	set := New("", "")
+	set.More = more
+	c := knack.Load(ctx, set)
+	if _, err := c.Invoke(ctx, knack.Invocation{Name: "dream"}); err == nil || !strings.Contains(err.Error(), "the feature dream is off") {
+		t.Error(err)
+	}
+	w := c.Why("dream", knack.View{})
+	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature dream is off" || len(w.Problems) != 1 || w.Problems[0].Code != "gated" {
+		t.Errorf("%+v", w)
+	}
+	if l := c.Listing(knack.View{For: knack.ByModel}); strings.Contains(l.Text, "dream") {
+		t.Error(l.Text)
+	}
+	set.Features = map[string]bool{"dream": true}
+	if got := invoke(t, set, "dream", "").Prompt; !strings.Contains(got, "Dream.") {
+		t.Error(got)
+	}
+}
+
+func TestLoremIpsum(t *testing.T) {
+	set := New("", "")
+	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "5,000": 5000, " 12 ": 12} {
+		text, err := loremIpsum(t.Context(), knack.Invocation{Args: args})
+		if got := len(strings.Fields(text)); err != nil || got != want || strings.Count(text, " ") != want-1 {
+			t.Errorf("%q: %d words, %v", args, got, err)
+		}
+	}
+	c := knack.Load(t.Context(), set)
+	for _, args := range []string{"0", "-1", "x", "500001", "1e3"} {
+		_, err := c.Invoke(context.Background(), knack.Invocation{Name: "lorem-ipsum", Args: args})
+		var r *knack.Refusal
+		if !errors.As(err, &r) || r.Code != knack.RefusedUnread {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// TestScripts runs the scripts of skill-creator as a model would: make a
+// skill, find it wanting, fill it in, pack it.
+func TestScripts(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("sh is not installed")
+	}
+	dir := t.TempDir()
+	scripts, err := filepath.Abs("skills/skill-creator/scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(ok bool, script string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(sh, append([]string{filepath.Join(scripts, script)}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=/usr/bin:/bin"} // without knack: the scripts stand on their own
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != ok {
+			t.Fatalf("%s %q: %v\n%s", script, args, err, out)
+		}
+		return string(out)
+	}
+	run(false, "init.sh")
+	run(false, "init.sh", "Bad_Name")
+	run(false, "init.sh", "../x")
+	run(true, "init.sh", "my-skill", "skills")
+	run(false, "init.sh", "my-skill", "skills")
+	md := filepath.Join(dir, "skills", "my-skill", "SKILL.md")
+	text, err := os.ReadFile(md)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(true, "validate.sh", "skills/my-skill")
+	if err := os.WriteFile(md, []byte(strings.Replace(string(text), "name: my-skill", "name: My Skill", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(false, "validate.sh", "skills/my-skill"); !strings.Contains(out, ":2: error:") {
+		t.Errorf("validate.sh says %s", out)
+	}
+	if err := os.WriteFile(md, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(false, "validate.sh", "skills")
+	_, zipErr := exec.LookPath("zip")
+	_, pyErr := exec.LookPath("python3")
+	if zipErr != nil && pyErr != nil {
+		t.Skip("neither zip nor python3 is installed")
+	}
+	run(true, "package.sh", "skills/my-skill")
+	if _, err := os.Stat(filepath.Join(dir, "my-skill.skill")); err != nil {
+		t.Error(err)
+	}
+	run(false, "package.sh", "skills/my-skill")
+}

@@ -1,0 +1,351 @@
+package knack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/internal/ignore"
+)
+
+// A Catalog is an immutable set of skills, with what was found and not used,
+// and the problems met. It is safe for concurrent use.
+//
+// Of skills with one name the first wins, in the order of sources. What is
+// untrusted or switched off takes no name, so that it hides nothing.
+type Catalog struct {
+	skills   []*Skill // with a name of their own, in listing order
+	byName   map[string]*Skill
+	also     map[string]*Skill // aliases and labels; nil: of several skills
+	paths    map[*Skill]ignore.Rules
+	entries  []Entry
+	places   []Place
+	problems []Problem
+}
+
+// A State says what became of a skill that was found.
+type State string
+
+const (
+	Active      State = "active"
+	Conditional State = "conditional" // nothing it waits for was touched yet
+	Shadowed    State = "shadowed"    // its name is taken
+	Duplicate   State = "duplicate"   // the same file is there already
+	Gated       State = "gated"       // switched off by a feature
+	NotTrusted  State = "untrusted"
+	Off         State = "off" // by an override, as are the next two
+	NameOnly    State = "name-only"
+	UserOnly    State = "user-only"
+	Broken      State = "broken" // could not be loaded
+)
+
+// An Entry is a skill that a Source found, used or not.
+type Entry struct {
+	Skill  *Skill // nil if broken
+	Path   string
+	Origin Origin
+	State  State // before a View has its say
+	Winner *Skill
+	source int
+}
+
+// Name is what the skill is called by, or would be.
+func (e Entry) Name() string {
+	if e.Skill != nil {
+		return e.Skill.Name
+	}
+	path := e.Path
+	if !filepath.IsAbs(path) { // not on disk: user:pdf/SKILL.md
+		path = path[strings.LastIndexByte(path, ':')+1:]
+	}
+	if base := filepath.Base(path); !strings.EqualFold(base, "SKILL.md") {
+		return strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	return filepath.Base(filepath.Dir(path))
+}
+
+// Load reads sources, all at once; their order is the precedence. It always
+// returns a Catalog: what could not be loaded is in its Problems.
+func Load(ctx context.Context, sources ...Source) *Catalog {
+	read := make([]reading, len(sources))
+	var wg sync.WaitGroup
+	for i, src := range sources {
+		wg.Go(func() { read[i] = readSource(ctx, src) })
+	}
+	wg.Wait()
+	return catalog(read)
+}
+
+// A reading is what one Source yielded.
+type reading struct {
+	place    Place
+	skills   []*Skill // in the order of names
+	problems []Problem
+}
+
+func readSource(ctx context.Context, src Source) (r reading) {
+	r.place = place(src)
+	for s, err := range src.Skills(ctx) {
+		if s != nil {
+			r.skills = append(r.skills, s)
+		}
+		if err != nil {
+			var p Problem
+			if !errors.As(err, &p) {
+				p = Problem{Code: "unreadable", Severity: Error, Path: r.place.Path, Message: err.Error()}
+			}
+			r.problems = append(r.problems, p)
+		}
+	}
+	r.place.Skills = len(r.skills)
+	for i, s := range r.skills {
+		if r.place.Kind == "" { // a Source that does not say
+			r.place.Kind, r.place.Label = s.Origin.Kind, s.Origin.Label
+		}
+		if i == 0 || s.Origin.Trust < r.place.Trust { // a Check decides file by file
+			r.place.Trust = s.Origin.Trust
+		}
+	}
+	slices.SortStableFunc(r.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
+	return r
+}
+
+func place(src Source) Place {
+	if p, ok := src.(interface{ Place() Place }); ok {
+		return p.Place()
+	}
+	return Place{}
+}
+
+// catalog joins readings in order.
+func catalog(read []reading) *Catalog {
+	n := 0
+	for _, r := range read {
+		n += len(r.skills)
+	}
+	c := &Catalog{
+		skills: make([]*Skill, 0, n), entries: make([]Entry, 0, n),
+		byName: make(map[string]*Skill, n), also: map[string]*Skill{}, paths: map[*Skill]ignore.Rules{},
+	}
+	files := make(map[string]*Skill, n)
+	for i, r := range read {
+		c.places = append(c.places, r.place)
+		c.problems = append(c.problems, r.problems...)
+		for _, s := range r.skills {
+			c.add(i, s, files)
+		}
+		var loaded map[string]bool
+		for _, p := range r.problems {
+			if p.Severity != Error || !strings.EqualFold(filepath.Ext(p.Path), ".md") {
+				continue
+			}
+			if loaded == nil {
+				loaded = map[string]bool{}
+				for _, s := range r.skills {
+					loaded[s.Path] = true
+				}
+			}
+			if !loaded[p.Path] {
+				loaded[p.Path] = true // one entry, however many problems
+				c.entries = append(c.entries, Entry{Path: p.Path, State: Broken, source: i,
+					Origin: Origin{Kind: r.place.Kind, Label: r.place.Label, Trust: r.place.Trust}})
+			}
+		}
+	}
+	for _, s := range c.skills {
+		for _, alias := range s.Aliases {
+			if other := c.byName[alias]; other != nil && other != s {
+				c.clash(s, alias, other)
+			} else if other, ok := c.also[alias]; ok && other != s {
+				c.clash(s, alias, other)
+			} else {
+				c.also[alias] = s
+			}
+		}
+	}
+	labels := map[string]*Skill{} // nil: of several skills
+	for _, s := range c.skills {
+		if s.Label != "" && s.Label != s.Name {
+			if _, several := labels[s.Label]; several {
+				labels[s.Label] = nil
+			} else {
+				labels[s.Label] = s
+			}
+		}
+	}
+	for label, s := range labels {
+		if _, alias := c.also[label]; s != nil && !alias {
+			c.also[label] = s
+		}
+	}
+	return c
+}
+
+// add gives a skill its state and, if nothing speaks against it, its name.
+func (c *Catalog) add(source int, s *Skill, files map[string]*Skill) {
+	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
+	defer func() { c.entries = append(c.entries, e) }()
+	problem := func(code string, sev Severity, hint, format string, args ...any) {
+		c.problems = append(c.problems, Problem{Code: code, Severity: sev, Path: s.Path, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	if first := files[s.ID]; first != nil {
+		e.State, e.Winner = Duplicate, first
+		problem("duplicate-file", Info, "", "the same file as %s, which is used", first.Path)
+		return
+	}
+	switch {
+	case s.Origin.Trust == Untrusted:
+		e.State = NotTrusted
+		problem("untrusted", Warn, "knack trust, or --trust for this run", "%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
+		return
+	case s.Gated != "":
+		e.State = Gated
+		problem("gated", Info, "a feature is on with KNACK_FEATURES=NAME, or features in settings", "switched off: %s", s.Gated)
+		return
+	}
+	files[s.ID] = s
+	if first := c.byName[s.Name]; first != nil && s.Origin.Nested != "" {
+		scoped := *s
+		scoped.Name = s.Origin.Nested + ":" + s.Name
+		s, e.Skill, files[s.ID] = &scoped, &scoped, &scoped
+	}
+	if first := c.byName[s.Name]; first != nil {
+		e.State, e.Winner = Shadowed, first
+		problem("name-collision", Warn, "knack skill why "+s.Name, "the name %q is taken by %s (%s), so that this one (%s) is not used",
+			s.Name, first.Path, first.Origin.Kind, s.Origin.Kind)
+		return
+	}
+	c.byName[s.Name] = s
+	c.skills = append(c.skills, s)
+	if len(s.Paths) > 0 && !slices.Equal(s.Paths, []string{"**"}) {
+		e.State = Conditional
+		c.paths[s] = ignore.Compile(s.Paths...)
+	}
+}
+
+// untrustedPlace is what has to be trusted for a skill to be used.
+func untrustedPlace(s *Skill, p Place) string {
+	if p.Path != "" && p.Trust == Untrusted {
+		return p.Path
+	}
+	return filepath.Dir(s.ID)
+}
+
+func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
+	c.problems = append(c.problems, Problem{Code: "name-collision", Severity: Warn, Path: s.Path,
+		Message: fmt.Sprintf("the alias %q is taken by %s, and does not lead to %s", alias, other.Path, s.Name)})
+}
+
+// Skills returns the skills that can be called, in listing order: that of the
+// sources, then of names. The caller must not change it.
+func (c *Catalog) Skills() []*Skill { return c.skills }
+
+// Entries returns all that was found, in the order of sources, then of names.
+// The caller must not change it.
+func (c *Catalog) Entries() []Entry { return c.entries }
+
+// Places returns where the sources looked, in their order. The caller must not
+// change it.
+func (c *Catalog) Places() []Place { return c.places }
+
+// Problems returns what was met while loading. The caller must not change it.
+func (c *Catalog) Problems() []Problem { return c.problems }
+
+// Skill returns the skill that a name calls, or nil: a name, else an alias,
+// else a label that only one skill has, else what follows "skill:".
+func (c *Catalog) Skill(name string) *Skill {
+	for {
+		if s := c.byName[name]; s != nil {
+			return s
+		}
+		if s := c.also[name]; s != nil {
+			return s
+		}
+		rest, ok := strings.CutPrefix(name, "skill:")
+		if !ok {
+			return nil
+		}
+		name = rest
+	}
+}
+
+// State says what a skill of the Entry is in a View.
+func (c *Catalog) State(e Entry, v View) State {
+	if e.State != Active && e.State != Conditional {
+		return e.State
+	}
+	switch v.override(e.Skill) {
+	case Off:
+		return Off
+	case NameOnly:
+		if c.active(e.Skill, v) {
+			return NameOnly
+		}
+	case UserOnly:
+		return UserOnly
+	}
+	if e.State == Conditional && c.active(e.Skill, v) {
+		return Active
+	}
+	return e.State
+}
+
+// active says whether what a conditional skill waits for was touched.
+func (c *Catalog) active(s *Skill, v View) bool {
+	rules, conditional := c.paths[s]
+	if !conditional {
+		return true
+	}
+	dir := s.Origin.Dir
+	if dir == "" {
+		dir = v.Dir
+	}
+	for _, path := range v.Touched {
+		rel, err := filepath.Rel(dir, path)
+		if err == nil && filepath.IsLocal(rel) && rules.Covers(filepath.ToSlash(rel)) {
+			return true
+		}
+	}
+	return false
+}
+
+// unavailable is "", or a sentence saying why a skill of the Catalog cannot be
+// called in a View.
+func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
+	switch o := v.override(s); {
+	case o == Off:
+		return fmt.Sprintf("the skill %s is switched off in skills.overrides", s.Name)
+	case o == UserOnly && by == ByModel:
+		return fmt.Sprintf("the skill %s is kept for people in skills.overrides", s.Name)
+	case by == ByModel && !c.active(s, v):
+		return fmt.Sprintf("the skill %s is not active yet: it waits for a file that matches %s", s.Name, strings.Join(s.Paths, ", "))
+	}
+	return ""
+}
+
+// absent is "", or a sentence saying why a skill of a name was found but
+// cannot be called.
+func (c *Catalog) absent(name string) string {
+	for _, e := range c.entries {
+		if e.Name() != name {
+			continue
+		}
+		switch e.State {
+		case NotTrusted:
+			return fmt.Sprintf("the skill %s is not used: %s is not trusted", name, untrustedPlace(e.Skill, c.places[e.source]))
+		case Gated:
+			return fmt.Sprintf("the skill %s is switched off: %s", name, e.Skill.Gated)
+		case Broken:
+			for _, p := range c.problems {
+				if p.Path == e.Path && p.Severity == Error {
+					return fmt.Sprintf("the skill %s could not be loaded: %s", name, p)
+				}
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,211 @@
+package knack
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .txtar cases")
+
+// TestCatalog runs the cases of testdata/catalog. Their comment holds, a line
+// each, sources in their order and what is asked:
+//
+//	dir KIND PATH [untrusted] [remote] [files] [commands] [label=L] [nested=N] [root=PATH] [base=PATH] [prefix=P]
+//	link TARGET NAME
+//	view [for=user] [window=N] [budget=N] [max=N] [used=a,b] [touched=a,b] [over=NAME:STATE] [index]
+//	why NAME
+//	skill NAME
+//
+// The last section, want, is golden. x*300 stands for 300 letters x.
+func TestCatalog(t *testing.T) {
+	cases, err := filepath.Glob("testdata/catalog/*.txtar")
+	if err != nil || len(cases) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, name := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := &a.Files[len(a.Files)-1]
+			if last.Name != "want" {
+				t.Fatal("the last section is not want")
+			}
+			got := runCase(t, a)
+			if *updateGolden {
+				last.Data = []byte(got)
+				if err := os.WriteFile(name, txtar.Format(a), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(last.Data) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, last.Data)
+			}
+		})
+	}
+}
+
+func runCase(t *testing.T, a *txtar.Archive) string {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
+	for _, f := range a.Files[:len(a.Files)-1] {
+		if err := os.MkdirAll(filepath.Dir(at(f.Name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(f.Name), expandX(f.Data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sources []Source
+	var cat *Catalog
+	var out strings.Builder
+	load := func() {
+		if cat != nil {
+			return
+		}
+		cat = Load(context.Background(), sources...)
+		for _, e := range cat.Entries() {
+			fmt.Fprintf(&out, "%s %s %s", e.Name(), e.Origin.Kind, cat.State(e, View{For: ByModel}))
+			if e.Winner != nil {
+				fmt.Fprintf(&out, ", not %s", e.Winner.Path)
+			}
+			out.WriteByte('\n')
+		}
+		for _, p := range cat.Problems() {
+			if p.Code != "name-missing" && p.Code != "name-dir-mismatch" { // the parser's
+				fmt.Fprintf(&out, "! %s %s %s\n", p.Severity, p.Code, p)
+			}
+		}
+	}
+	for line := range strings.Lines(string(a.Comment)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		opts := map[string]string{}
+		for _, w := range words[1:] {
+			key, value, _ := strings.Cut(w, "=")
+			opts[key] = value
+		}
+		has := func(key string) bool { _, ok := opts[key]; return ok }
+		list := func(key string) []string {
+			return strings.FieldsFunc(opts[key], func(r rune) bool { return r == ',' })
+		}
+		switch words[0] {
+		case "dir":
+			f := &Folder{Path: at(words[2]), Files: has("files"), Commands: has("commands"),
+				Origin: Origin{Kind: Kind(words[1]), Trust: Trusted, Label: opts["label"], Nested: opts["nested"], Dir: root}}
+			if has("untrusted") {
+				f.Origin.Trust = Untrusted
+			}
+			if has("remote") {
+				f.Origin.Trust = Remote
+			}
+			if has("root") {
+				f.Root = at(opts["root"])
+			}
+			if has("base") {
+				f.Origin.Dir = at(opts["base"])
+			}
+			if has("outside") {
+				f.Outside = func(dir string) Trust {
+					if dir == at(opts["outside"]) {
+						return Trusted
+					}
+					return Untrusted
+				}
+			}
+			if has("prefix") {
+				sources = append(sources, Prefix(opts["prefix"], f))
+			} else {
+				sources = append(sources, f)
+			}
+		case "link":
+			if err := os.Symlink(filepath.FromSlash(words[1]), at(words[2])); err != nil {
+				t.Skip("no symbolic links here: ", err)
+			}
+		case "view":
+			load()
+			v := View{For: ByModel, Dir: root, Index: has("index"), Used: list("used"), Overrides: map[string]State{}}
+			if opts["for"] == "user" {
+				v.For = ByUser
+			}
+			v.Window, _ = strconv.Atoi(opts["window"])
+			v.MaxChars, _ = strconv.Atoi(opts["max"])
+			v.Budget, _ = strconv.ParseFloat(cmp.Or(opts["budget"], "0"), 64)
+			for _, p := range list("touched") {
+				v.Touched = append(v.Touched, at(p))
+			}
+			for _, o := range list("over") {
+				i := strings.LastIndexByte(o, ':')
+				v.Overrides[o[:i]] = State(o[i+1:])
+			}
+			l := cat.Listing(v)
+			fmt.Fprintf(&out, "\n> %s", line)
+			if !v.Index { // that has paths of this machine in it
+				fmt.Fprintf(&out, "%d of %d characters\n", l.Chars, l.Budget)
+			}
+			out.WriteString(l.Text)
+			for _, e := range l.Entries {
+				if e.Cut != Whole {
+					fmt.Fprintf(&out, "cut %s: %d of %d, %s\n", e.Skill.Name, e.Chars, e.Full, e.Cut)
+				}
+			}
+			if again := cat.Listing(v); again.Text != l.Text {
+				t.Error("the same view gives another text")
+			}
+		case "why":
+			load()
+			w := cat.Why(words[1], View{})
+			fmt.Fprintf(&out, "\n> %s", line)
+			for _, f := range w.Found {
+				fmt.Fprintf(&out, "%s %s: %s\n", f.As, f.State, f.Reason)
+			}
+			if len(w.Near) > 0 {
+				fmt.Fprintf(&out, "near: %s\n", strings.Join(w.Near, " "))
+			}
+		case "skill":
+			load()
+			fmt.Fprintf(&out, "\n> %s", line)
+			if s := cat.Skill(words[1]); s != nil {
+				fmt.Fprintf(&out, "%s %s\n", s.Name, s.Path)
+			} else {
+				fmt.Fprintf(&out, "nil %s\n", cat.absent(words[1]))
+			}
+		default:
+			t.Fatalf("unknown line: %s", line)
+		}
+	}
+	load()
+	text := strings.ReplaceAll(out.String(), root+string(filepath.Separator), "")
+	text = strings.ReplaceAll(text, root, ".")
+	return shortenX(filepath.ToSlash(text))
+}
+
+var stars = regexp.MustCompile(`x\*\d+`)
+var runs = regexp.MustCompile(`x{20,}`)
+
+func expandX(text []byte) []byte {
+	return stars.ReplaceAllFunc(text, func(m []byte) []byte {
+		n, _ := strconv.Atoi(string(m[2:]))
+		return bytes.Repeat([]byte("x"), n)
+	})
+}
+
+func shortenX(text string) string {
+	return runs.ReplaceAllStringFunc(text, func(m string) string { return fmt.Sprintf("x*%d", len(m)) })
+}

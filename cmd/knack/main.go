@@ -1,0 +1,11 @@
+// Command knack runs Agent Skills: see the package documentation of
+// github.com/knack-agent/knack and `knack help`.
+package main
+
+import (
+	"os"
+
+	"github.com/knack-agent/knack/internal/cli"
+)
+
+func main() { os.Exit(cli.Main()) }

@@ -1,0 +1,683 @@
+package knack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/internal/ignore"
+)
+
+// Bounds of a search, spec skills §2.
+const (
+	maxDepth    = 6
+	maxSearched = 2000 // directories that are not skills themselves
+)
+
+// headSize is what is read of a file at first, in bytes.
+const headSize = 4 << 10
+
+// Dir is a directory of skills on disk: a [Folder] with nothing else set.
+func Dir(path string, o Origin) Source { return &Folder{Path: path, Origin: o} }
+
+// A Folder is a place on disk where skills are: a directory that is searched
+// for directories holding a SKILL.md, such a directory itself, or one file.
+// One that does not exist holds none.
+//
+// A directory with a SKILL.md (any letter case; exact wins) is one skill and is
+// not searched further. Others are, to a depth of 6, at most 2,000 of them.
+// Directories whose names begin with a dot, node_modules, and what ignore files
+// at or below Path exclude are left out. Links to directories are followed, but
+// each directory is searched once.
+//
+// Reading it again re-reads only files that changed. Its fields are not to be
+// changed after the first use.
+type Folder struct {
+	Path   string
+	Origin Origin
+	// Files makes skills of the *.md files directly in Path that have a
+	// description, as Pi does.
+	Files bool
+	// Commands makes skills of all *.md files: a/b.md is a:b.
+	Commands bool
+	// Root bounds links: what a link leads to outside of it has the trust that
+	// Outside gives. "" is no bound.
+	Root string
+	// Outside is asked with the real path of a directory. nil: Untrusted, and
+	// what is Untrusted there is not read.
+	Outside func(dir string) Trust
+	// Check, if not nil, decides on the trust of each file by the bytes just
+	// read of it: nil is Trusted, an error Untrusted and a Problem. data are all
+	// bytes of the file, or, when head is set, the first 4 KiB: then nothing
+	// else of it was looked at. What is parsed, and what is read when the skill
+	// is invoked, are bytes that it let pass.
+	Check func(path string, data []byte, head bool) error
+
+	mu   sync.Mutex
+	last map[string]seen // what the files held when they were last read
+	dirs []string        // where a change would be seen
+
+	found, refused int // skills of the last reading, and those that Check refused
+}
+
+// A seen is the outcome of a file that need not be read again while its time
+// and size stay.
+type seen struct {
+	skill    *Skill
+	problems []Problem
+	mod      time.Time
+	size     int64
+	trust    Trust
+}
+
+// fresh is how old a file must be, when it is read, for its time to tell of
+// the next change: clocks of file systems are coarse.
+const fresh = 2 * time.Second
+
+// A Place is where a Source looks.
+type Place struct {
+	Kind    Kind
+	Label   string // of plugins and servers
+	Path    string // "" if it is not on disk
+	Trust   Trust  // the least that a skill found there has
+	Missing bool   // it does not exist
+	Skills  int    // found there, used or not
+}
+
+// Place returns where the folder is. With a Check it is trusted if the last
+// reading found nothing in it that is not.
+func (f *Folder) Place() Place {
+	_, err := os.Stat(f.Path)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	trust := f.Origin.Trust
+	if f.Check != nil && f.found > 0 {
+		trust = Untrusted
+		if f.refused == 0 {
+			trust = Trusted
+		}
+	}
+	return Place{Kind: f.Origin.Kind, Label: f.Origin.Label, Path: f.Path, Trust: trust, Missing: errors.Is(err, fs.ErrNotExist)}
+}
+
+// Skills yields the folder's skills in the order of their names.
+func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
+	return func(yield func(*Skill, error) bool) {
+		f.mu.Lock()
+		w := &walk{ctx: ctx, last: f.last, next: map[string]seen{}, links: map[string]bool{}, fsys: disk{},
+			origin: f.Origin, files: f.Files, commands: f.Commands, outside: f.Outside, check: f.Check}
+		f.mu.Unlock()
+		w.start(f.Path, f.Root)
+		f.mu.Lock()
+		f.last, f.dirs, f.found, f.refused = w.next, w.dirs, 0, 0
+		for _, o := range w.found {
+			if o.skill != nil {
+				f.found++
+				if o.skill.Origin.Trust == Untrusted {
+					f.refused++
+				}
+			}
+		}
+		f.mu.Unlock()
+		w.yield(yield)
+	}
+}
+
+// watched returns the directories of the last reading; of a folder that does
+// not exist the nearest one above it.
+func (f *Folder) watched() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.dirs) > 0 {
+		return f.dirs
+	}
+	for dir := filepath.Clean(f.Path); ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
+			return []string{dir}
+		}
+	}
+}
+
+// A tree is what a walk needs of a file system.
+type tree interface {
+	readDir(name string) ([]fs.DirEntry, error)
+	// open opens a file to read; errLink if the last name is a link.
+	open(name string) (fs.File, error)
+	stat(name string) (fs.FileInfo, error)
+	real(name string) (string, error)
+	sub(name string) fs.FS
+	join(dir, name string) string
+	// finish adds to a skill how the rest of it is read.
+	finish(s *Skill, name string)
+}
+
+var errLink = errors.New("a symbolic link")
+
+// disk is the tree of the machine.
+type disk struct{}
+
+func (disk) readDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+func (disk) open(name string) (fs.File, error)          { return openNoFollow(name) }
+func (disk) stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
+func (disk) real(name string) (string, error)           { return filepath.EvalSymlinks(name) }
+func (disk) sub(name string) fs.FS                      { return os.DirFS(name) }
+func (disk) finish(*Skill, string)                      {}
+func (disk) join(dir, name string) string {
+	if os.IsPathSeparator(dir[len(dir)-1]) {
+		return dir + name
+	}
+	return dir + string(filepath.Separator) + name
+}
+
+// A walk is one search of a folder. Each level of directories is looked at in
+// parallel, and what was found is then gone through in order: which files are
+// read never depends on timing.
+type walk struct {
+	ctx      context.Context
+	fsys     tree
+	origin   Origin
+	files    bool
+	commands bool
+	root     string // real; "" no bound
+	outside  func(string) Trust
+	check    func(path string, data []byte, head bool) error
+
+	last, next map[string]seen
+	links      map[string]bool // real paths of directories that links led to
+	dirs       []string
+	searched   int
+	found      []outcome
+}
+
+// An outcome is a file that was read.
+type outcome struct {
+	path     string
+	skill    *Skill
+	problems []Problem
+}
+
+// A spot is a directory to look at, or a file to read.
+type spot struct {
+	path, real string
+	rel        string // from the folder; "" is the folder itself
+	depth      int
+	bound      string // what links may not leave
+	trust      Trust
+	scope      *ignore.Scope // of the directory above; nil for the folder itself
+	loose      bool          // a *.md file that need not be a skill
+	file       bool
+}
+
+// A look is what a spot turned out to be.
+type look struct {
+	*outcome
+	seen    seen
+	scope   *ignore.Scope
+	entries []fs.DirEntry // of a directory that is no skill
+	isDir   bool
+}
+
+func (w *walk) problem(p Problem) {
+	w.found = append(w.found, outcome{path: p.Path, problems: []Problem{p}})
+}
+
+func (w *walk) start(dir, root string) {
+	dir = filepath.Clean(dir)
+	info, err := w.fsys.stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		w.problem(unreadable(dir, err))
+		return
+	}
+	real, err := w.fsys.real(dir)
+	if err != nil {
+		w.problem(unreadable(dir, err))
+		return
+	}
+	top := spot{path: dir, real: real, trust: w.origin.Trust, bound: real, file: !info.IsDir()}
+	if root != "" {
+		if w.root, err = w.fsys.real(root); err != nil {
+			w.problem(unreadable(root, err))
+			return
+		}
+		if within(w.root, real) {
+			top.bound = w.root
+		} else if top.trust = w.ask(dir, real); top.trust == Untrusted {
+			return
+		}
+	}
+	for level := []spot{top}; len(level) > 0 && w.ctx.Err() == nil; {
+		level = w.level(level)
+	}
+	slices.SortStableFunc(w.found, func(a, b outcome) int {
+		if a.skill != nil && b.skill != nil && a.skill.Name != b.skill.Name {
+			return strings.Compare(a.skill.Name, b.skill.Name)
+		}
+		if (a.skill == nil) != (b.skill == nil) { // keeps the order total
+			if a.skill != nil {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.path, b.path)
+	})
+}
+
+// level looks at spots of one depth and returns those below them.
+func (w *walk) level(spots []spot) (below []spot) {
+	const chunk = 512 // looked at before the bounds are checked again
+	for len(spots) > 0 && w.ctx.Err() == nil {
+		n := min(chunk, len(spots))
+		looks := make([]look, n)
+		parallel(n, func() func(int) {
+			buf := make([]byte, headSize)
+			return func(i int) { looks[i] = w.look(spots[i], &buf) }
+		})
+		for i := range looks {
+			l, s := &looks[i], &spots[i]
+			if l.outcome != nil {
+				w.found = append(w.found, *l.outcome)
+				if !l.seen.mod.IsZero() {
+					w.next[l.path] = l.seen
+				}
+			}
+			if !s.file {
+				w.dirs = append(w.dirs, s.path)
+			}
+			if !l.isDir {
+				continue
+			}
+			if w.searched++; w.searched > maxSearched {
+				w.problem(Problem{Code: "limit-reached", Severity: Warn, Path: s.path,
+					Message: fmt.Sprintf("more than %d directories without a skill in them: this one and what follows are not searched", maxSearched),
+					Hint:    "exclude what holds no skills with an .ignore file"})
+				return nil
+			}
+			below = append(below, w.below(s, l)...)
+		}
+		spots = spots[n:]
+	}
+	return below
+}
+
+// below returns what is to be looked at in a directory.
+func (w *walk) below(s *spot, l *look) (below []spot) {
+	scope := l.scope
+	for _, e := range l.entries {
+		name := e.Name()
+		if name[0] == '.' || name == "node_modules" {
+			continue
+		}
+		next := spot{path: w.fsys.join(s.path, name), real: w.fsys.join(s.real, name), rel: path.Join(s.rel, name),
+			depth: s.depth + 1, bound: s.bound, trust: s.trust, scope: scope}
+		isDir := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := w.fsys.stat(next.path)
+			if err == nil {
+				next.real, err = w.fsys.real(next.path)
+			}
+			if err != nil {
+				w.problem(Problem{Code: "unreadable", Severity: Warn, Path: next.path, Message: "the link leads nowhere: " + reason(err)})
+				continue
+			}
+			isDir = info.IsDir()
+			if isDir && !scope.Match(name, true) {
+				if w.links[next.real] || within(next.real, s.real) {
+					w.problem(Problem{Code: "duplicate-file", Severity: Info, Path: next.path,
+						Message: "the link leads to " + next.real + ", which is searched already"})
+					continue
+				}
+				w.links[next.real] = true
+				if !w.crossed(&next) {
+					continue
+				}
+			}
+		}
+		if scope.Match(name, isDir) {
+			continue
+		}
+		if isDir {
+			if next.depth > maxDepth {
+				w.problem(Problem{Code: "limit-reached", Severity: Warn, Path: next.path,
+					Message: fmt.Sprintf("deeper than %d directories: not searched", maxDepth)})
+				continue
+			}
+			below = append(below, next)
+		} else if (w.commands || w.files && s.rel == "") && strings.EqualFold(filepath.Ext(name), ".md") {
+			next.file, next.loose = true, true
+			below = append(below, next)
+		}
+	}
+	return below
+}
+
+// crossed sets the trust of a spot that a link led to. It is false if the spot
+// is not to be looked at: it could be anything that the person can read.
+func (w *walk) crossed(s *spot) bool {
+	switch {
+	case w.root == "":
+	case within(w.root, s.real):
+		s.trust, s.bound = w.origin.Trust, w.root
+	case !within(s.bound, s.real):
+		dir := s.real
+		if s.file {
+			dir = filepath.Dir(dir)
+		}
+		s.trust, s.bound = w.ask(s.path, dir), dir
+		return s.trust != Untrusted
+	}
+	return true
+}
+
+// ask asks for the trust of what a link out of the project leads to.
+func (w *walk) ask(link, real string) Trust {
+	if w.outside != nil {
+		if t := w.outside(real); t != Untrusted {
+			return t
+		}
+	}
+	w.problem(Problem{Code: "symlink-outside", Severity: Warn, Path: link,
+		Message: "the link leads out of the project, to " + real + ", which needs trust of its own"})
+	return Untrusted
+}
+
+// look reads the skill of a spot, or the entries of a directory without one.
+func (w *walk) look(s spot, buf *[]byte) look {
+	if s.file {
+		if s.scope == nil && !strings.EqualFold(filepath.Base(s.path), "SKILL.md") {
+			s.loose = true // a file that was named
+		}
+		return w.read(s, s.path, buf)
+	}
+	l := w.read(s, w.fsys.join(s.path, "SKILL.md"), buf)
+	if l.outcome == nil && !l.isDir {
+		entries, err := w.fsys.readDir(s.path)
+		if err != nil {
+			return look{outcome: &outcome{path: s.path, problems: []Problem{unreadable(s.path, err)}}}
+		}
+		for _, e := range entries {
+			if !e.IsDir() && strings.EqualFold(e.Name(), "SKILL.md") {
+				if l = w.read(s, w.fsys.join(s.path, e.Name()), buf); l.outcome != nil {
+					return l
+				}
+			}
+		}
+		l.entries, l.isDir = entries, true
+		if s.scope == nil {
+			l.scope = ignore.New(w.fsys.sub(s.path)).Root()
+		} else {
+			l.scope = s.scope.Enter(filepath.Base(s.path), entries)
+		}
+	}
+	return l
+}
+
+// read reads the head of a file. The look has no outcome if there is no such
+// file or it is excluded.
+func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
+	real := s.real
+	if !s.file {
+		real = w.fsys.join(s.real, filepath.Base(name))
+	}
+	fail := func(err error) look {
+		return look{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
+	}
+	f, err := w.fsys.open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return look{}
+	}
+	var asked []Problem
+	if errors.Is(err, errLink) {
+		if real, err = w.fsys.real(name); err == nil {
+			// Looks run in parallel: what asking finds goes with the outcome.
+			inner := walk{root: w.root, outside: w.outside, origin: w.origin}
+			link := spot{path: name, real: real, file: true, trust: s.trust, bound: s.bound}
+			open := inner.crossed(&link)
+			s.trust = link.trust
+			for _, o := range inner.found {
+				asked = append(asked, o.problems...)
+			}
+			if !open {
+				return look{outcome: &outcome{path: name, problems: asked}}
+			}
+			f, err = w.fsys.open(real)
+		}
+	}
+	if err != nil {
+		l := fail(err)
+		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that is closed
+			l.problems[0].Hint = "chmod u+rX " + s.path
+		}
+		return l
+	}
+	defer f.Close()
+	if s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)), []fs.DirEntry{}).Match(filepath.Base(name), false) {
+		return look{}
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return fail(err)
+	case !info.Mode().IsRegular():
+		return fail(errors.New("not a regular file"))
+	case info.Size() > maxFile:
+		return look{outcome: &outcome{path: name, problems: []Problem{{Code: "too-large", Severity: Error, Path: name,
+			Message: fmt.Sprintf("%d bytes: a skill's file has at most %d", info.Size(), maxFile),
+			Hint:    "move what is not needed at once into files beside it"}}}}
+	}
+	l.seen = seen{mod: info.ModTime(), size: info.Size(), trust: s.trust}
+	if old, ok := w.last[name]; ok && w.check == nil && old.mod.Equal(l.seen.mod) && old.size == l.seen.size && old.trust == s.trust &&
+		(old.skill == nil || old.skill.ID == real) {
+		l.seen = old
+	} else {
+		head, err := readHead(f, info.Size(), buf)
+		if err != nil {
+			return fail(err)
+		}
+		if w.check == nil {
+			l.seen.skill, l.seen.problems = w.parse(s, name, real, head, info.Size())
+		} else if err := w.checked(&l, s, f, name, real, head, info.Size()); err != nil {
+			return fail(err)
+		}
+	}
+	if l.seen.skill == nil && l.seen.problems == nil {
+		return look{} // a loose file that is no skill
+	}
+	l.outcome = &outcome{path: name, skill: l.seen.skill, problems: append(asked, l.seen.problems...)}
+	if time.Since(l.seen.mod) < fresh {
+		l.seen.mod = time.Time{}
+	}
+	return l
+}
+
+// checked is parse for a folder with a Check.
+func (w *walk) checked(l *look, s spot, f io.Reader, name, real string, head []byte, size int64) error {
+	data, part := head, false
+	switch {
+	case int64(len(head)) >= size: // the file
+	case len(head) >= headSize && enough(head[:headSize]):
+		head = head[:headSize]
+		data, part = head, true
+	default:
+		rest, err := io.ReadAll(io.LimitReader(f, maxFile))
+		if err != nil {
+			return err
+		}
+		data = slices.Concat(head, rest)
+	}
+	refused := w.check(name, data, part)
+	s.trust = Trusted
+	if refused != nil {
+		s.trust = Untrusted
+	}
+	l.seen.skill, l.seen.problems = w.parse(s, name, real, head, size)
+	if l.seen.skill == nil {
+		return nil
+	}
+	check := w.check
+	l.seen.skill.Read = func(context.Context) ([]byte, error) {
+		data, err := os.ReadFile(name)
+		if err == nil {
+			err = check(name, data, false)
+		}
+		return data, err
+	}
+	if refused != nil {
+		var p Problem
+		if !errors.As(refused, &p) {
+			p = unreadable(name, refused)
+		}
+		l.seen.problems = append(l.seen.problems, p)
+	}
+	return nil
+}
+
+// parse makes a skill of a head.
+func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill, []Problem) {
+	o := w.origin
+	o.Trust = s.trust
+	skill, problems := parseSkill(name, head, size, o)
+	if skill == nil {
+		return nil, problems
+	}
+	skill.ID, skill.Path = real, name
+	if real == name {
+		skill.ID = name // one copy of the bytes
+	}
+	switch {
+	case w.commands && s.rel != "":
+		rel := s.rel
+		if s.loose {
+			rel = strings.TrimSuffix(rel, path.Ext(rel))
+		} else {
+			skill.Dir = filepath.Dir(name)
+		}
+		parts := strings.Split(rel, "/")
+		for i := range parts {
+			parts[i] = slugged(parts[i])
+		}
+		skill.Name = strings.Join(parts, ":")
+	case s.loose && s.rel != "" && !described(skill):
+		return nil, nil // a README, not a skill
+	}
+	w.fsys.finish(skill, name)
+	return skill, problems
+}
+
+// described says whether the frontmatter itself has a description.
+func described(s *Skill) bool {
+	for _, f := range s.fields {
+		if f.key == "description" {
+			return s.Description != ""
+		}
+	}
+	return false
+}
+
+// readHead reads 4 KiB, and on while the frontmatter goes on.
+func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
+	for n := 0; ; {
+		m, err := f.Read((*buf)[n:])
+		n += m
+		switch {
+		case err == io.EOF || err == nil && int64(n) == size: // the usual end costs no further read
+			return (*buf)[:n], nil
+		case err != nil:
+			return nil, err
+		case n < len(*buf):
+		case enough((*buf)[:n]):
+			return (*buf)[:n], nil
+		default:
+			*buf = append(*buf, make([]byte, len(*buf))...)
+		}
+	}
+}
+
+func (w *walk) yield(yield func(*Skill, error) bool) {
+	for _, o := range w.found {
+		if o.skill != nil && !yield(o.skill, nil) {
+			return
+		}
+		for _, p := range o.problems {
+			if !yield(nil, p) {
+				return
+			}
+		}
+	}
+	if err := w.ctx.Err(); err != nil {
+		yield(nil, err)
+	}
+}
+
+// parallel calls f for 0 to n-1. Each goroutine has an f of its own.
+func parallel(n int, worker func() func(int)) {
+	workers := min(n, max(4, 2*runtime.GOMAXPROCS(0)))
+	if n < 4 {
+		workers = 1
+	}
+	if workers == 1 {
+		f := worker()
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	next := 0
+	for range workers {
+		wg.Go(func() {
+			f := worker()
+			for {
+				mu.Lock()
+				from := next
+				next = min(n, next+8)
+				to := next
+				mu.Unlock()
+				if from == to {
+					return
+				}
+				for i := from; i < to; i++ {
+					f(i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// within says whether a path is dir or below it.
+func within(dir, path string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(dir[len(dir)-1]))
+}
+
+func unreadable(path string, err error) Problem {
+	p := Problem{Code: "unreadable", Severity: Error, Path: path, Message: "cannot be read: " + reason(err)}
+	if errors.Is(err, fs.ErrPermission) {
+		p.Hint = "chmod u+rX " + path
+	}
+	return p
+}
+
+// reason is an error without the path, which the Problem has.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}

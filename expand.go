@@ -1,0 +1,645 @@
+package knack
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// A dialect is a way to write placeholders, spec skills §6.
+type dialect uint8
+
+const (
+	skillText    dialect = iota // $0 is the first word
+	legacyText                  // $1 is the first word
+	templateText                // Pi's: $1, $@, ${@:2:1}, ${1:-default}
+)
+
+// A tokenKind is what a token stands for.
+type tokenKind uint8
+
+const (
+	verbatim tokenKind = iota // text, as it is
+	variable                  // {baseDir}, ${CLAUDE_SESSION_ID}
+	all                       // $ARGUMENTS
+	word                      // $ARGUMENTS[n], $n
+	named                     // $issue, where arguments: declares issue
+	slice                     // ${@:2:1}
+	command                   // !`…` or a fence opened with ```!
+)
+
+// A token is a part of a text: what its author wrote, and what it stands for.
+// The values that replace it are never scanned again.
+type token struct {
+	kind  tokenKind
+	raw   string
+	text  string // of verbatim and command; the name of a variable; the default of word
+	index int    // of word and named: 0-based; where a slice begins
+	count int    // of a slice; -1 all that follow
+}
+
+// A scanner knows what is a placeholder.
+type scanner struct {
+	dialect dialect
+	names   []string // of arguments
+}
+
+// scan parts a text, in one pass from left to right.
+func (sc scanner) scan(text string) []token {
+	var tokens []token
+	begin := 0 // of the plain text not yet kept
+	flush := func(end int) {
+		if begin < end {
+			tokens = append(tokens, token{kind: verbatim, raw: text[begin:end], text: text[begin:end]})
+		}
+	}
+	fence := "" // of the ordinary fence that is open
+	codeEnd := 0
+	for i := 0; i < len(text); {
+		if i == 0 || text[i-1] == '\n' {
+			line := text[i:]
+			if end := strings.IndexByte(line, '\n'); end >= 0 {
+				line = line[:end]
+			}
+			switch {
+			case fence != "":
+				if closesFence(line, fence) {
+					fence = ""
+				}
+			case sc.dialect != templateText && strings.TrimRight(line, " \t\r") == "```!":
+				if cmd, n := fencedCommand(text[i:]); n > 0 {
+					flush(i)
+					tokens = append(tokens, token{kind: command, raw: text[i : i+n], text: cmd})
+					i += n
+					begin = i
+					continue
+				}
+				fence = "```" // not closed: text to the end
+			default:
+				fence = opensFence(line)
+			}
+		}
+		switch c := text[i]; c {
+		case '`':
+			// Inside a span of two and more backticks a command is text.
+			if n := run(text[i:], '`'); n > 1 && n <= 16 && fence == "" && i >= codeEnd {
+				if end := spanEnd(text[i+n:], n); end >= 0 {
+					codeEnd = i + n + end
+				}
+				i += n
+				continue
+			}
+		case '!':
+			if sc.dialect != templateText && fence == "" && i >= codeEnd && (i == 0 || isBlank(text[i-1])) {
+				if cmd, n := inlineCommand(text[i:]); n > 0 {
+					flush(i)
+					tokens = append(tokens, token{kind: command, raw: text[i : i+n], text: cmd})
+					i += n
+					begin = i
+					continue
+				}
+			}
+		case '\\':
+			if strings.HasPrefix(text[i:], `\\`) {
+				i += 2
+				continue
+			}
+			if strings.HasPrefix(text[i:], `\$`) {
+				flush(i)
+				tokens = append(tokens, token{kind: verbatim, raw: `\$`, text: "$"})
+				i += 2
+				begin = i
+				continue
+			}
+		case '$', '{':
+			// ${baseDir} is JavaScript's, not ours.
+			if t, ok := sc.placeholder(text[i:]); ok && (c == '$' || i == 0 || text[i-1] != '$') {
+				flush(i)
+				tokens = append(tokens, t)
+				i += len(t.raw)
+				begin = i
+				continue
+			}
+		}
+		i++
+	}
+	flush(len(text))
+	return tokens
+}
+
+// placeholder reads one at the start of s.
+func (sc scanner) placeholder(s string) (token, bool) {
+	if sc.dialect == templateText {
+		return templatePlaceholder(s)
+	}
+	if rest, ok := strings.CutPrefix(s, "{baseDir}"); ok {
+		return token{kind: variable, raw: s[:len(s)-len(rest)], text: "CLAUDE_SKILL_DIR"}, true
+	}
+	if len(s) < 2 || s[0] != '$' {
+		return token{}, false
+	}
+	if s[1] == '{' {
+		name, _, ok := strings.Cut(s[2:min(len(s), 32)], "}")
+		if !ok || !isVariable(name) {
+			return token{}, false
+		}
+		t := token{kind: variable, raw: s[:len(name)+3], text: name}
+		if name == "SKILL_DIR" {
+			t.text = "CLAUDE_SKILL_DIR"
+		}
+		return t, true
+	}
+	if n, digits, ok := number(s[1:]); ok {
+		if money(s[1+digits:]) {
+			return token{}, false
+		}
+		if sc.dialect == legacyText {
+			n--
+		}
+		return token{kind: word, raw: s[:1+digits], index: n}, true
+	}
+	if name := identifier(s[1:]); name != "" && name != "ARGUMENTS" {
+		if i := slices.Index(sc.names, name); i >= 0 {
+			return token{kind: named, raw: s[:1+len(name)], index: i}, true
+		}
+	}
+	rest, ok := strings.CutPrefix(s, "$ARGUMENTS")
+	if !ok {
+		return token{}, false
+	}
+	const size = len("$ARGUMENTS")
+	if strings.HasPrefix(rest, "[") {
+		if n, digits, ok := number(rest[1:]); ok && strings.HasPrefix(rest[1+digits:], "]") {
+			return token{kind: word, raw: s[:size+digits+2], index: n}, true
+		}
+	}
+	return token{kind: all, raw: s[:size]}, true
+}
+
+// templatePlaceholder reads Pi's forms.
+func templatePlaceholder(s string) (token, bool) {
+	if len(s) < 2 || s[0] != '$' {
+		return token{}, false
+	}
+	if n, digits, ok := number(s[1:]); ok && !money(s[1+digits:]) {
+		return token{kind: word, raw: s[:1+digits], index: n - 1}, true
+	}
+	for _, form := range []string{"$@", "$ARGUMENTS"} {
+		if strings.HasPrefix(s, form) {
+			return token{kind: all, raw: form}, true
+		}
+	}
+	if s[1] != '{' {
+		return token{}, false
+	}
+	inner, _, ok := strings.Cut(s[2:min(len(s), 4096)], "}")
+	if !ok || strings.Contains(inner, "\n") {
+		return token{}, false
+	}
+	raw := s[:len(inner)+3]
+	if name, def, ok := strings.Cut(inner, ":-"); ok {
+		if name == "@" || name == "ARGUMENTS" {
+			return token{kind: all, raw: raw, text: def}, true
+		}
+		if n, digits, ok := number(name); ok && digits == len(name) {
+			return token{kind: word, raw: raw, index: n - 1, text: def}, true
+		}
+		return token{}, false
+	}
+	rest, ok := strings.CutPrefix(inner, "@:")
+	if !ok {
+		return token{}, false
+	}
+	from, length, hasLength := strings.Cut(rest, ":")
+	n, digits, ok := number(from)
+	if !ok || digits != len(from) {
+		return token{}, false
+	}
+	t := token{kind: slice, raw: raw, index: max(n-1, 0), count: -1}
+	if hasLength {
+		if t.count, digits, ok = number(length); !ok || digits != len(length) {
+			return token{}, false
+		}
+	}
+	return t, true
+}
+
+// isVariable says whether a name in ${…} is one of ours.
+func isVariable(name string) bool {
+	switch name {
+	case "SKILL_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT":
+		return true
+	}
+	return isDirectory(name)
+}
+
+// isDirectory says whether a variable's value is a path of this machine.
+func isDirectory(name string) bool {
+	switch name {
+	case "CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA":
+		return true
+	}
+	return false
+}
+
+// number reads the digits at the start of s; one that is too large for any
+// list of words is a million.
+func number(s string) (n, digits int, ok bool) {
+	for digits < len(s) && '0' <= s[digits] && s[digits] <= '9' {
+		digits++
+	}
+	if digits == 0 {
+		return 0, 0, false
+	}
+	n, err := strconv.Atoi(s[:digits])
+	if err != nil || n > 1e6 {
+		n = 1e6
+	}
+	return n, digits, true
+}
+
+// money says whether what follows $n makes it a price or part of a word: $5k,
+// $1.50, $2,000.
+func money(rest string) bool {
+	if rest == "" {
+		return false
+	}
+	if c := rest[0]; c == '.' || c == ',' {
+		return len(rest) > 1 && '0' <= rest[1] && rest[1] <= '9'
+	}
+	r, _ := utf8.DecodeRuneInString(rest)
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+func identifier(s string) string {
+	n := 0
+	for n < len(s) && (isLetter(s[n]) || s[n] == '_' || n > 0 && '0' <= s[n] && s[n] <= '9') {
+		n++
+	}
+	return s[:n]
+}
+
+// run counts the c at the start of s.
+func run(s string, c byte) int {
+	n := 0
+	for n < len(s) && s[n] == c {
+		n++
+	}
+	return n
+}
+
+// spanEnd finds the run of exactly n backticks that closes a code span on the
+// same line; -1 none.
+func spanEnd(s string, n int) int {
+	for i := 0; i < len(s) && s[i] != '\n'; {
+		if s[i] != '`' {
+			i++
+			continue
+		}
+		m := run(s[i:], '`')
+		if m == n {
+			return i + m
+		}
+		i += m
+	}
+	return -1
+}
+
+// opensFence returns the marks of the fence that a line opens; "" none.
+func opensFence(line string) string {
+	bare := strings.TrimLeft(line, " ")
+	if len(line)-len(bare) > 3 || bare == "" {
+		return ""
+	}
+	c := bare[0]
+	n := run(bare, c)
+	if n < 3 || c != '`' && c != '~' || c == '`' && strings.Contains(bare[n:], "`") {
+		return ""
+	}
+	return bare[:n]
+}
+
+// closesFence says whether a line closes a fence: at least as many marks, and
+// nothing else.
+func closesFence(line, fence string) bool {
+	bare := strings.TrimSpace(line)
+	n := run(bare, fence[0])
+	return n >= len(fence) && n == len(bare)
+}
+
+// inlineCommand reads !`…` on one line; n is its length, 0 none.
+func inlineCommand(s string) (cmd string, n int) {
+	if !strings.HasPrefix(s, "!`") {
+		return "", 0
+	}
+	end := strings.IndexAny(s[2:], "`\n")
+	if end < 0 || s[2+end] == '\n' || strings.TrimSpace(s[2:2+end]) == "" {
+		return "", 0
+	}
+	return s[2 : 2+end], end + 3
+}
+
+// fencedCommand reads a fence opened with ```! to its closing one; n is 0 if
+// there is none. The line break after the fence is not part of it.
+func fencedCommand(s string) (cmd string, n int) {
+	at := strings.IndexByte(s, '\n') + 1
+	begin := at
+	for at > 0 && at < len(s) {
+		line := s[at:]
+		end := strings.IndexByte(line, '\n')
+		if end >= 0 {
+			line = line[:end]
+		}
+		if closesFence(line, "```") {
+			return strings.TrimSuffix(strings.TrimSuffix(s[begin:at], "\n"), "\r"), at + len(strings.TrimRight(line, "\r"))
+		}
+		if end < 0 {
+			break
+		}
+		at += end + 1
+	}
+	return "", 0
+}
+
+// values is what placeholders stand for.
+type values struct {
+	args  string   // as given
+	words []string // as a shell splits them
+	vars  map[string]string
+}
+
+func newValues(args string, vars map[string]string) values {
+	if strings.TrimSpace(args) == "" {
+		args = ""
+	}
+	return values{args: args, words: splitWords(args), vars: vars}
+}
+
+// of returns what a token stands for; ok is false where it stays as written.
+func (v *values) of(t token, d dialect) (text string, ok bool) {
+	switch t.kind {
+	case verbatim:
+		return t.text, true
+	case variable:
+		text, ok = v.vars[t.text]
+		return text, ok
+	case all:
+		if v.args == "" {
+			return t.text, true
+		}
+		return v.args, true
+	case word, named:
+		if 0 <= t.index && t.index < len(v.words) && (v.words[t.index] != "" || d != templateText) {
+			return v.words[t.index], true
+		}
+		// A missing positional stays where there are no arguments at all: then
+		// the text was likely not written with arguments in mind.
+		return t.text, t.kind == named || d == templateText || v.args != ""
+	case slice:
+		from := min(t.index, len(v.words))
+		to := len(v.words)
+		if t.count >= 0 {
+			to = min(to, from+t.count)
+		}
+		return strings.Join(v.words[from:to], " "), true
+	}
+	return "", false
+}
+
+// splitWords parts arguments as a shell does: quotes group and go, a backslash
+// takes the next character as it is. Nothing is a comment, an assignment or a
+// substitution, a line break is a blank, and a quote that is not closed is a
+// letter.
+func splitWords(s string) []string {
+	var words []string
+	var b strings.Builder
+	inWord := false
+	var open [128]bool // quotes that are known not to be closed
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case isBlank(c):
+			if inWord {
+				words = append(words, b.String())
+				b.Reset()
+			}
+			inWord = false
+			continue
+		case c == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case (c == '\'' || c == '"') && !open[c]:
+			inner, n := quoted(s[i:])
+			if n == 0 {
+				open[c] = true
+				b.WriteByte(c)
+				break
+			}
+			b.WriteString(inner)
+			i += n - 1
+		default:
+			b.WriteByte(c)
+		}
+		inWord = true
+	}
+	if inWord {
+		words = append(words, b.String())
+	}
+	return words
+}
+
+// quoted reads a quoted text at the start of s; n is its length with the
+// quotes, 0 if it is not closed.
+func quoted(s string) (inner string, n int) {
+	q := s[0]
+	if q == '\'' {
+		end := strings.IndexByte(s[1:], q)
+		if end < 0 {
+			return "", 0
+		}
+		return s[1 : 1+end], end + 2
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == q:
+			return b.String(), i + 1
+		case c == '\\' && i+1 < len(s) && strings.IndexByte("\"\\$`", s[i+1]) >= 0:
+			i++
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", 0
+}
+
+// ExpandTemplate expands a prompt template with what was typed after its name,
+// in Pi's forms: $1, $@ and $ARGUMENTS, ${@:N}, ${@:N:L} and ${1:-default}.
+// Missing arguments are empty. It runs nothing; used says whether any
+// placeholder took arguments.
+func ExpandTemplate(text, args string) (expanded string, used bool) {
+	v := newValues(args, nil)
+	var b strings.Builder
+	for _, t := range (scanner{dialect: templateText}).scan(text) {
+		s, _ := v.of(t, templateText)
+		b.WriteString(s)
+		used = used || t.kind != verbatim
+	}
+	return b.String(), used
+}
+
+// An expansion makes of a skill's body the text of one invocation.
+type expansion struct {
+	skill      *Skill
+	in         Invocation
+	dir        string // base directory with slashes; "" none
+	activation *Activation
+
+	values values
+}
+
+// prepare gathers what placeholders stand for. A skill from elsewhere keeps
+// its directories as they are written: it has none here.
+func (e *expansion) prepare() {
+	vars := map[string]string{}
+	for name, value := range e.in.Vars {
+		if isVariable(name) && (e.skill.local() || !isDirectory(name)) {
+			vars[name] = value
+		}
+	}
+	delete(vars, "CLAUDE_SKILL_DIR")
+	if e.dir != "" {
+		vars["CLAUDE_SKILL_DIR"] = e.dir
+	}
+	e.values = newValues(e.in.Args, vars)
+}
+
+// body expands the text. All commands are prepared before the first one runs,
+// so that a refusal leaves nothing half done; any failure fails the whole.
+func (e *expansion) body(ctx context.Context, text string) (expanded string, used bool, err error) {
+	sc := e.skill.scanner()
+	tokens := sc.scan(text)
+	runs := e.in.Shell != nil && e.skill.local()
+	lines := map[int]shellLine{}
+	for i, t := range tokens {
+		if t.kind != command || !runs {
+			continue
+		}
+		line, takes, problem, err := sc.prepare(t.text, &e.values, e.skill.Shell == "powershell")
+		if err != nil {
+			return "", false, refuse(RefusedUnread, "%s was not loaded: the command %s cannot run: %v", e.skill.Name, shown(t.text), err)
+		}
+		if problem != "" {
+			e.activation.problem(Problem{Code: "shell-refused", Severity: Warn, Path: e.skill.Path,
+				Message: "in the command " + shown(t.text) + " " + problem, Hint: "use double quotes"})
+		}
+		lines[i] = line
+		used = used || takes
+	}
+	var b strings.Builder
+	for i, t := range tokens {
+		line, ok := lines[i]
+		switch {
+		case ok:
+			out, err := e.run(ctx, line)
+			if err != nil {
+				if ctx.Err() != nil {
+					return "", false, ctx.Err()
+				}
+				code := RefusedUnread
+				if no := (*Refusal)(nil); errors.As(err, &no) { // it was not run
+					code = no.Code
+				}
+				return "", false, refuse(code, "%s was not loaded: the command %s failed: %v", e.skill.Name, shown(t.text), err)
+			}
+			b.WriteString(out)
+		case t.kind == command:
+			b.WriteString(t.raw)
+			if !e.skill.local() {
+				e.activation.problem(Problem{Code: "shell-refused", Severity: Info, Path: e.skill.Path,
+					Message: "the command " + shown(t.text) + " stays text: the skill is not from this machine", Hint: "install the skill locally to run its commands"})
+			}
+		default:
+			s, ok := e.values.of(t, sc.dialect)
+			if !ok {
+				s = t.raw
+			}
+			b.WriteString(s)
+			used = used || t.kind == all || t.kind == word || t.kind == named
+		}
+	}
+	return b.String(), used, nil
+}
+
+func (e *expansion) run(ctx context.Context, line shellLine) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	out, err := e.in.Shell(ctx, e.activation, line.line, line.env)
+	if err == nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return "", err
+	}
+	out = strings.TrimSuffix(strings.TrimSuffix(out, "\n"), "\r")
+	if out == "" {
+		return "(the command printed nothing)", nil
+	}
+	return out, nil
+}
+
+// shown is a command in a message: one line, its control characters replaced.
+func shown(cmd string) string {
+	return "`" + clip(plain.Line(strings.Join(strings.Fields(cmd), " ")), 200) + "`"
+}
+
+// rules expands directories in permission rules. They stand for themselves: a
+// directory whose name a rule would read as a pattern grants nothing, and a
+// denial that names one denies its whole tool.
+func (e *expansion) rules(rules []string, deny bool) []string {
+	if len(rules) == 0 {
+		return nil
+	}
+	sc := scanner{}
+	var out []string
+	for _, rule := range rules {
+		var b strings.Builder
+		special := ""
+		for i := 0; i < len(rule); {
+			if t, ok := sc.placeholder(rule[i:]); ok && t.kind == variable && isDirectory(t.text) {
+				value, ok := e.values.vars[t.text]
+				if !ok {
+					value = t.raw
+				} else if strings.ContainsAny(value, "*?[]{}()!\\'\"`$\n") {
+					special = value
+				}
+				b.WriteString(value)
+				i += len(t.raw)
+				continue
+			}
+			b.WriteByte(rule[i])
+			i++
+		}
+		if special == "" {
+			out = append(out, b.String())
+			continue
+		}
+		said := "grants nothing"
+		if deny {
+			tool, _, _ := strings.Cut(rule, "(")
+			out = append(out, tool)
+			said = "denies all of " + tool
+		}
+		e.activation.problem(Problem{Code: "tool-pattern", Severity: Warn, Path: e.skill.Path,
+			Message: "the rule " + rule + " " + said + ": the directory " + plain.Line(special) + " holds characters of a pattern",
+			Hint:    "move the skill to a directory without them"})
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package knack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"strings"
+)
+
+// FS is a directory of skills in a file system, such as an embed.FS or an
+// fstest.MapFS: what [Dir] finds on disk, it finds there. The skills have no
+// base directory; their Path is KIND:PATH.
+func FS(fsys fs.FS, o Origin) Source { return fsSource{fsys, o} }
+
+type fsSource struct {
+	fsys   fs.FS
+	origin Origin
+}
+
+func (s fsSource) Place() Place {
+	return Place{Kind: s.origin.Kind, Label: s.origin.Label, Trust: s.origin.Trust}
+}
+
+func (s fsSource) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
+	return func(yield func(*Skill, error) bool) {
+		t := fsTree{s.fsys, string(s.origin.Kind) + ":"}
+		if s.origin.Label != "" {
+			t.prefix += s.origin.Label + ":"
+		}
+		w := &walk{ctx: ctx, next: map[string]seen{}, links: map[string]bool{}, fsys: t, origin: s.origin}
+		w.start(".", "")
+		for i := range w.found {
+			for j := range w.found[i].problems {
+				w.found[i].problems[j].Path = t.prefix + w.found[i].problems[j].Path
+			}
+		}
+		w.yield(yield)
+	}
+}
+
+type fsTree struct {
+	fs.FS
+	prefix string
+}
+
+func (t fsTree) readDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(t.FS, name) }
+func (t fsTree) open(name string) (fs.File, error)          { return t.Open(name) }
+func (t fsTree) stat(name string) (fs.FileInfo, error)      { return fs.Stat(t.FS, name) }
+func (t fsTree) real(name string) (string, error)           { return name, nil }
+func (t fsTree) join(dir, name string) string               { return path.Join(dir, name) }
+
+func (t fsTree) sub(name string) fs.FS {
+	sub, err := fs.Sub(t.FS, name)
+	if err != nil { // not a path of this file system, so that nothing was found there
+		return t.FS
+	}
+	return sub
+}
+
+func (t fsTree) finish(s *Skill, name string) {
+	s.ID, s.Path, s.Dir = t.prefix+name, t.prefix+name, ""
+	if s.Name == "." { // SKILL.md at the root
+		s.Name = s.Label
+	}
+	s.Read = func(context.Context) ([]byte, error) {
+		info, err := fs.Stat(t.FS, name)
+		if err != nil {
+			return nil, err
+		}
+		if info.Size() > maxFile {
+			return nil, fmt.Errorf("%s: %d bytes: a skill's file has at most %d", s.Path, info.Size(), maxFile)
+		}
+		return fs.ReadFile(t.FS, name)
+	}
+	dir := path.Dir(name)
+	s.List = func(ctx context.Context) ([]string, error) {
+		var files []string
+		err := fs.WalkDir(t.FS, dir, func(p string, d fs.DirEntry, err error) error {
+			if err != nil || ctx.Err() != nil {
+				return cmp.Or(err, ctx.Err())
+			}
+			if !d.IsDir() && p != name {
+				files = append(files, strings.TrimPrefix(p, dir+"/"))
+			}
+			return nil
+		})
+		return files, err
+	}
+}
+
+// Prefix makes PREFIX:NAME of the names of a source, as plugins and servers
+// have them.
+func Prefix(prefix string, src Source) Source { return prefixed{src, prefix} }
+
+type prefixed struct {
+	Source
+	prefix string
+}
+
+func (p prefixed) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
+	return func(yield func(*Skill, error) bool) {
+		for s, err := range p.Source.Skills(ctx) {
+			if s != nil {
+				renamed := *s
+				renamed.Name = p.prefix + ":" + renamed.Name
+				s = &renamed
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p prefixed) Place() Place      { return place(p.Source) }
+func (p prefixed) watched() []string { return watched(p.Source) }

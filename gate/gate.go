@@ -1,0 +1,568 @@
+// Package gate stands between a model's call and its run: it asks hooks,
+// rules, and last a person.
+//
+// Most people want [New] with the rules, the mode and the place of a session,
+// and an [Approver] where somebody can be asked; [Gate.For] is then the
+// [tool.Gate] of the skills in force. Without an Approver whatever would be
+// asked is refused, and the refusal names the rule that would have allowed it.
+//
+// The order of one call (spec permissions, Order): PreToolUse hooks → the
+// subjects of the input that results → decide → PermissionRequest hooks → the
+// Approver → exactly those bytes are handed on to run. Input that a hook
+// changed is decided anew. Every decision goes to Options.Audit.
+//
+// What somebody approves is bound to the content that was shown: where a
+// command runs scripts, an answer "for this session" or "always" counts only
+// while these files have the same bytes; a changed file asks again, with its
+// old text beside the new one.
+package gate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+// Options configure a Gate. The zero Options know no rule and nobody to ask:
+// nothing passes that is not harmless by itself.
+type Options struct {
+	Rules permission.Rules // of settings and the command line
+	Mode  permission.Mode  // "": Default
+	Place permission.Place
+
+	Approver Approver // nil: nobody can be asked
+	Keeper   Keeper   // nil: "always" is not offered
+	Ceiling  Ceiling  // skills.enforceAllowedTools
+
+	PreToolUse        Hook // nil: none
+	PermissionRequest Hook // nil: none
+
+	// Audit is given every decision, one at a time; nil: nobody listens. It
+	// must not call the Gate.
+	Audit func(Record)
+}
+
+// A Ceiling says whether the allowed-tools of a skill in force bound what may
+// run, beside granting it. The zero Ceiling does not.
+type Ceiling string
+
+const (
+	CeilingOff Ceiling = "off"
+	CeilingAsk Ceiling = "ask" // what is not in the list is asked
+	CeilingOn  Ceiling = "on"  // what is not in the list is denied
+)
+
+// A Scope is what one skill in force grants and denies.
+type Scope struct {
+	Skill string
+	Allow []permission.Rule // with the origin "skill:NAME"
+	Deny  []permission.Rule
+
+	// Foreign says that a project or a plugin brought the skill: its grants of
+	// everything (Bash, *) do not count unless a person's rules name the skill.
+	Foreign bool
+
+	// Dir is the skill's folder, and Approved says whether bytes read from a
+	// path in it are those a person approved (nil error). Where Approved is not
+	// nil, the skill's grants do not cover running a script outside Dir, or one
+	// that Approved refuses. Bundled, managed and user skills have none.
+	Dir      string
+	Approved func(path string, data []byte) error
+}
+
+// A Record is the audit of one call.
+type Record struct {
+	Call     string
+	Tool     string
+	Decision permission.Decision // the verdict is Allow or Deny, or Ask where nobody could be asked
+	Asked    bool                // a person was asked
+	Answer   Answer              // what they said
+	Hook     string              // what a hook had a say in: "", PreToolUse, PermissionRequest
+}
+
+// A Hook is asked about a call. An error means that the guard itself failed:
+// the call is then asked, and refused where nobody can be asked.
+type Hook func(ctx context.Context, c Call) (Opinion, error)
+
+// A Call is what a hook is told.
+type Call struct {
+	ID       string
+	Tool     string
+	Input    json.RawMessage
+	Decision permission.Decision // of PermissionRequest
+}
+
+// An Opinion is what a hook says. The zero Opinion says nothing.
+type Opinion struct {
+	Says   Say
+	Input  json.RawMessage // replaces the call's input; nil: leaves it
+	Reason string
+}
+
+// A Say is a hook's vote.
+type Say uint8
+
+const (
+	SaysNothing Say = iota
+	SaysAllow       // answers in a person's place; never beats a deny, nor an ask rule
+	SaysAsk
+	SaysDeny
+)
+
+// A Denied is the error of a call that may not run. Its text is for the model.
+type Denied struct {
+	Decision permission.Decision
+	Text     string
+}
+
+func (d *Denied) Error() string { return d.Text }
+
+// A Gate holds what changes during a session: its mode and the answers given
+// in it. It is safe for concurrent use; people are asked one thing at a time.
+type Gate struct {
+	opt     Options
+	answers *answers // shared with forks
+
+	mu   sync.Mutex
+	mode permission.Mode
+}
+
+// answers are what people said in this session, and what is kept.
+type answers struct {
+	asking chan struct{} // holds a token while a person is being asked
+
+	mu      sync.Mutex
+	session []answer
+	kept    []answer
+}
+
+// An answer is a rule that a person's answer made.
+type answer struct {
+	rule  permission.Rule
+	files []File // that it is bound to
+}
+
+// New makes the Gate of a session. The error is that of the Keeper.
+func New(o Options) (*Gate, error) {
+	if o.Mode == "" {
+		o.Mode = permission.Default
+	}
+	g := &Gate{opt: o, mode: o.Mode, answers: &answers{asking: make(chan struct{}, 1)}}
+	if o.Keeper == nil {
+		return g, nil
+	}
+	kept, err := o.Keeper.Kept()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range kept {
+		r, err := permission.ParseRule(k.Rule, permission.Kept)
+		if err != nil {
+			return nil, fmt.Errorf("a kept rule: %w", err)
+		}
+		g.answers.kept = append(g.answers.kept, answer{r, k.Files})
+	}
+	return g, nil
+}
+
+// Mode is the mode in force.
+func (g *Gate) Mode() permission.Mode {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mode
+}
+
+// SetMode changes the mode.
+func (g *Gate) SetMode(m permission.Mode) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mode = m
+}
+
+// Fork is the Gate of a sub-agent: the same rules, answers and people, a mode
+// of its own. A definition's mode that may only be stricter is
+// Fork(Stricter(g.Mode(), m)).
+func (g *Gate) Fork(m permission.Mode) *Gate {
+	return &Gate{opt: g.opt, answers: g.answers, mode: m}
+}
+
+// Stricter is the mode of the two that lets less pass; an empty one is no mode.
+func Stricter(a, b permission.Mode) permission.Mode {
+	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk, permission.Plan}
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}
+
+// SessionRules are the rules that answers of this session made.
+func (g *Gate) SessionRules() []permission.Rule {
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	rules := make([]permission.Rule, len(g.answers.session))
+	for i, a := range g.answers.session {
+		rules[i] = a.rule
+	}
+	return rules
+}
+
+// For is the tool.Gate under the skills in force.
+func (g *Gate) For(scopes ...Scope) tool.Gate {
+	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
+		// The bytes that are judged belong to the Gate alone, and are those that run.
+		input := bytes.Clone(in.JSON)
+		r := Record{Call: in.ID, Tool: t.Name}
+		vote := SaysNothing
+		if h := g.opt.PreToolUse; h != nil {
+			op, failed := ask(ctx, h, Call{ID: in.ID, Tool: t.Name, Input: input})
+			if op.Says != SaysNothing || op.Input != nil {
+				r.Hook = "PreToolUse"
+			}
+			if op.Input != nil {
+				input = bytes.Clone(op.Input)
+			}
+			vote = op.Says
+			if vote == SaysDeny {
+				r.Decision = permission.Decision{Verdict: permission.Deny, Reason: reason(op, "a PreToolUse hook")}
+				return nil, g.refuse(r, t.Name+" was not run: "+r.Decision.Reason)
+			}
+			if failed != nil {
+				vote = SaysAsk
+				r.Decision.Reason = failed.Error()
+			}
+		}
+		hookReason := r.Decision.Reason
+		for range 4 { // a hook or a changed file begins anew, but not for ever
+			subjects, err := subjectsOf(t, input)
+			if err != nil {
+				return nil, fmt.Errorf("input of %s: %w", t.Name, err)
+			}
+			j := g.decide(scopes, subjects)
+			r.Decision = j.Decision
+			switch {
+			case vote == SaysAsk && r.Decision.Verdict == permission.Allow:
+				r.Decision.Verdict, r.Decision.Reason = permission.Ask, "a PreToolUse hook wants it asked"
+				if hookReason != "" {
+					r.Decision.Reason = hookReason
+				}
+				j.hook = true
+				if g.Mode() == permission.DontAsk {
+					r.Decision.Verdict = permission.Deny
+				}
+			case vote == SaysAllow && r.Decision.Verdict == permission.Ask && !j.guarded:
+				r.Decision.Verdict, r.Decision.Reason = permission.Allow, "a PreToolUse hook allows it"
+			}
+			if r.Decision.Verdict == permission.Ask && g.opt.PermissionRequest != nil {
+				op, failed := ask(ctx, g.opt.PermissionRequest, Call{ID: in.ID, Tool: t.Name, Input: input, Decision: r.Decision})
+				if op.Says != SaysNothing {
+					r.Hook = "PermissionRequest"
+				}
+				switch {
+				case failed != nil: // the guard is gone: a person decides
+				case op.Says == SaysDeny:
+					r.Decision.Verdict, r.Decision.Reason = permission.Deny, reason(op, "a PermissionRequest hook")
+				case op.Input != nil && !bytes.Equal(op.Input, input):
+					input = bytes.Clone(op.Input)
+					if op.Says == SaysAllow {
+						vote = SaysAllow
+					}
+					continue
+				case op.Says == SaysAllow && !j.guarded:
+					r.Decision.Verdict, r.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
+				}
+			}
+			switch r.Decision.Verdict {
+			case permission.Allow:
+				g.audit(r)
+				return input, nil
+			case permission.Deny:
+				return nil, g.refuse(r, denial(t.Name, r.Decision))
+			}
+			again, err := g.ask(ctx, t, in.ID, input, scopes, j, &r)
+			if err != nil {
+				return nil, err
+			}
+			if !again {
+				g.audit(r)
+				return input, nil
+			}
+		}
+		r.Decision.Verdict = permission.Deny
+		r.Decision.Reason = "what it would run kept changing while it was being asked"
+		return nil, g.refuse(r, denial(t.Name, r.Decision))
+	}
+}
+
+// ask asks a hook.
+func ask(ctx context.Context, h Hook, c Call) (Opinion, error) {
+	op, err := h(ctx, c)
+	if err != nil {
+		return Opinion{}, fmt.Errorf("a hook failed: %w", err)
+	}
+	return op, nil
+}
+
+func reason(op Opinion, who string) string {
+	if op.Reason != "" {
+		return op.Reason
+	}
+	return who + " denied it"
+}
+
+func subjectsOf(t *tool.Tool, input json.RawMessage) ([]permission.Subject, error) {
+	if t.Subjects == nil {
+		return []permission.Subject{{Kind: t.Name, Tool: t.Name}}, nil
+	}
+	subjects, err := t.Subjects(input)
+	subjects = slices.Clone(subjects) // the tool holds itself to its own
+	for i := range subjects {
+		subjects[i].Tool = t.Name
+	}
+	return subjects, err
+}
+
+// Decide judges subjects as a call's would be, without asking anybody: a
+// skill's inline command runs only if the verdict is Allow.
+func (g *Gate) Decide(scopes []Scope, subjects ...permission.Subject) permission.Decision {
+	return g.decide(scopes, subjects).Decision
+}
+
+// A judgement is a decision and what an answer to it must know.
+type judgement struct {
+	permission.Decision
+	fixed   bool // no allow rule can change it: an ask rule or a ceiling said so
+	guarded bool // a hook cannot answer it: fixed, or a secret or a protected path
+	hook    bool // only a hook wants it asked
+}
+
+func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
+	given := g.given()
+	var dirs []string // where names of scripts may start; found when they matter
+	ran := func(s permission.Subject) []File {
+		if dirs == nil {
+			dirs = folders(subjects, g.opt.Place.Dir)
+		}
+		return scripts(s, dirs)
+	}
+	var j judgement
+	mode, grants, why := g.Mode(), scopes, ""
+	for {
+		rules := permission.Rules{
+			Allow: slices.Clone(g.opt.Rules.Allow),
+			Ask:   g.opt.Rules.Ask,
+			Deny:  slices.Clone(g.opt.Rules.Deny),
+		}
+		for _, a := range given {
+			rules.Allow = append(rules.Allow, a.rule)
+		}
+		for _, s := range grants {
+			for _, r := range s.Allow {
+				if s.Foreign && r.Broad() && !g.named(s.Skill) {
+					continue
+				}
+				rules.Allow = append(rules.Allow, r)
+			}
+		}
+		for _, s := range scopes {
+			rules.Deny = append(rules.Deny, s.Deny...)
+		}
+		j.Decision = rules.Decide(mode, g.opt.Place, subjects...)
+
+		// Answers and grants that do not cover the files which would run are
+		// taken away, and the rest decides.
+		dropped := false
+		for _, s := range j.Subjects {
+			if s.Verdict != permission.Allow {
+				continue
+			}
+			switch {
+			case s.Origin == permission.Session || s.Origin == permission.Kept:
+				files := ran(s.Subject)
+				same := func(a answer) bool { return a.rule.Origin == s.Origin && a.rule.String() == s.Rule }
+				covered := slices.ContainsFunc(given, func(a answer) bool {
+					_, d := differs(files, a.files)
+					return same(a) && !d
+				})
+				if !covered {
+					f, _ := differs(files, nil)
+					why = f.Path + " is not as it was when it was approved"
+					given = slices.DeleteFunc(slices.Clone(given), same)
+					dropped = true
+				}
+			case strings.HasPrefix(string(s.Origin), "skill:"):
+				for i, sc := range grants {
+					if "skill:"+sc.Skill != string(s.Origin) || sc.Approved == nil {
+						continue
+					}
+					if no := sc.covers(ran(s.Subject)); no != "" {
+						why, grants, dropped = no, slices.Delete(slices.Clone(grants), i, i+1), true
+						break
+					}
+				}
+			}
+			if dropped {
+				break
+			}
+		}
+		if !dropped {
+			break
+		}
+	}
+	if why != "" && j.Verdict != permission.Allow && j.Rule == "" {
+		j.Reason = why
+	}
+	for _, s := range j.Subjects {
+		if s.Verdict == permission.Ask {
+			j.fixed = j.fixed || s.Rule != ""
+			j.guarded = j.guarded || s.Rule != "" || s.Origin == permission.Builtin
+		}
+	}
+	if g.opt.Ceiling == CeilingAsk || g.opt.Ceiling == CeilingOn {
+		g.ceiling(&j, scopes, subjects, mode)
+	}
+	return j
+}
+
+// shown are the files that subjects would run, with what they were when they
+// were approved, if that differs.
+func (g *Gate) shown(subjects []permission.Subject) (files []File) {
+	given := g.given()
+	dirs := folders(subjects, g.opt.Place.Dir)
+	for _, s := range subjects {
+		for _, f := range scripts(s, dirs) {
+			if slices.ContainsFunc(files, func(g File) bool { return g.Path == f.Path }) {
+				continue
+			}
+			for _, a := range given {
+				for _, b := range a.files {
+					if b.Path == f.Path && b.Hash != f.Hash {
+						f.Old, f.Changed = b.Data, true
+					}
+				}
+			}
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+func (g *Gate) given() []answer {
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	return slices.Concat(g.answers.session, g.answers.kept)
+}
+
+// named says whether a person's settings name a skill in an allow rule.
+func (g *Gate) named(skill string) bool {
+	return slices.ContainsFunc(g.opt.Rules.Allow, func(r permission.Rule) bool {
+		return r.Tool == "Skill" && r.Pattern == skill && r.Origin != permission.Project
+	})
+}
+
+// covers says why a skill's grants do not cover running these files; "" if
+// they do.
+func (s Scope) covers(files []File) string {
+	for _, f := range files {
+		if !inside(s.Dir, f.Path) {
+			return fmt.Sprintf("%s is outside of the folder of skill %q, which grants it", f.Path, s.Skill)
+		}
+		if err := s.Approved(f.Path, f.data); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// ceiling holds subjects against the lists of the skills in force: all of
+// them must name what is done, also where it would be harmless. The Skill tool
+// and questions to the person are outside of it.
+func (g *Gate) ceiling(j *judgement, scopes []Scope, subjects []permission.Subject, mode permission.Mode) {
+	verdict := permission.Ask
+	if g.opt.Ceiling == CeilingOn || mode == permission.DontAsk {
+		verdict = permission.Deny
+	}
+	if verdict == permission.Ask && mode == permission.Bypass {
+		return
+	}
+	for _, sc := range scopes {
+		if len(sc.Allow) == 0 {
+			continue
+		}
+		for _, s := range subjects {
+			if s.Kind == "Skill" || s.Kind == "ask" || g.lists(sc, s) || j.Verdict == permission.Deny {
+				continue
+			}
+			j.fixed, j.guarded, j.Suggest = true, true, nil
+			j.Verdict, j.Rule, j.Origin = verdict, "", ""
+			j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
+		}
+	}
+}
+
+// lists says whether a skill's list names a subject. A command that is
+// harmless by itself is named where any command is.
+func (g *Gate) lists(sc Scope, s permission.Subject) bool {
+	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Place, s)
+	if d.Verdict != permission.Allow {
+		return false
+	}
+	for _, x := range d.Subjects {
+		switch {
+		case strings.HasPrefix(string(x.Origin), "skill:"):
+		case isBash(s.Kind):
+			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool { return isBash(r.Tool) || r.Tool == "*" }) {
+				return false
+			}
+		default: // allowed by itself: only a rule that matches it names it
+			if (permission.Rules{Deny: sc.Allow}).Decide(permission.Default, g.opt.Place, s).Verdict != permission.Deny {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isBash(tool string) bool { return tool == "Bash" || tool == "bash" }
+
+func (g *Gate) audit(r Record) {
+	if g.opt.Audit == nil {
+		return
+	}
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	g.opt.Audit(r)
+}
+
+func (g *Gate) refuse(r Record, text string) error {
+	g.audit(r)
+	return &Denied{r.Decision, text}
+}
+
+func denial(name string, d permission.Decision) string {
+	switch {
+	case d.Rule != "":
+		return fmt.Sprintf("%s was not run: the rule %s (%s) denies it", name, d.Rule, d.Origin)
+	case d.Reason != "":
+		return fmt.Sprintf("%s was not run: %s%s", name, d.Reason, wouldAllow(d.Suggest))
+	}
+	return name + " was not run: it is not allowed"
+}
+
+// wouldAllow names the rules that would have allowed a call.
+func wouldAllow(rules []string) string {
+	if len(rules) == 0 {
+		return ""
+	}
+	text := ". It would be allowed by"
+	for _, r := range rules {
+		text += " --allow '" + strings.ReplaceAll(r, "'", `'\''`) + "'"
+	}
+	return text
+}

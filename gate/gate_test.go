@@ -1,0 +1,510 @@
+package gate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+// bash is a tool that would run a command; nothing here runs one.
+var bash = &tool.Tool{Name: "bash", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
+	return permission.CallSubjects("bash", in, "")
+}}
+
+func command(line string) tool.Input {
+	data, _ := json.Marshal(map[string]string{"command": line})
+	return tool.Input{ID: "call-1", JSON: data}
+}
+
+func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {
+	t.Helper()
+	rs, problems := permission.ParseRules(list, origin, "")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return rs
+}
+
+func newGate(t testing.TB, o gate.Options) *gate.Gate {
+	t.Helper()
+	if o.Place.Dir == "" {
+		o.Place.Dir = t.TempDir()
+	}
+	g, err := gate.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// person answers in the order given, and keeps what they were shown.
+type person struct {
+	mu      sync.Mutex
+	answers []gate.Answer
+	saw     []gate.Request
+	before  func(n int) // called when asked for the nth time, from 0
+}
+
+func (p *person) Approve(_ context.Context, r gate.Request) (gate.Answer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.saw = append(p.saw, r)
+	if len(p.saw) > len(p.answers) {
+		return gate.Answer{}, errors.New("asked once too often")
+	}
+	if p.before != nil {
+		p.before(len(p.saw) - 1)
+	}
+	return p.answers[len(p.saw)-1], nil
+}
+
+func yes(c gate.Choice) gate.Answer { return gate.Answer{Choice: c} }
+
+func run(t testing.TB, g tool.Gate, line string) (string, error) {
+	t.Helper()
+	in, err := g(context.Background(), bash, command(line))
+	if err != nil {
+		return "", err
+	}
+	var v struct{ Command string }
+	if err := json.Unmarshal(in, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v.Command, nil
+}
+
+func TestRulesDecide(t *testing.T) {
+	o := gate.Options{Rules: permission.Rules{
+		Allow: rules(t, permission.User, "Bash(make:*)"), Deny: rules(t, permission.Managed, "Bash(make deploy:*)")}}
+	g := newGate(t, o).For()
+	if got, err := run(t, g, "make test"); err != nil || got != "make test" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := run(t, g, "make deploy"); err == nil || !strings.Contains(err.Error(), "Bash(make deploy:*)") || !strings.Contains(err.Error(), "managed") {
+		t.Errorf("a denied call: %v", err)
+	}
+	_, err := run(t, g, "npm install left-pad")
+	var denied *gate.Denied
+	if !errors.As(err, &denied) || !strings.Contains(err.Error(), "nobody can be asked") || !strings.Contains(err.Error(), "--allow 'Bash(npm install left-pad)'") {
+		t.Errorf("headless: %v", err)
+	}
+	o.Mode = permission.DontAsk
+	if _, err := run(t, newGate(t, o).For(), "npm ci"); err == nil || !strings.Contains(err.Error(), "--allow 'Bash(npm ci)'") {
+		t.Errorf("dontAsk: %v", err)
+	}
+}
+
+func TestChoices(t *testing.T) {
+	for _, c := range []struct {
+		answer gate.Answer
+		runs   bool
+		again  int // questions for two calls
+		text   string
+	}{
+		{yes(gate.Once), true, 2, ""},
+		{yes(gate.Session), true, 1, ""},
+		{yes(gate.Always), true, 1, ""},
+		{yes(gate.No), false, 2, "said no"},
+		{gate.Answer{Choice: gate.No, Reason: "use make"}, false, 2, "use make"},
+	} {
+		t.Run(c.answer.Choice.String(), func(t *testing.T) {
+			p := &person{answers: []gate.Answer{c.answer, c.answer}}
+			k := &keeper{}
+			var records []gate.Record
+			g := newGate(t, gate.Options{Approver: p, Keeper: k, Audit: func(r gate.Record) { records = append(records, r) }})
+			for range 2 {
+				_, err := run(t, g.For(), "npm ci")
+				if (err == nil) != c.runs || err != nil && !strings.Contains(err.Error(), c.text) {
+					t.Errorf("error is %v", err)
+				}
+			}
+			if len(p.saw) != c.again {
+				t.Errorf("asked %d times, want %d", len(p.saw), c.again)
+			}
+			if !slices.Equal(p.saw[0].Rules, []string{"Bash(npm ci)"}) {
+				t.Errorf("the rules shown are %q", p.saw[0].Rules)
+			}
+			if want := map[bool]int{true: 1}[c.answer.Choice == gate.Always]; len(k.kept) != want {
+				t.Errorf("kept %v", k.kept)
+			}
+			if len(records) != 2 || !records[0].Asked || records[0].Answer != c.answer || (records[0].Decision.Verdict == permission.Allow) != c.runs {
+				t.Errorf("audit: %+v", records)
+			}
+			// What was kept counts in the next session, and is no wider.
+			next := newGate(t, gate.Options{Keeper: k}).For()
+			if _, err := run(t, next, "npm ci"); (err == nil) != (c.answer.Choice == gate.Always) {
+				t.Errorf("in the next session: %v", err)
+			}
+			if _, err := run(t, next, "npm ci && rm -rf x"); err == nil {
+				t.Error("a kept rule allowed more than was shown")
+			}
+		})
+	}
+}
+
+type keeper struct{ kept []gate.Kept }
+
+func (k *keeper) Kept() ([]gate.Kept, error) { return k.kept, nil }
+func (k *keeper) Keep(kept ...gate.Kept) error {
+	k.kept = append(k.kept, kept...)
+	return nil
+}
+
+// An answer the request did not offer is no.
+func TestOnlyOfferedChoices(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Always), yes(gate.Session), yes(gate.Once)}}
+	o := gate.Options{Approver: p, Rules: permission.Rules{Ask: rules(t, permission.Managed, "Bash(git push:*)")}}
+	g := newGate(t, o).For()
+	for i, want := range []bool{false, false, true} {
+		if _, err := run(t, g, "git push"); (err == nil) != want {
+			t.Errorf("answer %d: %v", i, err)
+		}
+	}
+	if got := p.saw[0].Choices; !slices.Equal(got, []gate.Choice{gate.Once, gate.No}) {
+		t.Errorf("an ask rule offers %v", got)
+	}
+	if len(p.saw[0].Rules) > 0 {
+		t.Errorf("it shows %q, which would change nothing", p.saw[0].Rules)
+	}
+}
+
+// TestOrder follows one call through everything that has a say.
+func TestOrder(t *testing.T) {
+	var order []string
+	p := &person{answers: []gate.Answer{yes(gate.Once)}, before: func(int) { order = append(order, "person") }}
+	g := newGate(t, gate.Options{
+		Approver: p,
+		PreToolUse: func(_ context.Context, c gate.Call) (gate.Opinion, error) {
+			order = append(order, "PreToolUse "+string(c.Input))
+			return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
+		},
+		PermissionRequest: func(_ context.Context, c gate.Call) (gate.Opinion, error) {
+			order = append(order, "PermissionRequest "+string(c.Input)+" "+c.Decision.Subjects[0].Text)
+			return gate.Opinion{}, nil
+		},
+		Audit: func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
+	})
+	got, err := run(t, g.For(), "rm x")
+	if err != nil || got != "npm ci" {
+		t.Errorf("runs %q, %v", got, err)
+	}
+	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} npm ci`, "person", "audit allow"}
+	if !slices.Equal(order, want) {
+		t.Errorf("order is %q", order)
+	}
+}
+
+func TestHooks(t *testing.T) {
+	say := func(op gate.Opinion, err error) gate.Hook {
+		return func(context.Context, gate.Call) (gate.Opinion, error) { return op, err }
+	}
+	allow, deny, askIt := gate.Opinion{Says: gate.SaysAllow}, gate.Opinion{Says: gate.SaysDeny, Reason: "not on my watch"}, gate.Opinion{Says: gate.SaysAsk}
+	rewrite := func(line string, says gate.Say) gate.Opinion {
+		return gate.Opinion{Says: says, Input: command(line).JSON}
+	}
+	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"), Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
+	for _, c := range []struct {
+		name         string
+		pre, request gate.Hook
+		line         string
+		runs         string // "" refused
+		mode         permission.Mode
+	}{
+		{"allow in a person's place", say(allow, nil), nil, "npm ci", "npm ci", ""},
+		{"allow never beats deny", say(allow, nil), nil, "rm x", "", ""},
+		{"allow never beats a managed ask", say(allow, nil), nil, "git push", "", ""},
+		{"deny beats allow", say(deny, nil), nil, "make", "", ""},
+		{"deny beats bypass", say(deny, nil), nil, "make", "", permission.Bypass},
+		{"ask beats allow", say(askIt, nil), nil, "make", "", ""},
+		{"a guard that fails means ask", say(allow, errors.New("exit 127")), nil, "make", "", ""},
+		{"rewritten input is decided anew", say(rewrite("rm x", gate.SaysAllow), nil), nil, "make", "", ""},
+		{"rewritten input runs", say(rewrite("make safe", gate.SaysNothing), nil), nil, "rm x", "make safe", ""},
+		{"request allows", nil, say(allow, nil), "npm ci", "npm ci", ""},
+		{"request never beats deny", nil, say(allow, nil), "rm x", "", ""},
+		{"request never beats a managed ask", nil, say(allow, nil), "git push", "", ""},
+		{"request denies", nil, say(deny, nil), "npm ci", "", ""},
+		{"request fails", nil, say(allow, errors.New("timeout")), "npm ci", "", ""},
+		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.SaysAllow), nil), "npm ci", "", ""},
+		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.SaysNothing), nil), "npm ci", "make", ""},
+		{"request does not answer for a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGate(t, gate.Options{Rules: some, Mode: c.mode, PreToolUse: c.pre, PermissionRequest: c.request})
+			got, err := run(t, g.For(), c.line)
+			if (err == nil) != (c.runs != "") || got != c.runs {
+				t.Errorf("runs %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestExactlyThoseBytes: whoever holds the call's input cannot change what
+// was judged.
+func TestExactlyThoseBytes(t *testing.T) {
+	in := command("npm ci")
+	p := &person{answers: []gate.Answer{yes(gate.Once)}}
+	p.before = func(int) {
+		copy(in.JSON, `{"command":"rm  -f"}`)
+		copy(p.saw[0].Input, `{"command":"rm  -f"}`)
+	}
+	got, err := newGate(t, gate.Options{Approver: p}).For()(context.Background(), bash, in)
+	if err != nil || string(got) != `{"command":"npm ci"}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func script(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	at := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// TestApprovalIsBoundToContent: one changed byte in a script that a person
+// approved asks again and shows the difference.
+func TestApprovalIsBoundToContent(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("command lines here are bash's")
+	}
+	for _, choice := range []gate.Choice{gate.Session, gate.Always} {
+		for _, line := range []string{"./run.sh", "bash run.sh", "timeout 5 ./run.sh", "cd sub && ../run.sh"} {
+			t.Run(choice.String()+" "+line, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				at := script(t, dir, "run.sh", "echo one\n")
+				p := &person{answers: []gate.Answer{yes(choice), yes(choice)}}
+				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Place: permission.Place{Dir: dir}})
+				run(t, g.For(), line)
+				if len(p.saw) != 1 || len(p.saw[0].Files) != 1 || string(p.saw[0].Files[0].Data) != "echo one\n" {
+					t.Fatalf("the person saw %+v", p.saw)
+				}
+				if len(p.saw[0].Rules) == 0 {
+					t.Skip("no rule can allow this line")
+				}
+				if _, err := run(t, g.For(), line); err != nil || len(p.saw) != 1 {
+					t.Fatalf("unchanged: asked %d times, %v", len(p.saw), err)
+				}
+				if err := os.WriteFile(at, []byte("echo two\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := run(t, g.For(), line); err != nil || len(p.saw) != 2 {
+					t.Fatalf("changed: asked %d times, %v", len(p.saw), err)
+				}
+				if d := p.saw[1].Files[0].Diff(); !strings.Contains(d, "-echo one\n+echo two\n") {
+					t.Errorf("the difference shown is %q", d)
+				}
+				if _, err := run(t, g.For(), line); err != nil || len(p.saw) != 2 {
+					t.Errorf("approved again: asked %d times, %v", len(p.saw), err)
+				}
+			})
+		}
+	}
+}
+
+// TestChangedWhileAsking: what runs is what was on the screen.
+func TestChangedWhileAsking(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("command lines here are bash's")
+	}
+	dir := t.TempDir()
+	at := script(t, dir, "run.sh", "echo one\n")
+	p := &person{answers: []gate.Answer{yes(gate.Once), yes(gate.No)}}
+	p.before = func(n int) {
+		if n == 0 {
+			if err := os.WriteFile(at, []byte("echo hostile\n"), 0o700); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.Place{Dir: dir}}).For(), "./run.sh")
+	if err == nil {
+		t.Error("it ran although it changed under the question")
+	}
+	if len(p.saw) != 2 || !strings.Contains(p.saw[1].Files[0].Diff(), "+echo hostile") {
+		t.Errorf("the person saw %+v", p.saw)
+	}
+}
+
+func TestScopes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("command lines here are bash's")
+	}
+	dir := t.TempDir()
+	skill := filepath.Join(dir, ".claude", "skills", "pdf")
+	inside := script(t, skill, "run.py", "approved")
+	outside := script(t, dir, "other.py", "approved") // by its bytes, not by where it lies
+	approved := func(_ string, data []byte) error {
+		if string(data) != "approved" {
+			return errors.New("changed since approval")
+		}
+		return nil
+	}
+	scope := func(list ...string) gate.Scope {
+		return gate.Scope{Skill: "pdf", Dir: skill, Approved: approved, Foreign: true, Allow: rules(t, "skill:pdf", list...)}
+	}
+	mine := scope("Bash(python3:*)")
+	mine.Approved, mine.Foreign = nil, false
+	denies := gate.Scope{Skill: "careful", Deny: rules(t, "skill:careful", "Bash(make:*)")}
+	user := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"), Deny: rules(t, permission.User, "Bash(rm:*)"), Ask: rules(t, permission.User, "Bash(git push:*)")}
+	named := user
+	named.Allow = append(rules(t, permission.User, "Skill(pdf)"), user.Allow...)
+	for _, c := range []struct {
+		name    string
+		rules   permission.Rules
+		ceiling gate.Ceiling
+		scopes  []gate.Scope
+		line    string
+		runs    bool
+	}{
+		{"a grant", user, "", []gate.Scope{scope("Bash(npm ci)")}, "npm ci", true},
+		{"no grant, no call", user, "", nil, "npm ci", false},
+		{"a grant never beats deny", user, "", []gate.Scope{scope("Bash(rm:*)")}, "rm x", false},
+		{"a grant never beats ask", user, "", []gate.Scope{scope("Bash(git push:*)")}, "git push", false},
+		{"a skill's denial holds", user, "", []gate.Scope{denies}, "make", false},
+		{"a project's skill does not grant everything", user, "", []gate.Scope{scope("Bash")}, "npm ci", false},
+		{"unless a person's rules name it", named, "", []gate.Scope{scope("Bash")}, "npm ci", true},
+		{"its own script", user, "", []gate.Scope{scope("Bash(python3:*)")}, "python3 " + inside, true},
+		{"a script outside of its folder", user, "", []gate.Scope{scope("Bash(python3:*)")}, "python3 " + outside, false},
+		{"a person's own skill", user, "", []gate.Scope{mine}, "python3 " + outside, true},
+		{"ceiling: what the list names", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)")}, "npm ci", true},
+		{"ceiling: what only the person allows", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)")}, "make", false},
+		{"ceiling that asks", user, gate.CeilingAsk, []gate.Scope{scope("Bash(npm ci)")}, "make", false},
+		{"no ceiling", user, gate.CeilingOff, []gate.Scope{scope("Bash(npm ci)")}, "make", true},
+		{"no list, no ceiling", user, gate.CeilingOn, []gate.Scope{{Skill: "x"}}, "make", true},
+		{"two ceilings", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.Place{Dir: dir}})
+			if _, err := run(t, g.For(c.scopes...), c.line); (err == nil) != c.runs {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+	t.Run("a changed script", func(t *testing.T) {
+		g := newGate(t, gate.Options{Rules: user, Place: permission.Place{Dir: dir}})
+		if err := os.WriteFile(inside, []byte("changed"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run(t, g.For(scope("Bash(python3:*)")), "python3 "+inside); err == nil || !strings.Contains(err.Error(), "changed since approval") {
+			t.Errorf("error is %v", err)
+		}
+	})
+}
+
+func TestCeilingAsks(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	sc := gate.Scope{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
+	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
+	if _, err := run(t, g.For(sc), "make"); err == nil {
+		t.Error("an answer for the session lifted a ceiling")
+	}
+	if !slices.Equal(p.saw[0].Choices, []gate.Choice{gate.Once, gate.No}) {
+		t.Errorf("offered %v", p.saw[0].Choices)
+	}
+}
+
+func TestFork(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p})
+	if _, err := run(t, g.For(), "npm ci"); err != nil {
+		t.Fatal(err)
+	}
+	child := g.Fork(gate.Stricter(g.Mode(), permission.AcceptEdits))
+	if child.Mode() != permission.Default {
+		t.Errorf("a fork's mode became %s", child.Mode())
+	}
+	if _, err := run(t, child.For(), "npm ci"); err != nil {
+		t.Errorf("what was approved for the session is asked in a fork: %v", err)
+	}
+	if m := gate.Stricter(permission.Default, permission.Plan); m != permission.Plan {
+		t.Errorf("got %s", m)
+	}
+}
+
+// TestOneQuestionAtATime: calls of one answer run in parallel; an answer for
+// the session settles those that wait.
+func TestOneQuestionAtATime(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p}).For()
+	var wg sync.WaitGroup
+	errs := make([]error, 20)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = run(t, g, "npm ci") })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if len(p.saw) != 1 {
+		t.Errorf("asked %d times", len(p.saw))
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := gate.ApproverFunc(func(ctx context.Context, _ gate.Request) (gate.Answer, error) {
+		cancel()
+		return gate.Answer{}, ctx.Err()
+	})
+	if _, err := newGate(t, gate.Options{Approver: a}).For()(ctx, bash, command("npm ci")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestConsent(t *testing.T) {
+	dir := t.TempDir()
+	read := &tool.Tool{Name: "read", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
+		return permission.CallSubjects("read", in, dir)
+	}}
+	o := gate.Options{Approver: gate.Consent, Place: permission.Place{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
+	g := newGate(t, o).For()
+	if _, err := run(t, g, "npm ci"); err != nil {
+		t.Errorf("the person's own call: %v", err)
+	}
+	if _, err := run(t, g, "rm x"); err == nil {
+		t.Error("a denied call ran")
+	}
+	if _, err := g(context.Background(), read, tool.Input{JSON: json.RawMessage(`{"path": ".env"}`)}); err == nil || !strings.Contains(err.Error(), "secret") {
+		t.Errorf("a secret: %v", err)
+	}
+}
+
+func TestInlineCommandsNeverAsk(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Once)}}
+	g := newGate(t, gate.Options{Approver: p})
+	d := g.Decide(nil, permission.Subject{Kind: "Bash", Text: "npm ci"})
+	if d.Verdict != permission.Ask || len(p.saw) != 0 {
+		t.Errorf("%+v, asked %d times", d, len(p.saw))
+	}
+}
+
+func BenchmarkGate(b *testing.B) {
+	g := newGate(b, gate.Options{Rules: permission.Rules{Allow: rules(b, permission.User, "Bash(go test:*)", "Bash(git log:*)")}}).For()
+	in := command("go test ./... 2>&1 | tail -20")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g(context.Background(), bash, in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,616 @@
+package knack
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// maxValue bounds an argument that a command is given, in bytes: the kernel's
+// own bound for one is not far above.
+const maxValue = 100 << 10
+
+// A shellLine is an inline command, ready to run: its placeholders are
+// references to variables in env.
+type shellLine struct {
+	line string
+	env  []string // KNACK_ARG_0=…
+}
+
+// prepare makes a command safe to run with strangers' words for its
+// placeholders (spec skills §6.3). The words never become part of the text
+// that a shell reads: the command is parsed as its author wrote it, and each
+// placeholder becomes a quoted reference to a variable, so a word stays one
+// word whatever it holds. Places where a shell or another program would read a
+// value as code are refused: the error says which. used says whether a
+// placeholder took arguments.
+//
+// Directories are ours, not a stranger's; they become quoted words, so that
+// permission rules can name them.
+func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine, used bool, problem string, err error) {
+	p := preparer{values: v, dialect: sc.dialect, cmd: cmd}
+	for i := 0; i < len(cmd); {
+		switch c := cmd[i]; c {
+		case '\\':
+			i += 2
+			continue
+		case '$', '{':
+			if t, ok := sc.placeholder(cmd[i:]); ok {
+				p.sites = append(p.sites, &site{token: t, at: i})
+				i += len(t.raw)
+				continue
+			}
+		}
+		i++
+	}
+	if len(p.sites) == 0 {
+		return shellLine{line: cmd}, false, "", nil
+	}
+	if powershell {
+		return out, false, "", fmt.Errorf("%s in a PowerShell command: it cannot be kept from being read as code", p.sites[0].raw)
+	}
+	file, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(cmd), "")
+	if err != nil {
+		return out, false, "", fmt.Errorf("it cannot be parsed: %v", err)
+	}
+	p.walk(file)
+	return p.replace()
+}
+
+// A site is a placeholder in a command.
+type site struct {
+	token
+	at     int
+	seen   bool   // its place in the syntax is known
+	stays  bool   // a comment or single quotes: it is no placeholder
+	single bool   // it stands in single quotes
+	quoted bool   // inside double quotes or a here-document
+	list   bool   // $ARGUMENTS may become several words here
+	dash   bool   // the value begins a word that a program may take for an option
+	why    string // it is refused here; "" it is not
+}
+
+type preparer struct {
+	*values
+	dialect dialect
+	cmd     string
+	sites   []*site
+	stack   []syntax.Node
+}
+
+// within calls f for every placeholder in a part of the command.
+func (p *preparer) within(from, to syntax.Pos, f func(*site)) {
+	i, _ := slices.BinarySearchFunc(p.sites, int(from.Offset()), func(s *site, at int) int { return s.at - at })
+	for ; i < len(p.sites) && p.sites[i].at < int(to.Offset()); i++ {
+		f(p.sites[i])
+	}
+}
+
+// refuse marks the placeholders of a part of the command. Directories are
+// words that nobody but us chose: they may stand in command position.
+func (p *preparer) refuse(n syntax.Node, directories bool, why string) {
+	p.within(n.Pos(), n.End(), func(s *site) {
+		if s.why == "" && (directories || !s.directory()) {
+			s.why = why
+		}
+	})
+}
+
+func (s *site) directory() bool { return s.kind == variable && isDirectory(s.text) }
+
+// walk finds where each placeholder stands.
+func (p *preparer) walk(file *syntax.File) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if n == nil {
+			p.stack = p.stack[:len(p.stack)-1]
+			return true
+		}
+		if !p.visit(n) {
+			return false
+		}
+		p.stack = append(p.stack, n)
+		return true
+	})
+}
+
+func (p *preparer) visit(n syntax.Node) (deeper bool) {
+	const code = "a program would read the value as code"
+	switch n := n.(type) {
+	case *syntax.Comment:
+		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.stays = true, true })
+		return false
+	case *syntax.SglQuoted:
+		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.stays, s.single = true, true, true })
+		return false
+	case *syntax.ParamExp:
+		if s := p.at(n.Pos()); s != nil && (n.Short || len(s.raw) == int(n.End().Offset()-n.Pos().Offset())) {
+			p.place(s)
+			return false
+		}
+		p.refuse(n, true, "it stands inside ${…}")
+	case *syntax.Lit:
+		p.within(n.Pos(), n.End(), func(s *site) {
+			if s.raw[0] == '{' {
+				p.place(s)
+			}
+		})
+	case *syntax.CmdSubst:
+		if n.Backquotes {
+			p.refuse(n, true, "it stands inside `…`; write $(…)")
+		}
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		p.refuse(n, true, "it stands in arithmetic, where a value can run commands")
+	case *syntax.Assign:
+		if n.Index != nil {
+			p.refuse(n.Index, true, "it stands in a subscript, where a value can run commands")
+		}
+		if n.Name != nil && n.Value != nil && steersShell(n.Name.Value) {
+			p.refuse(n.Value, true, "the shell reads "+n.Name.Value+" as code or as where to find it")
+		}
+	case *syntax.ArrayElem:
+		if n.Index != nil {
+			p.refuse(n.Index, true, "it stands in a subscript, where a value can run commands")
+		}
+	case *syntax.DeclClause:
+		p.refuse(n, true, n.Variant.Value+" reads a value as a name with a subscript")
+	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			p.refuse(n, true, "[[ … "+n.Op.String()+" … ]] is arithmetic, where a value can run commands; use [ … ]")
+		}
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			p.refuse(n, true, "it stands in a subscript, where a value can run commands")
+		}
+	case *syntax.BinaryCmd:
+		if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
+			if call, ok := n.Y.Cmd.(*syntax.CallExpr); !ok || readsCode(words(call.Args)) {
+				if !ok && !hasCodeReader(n.Y) {
+					break
+				}
+				p.refuse(n.X, true, code)
+			}
+		}
+	case *syntax.Stmt:
+		for _, r := range n.Redirs {
+			p.redirect(n, r)
+		}
+	case *syntax.CallExpr:
+		p.call(n)
+	}
+	return true
+}
+
+// at is the placeholder that begins at a position, or nil.
+func (p *preparer) at(pos syntax.Pos) *site {
+	i, ok := slices.BinarySearchFunc(p.sites, int(pos.Offset()), func(s *site, at int) int { return s.at - at })
+	if !ok {
+		return nil
+	}
+	return p.sites[i]
+}
+
+// place notes how a placeholder is quoted, and whether several words fit.
+func (p *preparer) place(s *site) {
+	s.seen = true
+	for i := len(p.stack) - 1; i >= 0; i-- {
+		switch n := p.stack[i].(type) {
+		case *syntax.DblQuoted:
+			s.quoted = true
+			return
+		case *syntax.Word:
+			if i == 0 {
+				return
+			}
+			switch parent := p.stack[i-1].(type) {
+			case *syntax.CallExpr, *syntax.WordIter, *syntax.ArrayElem:
+				s.list = true
+			case *syntax.Redirect:
+				s.quoted = parent.Hdoc == n
+			}
+			return
+		case *syntax.ExtGlob:
+			s.why = "it stands in a pattern"
+		}
+	}
+}
+
+// redirect refuses placeholders in a here-document whose text is code, or
+// whose quotes say that nothing in it is replaced.
+func (p *preparer) redirect(stmt *syntax.Stmt, r *syntax.Redirect) {
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		if r.Hdoc == nil {
+			return
+		}
+		for _, part := range r.Word.Parts {
+			if lit, ok := part.(*syntax.Lit); !ok || strings.Contains(lit.Value, `\`) {
+				p.refuse(r.Hdoc, true, "the here-document is quoted: nothing in it is replaced")
+			}
+		}
+		if hasCodeReader(stmt) {
+			p.refuse(r.Hdoc, true, "a shell or interpreter reads the here-document as code")
+		}
+	case syntax.WordHdoc, syntax.RdrIn:
+		if hasCodeReader(stmt) {
+			p.refuse(r.Word, true, "a shell or interpreter reads it as code")
+		}
+	}
+}
+
+// call judges the words of a simple command.
+func (p *preparer) call(c *syntax.CallExpr) {
+	if len(c.Args) == 0 {
+		return
+	}
+	for i, why := range dangers(words(c.Args)) {
+		if i >= len(c.Args) {
+			continue
+		}
+		// Command position: a directory of ours may begin a program's path.
+		p.refuse(c.Args[i], why != commandPosition, why)
+	}
+	dashes := false
+	for _, w := range c.Args[1:] {
+		if w.Lit() == "--" {
+			dashes = true
+		}
+		if !dashes {
+			p.leading(w)
+		}
+	}
+}
+
+// leading marks the placeholders that can give a word its first character.
+func (p *preparer) leading(w *syntax.Word) {
+	from := w.Pos().Offset()
+	for from < w.End().Offset() && (p.cmd[from] == '"') {
+		from++
+	}
+	for {
+		s := p.at(syntax.NewPos(from, 1, 1))
+		if s == nil {
+			return
+		}
+		s.dash = true
+		if text, ok := p.of(s.token, p.dialect); ok && text != "" {
+			return
+		}
+		from += uint(len(s.raw))
+		for from < w.End().Offset() && p.cmd[from] == '"' {
+			from++
+		}
+	}
+}
+
+// replace writes the command with references for placeholders.
+func (p *preparer) replace() (out shellLine, used bool, problem string, err error) {
+	var b strings.Builder
+	env := map[string]string{}
+	begin := 0
+	for _, s := range p.sites {
+		if s.single && s.kind == all && problem == "" {
+			problem = s.raw + " in single quotes is not replaced"
+		}
+		if s.stays {
+			continue
+		}
+		text, ok := p.of(s.token, p.dialect)
+		if !ok {
+			continue // it has no value and stays as it is written
+		}
+		switch {
+		case s.why != "":
+			return out, false, "", fmt.Errorf("%s is refused there: %s", s.raw, s.why)
+		case !s.seen:
+			return out, false, "", fmt.Errorf("%s is refused there: its place is not understood", s.raw)
+		case len(text) > maxValue:
+			return out, false, "", fmt.Errorf("%s is refused: its value is larger than %d KiB", s.raw, maxValue>>10)
+		}
+		used = used || s.kind != variable
+		b.WriteString(p.cmd[begin:s.at])
+		begin = s.at + len(s.raw)
+		if s.directory() {
+			word, err := syntax.Quote(text, syntax.LangBash)
+			if err != nil {
+				return out, false, "", fmt.Errorf("%s is refused: %v", s.raw, err)
+			}
+			if s.quoted {
+				word = inDoubleQuotes(text)
+			}
+			b.WriteString(word)
+			continue
+		}
+		values := []string{text}
+		if s.kind == all && s.list && !s.quoted {
+			values = p.words
+		}
+		for i, value := range values {
+			if s.dash && strings.HasPrefix(value, "-") {
+				return out, false, "", fmt.Errorf("%s is refused: its value %.40q begins with - and could be taken for an option; put -- before it", s.raw, value)
+			}
+			name := "KNACK_ARG_" + strconv.Itoa(s.index)
+			switch {
+			case s.kind == all && len(values) == 1 && (s.quoted || !s.list):
+				name = "KNACK_VAR_ARGUMENTS"
+			case s.kind == all:
+				name = "KNACK_ARG_" + strconv.Itoa(i)
+			case s.kind == variable:
+				name = "KNACK_VAR_" + s.text
+			}
+			env[name] = value
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			if s.quoted {
+				b.WriteString("${" + name + "}")
+			} else {
+				b.WriteString(`"${` + name + `}"`)
+			}
+		}
+	}
+	b.WriteString(p.cmd[begin:])
+	out.line = b.String()
+	// What is no longer a command was not understood to begin with, such as a
+	// here-document that a placeholder seemed to close.
+	if _, err := syntax.NewParser().Parse(strings.NewReader(out.line), ""); err != nil {
+		return shellLine{}, false, "", fmt.Errorf("a value cannot be put into it: %v", err)
+	}
+	for name, value := range env {
+		out.env = append(out.env, name+"="+value)
+	}
+	slices.Sort(out.env)
+	return out, used, problem, nil
+}
+
+// inDoubleQuotes writes a text so that it stands for itself there.
+func inDoubleQuotes(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(s)
+}
+
+// steersShell says whether a shell reads a variable as code, as a place to
+// find code, or as how to part words.
+func steersShell(name string) bool {
+	switch name {
+	case "PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND",
+		"EDITOR", "VISUAL", "PAGER", "SHELL", "BROWSER",
+		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT":
+		return true
+	}
+	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "BASH_FUNC_")
+}
+
+// words returns the words of a command as texts; what is no plain text is a
+// zero byte.
+func words(args []*syntax.Word) []string {
+	out := make([]string, len(args))
+	for i, w := range args {
+		out[i] = literal(w.Parts)
+	}
+	return out
+}
+
+const notPlain = "\x00"
+
+func literal(parts []syntax.WordPart) string {
+	var b strings.Builder
+	for _, part := range parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(part.Value, `\`, ""))
+		case *syntax.SglQuoted:
+			b.WriteString(part.Value)
+		case *syntax.DblQuoted:
+			b.WriteString(literal(part.Parts))
+		default:
+			return notPlain
+		}
+	}
+	return b.String()
+}
+
+const commandPosition = "it says which program runs"
+
+// dangers says which words of a simple command a program runs or reads as
+// code, by index. It errs towards danger.
+func dangers(args []string) map[int]string {
+	found := map[int]string{}
+	mark(args, 0, found)
+	return found
+}
+
+// A program is what is known of how a program takes its words.
+type program struct {
+	kind     programKind
+	operands string // options whose next word is theirs: "-u -g"
+	code     string // options whose next word is code
+}
+
+type programKind uint8
+
+const (
+	ordinary    programKind = iota
+	wrapper                 // runs the command that follows
+	interpreter             // runs the file that is its first operand
+	filter                  // its first operand is code, unless an option gave it
+	evaluator               // reads all its words as code
+)
+
+func programOf(name string) program {
+	name = strings.TrimSuffix(path.Base(strings.ReplaceAll(name, `\`, "/")), ".exe")
+	switch name {
+	case "sudo", "doas":
+		return program{wrapper, "-u -g -p -C -h -U -r -t -D -R -T --user --group", ""}
+	case "env":
+		return program{wrapper, "-u -C --unset --chdir", "-S --split-string"}
+	case "xargs":
+		return program{wrapper, "-I -n -P -L -s -d -E -a", ""}
+	case "timeout", "nice", "ionice", "stdbuf", "time", "chroot", "taskset", "flock", "setpriv", "unshare", "chrt", "runuser", "strace":
+		return program{wrapper, "-s -k -n -c -p -i -o -e -f -u -E", ""}
+	case "command", "builtin", "exec", "nohup", "setsid", "npx", "uvx", "bunx", "pnpx", "busybox", "coproc", "doppler", "direnv":
+		return program{wrapper, "-a -p --package -C", "-c --call"}
+	case "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "csh", "tcsh", "mksh":
+		return program{interpreter, "-o -O --rcfile --init-file", "-c"}
+	case "node", "nodejs", "bun", "deno", "ts-node", "tsx":
+		return program{interpreter, "", "-e --eval -p --print -pe -r --require --import --loader eval"}
+	case "perl", "ruby", "lua", "luajit", "php", "Rscript", "R", "julia", "osascript", "tclsh", "groovy", "scala", "elixir", "ghci", "swift", "irb":
+		return program{interpreter, "", "-e -E -r -M -I -n -le -ne -pe -ane -lne -f"}
+	case "pwsh", "powershell", "cmd":
+		return program{interpreter, "", "-c -Command -command -EncodedCommand -File -e /c /k"}
+	case "awk", "gawk", "mawk", "nawk":
+		return program{filter, "-F -v --assign --field-separator", "-f -e --source --file"}
+	case "sed", "gsed":
+		return program{filter, "-l", "-e -f --expression --file"}
+	case "jq", "yq", "gojq":
+		return program{filter, "--indent -L", "-f --from-file"}
+	case "bc", "dc", "m4", "ed", "ex", "vi", "vim", "nvim", "emacs", "gdb", "sqlite3", "sqlite", "mysql", "psql", "duckdb", "mongosh", "redis-cli":
+		return program{interpreter, "-h -U -u -p -d -P", "-c -e -ex --command --execute -cmd --eval -S -s"}
+	case "eval", "source", ".", "trap", "let", "alias", "unset", "read", "mapfile", "readarray", "getopts",
+		"ssh", "su", "watch", "parallel", "at", "batch", "script", "expect", "crontab", "hash", "enable", "bind", "complete", "compgen":
+		return program{kind: evaluator}
+	}
+	if strings.HasPrefix(name, "python") || strings.HasPrefix(name, "pypy") {
+		return program{interpreter, "-W -X", "-c -m"}
+	}
+	return program{}
+}
+
+// mark judges args[at:], whose first word is a command.
+func mark(args []string, at int, found map[int]string) {
+	const code = "a program would read the value as code"
+	if at >= len(args) {
+		return
+	}
+	if _, ok := found[at]; !ok {
+		found[at] = commandPosition
+	}
+	name := args[at]
+	p := programOf(name)
+	has := func(list, option string) bool { return slices.Contains(strings.Fields(list), option) }
+	switch p.kind {
+	case evaluator:
+		for i := at + 1; i < len(args); i++ {
+			found[i] = code
+		}
+		return
+	case ordinary:
+		base := path.Base(name)
+		for i := at + 1; i < len(args); i++ {
+			switch args[i] {
+			case "-exec", "-execdir", "-ok", "-okdir":
+				if base == "find" {
+					mark(args, i+1, found)
+				}
+			case "-v":
+				if base == "printf" || base == "test" || base == "[" {
+					found[i+1] = "it stands in a subscript, where a value can run commands"
+				}
+			case "-c", "--config-env":
+				if base == "git" {
+					found[i+1] = code
+				}
+			}
+		}
+		return
+	}
+	given := false // an option gave the code
+	for i := at + 1; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			continue
+		case len(a) > 1 && a[0] == '-' || a != "" && has(p.code, a):
+			isCode := has(p.code, a)
+			// Shells and perl take options together: -lc, -ne.
+			if !isCode && p.kind == interpreter && len(a) > 2 && a[1] != '-' {
+				last := a[len(a)-1]
+				isCode = last == 'c' || last == 'e' || last == 'E'
+			}
+			switch {
+			case isCode:
+				given = true
+				found[i] = code // -e'…' in one word
+				found[i+1] = code
+				i++
+			case has(p.operands, a):
+				i++
+			default:
+				if p.kind != wrapper {
+					found[i] = code
+				}
+			}
+			continue
+		case p.kind == wrapper && strings.Contains(a, "="):
+			continue
+		case p.kind == wrapper && a != "" && '0' <= a[0] && a[0] <= '9': // timeout 5
+			continue
+		}
+		if p.kind == wrapper {
+			mark(args, i, found)
+			return
+		}
+		if !given {
+			found[i] = code
+			if p.kind == interpreter {
+				found[i] = commandPosition
+			}
+			if databases(name) { // the second operand is what it runs
+				found[i+1] = code
+			}
+		}
+		return
+	}
+}
+
+func databases(name string) bool {
+	switch path.Base(name) {
+	case "sqlite3", "sqlite", "mysql", "psql", "duckdb", "mongosh", "redis-cli", "deno", "bun":
+		return true
+	}
+	return false
+}
+
+// readsCode says whether a command takes what it reads for code, or for
+// further words of a command.
+func readsCode(args []string) bool {
+	for at := 0; at < len(args); at++ {
+		p := programOf(args[at])
+		switch p.kind {
+		case evaluator:
+			return path.Base(args[at]) != "read" && path.Base(args[at]) != "mapfile" && path.Base(args[at]) != "readarray"
+		case interpreter:
+			for _, a := range args[at+1:] {
+				if a != "-" && a != "-s" && a != "" && (a[0] != '-' || slices.Contains(strings.Fields(p.code), a)) {
+					return false // it has its code elsewhere
+				}
+			}
+			return true
+		case wrapper:
+			if path.Base(args[at]) == "xargs" {
+				return true
+			}
+			continue
+		}
+		if at == 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// hasCodeReader says whether any command of a statement takes what it reads
+// for code.
+func hasCodeReader(s *syntax.Stmt) bool {
+	found := false
+	syntax.Walk(s, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && readsCode(words(call.Args)) {
+			found = true
+		}
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,216 @@
+// Package charset reads text in the encodings that files are found in and
+// writes it back to the same bytes.
+//
+// UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order mark,
+// and for the rest Windows-1252 or Latin-1, in which every file is text: that
+// a file is text at all is for [Binary] to say.
+package charset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// An Encoding is how text is written as bytes. The zero Encoding is UTF-8.
+type Encoding uint8
+
+const (
+	UTF8 Encoding = iota
+	UTF8BOM
+	UTF16LE // with a byte-order mark, as all UTF-16 here
+	UTF16BE
+	Latin1
+	Windows1252
+)
+
+func (e Encoding) String() string {
+	return [...]string{"UTF-8", "UTF-8 with BOM", "UTF-16LE", "UTF-16BE", "Latin-1", "Windows-1252"}[e]
+}
+
+// Mark is the byte-order mark that a text of this encoding begins with.
+func (e Encoding) Mark() string {
+	return [...]string{UTF8BOM: "\xef\xbb\xbf", UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff", Windows1252: ""}[e]
+}
+
+// Marked is the encoding that a byte-order mark names; UTF8 if there is none.
+func Marked(data []byte) Encoding {
+	for e := UTF8BOM; e <= UTF16BE; e++ {
+		if bytes.HasPrefix(data, []byte(e.Mark())) {
+			return e
+		}
+	}
+	return UTF8
+}
+
+// Detect names the encoding of a whole text.
+func Detect(data []byte) Encoding {
+	if e := Marked(data); e != UTF8 {
+		return e
+	}
+	if utf8.Valid(data) {
+		return UTF8
+	}
+	return EightBit(data)
+}
+
+// EightBit names the encoding of a text that is not Unicode: Windows-1252 if it
+// uses what Latin-1 has for control characters and Windows for quotes.
+func EightBit(data []byte) Encoding {
+	e := Latin1
+	for _, b := range data {
+		if 0x80 <= b && b < 0xa0 {
+			if windows[b-0x80] == 0 {
+				return Latin1
+			}
+			e = Windows1252
+		}
+	}
+	return e
+}
+
+// Binary reports whether the start of a file, not in UTF-16, is not text: it
+// has a NUL byte, or more control characters than text has.
+func Binary(start []byte) bool {
+	control := 0
+	for _, b := range start {
+		switch {
+		case b == 0:
+			return true
+		case b < ' ' && b != '\n' && b != '\r' && b != '\t' && b != '\f' && b != '\b' && b != 0x1b && b != '\v':
+			control++
+		}
+	}
+	return control*20 > len(start)
+}
+
+// windows is what Windows-1252 has in place of the control characters 0x80 to
+// 0x9f; 0 where it has nothing. (Unicode's mapping table, CP1252.TXT.)
+var windows = [32]rune{
+	'€', 0, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0, 'Ž', 0,
+	0, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0, 'ž', 'Ÿ',
+}
+
+// Decode appends data, a piece of text behind the mark, to dst as UTF-8. A
+// piece of UTF-16 has whole units; see [Whole].
+func (e Encoding) Decode(dst, data []byte) []byte {
+	switch e {
+	case UTF16LE, UTF16BE:
+		order := e.order()
+		for i := 0; i+1 < len(data); i += 2 {
+			r := rune(order.Uint16(data[i:]))
+			if utf16.IsSurrogate(r) {
+				low := rune(0)
+				if i+3 < len(data) {
+					low = rune(order.Uint16(data[i+2:]))
+				}
+				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+					i += 2
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+		}
+		return dst
+	case Latin1, Windows1252:
+		for _, b := range data {
+			r := rune(b)
+			if e == Windows1252 && 0x80 <= b && b < 0xa0 {
+				r = windows[b-0x80]
+			}
+			dst = utf8.AppendRune(dst, r)
+		}
+		return dst
+	}
+	return append(dst, data...)
+}
+
+func (e Encoding) order() binary.ByteOrder {
+	if e == UTF16BE {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+// Whole is how many bytes of data are whole characters, for decoding a stream.
+func (e Encoding) Whole(data []byte) int {
+	switch e {
+	case UTF16LE, UTF16BE:
+		n := len(data) &^ 1
+		if n >= 2 {
+			if u := e.order().Uint16(data[n-2:]); 0xd800 <= u && u < 0xdc00 {
+				n -= 2
+			}
+		}
+		return n
+	case UTF8, UTF8BOM:
+		for n := len(data) - 1; n >= 0 && n >= len(data)-utf8.UTFMax; n-- {
+			if utf8.RuneStart(data[n]) {
+				if !utf8.FullRune(data[n:]) {
+					return n
+				}
+				break
+			}
+		}
+	}
+	return len(data)
+}
+
+// Read decodes a whole file. The error says that it is not the encoding that
+// its mark promises: writing it back would change it.
+func Read(data []byte) (string, Encoding, error) {
+	e := Detect(data)
+	body := data[len(e.Mark()):]
+	if e == UTF8 {
+		return string(body), e, nil
+	}
+	text := string(e.Decode(nil, body))
+	if back, err := e.Write(text); err != nil || !bytes.Equal(back, data) {
+		return "", e, fmt.Errorf("not valid %s", e)
+	}
+	return text, e, nil
+}
+
+// Write encodes a whole file, mark and all. The error names a character that
+// the encoding has not.
+func (e Encoding) Write(text string) ([]byte, error) {
+	out := []byte(e.Mark())
+	switch e {
+	case UTF16LE, UTF16BE:
+		if !utf8.ValidString(text) {
+			return nil, fmt.Errorf("the text is not valid UTF-8, so it cannot be written as %s", e)
+		}
+		order := e.order()
+		var unit [2]byte
+		for _, u := range utf16.Encode([]rune(text)) {
+			order.PutUint16(unit[:], u)
+			out = append(out, unit[:]...)
+		}
+		return out, nil
+	case Latin1, Windows1252:
+		for _, r := range text {
+			b, ok := e.eightBit(r)
+			if !ok {
+				return nil, fmt.Errorf("the file is %s, which has no %q (U+%04X)", e, r, r)
+			}
+			out = append(out, b)
+		}
+		return out, nil
+	}
+	return append(out, text...), nil
+}
+
+func (e Encoding) eightBit(r rune) (byte, bool) {
+	if e == Windows1252 {
+		for i, w := range windows {
+			if w == r && r != 0 {
+				return byte(0x80 + i), true
+			}
+		}
+		if 0x80 <= r && r < 0xa0 {
+			return 0, false
+		}
+	}
+	return byte(r), r < 0x100
+}

@@ -1,0 +1,131 @@
+// Package cli is the command line: one file per command, and the only place
+// where sources, tools, models, permission and sessions are wired together.
+//
+// Answers go to stdout; everything else goes to stderr. Errors read
+// `knack: error: what failed: why`, then `knack: hint: what to type`.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, spec interfaces §1.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitRefused     = 3
+	exitInterrupted = 130
+	exitTerminated  = 143
+)
+
+// failure is an error with what to type next and an exit code.
+type failure struct {
+	err  error
+	hint string // "" none
+	code int    // 0: exitFailed
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// usagef is a failure of the words on the command line.
+func usagef(hint, format string, args ...any) error {
+	return &failure{fmt.Errorf(format, args...), hint, exitUsage}
+}
+
+// exactly is cobra.ExactArgs with our exit code and a hint to type.
+func exactly(n int, hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := cobra.ExactArgs(n)(c, args); err != nil {
+			return usagef(hint, "%s: %w", c.CommandPath(), err)
+		}
+		return nil
+	}
+}
+
+// Main runs the program with the process's arguments and returns its exit code.
+func Main() int {
+	lazyGC()
+	return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// lazyGC lets the heap grow before it is first collected: what a start
+// allocates mostly stays, and most commands end before collecting would pay. A
+// conversation goes back to steadyGC once it is open.
+func lazyGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(800)
+	}
+}
+
+func steadyGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(100)
+	}
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	cmd := rootCommand()
+	cmd.SetArgs(args)
+	cmd.SetIn(stdin)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := exitFailed
+	var f *failure
+	if errors.As(err, &f) && f.code != 0 {
+		code = f.code
+	}
+	if err.Error() != "" {
+		fmt.Fprintf(stderr, "knack: error: %v\n", err)
+	}
+	if f != nil && f.hint != "" {
+		fmt.Fprintf(stderr, "knack: hint: %s\n", f.hint)
+	}
+	return code
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "knack [flags] [prompt]",
+		Short:         "Run Agent Skills with any model",
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+	}
+	var f runFlags
+	f.register(root)
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if !f.printing && f.inputFormat == "text" && readsTerminal(c.InOrStdin()) {
+			return f.talk(c, args)
+		}
+		f.printing = true
+		return f.print(c, args)
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef(c.CommandPath()+" --help", "%w", err)
+	})
+	root.AddCommand(
+		skillCommand(),
+		sessionCommand(),
+		loginCommand(),
+		logoutCommand(),
+		trustCommand(),
+		sandboxCommand(),
+		permissionCommand(),
+		toolCommand(),
+	)
+	root.SetHelpCommand(helpCommand())
+	return root
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"knack":     func() { os.Exit(Main()) },
+		"exits":     exits,
+		"signalled": signalled,
+		"dead":      dead,
+	})
+}
+
+// TestScript drives the program as a person would, with a home of its own.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"llmserver": llmserver,
+			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage,
+		},
+		Setup: func(e *testscript.Env) error {
+			home := e.WorkDir + "/home"
+			e.Setenv("HOME", home)
+			e.Setenv("XDG_CONFIG_HOME", home+"/.config")
+			e.Setenv("XDG_STATE_HOME", home+"/.local/state")
+			e.Setenv("XDG_DATA_HOME", home+"/.local/share")
+			return os.MkdirAll(home, 0o700)
+		},
+	})
+}
+
+// llmserver starts a scripted model server, and leads the program to it:
+// llmserver SCRIPT.json [REQUESTS.jsonl]. It stops with the test script.
+func llmserver(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: llmserver script.json [requests.jsonl]")
+	}
+	answers, err := llmtest.ReadScript(ts.MkAbs(args[0]))
+	ts.Check(err)
+	s := llmtest.NewServer(answers...)
+	ts.Defer(s.Close)
+	if len(args) == 2 {
+		f, err := os.Create(ts.MkAbs(args[1]))
+		ts.Check(err)
+		ts.Defer(func() { f.Close() })
+		s.Record(f)
+	}
+	for _, kv := range s.Env() {
+		k, v, _ := strings.Cut(kv, "=")
+		ts.Setenv(k, v)
+	}
+	ts.Defer(func() {
+		if refused := s.Refused(); len(refused) > 0 {
+			ts.Logf("the server refused: %q", refused)
+		}
+	})
+}
+
+// skilltext writes the text of the last skill in the last recorded request:
+// skilltext REQUESTS.jsonl OUT. What follows the directory of the test script
+// is written as $WORK.
+func skilltext(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: skilltext requests.jsonl out")
+	}
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile(args[0])), "\n")
+	var text string
+	var find func(v any)
+	find = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				find(e)
+			}
+		case map[string]any:
+			for _, e := range v {
+				find(e)
+			}
+		case string:
+			if strings.HasPrefix(v, "<command-message>") {
+				text = v
+			}
+		}
+	}
+	var body any
+	ts.Check(json.Unmarshal([]byte(lines[len(lines)-1]), &body))
+	find(body)
+	text = strings.ReplaceAll(text, ts.Getenv("WORK"), "$WORK")
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}

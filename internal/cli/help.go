@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+//go:embed help/*.md
+var helpTexts embed.FS
+
+// topics are the pages of `knack help` that are not about one command.
+var topics = [...]struct{ name, short string }{
+	{"skills", "Where skills are found, and how they are used"},
+	{"permissions", "What may run: rules, modes, trust"},
+	{"environment", "Environment variables and exit codes"},
+	{"formats", "What programs read and write"},
+}
+
+func topicCommand(name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := helpTexts.ReadFile("help/" + name + ".md")
+			if err == nil {
+				_, err = c.OutOrStdout().Write(text)
+			}
+			return err
+		},
+	}
+}
+
+// helpCommand is `knack help`: of a command, or of a topic.
+func helpCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "help [command | topic]",
+		Short: "Help on a command or a topic",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 || about == c {
+				if len(args) == 0 {
+					return c.Root().Help()
+				}
+				return usagef("knack help", "there is no help on %q", strings.Join(args, " "))
+			}
+			return about.Help()
+		},
+	}
+	c.AddCommand(helpSettingsCommand())
+	for _, t := range topics {
+		c.AddCommand(topicCommand(t.name, t.short))
+	}
+	return c
+}

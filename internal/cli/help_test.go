@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/sources"
+)
+
+func topic(t *testing.T, name string) string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := run(t.Context(), []string{"help", name}, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Fatalf("help %s: %d, %s", name, code, errs.String())
+	}
+	return out.String()
+}
+
+// mentions says whether a text has a word, in a place of its own.
+func mentions(text, word string) bool {
+	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
+}
+
+// TestHelpFormats holds the help to the types that are printed.
+func TestHelpFormats(t *testing.T) {
+	text := topic(t, "formats")
+	for _, v := range []any{initLine{}, resultLine{}, messageLine{}, denial{}, skillPermissions{}, skillJSON{}, originJSON{}, knack.Problem{},
+		whyJSON{}, findingJSON{}, placeJSON{}, happening{}, budgetJSON{}, budgetLine{}} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key != "" && key != "subtype" && !mentions(text, key) {
+				t.Errorf("%T: %s is not in help formats", v, key)
+			}
+		}
+	}
+}
+
+// TestHelpSkills holds the help to the keys that are read, the places that are
+// looked at, and the states.
+func TestHelpSkills(t *testing.T) {
+	text := topic(t, "skills")
+	dir := t.TempDir()
+	keys, _, ok := strings.Cut(text[strings.Index(text, "\nKeys\n"):], "Other keys")
+	if !ok {
+		t.Fatal("no keys")
+	}
+	var read []string
+	for _, word := range regexp.MustCompile(`(?m)^  ([a-z_-]+)(: fork|, effort|, compatibility, metadata, version, author)?( |$)`).FindAllStringSubmatch(keys, -1) {
+		read = append(read, word[1])
+		for more := range strings.SplitSeq(strings.Trim(word[2], ", "), ", ") {
+			if more != "" && !strings.HasPrefix(more, ":") {
+				read = append(read, more)
+			}
+		}
+	}
+	if len(read) < 20 {
+		t.Fatalf("keys %q", read)
+	}
+	// A key that is known has no slip that is taken for it.
+	for _, key := range read {
+		path := filepath.Join(dir, "x", "SKILL.md")
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("---\ndescription: X\n"+strings.ToUpper(key)+": 1\n---\nText.\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		known := false
+		for _, p := range knack.Load(context.Background(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted})).Problems() {
+			known = known || p.Code == "unknown-key" && strings.Contains(p.Hint, key) || key == "description"
+		}
+		if !known {
+			t.Errorf("%s is no key", key)
+		}
+	}
+	for _, s := range []knack.State{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated, knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
+		if !mentions(text, string(s)) {
+			t.Errorf("the state %s is not in help skills", s)
+		}
+	}
+	home := filepath.Join(dir, "home")
+	for _, src := range sources.Default(t.Context(), filepath.Join(home, "repo"), sources.Options{Home: home}) {
+		p := knack.Load(t.Context(), src).Places()[0]
+		rel, err := filepath.Rel(home, p.Path)
+		if err != nil || p.Kind == knack.Managed || p.Kind == knack.Legacy {
+			continue // told in other words
+		}
+		rel = strings.TrimPrefix(filepath.ToSlash(rel), "repo/")
+		if rel == ".config/knack/skills" {
+			rel = "$XDG_CONFIG_HOME/knack/skills"
+		}
+		if !strings.Contains(text, rel) && rel != ".claude/skills" {
+			t.Errorf("%s is not in help skills", rel)
+		}
+		if !mentions(text, string(p.Kind)) {
+			t.Errorf("the kind %s is not in help skills", p.Kind)
+		}
+	}
+	for _, dir := range sources.ManagedDirs("linux") {
+		if !strings.Contains(text, dir) {
+			t.Errorf("%s is not in help skills", dir)
+		}
+	}
+}
+
+// TestFeatures: the environment opens gates, except those that the
+// administrator of the machine closed.
+func TestFeatures(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("managed/settings.json", `{"features": {"dream": false}}`)
+	write("config/settings.json", `{"features": {"dream": true, "mine": true, "shut": false}}`)
+	c, err := config.Load(config.Options{Managed: []string{filepath.Join(dir, "managed")}, ConfigHome: filepath.Join(dir, "config"), Dir: dir, Root: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := features(c, "dream, night,shut")
+	var names []string
+	for name, open := range on {
+		if open {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "mine night shut" {
+		t.Errorf("on are %q (settings: %v)", got, c.Settings.Features)
+	}
+	if c.Settings.Features["night"] {
+		t.Error("the settings were changed")
+	}
+}

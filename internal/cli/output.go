@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// An output shows a run to a program or to a person who reads a pipe.
+type output interface {
+	init(initLine)
+	event(agent.Event)
+	// end is called once: err is why the run failed, nil if it ended.
+	end(err error)
+}
+
+// initLine is the first line of stream-json.
+type initLine struct {
+	Type     string   `json:"type"`    // system
+	Subtype  string   `json:"subtype"` // init
+	Session  string   `json:"session_id"`
+	Dir      string   `json:"cwd"`
+	Model    string   `json:"model"`
+	Mode     string   `json:"permissionMode"`
+	Tools    []string `json:"tools"`
+	Skills   []string `json:"skills"`
+	Commands []string `json:"slash_commands"`
+	Problems []string `json:"problems"`
+	Version  string   `json:"knack_version"`
+}
+
+// resultLine is the last line of stream-json, and all of json.
+type resultLine struct {
+	Type     string    `json:"type"`    // result
+	Subtype  string    `json:"subtype"` // success, error, limit, cancelled
+	IsError  bool      `json:"is_error"`
+	Result   string    `json:"result"`
+	Session  string    `json:"session_id"`
+	Turns    int       `json:"num_turns"` // requests made
+	Usage    llm.Usage `json:"usage"`
+	Cost     float64   `json:"total_cost_usd"`
+	Duration int64     `json:"duration_ms"`
+	Denials  []denial  `json:"permission_denials"`
+}
+
+type denial struct {
+	Tool   string `json:"tool_name"`
+	Call   string `json:"tool_use_id"`
+	Reason string `json:"reason"`
+	Rule   string `json:"rule,omitempty"`
+}
+
+// sum collects what a resultLine says.
+type sum struct {
+	start  time.Time
+	line   resultLine
+	reason string
+}
+
+func (s *sum) see(e agent.Event) {
+	if d := e.Entry; d != nil && d.Decision != nil && d.Decision.By.Verdict.String() != "allow" {
+		s.line.Denials = append(s.line.Denials, denial{d.Decision.Tool, d.Decision.Call, d.Decision.By.Reason, d.Decision.By.Rule})
+	}
+	if e.End != nil {
+		s.reason = e.End.Reason
+		s.line.Result, s.line.Turns = e.End.Text, e.End.Requests
+		s.line.Usage, s.line.Cost = e.End.Usage, e.End.Cost
+	}
+}
+
+func (s *sum) result(err error) resultLine {
+	l := s.line
+	l.Type, l.Subtype = "result", "success"
+	l.Duration = time.Since(s.start).Milliseconds()
+	if l.Denials == nil {
+		l.Denials = []denial{}
+	}
+	switch {
+	case err != nil:
+		l.Subtype, l.IsError, l.Result = "error", true, err.Error()
+	case s.reason == "limit", s.reason == "cancelled":
+		l.Subtype, l.IsError = s.reason, true
+	}
+	return l
+}
+
+// textOutput prints the last answer and nothing else.
+type textOutput struct {
+	w    io.Writer
+	text string
+}
+
+func (o *textOutput) init(initLine) {}
+
+func (o *textOutput) event(e agent.Event) {
+	if e.End != nil {
+		o.text = e.End.Text
+	}
+}
+
+func (o *textOutput) end(err error) {
+	if o.text != "" {
+		fmt.Fprintln(o.w, strings.TrimRight(o.text, "\n"))
+	}
+}
+
+// jsonOutput prints one object at the end, or with lines set one a line as
+// things happen.
+type jsonOutput struct {
+	enc     *json.Encoder
+	lines   bool
+	partial bool
+	sum     sum
+}
+
+func newJSONOutput(w io.Writer, lines, partial bool) *jsonOutput {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &jsonOutput{enc: enc, lines: lines, partial: partial, sum: sum{start: time.Now()}}
+}
+
+func (o *jsonOutput) init(l initLine) {
+	o.sum.line.Session = l.Session
+	if o.lines {
+		o.enc.Encode(l)
+	}
+}
+
+// messageLine is an assistant or a user line of stream-json.
+type messageLine struct {
+	Type       string              `json:"type"` // assistant, user
+	Session    string              `json:"session_id"`
+	Message    blocks              `json:"message"`
+	Partial    bool                `json:"partial,omitempty"`
+	Details    json.RawMessage     `json:"tool_use_result,omitempty"`
+	IsMeta     bool                `json:"isMeta,omitempty"`
+	Activation *session.Activation `json:"activation,omitempty"`
+	Permission *skillPermissions   `json:"command_permissions,omitempty"`
+}
+
+// skillPermissions is what an activation asks of the run.
+type skillPermissions struct {
+	Allowed    []string `json:"allowedTools"`
+	Disallowed []string `json:"disallowedTools,omitempty"`
+	Model      string   `json:"model,omitempty"`
+	Effort     string   `json:"effort,omitempty"`
+}
+
+// blocks is a message in the shape that users of stream-json know.
+type blocks struct {
+	Role    llm.Role `json:"role"`
+	Content []block  `json:"content"`
+}
+
+type block struct {
+	Type     string          `json:"type"` // text, thinking, image, document, tool_use, tool_result
+	Text     string          `json:"text,omitempty"`
+	Thinking string          `json:"thinking,omitempty"`
+	Source   *blockSource    `json:"source,omitempty"`
+	ID       string          `json:"id,omitempty"`
+	Name     string          `json:"name,omitempty"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Answers  string          `json:"tool_use_id,omitempty"`
+	Content  []block         `json:"content,omitempty"`
+	IsError  bool            `json:"is_error,omitempty"`
+}
+
+type blockSource struct {
+	Type string `json:"type"` // base64
+	MIME string `json:"media_type"`
+	Data []byte `json:"data"`
+}
+
+func blocksOf(role llm.Role, parts ...llm.Part) blocks {
+	b := blocks{Role: role, Content: []block{}}
+	for _, p := range parts {
+		b.Content = append(b.Content, blockOf(p))
+	}
+	return b
+}
+
+func blockOf(p llm.Part) block {
+	switch {
+	case p.Thinking != nil:
+		return block{Type: "thinking", Thinking: p.Thinking.Text}
+	case p.Media != nil:
+		kind := "document"
+		if strings.HasPrefix(p.Media.MIME, "image/") {
+			kind = "image"
+		}
+		return block{Type: kind, Source: &blockSource{"base64", p.Media.MIME, p.Media.Data}}
+	case p.Call != nil:
+		input := p.Call.Input
+		if !json.Valid(input) {
+			input, _ = json.Marshal(string(input))
+		}
+		return block{Type: "tool_use", ID: p.Call.ID, Name: p.Call.Name, Input: input}
+	case p.Result != nil:
+		return block{Type: "tool_result", Answers: p.Result.ID, IsError: p.Result.IsError,
+			Content: blocksOf(llm.User, p.Result.Parts...).Content}
+	}
+	return block{Type: "text", Text: p.Text}
+}
+
+func (o *jsonOutput) event(e agent.Event) {
+	o.sum.see(e)
+	if !o.lines {
+		return
+	}
+	switch {
+	case e.Text != "" && o.partial:
+		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
+	case e.Thinking != "" && o.partial:
+		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
+	case e.Retry != nil:
+		o.enc.Encode(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
+			"wait_ms": e.Retry.Wait.Milliseconds(), "error": e.Retry.Err.Error()})
+	case e.Entry != nil:
+		if l := o.message(e.Entry); l != nil {
+			o.enc.Encode(l)
+		}
+	}
+}
+
+func (o *jsonOutput) message(e *session.Entry) any {
+	l := messageLine{Session: o.sum.line.Session}
+	switch {
+	case e.Answer != nil:
+		l.Type, l.Partial = "assistant", e.Answer.Partial
+		l.Message = blocksOf(llm.Assistant, e.Answer.Message.Parts...)
+	case e.User != nil:
+		l.Type, l.Message = "user", blocksOf(llm.User, e.User.Parts...)
+	case e.Result != nil:
+		l.Type, l.Details = "user", e.Result.Details
+		l.Message = blocksOf(llm.User, llm.Part{Result: &e.Result.ToolResult})
+	case e.Activation != nil:
+		a := e.Activation
+		l.Type, l.IsMeta, l.Activation = "user", true, a
+		l.Message = blocksOf(llm.User, append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)
+		l.Permission = &skillPermissions{a.Grants, a.Denies, a.Model, a.Effort}
+	case e.Note != nil:
+		return map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
+	case e.Release != nil:
+		return map[string]any{"type": "system", "subtype": "release", "skill": e.Release.Skill, "tokens": e.Release.Tokens, "reason": e.Release.Reason}
+	case e.Decision != nil:
+		return map[string]any{"type": "system", "subtype": "decision", "decision": e.Decision}
+	default:
+		return nil
+	}
+	return l
+}
+
+func (o *jsonOutput) end(err error) { o.enc.Encode(o.sum.result(err)) }

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/permission"
+)
+
+func permissionCommand() *cobra.Command {
+	c := &cobra.Command{Use: "permission", Short: "Ask what may run, and why"}
+	c.AddCommand(permissionCheckCommand())
+	return c
+}
+
+func permissionCheckCommand() *cobra.Command {
+	var allow, deny, ask []string
+	var mode string
+	c := &cobra.Command{
+		Use:   "check [flags] TOOL INPUT-JSON",
+		Short: "Judge one tool call by the rules given and the built-in ones",
+		Long: `Judge one tool call by the rules given and the built-in ones, as if the folder
+were trusted, and print the decision as JSON. Nothing is run.
+
+The exit code is 0 for allow and 3 for ask and deny.`,
+		Example: `  knack permission check --allow 'Bash(git log:*)' bash '{"command":"git log --oneline | head"}'
+  knack permission check --deny 'Read(.env)' Read '{"path":"app/.env"}'`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("knack permission check bash '{\"command\":\"ls\"}'", "permission check takes a tool and its input as JSON")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			m, err := permission.ParseMode(mode)
+			if err != nil {
+				return usagef("--mode default", "%w", err)
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			var rules permission.Rules
+			for _, list := range []struct {
+				flag  string
+				texts []string
+				into  *[]permission.Rule
+			}{{"--allow", allow, &rules.Allow}, {"--deny", deny, &rules.Deny}, {"--ask", ask, &rules.Ask}} {
+				parsed, problems := permission.ParseRules(list.texts, permission.Flag, dir)
+				for _, p := range problems {
+					if p.Severity == "error" {
+						return usagef("knack help permissions", "%s: %s", list.flag, p.Message)
+					}
+					fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s %s\n", p.Severity, list.flag, p)
+				}
+				*list.into = parsed
+			}
+			subjects, err := permission.CallSubjects(args[0], json.RawMessage(args[1]), dir)
+			if err != nil {
+				return usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
+			}
+			home, _ := os.UserHomeDir() // "": rules for ~ match nothing
+			d := rules.Decide(m, permission.Place{Dir: dir, Home: home, GitEnv: true}, subjects...)
+			enc := json.NewEncoder(c.OutOrStdout())
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", "  ")
+			if err := enc.Encode(d); err != nil {
+				return err
+			}
+			if d.Verdict != permission.Allow {
+				return &failure{err: errSilent{}, code: exitRefused}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&allow, "allow", nil, "a rule that allows; may be repeated")
+	f.StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
+	f.StringArrayVar(&ask, "ask", nil, "a rule that asks; may be repeated")
+	f.StringVar(&mode, "mode", "default", "default, acceptEdits, plan, dontAsk or bypassPermissions")
+	return c
+}
+
+// errSilent ends the program with an exit code when all is said already.
+type errSilent struct{}
+
+func (errSilent) Error() string { return "" }

@@ -1,0 +1,705 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/instructions"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/offline"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/sources"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// runFlags are the flags of a conversation.
+type runFlags struct {
+	resourceFlags
+	printing     bool
+	outputFormat string
+	inputFormat  string
+	partial      bool
+	model        string
+	effort       string
+	allow        []string
+	ask          []string
+	deny         []string
+	mode         string
+	maxTurns     int
+	maxCost      float64
+	noSession    bool
+	sessionID    string
+	resume       string
+	cont         bool
+	fork         bool
+
+	skipPermissions bool
+	sandbox         string
+	tools           string
+	systemPrompt    string
+	appendPrompt    []string
+	verbose         bool
+	workspace       string
+	index           bool
+}
+
+func (f *runFlags) register(c *cobra.Command) {
+	f.resourceFlags.register(c)
+	fs := c.Flags()
+	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and leave")
+	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
+	fs.StringVar(&f.inputFormat, "input-format", "text", "text, or stream-json: a line of JSON for each prompt, on standard input")
+	fs.BoolVar(&f.partial, "include-partial-messages", false, "stream-json: also pieces of answers")
+	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
+	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
+	fs.StringArrayVar(&f.allow, "allow", nil, "a permission rule that allows, such as 'Bash(git status)'")
+	fs.StringArrayVar(&f.ask, "ask", nil, "a permission rule that asks")
+	fs.StringArrayVar(&f.deny, "deny", nil, "a permission rule that denies")
+	fs.BoolVar(&f.skipPermissions, "dangerously-skip-permissions", false, "run what would be asked; what is denied still is")
+	fs.StringArrayVar(&f.allow, "allowed-tools", nil, "the same as --allow")
+	fs.StringArrayVar(&f.deny, "disallowed-tools", nil, "the same as --deny")
+	fs.StringVar(&f.sandbox, "sandbox", "", "auto, require or off")
+	fs.StringVar(&f.tools, "tools", "", "the tools: names, *, or changes such as +grep,-bash")
+	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
+	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
+	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
+	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
+	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
+	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
+	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop when that many US dollars are spent")
+	fs.BoolVar(&f.noSession, "no-session", false, "record nothing on disk")
+	fs.StringVar(&f.sessionID, "session-id", "", "the id of the new session")
+	fs.BoolVarP(&f.cont, "continue", "c", false, "go on with the last session of this directory")
+	fs.StringVarP(&f.resume, "resume", "r", "", "go on with the session of that id")
+	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: in a copy of the session")
+}
+
+// A sessionRun is everything that one conversation needs, wired together.
+type sessionRun struct {
+	*resources
+	agent   *agent.Agent
+	log     *session.Log
+	library *knack.Library
+	gate    *gate.Gate
+	ws      workspace.Workspace
+	guarded bool // git runs with permission.GitEnv, and nothing escapes it
+	jobs    *coding.Jobs
+	files   tool.Set // all tools, active or not
+	forgets bool     // nothing is kept on disk
+	began   int      // entries that the session had before this run
+}
+
+// A person is somebody who can be asked; nil: nobody is there.
+type person interface {
+	gate.Approver
+	Ask(ctx context.Context, question string, options []string) (string, error)
+	Steer() (agent.Input, bool)
+}
+
+// open wires a conversation. The order is: what is trusted, what is set, what
+// may run, where, with which skills, by which model; nothing is recorded
+// before all of that is known to be good.
+func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *sessionRun, err error) {
+	s = &sessionRun{forgets: f.noSession}
+	defer func(opened *sessionRun) { // an error return sets s to nil
+		if err != nil {
+			opened.close()
+		}
+	}(s)
+	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+		return nil, err
+	}
+	set := &s.settings.Settings
+	s.view.Index = f.index
+	s.library = knack.NewLibrary(ctx, s.sources...)
+	nested := sources.NewNested(s.dir, s.options)
+	for _, p := range s.settings.Problems {
+		if p.Path == "command line" && p.Severity == knack.Error {
+			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
+		}
+	}
+	printProblems(stderr, s.problems(s.library.Catalog()), f.verbose)
+
+	choice := modelChoice{Name: set.Model, Proxy: set.Proxy, Offline: s.procedure}
+	if choice.Extra, err = modelSettings(s.settings); err != nil {
+		return nil, err
+	}
+	model, err := chooseModel(ctx, choice)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.openWorkspace(ctx, f.workspace, stderr); err != nil {
+		return nil, err
+	}
+	s.jobs = &coding.Jobs{}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Secret: s.place().Secret, Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
+	if f.printing {
+		options.Timeout = 120 * time.Second
+	}
+	if who != nil {
+		options.Ask = func(ctx context.Context, q coding.Question) (string, error) {
+			return who.Ask(ctx, q.Question, q.Options)
+		}
+	}
+	s.files = coding.Tools(s.ws, options)
+	tools, toolProblems := tool.Select(s.files, coding.Default, f.tools)
+	for _, p := range toolProblems {
+		fmt.Fprintln(stderr, "knack: warn:", p)
+	}
+
+	if s.log, err = f.session(s.dir); err != nil {
+		return nil, err
+	}
+	s.began = len(s.log.Entries())
+	for _, d := range s.log.Damage() {
+		fmt.Fprintln(stderr, "knack: warn: session:", d)
+	}
+	release, err := agent.ParseRelease(set.Skills.Release)
+	if err != nil {
+		return nil, err
+	}
+	if s.gate, err = s.newGate(who); err != nil {
+		return nil, err
+	}
+	s.agent = &agent.Agent{
+		Model: model, Effort: set.Effort, Tools: tools,
+		System: f.system(s, tools, stderr),
+		Skills: s.library.Catalog,
+		View:   s.view,
+		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
+		Touched: func(ctx context.Context, paths []string) {
+			if found := nested.Look(paths...); len(found) > 0 {
+				s.library.Add(ctx, found...)
+			}
+		},
+		Builtins: builtins(),
+		Gate:     func(sc agent.Scope) tool.Gate { return s.gate.For(s.scopes(sc)...) },
+		Typed:    s.typed,
+		Verify:   s.verify,
+		Resolve: func(name string) (llm.Model, error) {
+			choice := choice
+			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
+			return chooseModel(ctx, choice)
+		},
+		Release: release,
+		Limits: agent.Limits{
+			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
+			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
+		},
+	}
+	if !set.Skills.DisableShell {
+		s.agent.Shell = s.shell
+	}
+	if f.printing && set.Limits.Turns == 0 {
+		s.agent.Limits.Requests = 200
+	}
+	if who != nil {
+		s.agent.Steer = who.Steer
+	}
+	steadyGC()
+	return s, s.override(f)
+}
+
+// override records what the command line sets anew in a session that is gone
+// on with: a flag is later than what the session was set to.
+func (s *sessionRun) override(f *runFlags) error {
+	was, now := s.log.State(), session.Setting{}
+	if was.Model != "" && f.model != "" {
+		now.Model = s.agent.Model.Info().ID
+	}
+	if was.Effort != "" && f.effort != "" {
+		now.Effort = f.effort
+	}
+	if now == (session.Setting{}) {
+		return nil
+	}
+	_, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &now})
+	return err
+}
+
+func (s *sessionRun) close() {
+	if s.log != nil {
+		if !s.forgets {
+			noteUsage(s.log.Entries()[s.began:])
+		}
+		s.log.Close()
+	}
+	if s.jobs != nil {
+		s.jobs.Close()
+	}
+	if s.ws != nil {
+		s.ws.Close()
+	}
+	if s.resources != nil {
+		s.resources.close()
+	}
+}
+
+// openWorkspace opens where tools act. Commands on this machine run in the
+// sandbox, and git without what the repository's configuration names.
+func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.Writer) error {
+	set := &s.settings.Settings
+	if place == "" {
+		place = set.Workspace
+	}
+	ws, err := openWorkspace(ctx, place)
+	if err != nil {
+		return err
+	}
+	s.ws = ws
+	local, ok := ws.(*workspace.Local)
+	if !ok {
+		return nil
+	}
+	git, unguarded := permission.GitEnv(nil, local.Dir())
+	s.guarded = len(unguarded) == 0
+	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
+	var named []string // what the person named is seen, though it lies under /tmp
+	for _, p := range slices.Concat(s.options.Skills, s.options.AddDirs) {
+		named = append(named, real(p))
+	}
+	local.BeforeSpawn = func(c *workspace.Command) error {
+		c.Allow.Read = append(c.Allow.Read, named...)
+		c.Env = append(c.Env, git...)
+		for k, v := range set.Env {
+			c.Env = append(c.Env, k+"="+v)
+		}
+		return nil
+	}
+	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
+	if err != nil {
+		return err
+	}
+	policy, err := sandbox.Default(local.Dir())
+	if err != nil {
+		return err
+	}
+	policy.Roots = append(policy.Roots, set.Permissions.AdditionalDirectories...)
+	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
+	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
+	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
+	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool { return slices.Contains(set.Sandbox.AllowRead, p) })
+	policy.Env = append(policy.Env, set.Sandbox.Env...)
+	for k := range set.Env {
+		policy.Env = append(policy.Env, k)
+	}
+	for _, kv := range git {
+		name, _, _ := strings.Cut(kv, "=")
+		policy.Env = append(policy.Env, name)
+	}
+	if mode != sandbox.Off {
+		box := sandbox.New(policy, mode)
+		var told sync.Once
+		local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+			told.Do(func() { // with the first command: finding out takes some milliseconds
+				if notice := box.Report().Notice(); notice != "" {
+					fmt.Fprintln(stderr, "knack: warn:", notice)
+				}
+			})
+			return box.Confine(cmd, c)
+		}
+	}
+	return nil
+}
+
+// system assembles the system prompt.
+func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) string {
+	p := agent.Prompt{Tools: tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: f.systemPrompt}
+	if !f.bare {
+		found := instructions.Load(instructions.Options{
+			Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
+			Secret: s.place().Secret, Check: s.project.Check,
+		})
+		printProblems(stderr, found.Problems, f.verbose)
+		p.Context, p.Append = found.Context, found.Append
+		p.Custom = cmp.Or(f.systemPrompt, found.System)
+	}
+	p.Append = append(p.Append, f.appendPrompt...)
+	if s.view.Index {
+		v := s.view
+		v.For = knack.ByModel
+		p.Index = s.library.Catalog().Listing(v).Text
+	}
+	return p.String()
+}
+
+// place is where paths are judged.
+func (s *sessionRun) place() permission.Place {
+	p := permission.Place{
+		Dir: s.dir, Roots: s.settings.Settings.Permissions.AdditionalDirectories, Home: s.home,
+		Own: []string{stateDir()}, GitEnv: s.guarded, Untrusted: !s.project.Trusted(),
+	}
+	if _, ok := s.ws.(*workspace.Local); s.ws != nil && !ok {
+		// Another machine's paths: links are resolved there, and what cannot be
+		// looked up from here is asked about.
+		p.Dir, p.Home, p.Own, p.Roots = s.ws.Dir(), "", nil, nil
+		p.Resolve = func(path string) (string, error) { return s.ws.Realpath(context.Background(), path) }
+		p.Glob = func(string) ([]string, error) { return nil, errors.New("not on this machine") }
+		p.Below = func(string, int) ([]string, bool) { return nil, false }
+	}
+	return p
+}
+
+// newGate puts rules, mode and the person between a call and its run.
+func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
+	set := &s.settings.Settings
+	o := gate.Options{
+		Rules: s.settings.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
+		Place:  s.place(),
+		Keeper: s.project,
+		Audit: func(r gate.Record) {
+			// A log that cannot be written stops the run at the next call.
+			s.log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
+				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
+			}})
+		},
+	}
+	if who != nil {
+		o.Approver = who
+	}
+	return gate.New(o)
+}
+
+// told is what a person said to a question.
+func told(r gate.Record) string {
+	if !r.Asked {
+		return ""
+	}
+	return strings.TrimSpace(r.Answer.Choice.String() + " " + r.Answer.Reason)
+}
+
+// scopes makes rules of what the skills in force grant and deny.
+func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
+	var all []gate.Scope
+	for _, k := range sc.Skills {
+		g := gate.Scope{Skill: k.Skill}
+		origin := permission.Origin("skill:" + k.Skill)
+		for _, text := range k.Grants {
+			if r, err := permission.ParseRule(text, origin); err == nil {
+				g.Allow = append(g.Allow, r)
+			}
+		}
+		for _, text := range k.Denies {
+			if r, err := permission.ParseRule(text, origin); err == nil {
+				g.Deny = append(g.Deny, r)
+			}
+		}
+		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
+			g.Foreign = true
+		} else {
+			switch skill.Origin.Kind {
+			case knack.Project, knack.Legacy:
+				g.Foreign, g.Dir, g.Approved = true, skill.Dir, s.project.Check
+			case knack.Additional:
+				g.Foreign = true
+			case knack.Plugin, knack.MCP:
+				g.Foreign = true
+			}
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// typed holds a skill that a person typed against deny rules.
+func (s *sessionRun) typed(ctx context.Context, k *knack.Skill) error {
+	d := s.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow})
+	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
+		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
+	}
+	return nil
+}
+
+// verify holds the whole folder of a project's skill against what was
+// approved, at every activation.
+func (s *sessionRun) verify(k *knack.Skill) error {
+	if k.Dir == "" || !below(s.root, k.Dir) {
+		return nil
+	}
+	switch k.Origin.Kind {
+	case knack.Project, knack.Legacy:
+	default:
+		return nil
+	}
+	if k.Origin.Kind == knack.Legacy {
+		return nil // one file, which was checked when it was read
+	}
+	if err := s.project.Verify(k.Dir); err != nil {
+		return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v. A person can look at it with: knack trust --show", k.Name, err)}
+	}
+	return nil
+}
+
+// maxInline bounds what one inline command puts into a skill's text, in bytes.
+const maxInline = 50 << 10
+
+// shell runs inline commands of skills under the rules of bash, with what the
+// skill itself grants. The line is judged with the values of its variables,
+// and runs as it is written.
+func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
+	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
+		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
+			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
+		})}
+		c, err := s.ws.Prepare(workspace.Command{Line: line, Env: env})
+		if err != nil {
+			return "", err
+		}
+		judged := permission.WithValues(c.Line, env)
+		t := tool.Tool{Name: "bash", Label: "inline command of " + a.Skill.Name, Subjects: func(json.RawMessage) ([]permission.Subject, error) {
+			return []permission.Subject{{Kind: "Bash", Text: judged}}, nil
+		}}
+		input, err := json.Marshal(map[string]string{"command": judged})
+		if err != nil {
+			return "", err
+		}
+		if _, err := s.gate.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
+		}
+		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
+		c.Output, c.Stderr = &out, &errs
+		exit, err := s.ws.Run(ctx, c)
+		if err != nil {
+			return "", err
+		}
+		text := out.String()
+		if e := errs.String(); e != "" {
+			text = strings.TrimSuffix(text, "\n")
+			if text != "" {
+				text += "\n"
+			}
+			text += e
+		}
+		if exit.Code != 0 {
+			return "", fmt.Errorf("it exited with code %d\n%s", exit.Code, strings.Join(append([]string{strings.TrimSpace(text)}, exit.Refused...), "\n"))
+		}
+		return text, nil
+	}
+}
+
+// clipped keeps the beginning of what is written to it.
+type clipped struct {
+	most int
+	buf  bytes.Buffer
+	lost int
+}
+
+func (c *clipped) Write(p []byte) (int, error) {
+	keep := min(len(p), c.most-c.buf.Len())
+	c.buf.Write(p[:keep])
+	c.lost += len(p) - keep
+	return len(p), nil
+}
+
+func (c *clipped) String() string {
+	text := strings.ToValidUTF8(c.buf.String(), "")
+	if c.lost > 0 {
+		text += fmt.Sprintf("\n[%d more bytes are left out.]", c.lost)
+	}
+	return text
+}
+
+func (s *sessionRun) initLine() initLine {
+	l := initLine{
+		Type: "system", Subtype: "init", Session: s.log.ID(), Dir: s.dir,
+		Model: s.agent.Model.Info().ID, Mode: string(s.gate.Mode()), Version: version(),
+		Tools: []string{}, Skills: []string{}, Commands: []string{}, Problems: []string{},
+	}
+	for _, t := range s.agent.Tools {
+		l.Tools = append(l.Tools, t.Name)
+	}
+	cat := s.library.Catalog()
+	view := s.agent.View
+	view.For = knack.ByModel
+	if !view.Index && len(cat.Listing(view).Entries) > 0 {
+		l.Tools = append(l.Tools, "Skill")
+	}
+	for _, k := range cat.Skills() {
+		l.Skills = append(l.Skills, k.Name)
+		if !k.NotUser {
+			l.Commands = append(l.Commands, k.Name)
+		}
+	}
+	for _, p := range s.problems(cat) {
+		l.Problems = append(l.Problems, p.String())
+	}
+	return l
+}
+
+// explain adds to an error of a run what to type next.
+func (s *sessionRun) explain(err error) error {
+	var no *knack.Refusal
+	if errors.As(err, &no) {
+		hint := "knack skill list"
+		if len(no.Near) > 0 {
+			hint = "knack -p /" + no.Near[0]
+		}
+		code := exitFailed
+		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {
+			code = exitRefused
+		}
+		return &failure{err, hint, code}
+	}
+	var e *llm.Error
+	if errors.As(err, &e) && e.Kind == llm.Overflow {
+		return &failure{fmt.Errorf("the conversation is longer than the model's window: %w", err), "knack -p starts a new one", exitFailed}
+	}
+	return err
+}
+
+// values are the flags that stand for settings.
+func (f *runFlags) values() map[string]any {
+	v := map[string]any{}
+	text := func(key, s string) {
+		if s != "" {
+			v[key] = s
+		}
+	}
+	text("model", f.model)
+	text("effort", f.effort)
+	text("permissions.defaultMode", f.mode)
+	text("sandbox.mode", f.sandbox)
+	if f.skipPermissions {
+		v["permissions.defaultMode"] = string(permission.Bypass)
+	}
+	list := func(key string, l []string) {
+		if len(l) > 0 {
+			v[key] = l
+		}
+	}
+	list("permissions.allow", f.allow)
+	list("permissions.ask", f.ask)
+	list("permissions.deny", f.deny)
+	if f.maxTurns > 0 {
+		v["limits.turns"] = f.maxTurns
+	}
+	if f.maxCost > 0 {
+		v["limits.cost"] = f.maxCost
+	}
+	return v
+}
+
+// procedure finds what the offline model carries out.
+func (s *sessionRun) procedure(name string) (offline.Procedure, error) {
+	k := s.library.Catalog().Skill(name)
+	if k == nil {
+		return offline.Procedure{}, fmt.Errorf("there is no skill %s", name)
+	}
+	p := offline.Procedure{Arguments: k.Arguments, Hint: k.ArgumentHint, Dir: k.Dir}
+	for _, field := range k.Fields() {
+		if field.Key != "metadata" {
+			continue
+		}
+		var m map[string]json.RawMessage
+		if json.Unmarshal(field.Value, &m) != nil {
+			continue
+		}
+		var err error
+		if p.Steps, err = offline.ParseProcedure(m["knack-procedure"]); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func (f *runFlags) session(dir string) (*session.Log, error) {
+	if err := f.checkSession(); err != nil {
+		return nil, err
+	}
+	if f.noSession {
+		return session.New(session.Header{ID: session.NewID(time.Now()), Dir: dir}), nil
+	}
+	store := sessionStore(dir)
+	id := f.resume
+	if f.cont {
+		all, _ := store.List()
+		all = slices.DeleteFunc(all, func(s session.Summary) bool { return s.Turns == 0 }) // nothing was said in it
+		if len(all) == 0 {
+			return nil, &failure{errors.New("there is no session to go on with in this directory"), "knack -p 'your prompt'", exitFailed}
+		}
+		id = all[0].ID
+	}
+	var log *session.Log
+	var err error
+	switch {
+	case id == "":
+		log, err = store.Create(session.Header{ID: f.sessionID, Dir: dir})
+	case f.fork:
+		var from *session.Log
+		if from, err = store.Read(id); err == nil {
+			log, err = store.Fork(from, f.sessionID)
+		}
+	default:
+		log, err = store.Open(id)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, &failure{fmt.Errorf("there is a session %s already", f.sessionID), "knack -r " + f.sessionID, exitFailed}
+	case errors.Is(err, session.ErrLocked):
+		return nil, &failure{fmt.Errorf("session %s: %w", id, err), "knack --fork-session -r " + id, exitFailed}
+	case err != nil && id != "":
+		return nil, &failure{err, "knack session list", exitFailed}
+	}
+	return log, err
+}
+
+// checkSession refuses flags that say two things of one session.
+func (f *runFlags) checkSession() error {
+	old := f.cont || f.resume != ""
+	switch {
+	case f.cont && f.resume != "":
+		return usagef("knack -r "+f.resume, "-c and -r both say which session to go on with")
+	case f.noSession && old:
+		return usagef("knack --fork-session, which leaves the session as it is", "--no-session: there is no session to go on with then")
+	case f.noSession && f.sessionID != "":
+		return usagef("knack --session-id ID", "--no-session and --session-id say two things")
+	case f.fork && !old:
+		return usagef("knack -c --fork-session", "--fork-session: of which session? -c or -r ID says it")
+	case f.sessionID != "" && old && !f.fork:
+		return usagef("knack --fork-session --session-id ID", "--session-id is for a new session; -c and -r go on with one")
+	}
+	return nil
+}
+
+// sessionStore is where the sessions of a directory are kept.
+func sessionStore(dir string) session.Store {
+	slug := strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, dir)
+	return session.Store{Dir: filepath.Join(stateDir(), "sessions", slug)}
+}
+
+// stateDir is $XDG_STATE_HOME/knack.
+func stateDir() string {
+	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "knack")
+	}
+	home, _ := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state", "knack")
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Programs of the test scripts, run with exec.
+
+// exits runs a command and wants an exit code: exits CODE COMMAND ARG…
+func exits() {
+	if len(os.Args) < 3 {
+		giveUp("usage: exits code command arg…")
+	}
+	cmd := passOn(os.Args[2:])
+	cmd.Stdin = os.Stdin
+	cmd.Run()
+	wantCode(cmd, os.Args[1])
+}
+
+// signalled runs a command, sends it a signal as soon as a file shows that the
+// moment has come, and wants an exit code. What it reads itself, if anything, the
+// command reads without an end:
+// signalled INT|TERM|KILL CODE FILE REGEXP COMMAND ARG…
+func signalled() {
+	if len(os.Args) < 6 {
+		giveUp("usage: signalled INT|TERM|KILL code file regexp command arg…")
+	}
+	sig := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}[os.Args[1]]
+	file, re := os.Args[3], regexp.MustCompile(os.Args[4])
+	cmd := passOn(os.Args[5:])
+	if input, _ := io.ReadAll(os.Stdin); len(input) > 0 { // which does not end
+		w, err := cmd.StdinPipe()
+		if err != nil {
+			giveUp("%v", err)
+		}
+		go w.Write(input)
+	}
+	if err := cmd.Start(); err != nil {
+		giveUp("%v", err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	until(func() bool {
+		select {
+		case <-ended:
+			giveUp("it ended before %s matched %s", file, re)
+		default:
+		}
+		data, _ := os.ReadFile(file)
+		return re.Match(data)
+	}, "%s never matched %s", file, re)
+	if err := cmd.Process.Signal(sig); err != nil {
+		giveUp("%v", err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		cmd.Process.Kill()
+		giveUp("it went on for %s after the signal", patience)
+	}
+	wantCode(cmd, os.Args[2])
+}
+
+// dead waits until no process has the number in a file: dead PIDFILE
+func dead() {
+	data, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		giveUp("%v", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		giveUp("%v", err)
+	}
+	until(func() bool {
+		p, err := os.FindProcess(pid)
+		return err != nil || p.Signal(syscall.Signal(0)) != nil
+	}, "process %d lives", pid)
+}
+
+// patience is how long a test waits for what must come: long, because the
+// machine may be busy.
+const patience = 60 * time.Second
+
+func until(ok func() bool, format string, args ...any) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			giveUp(format, args...)
+		}
+	}
+}
+
+func passOn(args []string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd
+}
+
+func wantCode(cmd *exec.Cmd, want string) {
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != want {
+		giveUp("%s: exit code %s, want %s (%s)", strings.Join(cmd.Args, " "), got, want, cmd.ProcessState)
+	}
+}
+
+func giveUp(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	os.Exit(99)
+}
+
+// Commands of the test scripts.
+
+// requests writes of each recorded request one line of the given fields, JSON
+// each, "-" where there is none: requests REQUESTS.jsonl OUT FIELD…
+func requests(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: requests requests.jsonl out field.field…")
+	}
+	var out strings.Builder
+	for _, body := range bodies(ts, args[0]) {
+		for i, path := range args[2:] {
+			var v any = body
+			for _, name := range strings.Split(path, ".") {
+				m, _ := v.(map[string]any)
+				v = m[name]
+			}
+			text := "-"
+			if v != nil {
+				data, err := json.Marshal(v)
+				ts.Check(err)
+				text = string(data)
+			}
+			if i > 0 {
+				out.WriteString(" ")
+			}
+			out.WriteString(text)
+		}
+		out.WriteString("\n")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
+}
+
+// lastmessage writes what the last message of the last recorded request holds,
+// a line each: lastmessage REQUESTS.jsonl OUT
+func lastmessage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: lastmessage requests.jsonl out")
+	}
+	all := bodies(ts, args[0])
+	messages, _ := all[len(all)-1]["messages"].([]any)
+	message, _ := messages[len(messages)-1].(map[string]any)
+	content, _ := message["content"].([]any)
+	out := fmt.Sprintln(message["role"])
+	for _, c := range content {
+		m, _ := c.(map[string]any)
+		switch m["type"] {
+		case "tool_result":
+			out += fmt.Sprintln("tool_result", m["tool_use_id"], m["is_error"] == true)
+		case "text":
+			first, _, _ := strings.Cut(m["text"].(string), "\n")
+			out += fmt.Sprintln("text", first)
+		default:
+			out += fmt.Sprintln(m["type"])
+		}
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out), 0o644))
+}
+
+func bodies(ts *testscript.TestScript, file string) []map[string]any {
+	var all []map[string]any
+	for line := range strings.Lines(ts.ReadFile(file)) {
+		var rec struct{ Body map[string]any }
+		ts.Check(json.Unmarshal([]byte(line), &rec))
+		all = append(all, rec.Body)
+	}
+	if len(all) == 0 {
+		ts.Fatalf("%s: no request was recorded", file)
+	}
+	return all
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/internal/line"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+func sessionCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "session",
+		Short: "List and show the sessions of this directory",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(sessionListCommand(), sessionShowCommand())
+	return c
+}
+
+func sessionListCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the sessions of this directory, the last changed first",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			all, damaged := sessionStore(dir).List()
+			if damaged != nil {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Text(damaged.Error()))
+			}
+			if asJSON {
+				if all == nil {
+					_, err := fmt.Fprintln(c.OutOrStdout(), "[]")
+					return err
+				}
+				return writeJSON(c.OutOrStdout(), all)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: there is no session of this directory yet")
+				return nil
+			}
+			rows := [][]string{{"ID", "CHANGED", "TURNS", "ABOUT"}}
+			for _, s := range all {
+				about := s.Title
+				if about == "" {
+					about = s.First
+				}
+				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns), oneLine(about, 60)})
+			}
+			writeTable(c.OutOrStdout(), rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print an array")
+	return c
+}
+
+func sessionShowCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show what happened in a session",
+		Long: `Show what happened in a session. The beginning of an ID is enough. With --json
+the entries are printed one a line, every branch, as the file has them.`,
+		Args: exactly(1, "knack session list"),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			log, err := sessionStore(dir).Read(args[0])
+			if err != nil {
+				return &failure{err, "knack session list", exitFailed}
+			}
+			for _, d := range log.Damage() {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
+			}
+			if asJSON {
+				enc := json.NewEncoder(c.OutOrStdout())
+				enc.SetEscapeHTML(false)
+				for _, e := range log.Entries() {
+					if err := enc.Encode(e); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			front := &line.Front{Out: c.OutOrStdout(), Color: colors(c.OutOrStdout())}
+			front.Show(log)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the entries, one object a line")
+	return c
+}

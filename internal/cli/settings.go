@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/sources"
+)
+
+// loadSettings reads the settings that count in dir. settings is what
+// --settings was given, flags are the values of other flags by key.
+func loadSettings(dir string, project *trust.Project, settings []string, flags map[string]any) (*config.Config, error) {
+	env := sources.FromEnv(os.Getenv)
+	o := config.Options{
+		Managed: sources.ManagedDirs(runtime.GOOS), Dir: dir, Root: sources.Root(dir, env.Home),
+		Settings: settings, Flags: flags, Check: project.Check,
+		ConfigHome: configHome(env.Home), ClaudeHome: claudeHome(env.Home),
+	}
+	c, err := config.Load(o)
+	if err != nil {
+		return nil, &failure{err, "knack help settings", exitUsage}
+	}
+	return c, nil
+}
+
+// configHome is $XDG_CONFIG_HOME/knack.
+func configHome(home string) string {
+	return filepath.Join(cmp.Or(sources.FromEnv(os.Getenv).ConfigHome, filepath.Join(home, ".config")), "knack")
+}
+
+// claudeHome is where Claude Code keeps a person's files.
+func claudeHome(home string) string {
+	return cmp.Or(sources.FromEnv(os.Getenv).ClaudeConfig, filepath.Join(home, ".claude"))
+}
+
+func helpSettingsCommand() *cobra.Command {
+	schema := false
+	c := &cobra.Command{
+		Use:   "settings",
+		Short: "Settings files, their order, and every setting",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text := config.Help()
+			if schema {
+				text = string(config.Schema())
+			}
+			_, err := io.WriteString(c.OutOrStdout(), text)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of settings files")
+	return c
+}

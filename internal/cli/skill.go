@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+)
+
+func skillCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "skill",
+		Short: "Find, read, check and explain skills",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(
+		skillListCommand(),
+		skillShowCommand(),
+		skillWhyCommand(),
+		skillBudgetCommand(),
+		skillNewCommand(),
+		skillCheckCommand(),
+		skillPackCommand(),
+	)
+	return c
+}
+
+// skillJSON is a skill as spec interfaces §1 has it.
+type skillJSON struct {
+	Name            string          `json:"name"`
+	CommandName     string          `json:"commandName"`
+	Description     string          `json:"description"`
+	WhenToUse       string          `json:"whenToUse"`
+	Listing         string          `json:"listing"` // what the model sees; "" nothing
+	Body            *string         `json:"body,omitempty"`
+	AllowedTools    []string        `json:"allowedTools"`
+	DisallowedTools []string        `json:"disallowedTools"`
+	Fields          fields          `json:"fields"`
+	Origin          originJSON      `json:"origin"`
+	Path            string          `json:"path"`
+	Resources       []string        `json:"resources"`
+	Tokens          knack.Tokens    `json:"tokens"`
+	State           knack.State     `json:"state"`
+	Loaded          bool            `json:"loaded"`
+	Uses            int             `json:"uses"`     // by this person, in all projects
+	LastUsed        *time.Time      `json:"lastUsed"` // null: never
+	Problems        []knack.Problem `json:"problems"`
+}
+
+type originJSON struct {
+	Kind  knack.Kind `json:"kind"`
+	Label string     `json:"label,omitempty"`
+	ID    string     `json:"id"`
+	Dir   string     `json:"dir"`
+	Shell bool       `json:"shell"` // inline commands may run, if the rules allow them
+	Trust string     `json:"trust"`
+}
+
+// fields keeps the order of the frontmatter's keys.
+type fields []knack.Field
+
+func (fs fields) MarshalJSON() ([]byte, error) {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, f := range fs {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		key, err := json.Marshal(f.Key)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(f.Value)
+	}
+	b.WriteByte('}')
+	return []byte(b.String()), nil
+}
+
+// A catalogView is a Catalog with what the commands ask of it.
+type catalogView struct {
+	*knack.Catalog
+	view knack.View
+	all  []knack.Problem // of settings too
+	used usage
+
+	lines    map[*knack.Skill]knack.Line // what json needs, made when it is first asked
+	problems map[string][]knack.Problem
+}
+
+// index prepares what json needs.
+func (c *catalogView) index() {
+	if c.lines != nil {
+		return
+	}
+	c.lines, c.problems = map[*knack.Skill]knack.Line{}, map[string][]knack.Problem{}
+	for _, l := range c.Listing(c.view).Entries {
+		c.lines[l.Skill] = l
+	}
+	for _, p := range c.all {
+		c.problems[p.Path] = append(c.problems[p.Path], p)
+	}
+}
+
+// json describes an entry, its body only if asked.
+func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) skillJSON {
+	c.index()
+	j := skillJSON{
+		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.view), Loaded: e.Skill != nil,
+		AllowedTools: []string{}, DisallowedTools: []string{}, Resources: []string{}, Fields: fields{},
+		Origin:   originJSON{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: trustName(e.Origin.Trust)},
+		Problems: append([]knack.Problem{}, c.problems[e.Path]...),
+	}
+	if u, ok := c.used[e.Name()]; ok {
+		j.Uses, j.LastUsed = u.Count, &u.Last
+	}
+	s := e.Skill
+	if s == nil {
+		j.Origin.Dir = filepath.Dir(e.Path)
+		return j
+	}
+	if s.Label != "" {
+		j.Name = s.Label
+	}
+	j.Description, j.WhenToUse, j.Listing = s.Description, s.WhenToUse, c.lines[s].Text
+	j.AllowedTools = append(j.AllowedTools, s.AllowedTools...)
+	j.DisallowedTools = append(j.DisallowedTools, s.DisallowedTools...)
+	j.Fields = s.Fields()
+	j.Origin.ID, j.Origin.Dir = s.ID, s.Dir
+	j.Origin.Shell = s.Origin.Trust == knack.Trusted && s.Origin.Kind != knack.MCP
+	j.Tokens = s.Tokens()
+	files, err := s.Resources(ctx)
+	if err != nil {
+		j.Problems = append(j.Problems, knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: s.Dir, Message: err.Error()})
+	}
+	j.Resources = append(j.Resources, files...)
+	if withBody {
+		body, err := s.Body(ctx)
+		if err != nil {
+			j.Problems = append(j.Problems, knack.Problem{Code: "unreadable", Severity: knack.Error, Path: s.Path, Message: err.Error()})
+		}
+		j.Body = &body
+	}
+	return j
+}
+
+func trustName(t knack.Trust) string {
+	return [...]string{knack.Untrusted: "untrusted", knack.Remote: "remote", knack.Trusted: "trusted"}[t]
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("writing JSON: %w", err)
+	}
+	return nil
+}

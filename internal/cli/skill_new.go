@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/extract"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+//go:embed skilltemplate
+var skillTemplate embed.FS
+
+func skillNewCommand() *cobra.Command {
+	var parent string
+	c := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Make a new skill with a SKILL.md to fill in",
+		Long: `Make a new skill with a SKILL.md to fill in, and an example of a script, a
+reference and an asset. Nothing that is there already is changed.`,
+		Example: "  knack skill new release-notes\n  knack skill new release-notes --path ~/.claude/skills",
+		Args:    exactly(1, "knack skill new release-notes"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return newSkill(c, args[0], parent)
+		},
+	}
+	c.Flags().StringVar(&parent, "path", ".claude/skills", "the directory that gets the skill")
+	return c
+}
+
+func newSkill(c *cobra.Command, name, parent string) error {
+	if why := knack.CheckName(name); why != "" {
+		return usagef("use a-z, 0-9 and single hyphens: knack skill new my-skill", "the name %q %s", name, why)
+	}
+	var files []extract.File
+	words := strings.ReplaceAll(name, "-", " ")
+	title := strings.ToUpper(words[:1]) + words[1:]
+	err := fs.WalkDir(skillTemplate, "skilltemplate", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := skillTemplate.ReadFile(p)
+		text := strings.NewReplacer("{{name}}", name, "{{title}}", title).Replace(string(data))
+		rel := strings.TrimPrefix(p, "skilltemplate/")
+		files = append(files, extract.File{Path: rel, Data: []byte(text), Script: strings.HasPrefix(rel, "scripts/")})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return fmt.Errorf("skill new: %w", err)
+	}
+	root, err := os.OpenRoot(parent)
+	if err != nil {
+		return fmt.Errorf("skill new: %w", err)
+	}
+	defer root.Close()
+	dir := filepath.Join(parent, name)
+	if err := extract.Files(root, name, files); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return &failure{err: fmt.Errorf("skill new: %s is already there", plain.Line(dir)), hint: "knack skill check " + plain.Line(dir)}
+		}
+		return fmt.Errorf("skill new: %w", err)
+	}
+	fmt.Fprintln(c.OutOrStdout(), plain.Line(filepath.Join(dir, "SKILL.md")))
+	return nil
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/extract"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/skillzip"
+)
+
+func skillPackCommand() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "pack PATH",
+		Short: "Write a skill as one .skill file",
+		Long: `Write a skill as one .skill file: a zip archive with the skill's directory in
+it. Hidden files, node_modules and __pycache__ are left out; a link that leads
+out of the skill is refused. The same files give the same bytes.
+
+PATH is a skill, or a .skill file of either layout (with the directory, or with
+SKILL.md at the top), which is written anew. A skill with errors is not packed.`,
+		Example: "  knack skill pack .claude/skills/pdf\n  knack skill pack old.skill -o pdf.skill",
+		Args:    exactly(1, "knack skill pack .claude/skills/pdf"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return packSkill(c, args[0], output)
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "the file to write (default NAME.skill)")
+	return c
+}
+
+func packSkill(c *cobra.Command, path, output string) error {
+	name, files, err := packed(path)
+	if err != nil {
+		return fmt.Errorf("skill pack: %s: %w", path, err)
+	}
+	checked, err := checkPath(c, path)
+	if err != nil {
+		return fmt.Errorf("skill pack: %w", err)
+	}
+	if len(checked) != 1 || !checked[0].OK {
+		for _, s := range checked {
+			for _, p := range s.Problems {
+				if p.Severity == knack.Error {
+					fmt.Fprintln(c.ErrOrStderr(), plain.Line(p.String()))
+				}
+			}
+		}
+		return &failure{err: fmt.Errorf("skill pack: %s breaks the specification", path), hint: "knack skill check " + path}
+	}
+	if output == "" {
+		output = name + ".skill"
+	}
+	var archive bytes.Buffer
+	if err := skillzip.Write(&archive, name, files); err != nil {
+		return fmt.Errorf("skill pack: %w", err)
+	}
+	// What is there is never overwritten; a file half written is removed.
+	w, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return &failure{err: fmt.Errorf("skill pack: %s is already there", output), hint: "remove it, or name another file with -o"}
+	}
+	if err != nil {
+		return fmt.Errorf("skill pack: %w", err)
+	}
+	_, err = w.Write(archive.Bytes())
+	if err = errors.Join(err, w.Close()); err != nil {
+		os.Remove(output)
+		return fmt.Errorf("skill pack: %w", err)
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s: %s, %d bytes\n", plain.Line(output), count(len(files), "file"), archive.Len())
+	return nil
+}
+
+// packed reads a skill's files from its directory or an archive.
+func packed(path string) (name string, files []extract.File, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", nil, errors.Unwrap(err)
+	}
+	if !info.IsDir() {
+		if strings.EqualFold(filepath.Base(path), "SKILL.md") {
+			return packed(filepath.Dir(path))
+		}
+		return skillzip.Read(path)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", nil, err
+	}
+	files, err = skillzip.Files(path)
+	return filepath.Base(abs), files, err
+}

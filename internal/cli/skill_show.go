@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+func skillShowCommand() *cobra.Command {
+	var f resourceFlags
+	var asJSON, body bool
+	var expanded string
+	c := &cobra.Command{
+		Use:   "show NAME|PATH",
+		Short: "Show one skill, found by its name or read from a path",
+		Long: `Show one skill: what it says of itself, where it is from, what it asks for and
+what is wrong with it. A PATH is a SKILL.md, another .md file, or the directory
+of a skill; it need not be in a place where skills are found.
+
+Nothing of the skill runs: with --expanded, inline commands stay as they are.`,
+		Example: `  knack skill show pdf
+  knack skill show ./my-skill --json
+  knack skill show pdf --expanded "report.pdf --pages 3"`,
+		Args: exactly(1, "knack skill show NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, out := c.Context(), c.OutOrStdout()
+			cat, err := f.load(ctx)
+			if err != nil {
+				return err
+			}
+			e, cat, err := findSkill(ctx, cat, args[0])
+			if err != nil {
+				return err
+			}
+			switch {
+			case asJSON:
+				j := cat.json(ctx, e, true)
+				if c.Flags().Changed("expanded") {
+					text, err := expandedText(ctx, e, cat.view, expanded)
+					if err != nil {
+						return err
+					}
+					return writeJSON(out, struct {
+						skillJSON
+						Expanded string `json:"expanded"`
+					}{j, text})
+				}
+				return writeJSON(out, j)
+			case c.Flags().Changed("expanded"):
+				text, err := expandedText(ctx, e, cat.view, expanded)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(out, plain.Text(text))
+				return nil
+			case body:
+				if e.Skill == nil {
+					return brokenSkill(cat, e)
+				}
+				text, err := e.Skill.Body(ctx)
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(out, plain.Text(text))
+				return nil
+			}
+			showSkill(out, cat.json(ctx, e, true), e)
+			return nil
+		},
+	}
+	c.ValidArgsFunction = f.completeSkill
+	f.register(c)
+	f.registerView(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
+	c.Flags().BoolVar(&body, "body", false, "print the text only, as it is written")
+	c.Flags().StringVar(&expanded, "expanded", "", "print what the model would get, called with `ARGS`")
+	return c
+}
+
+// findSkill finds the entry that a name or a path means, and the Catalog that
+// holds it.
+func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, *catalogView, error) {
+	if !isPath(arg) {
+		if w := cat.Why(arg, cat.view); len(w.Found) > 0 {
+			return w.Found[0].Entry, cat, nil
+		} else if _, err := os.Stat(arg); err != nil {
+			hint := "knack skill list"
+			if len(w.Near) > 0 {
+				hint = "knack skill show " + plain.Line(w.Near[0])
+			}
+			return knack.Entry{}, nil, &failure{fmt.Errorf("no skill is called %q", arg), hint, exitFailed}
+		}
+	}
+	path, err := filepath.Abs(arg)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return knack.Entry{}, nil, &failure{fmt.Errorf("%s: no such file or directory", plain.Line(arg)), "knack skill list", exitFailed}
+	}
+	id := real(path)
+	for _, e := range cat.Entries() { // one that a source holds has a state
+		if s := e.Skill; s != nil && s.ID != "" && (s.ID == id || filepath.Dir(s.ID) == id && strings.EqualFold(filepath.Base(s.ID), "SKILL.md")) {
+			return e, cat, nil
+		}
+	}
+	only := knack.Load(ctx, knack.Dir(path, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: cat.view.Dir}))
+	switch entries := only.Entries(); {
+	case len(entries) == 1:
+		return entries[0], &catalogView{Catalog: only, view: cat.view, all: only.Problems(), used: cat.used}, nil
+	case len(entries) > 1:
+		return knack.Entry{}, nil, &failure{fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), "knack skill list --skill " + plain.Line(arg), exitFailed}
+	}
+	return knack.Entry{}, nil, &failure{fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), "knack skill new NAME", exitFailed}
+}
+
+func isPath(arg string) bool {
+	return strings.HasPrefix(arg, ".") || strings.HasPrefix(arg, "~") || filepath.IsAbs(arg) || strings.HasSuffix(strings.ToLower(arg), ".md")
+}
+
+// expandedText is what the model would get of a skill, alone in a Catalog: what
+// shadows it is not asked.
+func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string) (string, error) {
+	if e.Skill == nil {
+		return "", errors.New("a broken skill has no text")
+	}
+	s := *e.Skill
+	s.Gated, s.NotUser = "", false // a person looks at it, nobody calls it
+	if s.Origin.Trust == knack.Untrusted {
+		s.Origin.Trust = knack.Remote
+	}
+	a, err := knack.Load(ctx, one{&s}).Invoke(ctx, knack.Invocation{Name: s.Name, Args: args, By: knack.ByUser, View: v})
+	if err != nil {
+		return "", err
+	}
+	return a.Prompt, nil
+}
+
+func brokenSkill(cat *catalogView, e knack.Entry) error {
+	for _, p := range cat.all {
+		if p.Path == e.Path {
+			return &failure{p, p.Hint, exitFailed}
+		}
+	}
+	return fmt.Errorf("%s could not be loaded", plain.Line(e.Path))
+}
+
+func showSkill(w io.Writer, j skillJSON, e knack.Entry) {
+	row := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%-13s %s\n", key, value)
+		}
+	}
+	row("name", plain.Line(j.CommandName))
+	if j.Name != j.CommandName {
+		row("label", plain.Line(j.Name))
+	}
+	row("state", string(j.State))
+	if j.LastUsed != nil {
+		row("used", fmt.Sprintf("%d times, last %s", j.Uses, j.LastUsed.Local().Format(time.DateTime)))
+	}
+	row("source", source(e.Origin)+" ("+j.Origin.Trust+")")
+	row("path", plain.Line(shown(j.Path)))
+	if j.Origin.ID != j.Path {
+		row("real path", plain.Line(j.Origin.ID))
+	}
+	row("description", plain.Line(j.Description))
+	row("when to use", plain.Line(j.WhenToUse))
+	if s := e.Skill; s != nil {
+		row("tokens", fmt.Sprintf("%d in the listing, %d of text", j.Tokens.Listing, j.Tokens.Body))
+		row("aliases", plain.Line(strings.Join(s.Aliases, ", ")))
+		row("arguments", plain.Line(strings.TrimSpace(strings.Join(s.Arguments, " ")+" "+s.ArgumentHint)))
+		row("waits for", plain.Line(strings.Join(s.Paths, ", ")))
+		for _, a := range asks(s) {
+			row("asks for", a)
+		}
+		for _, f := range j.Fields {
+			switch f.Key {
+			case "license", "compatibility", "metadata", "version", "author":
+				var text string
+				if json.Unmarshal(f.Value, &text) != nil {
+					text = string(f.Value)
+				}
+				row(f.Key, plain.Line(text))
+			}
+		}
+	}
+	for i, r := range j.Resources {
+		if i == 20 {
+			row("file", fmt.Sprintf("and %d more", len(j.Resources)-i))
+			break
+		}
+		row("file", plain.Line(r))
+	}
+	for _, p := range j.Problems {
+		row(string(p.Severity), shownProblem(p)+" ["+p.Code+"]")
+		if p.Hint != "" {
+			row("hint", plain.Line(p.Hint))
+		}
+	}
+}
+
+// asks says what activating a skill would grant or change.
+func asks(s *knack.Skill) []string {
+	var all []string
+	add := func(format string, value string) {
+		if value != "" {
+			all = append(all, fmt.Sprintf(format, plain.Line(value)))
+		}
+	}
+	for _, t := range s.AllowedTools {
+		add("allow %s", t)
+	}
+	for _, t := range s.DisallowedTools {
+		add("deny %s", t)
+	}
+	add("model %s", s.Model)
+	add("effort %s", s.Effort)
+	if s.Fork {
+		agent := s.Agent
+		if agent == "" {
+			agent = "general-purpose"
+		}
+		add("a sub-agent: %s", agent)
+	}
+	add("hooks %s", string(s.Hooks))
+	return all
+}

@@ -1,0 +1,393 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// A terminal is the program as a person sees it.
+type terminal struct {
+	*testing.T
+	cmd *exec.Cmd
+	pty *os.File
+
+	mu   sync.Mutex
+	all  bytes.Buffer
+	read int           // how much of it wants has consumed
+	more chan struct{} // something came
+	over chan struct{} // nothing will come any more
+}
+
+// A desk is a directory with a home, where terminals are opened.
+type desk struct {
+	dir string
+	env []string
+}
+
+func newDesk(t *testing.T, server *llmtest.Server) desk {
+	t.Helper()
+	home := t.TempDir()
+	d := desk{dir: filepath.Join(home, "work")}
+	d.file(t, ".claude/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greets people\n---\nGreet $ARGUMENTS.\n")
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "KNACK_") {
+			d.env = append(d.env, kv)
+		}
+	}
+	d.env = append(d.env, "HOME="+home, "TERM=xterm", "NO_COLOR=1")
+	d.env = append(d.env, server.Env()...)
+	return d
+}
+
+func (d desk) file(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(d.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open starts knack on a terminal of its own.
+func (d desk) open(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command("knack", append([]string{"--trust", "--sandbox", "off"}, args...)...)
+	cmd.Dir, cmd.Env = d.dir, d.env
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skipf("NO PTY HERE, the terminal is not tested: %v", err)
+	}
+	term := &terminal{T: t, cmd: cmd, pty: f, more: make(chan struct{}, 1), over: make(chan struct{})}
+	go func() {
+		defer close(term.over)
+		buf := make([]byte, 4096)
+		for {
+			n, err := f.Read(buf)
+			term.mu.Lock()
+			term.all.Write(buf[:n])
+			term.mu.Unlock()
+			select {
+			case term.more <- struct{}{}:
+			default:
+			}
+			if err != nil { // EIO, once the program has gone
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-term.over
+		f.Close()
+		if t.Failed() {
+			t.Logf("the screen:\n%q", term.all.String())
+		}
+	})
+	return term
+}
+
+// wants waits until the screen shows what matches, after what was wanted
+// before.
+func (t *terminal) wants(expr string) {
+	t.Helper()
+	re := regexp.MustCompile(expr)
+	late := time.After(patience)
+	for {
+		t.mu.Lock()
+		rest := t.all.Bytes()[t.read:]
+		if at := re.FindIndex(rest); at != nil {
+			t.read += at[1]
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+		select {
+		case <-t.more:
+		case <-t.over:
+			t.mu.Lock()
+			found := re.Match(t.all.Bytes()[t.read:])
+			t.mu.Unlock()
+			if !found {
+				t.Fatalf("the program left before it showed %q", expr)
+			}
+		case <-late:
+			t.Fatalf("%q did not come", expr)
+		}
+	}
+}
+
+// prompt waits until the person may type.
+func (t *terminal) prompt() { t.Helper(); t.wants(`\x1b\[\?2004h> `) }
+
+func (t *terminal) types(s string) {
+	t.Helper()
+	if _, err := io.WriteString(t.pty, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says types a line at the prompt.
+func (t *terminal) says(line string) { t.Helper(); t.prompt(); t.types(line + "\r") }
+
+// leaves ends the program as a person does.
+func (t *terminal) leaves() {
+	t.Helper()
+	t.prompt()
+	t.types("\x04")
+	select {
+	case <-t.over:
+	case <-time.After(patience):
+		t.Fatal("Ctrl-D did not end it")
+	}
+	if err := t.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	up    = "\x1b[A"
+)
+
+func call(id, command string) llmtest.Answer {
+	return llmtest.Answer{Calls: []llmtest.Call{{ID: id, Name: "bash", Input: map[string]any{"command": command}}}}
+}
+
+// serve starts a server whose script must be used up.
+func serve(t *testing.T, answers ...llmtest.Answer) *llmtest.Server {
+	t.Helper()
+	s := llmtest.NewServer(answers...)
+	t.Cleanup(func() {
+		s.Close()
+		if n := s.Left(); n > 0 && !t.Failed() {
+			t.Errorf("%d answers were not asked for", n)
+		}
+		if r := s.Refused(); len(r) > 0 {
+			t.Errorf("refused: %q", r)
+		}
+	})
+	return s
+}
+
+// TestTalk: prompt, completion, streamed answer, a skill, history, resume.
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^hello$", Text: "Hello to you."},
+		llmtest.Answer{When: "Greet Ada", Want: []string{"Hello to you"}, Text: "Dear Ada."},
+		llmtest.Answer{When: "^hello$", Text: "And again."},
+		llmtest.Answer{When: "^still there\\?$", Want: []string{"Dear Ada"}, Text: "Yes, I am."},
+	))
+	k := d.open(t)
+	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.says("hello")
+	k.wants(`Hello to you\.`)
+	k.wants(`1 requests, \d+ tokens in`)
+	k.prompt()
+	k.types("/gre\t")
+	k.wants(`/greet `)
+	k.types("Ada\r")
+	k.wants(`skill .*greet.*\(\d+ tokens\)`)
+	k.wants(`Dear Ada\.`)
+	k.prompt()
+	k.types("/nope\r")
+	k.wants(`error: .*nope`)
+	k.prompt()
+	k.types(up + up + up)
+	k.wants(`hello`)
+	k.types("\r")
+	k.wants(`And again\.`)
+	k.says("/help")
+	k.wants(`/quit`)
+	k.leaves()
+
+	k = d.open(t, "-c")
+	k.wants(`> hello`)
+	k.wants(`Dear Ada\.`)
+	k.wants(`And again\.`)
+	k.says("still there?")
+	k.wants(`Yes, I am\.`)
+	k.leaves()
+	hist, err := os.ReadFile(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/history"))
+	if want := "hello\n/greet Ada\n/nope\nhello\n/help\nstill there?\n"; err != nil || string(hist) != want {
+		t.Errorf("history %q, %v; want %q", hist, err, want)
+	}
+}
+
+// TestApprove: each kind of answer to the question whether a call may run.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	server := serve(t,
+		call("c1", "touch once"), llmtest.Reply("one done"),
+		call("c2", "touch once"), llmtest.Reply("two done"), // asked again: no
+		call("c3", "touch session"), llmtest.Reply("three done"),
+		call("c4", "touch session"), llmtest.Reply("four done"), // not asked
+		call("c5", "touch kept"), llmtest.Reply("five done"),
+		call("c6", "touch never"), llmtest.Answer{Want: []string{"use make instead"}, Text: "six done"},
+		call("c7", "touch kept"), llmtest.Reply("seven done"), // a new process: not asked
+		call("c8", "touch session"), llmtest.Reply("eight done"), // asked again there
+	)
+	d := newDesk(t, server)
+	exists := func(name string, want bool) {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(d.dir, name)); (err == nil) != want {
+			t.Errorf("%s exists: %t", name, err == nil)
+		}
+	}
+	ask := `(?s)May this run\? .*touch %s.*\x1b\[\?2004h  \? `
+	asked := func(k *terminal, name, answer string) {
+		t.Helper()
+		k.wants(strings.Replace(ask, "%s", name, 1))
+		k.types(answer + "\r")
+	}
+	k := d.open(t)
+	k.says("one")
+	asked(k, "once", "what")
+	k.wants(`Please type one of the letters`)
+	k.types("y\r")
+	k.wants(`one done`)
+	exists("once", true)
+	os.Remove(filepath.Join(d.dir, "once"))
+	k.says("two")
+	asked(k, "once", "n")
+	k.wants(`two done`)
+	exists("once", false)
+	k.says("three")
+	asked(k, "session", "s")
+	k.wants(`three done`)
+	os.Remove(filepath.Join(d.dir, "session"))
+	k.says("four")
+	k.wants(`four done`) // or it would hang at a question
+	exists("session", true)
+	k.says("five")
+	asked(k, "kept", "a")
+	k.wants(`five done`)
+	os.Remove(filepath.Join(d.dir, "kept"))
+	k.says("six")
+	asked(k, "never", "n use make instead")
+	k.wants(`six done`)
+	exists("never", false)
+	k.leaves()
+
+	k = d.open(t)
+	k.says("seven")
+	k.wants(`seven done`)
+	exists("kept", true)
+	k.says("eight")
+	asked(k, "session", "n")
+	k.wants(`eight done`)
+	k.leaves()
+}
+
+// TestInterrupt: Ctrl-C asks for a word to the model, and stops at the second
+// time; a running command dies; at a question it stops the run.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		call("c1", "echo $$ >pid; while [ ! -e go ]; do sleep 0.05; done"),
+		llmtest.Answer{When: "rather in French", Text: "D'accord."},
+		call("c2", "echo $$ >pid; sleep 300"),
+		llmtest.Answer{When: "third$", Want: []string{"Command aborted"}, Text: "I was about to say a lot", Break: llmtest.Hang},
+		call("c3", "touch asked"),
+		llmtest.Answer{When: "fifth$", Text: "all well"},
+	))
+	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(while *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)", "--allow", "Bash([ *)")
+	pid := func() int {
+		t.Helper()
+		path := filepath.Join(d.dir, "pid")
+		n := 0
+		waitFor(t, "a pid", func() bool {
+			data, _ := os.ReadFile(path)
+			n, _ = strconv.Atoi(strings.TrimSuffix(string(data), "\n"))
+			return bytes.HasSuffix(data, []byte("\n"))
+		})
+		os.Remove(path)
+		return n
+	}
+	k.says("first")
+	pid()
+	k.types(ctrlC)
+	k.wants(`say \(empty: go on, Ctrl-C: stop\) > `)
+	k.types("rather in French\r")
+	d.file(t, "go", "")
+	k.wants(`D'accord\.`)
+
+	k.says("second")
+	n := pid()
+	k.types(ctrlC)
+	k.wants(`say \(empty`)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
+
+	k.says("third")
+	k.wants(`I was about`)
+	k.types(ctrlC)
+	k.wants(`say \(empty`)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+
+	k.says("fourth")
+	k.wants(`(?s)May this run\? .*\x1b\[\?2004h  \? `)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+	if _, err := os.Stat(filepath.Join(d.dir, "asked")); err == nil {
+		t.Error("it ran all the same")
+	}
+	k.says("fifth")
+	k.wants(`all well`)
+	k.leaves()
+}
+
+// TestHangUp: a terminal that goes away takes with it what was started on it.
+func TestHangUp(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		d := newDesk(t, serve(t, call("c1", "echo $$ >pid; sleep 300")))
+		k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
+		k.says("go")
+		n := 0
+		waitFor(t, "a pid", func() bool {
+			data, _ := os.ReadFile(filepath.Join(d.dir, "pid"))
+			n, _ = strconv.Atoi(strings.TrimSuffix(string(data), "\n"))
+			return bytes.HasSuffix(data, []byte("\n"))
+		})
+		k.cmd.Process.Signal(sig)
+		<-k.over
+		k.cmd.Wait()
+		if code := k.cmd.ProcessState.ExitCode(); code != exitTerminated {
+			t.Errorf("%v: exit code %d", sig, code)
+		}
+		waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
+	}
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}

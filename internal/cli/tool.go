@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+func toolCommand() *cobra.Command {
+	c := &cobra.Command{Use: "tool", Short: "List the tools, and run one as the agent would"}
+	c.AddCommand(toolListCommand(), toolRunCommand())
+	return c
+}
+
+func toolListCommand() *cobra.Command {
+	var asJSON bool
+	var choice string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tools",
+		Example: "  knack tool list --tools +grep,-bash",
+		Args:    exactly(0, "knack tool list"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			ws, err := openWorkspace(c.Context(), "")
+			if err != nil {
+				return err
+			}
+			defer ws.Close()
+			tools, problems := tool.Select(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), coding.All, choice)
+			for _, p := range problems {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
+			}
+			if asJSON {
+				type row struct {
+					Name        string          `json:"name"`
+					Description string          `json:"description"`
+					Schema      json.RawMessage `json:"schema"`
+					ReadOnly    bool            `json:"readOnly"`
+					Origin      string          `json:"origin"`
+				}
+				rows := []row{}
+				for _, t := range tools {
+					rows = append(rows, row{t.Name, t.Description, t.Schema, t.ReadOnly, t.Origin})
+				}
+				return writeJSON(c.OutOrStdout(), rows)
+			}
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, t := range tools {
+				what, _, _ := strings.Cut(t.Description, ". ")
+				fmt.Fprintf(w, "%s\t%s\n", t.Name, strings.TrimSuffix(what, "."))
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print name, description and input schema as JSON")
+	c.Flags().StringVar(&choice, "tools", "", "names and patterns: +grep adds, -bash takes away")
+	return c
+}
+
+func toolRunCommand() *cobra.Command {
+	var deny []string
+	var place string
+	c := &cobra.Command{
+		Use:   "run [flags] NAME INPUT-JSON",
+		Short: "Run one tool call as the agent would make it",
+		Long: `Run one tool call as the agent would make it, and print the result as JSON.
+
+The call is your own, so it needs no other permission; rules that deny, and
+files that hold secrets, are refused all the same. Background jobs end with the
+program. The exit code is 1 for an error result.`,
+		Example: `  knack tool run read '{"path":"README.md","limit":10}'
+  knack tool run bash '{"command":"go test ./...","timeout":60}'`,
+		Args: exactly(2, `knack tool run bash '{"command":"ls"}'`),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := signals(c.Context())
+			defer stop()
+			ws, err := openWorkspace(ctx, place)
+			if err != nil {
+				return err
+			}
+			defer ws.Close()
+			var jobs coding.Jobs
+			defer jobs.Close()
+			home, _ := os.UserHomeDir() // "": rules for ~ match nothing
+			at := permission.Place{Dir: ws.Dir(), Roots: []string{ws.Dir()}, Home: home, GitEnv: true}
+			gate, err := ownCall(at, deny)
+			if err != nil {
+				return err
+			}
+			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs, Files: coding.FileOptions{Secret: at.Secret}}))
+			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, gate, nil)
+			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
+				return err
+			}
+			var sig signalError
+			if errors.As(context.Cause(ctx), &sig) {
+				return &failure{sig, "", sig.code}
+			}
+			if res.IsError {
+				return &failure{err: errSilent{}, code: exitFailed}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
+	c.Flags().StringVar(&place, "workspace", "", "where it runs: a directory, ssh://host/dir or docker://container/dir")
+	return c
+}
+
+// openWorkspace opens what --workspace names; "": the current directory.
+func openWorkspace(ctx context.Context, place string) (workspace.Workspace, error) {
+	ws, err := workspace.Parse(ctx, place)
+	if err != nil {
+		return nil, &failure{fmt.Errorf("workspace: %w", err), "knack help environment", exitFailed}
+	}
+	return ws, nil
+}
+
+// ownCall lets a person's own call pass, but for what a rule denies and for
+// secrets (spec interfaces §1).
+func ownCall(at permission.Place, deny []string) (tool.Gate, error) {
+	denied, problems := permission.ParseRules(deny, permission.Flag, at.Dir)
+	for _, p := range problems {
+		if p.Severity == "error" {
+			return nil, usagef("knack help permissions", "--deny: %s", p.Message)
+		}
+	}
+	return func(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
+		subjects := []permission.Subject{{Kind: t.Name}}
+		if t.Subjects != nil {
+			var err error
+			if subjects, err = t.Subjects(in.JSON); err != nil {
+				return nil, err
+			}
+		}
+		d := permission.Rules{Deny: denied}.Decide(permission.Default, at, subjects...)
+		for _, j := range d.Subjects {
+			secret := j.Verdict == permission.Ask && j.Kind == "Read" && j.Origin == permission.Builtin
+			if j.Verdict == permission.Deny || secret {
+				return nil, fmt.Errorf("%s(%s) is refused: %s %s", j.Kind, j.Text, j.Rule, j.Reason)
+			}
+		}
+		return in.JSON, nil
+	}, nil
+}
+
+// A toolOutput is a result as `knack tool run` prints it.
+type toolOutput struct {
+	Parts      []toolPart      `json:"parts"`
+	IsError    bool            `json:"isError"`
+	Details    any             `json:"details"`
+	Structured any             `json:"structured"`
+	Touched    []string        `json:"touched"`
+	Problems   []knack.Problem `json:"problems"`
+}
+
+type toolPart struct {
+	Type string `json:"type"` // text, image or document
+	Text string `json:"text,omitempty"`
+	MIME string `json:"mime,omitempty"`
+	Data []byte `json:"data,omitempty"`
+}
+
+func newToolOutput(r tool.Result, problems []knack.Problem) toolOutput {
+	o := toolOutput{
+		Parts: []toolPart{}, IsError: r.IsError, Details: r.Details, Structured: r.Structured,
+		Touched: append([]string{}, r.Touched...), Problems: append([]knack.Problem{}, problems...),
+	}
+	for _, p := range r.Parts {
+		switch {
+		case p.Media == nil:
+			o.Parts = append(o.Parts, toolPart{Type: "text", Text: p.Text})
+		case strings.HasPrefix(p.Media.MIME, "image/"):
+			o.Parts = append(o.Parts, toolPart{Type: "image", MIME: p.Media.MIME, Data: p.Media.Data})
+		default:
+			o.Parts = append(o.Parts, toolPart{Type: "document", MIME: p.Media.MIME, Data: p.Media.Data})
+		}
+	}
+	return o
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A command's processes, three levels of them and one that left the session,
+// die with the program that is told to end.
+func TestSIGTERMLeavesNoProcess(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash here")
+	}
+	pids := filepath.Join(t.TempDir(), "pids")
+	line := `trap "" TERM; bash -c 'trap "" TERM; bash -c "trap \"\" TERM; sleep 300 & echo \$\$ \$!; wait" & echo $$; wait' >>"$PIDS" & (setsid sleep 300 & echo $!) >>"$PIDS"
+until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wait`
+	input, err := json.Marshal(map[string]string{"command": line})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The test binary is the program where it is called by its name.
+	knack := filepath.Join(t.TempDir(), "knack")
+	if err := os.Symlink(exe, knack); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(knack, "tool", "run", "bash", string(input))
+	cmd.Env = append(os.Environ(), "PIDS="+pids)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started := false
+	for range 3000 {
+		data, _ := os.ReadFile(pids)
+		if started = strings.Contains(string(data), "ready"); started {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+	if !started {
+		t.Fatalf("the command did not start: %s", out.String())
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exitTerminated {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
+	f, err := os.Open(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		for _, pid := range strings.Fields(strings.TrimSuffix(sc.Text(), "ready")) {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			for i := 0; i < 200 && err == nil && !strings.Contains(string(stat), ") Z"); i++ {
+				time.Sleep(10 * time.Millisecond)
+				stat, err = os.ReadFile("/proc/" + pid + "/stat")
+			}
+			if err == nil && !strings.Contains(string(stat), ") Z") {
+				t.Errorf("process %s lives: %s", pid, stat)
+			}
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/sources"
+)
+
+// openProject is the trust of the project that dir belongs to; with once it is
+// trusted for this run.
+func openProject(dir string, once bool) (*trust.Project, error) {
+	p, err := trust.Open(stateDir()).Project(sources.Root(dir, sources.FromEnv(os.Getenv).Home))
+	if err != nil {
+		return nil, &failure{fmt.Errorf("what is trusted cannot be read: %w", err), "knack trust --revoke starts anew", exitFailed}
+	}
+	if once {
+		p.Once()
+	}
+	return p, nil
+}
+
+type trustFlags struct {
+	show, json, yes, revoke, links bool
+}
+
+func trustCommand() *cobra.Command {
+	var f trustFlags
+	c := &cobra.Command{
+		Use:   "trust [DIR]",
+		Short: "Approve what a project brings along",
+		Long: `A project's skills, commands, templates, agents, hooks, servers and settings do
+nothing until you have seen them. This shows what the project of DIR (here,
+without one) would load, and asks. What you approve is bound to its content:
+when a byte changes you are asked again, and shown the difference.
+
+Approvals are kept in $XDG_STATE_HOME/knack, never in the project.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			return f.run(c, dir)
+		},
+	}
+	fs := c.Flags()
+	fs.BoolVar(&f.show, "show", false, "show what would be loaded, and ask nothing")
+	fs.BoolVar(&f.json, "json", false, "show it as JSON")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "approve without being asked")
+	fs.BoolVar(&f.revoke, "revoke", false, "forget what was approved, and the rules that were kept for the project")
+	fs.BoolVar(&f.links, "links", false, "also what links that leave the project lead to")
+	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
+	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")
+	return c
+}
+
+// trustJSON is what --json prints.
+type trustJSON struct {
+	Root  string          `json:"root"`
+	Items []trustItemJSON `json:"items"`
+	Rules []string        `json:"rules"` // kept by the answer "always"
+}
+
+type trustItemJSON struct {
+	trust.Item
+	Diff string `json:"diff,omitempty"`
+}
+
+func (f *trustFlags) run(c *cobra.Command, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return usagef("knack trust --help", "%s: no such directory", plain.Line(dir))
+	}
+	p, err := openProject(dir, false)
+	if err != nil {
+		return err
+	}
+	if f.revoke {
+		if err := p.Revoke(); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.OutOrStdout(), "nothing in %s is trusted any more\n", plain.Line(p.Root()))
+		return nil
+	}
+	items, err := p.Scan(c.Context(), dir, f.links)
+	if err != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
+	}
+	kept, err := p.Kept()
+	if err != nil {
+		return err
+	}
+	rules := make([]string, len(kept))
+	for i, k := range kept {
+		rules[i] = k.Rule
+	}
+	if f.json {
+		return printTrustJSON(c.OutOrStdout(), p, items, rules)
+	}
+	var open []trust.Item
+	refused := 0
+	for _, it := range items {
+		switch {
+		case it.State == trust.Approved:
+		case it.Refused != "":
+			refused++
+		default:
+			open = append(open, it)
+		}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "knack: info: the project is %s\n", plain.Line(p.Root()))
+	out := bufio.NewWriter(c.OutOrStdout())
+	printTrust(out, p, items, rules)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case f.show:
+		return nil
+	case len(open) == 0 && refused == 0 && p.Trusted():
+		return nil
+	case len(open) == 0 && refused == 0:
+		fmt.Fprintln(c.OutOrStdout(), "It brings nothing that needs approval. Git and other programs obey its configuration.")
+		if !f.yes {
+			ok, err := confirm(c, "Trust the folder?")
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return &failure{errors.New("nothing was approved"), "", exitRefused}
+			}
+		}
+	case len(open) == 0:
+		return &failure{errors.New("what is left cannot be approved as it is"), "knack trust --links, if you know where the links lead", exitRefused}
+	case !f.yes:
+		ok, err := confirm(c, fmt.Sprintf("Trust these %d?", len(open)))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return &failure{errors.New("nothing was approved"), "", exitRefused}
+		}
+	}
+	if err := p.Approve(open...); err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "trusted: the folder")
+		return nil
+	}
+	fmt.Fprintf(c.OutOrStdout(), "trusted: %d\n", len(open))
+	return nil
+}
+
+// confirm asks a person at a terminal; where there is none the answer is no.
+func confirm(c *cobra.Command, question string) (bool, error) {
+	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
+		return false, &failure{errors.New("nothing was approved: there is nobody to ask"), "knack trust --yes approves what is shown", exitRefused}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
+	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}
+
+func printTrustJSON(w io.Writer, p *trust.Project, items []trust.Item, rules []string) error {
+	j := trustJSON{Root: p.Root(), Items: []trustItemJSON{}, Rules: rules}
+	for _, it := range items {
+		j.Items = append(j.Items, trustItemJSON{it, p.Diff(it)})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(j)
+}
+
+// printTrust shows what a project would load, what is new or changed first.
+func printTrust(w io.Writer, p *trust.Project, items []trust.Item, rules []string) {
+	if len(items) == 0 {
+		fmt.Fprintln(w, "It brings nothing that needs trust.")
+	}
+	approved := 0
+	for _, it := range items {
+		if it.State == trust.Approved {
+			approved++
+			continue
+		}
+		fmt.Fprintf(w, "%s %s %s", it.State, it.Kind, plain.Line(it.Path))
+		if it.Files > 1 {
+			fmt.Fprintf(w, " (%d files)", it.Files)
+		}
+		if it.Target != "" {
+			fmt.Fprintf(w, " -> %s", plain.Line(it.Target))
+		}
+		fmt.Fprintln(w)
+		if it.Refused != "" {
+			fmt.Fprintf(w, "    cannot be approved: %s\n", plain.Line(it.Refused))
+		}
+		for _, line := range it.Loads {
+			fmt.Fprintf(w, "    %s\n", plain.Line(line))
+		}
+		for line := range strings.Lines(p.Diff(it)) {
+			fmt.Fprintf(w, "    %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
+		}
+		fmt.Fprintln(w)
+	}
+	if approved > 0 {
+		fmt.Fprintf(w, "trusted and unchanged: %d\n", approved)
+		for _, it := range items {
+			if it.State == trust.Approved {
+				fmt.Fprintf(w, "    %s %s\n", it.Kind, plain.Line(it.Path))
+			}
+		}
+	}
+	if len(rules) > 0 {
+		fmt.Fprintln(w, "\nalways allowed here:")
+		for _, r := range rules {
+			fmt.Fprintf(w, "    %s\n", plain.Line(r))
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack/permission"
+)
+
+// A key is a row of the table of settings: what validates a value, says who
+// may set it, and documents it. The schema and `knack help settings` are made
+// of this table; [Settings] has a field for each row.
+type key struct {
+	name string // dotted
+	kind kind
+	who  who
+	enum []string
+	doc  string
+	// weak compares two values of a key that a project may only tighten: it is
+	// true if val lets more pass than over. over is nil where nobody above the
+	// project said anything: then the default stands.
+	weak func(val, over *node) bool
+}
+
+type kind uint8
+
+const (
+	text        kind = iota
+	boolean          // true or false
+	number           // not negative
+	integer          // not negative
+	list             // of strings; joins
+	rules            // of permission rules; joins
+	texts            // an object of strings; joined key by key
+	booleans         // an object of true and false; joined key by key
+	perProvider      // a string, or an object of strings by provider
+	raw              // handed on as it is; joins
+)
+
+// who says which files may hold a key.
+type who uint8
+
+const (
+	anyone  who = iota
+	tighten     // a project may set it only to what lets less pass
+	person      // managed, command line and user files
+	owner       // managed and user files
+)
+
+var efforts = []string{"low", "medium", "high", "xhigh", "max"}
+
+// table returns the rows in the order in which they are documented.
+func table() []key {
+	return []key{
+		{"$schema", text, anyone, nil, "The address of this schema, for editors.", nil},
+
+		{"model", text, anyone, nil, "The model: provider/name, or one of the aliases fast, default and strong, or your own.", nil},
+		{"effort", text, anyone, nil, "How hard the model thinks: low, medium, high, xhigh, max, or a number of thinking tokens.", nil},
+		{"models.fast", perProvider, anyone, nil, "What the aliases fast and haiku mean: one id, or one for each provider.", nil},
+		{"models.default", perProvider, anyone, nil, "What the aliases default and sonnet mean.", nil},
+		{"models.strong", perProvider, anyone, nil, "What the aliases strong and opus mean.", nil},
+		{"models.aliases", texts, anyone, nil, "Further names for models.", nil},
+		{"models.known", raw, anyone, nil, "Models that the program does not know: by id, an object with window, output, price and what they can do.", nil},
+		{"providers", raw, person, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), proxy and headers. It says where keys and prompts are sent.", nil},
+		{"proxy", text, person, nil, "The proxy for requests to models.", nil},
+		{"env", texts, person, nil, "Environment variables for the program and the commands it runs.", nil},
+
+		{"permissions.allow", rules, anyone, nil, "Rules for calls that run without asking.", nil},
+		{"permissions.ask", rules, anyone, nil, "Rules for calls that are asked each time. They count before a folder is trusted.", nil},
+		{"permissions.deny", rules, anyone, nil, "Rules for calls that never run. They count before a folder is trusted.", nil},
+		{"permissions.defaultMode", text, anyone, []string{string(permission.Default), string(permission.AcceptEdits), string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
+			"What happens to calls that no rule names. A project cannot set bypassPermissions.", nil},
+		{"permissions.additionalDirectories", list, person, nil, "Directories that count as the workspace beside the working directory.", nil},
+		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"}, "\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
+
+		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: bundled, builtin-plugin, managed, explicit, user, project, additional, legacy, plugin, mcp. A kind that is missing is not used, except managed.", nil},
+		{"skills.overrides", texts, anyone, []string{"on", "name-only", "user-only", "off"}, "By skill, how much of it the model sees. Managed skills cannot be off.", nil},
+		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's window, else characters. Default 0.01.", nil},
+		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.", nil},
+		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N (user turns), summary, manual.", nil},
+		{"skills.disableShell", boolean, tighten, nil, "Commands in the text of skills are not run.", weakBool},
+		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"}, "Makes the allowed-tools of a skill in force a ceiling: what they do not name is asked, or denied.", weakEnum("off", "ask", "on")},
+		{"features", booleans, anyone, nil, "Gates of bundled skills that are off by default.", nil},
+
+		{"sandbox.mode", text, tighten, []string{"off", "auto", "require"}, "Whether commands are confined: auto (default) where it is possible, require or not at all.", weakEnumOver("auto", "off", "auto", "require")},
+		{"sandbox.env", list, person, nil, "Names of environment variables that confined commands see beside the usual ones.", nil},
+		{"sandbox.allowRead", list, person, nil, "Paths that confined commands may read although they count as secrets.", nil},
+		{"sandbox.allowWrite", list, person, nil, "Paths outside of the working directory that confined commands may write.", nil},
+		{"sandbox.allowHosts", list, person, nil, "Hosts, or host:port, that confined commands may reach.", nil},
+		{"sandbox.denyRead", list, anyone, nil, "Further paths that confined commands may not read.", nil},
+		{"shell.path", text, person, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
+		{"shell.prefix", text, person, nil, "Text before every command of the bash tool.", nil},
+		{"workspace", text, person, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
+
+		{"hooks", raw, anyone, nil, "Commands that are asked or told of events: {Event: [{matcher, hooks: [{type, command}]}]}.", nil},
+		{"mcpServers", raw, anyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
+		{"plugins", booleans, anyone, nil, "Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
+		{"marketplaces", raw, anyone, nil, "Where plugins come from: by name, a source.", nil},
+		{"memory.auto", boolean, person, nil, "Whether the program keeps memories on its own. Default false.", nil},
+
+		{"limits.turns", integer, tighten, nil, "Answers of the model in one run. Default: none on a terminal, 200 in print mode.", weakNumber},
+		{"limits.tokens", integer, tighten, nil, "Tokens of one run, input and output.", weakNumber},
+		{"limits.cost", number, tighten, nil, "US dollars of one run.", weakNumber},
+		{"limits.minutes", number, tighten, nil, "Minutes of one run.", weakNumber},
+
+		{"theme", text, person, []string{"auto", "light", "dark", "high-contrast", "none"}, "Colours of the screen.", nil},
+	}
+}
+
+func weakBool(val, _ *node) bool { return !val.yes }
+
+func weakEnum(strictest ...string) func(val, over *node) bool {
+	return weakEnumOver(strictest[0], strictest...)
+}
+
+// weakEnumOver orders values from the loosest on; def stands where nobody set one.
+func weakEnumOver(def string, order ...string) func(val, over *node) bool {
+	return func(val, over *node) bool {
+		least := def
+		if over != nil {
+			least = over.text
+		}
+		return slices.Index(order, val.text) < slices.Index(order, least)
+	}
+}
+
+func weakNumber(val, over *node) bool {
+	if over == nil {
+		return false // any limit is less than none
+	}
+	v, _ := strconv.ParseFloat(val.text, 64)
+	o, _ := strconv.ParseFloat(over.text, 64)
+	return v > o || v == 0 // 0 is no limit
+}
+
+// wrong says what a value should be; "" if it is right. Items of lists and
+// objects are looked at one by one, by bad.
+func (k key) wrong(n *node) string {
+	ok := false
+	switch k.kind {
+	case text:
+		if ok = n.kind == 's' || k.name == "effort" && n.kind == 'n'; !ok {
+			return "a string"
+		}
+		return k.badText(n)
+	case boolean:
+		if n.kind != 'b' {
+			return "true or false"
+		}
+	case number, integer:
+		v, err := strconv.ParseFloat(n.text, 64)
+		if n.kind != 'n' || err != nil || v < 0 {
+			return "a number that is not negative"
+		}
+		if k.kind == integer && v != float64(int64(v)) {
+			return "a whole number"
+		}
+	case list, rules:
+		if n.kind != 'l' {
+			return "a list of strings"
+		}
+	case texts, booleans:
+		if n.kind != 'o' {
+			return "an object"
+		}
+	case perProvider:
+		if n.kind != 's' && n.kind != 'o' {
+			return "a string, or an object by provider"
+		}
+	case raw:
+		if n.kind != 'o' {
+			return "an object"
+		}
+	}
+	return ""
+}
+
+func (k key) badText(n *node) string {
+	if len(k.enum) > 0 && !slices.Contains(k.enum, k.fold(n.text)) {
+		return "one of " + strings.Join(k.enum, ", ")
+	}
+	switch k.name {
+	case "effort":
+		if v, err := strconv.Atoi(n.text); !(err == nil && v >= 0) && !slices.Contains(efforts, n.text) {
+			return "one of " + strings.Join(efforts, ", ") + ", or a number of thinking tokens"
+		}
+	case "skills.release":
+		after, ok := strings.CutPrefix(n.text, "after:")
+		if v, err := strconv.Atoi(after); ok && err == nil && v > 0 {
+			return ""
+		}
+		if all := []string{"auto", "eager", "never", "summary", "manual"}; !slices.Contains(all, n.text) {
+			return "one of " + strings.Join(all, ", ") + ", or after:N"
+		}
+	}
+	return ""
+}
+
+// fold accepts the short names of modes.
+func (k key) fold(s string) string {
+	if k.name == "permissions.defaultMode" {
+		switch s {
+		case "bypass":
+			return string(permission.Bypass)
+		case "manual":
+			return string(permission.Default)
+		}
+	}
+	return s
+}
+
+// bad says what an item of a list or an object should be; "" if it is right.
+func (k key) bad(n *node) string {
+	switch k.kind {
+	case list, rules, perProvider:
+		if n.kind != 's' {
+			return "a string"
+		}
+		if k.name == "skills.order" && !slices.Contains(kinds, n.text) {
+			return "one of " + strings.Join(kinds, ", ")
+		}
+	case texts:
+		if n.kind != 's' {
+			return "a string"
+		}
+		return k.badText(n)
+	case booleans:
+		if n.kind != 'b' {
+			return "true or false"
+		}
+	}
+	return ""
+}
+
+var kinds = []string{"bundled", "builtin-plugin", "managed", "explicit", "user", "project", "additional", "legacy", "plugin", "mcp"}
+
+// schemaID is where the schema is published.
+const schemaID = "https://raw.githubusercontent.com/knack-agent/knack/main/docs/settings.schema.json"
+
+// Schema returns the JSON Schema (2020-12) of a settings file. Unknown keys
+// are allowed: they are kept, and a Problem names them.
+func Schema() []byte {
+	root := object{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": schemaID,
+		"title": "Knack settings", "type": "object", "properties": object{}}
+	for _, k := range table() {
+		at := root
+		parts := strings.Split(k.name, ".")
+		for i, part := range parts {
+			props := at["properties"].(object)
+			if i == len(parts)-1 {
+				props[part] = k.schema()
+				break
+			}
+			if props[part] == nil {
+				props[part] = object{"type": "object", "properties": object{}}
+			}
+			at = props[part].(object)
+		}
+	}
+	data, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		panic(err) // the table is at fault
+	}
+	return append(data, '\n')
+}
+
+type object = map[string]any
+
+func (k key) schema() object {
+	str := object{"type": "string"}
+	if len(k.enum) > 0 {
+		str["enum"] = k.enum
+	}
+	if k.name == "skills.release" {
+		str["pattern"] = "^(auto|eager|never|summary|manual|after:[1-9][0-9]*)$"
+	}
+	s := object{}
+	switch k.kind {
+	case text:
+		s = str
+		if k.name == "effort" {
+			s = object{"anyOf": []any{object{"enum": efforts}, object{"type": "string", "pattern": "^[0-9]+$"}, object{"type": "integer", "minimum": 0}}}
+		}
+	case boolean:
+		s["type"] = "boolean"
+	case number:
+		s["type"], s["minimum"] = "number", 0
+	case integer:
+		s["type"], s["minimum"] = "integer", 0
+	case list, rules:
+		if k.name == "skills.order" {
+			str["enum"] = kinds
+		}
+		s["type"], s["items"] = "array", str
+	case texts:
+		s["type"], s["additionalProperties"] = "object", str
+	case booleans:
+		s["type"], s["additionalProperties"] = "object", object{"type": "boolean"}
+	case perProvider:
+		s["anyOf"] = []any{str, object{"type": "object", "additionalProperties": object{"type": "string"}}}
+	case raw:
+		s["type"] = "object"
+	}
+	s["description"] = k.doc + k.who.note()
+	return s
+}
+
+func (w who) note() string {
+	switch w {
+	case tighten:
+		return " A project may only make it stricter."
+	case person:
+		return " Not read from a project."
+	case owner:
+		return " Read only from managed and user settings."
+	}
+	return ""
+}
+
+// Help is the table as text for people.
+func Help() string {
+	var b strings.Builder
+	b.WriteString(helpHead)
+	for _, k := range table() {
+		fmt.Fprintf(&b, "\n  %s (%s)\n", k.name, k.typeName())
+		for _, line := range wrap(k.doc+k.who.note(), 74) {
+			b.WriteString("      " + line + "\n")
+		}
+	}
+	return b.String()
+}
+
+func (k key) typeName() string {
+	if len(k.enum) > 0 && k.kind == text {
+		return strings.Join(k.enum, " | ")
+	}
+	return [...]string{"string", "true | false", "number", "integer", "list of strings", "list of rules",
+		"object of strings", "object of true | false", "string, or object by provider", "object"}[k.kind]
+}
+
+func wrap(s string, width int) (lines []string) {
+	line := ""
+	for _, w := range strings.Fields(s) {
+		if line != "" && len(line)+1+len(w) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += w
+	}
+	return append(lines, line)
+}
+
+const helpHead = `Settings are JSON files. The higher wins; lists and objects join:
+
+  managed         /etc/knack/settings.json, then settings.d/*.json beside it
+  command line    flags, then --settings FILE|JSON
+  project local   .knack/settings.local.json, here and above, up to the repository
+  project         .knack/settings.json, likewise
+  user            $XDG_CONFIG_HOME/knack/settings.json
+
+The permissions and hooks of .claude/settings.json files are read as well. A
+project's files count once the project is trusted (knack trust); before that
+only what they deny or want asked does. A bad entry is reported with its place,
+and the rest counts. Unknown keys are kept.
+
+  knack help settings --schema    prints the JSON Schema
+
+Settings:
+`

@@ -1,0 +1,640 @@
+// Package config merges settings files, from policy to project, into one typed
+// value.
+//
+// Most people want [Load] for a working directory: its Settings are the values
+// in force, its Rules the permission rules with their origins, its Problems
+// what is wrong and where. The order is managed, command line, project local
+// (.knack/settings.local.json), project (.knack/settings.json), user. Lists
+// join, the higher first; objects join key by key; a scalar of the higher
+// replaces the lower. A bad entry is a Problem with file, line and column, and
+// the rest counts. The permissions and hooks of .claude/settings.json files
+// are read as well, each after the Knack file of its level.
+//
+// A project's files are strangers' text. Until [Options.Check] says that a
+// person approved their bytes, only what they deny or want asked counts. After
+// that too, keys that route credentials, weaken the sandbox, choose the shell
+// or the workspace, or set bypassPermissions are not read from a project, and
+// some limits can only be tightened there. Files are opened inside the
+// project's root: a link that leaves it is not followed.
+//
+// A file that is not JSON counts only as far as it denies, up to the place
+// where it breaks off; a managed file like that is an error, because a policy
+// that cannot be read must not be taken for none.
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/permission"
+)
+
+// Options say where settings are. The zero Options read nothing.
+type Options struct {
+	Managed    []string // directories of the machine's administrator, the first is highest
+	ConfigHome string   // Knack's own: $XDG_CONFIG_HOME/knack
+	ClaudeHome string   // ~/.claude or $CLAUDE_CONFIG_DIR
+	Dir        string   // working directory, absolute
+	Root       string   // of the project: Dir or a directory above it, absolute
+
+	// Settings is what `--settings` was given: a file, or JSON that begins
+	// with {. Flags are values of other flags, by key, above it.
+	Settings []string
+	Flags    map[string]any
+
+	// Tools are the names of tools beside those of this program that rules may
+	// be about.
+	Tools []string
+
+	// Check says whether bytes that were read from a path of the project are
+	// approved; its error is the [knack.Problem] to report. nil: none are.
+	Check func(path string, data []byte) error
+}
+
+// A Config is what Load made of settings. It is immutable.
+type Config struct {
+	Settings Settings
+	Rules    permission.Rules
+	Raw      map[string][]Part // hooks, mcpServers, providers, models.known, marketplaces
+	Problems []knack.Problem
+
+	from map[string][]Place
+}
+
+// A Place is where a value in force comes from.
+type Place struct {
+	Origin permission.Origin `json:"origin"`
+	Path   string            `json:"path"`
+	Line   int               `json:"line,omitempty"`
+	Column int               `json:"column,omitempty"`
+}
+
+// Where says where the values of a key come from, the highest first: one
+// place for a scalar, one for each item of a list; the keys of an object are
+// asked for as "features.dream". It is empty where nobody set it.
+func (c *Config) Where(key string) []Place { return c.from[key] }
+
+// A layer is a file of settings, read.
+type layer struct {
+	*file
+	origin  permission.Origin
+	base    string // what rules' /paths start at
+	top     *node
+	foreign bool // .claude: only permissions and hooks are ours
+	project bool
+	silent  bool // a project that is not trusted, or a broken file: only deny and ask count
+	flag    bool // the command line
+}
+
+// Load reads settings. The error is about what a person named on the command
+// line, or a policy that cannot be read; everything else is in the Problems.
+func Load(o Options) (*Config, error) {
+	c := &Config{Raw: map[string][]Part{}, from: map[string][]Place{}}
+	l := loader{Options: o, c: c}
+	if err := l.managed(); err != nil {
+		return nil, err
+	}
+	if err := l.commandLine(); err != nil {
+		return nil, err
+	}
+	if err := l.project(); err != nil {
+		return nil, err
+	}
+	l.user()
+	if err := l.merge(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+type loader struct {
+	Options
+	c      *Config
+	layers []layer // the highest first
+}
+
+func (l *loader) problem(p knack.Problem) { l.c.Problems = append(l.c.Problems, p) }
+
+// read makes a layer of bytes. It reports whether the whole of it is JSON.
+func (l *loader) read(y layer, path string, data []byte) (layer, bool) {
+	y.file = &file{path: path, data: data, add: l.problem}
+	top, whole := y.file.parse()
+	if top != nil && top.kind != 'o' {
+		y.problem(top.at, "field-type", knack.Error, "", "settings are an object, not %s", top.is())
+		top, whole = nil, false
+	}
+	y.top = top
+	y.silent = y.silent || !whole
+	if top != nil {
+		l.layers = append(l.layers, y)
+	}
+	return y, whole
+}
+
+func (l *loader) open(y layer, path string) (whole bool) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		l.problem(unreadable(path, err))
+		return false
+	}
+	_, whole = l.read(y, path, data)
+	return whole
+}
+
+func unreadable(path string, err error) knack.Problem {
+	return knack.Problem{Code: "unreadable", Severity: knack.Error, Path: path, Message: "cannot be read: " + reason(err)}
+}
+
+// reason is an error without the path, which the problem has.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func (l *loader) managed() error {
+	for _, dir := range l.Managed {
+		names := []string{filepath.Join(dir, "settings.json")}
+		if more, err := filepath.Glob(filepath.Join(dir, "settings.d", "*.json")); err == nil {
+			names = append(names, more...)
+		}
+		foreign := filepath.Join(dir, "managed-settings.json")
+		for _, name := range append(names, foreign) {
+			y := layer{origin: permission.Managed, base: dir, foreign: name == foreign}
+			if !l.open(y, name) {
+				return fmt.Errorf("managed settings: %s", l.c.Problems[len(l.c.Problems)-1])
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) commandLine() error {
+	y := layer{origin: permission.Flag, base: l.Dir, flag: true}
+	if len(l.Flags) > 0 {
+		tree := object{}
+		for name, v := range l.Flags {
+			at, parts := tree, strings.Split(name, ".")
+			for _, p := range parts[:len(parts)-1] {
+				if at[p] == nil {
+					at[p] = object{}
+				}
+				at = at[p].(object)
+			}
+			at[parts[len(parts)-1]] = v
+		}
+		data, err := json.Marshal(tree)
+		if err != nil {
+			return err
+		}
+		l.read(y, "command line", data)
+	}
+	for _, s := range slices.Backward(l.Settings) { // the last one given is the highest
+		path, data := "--settings", []byte(s)
+		if !strings.HasPrefix(strings.TrimSpace(s), "{") {
+			var err error
+			if path = s; !filepath.IsAbs(path) {
+				path = filepath.Join(l.Dir, path)
+			}
+			if data, err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("--settings: %w", err)
+			}
+		}
+		if _, whole := l.read(y, path, data); !whole {
+			return fmt.Errorf("--settings: %s", l.c.Problems[len(l.c.Problems)-1])
+		}
+	}
+	return nil
+}
+
+// project reads the files of the project, from Dir up to Root.
+func (l *loader) project() error {
+	if l.Dir == "" || l.Root == "" {
+		return nil
+	}
+	rel, err := filepath.Rel(l.Root, l.Dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is not below %s", l.Dir, l.Root)
+	}
+	root, err := os.OpenRoot(l.Root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var dirs []string
+	for d := rel; ; d = filepath.Dir(d) {
+		dirs = append(dirs, d)
+		if d == "." {
+			break
+		}
+	}
+	for _, name := range []string{"settings.local.json", "settings.json"} {
+		for _, d := range dirs {
+			for _, sub := range []string{".knack", ".claude"} {
+				l.projectFile(root, filepath.Join(d, sub, name), layer{
+					origin: permission.Project, project: true, base: filepath.Join(l.Root, d), foreign: sub == ".claude",
+				})
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) projectFile(root *os.Root, name string, y layer) {
+	path := filepath.Join(l.Root, name)
+	if info, err := os.Lstat(filepath.Join(l.ConfigHome, "settings.json")); err == nil {
+		if mine, err := root.Lstat(name); err == nil && os.SameFile(info, mine) {
+			return // the project is the person's own home: it is read as theirs
+		}
+	}
+	info, err := root.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil:
+		p := unreadable(path, err)
+		if link, lerr := os.Lstat(path); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
+			p.Code, p.Message = "symlink-outside", "not read: a link that leaves the project"
+		}
+		l.problem(p)
+		return
+	case !info.Mode().IsRegular():
+		l.problem(unreadable(path, errors.New("not a regular file")))
+		return
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		l.problem(unreadable(path, err))
+		return
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		l.problem(unreadable(path, err))
+		return
+	}
+	y.silent = true
+	var refused error
+	if l.Check == nil {
+		refused = knack.Problem{Code: "untrusted", Severity: knack.Warn, Path: path, Hint: "knack trust --show",
+			Message: "nobody has trusted this project"}
+	} else {
+		refused = l.Check(path, data)
+	}
+	y.silent = refused != nil
+	y, _ = l.read(y, path, data)
+	if refused == nil || y.top == nil || l.harmless(y) {
+		return
+	}
+	var p knack.Problem
+	if !errors.As(refused, &p) {
+		p = unreadable(path, refused)
+	}
+	p.Message += "; what it denies or wants asked counts"
+	l.problem(p)
+}
+
+// harmless says that a layer says nothing beyond what counts without trust.
+func (l *loader) harmless(y layer) bool {
+	for _, m := range y.top.members {
+		if m.key == "$schema" || y.foreign && m.key != "permissions" && m.key != "hooks" {
+			continue
+		}
+		if m.key != "permissions" || m.val.kind != 'o' {
+			return false
+		}
+		for _, p := range m.val.members {
+			if p.key != "ask" && p.key != "deny" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (l *loader) user() {
+	if l.ConfigHome != "" {
+		l.open(layer{origin: permission.User, base: l.ConfigHome}, filepath.Join(l.ConfigHome, "settings.json"))
+	}
+	if l.ClaudeHome != "" {
+		l.open(layer{origin: permission.User, base: l.ClaudeHome, foreign: true}, filepath.Join(l.ClaudeHome, "settings.json"))
+	}
+}
+
+// merge makes one value of the layers.
+func (l *loader) merge() error {
+	all := table()
+	known := map[string]bool{} // keys, and the objects that hold keys
+	for _, k := range all {
+		known[k.name] = true
+		for i, r := range k.name {
+			if r == '.' {
+				known[k.name[:i]] = true
+			}
+		}
+	}
+	for _, y := range l.layers {
+		y.unknown(known, y.top, "")
+	}
+	merged := object{}
+	for _, k := range all {
+		if k.name == "$schema" {
+			continue
+		}
+		if v := l.key(k); v != nil {
+			at, parts := merged, strings.Split(k.name, ".")
+			for _, p := range parts[:len(parts)-1] {
+				if at[p] == nil {
+					at[p] = object{}
+				}
+				at = at[p].(object)
+			}
+			at[parts[len(parts)-1]] = v
+		}
+	}
+	l.noBypass(merged)
+	data, err := json.Marshal(merged)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &l.c.Settings); err != nil {
+		return fmt.Errorf("settings: %w", err) // the table and Settings differ
+	}
+	order := map[string]int{} // files stay in the order in which they were read
+	for _, p := range l.c.Problems {
+		if _, ok := order[p.Path]; !ok {
+			order[p.Path] = len(order)
+		}
+	}
+	slices.SortStableFunc(l.c.Problems, func(a, b knack.Problem) int {
+		return cmp.Or(order[a.Path]-order[b.Path], a.Line-b.Line, a.Column-b.Column)
+	})
+	return nil
+}
+
+// noBypass takes bypassPermissions away where somebody disabled it.
+func (l *loader) noBypass(merged object) {
+	p, _ := merged["permissions"].(object)
+	if p["disableBypassPermissionsMode"] == nil || p["defaultMode"] != string(permission.Bypass) {
+		return
+	}
+	delete(p, "defaultMode")
+	at := l.c.from["permissions.defaultMode"][0]
+	by := l.c.from["permissions.disableBypassPermissionsMode"][0]
+	delete(l.c.from, "permissions.defaultMode")
+	l.problem(knack.Problem{Code: codeIgnored, Severity: knack.Error, Path: at.Path, Line: at.Line, Column: at.Column,
+		Message: fmt.Sprintf("bypassPermissions is disabled by %s:%d", by.Path, by.Line)})
+}
+
+// codeIgnored is the code of a value that its file may not set.
+const codeIgnored = "setting-ignored"
+
+// unknown reports keys that mean nothing here.
+func (y layer) unknown(known map[string]bool, n *node, prefix string) {
+	for _, m := range n.members {
+		name := prefix + m.key
+		switch {
+		case y.foreign && prefix == "":
+			if m.key == "permissions" && m.val.kind == 'o' {
+				y.unknown(known, m.val, "permissions.")
+			}
+		case !known[name]:
+			if y.silent {
+				continue
+			}
+			y.problem(m.at, "unknown-key", knack.Warn, near(name, known), "%s is not a setting: it is kept, and does nothing", quote(name))
+		case m.val.kind == 'o' && !isKey(name):
+			y.unknown(known, m.val, name+".")
+		case !isKey(name):
+			y.problem(m.val.at, "field-type", knack.Error, "", "%s is %s: an object is needed", name, m.val.shown())
+		}
+	}
+}
+
+func isKey(name string) bool {
+	return slices.ContainsFunc(table(), func(k key) bool { return k.name == name })
+}
+
+// near is a hint with the setting that was perhaps meant.
+func near(name string, known map[string]bool) string {
+	flat := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
+	}
+	best := ""
+	for k := range known {
+		if (flat(k) == flat(name) || strings.HasSuffix(flat(k), flat(name)) && len(name) > 4) && (best == "" || k < best) {
+			best = k
+		}
+	}
+	if best == "" {
+		return "knack help settings"
+	}
+	return "perhaps " + best
+}
+
+// find is a layer's value of a key, if it is of the right type.
+func (y layer) find(k key, report bool) *node {
+	n := y.top
+	for _, part := range strings.Split(k.name, ".") {
+		if n == nil || n.kind != 'o' {
+			return nil
+		}
+		n = n.get(part)
+	}
+	if n == nil {
+		return nil
+	}
+	if want := k.wrong(n); want != "" {
+		if report {
+			y.problem(n.at, "field-type", knack.Error, "", "%s is %s: %s is needed", k.name, n.shown(), want)
+		}
+		return nil
+	}
+	return n
+}
+
+// shown names a value in a message.
+func (n *node) shown() string {
+	switch n.kind {
+	case 's':
+		if len(n.text) <= 60 {
+			return quote(n.text)
+		}
+	case 'n':
+		if len(n.text) <= 60 {
+			return n.text
+		}
+	case 'b':
+		return strconv.FormatBool(n.yes)
+	}
+	return n.is()
+}
+
+// counts says whether a layer may set a key, and reports it if not.
+func (l *loader) counts(y layer, k key, n *node) bool {
+	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
+	if y.silent {
+		return restrictive
+	}
+	if y.foreign && !strings.HasPrefix(k.name, "permissions.") && k.name != "hooks" {
+		return false
+	}
+	why := ""
+	switch {
+	case k.who == owner && (y.project || y.flag):
+		why = "is read only from managed and user settings"
+	case y.project && k.who == person:
+		why = "is not read from a project"
+	case y.project && k.name == "permissions.defaultMode" && k.fold(n.text) == string(permission.Bypass):
+		why = "cannot be bypassPermissions in a project"
+	case y.project && k.who == tighten && k.weak(n, l.above(k)):
+		why = "can only be made stricter by a project"
+	}
+	if why == "" {
+		return true
+	}
+	y.problem(n.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", k.name, why)
+	return false
+}
+
+// above is what everybody but the project says of a key.
+func (l *loader) above(k key) *node {
+	for _, y := range l.layers {
+		if y.project || y.silent || y.foreign {
+			continue
+		}
+		if n := y.find(k, false); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// key is the merged value of a key, as encoding/json writes it; nil: not set.
+func (l *loader) key(k key) any {
+	var lists []any
+	fields := object{}
+	for _, y := range l.layers {
+		n := y.find(k, !y.silent)
+		if n == nil || !l.counts(y, k, n) {
+			continue
+		}
+		switch {
+		case k.kind == rules:
+			l.rules(y, k, n)
+		case k.kind == raw:
+			p := l.at(y, n)
+			l.c.Raw[k.name] = append(l.c.Raw[k.name], Part{Origin: p.Origin, Path: p.Path, Line: p.Line, Column: p.Column,
+				JSON: json.RawMessage(y.data[n.at:n.end])})
+			l.c.from[k.name] = append(l.c.from[k.name], p)
+		case k.kind == list:
+			for _, it := range n.items {
+				if want := k.bad(it); want != "" {
+					y.problem(it.at, "field-type", knack.Error, "", "%s holds %s: %s is needed", k.name, it.shown(), want)
+					continue
+				}
+				if !slices.Contains(lists, any(it.text)) {
+					lists = append(lists, it.text)
+					l.c.from[k.name] = append(l.c.from[k.name], l.at(y, it))
+				}
+			}
+		case n.kind == 'o':
+			for _, m := range n.members {
+				if m.val != n.get(m.key) {
+					continue // a name that stands twice: the last one counts
+				}
+				if want := k.bad(m.val); want != "" {
+					y.problem(m.val.at, "field-type", knack.Error, "", "%s.%s is %s: %s is needed", k.name, m.key, m.val.shown(), want)
+					continue
+				}
+				if fields[m.key] == nil {
+					fields[m.key] = m.val.value()
+					l.c.from[k.name+"."+m.key] = []Place{l.at(y, m.val)}
+				}
+			}
+		case k.kind == perProvider: // one value for all: what is below it does not count
+			fields[""] = n.text
+			l.c.from[k.name] = []Place{l.at(y, n)}
+			return fields
+		default:
+			l.c.from[k.name] = []Place{l.at(y, n)}
+			if k.name == "effort" {
+				return n.text
+			}
+			if n.kind == 's' {
+				return k.fold(n.text)
+			}
+			return n.value()
+		}
+	}
+	switch {
+	case lists != nil:
+		return lists
+	case len(fields) > 0:
+		return fields
+	}
+	return nil
+}
+
+func (l *loader) at(y layer, n *node) Place {
+	line, column := y.place(n.at)
+	if y.flag && y.path == "command line" {
+		line, column = 0, 0
+	}
+	return Place{y.origin, y.path, line, column}
+}
+
+func (n *node) value() any {
+	switch n.kind {
+	case 's':
+		return n.text
+	case 'n':
+		return json.Number(n.text)
+	case 'b':
+		return n.yes
+	}
+	return nil
+}
+
+// rules takes a layer's rules of one list.
+func (l *loader) rules(y layer, k key, n *node) {
+	to := &l.c.Rules.Allow
+	switch k.name {
+	case "permissions.ask":
+		to = &l.c.Rules.Ask
+	case "permissions.deny":
+		to = &l.c.Rules.Deny
+	}
+	for _, it := range n.items {
+		if want := k.bad(it); want != "" {
+			y.problem(it.at, "field-type", knack.Error, "", "%s holds %s: a rule is needed", k.name, it.shown())
+			continue
+		}
+		r, err := permission.ParseRule(it.text, y.origin)
+		if err != nil {
+			y.problem(it.at, "tool-pattern", knack.Error, "knack help permissions", "%s: %v", k.name, err)
+			continue
+		}
+		if p, ok := r.Problem(l.Tools...); ok {
+			y.problem(it.at, "tool-pattern", knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
+		}
+		r.Base = y.base
+		*to = append(*to, r)
+		l.c.from[k.name] = append(l.c.from[k.name], l.at(y, it))
+	}
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"encoding/json"
+
+	"github.com/knack-agent/knack/permission"
+)
+
+// Settings are the values in force. Zero means that nobody set it. What each
+// means is in the table of keys (`knack help settings`).
+type Settings struct {
+	Model  string `json:"model"`
+	Effort string `json:"effort"`
+	Models struct {
+		Fast    PerProvider       `json:"fast"`
+		Default PerProvider       `json:"default"`
+		Strong  PerProvider       `json:"strong"`
+		Aliases map[string]string `json:"aliases"`
+	} `json:"models"`
+	Proxy string            `json:"proxy"`
+	Env   map[string]string `json:"env"`
+
+	// The rules themselves are in [Config.Rules].
+	Permissions struct {
+		DefaultMode           permission.Mode `json:"defaultMode"`
+		AdditionalDirectories []string        `json:"additionalDirectories"`
+		DisableBypass         string          `json:"disableBypassPermissionsMode"` // "disable"
+	} `json:"permissions"`
+
+	Skills struct {
+		Order               []string          `json:"order"`
+		Overrides           map[string]string `json:"overrides"`
+		ListingBudget       float64           `json:"listingBudget"`
+		ListingMaxChars     int               `json:"listingMaxChars"`
+		Release             string            `json:"release"`
+		DisableShell        bool              `json:"disableShell"`
+		EnforceAllowedTools string            `json:"enforceAllowedTools"`
+	} `json:"skills"`
+	Features map[string]bool `json:"features"`
+
+	Sandbox struct {
+		Mode       string   `json:"mode"`
+		Env        []string `json:"env"`
+		AllowRead  []string `json:"allowRead"`
+		AllowWrite []string `json:"allowWrite"`
+		AllowHosts []string `json:"allowHosts"`
+		DenyRead   []string `json:"denyRead"`
+	} `json:"sandbox"`
+	Shell struct {
+		Path   string `json:"path"`
+		Prefix string `json:"prefix"`
+	} `json:"shell"`
+	Workspace string          `json:"workspace"`
+	Plugins   map[string]bool `json:"plugins"`
+	Memory    struct {
+		Auto bool `json:"auto"`
+	} `json:"memory"`
+	Limits struct {
+		Turns   int     `json:"turns"`
+		Tokens  int     `json:"tokens"`
+		Cost    float64 `json:"cost"`
+		Minutes float64 `json:"minutes"`
+	} `json:"limits"`
+	Theme string `json:"theme"`
+}
+
+// A PerProvider is one value, under the key "", or one for each provider.
+type PerProvider map[string]string
+
+// For is the value for a provider; "" if there is none.
+func (p PerProvider) For(provider string) string {
+	if v, ok := p[provider]; ok {
+		return v
+	}
+	return p[""]
+}
+
+func (p *PerProvider) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*p = PerProvider{"": one}
+		return nil
+	}
+	return json.Unmarshal(data, (*map[string]string)(p))
+}
+
+// A Part is a value that is handed on as it was written: hooks, servers and
+// the like, one from each file that has some, highest first.
+type Part struct {
+	Origin permission.Origin
+	Path   string // the file
+	Line   int    // where the value starts
+	Column int
+	JSON   json.RawMessage
+}

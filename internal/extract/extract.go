@@ -1,0 +1,195 @@
+// Package extract writes files that came in a program or an archive to disk,
+// where others may be waiting for it to do so (spec skills §8).
+//
+// [Make] creates a directory that nobody else could have prepared, [Files]
+// fills it. Every step goes through an os.Root and creates what was not there
+// before: an entry that exists is an error, never removed and tried again. The
+// names are checked by [Path] first, by the rules of every system at once, so
+// that an archive is refused alike everywhere.
+package extract
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// A File is a file to write.
+type File struct {
+	Path   string // slash-separated, relative
+	Data   []byte
+	Script bool // may be run: 0700 instead of 0600
+}
+
+// Make creates base/a/b/…/<random>, where base is a directory of the user's
+// and the names are directories of this program's: these must be real
+// directories, belong to the user and be open to nobody else. It returns the
+// new, empty directory; the caller closes the Root and removes the directory.
+func Make(base string, names ...string) (dir string, root *os.Root, err error) {
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", nil, err
+	}
+	root, err = os.OpenRoot(base)
+	if err != nil {
+		return "", nil, err
+	}
+	dir = base
+	for _, name := range names {
+		if err := Path(name); err != nil {
+			root.Close()
+			return "", nil, err
+		}
+		dir = filepath.Join(dir, name)
+		next, err := enter(root, name, dir, true)
+		root.Close()
+		if err != nil {
+			return "", nil, err
+		}
+		root = next
+	}
+	nonce := rand.Text()
+	dir = filepath.Join(dir, nonce)
+	next, err := enter(root, nonce, dir, false)
+	root.Close()
+	return dir, next, err
+}
+
+// enter creates a directory, or takes one that is there if old, and opens it.
+func enter(root *os.Root, name, full string, old bool) (*os.Root, error) {
+	err := root.Mkdir(name, 0o700)
+	created := err == nil
+	if err != nil && !(old && errors.Is(err, fs.ErrExist)) {
+		return nil, err
+	}
+	next, err := root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	// The link itself is looked at, then that what was opened is what it is.
+	link, err := root.Lstat(name)
+	if err == nil {
+		var opened fs.FileInfo
+		if opened, err = next.Stat("."); err == nil && !(link.IsDir() && os.SameFile(link, opened)) {
+			err = fmt.Errorf("%s is a link or was replaced", full)
+		}
+	}
+	if err == nil && created {
+		err = own(full)
+	}
+	if err == nil {
+		err = private(link, full)
+	}
+	if err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// Files writes files below root/dir, which must not exist.
+func Files(root *os.Root, dir string, files []File) error {
+	if err := Path(dir); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	made := map[string]bool{dir: true}
+	seen := map[string]bool{}
+	for _, f := range files {
+		if err := Path(f.Path); err != nil {
+			return err
+		}
+		// Names that differ in case only are one file on some systems.
+		if key := strings.ToLower(f.Path); seen[key] {
+			return fmt.Errorf("%q is there twice", f.Path)
+		} else {
+			seen[key] = true
+		}
+		full := dir + "/" + f.Path
+		for i, c := range full {
+			if parent := full[:i]; c == '/' && !made[parent] {
+				if err := root.Mkdir(parent, 0o700); err != nil {
+					return err
+				}
+				made[parent] = true
+			}
+		}
+		if err := write(root, full, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(root *os.Root, name string, f File) error {
+	mode := fs.FileMode(0o600)
+	if f.Script {
+		mode = 0o700
+	}
+	w, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, mode)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(f.Data)
+	return errors.Join(err, w.Close())
+}
+
+// Path says why a name must not be written: it is absolute, leads upwards with
+// either separator, or is none on some system.
+func Path(name string) error {
+	bad := func(why string) error { return fmt.Errorf("the path %q %s", name, why) }
+	switch {
+	case name == "":
+		return errors.New("a path is empty")
+	case len(name) > 1024:
+		return fmt.Errorf("the path %.40q… is too long", name)
+	case !utf8.ValidString(name):
+		return bad("is not UTF-8")
+	case name[0] == '/' || name[0] == '\\' || len(name) > 1 && name[1] == ':':
+		return bad("is absolute")
+	case strings.Contains(name, `\`):
+		for part := range strings.SplitSeq(strings.ReplaceAll(name, `\`, "/"), "/") {
+			if part == ".." {
+				return bad("leads upwards")
+			}
+		}
+		return bad("holds a backslash")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "..":
+			return bad("leads upwards")
+		case part == "" || part == ".":
+			return bad("holds an empty part")
+		case strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`<>:"|?*`, r) }):
+			return bad("holds a character that a file's name cannot have everywhere")
+		case strings.HasSuffix(part, ".") || strings.HasSuffix(part, " "):
+			return bad("has a part that ends with a dot or blank")
+		case reserved(part):
+			return bad("holds a name that Windows keeps for devices")
+		}
+	}
+	return nil
+}
+
+func reserved(part string) bool {
+	name, _, _ := strings.Cut(strings.ToUpper(part), ".")
+	switch name = strings.TrimRight(name, " "); name {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
+		return true
+	}
+	rest, com := strings.CutPrefix(name, "COM")
+	if !com {
+		var lpt bool
+		if rest, lpt = strings.CutPrefix(name, "LPT"); !lpt {
+			return false
+		}
+	}
+	return len(rest) == 1 && '0' <= rest[0] && rest[0] <= '9' || rest == "¹" || rest == "²" || rest == "³"
+}

@@ -1,0 +1,27 @@
+//go:build unix
+
+package extract
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+const noFollow = syscall.O_NOFOLLOW
+
+// own makes a directory that was just created the user's alone: its mode says
+// so already.
+func own(string) error { return nil }
+
+// private says why a directory is not the user's alone.
+func private(info fs.FileInfo, dir string) error {
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		return fmt.Errorf("%s is open to others (%04o): chmod 700 %s", dir, perm, dir)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to another user", dir)
+	}
+	return nil
+}

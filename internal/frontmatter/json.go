@@ -1,0 +1,115 @@
+package frontmatter
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxJSON bounds what aliases can blow a value up to, in bytes.
+const maxJSON = 256 << 10
+
+var errTooLarge = errors.New("its aliases make it too large")
+
+// JSON writes a value as JSON: keys in the order of the file, numbers with
+// their digits where JSON can have them, everything that JSON does not know as
+// text. Keys that are no scalars are left out.
+func JSON(n *yaml.Node) (json.RawMessage, error) {
+	return appendJSON(nil, n, 0)
+}
+
+func appendJSON(b []byte, n *yaml.Node, depth int) ([]byte, error) {
+	if len(b) > maxJSON || depth > 2*maxDepth {
+		return nil, errTooLarge
+	}
+	var err error
+	switch n.Kind {
+	case yaml.AliasNode:
+		return appendJSON(b, n.Alias, depth+1)
+	case yaml.SequenceNode:
+		b = append(b, '[')
+		for i, c := range n.Content {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = appendJSON(b, c, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	case yaml.MappingNode:
+		b = append(b, '{')
+		first := true
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if key.Kind == yaml.AliasNode {
+				key = key.Alias
+			}
+			if key.Kind != yaml.ScalarNode {
+				continue
+			}
+			if !first {
+				b = append(b, ',')
+			}
+			first = false
+			b = append(AppendString(b, key.Value), ':')
+			if b, err = appendJSON(b, n.Content[i+1], depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, '}'), nil
+	}
+	return appendScalar(b, n), nil
+}
+
+func appendScalar(b []byte, n *yaml.Node) []byte {
+	switch n.ShortTag() {
+	case "!!null":
+		return append(b, "null"...)
+	case "!!bool":
+		return append(b, strings.ToLower(n.Value)...)
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return append(b, n.Value...)
+		}
+		var v any
+		if n.Decode(&v) == nil {
+			if f, ok := v.(float64); !ok || !math.IsInf(f, 0) && !math.IsNaN(f) {
+				if text, err := json.Marshal(v); err == nil {
+					return append(b, text...)
+				}
+			}
+		}
+	}
+	return AppendString(b, n.Value)
+}
+
+// AppendString writes a JSON string, with tags and ampersands as they are.
+func AppendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(slices.Grow(b, len(s)+2), '"')
+	for i, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, '\\', 'n')
+		case r == '\t':
+			b = append(b, '\\', 't')
+		case r < ' ':
+			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		case r == utf8.RuneError:
+			b = append(b, "\ufffd"...)
+		case r < utf8.RuneSelf:
+			b = append(b, byte(r))
+		default:
+			b = append(b, s[i:i+utf8.RuneLen(r)]...)
+		}
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,257 @@
+package frontmatter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+)
+
+// Bounds, spec skills §1.
+const (
+	maxDepth   = 32
+	maxAliases = 16
+)
+
+// An Entry is one key and its value. Lines and columns are 1-based and count
+// from the top of the file, in Value's nodes too; below a repaired line they
+// can be off by what the repair inserted.
+type Entry struct {
+	Key    string
+	Value  *yaml.Node
+	Line   int
+	Column int
+	Source string // the value's text if it is a flow list or mapping on one line: [a] | [b]
+}
+
+// A Kind is what a Note is about.
+type Kind uint8
+
+const (
+	Repaired  Kind = iota // read otherwise than written
+	Invalid               // not read
+	Duplicate             // a key that a later one of its name replaces
+	Limit                 // deeper or with more aliases than is read
+)
+
+// A Note tells the author what was wrong with the YAML.
+type Note struct {
+	Kind         Kind
+	Line, Column int // 1-based, of the file
+	Message      string
+	Hint         string // "" none
+}
+
+// Parse reads the lines between the fences; line is the number of the first of
+// them in the file. The entries are in the order of the file, each key once.
+// What is broken is repaired, then left out, entry by entry; each gives a Note.
+func Parse(head []byte, line int) ([]Entry, []Note) {
+	p := parser{offset: line - 1}
+	root, err := load(head)
+	if err == nil {
+		p.take(root, head)
+	} else {
+		p.salvage(string(head), err)
+	}
+	return p.unique(), p.notes
+}
+
+// load reads one YAML document. The node is nil if there is none.
+func load(text []byte) (*yaml.Node, error) {
+	if blank(text) {
+		return nil, nil
+	}
+	if root := simple(text); root != nil {
+		return root, nil
+	}
+	var doc yaml.Node
+	err := yaml.Load(text, &doc, yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthFunc(depth))))
+	if err != nil {
+		return nil, err
+	}
+	if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
+		return doc.Content[0], nil
+	}
+	return &doc, nil
+}
+
+// blank says whether there are only comments and blank lines.
+func blank(text []byte) bool {
+	for len(text) > 0 {
+		var line []byte
+		line, text = cutLine(text)
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+var errDepth = fmt.Errorf("deeper than %d levels", maxDepth)
+
+func depth(n int, _ *loaderlimits.DepthContext) error {
+	if n > maxDepth {
+		return errDepth
+	}
+	return nil
+}
+
+type parser struct {
+	offset  int // lines of the file before the text being read
+	aliases int
+	entries []Entry
+	notes   []Note
+}
+
+func (p *parser) note(k Kind, line, column int, hint, format string, args ...any) {
+	p.notes = append(p.notes, Note{k, line, column, fmt.Sprintf(format, args...), hint})
+}
+
+// take keeps the entries of a mapping that was read from text.
+func (p *parser) take(root *yaml.Node, text []byte) {
+	if root == nil || root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
+		return
+	}
+	if root.Kind != yaml.MappingNode {
+		p.note(Invalid, root.Line+p.offset, root.Column, "write one `key: value` a line", "the frontmatter is %s, not keys with values", kindName(root))
+		return
+	}
+	lines := lineIndex{text: text}
+	p.entries = slices.Grow(p.entries, len(root.Content)/2)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			p.note(Invalid, key.Line+p.offset, key.Column, "write one `key: value` a line", "a key is %s, not a word", kindName(key))
+			continue
+		}
+		e := Entry{Key: key.Value, Value: value, Line: key.Line + p.offset, Column: key.Column}
+		if value.Style&yaml.FlowStyle != 0 {
+			e.Source = lines.flow(value)
+		}
+		before := p.aliases
+		p.walk(value)
+		if p.aliases > maxAliases {
+			p.note(Limit, e.Line, e.Column, "write the value out instead of repeating it with *", "%s: more than %d aliases", e.Key, maxAliases)
+			p.aliases = before
+			continue
+		}
+		p.entries = append(p.entries, e)
+	}
+}
+
+// walk counts aliases, makes lines those of the file, and drops all but the
+// last of equal keys.
+func (p *parser) walk(n *yaml.Node) {
+	n.Line += p.offset
+	if n.Kind == yaml.AliasNode {
+		p.aliases++
+		return
+	}
+	if n.Kind == yaml.MappingNode {
+		p.dedupe(n)
+	}
+	for _, c := range n.Content {
+		p.walk(c)
+	}
+}
+
+func (p *parser) dedupe(n *yaml.Node) {
+	last := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if k := n.Content[i]; k.Kind == yaml.ScalarNode {
+			last[k.Value] = i
+		}
+	}
+	kept := n.Content[:0]
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if at, ok := last[k.Value]; ok && k.Kind == yaml.ScalarNode && at != i {
+			p.duplicate(k.Value, k.Line+p.offset, k.Column)
+			continue
+		}
+		kept = append(kept, k, n.Content[i+1])
+	}
+	n.Content = kept
+}
+
+func (p *parser) duplicate(key string, line, column int) {
+	p.note(Duplicate, line, column, "remove one of them", "%s is given more than once; the last counts", key)
+}
+
+// unique returns the entries, the last of each key.
+func (p *parser) unique() []Entry {
+	last := make(map[string]int, len(p.entries))
+	for i, e := range p.entries {
+		last[e.Key] = i
+	}
+	if len(last) == len(p.entries) {
+		return p.entries
+	}
+	var kept []Entry
+	for i, e := range p.entries {
+		if last[e.Key] != i {
+			p.duplicate(e.Key, e.Line, e.Column)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.MappingNode:
+		return "a mapping"
+	}
+	return "text"
+}
+
+// A lineIndex finds lines of a text, going forward.
+type lineIndex struct {
+	text []byte
+	line int // lines already cut off
+}
+
+// flow returns the source of a flow value that ends on the line it begins on.
+// It must be called with nodes in the order of the text.
+func (x *lineIndex) flow(n *yaml.Node) string {
+	for x.line < n.Line-1 && len(x.text) > 0 {
+		_, x.text = cutLine(x.text)
+		x.line++
+	}
+	line, _ := cutLine(x.text)
+	// Columns count characters.
+	at := 0
+	for i := 1; i < n.Column && at < len(line); i++ {
+		at++
+		for at < len(line) && line[at]&0xc0 == 0x80 {
+			at++
+		}
+	}
+	s := string(line[at:])
+	if i := strings.Index(s, " #"); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.TrimSpace(s)
+	if strings.HasSuffix(s, "]") || strings.HasSuffix(s, "}") {
+		return s
+	}
+	return ""
+}
+
+// position returns where and why the YAML library gave up.
+func position(err error) (line, column int, message string) {
+	var le *yaml.LoadError
+	if errors.As(err, &le) {
+		line, column, message = le.Mark.Line, le.Mark.Column, le.Message
+	} else {
+		message = err.Error()
+	}
+	return max(line, 1), max(column, 1), message
+}

@@ -1,0 +1,331 @@
+package frontmatter
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// simple reads what most heads are made of, in a tenth of the YAML library's
+// time and into the tree that the library would make: keys with text, numbers,
+// lists of words, texts in blocks, mappings of these. It returns nil for
+// anything that could be read otherwise; then the library decides. The fuzz
+// test holds it against the library.
+func simple(text []byte) *yaml.Node {
+	if len(text) == 0 || text[len(text)-1] != '\n' {
+		return nil
+	}
+	r := plainReader{rest: text}
+	r.next()
+	root := r.mapping(0, 0)
+	if root == nil || !r.done {
+		return nil
+	}
+	return root
+}
+
+// A plainReader goes through lines.
+type plainReader struct {
+	rest   []byte
+	line   []byte // the current one without its indent and the blanks at its end
+	indent int
+	ends   bool // blanks were cut off its end
+	n      int  // of the line, from 1
+	done   bool
+}
+
+// next goes to the next line. One that is blank has an indent of -1, which fits
+// nowhere.
+func (r *plainReader) next() {
+	if len(r.rest) == 0 {
+		r.done = true
+		return
+	}
+	var l []byte
+	l, r.rest = cutLine(r.rest)
+	r.n++
+	r.line = bytes.TrimLeft(l, " ")
+	r.indent = len(l) - len(r.line)
+	r.line = bytes.TrimRight(r.line, " ")
+	r.ends = r.indent+len(r.line) < len(l)
+	if len(r.line) == 0 {
+		r.indent, r.ends = -1, len(l) > 0
+	}
+}
+
+// mapping reads the lines of an indent; nil: not simple.
+func (r *plainReader) mapping(indent, depth int) *yaml.Node {
+	const most, deep = 64, 8 // more is the library's
+	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: r.n, Column: indent + 1}
+	if r.indent != indent || depth > deep {
+		return nil
+	}
+	m.Content = make([]*yaml.Node, 0, 12)
+	for !r.done && r.indent == indent {
+		colon := bytes.IndexByte(r.line, ':')
+		if colon <= 0 || colon > 128 || len(m.Content) >= 2*most {
+			return nil
+		}
+		name := r.line[:colon]
+		if !isLetter(name[0]) || word(string(name)) {
+			return nil
+		}
+		for _, c := range name {
+			if !isLetter(c) && c != '-' && c != '_' {
+				return nil
+			}
+		}
+		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(name), Line: r.n, Column: indent + 1}
+		for i := 0; i < len(m.Content); i += 2 {
+			if m.Content[i].Value == key.Value {
+				return nil
+			}
+		}
+		var value *yaml.Node
+		switch after := r.line[colon+1:]; {
+		case len(after) == 0: // what follows is the value
+			if r.next(); r.done || r.indent < indent {
+				return nil
+			}
+			if r.line[0] == '-' {
+				value = r.sequence(r.indent)
+			} else if r.indent > indent {
+				value = r.mapping(r.indent, depth+1)
+			}
+		case after[0] != ' ':
+			return nil
+		default:
+			v := bytes.TrimLeft(after, " ")
+			at := indent + 1 + len(r.line) - len(v) // names are ASCII: bytes are columns
+			switch v[0] {
+			case '>', '|':
+				value = r.block(string(v), indent, at)
+			case '[':
+				value = words(v, r.n, at)
+				r.next()
+			default:
+				value = scalar(v, r.n, at)
+				r.next()
+			}
+		}
+		if value == nil {
+			return nil
+		}
+		m.Content = append(m.Content, key, value)
+	}
+	if !r.done && (r.indent > indent || r.indent < 0) {
+		return nil // a text that goes on, a blank line
+	}
+	return m
+}
+
+// sequence reads `- text` lines.
+func (r *plainReader) sequence(indent int) *yaml.Node {
+	s := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: r.n, Column: indent + 1}
+	for !r.done && r.indent == indent && bytes.HasPrefix(r.line, []byte("- ")) {
+		v := bytes.TrimLeft(r.line[2:], " ")
+		item := scalar(v, r.n, indent+1+len(r.line)-len(v))
+		if item == nil {
+			return nil
+		}
+		s.Content = append(s.Content, item)
+		r.next()
+	}
+	if len(s.Content) == 0 || !r.done && r.indent > indent {
+		return nil
+	}
+	return s
+}
+
+// block reads a text that stands below its key, folded or as it is.
+func (r *plainReader) block(head string, indent, column int) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Line: r.n, Column: column}
+	folded := head[0] == '>'
+	if folded {
+		n.Style = yaml.FoldedStyle
+	}
+	if head[1:] != "" && head[1:] != "-" {
+		return nil
+	}
+	r.next()
+	base := r.indent
+	if r.done || base <= indent {
+		return nil
+	}
+	var b strings.Builder
+	blanks := 0 // lines, since the last that was not
+	for !r.done && (r.indent >= base || r.indent < 0) {
+		if r.indent < 0 {
+			if r.ends {
+				return nil // its blanks may count
+			}
+			blanks++
+			r.next()
+			continue
+		}
+		// Blanks at the end of a line, or more of them at its beginning, count:
+		// they are left to the library.
+		if r.indent > base || !printable(r.line) || r.ends {
+			return nil
+		}
+		switch {
+		case b.Len() == 0 && blanks == 0:
+		case folded && blanks == 0:
+			b.WriteByte(' ')
+		case folded:
+			b.WriteString(strings.Repeat("\n", blanks))
+		default:
+			b.WriteString(strings.Repeat("\n", blanks+1))
+		}
+		blanks = 0
+		b.Write(r.line)
+		r.next()
+	}
+	if !r.done && r.indent > indent {
+		return nil
+	}
+	if head[1:] == "" {
+		b.WriteByte('\n')
+	}
+	n.Value = b.String()
+	return n
+}
+
+// words reads a list on one line: [a, b].
+func words(v []byte, line, column int) *yaml.Node {
+	s := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle, Line: line, Column: column}
+	if len(v) < 2 || v[len(v)-1] != ']' {
+		return nil
+	}
+	column++
+	for item := range bytes.SplitSeq(v[1:len(v)-1], []byte(",")) {
+		word := bytes.TrimLeft(item, " ")
+		at := column + len(item) - len(word)
+		column += utf8.RuneCount(item) + 1
+		word = bytes.TrimRight(word, " ")
+		if len(word) == 0 || bytes.ContainsAny(word, "[]{}:#?") {
+			return nil
+		}
+		n := scalar(word, line, at)
+		if n == nil {
+			return nil
+		}
+		s.Content = append(s.Content, n)
+	}
+	return s
+}
+
+// scalar reads a value that lies on one line.
+func scalar(v []byte, line, column int) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Line: line, Column: column}
+	if len(v) == 0 || !printable(v) {
+		return nil
+	}
+	q := v[0]
+	if q == '"' || q == '\'' {
+		text, ok := unquote(v)
+		if !ok {
+			return nil
+		}
+		if n.Value, n.Style = text, yaml.SingleQuotedStyle; q == '"' {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		return n
+	}
+	switch {
+	case '0' <= q && q <= '9':
+		if n.Tag = number(string(v)); n.Tag == "" {
+			return nil
+		}
+	case !isLetter(q) && q < utf8.RuneSelf && q != '/' && q != '(' && q != '$':
+		return nil // marks of YAML's, and what might be
+	}
+	for i, c := range v {
+		// A colon or number sign beside a blank has a meaning.
+		if c == ':' && (i+1 == len(v) || v[i+1] == ' ') || c == '#' && v[i-1] == ' ' {
+			return nil
+		}
+	}
+	n.Value = string(v)
+	if n.Value == "true" || n.Value == "false" {
+		n.Tag = "!!bool"
+	} else if word(n.Value) {
+		return nil
+	}
+	return n
+}
+
+// unquote reads a quoted text whose only escapes are those of its quotes.
+func unquote(v []byte) (string, bool) {
+	q := v[0]
+	if len(v) < 2 || v[len(v)-1] != q {
+		return "", false
+	}
+	v = v[1 : len(v)-1]
+	if bytes.IndexByte(v, q) < 0 && (q == '\'' || bytes.IndexByte(v, '\\') < 0) {
+		return string(v), true
+	}
+	b := make([]byte, 0, len(v))
+	for i := 0; i < len(v); i++ {
+		escape := v[i] == '\\' && q == '"' || v[i] == '\'' && q == '\''
+		if escape {
+			if i++; i == len(v) || v[i] != q && (q == '\'' || v[i] != '\\') {
+				return "", false
+			}
+		} else if v[i] == q {
+			return "", false
+		}
+		b = append(b, v[i])
+	}
+	return string(b), true
+}
+
+// number is the tag of what begins with a digit: 1, 1.0, 1.0.0; "" other.
+func number(v string) string {
+	if strings.Trim(v, "0123456789.") != "" || len(v) > 15 || strings.Contains(v, "..") || v[len(v)-1] == '.' {
+		return ""
+	}
+	switch dots := strings.Count(v, "."); {
+	case dots >= 2:
+		return "!!str"
+	case len(v) > 1 && v[0] == '0' && v[1] != '.':
+		return "" // perhaps octal
+	case dots == 1:
+		return "!!float"
+	}
+	return "!!int"
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// printable says whether text has only characters that are themselves to YAML:
+// no controls, no breaks of lines beyond ASCII, no byte order marks.
+func printable(v []byte) bool {
+	for i := 0; i < len(v); {
+		if c := v[i]; c < utf8.RuneSelf {
+			if c < ' ' || c > '~' {
+				return false
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(v[i:])
+		if r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r&0xfffe == 0xfffe || r == utf8.RuneError {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// word says whether a plain scalar of letters may be something else than text
+// to one version of YAML or another.
+func word(s string) bool {
+	switch strings.ToLower(s) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package frontmatter
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// FuzzSimple holds simple against the YAML library: the same tree, or nothing.
+func FuzzSimple(f *testing.F) {
+	for _, s := range []string{
+		"name: pdf\ndescription: Read PDF files, quickly\n",
+		"a: \"quoted # text: all\"\nb: 'single'\nc: true\nd: False\n",
+		"a: x # comment\n", "a: b: c\n", "a: b:\n", "a: null\nb: yes\n", "a: 'it''s'\nb: \"\\n\"\n",
+		"a:  two\nb: trailing  \n", "a: one\n  two\n", "a: x\na: y\n", "yes: 1\nkey-x: y", "a: x\ty\n", "a: é – ’日本\n", "a: x\u2028y\n", "a: x\u0085y\n", "a: \ufeffx\n", "a: \"é\u00a0\"\n", "a: x\r\n", "a: Infinity\nb: nan\nc: e1\n", "a: x\n\nb: y\n", "a: x\n...\nb: y\n",
+		"a: 1\nb: 1.0\nc: 1.0.0\nd: 01\ne: 0.5\nf: 2026.1.2\n", "a: 'it''s'\nb: \"a \\\"b\\\" \\\\\"\n", "a: \"x\\\"\n", "a: 説明 – x\nb: (x) y\nc: /x/*\nd: $x\n",
+		"a:\n  b: c\n  d:\n    e: f\n  g: h\ni: j\n", "a:\n    b: c\n  d: e\n", "a:\nb: c\n", "a:\n  b\n", "a:\n  - b\n  - 'c'\nd:\n- e f\n- 1\ng: h\n", "a:\n- b\n  - c\n", "a:\n- b: c\n", "a:\n- b\n c\n", "a:\n-\n",
+		"a: >\n  one\n  two\n\n\n  three\n\nb: |\n    x\n\n    y\nc: >-\n  z\nd: |-\n  # no comment\n", "a: >\n  one\n    two\n", "a: |\n  one \n two\n", "a: >+\n  x\n\n", "a: |2\n   x\n", "a: >\n\n  x\n", "a: |\n  x\n \n   \nb: y\n", "a: |\n  x\n\n y: z\n", "a: >\nb: c\n", "a:\n  b: |\n    x\n  c: y\n", "A: |\n 0\n  \n", "a: |\n  ---\n  ...\n",
+		"a: [b, 'c d', \"e\", 1, true]\n", "a: []\n", "a: [é, b]\n", "a: [b,c]\n", "a: [b\n", "a: [b] c\n", "a: [b,]\n", "a: [\"b, c\"]\n", "a: [b c, /d, $e, (f)]\n", "a: [yes]\n", "a: b\n\n", "\na: b\n", "a: x\n\ty: z\n", "a: <<\nb: =\n", "a: 1_0\nb: 0x1\n",
+	} {
+		f.Add(s)
+		f.Add(strings.TrimSuffix(s, "\n") + "\n")
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := simple([]byte(text))
+		if got == nil {
+			return
+		}
+		var doc yaml.Node
+		if err := yaml.Load([]byte(text), &doc); err != nil {
+			t.Fatalf("%q: read, and the library says %v", text, err)
+		}
+		want := &doc
+		if doc.Kind == yaml.DocumentNode {
+			want = doc.Content[0]
+		}
+		if diff := differ(got, want); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	})
+}
+
+func differ(got, want *yaml.Node) string {
+	g, w := *got, *want
+	g.Content, w.Content = nil, nil
+	if !reflect.DeepEqual(g, w) {
+		return "node " + got.Value + " is not as the library has it: " + describe(g) + ", " + describe(w)
+	}
+	if len(got.Content) != len(want.Content) {
+		return "another number of nodes"
+	}
+	for i := range got.Content {
+		if d := differ(got.Content[i], want.Content[i]); d != "" {
+			return d
+		}
+	}
+	return ""
+}
+
+func describe(n yaml.Node) string {
+	b, _ := yaml.Marshal([]any{n.Kind, n.Style, n.Tag, n.Value, n.Line, n.Column})
+	return string(b)
+}

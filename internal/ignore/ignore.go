@@ -1,0 +1,284 @@
+// Package ignore decides which paths the ignore files of a tree exclude: the
+// .gitignore, .ignore and .fdignore of every directory, and the repository's
+// .git/info/exclude.
+//
+// A walker keeps the [Scope] of the directory it is in; whoever has a single
+// path asks [Tree.Match]. The rules are git's: the last pattern that matches
+// wins, a deeper file beats a higher one, and nothing below an excluded
+// directory comes back. Within a directory .ignore beats .gitignore, and
+// .fdignore beats both. Patterns match bytes, in the case they are written in.
+//
+// Paths are relative to the tree's root, with slashes. Everything here is safe
+// for concurrent use.
+package ignore
+
+import (
+	"bytes"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+)
+
+// Files are the names of ignore files, the later beating the earlier.
+var files = [...]string{".gitignore", ".ignore", ".fdignore"}
+
+// maxSize is how much of an ignore file is read, in bytes.
+const maxSize = 1 << 20
+
+// A Tree is a directory with its ignore files, which are read when they are
+// first needed and then kept: a Tree is a snapshot for one search, not for the
+// life of a program.
+type Tree struct {
+	fsys fs.FS
+	root *Scope
+
+	mu     sync.Mutex
+	scopes map[string]*Scope // by path; only those that Match entered
+}
+
+// New makes a Tree of a file system, such as os.DirFS of a directory. The
+// repository's own excludes count if the root is the root of a repository.
+func New(fsys fs.FS) *Tree {
+	t := &Tree{fsys: fsys, scopes: map[string]*Scope{}}
+	t.root = &Scope{tree: t}
+	if text := read(fsys, ".git/info/exclude"); text != nil {
+		// A scope of its own, above the root's, because the root's files win.
+		t.root = &Scope{tree: t, up: &Scope{tree: t, rules: Parse(text)}}
+	}
+	t.root.rules = t.load("", nil)
+	return t
+}
+
+// Match says whether a path, or a directory above it, is excluded.
+func (t *Tree) Match(rel string, isDir bool) bool {
+	rel = path.Clean(rel)
+	if rel == "." || rel == ".." || strings.HasPrefix(rel, "../") || strings.HasPrefix(rel, "/") {
+		return false // the root itself, or not of this tree
+	}
+	s := t.root
+	for start := 0; ; {
+		i := strings.IndexByte(rel[start:], '/')
+		if i < 0 {
+			return s.Match(rel[start:], isDir)
+		}
+		name := rel[start : start+i]
+		if s.Match(name, true) {
+			return true
+		}
+		start += i + 1
+		t.mu.Lock()
+		next := t.scopes[rel[:start-1]]
+		t.mu.Unlock()
+		if next == nil { // two callers may both read it; they read the same
+			next = s.Enter(name, nil)
+			t.mu.Lock()
+			t.scopes[rel[:start-1]] = next
+			t.mu.Unlock()
+		}
+		s = next
+	}
+}
+
+// Root is the scope of the tree's own directory.
+func (t *Tree) Root() *Scope { return t.root }
+
+// A Scope is what is excluded in one directory. It is immutable.
+type Scope struct {
+	tree  *Tree
+	up    *Scope // the next one above that has rules
+	rel   string // "" for the root
+	rules Rules
+}
+
+// Match says whether an entry of the directory is excluded. That the directory
+// itself is not is the walker's to have seen to.
+func (s *Scope) Match(name string, isDir bool) bool {
+	full := join(s.rel, name)
+	for a := s; a != nil; a = a.up {
+		if len(a.rules) == 0 {
+			continue
+		}
+		rel := full
+		if a.rel != "" {
+			rel = full[len(a.rel)+1:]
+		}
+		if excluded, found := a.rules.last(rel, isDir); found {
+			return excluded
+		}
+	}
+	return false
+}
+
+// Enter is the scope of a directory in this one. The directory's entries, from
+// a walker that has read them, spare three attempts to open files; nil means
+// that they are not known.
+func (s *Scope) Enter(name string, entries []fs.DirEntry) *Scope {
+	child := &Scope{tree: s.tree, up: s, rel: join(s.rel, name)}
+	if len(s.rules) == 0 {
+		child.up = s.up
+	}
+	child.rules = s.tree.load(child.rel, entries)
+	return child
+}
+
+func (t *Tree) load(rel string, entries []fs.DirEntry) Rules {
+	var rules Rules
+	for _, name := range files {
+		if entries != nil && !has(entries, name) {
+			continue
+		}
+		rules = append(rules, Parse(read(t.fsys, join(rel, name)))...)
+	}
+	return rules
+}
+
+func has(entries []fs.DirEntry, name string) bool {
+	for _, e := range entries {
+		if e.Name() == name {
+			return !e.IsDir()
+		}
+	}
+	return false
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// read returns nothing for a file that is missing, unreadable or unreasonably
+// large: like git, a broken ignore file excludes nothing.
+func read(fsys fs.FS, name string) []byte {
+	info, err := fs.Stat(fsys, name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSize {
+		return nil
+	}
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil
+	}
+	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+}
+
+// Rules are the patterns of one ignore file, in its order.
+type Rules []rule
+
+// Parse reads the lines of an ignore file. No line is wrong: a pattern that
+// cannot match matches nothing.
+func Parse(text []byte) Rules {
+	var rules Rules
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		if r, ok := compile(trimBlanks(string(line))); ok {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// Compile makes Rules of a list of patterns, with a{b,c}d meaning abd and acd.
+func Compile(patterns ...string) Rules {
+	var rules Rules
+	for _, p := range patterns {
+		for _, alternative := range braces(p) {
+			if r, ok := compile(strings.TrimSpace(alternative)); ok {
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
+// Covers says whether the last pattern that matches the file rel, or a
+// directory above it, is not a negation. Unlike in an ignore file, "!docs/gen"
+// after "docs/" therefore takes docs/gen/x.md out again.
+func (rs Rules) Covers(rel string) bool {
+	for i := len(rs) - 1; i >= 0; i-- {
+		r := &rs[i]
+		if r.match(rel, false) {
+			return !r.negated
+		}
+		for j := 0; j < len(rel); j++ {
+			if rel[j] == '/' && r.match(rel[:j], true) {
+				return !r.negated
+			}
+		}
+	}
+	return false
+}
+
+func (rs Rules) last(rel string, isDir bool) (excluded, found bool) {
+	for i := len(rs) - 1; i >= 0; i-- {
+		if rs[i].match(rel, isDir) {
+			return !rs[i].negated, true
+		}
+	}
+	return false, false
+}
+
+// trimBlanks removes blanks at the end that no backslash keeps.
+func trimBlanks(s string) string {
+	end := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case ' ':
+			continue
+		case '\\':
+			i++
+		}
+		end = min(i+1, len(s))
+	}
+	return s[:end]
+}
+
+// maxAlternatives bounds what braces may multiply to.
+const maxAlternatives = 256
+
+func braces(p string) []string {
+	out := []string{p}
+	for i := 0; i < len(out); {
+		pre, parts, post, ok := brace(out[i])
+		if !ok || len(out)+len(parts) > maxAlternatives {
+			i++
+			continue
+		}
+		next := make([]string, 0, len(out)+len(parts))
+		next = append(next, out[:i]...)
+		for _, part := range parts {
+			next = append(next, pre+part+post)
+		}
+		out = append(next, out[i+1:]...)
+	}
+	return out
+}
+
+// brace finds the first {a,b} of a pattern.
+func brace(p string) (pre string, parts []string, post string, ok bool) {
+	open, depth, from := -1, 0, 0
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == '\\':
+			i++
+		case c == '{':
+			if depth == 0 {
+				open, from, parts = i, i+1, nil
+			}
+			depth++
+		case c == ',' && depth == 1:
+			parts = append(parts, p[from:i])
+			from = i + 1
+		case c == '}' && depth > 0:
+			depth--
+			if depth == 0 && parts != nil {
+				return p[:open], append(parts, p[from:i]), p[i+1:], true
+			}
+		}
+	}
+	return "", nil, "", false
+}

@@ -1,0 +1,160 @@
+package instructions
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// site makes a home and a repository of files; a name that ends in @ is a link.
+func site(t *testing.T, files map[string]string) Options {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		path := filepath.Join(top, strings.TrimSuffix(name, "@"))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "@") {
+			err = os.Symlink(strings.ReplaceAll(text, "$TOP", top), path)
+		} else {
+			err = os.WriteFile(path, []byte(strings.ReplaceAll(text, "$TOP", top)), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(top, "home")
+	return Options{
+		Dir: filepath.Join(home, "repo/sub"), Root: filepath.Join(home, "repo"), Home: home,
+		ConfigHome: filepath.Join(home, ".config/knack"), ClaudeHome: filepath.Join(home, ".claude"),
+		Secret: func(p string) bool { return strings.Contains(p, "id_rsa") || strings.HasSuffix(p, ".env") },
+	}
+}
+
+func texts(f Found) string {
+	var all []string
+	for _, d := range f.Context {
+		all = append(all, strings.TrimSpace(d.Text))
+	}
+	return strings.Join(all, "|")
+}
+
+func TestOrder(t *testing.T) {
+	f := Load(site(t, map[string]string{
+		"home/.claude/CLAUDE.md":         "user",
+		"home/.pi/agent/AGENTS.md":       "not read",
+		"home/AGENTS.md":                 "home",
+		"home/repo/CLAUDE.md":            "not beside AGENTS.md",
+		"home/repo/AGENTS.md":            "root",
+		"home/repo/AGENTS.local.md":      "root local",
+		"home/repo/sub/CLAUDE.md":        "sub",
+		"home/repo/other/AGENTS.md":      "not on the way",
+		"home/repo/sub/x/AGENTS.md":      "below",
+		"home/repo/CLAUDE.local.md":      "not this one",
+		"home/repo/sub/.knack/SYSTEM.md": "project prompt",
+	}))
+	if got, want := texts(f), "user|home|root|root local|sub"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if f.System != "" || len(f.Problems) != 1 || f.Problems[0].Code != "untrusted" {
+		t.Errorf("an untrusted prompt: %q, %v", f.System, f.Problems)
+	}
+}
+
+func TestImports(t *testing.T) {
+	f := Load(site(t, map[string]string{
+		"home/repo/sub/AGENTS.md": "see @a.md, and @../b.md.\n`@a.md` mail@a.md @nobody\n```\n@a.md\n```\n@loop.md",
+		"home/repo/sub/a.md":      "A\n",
+		"home/repo/b.md":          "B",
+		"home/repo/sub/loop.md":   "L @loop.md",
+	}))
+	if got, want := texts(f), "see A, and B.\n`@a.md` mail@a.md @nobody\n```\n@a.md\n```\nL @loop.md"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	deep := map[string]string{"home/repo/sub/AGENTS.md": "@1.md"}
+	for i := 1; i < 8; i++ {
+		deep[fmt.Sprintf("home/repo/sub/%d.md", i)] = fmt.Sprintf("%d @%d.md", i, i+1)
+	}
+	f = Load(site(t, deep))
+	if got := texts(f); got != "1 2 3 4 @5.md" || len(f.Problems) != 1 {
+		t.Errorf("%q %v", got, f.Problems)
+	}
+}
+
+// TestDoors: nothing outside of the repository, and no secret, is read for a
+// file of the repository.
+func TestDoors(t *testing.T) {
+	const secret = "PRIVATE"
+	for name, files := range map[string]map[string]string{
+		"link":          {"home/repo/AGENTS.md@": "$TOP/home/notes.txt", "home/notes.txt": secret},
+		"linked folder": {"home/repo/sub@": "$TOP/home/else", "home/else/AGENTS.md": secret},
+		"import up":     {"home/repo/AGENTS.md": "@../notes.txt", "home/notes.txt": secret},
+		"import abs":    {"home/repo/AGENTS.md": "@$TOP/home/notes.txt", "home/notes.txt": secret},
+		"import home":   {"home/repo/AGENTS.md": "@~/notes.txt", "home/notes.txt": secret},
+		"import link":   {"home/repo/AGENTS.md": "@x.md", "home/repo/x.md@": "$TOP/home/notes.txt", "home/notes.txt": secret},
+		"secret":        {"home/repo/AGENTS.md": "@./.env", "home/repo/.env": secret},
+		"secret link":   {"home/repo/AGENTS.md@": "$TOP/home/repo/keys/id_rsa", "home/repo/keys/id_rsa": secret},
+		"user's secret": {"home/.claude/CLAUDE.md": "@~/.ssh/id_rsa", "home/.ssh/id_rsa": secret},
+		"prompt":        {"home/repo/sub/.knack/SYSTEM.md": secret},
+		"append":        {"home/repo/sub/.pi/APPEND_SYSTEM.md": secret},
+		"prompt link":   {"home/repo/sub/.knack/SYSTEM.md@": "$TOP/home/notes.txt", "home/notes.txt": secret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := site(t, files)
+			if err := os.MkdirAll(o.Dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+				t.Fatal(err)
+			}
+			f := Load(o)
+			if strings.Contains(texts(f)+f.System+strings.Join(f.Append, ""), secret) {
+				t.Errorf("read: %+v", f)
+			}
+			if len(f.Problems) == 0 {
+				t.Error("nothing was reported")
+			}
+		})
+	}
+}
+
+func TestPrompts(t *testing.T) {
+	files := map[string]string{
+		"home/repo/sub/.pi/SYSTEM.md":            "project",
+		"home/.config/knack/SYSTEM.md":           "mine",
+		"home/.pi/agent/APPEND_SYSTEM.md":        "pi's",
+		"home/.config/knack/APPEND_SYSTEM.md":    "more",
+		"home/repo/sub/.knack/APPEND_SYSTEM.md@": "$TOP/outside",
+		"outside":                                "outside",
+	}
+	o := site(t, files)
+	if f := Load(o); f.System != "mine" || strings.Join(f.Append, "|") != "more" {
+		t.Errorf("untrusted: %+v", f)
+	}
+	o.Check = func(string, []byte) error { return nil }
+	if f := Load(o); f.System != "project" || strings.Join(f.Append, "|") != "more" {
+		t.Errorf("trusted: %+v", f)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	f := Load(site(t, map[string]string{
+		"home/repo/AGENTS.md":     strings.Repeat("x", maxFile+1),
+		"home/repo/sub/AGENTS.md": "\xff\xfe",
+	}))
+	if len(f.Context) != 0 || len(f.Problems) != 2 {
+		t.Errorf("%d files, %v", len(f.Context), f.Problems)
+	}
+	many := map[string]string{"home/repo/sub/AGENTS.md": "@1.md @2.md @3.md @4.md @5.md"}
+	for i := range 6 {
+		many[fmt.Sprintf("home/repo/sub/%d.md", i)] = strings.Repeat("x", maxFile)
+	}
+	f = Load(site(t, many))
+	if n := len(texts(f)); n > maxAll || len(f.Problems) == 0 {
+		t.Errorf("%d bytes, %v", n, f.Problems)
+	}
+}

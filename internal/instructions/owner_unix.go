@@ -1,0 +1,19 @@
+//go:build unix
+
+package instructions
+
+import (
+	"os"
+	"syscall"
+)
+
+// ours reports whether a directory can be written only by this user, or only
+// by the system's.
+func ours(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (int(st.Uid) == os.Getuid() || st.Uid == 0) && info.Mode().Perm()&0o022 == 0
+}

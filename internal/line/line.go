@@ -1,0 +1,459 @@
+// Package line talks with a person on a terminal, a line at a time: prompt,
+// streamed answer, one line for each call, questions for permission.
+//
+// A [Front] is the whole of it: its Talk reads prompts until the person
+// leaves, and its Approve is the Approver of the run. Everything that a model,
+// a tool or a file says is made safe for the terminal before it is shown.
+package line
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// A Front is a person at a terminal.
+type Front struct {
+	In      *os.File // a terminal
+	Out     io.Writer
+	Color   bool
+	History string // a file; "": nothing is remembered
+	First   string // a prompt that is there already
+	// Complete returns what a line that begins with a slash may become.
+	Complete func(line string) []string
+
+	screen sync.Mutex // one thing is shown, or asked, at a time
+	read   *reader
+	inLine bool // the cursor stands behind streamed text
+	said   []agent.Input
+	stop   func() // ends the run that goes on
+}
+
+// ErrQuit, returned by what Talk is given, ends it.
+var ErrQuit = errors.New("quit")
+
+// Talk reads prompts and hands them to do, until the person leaves or do
+// returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
+// for a word to the model, and cancels at the second time.
+func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
+	f.read = newReader(f.In, f.Out, f.Complete)
+	if f.History != "" {
+		f.read.history.load(f.History)
+	}
+	interrupts := 0
+	for {
+		line, err := f.First, error(nil)
+		f.First = ""
+		if line == "" {
+			f.screen.Lock()
+			line, err = f.read.line(f.paint(bold, "> "), true)
+			f.screen.Unlock()
+		}
+		switch {
+		case errors.Is(err, errInterrupted):
+			if interrupts++; interrupts == 2 {
+				return f.read.history.save(f.History)
+			}
+			f.Say("Ctrl-C again, or Ctrl-D, leaves.")
+			continue
+		case errors.Is(err, io.EOF):
+			f.Say("")
+			return f.read.history.save(f.History)
+		case err != nil:
+			return err
+		}
+		interrupts = 0
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if err := f.read.history.save(f.History); err != nil {
+			f.Say("the history could not be kept: " + err.Error())
+			f.History = ""
+		}
+		err = f.interruptible(line, do)
+		f.First = f.unheard()
+		if errors.Is(err, ErrQuit) {
+			return nil
+		}
+		if err != nil {
+			f.Say(f.paint(red, "error: ") + plain.Text(err.Error()))
+		}
+	}
+}
+
+// interruptible runs do, with Ctrl-C.
+func (f *Front) interruptible(line string, do func(context.Context, string) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.stop = cancel
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt)
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-signals:
+			}
+			if !f.steer(ctx) {
+				cancel()
+				return
+			}
+		}
+	})
+	err := do(ctx, line)
+	signal.Stop(signals)
+	close(over)
+	cancel()
+	wg.Wait()
+	return err
+}
+
+// steer asks for a word to the model; false: stop.
+func (f *Front) steer(ctx context.Context) bool {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	f.fresh()
+	s, err := f.read.line(f.paint(bold, "say (empty: go on, Ctrl-C: stop) > "), false)
+	if err != nil {
+		return false
+	}
+	if strings.TrimSpace(s) != "" {
+		f.said = append(f.said, agent.Text(s))
+	}
+	return true
+}
+
+// Steer hands over what the person said while the run went on: it is the
+// Steer of an agent.
+func (f *Front) Steer() (agent.Input, bool) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	if len(f.said) == 0 {
+		return agent.Input{}, false
+	}
+	in := f.said[0]
+	f.said = f.said[1:]
+	return in, true
+}
+
+// unheard is what the person said when the run had just ended: it is the next
+// prompt.
+func (f *Front) unheard() string {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	var all []string
+	for _, in := range f.said {
+		all = append(all, in.Text)
+	}
+	f.said = nil
+	return strings.Join(all, "\n")
+}
+
+// answer reads what the person says to a question. Ctrl-C stops the run, which
+// it would not be enough to say no to.
+func (f *Front) answer(prompt string) (string, error) {
+	s, err := f.read.line(prompt, false)
+	if errors.Is(err, errInterrupted) {
+		f.stop()
+	}
+	return s, err
+}
+
+// Say shows a line of our own.
+func (f *Front) Say(s string) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.fresh()
+	fmt.Fprintln(f.Out, s)
+}
+
+// fresh ends a line of streamed text.
+func (f *Front) fresh() {
+	if f.inLine {
+		io.WriteString(f.Out, "\n")
+		f.inLine = false
+	}
+}
+
+// Event shows what a run did.
+func (f *Front) Event(e agent.Event) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	switch {
+	case e.Text != "":
+		io.WriteString(f.Out, plain.Text(e.Text))
+		f.inLine = !strings.HasSuffix(e.Text, "\n")
+	case e.Call != nil:
+		f.fresh()
+		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), f.call(e.Call))
+	case e.Retry != nil:
+		f.fresh()
+		fmt.Fprintf(f.Out, "%s\n", f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+	case e.Entry != nil:
+		f.entry(e.Entry)
+	case e.End != nil:
+		f.fresh()
+		if e.End.Reason != "done" && e.End.Reason != "terminated" {
+			fmt.Fprintln(f.Out, f.paint(dim, "("+e.End.Reason+")"))
+		}
+		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
+	}
+}
+
+func (f *Front) total(e *agent.End) string {
+	u := e.Usage
+	s := fmt.Sprintf("%d requests, %d tokens in (%d from cache), %d out", e.Requests,
+		u.Input+u.CacheRead+u.CacheWrite, u.CacheRead, u.Output)
+	if e.Cost > 0 {
+		s += fmt.Sprintf(", $%.4f", e.Cost)
+	}
+	return s
+}
+
+func (f *Front) entry(e *session.Entry) {
+	switch {
+	case e.Answer != nil:
+		f.fresh()
+	case e.Result != nil:
+		f.fresh()
+		f.result(e.Result)
+	case e.Activation != nil:
+		f.fresh()
+		a := e.Activation
+		line := fmt.Sprintf("skill %s", plain.Line(a.Notice))
+		if len(a.Grants) > 0 {
+			line += ", allows " + plain.Line(strings.Join(a.Grants, ", "))
+		}
+		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), fmt.Sprintf("%s (%d tokens)", line, a.Tokens))
+	case e.Release != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Note != nil && e.Note.People != "":
+		f.fresh()
+		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
+	}
+}
+
+// call is one line for a call: the tool and what it is called with.
+func (f *Front) call(c *llm.ToolCall) string {
+	return f.paint(bold, plain.Line(c.Name)) + " " + plain.Line(clip(argument(c.Input), 160))
+}
+
+// argument is the one field of an input that tells most, or all of it.
+func argument(input json.RawMessage) string {
+	var in map[string]any
+	if json.Unmarshal(input, &in) == nil {
+		for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "question", "prompt"} {
+			if s, ok := in[name].(string); ok {
+				if name == "pattern" && in["path"] != nil {
+					return fmt.Sprintf("%s in %v", s, in["path"])
+				}
+				if args, ok := in["args"].(string); ok && name == "skill" {
+					s += " " + args
+				}
+				return s
+			}
+		}
+	}
+	return string(input)
+}
+
+const tailLines = 4
+
+// result shows the diff of a result, or the end of its text.
+func (f *Front) result(r *session.Result) {
+	var d struct {
+		Diff string `json:"diff"`
+	}
+	if json.Unmarshal(r.Details, &d) == nil && d.Diff != "" {
+		lines := strings.Split(strings.TrimRight(d.Diff, "\n"), "\n")
+		for i, s := range lines {
+			if i == 40 {
+				fmt.Fprintf(f.Out, "    … %d more lines\n", len(lines)-i)
+				break
+			}
+			paint := none
+			switch {
+			case strings.HasPrefix(s, "+"):
+				paint = green
+			case strings.HasPrefix(s, "-"):
+				paint = red
+			}
+			fmt.Fprintf(f.Out, "    %s\n", f.paint(paint, plain.Line(s)))
+		}
+		return
+	}
+	text := ""
+	for _, p := range r.Parts {
+		text += p.Text
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if n := len(lines); n > tailLines {
+		fmt.Fprintf(f.Out, "    %s\n", f.paint(dim, fmt.Sprintf("… %d lines", n-tailLines)))
+		lines = lines[n-tailLines:]
+	}
+	for _, s := range lines {
+		s = plain.Line(clip(s, 200))
+		if r.IsError {
+			s = f.paint(red, s)
+		} else {
+			s = f.paint(dim, s)
+		}
+		fmt.Fprintf(f.Out, "    %s\n", s)
+	}
+}
+
+// clip cuts a line at a rune.
+func clip(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// Approve asks the person; it is the Approver of the run.
+func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.fresh()
+	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
+	for _, s := range r.Decision.Subjects {
+		mark := "  "
+		if s.Verdict != permission.Allow {
+			mark = f.paint(yellow, "? ")
+		}
+		why := cmp.Or(s.Reason, s.Rule)
+		fmt.Fprintf(f.Out, "  %s%s %s", mark, s.Kind, plain.Line(clip(s.Text, 300)))
+		if why != "" && s.Verdict != permission.Allow {
+			fmt.Fprintf(f.Out, "  %s", f.paint(dim, plain.Line(why)))
+		}
+		io.WriteString(f.Out, "\n")
+	}
+	for _, file := range r.Files {
+		what := "would run"
+		if file.Changed {
+			what = "has changed since it was allowed"
+		}
+		fmt.Fprintf(f.Out, "  %s %s\n", plain.Line(file.Path), f.paint(dim, what))
+	}
+	rules := plain.Line(strings.Join(r.Rules, ", "))
+	letters := map[string]gate.Choice{}
+	for _, c := range r.Choices {
+		switch c {
+		case gate.Once:
+			letters["y"] = c
+			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
+		case gate.Session:
+			letters["s"] = c
+			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
+		case gate.Always:
+			letters["a"] = c
+			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
+		}
+	}
+	fmt.Fprintf(f.Out, "  %s no    %s no, because …\n", f.paint(bold, "n"), f.paint(bold, "n why"))
+	for {
+		if ctx.Err() != nil {
+			return gate.Answer{}, context.Cause(ctx)
+		}
+		s, err := f.answer("  ? ")
+		if err != nil {
+			return gate.Answer{}, err
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+		if word == "n" || word == "no" {
+			return gate.Answer{Reason: strings.TrimSpace(rest)}, nil
+		}
+		if c, ok := letters[word]; ok && rest == "" {
+			return gate.Answer{Choice: c}, nil
+		}
+		fmt.Fprintln(f.Out, "  Please type one of the letters above.")
+	}
+}
+
+// Ask puts a question of the model's to the person: the ask tool.
+func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.fresh()
+	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
+	for i, o := range options {
+		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o))
+	}
+	s, err := f.answer("  : ")
+	if err != nil {
+		return "", err
+	}
+	s = strings.TrimSpace(s)
+	for i, o := range options {
+		if s == fmt.Sprint(i+1) {
+			return o, nil
+		}
+	}
+	return s, nil
+}
+
+type color string
+
+const (
+	none   color = ""
+	bold   color = "1"
+	dim    color = "2"
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+)
+
+func (f *Front) paint(c color, s string) string {
+	if !f.Color || c == none || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// Show shows the branch of a session that is gone on with.
+func (f *Front) Show(log *session.Log) {
+	for _, e := range log.Branch() {
+		switch {
+		case e.User != nil:
+			var b bytes.Buffer
+			for _, p := range e.User.Parts {
+				b.WriteString(p.Text)
+			}
+			f.Say(f.paint(bold, "> ") + plain.Text(b.String()))
+		case e.Answer != nil:
+			for _, p := range e.Answer.Message.Parts {
+				if p.Text != "" {
+					f.Say(plain.Text(p.Text))
+				}
+				if p.Call != nil {
+					f.Event(agent.Event{Call: p.Call})
+				}
+			}
+		case e.Result != nil, e.Activation != nil, e.Release != nil:
+			f.Event(agent.Event{Entry: &e})
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package plain makes strangers' text safe to show: names, descriptions, paths
+// and messages that came out of files.
+//
+// For a terminal use [Line] or [Text], which make what could hide or steer
+// visible as \x1b or \u202e. For a model use [Fold], which takes it out.
+package plain
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Hidden says whether a character steers a terminal, reorders text or is not
+// seen: controls, bidi controls, tag characters, zero-width characters,
+// line and paragraph separators, interlinear annotation.
+func Hidden(r rune) bool {
+	switch {
+	case r < ' ', 0x7f <= r && r <= 0x9f:
+		return true
+	case r < 0xad:
+		return false
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0x180e,
+		0x115f <= r && r <= 0x1160, r == 0x3164, r == 0xffa0, // fillers
+		0x200b <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2060 <= r && r <= 0x206f,
+		r == 0xfeff, 0xfff9 <= r && r <= 0xfffb,
+		0xe0000 <= r && r <= 0xe0fff:
+		return true
+	}
+	return false
+}
+
+// joins says of a hidden character that ordinary text needs it: emoji and
+// several scripts are written with joiners.
+func joins(r rune) bool { return r == 0x200c || r == 0x200d }
+
+// Line returns text as one line for a terminal.
+func Line(s string) string { return escape(s, false) }
+
+// Text is Line that keeps newlines and tabs.
+func Text(s string) string { return escape(s, true) }
+
+func escape(s string, lines bool) string {
+	clean := true
+	for _, r := range s {
+		if r == utf8.RuneError || Hidden(r) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case lines && (r == '\n' || r == '\t'):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case !Hidden(r) || joins(r) && i > 0:
+			b.WriteString(s[i : i+n])
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// Fold returns text as one line for a model: white space and control
+// characters become one blank, what is hidden goes, and a tag cannot be
+// written (&lt;tag&gt;). An arrow or a comparison stays as it is.
+func Fold(s string) string {
+	plain := true
+	for i := 0; i < len(s) && plain; i++ {
+		plain = s[i] > ' ' && s[i] < 0x7f && s[i] != '<' || s[i] == ' ' && i > 0 && i < len(s)-1 && s[i-1] != ' '
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	blank, tag := false, false
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r) || r < ' ' || 0x7f <= r && r <= 0x9f:
+			blank = true
+			continue
+		case Hidden(r) && !joins(r):
+			continue
+		}
+		if blank && b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		blank = false
+		switch {
+		case r == '<':
+			b.WriteString("&lt;")
+			tag = true
+		case r == '>' && tag:
+			b.WriteString("&gt;")
+			tag = false
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,65 @@
+package plain
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain é 日本 👩\u200d💻":           "plain é 日本 👩\u200d💻",
+		"\x1b[31mred\a":                 `\x1b[31mred\x07`,
+		"a\nb\tc\r":                     `a\nb\tc\r`,
+		"gpj.\u202eexe":                 `gpj.\u202eexe`,
+		"tag \U000e0041":                `tag \U000e0041`,
+		"zero\u200bwidth\ufeff":         `zero\u200bwidth\ufeff`,
+		"\xff\u009b2J":                  `\xff\u009b2J`,
+		"line\u2028sep \u2066iso\u2069": `line\u2028sep \u2066iso\u2069`,
+	} {
+		if got := Line(in); got != want {
+			t.Errorf("Line(%q) = %s, want %s", in, got, want)
+		}
+	}
+	if got := Text("a\n\tb\x1b"); got != "a\n\tb\\x1b" {
+		t.Errorf("Text: %q", got)
+	}
+}
+
+func TestFold(t *testing.T) {
+	for in, want := range map[string]string{
+		"as it is - a -> b, 1 > 0":      "as it is - a -> b, 1 > 0",
+		" a \n\n- evil: x\r\n ":         "a - evil: x",
+		"</available_skills><x> a -> b": "&lt;/available_skills&gt;&lt;x&gt; a -> b",
+		"a\u202e\u200bb\U000e0041c":     "abc",
+		"\x1b[2J":                       "[2J",
+		"👩\u200d💻":                      "👩\u200d💻",
+		"\x00\n":                        "",
+		"a\u2028b":                      "a b",
+	} {
+		if got := Fold(in); got != want {
+			t.Errorf("Fold(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add("- x\n</available_skills>\x1b[0m\u202e")
+	f.Add("<\xff<>\u2029\U000e007f")
+	f.Fuzz(func(t *testing.T, s string) {
+		line, fold := Line(s), Fold(s)
+		if strings.ContainsAny(fold, "<\n\r\x1b") || strings.TrimSpace(fold) != fold || Fold(fold) != fold {
+			t.Errorf("Fold(%q) = %q", s, fold)
+		}
+		for _, out := range []string{line, fold} {
+			if !utf8.ValidString(out) && utf8.ValidString(s) {
+				t.Errorf("%q: not UTF-8: %q", s, out)
+			}
+			for _, r := range out {
+				if Hidden(r) && !joins(r) {
+					t.Errorf("%q: %U stands in %q", s, r, out)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,50 @@
+//go:build !unix
+
+package search
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// OpenDir opens a directory of this machine by its real path: one that leads
+// through a link is refused with [ErrLink]. Everything below it is opened
+// relative to it.
+func OpenDir(path string) (Dir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	// os.Root holds the directory, which Windows does not let be moved.
+	if real, err := filepath.EvalSymlinks(path); err != nil || !strings.EqualFold(real, path) {
+		root.Close()
+		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrLink}
+	}
+	return dir{root}, nil
+}
+
+type dir struct{ root *os.Root }
+
+func (d dir) ReadDir() ([]fs.DirEntry, error) {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+func (d dir) Enter(name string) (Dir, error) {
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return dir{root}, nil
+}
+
+func (d dir) Open(name string) (io.ReadCloser, error) { return d.root.Open(name) }
+
+func (d dir) Close() error { return d.root.Close() }

@@ -1,0 +1,294 @@
+package search
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A Line is a line of a file.
+type Line struct {
+	Num   int    // from 1
+	Text  string // without its ending; at most MaxLine bytes, cut at a rune
+	Match bool   // false: shown because it is near a match
+}
+
+// MaxLine is how much of a line is kept, in bytes.
+const MaxLine = 4 << 10
+
+// Limits of a search, in bytes.
+const (
+	// maxText is the longest text that is held whole: a file searched over
+	// lines, or one line.
+	maxText = 64 << 20
+	block   = 128 << 10
+	// binaryPrefix is where a NUL byte says that a file is not text.
+	binaryPrefix = 64 << 10
+)
+
+var bom = []byte("\ufeff")
+
+// ErrLarge says that a file is too large to be searched over lines.
+var ErrLarge = errors.New("larger than 64 MiB, which is the most that is searched over several lines")
+
+// A Searcher searches files for a Pattern. It belongs to one goroutine.
+type Searcher struct {
+	Context   int  // lines shown before and after a match
+	Max       int  // matches after which a file is left; 0: none
+	FirstOnly bool // the first match is all that is asked for
+
+	pattern *Pattern
+	match   *Matcher
+	buf     []byte
+
+	lines   []Line
+	count   int
+	shown   int // end of the text that lines has, in the text in hand
+	num     int // of the line at numAt
+	numAt   int
+	pending int // lines still to be shown after a match
+}
+
+// Searcher makes one.
+func (p *Pattern) Searcher(multiline bool) *Searcher {
+	s := &Searcher{pattern: p, buf: make([]byte, block)}
+	if !multiline {
+		s.match = p.Matcher()
+	}
+	return s
+}
+
+// File searches a file from its beginning. It returns the matching lines with
+// those around them, and the number of matches: lines that match, or, over
+// lines, matches. Binary files have none; UTF-16 with a byte-order mark is
+// decoded.
+func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
+	s.lines, s.count, s.shown, s.num, s.numAt, s.pending = nil, 0, 0, 1, 0, 0
+	n, eof, err := s.fill(r, 0)
+	if err != nil || n == 0 {
+		return nil, 0, err
+	}
+	if bytes.HasPrefix(s.buf[:n], bom) { // ^ means what is behind it
+		n = copy(s.buf, s.buf[len(bom):n])
+	}
+	data := s.buf[:n]
+	if isUTF16(data) {
+		data, err = s.rest(r, n, eof)
+		if err != nil {
+			return nil, 0, err
+		}
+		data, eof = decodeUTF16(data), true
+	} else if bytes.IndexByte(data[:min(n, binaryPrefix)], 0) >= 0 {
+		return nil, 0, nil
+	} else if s.match == nil {
+		if data, err = s.rest(r, n, eof); err != nil {
+			return nil, 0, err
+		}
+	}
+	if s.match == nil {
+		s.spans(data)
+		return s.lines, s.count, nil
+	}
+	from := 0 // of what was not searched yet
+	for {
+		whole := len(data)
+		if !eof {
+			whole = bytes.LastIndexByte(data, '\n') + 1
+			if whole == 0 && len(data) < maxText {
+				// One line is longer than the buffer.
+				s.buf = slices.Grow(s.buf, len(s.buf))[:2*len(s.buf)]
+				if n, eof, err = s.fill(r, len(data)); err != nil {
+					return s.lines, s.count, err
+				}
+				data = s.buf[:n]
+				continue
+			} else if whole == 0 {
+				whole = len(data)
+			}
+		}
+		if s.scan(data[:whole], from) || eof {
+			return s.lines, s.count, nil
+		}
+		// Keep the unfinished line, and the lines that may have to be shown
+		// before a match in it.
+		keep := whole
+		for range s.Context {
+			if keep > s.shown {
+				keep = bytes.LastIndexByte(data[:keep-1], '\n') + 1
+			}
+		}
+		keep = max(keep, min(s.shown, whole))
+		s.lineNumber(data, whole)
+		s.num -= bytes.Count(data[keep:whole], []byte{'\n'})
+		s.numAt, s.shown = 0, 0
+		from = whole - keep
+		n = copy(s.buf, data[keep:])
+		if n == len(s.buf) {
+			s.buf = slices.Grow(s.buf, len(s.buf))[:2*len(s.buf)]
+		}
+		if n, eof, err = s.fill(r, n); err != nil {
+			return s.lines, s.count, err
+		}
+		data = s.buf[:n]
+	}
+}
+
+// fill reads until the buffer, of which n bytes are taken, is full.
+func (s *Searcher) fill(r io.Reader, n int) (int, bool, error) {
+	for n < len(s.buf) {
+		k, err := r.Read(s.buf[n:])
+		n += k
+		if err == io.EOF {
+			return n, true, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, false, nil
+}
+
+// rest reads a file whole, of which n bytes are in the buffer.
+func (s *Searcher) rest(r io.Reader, n int, eof bool) ([]byte, error) {
+	var err error
+	for !eof {
+		if n >= maxText {
+			return nil, ErrLarge
+		}
+		if n == len(s.buf) {
+			s.buf = slices.Grow(s.buf, len(s.buf))[:2*len(s.buf)]
+		}
+		if n, eof, err = s.fill(r, n); err != nil {
+			return nil, err
+		}
+	}
+	return s.buf[:n], nil
+}
+
+// scan searches whole lines. It reports whether the file is done with.
+func (s *Searcher) scan(data []byte, from int) bool {
+	for from < len(data) {
+		start, end := s.match.Line(data, from)
+		if start < 0 {
+			break
+		}
+		s.after(data, start)
+		s.count++
+		s.before(data, start)
+		s.show(data, start, end, true)
+		from = s.shown
+		s.pending = s.Context
+		if s.FirstOnly || s.count == s.Max {
+			s.after(data, len(data)) // as far as the text in hand goes
+			return true
+		}
+	}
+	s.after(data, len(data))
+	return false
+}
+
+// spans searches a whole file over lines.
+func (s *Searcher) spans(data []byte) {
+	m := &Matcher{p: s.pattern}
+	for from := 0; from <= len(data); {
+		start, end := m.Span(data, from)
+		if start < 0 || start == len(data) && bytes.HasSuffix(data, []byte{'\n'}) {
+			break // behind the last line is none
+		}
+		first := bytes.LastIndexByte(data[:start], '\n') + 1
+		s.after(data, first)
+		s.count++
+		s.before(data, first)
+		for at := first; ; {
+			le := len(data)
+			if nl := bytes.IndexByte(data[at:], '\n'); nl >= 0 {
+				le = at + nl
+			}
+			s.show(data, at, le, true)
+			at = s.shown
+			if at >= end || at >= len(data) {
+				break
+			}
+		}
+		from = max(s.shown, from+1)
+		s.pending = s.Context
+		if s.FirstOnly || s.count == s.Max {
+			break
+		}
+	}
+	s.after(data, len(data))
+}
+
+// before shows the lines near before a match that begins at start.
+func (s *Searcher) before(data []byte, start int) {
+	from := start
+	for range s.Context {
+		if from > s.shown {
+			from = bytes.LastIndexByte(data[:from-1], '\n') + 1
+		}
+	}
+	for from = max(from, s.shown); from < start; from = s.shown {
+		s.show(data, from, from+bytes.IndexByte(data[from:], '\n'), false)
+	}
+}
+
+// after shows what is still to be shown after the last match, up to end.
+func (s *Searcher) after(data []byte, end int) {
+	for s.pending > 0 && s.shown < end {
+		le := end
+		if nl := bytes.IndexByte(data[s.shown:end], '\n'); nl >= 0 {
+			le = s.shown + nl
+		}
+		s.show(data, s.shown, le, false)
+		s.pending--
+	}
+}
+
+// show keeps a line. Its ending comes at or right after end.
+func (s *Searcher) show(data []byte, start, end int, match bool) {
+	s.lineNumber(data, start)
+	text := data[start:end]
+	if i := end; i == len(data) || data[i] == '\n' {
+		text = bytes.TrimSuffix(text, []byte{'\r'})
+	}
+	if len(text) > MaxLine {
+		cut := MaxLine
+		for cut > MaxLine-utf8.UTFMax && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut]
+	}
+	s.lines = append(s.lines, Line{Num: s.num, Text: string(text), Match: match})
+	s.shown = len(data)
+	if nl := bytes.IndexByte(data[end:], '\n'); nl >= 0 {
+		s.shown = end + nl + 1
+	}
+}
+
+// lineNumber brings num to the line at at.
+func (s *Searcher) lineNumber(data []byte, at int) {
+	s.num += bytes.Count(data[s.numAt:at], []byte{'\n'})
+	s.numAt = at
+}
+
+func isUTF16(data []byte) bool {
+	return bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff})
+}
+
+// decodeUTF16 turns UTF-16 with a byte-order mark into UTF-8 without.
+func decodeUTF16(data []byte) []byte {
+	big := data[0] == 0xfe
+	data = data[2:]
+	units := make([]uint16, len(data)/2)
+	for i := range units {
+		if big {
+			units[i] = uint16(data[2*i])<<8 | uint16(data[2*i+1])
+		} else {
+			units[i] = uint16(data[2*i+1])<<8 | uint16(data[2*i])
+		}
+	}
+	return []byte(string(utf16.Decode(units)))
+}

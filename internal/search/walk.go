@@ -1,0 +1,257 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/knack-agent/knack/internal/ignore"
+)
+
+// ErrLink says that a path which was to be real leads through a link.
+var ErrLink = errors.New("leads through a link")
+
+// A Dir is an open directory. Its methods are safe for concurrent use, except
+// Close, which comes last. No method follows a symbolic link.
+type Dir interface {
+	ReadDir() ([]fs.DirEntry, error) // in any order
+	Enter(name string) (Dir, error)
+	Open(name string) (io.ReadCloser, error) // regular files only
+	Close() error
+}
+
+// An Entry is what a walk meets.
+type Entry struct {
+	Dir    Dir    // that holds it; only good during the visit
+	Parent string // path of Dir below the walk's root, with slashes; "" for the root
+	Name   string
+	Type   fs.FileMode // type bits, of the entry itself
+}
+
+// Path is the entry's path below the walk's root, with slashes.
+func (e *Entry) Path() string {
+	if e.Parent == "" {
+		return e.Name
+	}
+	return e.Parent + "/" + e.Name
+}
+
+// A Walk says how to go through a tree.
+type Walk struct {
+	Root   Dir           // stays open
+	Ignore *ignore.Scope // of Root; nil: nothing is excluded
+	// Skip leaves an entry and what is below it out; nil: nothing is. It is
+	// called concurrently. Entries named ".git" are always left out.
+	Skip func(*Entry) bool
+	// Problem is told what could not be read; the walk goes on. It is called
+	// concurrently; nil: nobody is told.
+	Problem func(path string, err error)
+}
+
+// chunk is how many entries of one directory a goroutine takes at once.
+const chunk = 64
+
+// Each visits every entry below the root with several goroutines, each with a
+// visitor of its own made by visitor, and yields what the visits return in the
+// order of the paths, component by component. Breaking out of the loop or
+// cancelling ctx ends it; all goroutines have then ended, too.
+func Each[T any](ctx context.Context, w Walk, visitor func() func(*Entry) []T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		root := &node[T]{dir: &openDir{Dir: w.Root}, scope: w.Ignore, done: make(chan struct{})}
+		root.dir.refs.Store(2) // one for the node, one for the caller
+		k := &walk[T]{Walk: w, open: 1, todo: []*node[T]{root}}
+		k.wake.L = &k.mu
+		var workers sync.WaitGroup
+		for range runtime.GOMAXPROCS(0) {
+			workers.Go(func() { k.work(visitor()) })
+		}
+		defer workers.Wait()
+		defer k.stop()
+		defer context.AfterFunc(ctx, k.stop)()
+		k.yield(ctx, root, yield)
+	}
+}
+
+// A node is a piece of the tree: a directory, or some of a directory's entries.
+type node[T any] struct {
+	dir     *openDir // nil: to be opened, as name in parent
+	parent  *openDir
+	path    string
+	name    string
+	scope   *ignore.Scope // of the directory, or of parent while it is not open
+	entries []Entry       // to be visited; nil for a directory
+	done    chan struct{} // closed when the rest is set
+	out     []T
+	kids    []*node[T] // after out
+}
+
+// An openDir is closed when the last piece of work that needs it is done.
+type openDir struct {
+	Dir
+	refs atomic.Int32
+}
+
+func (d *openDir) release() {
+	if d.refs.Add(-1) == 0 {
+		d.Close()
+	}
+}
+
+type walk[T any] struct {
+	Walk
+	mu      sync.Mutex
+	wake    sync.Cond
+	todo    []*node[T] // the last is next, so that work follows the order of paths
+	open    int        // nodes that are not done
+	stopped bool
+}
+
+func (k *walk[T]) stop() {
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	k.wake.Broadcast()
+}
+
+// next waits for work; nil: there is no more.
+func (k *walk[T]) next() *node[T] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.todo) == 0 && k.open > 0 && !k.stopped {
+		k.wake.Wait()
+	}
+	if k.stopped {
+		for _, n := range k.todo {
+			n.drop()
+		}
+		k.todo = nil
+	}
+	if len(k.todo) == 0 {
+		return nil
+	}
+	n := k.todo[len(k.todo)-1]
+	k.todo = k.todo[:len(k.todo)-1]
+	return n
+}
+
+func (k *walk[T]) work(visit func(*Entry) []T) {
+	for n := k.next(); n != nil; n = k.next() {
+		if n.entries == nil {
+			k.list(n)
+		}
+		for i := range n.entries {
+			n.out = append(n.out, visit(&n.entries[i])...)
+		}
+		n.entries = nil
+		n.drop()
+		k.mu.Lock()
+		for _, kid := range slices.Backward(n.kids) {
+			k.todo = append(k.todo, kid)
+		}
+		k.open += len(n.kids) - 1
+		k.mu.Unlock()
+		close(n.done)
+		k.wake.Broadcast()
+	}
+}
+
+// drop gives back the directories that a node held open.
+func (n *node[T]) drop() {
+	if n.dir != nil {
+		n.dir.release()
+	} else if n.parent != nil {
+		n.parent.release()
+	}
+}
+
+// list opens and reads a directory. Its first entries are the node's own to
+// visit, the rest becomes kids.
+func (k *walk[T]) list(n *node[T]) {
+	if n.dir == nil {
+		d, err := n.parent.Enter(n.name)
+		if err != nil {
+			k.problem(n.path, err)
+			return
+		}
+		n.parent.release()
+		n.dir = &openDir{Dir: d}
+		n.dir.refs.Store(1)
+	}
+	entries, err := n.dir.ReadDir()
+	if err != nil {
+		k.problem(n.path, err) // what was read counts
+	}
+	if n.name != "" && n.scope != nil {
+		n.scope = n.scope.Enter(n.name, entries)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	var run []Entry
+	flush := func() {
+		switch {
+		case len(run) == 0:
+		case len(n.kids) == 0 && n.entries == nil:
+			n.entries = run
+		default:
+			n.dir.refs.Add(1)
+			n.kids = append(n.kids, &node[T]{dir: n.dir, entries: run, done: make(chan struct{})})
+		}
+		run = nil
+	}
+	for i, e := range entries {
+		entry := Entry{Dir: n.dir.Dir, Parent: n.path, Name: e.Name(), Type: e.Type()}
+		if entry.Name == ".git" ||
+			n.scope != nil && n.scope.Match(entry.Name, e.IsDir()) ||
+			k.Skip != nil && k.Skip(&entry) {
+			continue
+		}
+		if run == nil {
+			run = make([]Entry, 0, min(chunk, len(entries)-i))
+		}
+		run = append(run, entry)
+		if e.IsDir() {
+			flush()
+			n.dir.refs.Add(1)
+			n.kids = append(n.kids, &node[T]{
+				parent: n.dir, path: entry.Path(), name: entry.Name, scope: n.scope, done: make(chan struct{}),
+			})
+		} else if len(run) == chunk {
+			flush()
+		}
+	}
+	flush()
+}
+
+func (k *walk[T]) problem(path string, err error) {
+	if k.Problem != nil {
+		k.Problem(path, err)
+	}
+}
+
+// yield hands out what n and all below it found, in order.
+func (k *walk[T]) yield(ctx context.Context, n *node[T], yield func(T) bool) bool {
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		return false
+	}
+	for _, t := range n.out {
+		if !yield(t) {
+			return false
+		}
+	}
+	n.out = nil
+	for i, kid := range n.kids {
+		n.kids[i] = nil
+		if !k.yield(ctx, kid, yield) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,244 @@
+// Package textedit replaces pieces of a text that are named by their content.
+//
+// All edits match the text as it was, and are applied together or not at all.
+// An edit is looked for as it is written, with any line ending; where it is
+// not found it is looked for once more without regard to trailing blanks, to
+// kinds of quotes, dashes and spaces, and to Unicode's compatibility forms.
+// Whatever an edit does not change keeps its bytes: within an edit, lines that
+// stand in both its old and its new text are left alone, and a line that takes
+// another's place takes its ending, too.
+package textedit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// An Edit replaces Old by New. Old must occur exactly once, unless All is set.
+type Edit struct {
+	Old, New string
+	All      bool
+}
+
+// A Result is an edited text.
+type Result struct {
+	Text    string
+	Changes []udiff.Edit // of the original text, in order
+	Count   int          // replaced occurrences
+	Fuzzy   []int        // edits that matched only loosely
+}
+
+// A match is an occurrence of an edit's Old.
+type match struct {
+	edit       int
+	start, end int // in the normalised text
+}
+
+// Apply edits a text. Errors number the edit from 0, as in the input, if there
+// are several.
+func Apply(text string, edits []Edit) (Result, error) {
+	if len(edits) == 0 {
+		return Result{}, errors.New("edits is empty: give at least one {oldText, newText}")
+	}
+	n := normalize(text)
+	var res Result
+	var matches []match
+	for i, e := range edits {
+		name := "oldText"
+		if len(edits) > 1 {
+			name = fmt.Sprintf("edits[%d].oldText", i)
+		}
+		e.Old, e.New = unix(e.Old), unix(e.New)
+		edits := &edits[i]
+		if e.Old == "" {
+			return Result{}, fmt.Errorf("%s is empty: name the text to replace, or use write for a whole file", name)
+		}
+		if e.Old == e.New {
+			return Result{}, fmt.Errorf("%s and its newText are the same: nothing would change", name)
+		}
+		found := n.exact(e.Old, edits.All)
+		if len(found) == 0 {
+			if found = n.fuzzy(e.Old); len(found) > 0 {
+				res.Fuzzy = append(res.Fuzzy, i)
+			}
+		}
+		switch {
+		case len(found) == 0:
+			return Result{}, errors.New(n.notFound(name, e))
+		case len(found) > 1 && !edits.All:
+			return Result{}, fmt.Errorf("%s occurs %d times, at %s: add lines around it until it occurs once, or set replaceAll",
+				name, len(found), n.lines(found))
+		}
+		for _, f := range found {
+			matches = append(matches, match{i, f.start, f.end})
+		}
+	}
+	slices.SortFunc(matches, func(a, b match) int { return a.start - b.start })
+	for i := 1; i < len(matches); i++ {
+		if a, b := matches[i-1], matches[i]; b.start < a.end {
+			return Result{}, fmt.Errorf("edits[%d] and edits[%d] overlap at line %d: make them one edit, or name less in each",
+				min(a.edit, b.edit), max(a.edit, b.edit), n.line(b.start))
+		}
+	}
+	for _, m := range matches {
+		e := edits[m.edit]
+		res.Changes = append(res.Changes, n.changes(m, unix(e.Old), unix(e.New))...)
+	}
+	res.Count = len(matches)
+	out, err := udiff.Apply(text, res.Changes)
+	if err != nil {
+		return Result{}, err
+	}
+	if out == text {
+		return Result{}, errors.New("the edits leave the file as it is: nothing would change")
+	}
+	res.Text = out
+	return res, nil
+}
+
+func unix(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
+
+// A normal is a text whose lines end in "\n".
+type normal struct {
+	text string
+	crs  []int // places of the line breaks that were "\r\n"
+	mac  bool  // all were "\r"
+}
+
+func normalize(text string) *normal {
+	if !strings.Contains(text, "\r") {
+		return &normal{text: text}
+	}
+	if !strings.Contains(text, "\n") {
+		return &normal{text: strings.ReplaceAll(text, "\r", "\n"), mac: true}
+	}
+	n := &normal{}
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		i := strings.Index(text, "\r\n")
+		if i < 0 {
+			break
+		}
+		b.WriteString(text[:i])
+		n.crs = append(n.crs, b.Len())
+		b.WriteByte('\n')
+		text = text[i+2:]
+	}
+	b.WriteString(text)
+	n.text = b.String()
+	return n
+}
+
+// original is where a place of the normalised text is in the original.
+func (n *normal) original(at int) int { return at + sort.SearchInts(n.crs, at) }
+
+// ending is how the line break at a place was written.
+func (n *normal) ending(at int) string {
+	if n.mac {
+		return "\r"
+	}
+	if _, found := slices.BinarySearch(n.crs, at); found {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+func (n *normal) line(at int) int { return 1 + strings.Count(n.text[:at], "\n") }
+
+func (n *normal) lines(spans []span) string {
+	const most = 10
+	var b strings.Builder
+	b.WriteString("lines ")
+	for i, s := range spans {
+		if i == most {
+			b.WriteString(" …")
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, n.line(s.start))
+	}
+	return b.String()
+}
+
+type span struct{ start, end int }
+
+// exact finds old. Without all, overlapping occurrences count: each is a place
+// that could be meant.
+func (n *normal) exact(old string, all bool) []span {
+	var out []span
+	for at := 0; ; {
+		i := strings.Index(n.text[at:], old)
+		if i < 0 {
+			return out
+		}
+		at += i
+		out = append(out, span{at, at + len(old)})
+		if all {
+			at += len(old)
+		} else {
+			at++
+		}
+	}
+}
+
+// changes are what turns a match into new, line by line, in the original text.
+func (n *normal) changes(m match, old, new string) []udiff.Edit {
+	// Lines of old and of the match pair off: neither matching adds or drops
+	// line breaks.
+	at := func(off int) int {
+		if off == len(old) {
+			return m.end
+		}
+		start := m.start
+		for range strings.Count(old[:off], "\n") {
+			start += strings.IndexByte(n.text[start:], '\n') + 1
+		}
+		return start
+	}
+	var out []udiff.Edit
+	for _, d := range udiff.Lines(old, new) {
+		start, end := at(d.Start), at(d.End)
+		text := d.New
+		if n.mac || len(n.crs) > 0 {
+			text = n.withEndings(d.New, start, end)
+		}
+		out = append(out, udiff.Edit{Start: n.original(start), End: n.original(end), New: text})
+	}
+	return out
+}
+
+// withEndings writes text with the endings of the lines whose place it takes;
+// what is left over ends like the line it begins in.
+func (n *normal) withEndings(text string, start, end int) string {
+	rest := "\n"
+	if i := strings.IndexByte(n.text[start:], '\n'); i >= 0 {
+		rest = n.ending(start + i)
+	} else if i := strings.LastIndexByte(n.text[:start], '\n'); i >= 0 {
+		rest = n.ending(i)
+	} else if n.mac {
+		rest = "\r"
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		body, ended := strings.CutSuffix(line, "\n")
+		b.WriteString(body)
+		if !ended {
+			break
+		}
+		if i := strings.IndexByte(n.text[start:end], '\n'); i >= 0 {
+			b.WriteString(n.ending(start + i))
+			start += i + 1
+		} else {
+			b.WriteString(rest)
+		}
+	}
+	return b.String()
+}

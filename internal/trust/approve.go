@@ -1,0 +1,328 @@
+package trust
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/atomicfile"
+)
+
+// Approve records items as [Project.Scan] saw them: what changed on disk since
+// then is changed-since-approval. An item that cannot be approved is an error,
+// and then nothing is recorded.
+func (p *Project) Approve(items ...Item) error {
+	for _, it := range items {
+		if it.Refused != "" {
+			return fmt.Errorf("%s: %s", it.Path, it.Refused)
+		}
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	return p.update(func(doc *document) error {
+		doc.Folder = now
+		at := make(map[string]int, len(doc.Items))
+		for i, r := range doc.Items {
+			at[r.Path] = i
+		}
+		for _, it := range items {
+			r := record{Kind: it.Kind, Path: it.Path, Hash: it.Hash, Entry: it.entry, Main: it.main, Head: it.head, Target: it.Target, Approved: now}
+			if i, ok := at[it.Path]; !ok {
+				doc.Items = append(doc.Items, r)
+			} else if doc.Items[i].Hash != it.Hash {
+				doc.Items[i] = r
+			}
+			if err := p.keep(it); err != nil {
+				return err
+			}
+		}
+		slices.SortFunc(doc.Items, func(a, b record) int { return strings.Compare(a.Path, b.Path) })
+		return p.sweep(doc)
+	})
+}
+
+// Revoke forgets everything that was approved in the folder, and the rules
+// that were kept for it.
+func (p *Project) Revoke() error {
+	return p.update(func(doc *document) error {
+		doc.Items, doc.Folder = nil, time.Time{}
+		if err := os.Remove(filepath.Join(p.store, "rules.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return p.sweep(doc)
+	})
+}
+
+// Verify holds a skill's whole folder against what was approved: nil, or a
+// [knack.Problem] with the code untrusted or changed-since-approval, whose
+// message names what differs. dir is absolute.
+func (p *Project) Verify(dir string) error {
+	if p == nil {
+		return untrusted(dir)
+	}
+	rel, ok := p.rel(dir)
+	if !ok {
+		return untrusted(dir)
+	}
+	p.mu.RLock()
+	r, known := p.items[rel]
+	p.mu.RUnlock()
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	m, err := readManifest(real)
+	if err != nil {
+		return knack.Problem{Code: "unreadable", Severity: knack.Error, Path: dir, Message: err.Error()}
+	}
+	got := m.hash()
+	if known && r.Hash == got {
+		return nil
+	}
+	if p.pin(rel, got, dir, func(s *pins) map[string]string { return s.folders }) {
+		return nil
+	}
+	if !known {
+		return untrusted(dir)
+	}
+	c := changed(dir)
+	if old, err := p.approvedManifest(r); err == nil {
+		c.Message += ": " + few(difference(old, m))
+	}
+	return c
+}
+
+// difference names the files that differ.
+func difference(old, now manifest) []string {
+	was := map[string]entry{}
+	for _, e := range old {
+		was[e.path] = e
+	}
+	var lines []string
+	for _, e := range now {
+		switch o, ok := was[e.path]; {
+		case !ok:
+			lines = append(lines, e.path+" is new")
+		case o.kind != e.kind && o.hash == e.hash:
+			lines = append(lines, e.path+" became "+map[byte]string{'f': "a plain file", 'x': "executable", 'l': "a link"}[e.kind])
+		case o.hash != e.hash:
+			lines = append(lines, e.path+" changed")
+		}
+		delete(was, e.path)
+	}
+	for _, e := range old {
+		if _, gone := was[e.path]; gone {
+			lines = append(lines, e.path+" is gone")
+		}
+	}
+	return lines
+}
+
+// Diff is what changed in an item since it was approved, as a unified diff;
+// "" if it is not a changed one. It is strangers' text.
+func (p *Project) Diff(it Item) string {
+	p.mu.RLock()
+	r, ok := p.items[it.Path]
+	p.mu.RUnlock()
+	if !ok || it.State != Changed || len(it.list) == 0 {
+		return ""
+	}
+	old, files, err := p.approved(r)
+	if err != nil {
+		return fmt.Sprintf("what was approved cannot be read: %v\n", err)
+	}
+	root, err := os.OpenRoot(it.dir)
+	if err != nil {
+		return fmt.Sprintf("%v\n", err)
+	}
+	defer root.Close()
+
+	byPath := func(m manifest) map[string]entry {
+		all := make(map[string]entry, len(m))
+		for _, e := range m {
+			all[e.path] = e
+		}
+		return all
+	}
+	if it.entry == "" && len(old) == 1 { // a file is itself, whatever it was called when these bytes were kept
+		name := it.list[0].path
+		files = map[string][]byte{name: files[old[0].path]}
+		old = manifest{{old[0].kind, old[0].hash, old[0].size, name}}
+	}
+	was, is := byPath(old), byPath(it.list)
+	paths := make([]string, 0, len(was)+len(is))
+	for name := range was {
+		paths = append(paths, name)
+	}
+	for name := range is {
+		if _, ok := was[name]; !ok {
+			paths = append(paths, name)
+		}
+	}
+	slices.Sort(paths)
+	var b strings.Builder
+	for _, name := range paths {
+		o, hadIt := was[name]
+		n, hasIt := is[name]
+		if o.hash == n.hash && o.kind == n.kind {
+			continue
+		}
+		full := it.Path
+		if it.entry != "" {
+			full += "/" + name
+		}
+		var before, after []byte
+		var seen bool // both texts are at hand
+		if hadIt {
+			before, seen = files[name]
+		} else {
+			seen = true
+		}
+		if hasIt && n.kind != 'l' {
+			data, err := readRegular(root, name)
+			after, seen = data, seen && err == nil
+		}
+		if hadIt && hasIt && o.kind != n.kind {
+			fmt.Fprintf(&b, "%s: was %s, is %s\n", full, kindName(o.kind), kindName(n.kind))
+		}
+		if !seen || !isText(before) || !isText(after) {
+			fmt.Fprintf(&b, "%s: %d bytes, were %d (no text to show)\n", full, n.size, o.size)
+			continue
+		}
+		from, to := "a/"+full, "b/"+full
+		if !hadIt {
+			from = "/dev/null"
+		}
+		if !hasIt {
+			to = "/dev/null"
+		}
+		b.WriteString(udiff.Unified(from, to, string(before), string(after)))
+	}
+	return b.String()
+}
+
+func kindName(k byte) string {
+	return map[byte]string{'f': "a file", 'x': "executable", 'l': "a link"}[k]
+}
+
+func isText(data []byte) bool { return utf8.Valid(data) && !bytes.ContainsRune(data, 0) }
+
+// keep stores what an item held, so that a later change can be shown. Only
+// bytes that have the approved hash are kept.
+func (p *Project) keep(it Item) error {
+	name := p.zipName(it.Hash)
+	if _, err := os.Stat(name); err == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create("manifest")
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(it.list.text()); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(it.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, e := range it.list {
+		if e.kind == 'l' || e.size > maxFile {
+			continue
+		}
+		data, err := readRegular(root, e.path)
+		if err != nil || hash(data) != e.hash || !isText(data) {
+			continue
+		}
+		w, err := z.Create("files/" + e.path)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return atomicfile.Write(name, b.Bytes(), 0o600)
+}
+
+func (p *Project) zipName(hash string) string {
+	return filepath.Join(p.store, "approved", hash+".zip")
+}
+
+// approved reads back what was kept of an item. The manifest of a folder is
+// held against the record's hash.
+func (p *Project) approved(r record) (manifest, map[string][]byte, error) {
+	z, err := zip.OpenReader(p.zipName(r.Hash))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer z.Close()
+	var m manifest
+	files := map[string][]byte{}
+	for _, f := range z.File {
+		rc, err := f.Open()
+		if err != nil {
+			return nil, nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(rc, maxFolderBytes))
+		rc.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+		if name, ok := strings.CutPrefix(f.Name, "files/"); ok {
+			files[name] = data
+			continue
+		}
+		if r.Entry != "" && hash(data) != r.Hash {
+			return nil, nil, fmt.Errorf("%s: its manifest is not the approved one", p.zipName(r.Hash))
+		}
+		if m, err = parseManifest(data); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m, files, nil
+}
+
+func (p *Project) approvedManifest(r record) (manifest, error) {
+	m, _, err := p.approved(r)
+	return m, err
+}
+
+// sweep removes what was kept of items that the record no longer names.
+func (p *Project) sweep(doc *document) error {
+	used := map[string]bool{}
+	for _, r := range doc.Items {
+		used[r.Hash+".zip"] = true
+	}
+	entries, err := os.ReadDir(filepath.Join(p.store, "approved"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !used[e.Name()] {
+			if err := os.Remove(filepath.Join(p.store, "approved", e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

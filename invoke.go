@@ -1,0 +1,417 @@
+package knack
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// A Caller is who invokes a skill.
+type Caller uint8
+
+const (
+	ByUser Caller = iota
+	ByModel
+)
+
+// A Shell runs one inline command of a skill's text, in the working directory,
+// and returns what replaces it: stdout, then stderr if there is any, capped as
+// the bash tool caps it. line refers to strangers' words only as variables of
+// env (KNACK_ARG_0=…), which must be set for it; whoever judges line judges it
+// with their values. An error, also for a command that is not allowed or does
+// not exit with 0, fails the whole invocation. a is what is being made: its
+// Grants and Denies count for the skill's own commands.
+type Shell func(ctx context.Context, a *Activation, line string, env []string) (string, error)
+
+// commandTime bounds one inline command.
+const commandTime = 2 * time.Minute
+
+// An Invocation asks a Catalog for a skill's text.
+type Invocation struct {
+	Name     string // a name, alias or label; a leading / and blanks are dropped
+	Args     string
+	By       Caller
+	View     View              // what the model was shown: a conditional skill must be active in it
+	Message  string            // the person's own words: a /skill that they name is open to the model
+	Builtins []string          // the program's own commands, which are no skills
+	Hash     string            // "", or the Asks.Hash that was approved: other bytes are refused
+	Shell    Shell             // nil: inline commands stay text
+	Vars     map[string]string // CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
+}
+
+// An Activation is one skill, ready for a conversation: data only.
+type Activation struct {
+	Skill     *Skill // as the bytes say that were used, which may be newer than the Catalog
+	Args      string
+	Notice    string   // one line for people
+	Prompt    string   // for the model, complete
+	Dir       string   // base directory; "" none
+	Resources []string // files beside SKILL.md, slash-separated, relative to Dir
+	Grants    []string // permission rules, directories expanded
+	Denies    []string
+	Model     string          // "": inherit
+	Effort    string          // "": inherit
+	Hooks     json.RawMessage // see Skill.Hooks
+	Hash      string          // sha256:… of the bytes that were used; "" for a computed text
+	Problems  []Problem
+}
+
+// A Refusal says why a skill is not invoked. Code is that of spec skills §4.
+type Refusal struct {
+	Code    int
+	Message string
+	Near    []string // of an unknown skill: at most three names that are like it
+}
+
+// Codes of a Refusal.
+const (
+	RefusedEmpty   = 1 // no name
+	RefusedUnknown = 2 // no such skill, or not yet active
+	RefusedUnread  = 3 // the file cannot be read, or its text not be made
+	RefusedToModel = 4 // its author keeps it from models (disable-model-invocation), or from people
+	RefusedBuiltin = 5 // a command of the program, not a skill
+	RefusedRunning = 6 // already running; found by the runtime
+	RefusedByRule  = 7 // denied
+	RefusedChanged = 8 // not the bytes that were approved
+)
+
+func (r *Refusal) Error() string { return r.Message }
+
+func refuse(code int, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invoke reads a skill's text and expands it. The error is a *[Refusal] where
+// the skill, not the runtime, is at fault. What the skill may do is taken from
+// the bytes that are read now, not from the Catalog.
+func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error) {
+	s, err := c.called(in)
+	if err != nil {
+		return nil, err
+	}
+	a := &Activation{Skill: s, Args: in.Args}
+	var body string
+	if s.Prompt != nil {
+		if in.Hash != "" {
+			return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is computed", s.Name)
+		}
+	} else {
+		fresh, text, hash, err := s.fresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if in.Hash != "" && in.Hash != hash {
+			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
+		}
+		a.Skill, a.Hash, body = fresh, hash, text
+		s = fresh
+	}
+	if err := s.open(in); err != nil {
+		return nil, err
+	}
+
+	a.Dir = s.Dir
+	local := s.local()
+	if local && s.Base != nil {
+		if a.Dir, err = s.Base(ctx); err != nil {
+			a.problem(Problem{Code: "extraction-failed", Severity: Warn, Path: s.Path,
+				Message: fmt.Sprintf("%s has no base directory: %v", s.Name, err), Hint: "check the permissions of the directory it names"})
+			a.Dir = ""
+		}
+	}
+	if !local {
+		a.Dir = ""
+	}
+	e := expansion{skill: s, in: in, dir: filepath.ToSlash(a.Dir), activation: a}
+	e.prepare()
+	a.Grants, a.Denies = e.rules(s.AllowedTools, false), e.rules(s.DisallowedTools, true)
+	a.Model, a.Effort, a.Hooks = s.Model, s.Effort, s.Hooks
+	if a.Model == "inherit" {
+		a.Model = ""
+	}
+	if !s.granting(in.Hash) {
+		a.Grants, a.Hooks = nil, nil
+	}
+	used := false
+	if s.Prompt != nil {
+		if body, err = s.Prompt(ctx, in); err != nil {
+			return nil, refuse(RefusedUnread, "%s has no text: %v", s.Name, err)
+		}
+		used = true
+	} else if body, used, err = e.body(ctx, body); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if a.Resources, err = s.Resources(ctx); err != nil {
+		a.problem(Problem{Code: "unreadable", Severity: Warn, Path: s.Path,
+			Message: fmt.Sprintf("the files beside %s are not listed: %v", s.Name, err), Hint: "check that the directory can be read"})
+	}
+	a.Notice = strings.TrimSpace("/" + s.Name + " " + strings.Join(strings.Fields(in.Args), " "))
+	a.Prompt = a.prompt(body, used)
+	return a, nil
+}
+
+func (a *Activation) problem(p Problem) { a.Problems = append(a.Problems, p) }
+
+// called finds the skill that is meant.
+func (c *Catalog) called(in Invocation) (*Skill, error) {
+	name := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Name), "/"))
+	if name == "" {
+		return nil, refuse(RefusedEmpty, "no skill was named")
+	}
+	s := c.Skill(name)
+	switch {
+	case s != nil:
+		if why := c.unavailable(s, in.View, in.By); why != "" {
+			return nil, refuse(RefusedUnknown, "%s", why)
+		}
+		return s, nil
+	case slices.Contains(in.Builtins, name):
+		return nil, refuse(RefusedBuiltin, "%s is a command of this program, not a skill: only a person can call it", name)
+	}
+	if why := c.absent(name); why != "" {
+		return nil, refuse(RefusedUnknown, "%s", why)
+	}
+	r := refuse(RefusedUnknown, "unknown skill: %.200s", plain.Line(name))
+	for _, n := range c.near(name) {
+		if s := c.Skill(n); s != nil && (in.By == ByUser || s.Offered()) {
+			r.Near = append(r.Near, n)
+		}
+	}
+	if len(r.Near) > 0 {
+		r.Message += "; did you mean " + strings.Join(r.Near, ", ") + "?"
+	}
+	return nil, r
+}
+
+// open says whether the author and the folder's trust open the skill to the
+// caller.
+func (s *Skill) open(in Invocation) error {
+	switch {
+	case s.Origin.Trust == Untrusted:
+		return refuse(RefusedByRule, "%s is not used: nobody trusts where it comes from", s.Name)
+	case in.By == ByUser && s.NotUser:
+		return refuse(RefusedToModel, "%s is not for people to call (user-invocable: false)", s.Name)
+	case in.By == ByModel && s.NotModel && !s.named(in.Message):
+		return refuse(RefusedToModel, "%s can only be called by a person (disable-model-invocation)", s.Name)
+	}
+	return nil
+}
+
+// named says whether a person's words hold /name as a word of its own.
+func (s *Skill) named(message string) bool {
+	for at := 0; ; {
+		i := strings.IndexByte(message[at:], '/')
+		if i < 0 {
+			return false
+		}
+		i += at
+		at = i + 1
+		if i > 0 && !strings.ContainsRune(" \t\r\n(\"'`,", rune(message[i-1])) {
+			continue
+		}
+		for _, name := range append([]string{s.Name, s.Label}, s.Aliases...) {
+			if rest, ok := strings.CutPrefix(message[i+1:], name); ok && name != "" && endsWord(rest) {
+				return true
+			}
+		}
+	}
+}
+
+// endsWord says whether a name ends where rest begins.
+func endsWord(rest string) bool {
+	rest = strings.TrimLeft(rest, ".,;:!?)\"'`")
+	return rest == "" || unicode.IsSpace([]rune(rest[:min(4, len(rest))])[0])
+}
+
+// local says whether the skill lies on this machine: it can have a directory
+// and commands.
+func (s *Skill) local() bool { return s.Origin.Trust == Trusted && s.Origin.Kind != MCP }
+
+// granting says whether what the skill declares is in force without asking:
+// one from elsewhere must have been approved, by the hash of its bytes.
+func (s *Skill) granting(approved string) bool { return s.local() || approved != "" }
+
+// fresh reads the skill from its file as it is now.
+func (s *Skill) fresh(ctx context.Context) (fresh *Skill, body, hash string, err error) {
+	data, err := s.read(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, "", "", ctx.Err()
+		}
+		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, err)
+	}
+	fresh, text, problems := parseFile(s.Path, data, s.Origin, true)
+	if fresh == nil {
+		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, problems[0])
+	}
+	fresh.Name, fresh.ID, fresh.Path, fresh.Dir = s.Name, s.ID, s.Path, s.Dir
+	fresh.Read, fresh.List, fresh.Base = s.Read, s.List, s.Base
+	return fresh, strings.TrimLeft(string(text), "\r\n"), hashOf(data), nil
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// read returns the whole SKILL.md as it is now, at most 1 MiB. A skill whose
+// text is computed has none.
+func (s *Skill) read(ctx context.Context) ([]byte, error) {
+	var data []byte
+	var err error
+	switch {
+	case s.Read != nil:
+		data, err = s.Read(ctx)
+	case s.Path != "":
+		data, err = readBounded(s.Path)
+	default:
+		err = errors.New("its text is computed")
+	}
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("the file is larger than %d MiB", maxFile>>20)
+	}
+	return data, err
+}
+
+// readBounded reads a regular file, one byte more than is allowed at most.
+func readBounded(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would never end
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// shownResources bounds the resources that the model is told of.
+const shownResources = 50
+
+// prompt is what the model reads, spec skills §5.
+func (a *Activation) prompt(body string, used bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<command-message>The \"%s\" skill is loading</command-message>\n", a.Skill.Name)
+	fmt.Fprintf(&b, "<command-name>%s</command-name>\n", a.Skill.Name)
+	given := strings.TrimSpace(a.Args) != ""
+	if given {
+		fmt.Fprintf(&b, "<command-args>%s</command-args>\n", a.Args)
+	}
+	b.WriteString("\n")
+	if a.Dir != "" {
+		fmt.Fprintf(&b, "Base directory for this skill: %s\n\n", filepath.ToSlash(a.Dir))
+	}
+	b.WriteString(body)
+	if given && !used {
+		fmt.Fprintf(&b, "\n\nARGUMENTS: %s", a.Args)
+	}
+	if len(a.Resources) > 0 {
+		b.WriteString("\n\nResources of this skill:\n")
+		for i, r := range a.Resources {
+			if i == shownResources {
+				fmt.Fprintf(&b, "- and %d more\n", len(a.Resources)-i)
+				break
+			}
+			fmt.Fprintf(&b, "- %s\n", plain.Line(r))
+		}
+	}
+	return b.String()
+}
+
+// Asks is what a skill wants besides putting text into the conversation: what
+// a person is shown who is asked whether it may run.
+type Asks struct {
+	Hash     string          // of the bytes that say so; for Invocation.Hash. "" for a computed text
+	Grants   []string        // allowed-tools
+	Denies   []string        // disallowed-tools
+	Hooks    json.RawMessage // see Skill.Hooks
+	Commands []string        // inline commands as written, in order
+	Model    string
+	Shell    string
+	Fork     bool
+}
+
+// Nothing says whether it asks for nothing that needs consent.
+func (a Asks) Nothing() bool {
+	return len(a.Grants) == 0 && len(a.Denies) == 0 && a.Hooks == nil && len(a.Commands) == 0 &&
+		a.Model == "" && a.Shell == "" && !a.Fork
+}
+
+// Asks reads the skill as it is now and returns what it wants. The error is a
+// *[Refusal] where the file cannot be read.
+func (s *Skill) Asks(ctx context.Context) (Asks, error) {
+	var commands []string
+	hash := ""
+	if s.Prompt == nil {
+		fresh, body, h, err := s.fresh(ctx)
+		if err != nil {
+			return Asks{}, err
+		}
+		s, hash = fresh, h
+		if s.local() {
+			for _, t := range s.scanner().scan(body) {
+				if t.kind == command {
+					commands = append(commands, t.text)
+				}
+			}
+		}
+	}
+	a := Asks{Hash: hash, Grants: s.AllowedTools, Denies: s.DisallowedTools, Hooks: s.Hooks,
+		Commands: commands, Model: s.Model, Shell: s.Shell, Fork: s.Fork}
+	if a.Model == "inherit" {
+		a.Model = ""
+	}
+	return a, nil
+}
+
+func (s *Skill) scanner() scanner {
+	sc := scanner{names: s.Arguments}
+	if s.Origin.Kind == Legacy {
+		sc.dialect = legacyText
+	}
+	return sc
+}
+
+// Describe returns the whole description of a skill, which a listing may have
+// cut. It refuses as Invoke does, and reads no file.
+func (c *Catalog) Describe(in Invocation) (string, error) {
+	s, err := c.called(in)
+	if err != nil {
+		return "", err
+	}
+	if err := s.open(in); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(s.Name)
+	if s.ArgumentHint != "" {
+		b.WriteString(" " + s.ArgumentHint)
+	}
+	b.WriteString("\n\n" + s.Summary() + "\n")
+	for _, f := range s.Fields() {
+		if f.Key == "compatibility" || f.Key == "version" {
+			fmt.Fprintf(&b, "\n%s: %s\n", f.Key, f.Value)
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,331 @@
+package knack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// putSkill writes dir/NAME/SKILL.md and the files beside it.
+func putSkill(t *testing.T, dir, name, text string, beside ...string) {
+	t.Helper()
+	for _, f := range append([]string{"SKILL.md"}, beside...) {
+		file := filepath.Join(dir, name, filepath.FromSlash(f))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if f != "SKILL.md" {
+			text = "x"
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func trusted(dir string) Source { return Dir(dir, Origin{Kind: Project, Trust: Trusted}) }
+
+func refusal(t *testing.T, err error) *Refusal {
+	t.Helper()
+	var r *Refusal
+	if !errors.As(err, &r) {
+		t.Fatalf("%v is no refusal", err)
+	}
+	return r
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"release-notes", "release-note", "pdf", "deploy", "deploys"} {
+		putSkill(t, dir, name, "---\nname: "+name+"\ndescription: D.\n---\nB.\n")
+	}
+	putSkill(t, dir, "secret", "---\nname: secret\ndescription: D.\ndisable-model-invocation: true\n---\n")
+	putSkill(t, dir, "waits", "---\nname: waits\ndescription: D.\npaths: '*.go'\n---\n")
+	putSkill(t, dir, "gone", "---\nname: gone\ndescription: D.\n---\n")
+	putSkill(t, dir, "large", "---\nname: large\ndescription: D.\n---\n")
+	c := Load(t.Context(), trusted(dir))
+	if err := os.Remove(filepath.Join(dir, "gone", "SKILL.md")); err != nil {
+		t.Fatal(err)
+	}
+	putSkill(t, dir, "large", "---\nname: large\n---\n"+strings.Repeat("x", maxFile))
+	for _, tt := range []struct {
+		name string
+		by   Caller
+		code int
+		near string
+		says string
+	}{
+		{"", ByModel, RefusedEmpty, "", ""},
+		{" / ", ByUser, RefusedEmpty, "", ""},
+		{"nothing-like-it", ByModel, RefusedUnknown, "", "nothing-like-it"},
+		{"relase-notes", ByModel, RefusedUnknown, "release-notes release-note", "did you mean release-notes"},
+		{"deplyo", ByModel, RefusedUnknown, "deploy deploys", "deploy"},
+		{"secrets", ByModel, RefusedUnknown, "", ""},
+		{"secrets", ByUser, RefusedUnknown, "secret", ""},
+		{"waits", ByModel, RefusedUnknown, "", "*.go"},
+		{"gone", ByUser, RefusedUnread, "", "gone"},
+		{"large", ByUser, RefusedUnread, "", "1"},
+		{"secret", ByModel, RefusedToModel, "", "disable-model-invocation"},
+		{"help", ByModel, RefusedBuiltin, "", "help"},
+		{"bad\x1b[2Jname", ByModel, RefusedUnknown, "", `\x1b`},
+	} {
+		_, err := c.Invoke(t.Context(), Invocation{Name: tt.name, By: tt.by, Builtins: []string{"help"}})
+		r := refusal(t, err)
+		if r.Code != tt.code || !strings.Contains(r.Message, tt.says) || tt.near != "" && strings.Join(r.Near, " ") != tt.near || len(r.Near) > 3 {
+			t.Errorf("%q: %+v", tt.name, r)
+		}
+		if strings.ContainsRune(r.Message, 0x1b) {
+			t.Errorf("%q: the message steers a terminal", tt.name)
+		}
+	}
+	if _, err := c.Invoke(t.Context(), Invocation{Name: " /pdf ", By: ByModel}); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Invoke(ctx, Invocation{Name: "pdf"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// What grants or runs is taken from the bytes that are read at invocation
+// (design, decision 11), and an approval is bound to them.
+func TestBytesOfInvocation(t *testing.T) {
+	dir := t.TempDir()
+	text := "---\nname: a\ndescription: D.\nallowed-tools: Read\n---\nOld.\n"
+	putSkill(t, dir, "a", text)
+	c := Load(t.Context(), trusted(dir))
+	asks, err := c.Skill("a").Asks(t.Context())
+	if err != nil || !slices.Equal(asks.Grants, []string{"Read"}) || asks.Nothing() {
+		t.Fatalf("%+v, %v", asks, err)
+	}
+	a, err := c.Invoke(t.Context(), Invocation{Name: "a", Hash: asks.Hash})
+	if err != nil || a.Hash != asks.Hash || !slices.Equal(a.Grants, []string{"Read"}) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	putSkill(t, dir, "a", "---\nname: a\ndescription: D.\nallowed-tools: Bash(rm:*)\nmodel: inherit\n---\nNew.\n")
+	_, err = c.Invoke(t.Context(), Invocation{Name: "a", Hash: asks.Hash})
+	if r := refusal(t, err); r.Code != RefusedChanged {
+		t.Errorf("%+v", r)
+	}
+	a, err = c.Invoke(t.Context(), Invocation{Name: "a"})
+	if err != nil || !slices.Equal(a.Grants, []string{"Bash(rm:*)"}) || !strings.Contains(a.Prompt, "New.") || a.Model != "" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	putSkill(t, dir, "a", "---\nname: a\ndisable-model-invocation: true\n---\nNew.\n")
+	_, err = c.Invoke(t.Context(), Invocation{Name: "a", By: ByModel})
+	if r := refusal(t, err); r.Code != RefusedToModel {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAsks(t *testing.T) {
+	dir := t.TempDir()
+	putSkill(t, dir, "all", "---\nname: all\ndescription: D.\ndisallowed-tools: Write\nhooks: [{event: Stop, command: x}]\nmodel: opus\nshell: bash\ncontext: fork\n---\n!`git log $0`\n\n```!\na\nb\n```\n")
+	putSkill(t, dir, "none", "---\nname: none\ndescription: D.\nmodel: inherit\neffort: high\n---\nText `!`x`.\n")
+	c := Load(t.Context(), trusted(dir))
+	asks, err := c.Skill("all").Asks(t.Context())
+	if err != nil || !slices.Equal(asks.Commands, []string{"git log $0", "a\nb"}) || asks.Model != "opus" || !asks.Fork || asks.Shell != "bash" || asks.Hooks == nil || len(asks.Denies) != 1 {
+		t.Errorf("%+v, %v", asks, err)
+	}
+	if asks, err = c.Skill("none").Asks(t.Context()); err != nil || !asks.Nothing() {
+		t.Errorf("%+v, %v", asks, err)
+	}
+}
+
+func TestResources(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i := range 53 {
+		files = append(files, fmt.Sprintf("references/%02d.md", i))
+	}
+	putSkill(t, dir, "many", "---\nname: many\ndescription: D.\n---\nB.\n", files...)
+	putSkill(t, dir, "few", "---\nname: few\ndescription: D.\n---\nB.", "scripts/a.sh", ".hidden/x", "node_modules/x")
+	c := Load(t.Context(), trusted(dir))
+	a, err := c.Invoke(t.Context(), Invocation{Name: "many"})
+	if err != nil || !strings.HasSuffix(a.Prompt, "\n- references/49.md\n- and 3 more\n") || len(a.Resources) != 53 {
+		t.Errorf("%v, %q", err, a.Prompt)
+	}
+	a, err = c.Invoke(t.Context(), Invocation{Name: "few", Args: "x"})
+	want := "<command-message>The \"few\" skill is loading</command-message>\n<command-name>few</command-name>\n<command-args>x</command-args>\n\n" +
+		"Base directory for this skill: " + filepath.ToSlash(filepath.Join(dir, "few")) + "\n\nB.\n\nARGUMENTS: x\n\nResources of this skill:\n- scripts/a.sh\n"
+	if err != nil || a.Prompt != want {
+		t.Errorf("%v, %q; want %q", err, a.Prompt, want)
+	}
+}
+
+func TestComputedText(t *testing.T) {
+	s := &Skill{Name: "now", Description: "D.", ID: "x", Origin: Origin{Kind: Bundled, Trust: Trusted},
+		Prompt: func(_ context.Context, in Invocation) (string, error) {
+			if in.Args == "bad" {
+				return "", errors.New("no")
+			}
+			return "It is $ARGUMENTS, not " + in.Args, nil
+		}}
+	c := Load(t.Context(), sourceOf(s))
+	a, err := c.Invoke(t.Context(), Invocation{Name: "now", Args: "noon"})
+	if err != nil || !strings.HasSuffix(a.Prompt, "\n\nIt is $ARGUMENTS, not noon") || a.Hash != "" {
+		t.Errorf("%v, %+v", err, a)
+	}
+	_, err = c.Invoke(t.Context(), Invocation{Name: "now", Args: "bad"})
+	if r := refusal(t, err); r.Code != RefusedUnread {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("word ", 600)
+	putSkill(t, dir, "a", "---\nname: a\ndescription: "+long+"\nwhen_to_use: When.\nargument-hint: '[x]'\n---\n")
+	c := Load(t.Context(), trusted(dir))
+	text, err := c.Describe(Invocation{Name: "a", By: ByModel})
+	if err != nil || !strings.HasPrefix(text, "a [x]\n\nword word") || !strings.Contains(text, " - When.") || len(text) < 3000 {
+		t.Errorf("%v, %q", err, text)
+	}
+	_, err = c.Describe(Invocation{Name: "b"})
+	if r := refusal(t, err); r.Code != RefusedUnknown {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A directory whose name a rule would read as a pattern grants nothing.
+func TestDirectoryInRules(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no * in names")
+	}
+	dir := filepath.Join(t.TempDir(), "x*y")
+	putSkill(t, dir, "a", "---\nname: a\ndescription: D.\nallowed-tools: Bash({baseDir}/run.sh) Read\ndisallowed-tools: Edit({baseDir}/**)\n---\n")
+	a, err := Load(t.Context(), trusted(dir)).Invoke(t.Context(), Invocation{Name: "a"})
+	if err != nil || !slices.Equal(a.Grants, []string{"Read"}) || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 {
+		t.Errorf("%v, %+v", err, a)
+	}
+}
+
+// TestTemplate: Pi's forms (spec skills §6).
+func TestTemplate(t *testing.T) {
+	for _, tt := range []struct{ text, args, want string }{
+		{"$1 $2 $3", "a 'b c'", "a b c "},
+		{"$@ | $ARGUMENTS", "a 'b c'", "a 'b c' | a 'b c'"},
+		{"${@:2} ${@:2:1} ${@:0:1} ${@:9}", "a b c", "b c b a "},
+		{"${1:-x} ${2:-y z} ${@:-none}", "a", "a y z a"},
+		{"${1:-x} ${@:-none}", "", "x none"},
+		{"${1:-x}", "''", "x"},
+		{"$0 $10", "a", " "},
+		{"costs $5.00, $5k, \\$1", "a", "costs $5.00, $5k, $1"},
+		{"${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`", "a", "${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`"},
+		{"$1 $@", "$2 {baseDir}", "$2 $2 {baseDir}"},
+	} {
+		got, used := ExpandTemplate(tt.text, tt.args)
+		if got != tt.want || used != (got != tt.text || strings.Contains(tt.text, "$@")) && tt.text != "costs $5.00, $5k, \\$1" {
+			t.Errorf("%q with %q: %q, %v; want %q", tt.text, tt.args, got, used, tt.want)
+		}
+	}
+}
+
+// TestPlainReader: wherever a plain YAML reader accepts a frontmatter, our
+// fields equal its fields.
+func TestPlainReader(t *testing.T) {
+	docs, err := filepath.Glob("testdata/parse/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, doc := range docs {
+		a, err := txtar.ParseFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range a.Files {
+			if filepath.Ext(f.Name) == ".want" || filepath.Ext(f.Name) == ".quoted" || strings.Contains(doc, "salvage") {
+				continue
+			}
+			fields, ok := plainFields(f.Data)
+			if !ok {
+				continue
+			}
+			n++
+			s, _, problems := parseFile(f.Name, f.Data, Origin{}, true)
+			sameFields(t, doc+":"+f.Name, s, fields)
+			for _, p := range problems {
+				if p.Code == "yaml-repaired" || p.Code == "yaml-invalid" {
+					t.Errorf("%s: %s", f.Name, p)
+				}
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("only %d files were compared", n)
+	}
+}
+
+// TestIdleMemory: a loaded skill costs at most 2 KiB beside its description.
+func TestIdleMemory(t *testing.T) {
+	const n = 2000
+	text := "---\nname: %s\ndescription: Short.\nallowed-tools: Bash(git status:*), Read\nlicense: MIT\nmetadata:\n  author: me\n  version: 1.0.0\n---\n" + strings.Repeat("Body. ", 500)
+	skills := make([]*Skill, n)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range skills {
+		name := fmt.Sprintf("skill-%04d", i)
+		head := fmt.Appendf(nil, text, name)
+		skills[i], _ = parseSkill("/home/me/.claude/skills/"+name+"/SKILL.md", head, int64(len(head)), Origin{})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n
+	t.Logf("%d bytes a skill", each)
+	if each > 2048 {
+		t.Errorf("an idle skill costs %d bytes", each)
+	}
+	runtime.KeepAlive(skills)
+}
+
+// A command that takes longer than two minutes fails the whole activation.
+func TestCommandTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data := []byte("---\nname: a\ndescription: D.\n---\n!`sleep 1000` after")
+		s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+		s.Read = func(context.Context) ([]byte, error) { return data, nil }
+		begin := time.Now()
+		_, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(ctx context.Context, _ *Activation, _ string, _ []string) (string, error) {
+			<-ctx.Done()
+			return "half", nil
+		}})
+		if r := refusal(t, err); r.Code != RefusedUnread || !strings.Contains(r.Message, "sleep 1000") || time.Since(begin) != 2*time.Minute {
+			t.Errorf("%+v after %v", r, time.Since(begin))
+		}
+	})
+}
+
+// A value larger than 100 KiB is not given to a command.
+func TestLargeValue(t *testing.T) {
+	for size, refused := range map[int]bool{maxValue: false, maxValue + 1: true} {
+		v := newValues(strings.Repeat("x", size), nil)
+		_, _, _, err := scanner{}.prepare("echo $0", &v, false)
+		if (err != nil) != refused {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// A frontmatter of more than 64 KiB is not read; the text loads.
+func TestLargeFrontmatter(t *testing.T) {
+	for size, code := range map[int]string{maxFrontmatter - 100: "", maxFrontmatter + 100: "too-large"} {
+		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
+		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{}, true)
+		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {
+			t.Errorf("%d: %q, %v", size, body, problems)
+		}
+	}
+}

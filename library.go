@@ -1,0 +1,226 @@
+package knack
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// A Library keeps the Catalog of its Sources up to date. Its method value
+// Catalog is what an agent takes. It is safe for concurrent use.
+type Library struct {
+	now atomic.Pointer[Catalog]
+
+	mu      sync.Mutex // held while sources are read
+	sources []Source
+	read    []reading
+
+	poll time.Duration // for tests: look that often, and do not ask the system
+}
+
+// NewLibrary reads sources; their order is the precedence.
+func NewLibrary(ctx context.Context, sources ...Source) *Library {
+	l := &Library{sources: slices.Clone(sources)}
+	l.Reload(ctx)
+	return l
+}
+
+// Catalog returns the newest Catalog.
+func (l *Library) Catalog() *Catalog { return l.now.Load() }
+
+// Reload reads all sources again. A [Folder] re-reads only files that changed.
+// If nothing did, the Catalog stays the same one. If ctx ends meanwhile, too.
+func (l *Library) Reload(ctx context.Context) *Catalog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	read := make([]reading, len(l.sources))
+	var wg sync.WaitGroup
+	for i, src := range l.sources {
+		wg.Go(func() { read[i] = readSource(ctx, src) })
+	}
+	wg.Wait()
+	if old := l.now.Load(); old != nil && (ctx.Err() != nil || slices.EqualFunc(read, l.read, reading.equal)) {
+		return old
+	}
+	l.read = read
+	l.now.Store(catalog(read))
+	return l.now.Load()
+}
+
+// Add reads further sources, which come after those that are there, and not
+// the others again. This is how skills of nested directories come in.
+func (l *Library) Add(ctx context.Context, sources ...Source) *Catalog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, src := range sources {
+		l.sources = append(l.sources, src)
+		l.read = append(l.read, readSource(ctx, src))
+	}
+	if len(sources) > 0 {
+		l.now.Store(catalog(l.read))
+	}
+	return l.now.Load()
+}
+
+func (r reading) equal(o reading) bool {
+	same := func(a, b *Skill) bool {
+		return a == b || a.Size == b.Size && a.ID == b.ID && a.Name == b.Name && a.Summary() == b.Summary() && a.Gated == b.Gated && a.Origin == b.Origin &&
+			slices.EqualFunc(a.fields, b.fields, func(x, y field) bool { return x == y })
+	}
+	return r.place == o.place && slices.EqualFunc(r.skills, o.skills, same) && slices.Equal(r.problems, o.problems)
+}
+
+// A Watcher is a Source that can tell when to read it again. A Folder need not:
+// the Library watches its directories.
+type Watcher interface {
+	Source
+	// Watch calls changed, never twice at once, whenever the source should be
+	// read again, until ctx ends.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// watched returns the directories in which a change of a source would be seen.
+func watched(src Source) []string {
+	if w, ok := src.(interface{ watched() []string }); ok {
+		return w.watched()
+	}
+	return nil
+}
+
+const (
+	quiet    = 100 * time.Millisecond // how long changes are collected
+	interval = 2 * time.Second        // of polling
+)
+
+// Watch reloads the Library when its sources change, and calls changed (nil:
+// nobody) with each new Catalog, until ctx ends. Where the system cannot tell
+// of changes, it looks every two seconds.
+func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	kick := make(chan struct{}, 1)
+	touch := func() {
+		select {
+		case kick <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+	l.mu.Lock()
+	for _, src := range l.sources {
+		if w, ok := src.(Watcher); ok {
+			wg.Go(func() {
+				// A source that can no longer tell stays as it is.
+				_ = w.Watch(ctx, touch)
+			})
+		}
+	}
+	l.mu.Unlock()
+
+	var events chan fsnotify.Event
+	var errs chan error
+	watching := map[string]bool{}
+	var fsw *fsnotify.Watcher
+	every := interval
+	if l.poll > 0 {
+		every = l.poll
+	} else {
+		if w, err := fsnotify.NewWatcher(); err == nil {
+			fsw = w
+			defer fsw.Close()
+			events, errs = fsw.Events, fsw.Errors
+		}
+	}
+	// follow watches what there is to watch; false if some of it cannot be.
+	follow := func() bool {
+		if fsw == nil {
+			return false
+		}
+		more := false
+		want := map[string]bool{}
+		l.mu.Lock()
+		for _, src := range l.sources {
+			for _, dir := range watched(src) {
+				want[dir] = true
+			}
+		}
+		l.mu.Unlock()
+		all := true
+		for dir := range want {
+			if !watching[dir] {
+				if fsw.Add(dir) != nil {
+					all = false
+					continue
+				}
+				watching[dir], more = true, true
+			}
+		}
+		for dir := range watching {
+			if !want[dir] {
+				_ = fsw.Remove(dir) // it may be gone
+				delete(watching, dir)
+			}
+		}
+		if more {
+			touch() // for what changed before it was watched
+		}
+		return all
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	if follow() {
+		tick.Stop()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-events:
+			if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
+				delete(watching, e.Name) // the system has dropped it
+			}
+			if e.Op == fsnotify.Chmod {
+				continue
+			}
+		case <-errs: // events were lost
+		case <-tick.C:
+		case <-kick:
+		}
+		if !settle(ctx, events) {
+			return nil
+		}
+		old := l.Catalog()
+		cat := l.Reload(ctx)
+		if follow() {
+			tick.Stop()
+		} else {
+			tick.Reset(every)
+		}
+		if cat != old && changed != nil {
+			changed(cat)
+		}
+	}
+}
+
+// settle waits until no more events come; false if ctx ends.
+func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
+	t := time.NewTimer(quiet)
+	defer t.Stop()
+	for range 20 { // not for ever, while something writes on and on
+		select {
+		case <-ctx.Done():
+			return false
+		case <-events:
+			t.Reset(quiet)
+		case <-t.C:
+			return true
+		}
+	}
+	return true
+}

@@ -1,0 +1,248 @@
+// Package anthropic speaks the Anthropic Messages format: Claude, and servers
+// that imitate it.
+//
+// Most people want [New]. Thinking and its signatures are kept and sent back
+// to the model that made them; prompt-cache breakpoints stand after the tools,
+// after the system text and at the end of the last message.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wire"
+)
+
+const (
+	version      = "2023-06-01"
+	redacted     = "redacted_thinking:" // Thinking.Opaque of a block that has no text at all
+	defaultLimit = 32000                // output tokens where the model's limit is unknown: the format demands a number
+	minBudget    = 1024
+)
+
+// New returns the model at e. The default base URL is https://api.anthropic.com;
+// one with or without /v1 at its end will do.
+func New(e llm.Endpoint) llm.Model {
+	if e.Info.ID == "" {
+		e.Info.ID = "anthropic/" + e.Name
+	}
+	return &model{e}
+}
+
+type model struct{ e llm.Endpoint }
+
+func (m *model) Info() llm.Info { return m.e.Info }
+
+func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		header := http.Header{"Anthropic-Version": {version}}
+		switch {
+		case m.e.Key == "":
+		case m.e.Bearer:
+			header.Set("Authorization", "Bearer "+m.e.Key)
+		default:
+			header.Set("X-Api-Key", m.e.Key)
+		}
+		base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
+		d := decoder{e: &m.e}
+		for ev, err := range wire.Post(ctx, &m.e, base+"/v1/messages", header, body(&m.e, req)) {
+			if err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			out, err := d.event(ev.Data)
+			if err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			if out != (llm.Event{}) && (!yield(out, nil) || out.Done != nil) {
+				return
+			}
+		}
+		if ctx.Err() == nil {
+			if done := d.end(); done != nil {
+				yield(llm.Event{Done: done}, nil)
+				return
+			}
+			yield(llm.Event{}, wire.Cut(&m.e))
+		}
+	}
+}
+
+// What an answer is made of.
+
+type usage struct {
+	Input      *int `json:"input_tokens"`
+	Output     *int `json:"output_tokens"`
+	CacheRead  *int `json:"cache_read_input_tokens"`
+	CacheWrite *int `json:"cache_creation_input_tokens"`
+}
+
+// into sets what is reported: the last report counts, and each is cumulative.
+func (u usage) into(v *llm.Usage) {
+	for _, f := range []struct {
+		to   *int
+		from *int
+	}{{&v.Input, u.Input}, {&v.Output, u.Output}, {&v.CacheRead, u.CacheRead}, {&v.CacheWrite, u.CacheWrite}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+}
+
+type event struct {
+	Type    string `json:"type"`
+	Index   int    `json:"index"`
+	Message struct {
+		Model string `json:"model"`
+		Usage usage  `json:"usage"`
+	} `json:"message"`
+	ContentBlock struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Data      string          `json:"data"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+	} `json:"content_block"`
+	Delta struct {
+		Type        string `json:"type"`
+		Text        string `json:"text"`
+		Thinking    string `json:"thinking"`
+		Signature   string `json:"signature"`
+		PartialJSON string `json:"partial_json"`
+		StopReason  string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage usage `json:"usage"`
+}
+
+// A block is one content block while it arrives.
+type block struct {
+	kind, id, name string
+	input          json.RawMessage // from the start; streamed input replaces it
+	text           strings.Builder // text, thinking, data or input
+	signature      strings.Builder
+	closed         bool
+}
+
+type decoder struct {
+	e      *llm.Endpoint
+	blocks []*block
+	model  string
+	usage  llm.Usage
+	stop   string
+}
+
+// event takes one event of the stream; the zero Event means nothing to tell.
+func (d *decoder) event(data []byte) (out llm.Event, err error) {
+	var ev event
+	if json.Unmarshal(data, &ev) != nil {
+		return out, wire.Garbled(d.e, data)
+	}
+	switch ev.Type {
+	case "message_start":
+		d.model = ev.Message.Model
+		ev.Message.Usage.into(&d.usage)
+	case "content_block_start":
+		if ev.Index != len(d.blocks) {
+			return out, wire.Garbled(d.e, data)
+		}
+		c := ev.ContentBlock
+		b := &block{kind: c.Type, id: c.ID, name: c.Name, input: c.Input}
+		b.text.WriteString(c.Text + c.Thinking + c.Data)
+		b.signature.WriteString(c.Signature)
+		d.blocks = append(d.blocks, b)
+		out.Text, out.Thinking = c.Text, c.Thinking
+	case "content_block_delta":
+		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
+			return out, wire.Garbled(d.e, data)
+		}
+		b := d.blocks[ev.Index]
+		b.text.WriteString(ev.Delta.Text + ev.Delta.Thinking + ev.Delta.PartialJSON)
+		b.signature.WriteString(ev.Delta.Signature)
+		out.Text, out.Thinking = ev.Delta.Text, ev.Delta.Thinking
+	case "content_block_stop":
+		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
+			return out, wire.Garbled(d.e, data)
+		}
+		b := d.blocks[ev.Index]
+		b.closed = true
+		out.Call = b.call()
+	case "message_delta":
+		if ev.Delta.StopReason != "" {
+			d.stop = ev.Delta.StopReason
+		}
+		ev.Usage.into(&d.usage)
+	case "message_stop":
+		if d.stop == "model_context_window_exceeded" {
+			return out, &llm.Error{Kind: llm.Overflow, Message: d.e.Info.ID + ": the answer does not fit into the context window"}
+		}
+		if out.Done = d.end(); out.Done == nil {
+			return out, wire.Cut(d.e)
+		}
+	case "error":
+		return out, wire.StreamError(d.e, data)
+	}
+	return out, nil // pings, and kinds that are yet to come
+}
+
+func (b *block) call() *llm.ToolCall {
+	if b.kind != "tool_use" {
+		return nil
+	}
+	input := json.RawMessage(b.text.String())
+	if len(input) == 0 {
+		input = b.input
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	return &llm.ToolCall{ID: b.id, Name: b.name, Input: input}
+}
+
+// end is the whole answer, or nil if a part of it is missing.
+func (d *decoder) end() *llm.Response {
+	if d.stop == "" {
+		return nil
+	}
+	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model}
+	switch d.stop {
+	case "tool_use":
+		r.Stop = llm.ToolUse
+	case "max_tokens", "model_context_window_exceeded":
+		r.Stop = llm.MaxTokens
+	case "refusal":
+		r.Stop = llm.Refusal
+	default: // end_turn, stop_sequence, pause_turn
+		r.Stop = llm.EndTurn
+	}
+	for _, b := range d.blocks {
+		if !b.closed {
+			return nil
+		}
+		var p llm.Part
+		switch b.kind {
+		case "text":
+			if p.Text = b.text.String(); p.Text == "" {
+				continue
+			}
+		case "thinking":
+			p.Thinking = &llm.Thinking{Text: b.text.String(), Opaque: b.signature.String(), From: d.e.Info.ID}
+		case "redacted_thinking":
+			p.Thinking = &llm.Thinking{Opaque: redacted + b.text.String(), From: d.e.Info.ID}
+		case "tool_use":
+			p.Call = b.call()
+		default:
+			continue
+		}
+		r.Message.Parts = append(r.Message.Parts, p)
+	}
+	return r
+}

@@ -1,0 +1,216 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wire"
+)
+
+// What a request is made of. Blocks are a union; the field order is that of
+// the vendor's own examples.
+
+type request struct {
+	Model        string        `json:"model"`
+	MaxTokens    int           `json:"max_tokens"`
+	Stream       bool          `json:"stream"`
+	Thinking     *thinking     `json:"thinking,omitempty"`
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
+	Tools        []toolSpec    `json:"tools,omitempty"`
+	System       []content     `json:"system,omitempty"`
+	Messages     []message     `json:"messages"`
+}
+
+type thinking struct {
+	Type    string `json:"type"`
+	Budget  int    `json:"budget_tokens,omitempty"`
+	Display string `json:"display,omitempty"`
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
+}
+
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+type toolSpec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Cache       *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type message struct {
+	Role    string    `json:"role"`
+	Content []content `json:"content"`
+}
+
+type content struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	Thinking  *string         `json:"thinking,omitempty"`
+	Signature string          `json:"signature,omitempty"`
+	Data      string          `json:"data,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   []content       `json:"content,omitempty"`
+	IsError   bool            `json:"is_error,omitempty"`
+	Source    *source         `json:"source,omitempty"`
+	Title     string          `json:"title,omitempty"`
+	Cache     *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      any    `json:"data"` // []byte is written as base64
+}
+
+func body(e *llm.Endpoint, req *llm.Request) *request {
+	ephemeral := &cacheControl{"ephemeral"}
+	out := &request{Model: e.Name, MaxTokens: req.MaxTokens, Stream: true, Messages: []message{}}
+	if out.MaxTokens <= 0 {
+		out.MaxTokens = defaultLimit
+		if e.Info.MaxOutput > 0 {
+			out.MaxTokens = e.Info.MaxOutput
+		}
+	}
+	for _, t := range req.Tools {
+		out.Tools = append(out.Tools, toolSpec{Name: t.Name, Description: t.Description, InputSchema: t.Schema})
+	}
+	if n := len(out.Tools); n > 0 {
+		out.Tools[n-1].Cache = ephemeral
+	}
+	if strings.TrimSpace(req.System) != "" {
+		out.System = []content{{Type: "text", Text: req.System, Cache: ephemeral}}
+	}
+	for _, m := range wire.Turns(req.Messages) {
+		out.Messages = append(out.Messages, message{string(m.Role), contents(e, m)})
+	}
+	if n := len(out.Messages); n > 0 {
+		breakpoint(out.Messages[n-1].Content, ephemeral)
+	}
+	effort(e, req, out)
+	return out
+}
+
+// breakpoint marks the last block that can carry a mark: thinking cannot.
+func breakpoint(blocks []content, mark *cacheControl) {
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if t := blocks[i].Type; t != "thinking" && t != "redacted_thinking" {
+			blocks[i].Cache = mark
+			return
+		}
+	}
+}
+
+// effort asks for thinking. An empty effort leaves it to the model.
+func effort(e *llm.Endpoint, req *llm.Request, out *request) {
+	if req.Effort == "" {
+		return
+	}
+	if !e.Budget {
+		if level := llm.EffortLevel(req.Effort); level != "" {
+			out.Thinking = &thinking{Type: "adaptive", Display: "summarized"}
+			out.OutputConfig = &outputConfig{level}
+		}
+		return
+	}
+	// The budget must be less than max_tokens, and an answer that already called
+	// tools must begin with its thinking, which another model's answer cannot.
+	budget := min(llm.EffortTokens(req.Effort), out.MaxTokens-minBudget)
+	if budget < minBudget || callsWithoutThinking(out.Messages) {
+		return
+	}
+	out.Thinking = &thinking{Type: "enabled", Budget: budget}
+}
+
+func callsWithoutThinking(msgs []message) bool {
+	for i := len(msgs) - 1; i >= 0; i-- {
+		if msgs[i].Role != string(llm.Assistant) {
+			continue
+		}
+		blocks := msgs[i].Content
+		return blocks[len(blocks)-1].Type == "tool_use" && blocks[0].Type != "thinking" && blocks[0].Type != "redacted_thinking"
+	}
+	return false
+}
+
+func contents(e *llm.Endpoint, m llm.Message) []content {
+	var out []content
+	for _, p := range m.Parts {
+		switch {
+		case p.Thinking != nil:
+			t := p.Thinking
+			if t.From != e.Info.ID || t.Opaque == "" {
+				continue
+			}
+			if data, ok := strings.CutPrefix(t.Opaque, redacted); ok {
+				out = append(out, content{Type: "redacted_thinking", Data: data})
+				continue
+			}
+			out = append(out, content{Type: "thinking", Thinking: &t.Text, Signature: t.Opaque})
+		case p.Media != nil:
+			out = append(out, media(e, p.Media))
+		case p.Call != nil:
+			out = append(out, content{Type: "tool_use", ID: plainID(p.Call.ID), Name: p.Call.Name, Input: wire.Object(p.Call.Input)})
+		case p.Result != nil:
+			out = append(out, result(e, p.Result))
+		default:
+			out = append(out, content{Type: "text", Text: p.Text})
+		}
+	}
+	if m.Role == llm.Assistant {
+		for n := len(out); n > 0 && strings.Contains(out[n-1].Type, "thinking"); n = len(out) {
+			out = out[:n-1] // refused at the end, where an interrupted answer leaves it
+		}
+		if n := len(out); out[n-1].Type == "text" {
+			out[n-1].Text = strings.TrimRight(out[n-1].Text, " \t\r\n") // refused at the end of a conversation
+		}
+	}
+	return out
+}
+
+func result(e *llm.Endpoint, r *llm.ToolResult) content {
+	out := content{Type: "tool_result", ToolUseID: plainID(r.ID), IsError: r.IsError}
+	for _, p := range r.Parts {
+		switch {
+		case p.Media != nil && r.IsError: // only text may be in an error
+			out.Content = append(out.Content, content{Type: "text", Text: wire.Unshown(p.Media)})
+		case p.Media != nil:
+			out.Content = append(out.Content, media(e, p.Media))
+		case strings.TrimSpace(p.Text) != "":
+			out.Content = append(out.Content, content{Type: "text", Text: p.Text})
+		}
+	}
+	return out
+}
+
+func media(e *llm.Endpoint, m *llm.Media) content {
+	switch kind := wire.MediaKind(&e.Info, m); {
+	case kind == wire.Image:
+		return content{Type: "image", Source: &source{"base64", m.MIME, m.Data}}
+	case kind == wire.PDF:
+		return content{Type: "document", Source: &source{"base64", m.MIME, m.Data}, Title: m.Name}
+	case kind == wire.TextFile:
+		return content{Type: "document", Source: &source{"text", "text/plain", string(bytes.ToValidUTF8(m.Data, []byte("\ufffd")))}, Title: m.Name}
+	}
+	return content{Type: "text", Text: wire.Unshown(m)}
+}
+
+// plainID makes an ID that another provider gave fit this one's pattern. The
+// call and its result change alike.
+func plainID(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, id)
+}

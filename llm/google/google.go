@@ -1,0 +1,193 @@
+// Package google speaks the Gemini format.
+//
+// Most people want [New]. Thought signatures are kept where they came, on the
+// call or the text, and sent back; calls that another model made carry the
+// mark by which Gemini is told so. The prompt cache is implicit.
+package google
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wire"
+)
+
+// New returns the model at e. The default base URL is
+// https://generativelanguage.googleapis.com; one with /v1beta at its end will
+// do.
+func New(e llm.Endpoint) llm.Model {
+	if e.Info.ID == "" {
+		e.Info.ID = "google/" + e.Name
+	}
+	return &model{e}
+}
+
+type model struct{ e llm.Endpoint }
+
+func (m *model) Info() llm.Info { return m.e.Info }
+
+func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		header := http.Header{}
+		if m.e.Key != "" {
+			header.Set("X-Goog-Api-Key", m.e.Key)
+		}
+		base := strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://generativelanguage.googleapis.com"), "/")
+		url := strings.TrimSuffix(base, "/v1beta") + "/v1beta/models/" + m.e.Name + ":streamGenerateContent?alt=sse"
+		d := decoder{e: &m.e}
+		for ev, err := range wire.Post(ctx, &m.e, url, header, body(&m.e, req)) {
+			if err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			for _, out := range d.chunk(ev.Data) {
+				if !yield(out, nil) {
+					return
+				}
+			}
+			if d.err != nil {
+				yield(llm.Event{}, d.err)
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if done := d.end(); done != nil {
+			yield(llm.Event{Done: done}, nil)
+			return
+		}
+		yield(llm.Event{}, wire.Cut(&m.e))
+	}
+}
+
+type chunk struct {
+	Candidates []struct {
+		Content struct {
+			Parts []part `json:"parts"`
+		} `json:"content"`
+		FinishReason  string `json:"finishReason"`
+		FinishMessage string `json:"finishMessage"`
+	} `json:"candidates"`
+	PromptFeedback struct {
+		BlockReason string `json:"blockReason"`
+	} `json:"promptFeedback"`
+	Usage *struct {
+		Prompt     int `json:"promptTokenCount"`
+		Cached     int `json:"cachedContentTokenCount"`
+		ToolPrompt int `json:"toolUsePromptTokenCount"`
+		Candidates int `json:"candidatesTokenCount"`
+		Thoughts   int `json:"thoughtsTokenCount"`
+	} `json:"usageMetadata"`
+	Model string          `json:"modelVersion"`
+	Error json.RawMessage `json:"error"`
+}
+
+type decoder struct {
+	e      *llm.Endpoint
+	parts  []llm.Part
+	calls  int
+	finish string
+	model  string
+	usage  llm.Usage
+	err    error
+}
+
+// chunk takes one event; d.err says that it was the last.
+func (d *decoder) chunk(data []byte) (out []llm.Event) {
+	var c chunk
+	if json.Unmarshal(data, &c) != nil {
+		d.err = wire.Garbled(d.e, data)
+		return nil
+	}
+	if len(c.Error) > 0 {
+		d.err = wire.StreamError(d.e, data)
+		return nil
+	}
+	if c.Model != "" {
+		d.model = c.Model
+	}
+	if u := c.Usage; u != nil {
+		d.usage = llm.Usage{Input: max(0, u.Prompt-u.Cached) + u.ToolPrompt, CacheRead: u.Cached, Output: u.Candidates + u.Thoughts}
+	}
+	if c.PromptFeedback.BlockReason != "" {
+		d.finish = "SAFETY"
+	}
+	for _, candidate := range c.Candidates {
+		for _, p := range candidate.Content.Parts {
+			if ev, ok := d.part(p); ok {
+				out = append(out, ev)
+			}
+		}
+		if f := candidate.FinishReason; f != "" {
+			d.finish = f
+			if f == "MALFORMED_FUNCTION_CALL" || f == "UNEXPECTED_TOOL_CALL" {
+				d.err = &llm.Error{Kind: llm.Broken, Message: d.e.Info.ID + ": the model's tool call cannot be read: " + candidate.FinishMessage}
+			}
+		}
+	}
+	return out
+}
+
+func (d *decoder) part(p part) (llm.Event, bool) {
+	last := func() *llm.Part {
+		if len(d.parts) == 0 {
+			return &llm.Part{}
+		}
+		return &d.parts[len(d.parts)-1]
+	}
+	switch {
+	case p.Call != nil:
+		call := &llm.ToolCall{ID: p.Call.ID, Name: p.Call.Name, Input: p.Call.Args}
+		if call.ID == "" {
+			call.ID = "call_" + rand.Text()
+		}
+		if len(call.Input) == 0 {
+			call.Input = json.RawMessage("{}")
+		}
+		if p.Signature != "" {
+			call.Opaque = ours + p.Signature
+		}
+		d.parts = append(d.parts, llm.Part{Call: call})
+		d.calls++
+		return llm.Event{Call: call}, true
+	case p.Thought:
+		if t := last().Thinking; t != nil && t.Opaque == "" {
+			t.Text += p.Text
+		} else {
+			d.parts = append(d.parts, llm.Part{Thinking: &llm.Thinking{Text: p.Text, From: d.e.Info.ID}})
+		}
+		return llm.Event{Thinking: p.Text}, p.Text != ""
+	}
+	if l := last(); *l == (llm.Part{Text: l.Text}) && l.Text != "" {
+		l.Text += p.Text
+	} else if p.Text != "" {
+		d.parts = append(d.parts, llm.Text(p.Text))
+	}
+	if p.Signature != "" { // of the text before it
+		d.parts = append(d.parts, llm.Part{Thinking: &llm.Thinking{Opaque: ours + p.Signature, From: d.e.Info.ID}})
+	}
+	return llm.Event{Text: p.Text}, p.Text != ""
+}
+
+func (d *decoder) end() *llm.Response {
+	if d.finish == "" {
+		return nil
+	}
+	r := &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
+	switch {
+	case d.finish == "MAX_TOKENS":
+		r.Stop = llm.MaxTokens
+	case d.calls > 0:
+		r.Stop = llm.ToolUse
+	case d.finish != "STOP" && d.finish != "OTHER": // SAFETY, RECITATION, BLOCKLIST and their like
+		r.Stop = llm.Refusal
+	}
+	return r
+}

@@ -1,0 +1,252 @@
+package google
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wire"
+)
+
+type request struct {
+	System   *content   `json:"systemInstruction,omitempty"`
+	Contents []content  `json:"contents"`
+	Tools    []tools    `json:"tools,omitempty"`
+	Config   *generator `json:"generationConfig,omitempty"`
+}
+
+type tools struct {
+	Functions []function `json:"functionDeclarations"`
+}
+
+type function struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Schema      any    `json:"parametersJsonSchema,omitempty"`
+}
+
+type generator struct {
+	MaxOutputTokens int       `json:"maxOutputTokens,omitempty"`
+	Thinking        *thinking `json:"thinkingConfig,omitempty"`
+}
+
+type thinking struct {
+	IncludeThoughts bool   `json:"includeThoughts"`
+	Level           string `json:"thinkingLevel,omitempty"`
+	Budget          int    `json:"thinkingBudget,omitempty"`
+}
+
+type content struct {
+	Role  string `json:"role,omitempty"`
+	Parts []part `json:"parts"`
+}
+
+type part struct {
+	Text      string    `json:"text,omitempty"`
+	Thought   bool      `json:"thought,omitempty"`
+	Signature string    `json:"thoughtSignature,omitempty"`
+	Call      *call     `json:"functionCall,omitempty"`
+	Response  *response `json:"functionResponse,omitempty"`
+	Inline    *blob     `json:"inlineData,omitempty"`
+}
+
+type call struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type response struct {
+	ID       string            `json:"id,omitempty"`
+	Name     string            `json:"name"`
+	Response map[string]string `json:"response"`
+	Parts    []part            `json:"parts,omitempty"`
+}
+
+type blob struct {
+	MIME string `json:"mimeType"`
+	Data []byte `json:"data"`
+}
+
+const (
+	// ours begins an Opaque that holds a thought signature.
+	ours = "gemini:"
+	// foreign stands for the signature of a call that Gemini did not make. It is
+	// the documented way to say so.
+	foreign = "skip_thought_signature_validator"
+)
+
+func body(e *llm.Endpoint, req *llm.Request) *request {
+	out := &request{Contents: []content{}}
+	if strings.TrimSpace(req.System) != "" {
+		out.System = &content{Parts: []part{{Text: req.System}}}
+	}
+	var fs []function
+	for _, t := range req.Tools {
+		fs = append(fs, function{t.Name, t.Description, subset(t.Schema)})
+	}
+	if fs != nil {
+		out.Tools = []tools{{fs}}
+	}
+	names := map[string]string{} // of calls, by ID
+	for _, m := range wire.Turns(req.Messages) {
+		c := content{Role: "user"}
+		if m.Role == llm.Assistant {
+			c.Role, c.Parts = "model", said(e, m, names)
+		} else {
+			c.Parts = asked(e, m, names)
+		}
+		if len(c.Parts) > 0 {
+			out.Contents = append(out.Contents, c)
+		}
+	}
+	g := generator{MaxOutputTokens: req.MaxTokens}
+	if e.Info.Thinking || e.Info.Window == 0 {
+		g.Thinking = effort(e, req.Effort)
+	}
+	if g != (generator{}) {
+		out.Config = &g
+	}
+	return out
+}
+
+// effort asks for thoughts to be shown, and for an amount where one is named.
+func effort(e *llm.Endpoint, effort string) *thinking {
+	t := &thinking{IncludeThoughts: true}
+	if e.Budget {
+		t.Budget = min(llm.EffortTokens(effort), 24576) // the lowest limit of its family
+		return t
+	}
+	switch level := llm.EffortLevel(effort); level {
+	case "low", "medium", "high":
+		t.Level = level
+	case "xhigh", "max": // there are three levels
+		t.Level = "high"
+	}
+	return t
+}
+
+// said is an answer of a model, Gemini or other.
+func said(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
+	var out []part
+	calls := 0
+	for _, p := range m.Parts {
+		switch {
+		case p.Thinking != nil:
+			sig, ok := strings.CutPrefix(p.Thinking.Opaque, ours)
+			if !ok || p.Thinking.From != e.Info.ID {
+				continue // thoughts themselves are not sent back
+			}
+			if n := len(out); n > 0 && out[n-1].Text != "" && out[n-1].Signature == "" {
+				out[n-1].Signature = sig
+			}
+		case p.Call != nil:
+			names[p.Call.ID] = p.Call.Name
+			c := part{Call: &call{p.Call.ID, p.Call.Name, wire.Object(p.Call.Input)}}
+			if sig, ok := strings.CutPrefix(p.Call.Opaque, ours); ok {
+				c.Signature = sig
+			} else if calls == 0 { // only the first of parallel calls has one
+				c.Signature = foreign
+			}
+			calls++
+			out = append(out, c)
+		case p.Media != nil:
+			out = append(out, part{Text: wire.Unshown(p.Media)})
+		default:
+			out = append(out, part{Text: p.Text})
+		}
+	}
+	return out
+}
+
+func asked(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
+	var out, later []part
+	for _, p := range m.Parts {
+		switch {
+		case p.Result != nil:
+			text, attached := wire.Flat(p.Result.Parts)
+			key := "output"
+			if p.Result.IsError {
+				key = "error"
+			}
+			r := &response{ID: p.Result.ID, Name: p.Result.Name, Response: map[string]string{key: text}}
+			if r.Name == "" {
+				r.Name = names[r.ID]
+			}
+			for _, x := range attached {
+				if in := media(e, x); in.Inline == nil {
+					r.Response[key] += "\n" + in.Text
+				} else if e.Budget { // that family takes none inside a response
+					later = append(later, in)
+				} else {
+					r.Parts = append(r.Parts, in)
+				}
+			}
+			out = append(out, part{Response: r})
+		case p.Media != nil:
+			out = append(out, media(e, p.Media))
+		default:
+			out = append(out, part{Text: p.Text})
+		}
+	}
+	return append(out, later...)
+}
+
+func media(e *llm.Endpoint, m *llm.Media) part {
+	switch wire.MediaKind(&e.Info, m) {
+	case wire.Image, wire.PDF:
+		return part{Inline: &blob{m.MIME, m.Data}}
+	case wire.TextFile:
+		return part{Text: wire.FileText(m)}
+	}
+	return part{Text: wire.Unshown(m)}
+}
+
+// keywords are those of JSON Schema that Gemini takes; others are refused.
+const keywords = " $id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems minimum maximum anyOf oneOf properties additionalProperties required "
+
+// subset is a schema without what Gemini does not take. A const becomes an
+// enum of one. A schema that cannot be read is sent as none.
+func subset(schema json.RawMessage) any {
+	var v any
+	if json.Unmarshal(schema, &v) != nil {
+		return nil
+	}
+	return trim(v)
+}
+
+func trim(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v // true, false
+	}
+	out := map[string]any{}
+	for k, v := range m {
+		switch {
+		case k == "const":
+			out["enum"] = []any{v}
+		case !strings.Contains(keywords, " "+k+" "):
+		case k == "properties" || k == "$defs":
+			named := map[string]any{}
+			if props, ok := v.(map[string]any); ok {
+				for name, s := range props {
+					named[name] = trim(s)
+				}
+			}
+			out[k] = named
+		case k == "items" || k == "additionalProperties":
+			out[k] = trim(v)
+		case k == "anyOf" || k == "oneOf" || k == "prefixItems":
+			var all []any
+			if list, ok := v.([]any); ok {
+				for _, s := range list {
+					all = append(all, trim(s))
+				}
+			}
+			out[k] = all
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}

@@ -1,0 +1,325 @@
+// Package wire is what the adapters share: one POST, the errors that come
+// instead of an answer, and server-sent events.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+const (
+	maxErrorBody = 64 << 10
+	defaultIdle  = 10 * time.Minute
+)
+
+// Post sends body as JSON and yields the server-sent events of the answer. The
+// error that ends it is ctx's own if that is why, else an [*llm.Error]. The
+// caller decides whether events that end without an error are complete.
+func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body any) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		fail := func(err error) { yield(Event{}, err) }
+
+		var buf bytes.Buffer
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(body); err != nil {
+			fail(&llm.Error{Kind: llm.Invalid, Message: "the request cannot be written as JSON: " + err.Error(), Err: err})
+			return
+		}
+
+		parent := ctx
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		idle := e.Idle
+		if idle == 0 {
+			idle = defaultIdle
+		}
+		alive := func() {}
+		if idle > 0 {
+			t := time.AfterFunc(idle, cancel)
+			defer t.Stop()
+			alive = func() { t.Reset(idle) }
+		}
+		// broken says why the way to the provider ended.
+		broken := func(err error) error {
+			switch {
+			case parent.Err() != nil:
+				return parent.Err()
+			case ctx.Err() != nil:
+				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s said nothing for %v", e.Info.ID, idle), Err: err}
+			}
+			kind := llm.Broken
+			if certificate := (*tls.CertificateVerificationError)(nil); errors.As(err, &certificate) || errors.Is(err, errRedirect) {
+				kind = llm.Invalid
+			}
+			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+err.Error(), e.Key), Err: err}
+		}
+
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, &buf)
+		if err == nil && (req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https") {
+			err = fmt.Errorf("%s: the base URL is not an http or https URL", e.Info.ID)
+		}
+		if err != nil {
+			fail(&llm.Error{Kind: llm.Invalid, Message: redact(err.Error(), e.Key), Err: err})
+			return
+		}
+		for _, h := range []http.Header{header, e.Header} {
+			for k, v := range h {
+				req.Header[http.CanonicalHeaderKey(k)] = v
+			}
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := client(e).Do(req)
+		if err != nil {
+			fail(broken(err))
+			return
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode < 200 || resp.StatusCode > 299 {
+			data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+			fail(StatusError(e, resp.StatusCode, resp.Header, data))
+			return
+		}
+		for ev, err := range Events(&watched{resp.Body, alive}) {
+			if err != nil {
+				fail(broken(err))
+				return
+			}
+			if !yield(ev, nil) {
+				return
+			}
+		}
+		if parent.Err() != nil {
+			fail(parent.Err())
+		}
+	}
+}
+
+type watched struct {
+	r     io.Reader
+	alive func()
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if n > 0 {
+		w.alive()
+	}
+	return n, err
+}
+
+var errRedirect = errors.New("redirected to another host: the key is not sent there")
+
+// client is e's, except that it takes no key to another host: net/http drops
+// Authorization on such a redirect, but not the vendors' own key headers.
+func client(e *llm.Endpoint) *http.Client {
+	c := http.Client{}
+	if e.Client != nil {
+		c = *e.Client
+	}
+	follow := c.CheckRedirect
+	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+			return errRedirect
+		}
+		if follow != nil {
+			return follow(req, via)
+		}
+		if len(via) >= 10 {
+			return errors.New("stopped after 10 redirects")
+		}
+		return nil
+	}
+	return &c
+}
+
+func redact(s, key string) string {
+	if len(key) < 4 {
+		return s
+	}
+	return strings.ReplaceAll(s, key, "[key]")
+}
+
+// A report is how all vendors word an error. Code is a number with Google, a
+// string or null with OpenAI.
+type report struct {
+	Message string          `json:"message"`
+	Type    string          `json:"type"`
+	Status  string          `json:"status"`
+	Code    json.RawMessage `json:"code"`
+	Details []struct {
+		Reason     string `json:"reason"`
+		RetryDelay string `json:"retryDelay"`
+	} `json:"details"`
+}
+
+// StatusError makes an error of an HTTP answer that is not a stream.
+func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *llm.Error {
+	r := parseReport(body)
+	err := r.err(e, status)
+	if header != nil {
+		if d, ok := retryAfter(header); ok {
+			err.RetryAfter = d
+		}
+	}
+	if r.Message == "" {
+		err.Message = fmt.Sprintf("%s: HTTP %d %s", e.Info.ID, status, http.StatusText(status))
+		if text := strings.TrimSpace(string(body)); text != "" && len(text) <= 500 && !strings.HasPrefix(text, "<") {
+			err.Message = redact(err.Message+": "+text, e.Key)
+		}
+	}
+	return err
+}
+
+// StreamError makes an error of what a vendor sends inside a stream: an object
+// with an "error" member, or that member itself.
+func StreamError(e *llm.Endpoint, data []byte) *llm.Error {
+	r := parseReport(data)
+	if r.Message == "" && r.Type == "" {
+		return Garbled(e, data)
+	}
+	return r.err(e, 0)
+}
+
+// Garbled says that a stream's data cannot be understood.
+func Garbled(e *llm.Endpoint, data []byte) *llm.Error {
+	if len(data) > 80 {
+		data = data[:80]
+	}
+	return &llm.Error{Kind: llm.Broken, Message: redact(fmt.Sprintf("%s: garbled stream: %q", e.Info.ID, data), e.Key)}
+}
+
+// Cut says that a stream ended too early.
+func Cut(e *llm.Endpoint) *llm.Error {
+	return &llm.Error{Kind: llm.Broken, Message: e.Info.ID + ": the stream ended before the answer did"}
+}
+
+func parseReport(body []byte) report {
+	body = bytes.TrimSpace(body)
+	if len(body) > 0 && body[0] == '[' { // Google, when it streams JSON
+		var list []json.RawMessage
+		if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+			body = list[0]
+		}
+	}
+	var outer struct {
+		Error json.RawMessage `json:"error"`
+		report
+	}
+	if json.Unmarshal(body, &outer) != nil {
+		return report{}
+	}
+	if len(outer.Error) == 0 || string(outer.Error) == "null" {
+		return outer.report
+	}
+	var r report
+	if json.Unmarshal(outer.Error, &r) != nil {
+		json.Unmarshal(outer.Error, &r.Message) // Ollama: {"error": "text"}
+	}
+	return r
+}
+
+func (r report) err(e *llm.Endpoint, status int) *llm.Error {
+	code := strings.Trim(string(r.Code), `"`)
+	if n, err := strconv.Atoi(code); err == nil && status == 0 {
+		status = n
+	}
+	out := &llm.Error{Status: status, Kind: r.kind(code, status), Message: redact(e.Info.ID+": "+r.Message, e.Key)}
+	if r.Message == "" {
+		out.Message = e.Info.ID + ": " + r.Type + code
+	}
+	for _, d := range r.Details {
+		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && wait > 0 {
+			out.RetryAfter = wait
+		}
+	}
+	return out
+}
+
+func (r report) kind(code string, status int) llm.ErrorKind {
+	for _, d := range r.Details {
+		if d.Reason == "API_KEY_INVALID" {
+			return llm.Auth
+		}
+	}
+	for _, word := range [...]string{code, r.Type, r.Status} {
+		switch word {
+		case "context_length_exceeded", "exceed_context_size_error", "request_too_large":
+			return llm.Overflow
+		case "insufficient_quota", "billing_error", "invalid_api_key", "authentication_error", "permission_error", "UNAUTHENTICATED", "PERMISSION_DENIED":
+			return llm.Auth
+		case "overloaded_error", "server_is_overloaded", "UNAVAILABLE":
+			return llm.Overloaded
+		case "rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED":
+			return llm.RateLimit
+		case "api_error", "server_error", "timeout_error", "INTERNAL":
+			return llm.Server
+		}
+	}
+	switch {
+	case status == 401, status == 402, status == 403:
+		return llm.Auth
+	case status == 413:
+		return llm.Overflow
+	case status == 429:
+		return llm.RateLimit
+	case status == 503, status == 529:
+		return llm.Overloaded
+	case status >= 500, status == 408, status == 409:
+		return llm.Server
+	case overflows(r.Message):
+		return llm.Overflow
+	}
+	return llm.Invalid
+}
+
+// overflows reports whether a refusal's words mean that the window is full:
+// only OpenAI has a code for it.
+func overflows(message string) bool {
+	m := strings.ToLower(message)
+	for _, words := range [...]string{
+		"prompt is too long",                   // Anthropic
+		"exceed context limit",                 // Anthropic, input and max_tokens together
+		"maximum context length",               // OpenAI, vLLM, OpenRouter
+		"exceeds the context window",           // OpenAI Responses
+		"input token count",                    // Gemini: "… exceeds the maximum number of tokens allowed"
+		"exceeds the available context size",   // llama.cpp
+		"greater than the context length",      // LM Studio
+		"exceeds the maximum number of tokens", // Gemini
+		"input length exceeds",                 // Ollama
+	} {
+		if strings.Contains(m, words) {
+			return true
+		}
+	}
+	return false
+}
+
+func retryAfter(h http.Header) (time.Duration, bool) {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
+		return time.Duration(ms * float64(time.Millisecond)), true
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second)), true
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		if d := time.Until(at); d > 0 {
+			return d, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+var ep = &llm.Endpoint{Info: llm.Info{ID: "p/m"}, Key: "sk-secret"}
+
+func TestEvents(t *testing.T) {
+	for in, want := range map[string][]string{
+		"":                                    nil,
+		"data: a\n\n":                         {":a"},
+		"data: a\ndata: b\n\n":                {":a\nb"},
+		"event: x\r\ndata:a\r\n\r\ndata: b\n": {"x:a", ":b"},
+		": comment\nid: 1\nretry: 2\n\nevent: only\n\ndata\n\n": {":"},
+		"\ufeffdata: a\n\n\n\n":                                 {":a"},
+		"data: cut":                                             {":cut"},
+		"event: x\n\ndata: a\n\n":                               {":a"},
+		"nonsense\ndata:  two\n\n":                              {": two"},
+	} {
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
+			var got []string
+			for ev, err := range Events(r) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, ev.Name+":"+string(ev.Data))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q: got %q, want %q", in, got, want)
+			}
+		}
+	}
+}
+
+// FuzzEvents: however the bytes arrive, the events are the same, and there are
+// never more data bytes than input bytes.
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte("event: x\ndata: {\"a\":1}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("data: a\r\ndata: b\r\n\r\n:c\n\ndata"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		read := func(r io.Reader) (out []string, n int) {
+			for ev, err := range Events(r) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, ev.Name+"\x00"+string(ev.Data))
+				n += len(ev.Data)
+			}
+			return out, n
+		}
+		a, n := read(strings.NewReader(string(in)))
+		b, _ := read(iotest.OneByteReader(strings.NewReader(string(in))))
+		if !slices.Equal(a, b) || n > len(in) {
+			t.Errorf("%q, %q", a, b)
+		}
+	})
+}
+
+func TestStatusError(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		header string
+		body   string
+		kind   llm.ErrorKind
+		after  time.Duration
+		words  string
+	}{
+		{400, "", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}`, llm.Overflow, 0, "prompt is too long"},
+		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`, llm.Overflow, 0, "maximum"},
+		{400, "", `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, llm.Overflow, 0, "exceeds"},
+		{400, "", `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, 0, "API key"},
+		{429, "", `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"RetryInfo","retryDelay":"32.5s"}]}}]`, llm.RateLimit, 32500 * time.Millisecond, "quota"},
+		{429, "Retry-After: 7", `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.Auth, 7 * time.Second, "quota"},
+		{429, "Retry-After-Ms: 250", `{}`, llm.RateLimit, 250 * time.Millisecond, "HTTP 429"},
+		{529, "", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Overloaded, 0, "Overloaded"},
+		{502, "", "<html>bad gateway</html>", llm.Server, 0, "HTTP 502 Bad Gateway"},
+		{404, "", `{"error":"model 'x' not found"}`, llm.Invalid, 0, "model 'x' not found"},
+		{404, "", `404 page not found`, llm.Invalid, 0, "404 page not found"},
+		{401, "", `{"error":{"message":"Incorrect API key provided: sk-secret."}}`, llm.Auth, 0, "provided: [key]"},
+		{413, "", ``, llm.Overflow, 0, "HTTP 413"},
+		{418, "", `{"error":{"message":"teapot"}}`, llm.Invalid, 0, "teapot"},
+	} {
+		h := http.Header{}
+		if k, v, ok := strings.Cut(c.header, ": "); ok {
+			h.Set(k, v)
+		}
+		e := StatusError(ep, c.status, h, []byte(c.body))
+		if e.Kind != c.kind || e.RetryAfter != c.after || e.Status != c.status || !strings.Contains(e.Message, c.words) || strings.Contains(e.Message, ep.Key) {
+			t.Errorf("%s: got %s %d %v %q", c.body, e.Kind, e.Status, e.RetryAfter, e.Message)
+		}
+	}
+}
+
+// TestRedirect: a key is not taken to another host.
+func TestRedirect(t *testing.T) {
+	asked := false
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = true }))
+	defer thief.Close()
+	s := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	defer s.Close()
+	var got error
+	for _, err := range Post(t.Context(), ep, s.URL, http.Header{"X-Api-Key": {ep.Key}}, map[string]any{}) {
+		got = err
+	}
+	var e *llm.Error
+	if asked || !errors.As(got, &e) || e.Temporary() {
+		t.Errorf("asked %t, %v", asked, got)
+	}
+}
+
+// TestNobody: a server that is not there is an error without the key, to be
+// tried again.
+func TestNobody(t *testing.T) {
+	s := httptest.NewServer(nil)
+	s.Close()
+	for _, err := range Post(t.Context(), ep, s.URL+"/?k="+ep.Key, nil, map[string]any{}) {
+		var e *llm.Error
+		if !errors.As(err, &e) || !e.Temporary() || strings.Contains(e.Message, ep.Key) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestNoURL: a base URL that is none is a mistake, not worth a second try.
+func TestNoURL(t *testing.T) {
+	for _, url := range []string{"x/chat", "ftp://h/x", "http:///x", "%"} {
+		for _, err := range Post(t.Context(), ep, url, nil, map[string]any{}) {
+			var e *llm.Error
+			if !errors.As(err, &e) || e.Kind != llm.Invalid {
+				t.Errorf("%s: %v", url, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,461 @@
+// Package llmtest holds a scripted model and scripted servers.
+//
+// Most people want [Script], an llm.Model that gives prepared answers and
+// keeps the requests, or [NewServer], an HTTP server that gives the same
+// answers in the vendors' wire formats, and refuses what the vendors refuse.
+//
+// A script is a list of [Answer] values; as a file it is their JSON array
+// ([ReadScript]). Answers are given in order. One with When waits until the
+// last user message matches, so that parallel conversations can share a
+// script. What a test must see in a request is in Want; what an answer takes
+// from the request is in Take.
+package llmtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// An Answer is one answer of a scripted model. The zero Answer is empty text.
+type Answer struct {
+	When string            `json:"when,omitempty"` // regexp over the text of the last user message; "" always
+	Want []string          `json:"want,omitempty"` // regexps over the request's text; a miss is an error that names it
+	Take map[string]string `json:"take,omitempty"` // name to regexp: ${name} in Text and Calls is the (last) match's first group
+
+	Thinking string         `json:"thinking,omitempty"`
+	Text     string         `json:"text,omitempty"`
+	Calls    []Call         `json:"calls,omitempty"`
+	Stop     llm.StopReason `json:"stop,omitempty"`   // "": what follows from Calls
+	Usage    llm.Usage      `json:"usage,omitzero"`   // zero: counted at four characters a token
+	Error    *llm.Error     `json:"-"`                // instead of an answer
+	Status   int            `json:"status,omitempty"` // in files, for Error: 429, 529, 500, 401, 400, 413
+	Message  string         `json:"message,omitempty"`
+	Retry    float64        `json:"retry_after,omitempty"` // seconds, with Status
+
+	Break Break `json:"break,omitempty"`
+	Delay int   `json:"delay_ms,omitempty"` // before the answer starts; ends early with the request
+	Piece int   `json:"piece,omitempty"`    // characters of one delta; 0: 12
+}
+
+// A Call is a tool call that a scripted model makes.
+type Call struct {
+	ID    string `json:"id,omitempty"` // "": made up, unique in the script
+	Name  string `json:"name"`
+	Input any    `json:"input,omitempty"` // a string is sent as it is, so that it can be broken JSON
+}
+
+// A Break is a way in which an answer goes wrong after half of it was sent.
+type Break string
+
+const (
+	Whole  Break = ""
+	Drop   Break = "drop"   // the connection is lost
+	Cut    Break = "cut"    // the stream ends as if all were well, but the end is missing
+	Garble Break = "garble" // the stream goes on with what cannot be read
+	Fail   Break = "fail"   // the provider reports, inside the stream, that it is overloaded
+	Hang   Break = "hang"   // nothing more comes, until the request is cancelled
+)
+
+// ReadScript reads the JSON array of answers in a file.
+func ReadScript(file string) ([]Answer, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var answers []Answer
+	dec := json.NewDecoder(strings.NewReader(string(data)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&answers); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return answers, nil
+}
+
+// Reply is an answer of text.
+func Reply(text string) Answer { return Answer{Text: text} }
+
+// Use is an answer that calls one tool.
+func Use(name string, input any) Answer { return Answer{Calls: []Call{{Name: name, Input: input}}} }
+
+// Script is a scripted llm.Model. Its zero value gives no answer. Set the
+// fields before the first request; it is then safe for concurrent use.
+type Script struct {
+	Answers []Answer
+	// Func answers when Answers has none left. nil: that is an error.
+	Func func(*llm.Request) Answer
+	// Model is what Info returns. "" as its ID: "test/script".
+	Model llm.Info
+
+	player player
+	mu     sync.Mutex
+	got    []*llm.Request
+}
+
+// New returns a scripted model.
+func New(answers ...Answer) *Script { return &Script{Answers: answers} }
+
+// Requests returns copies of the requests in the order in which they came.
+func (s *Script) Requests() []*llm.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+// Left is the number of answers that were not given.
+func (s *Script) Left() int { return s.player.left(s.Answers) }
+
+func (s *Script) Info() llm.Info {
+	i := s.Model
+	if i.ID == "" {
+		i.ID = "test/script"
+	}
+	return i
+}
+
+func (s *Script) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		req := copyRequest(req)
+		s.mu.Lock()
+		s.got = append(s.got, req)
+		s.mu.Unlock()
+		a, err := s.player.next(s.Answers, view(req))
+		if errors.Is(err, errUsedUp) && s.Func != nil {
+			a, err = s.player.fill(s.Func(req), view(req))
+		}
+		if err != nil {
+			yield(llm.Event{}, &llm.Error{Kind: llm.Invalid, Message: err.Error(), Err: err})
+			return
+		}
+		if !wait(ctx, a.Delay) {
+			yield(llm.Event{}, ctx.Err())
+			return
+		}
+		if a.Error != nil {
+			yield(llm.Event{}, a.Error)
+			return
+		}
+		events := a.events(s.Info().ID)
+		for i, ev := range events {
+			if ctx.Err() != nil {
+				yield(llm.Event{}, ctx.Err())
+				return
+			}
+			if a.Break != Whole && i >= len(events)/2 {
+				yield(llm.Event{}, a.broken(ctx))
+				return
+			}
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (a *Answer) broken(ctx context.Context) error {
+	switch a.Break {
+	case Hang:
+		<-ctx.Done()
+		return ctx.Err()
+	case Fail:
+		return &llm.Error{Kind: llm.Overloaded, Message: "script: overloaded"}
+	}
+	return &llm.Error{Kind: llm.Broken, Message: "script: stream broke: " + string(a.Break)}
+}
+
+// events are the answer as an adapter would stream it.
+func (a *Answer) events(from string) []llm.Event {
+	var evs []llm.Event
+	done := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Stop: a.Stop, Usage: a.Usage, Model: from}
+	add := func(p llm.Part) { done.Message.Parts = append(done.Message.Parts, p) }
+	if a.Thinking != "" {
+		for _, s := range pieces(a.Thinking, a.Piece) {
+			evs = append(evs, llm.Event{Thinking: s})
+		}
+		add(llm.Part{Thinking: &llm.Thinking{Text: a.Thinking, Opaque: sign(a.Thinking), From: from}})
+	}
+	if a.Text != "" {
+		for _, s := range pieces(a.Text, a.Piece) {
+			evs = append(evs, llm.Event{Text: s})
+		}
+		add(llm.Text(a.Text))
+	}
+	for _, c := range a.Calls {
+		call := &llm.ToolCall{ID: c.ID, Name: c.Name, Input: c.json()}
+		evs = append(evs, llm.Event{Call: call})
+		add(llm.Part{Call: call})
+	}
+	return append(evs, llm.Event{Done: done})
+}
+
+func (c Call) json() json.RawMessage {
+	switch in := c.Input.(type) {
+	case nil:
+		return json.RawMessage("{}")
+	case string:
+		return json.RawMessage(in)
+	case json.RawMessage:
+		return in
+	default:
+		data, err := json.Marshal(in)
+		if err != nil {
+			panic("llmtest: input of " + c.Name + ": " + err.Error())
+		}
+		return data
+	}
+}
+
+// A shown is what a script may look at in a request.
+type shown struct {
+	last string // text of the last user message
+	all  string // every text
+}
+
+func view(req *llm.Request) shown {
+	var v shown
+	var all []string
+	all = append(all, req.System)
+	for _, t := range req.Tools {
+		all = append(all, t.Name, t.Description)
+	}
+	for _, m := range req.Messages {
+		text := texts(m.Parts)
+		all = append(all, text)
+		if m.Role == llm.User {
+			v.last = text
+		}
+	}
+	v.all = strings.Join(all, "\n")
+	return v
+}
+
+func texts(parts []llm.Part) string {
+	var out []string
+	for _, p := range parts {
+		switch {
+		case p.Result != nil:
+			out = append(out, texts(p.Result.Parts))
+		case p.Call != nil:
+			out = append(out, p.Call.Name+" "+string(p.Call.Input))
+		case p.Text != "":
+			out = append(out, p.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// A player knows which answers were given.
+type player struct {
+	mu    sync.Mutex
+	given map[int]bool
+	calls int
+}
+
+var errUsedUp = errors.New("the script has no answer left")
+
+func (p *player) left(answers []Answer) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(answers) - len(p.given)
+}
+
+func (p *player) next(answers []Answer, v shown) (Answer, error) {
+	p.mu.Lock()
+	i := -1
+	var bad error
+	for n, a := range answers {
+		if p.given[n] {
+			continue
+		}
+		re, err := regexp.Compile(a.When)
+		if err != nil {
+			bad = fmt.Errorf("script: answer %d: when: %w", n+1, err)
+			break
+		}
+		if re.MatchString(v.last) {
+			i = n
+			break
+		}
+	}
+	if i >= 0 {
+		if p.given == nil {
+			p.given = map[int]bool{}
+		}
+		p.given[i] = true
+	}
+	p.mu.Unlock()
+	switch {
+	case bad != nil:
+		return Answer{}, bad
+	case i < 0:
+		return Answer{}, fmt.Errorf("%w for the message %.200q", errUsedUp, v.last)
+	}
+	a, err := p.fill(answers[i], v)
+	if err != nil {
+		return a, fmt.Errorf("script: answer %d: %w", i+1, err)
+	}
+	return a, nil
+}
+
+// fill checks Want, puts in what Take says, and makes up what was left out.
+func (p *player) fill(a Answer, v shown) (Answer, error) {
+	for _, w := range a.Want {
+		re, err := regexp.Compile(w)
+		if err != nil {
+			return a, err
+		}
+		if !re.MatchString(v.all) {
+			return a, fmt.Errorf("the request does not match %q", w)
+		}
+	}
+	var pairs []string
+	for name, expr := range a.Take {
+		re, err := regexp.Compile(expr)
+		if err != nil {
+			return a, err
+		}
+		all := re.FindAllStringSubmatch(v.all, -1)
+		if len(all) == 0 || len(all[0]) < 2 {
+			return a, fmt.Errorf("take %s: nothing in the request matches a group of %q", name, expr)
+		}
+		pairs = append(pairs, "${"+name+"}", all[len(all)-1][1])
+	}
+	swap := strings.NewReplacer(pairs...)
+	a.Text = swap.Replace(a.Text)
+	a.Calls = slices.Clone(a.Calls)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range a.Calls {
+		c := &a.Calls[i]
+		p.calls++
+		if c.ID == "" {
+			c.ID = fmt.Sprintf("call_%d", p.calls)
+		}
+		if len(pairs) > 0 {
+			c.Input = replaceIn(c.Input, swap)
+		}
+	}
+	if a.Error == nil && a.Status != 0 {
+		a.Error = &llm.Error{Status: a.Status, Kind: kindOf(a.Status), Message: a.Message, RetryAfter: time.Duration(a.Retry * float64(time.Second))}
+	}
+	if a.Stop == "" {
+		a.Stop = llm.EndTurn
+		if len(a.Calls) > 0 {
+			a.Stop = llm.ToolUse
+		}
+	}
+	if a.Usage == (llm.Usage{}) {
+		out := len(a.Text) + len(a.Thinking)
+		for _, c := range a.Calls {
+			out += len(c.Name) + len(c.json())
+		}
+		a.Usage = llm.Usage{Input: len(v.all)/4 + 1, Output: out/4 + 1}
+	}
+	return a, nil
+}
+
+// replaceIn replaces in every string of a decoded JSON value.
+func replaceIn(v any, swap *strings.Replacer) any {
+	switch v := v.(type) {
+	case string:
+		return swap.Replace(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = replaceIn(v[i], swap)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k := range v {
+			out[k] = replaceIn(v[k], swap)
+		}
+		return out
+	case nil, bool, float64, int:
+		return v
+	}
+	var plain any // a struct or a typed map of a Go test
+	data, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(data, &plain) != nil {
+		panic(fmt.Sprintf("llmtest: input %v is no JSON", v))
+	}
+	return replaceIn(plain, swap)
+}
+
+func kindOf(status int) llm.ErrorKind {
+	switch {
+	case status == 401 || status == 403:
+		return llm.Auth
+	case status == 413:
+		return llm.Overflow
+	case status == 429:
+		return llm.RateLimit
+	case status == 529 || status == 503:
+		return llm.Overloaded
+	case status >= 500:
+		return llm.Server
+	}
+	return llm.Invalid
+}
+
+// sign is the signature that a scripted model puts on its thinking, and that
+// the servers want back.
+func sign(thinking string) string { return fmt.Sprintf("sig-%d-%08x", len(thinking), hash(thinking)) }
+
+func hash(s string) (h uint32) {
+	h = 2166136261
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * 16777619
+	}
+	return h
+}
+
+// pieces cuts s into deltas of n characters.
+func pieces(s string, n int) []string {
+	if n <= 0 {
+		n = 12
+	}
+	var out []string
+	for r := []rune(s); len(r) > 0; {
+		k := min(n, len(r))
+		out = append(out, string(r[:k]))
+		r = r[k:]
+	}
+	return out
+}
+
+func wait(ctx context.Context, ms int) bool {
+	if ms <= 0 {
+		return true
+	}
+	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// copyRequest copies what a caller might change later. Bytes are shared: the
+// types promise that they are not changed.
+func copyRequest(r *llm.Request) *llm.Request {
+	c := *r
+	c.Tools = slices.Clone(r.Tools)
+	c.Messages = slices.Clone(r.Messages)
+	for i := range c.Messages {
+		c.Messages[i].Parts = slices.Clone(c.Messages[i].Parts)
+	}
+	return &c
+}

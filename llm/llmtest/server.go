@@ -1,0 +1,271 @@
+package llmtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// Key is the only key that the servers take.
+const Key = "test-key-1234"
+
+// A Server answers as a script says, in the format that the path asks for:
+//
+//	POST /v1/messages                              Anthropic Messages
+//	POST /v1/responses                             OpenAI Responses
+//	POST /v1/chat/completions                      OpenAI Chat Completions
+//	POST /v1beta/models/NAME:streamGenerateContent Gemini
+//	GET  /v1/models                                one model, test-model
+//
+// It is strict: a request that the vendor would refuse gets the vendor's kind
+// of refusal, uses up no answer, and is in Refused.
+type Server struct {
+	URL string // without a path
+
+	http    *httptest.Server
+	answers []Answer
+	player  player
+
+	mu      sync.Mutex
+	got     []Recorded
+	refused []string
+	record  io.Writer
+	signed  map[string]bool // signatures that this server gave
+}
+
+// A Recorded is one request that a Server got.
+type Recorded struct {
+	Path   string          `json:"path"`
+	Header http.Header     `json:"-"`
+	Body   json.RawMessage `json:"body"`
+}
+
+// NewServer starts a server on the loopback interface. Close it.
+func NewServer(answers ...Answer) *Server {
+	s := &Server{answers: answers, signed: map[string]bool{}}
+	s.http = httptest.NewServer(s)
+	s.URL = s.http.URL
+	return s
+}
+
+// Close ends the server and waits for its requests.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Env is the environment that leads a program to the server, whichever format
+// it speaks.
+func (s *Server) Env() []string {
+	return []string{
+		"ANTHROPIC_API_KEY=" + Key, "ANTHROPIC_BASE_URL=" + s.URL,
+		"OPENAI_API_KEY=" + Key, "OPENAI_BASE_URL=" + s.URL + "/v1",
+		"GEMINI_API_KEY=" + Key, "GOOGLE_GEMINI_BASE_URL=" + s.URL,
+	}
+}
+
+// Record makes the server write each request to w, as a line of JSON, before
+// it answers.
+func (s *Server) Record(w io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record = w
+}
+
+// Requests returns what came so far.
+func (s *Server) Requests() []Recorded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
+}
+
+// Refused returns why requests were refused so far.
+func (s *Server) Refused() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refused)
+}
+
+// Left is the number of answers that were not given.
+func (s *Server) Left() int { return s.player.left(s.answers) }
+
+// A format is one vendor's way to say things.
+type format interface {
+	// check returns the vendor's refusal, or "" and what a script may look at.
+	check(s *Server, r *http.Request, body []byte) (v shown, refusal string)
+	// fail writes an error as the vendor words it.
+	fail(status int, kind llm.ErrorKind, message string) []byte
+	// frames are the server-sent events of an answer.
+	frames(s *Server, a *Answer) []string
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	rec := Recorded{r.URL.Path, r.Header.Clone(), body}
+	if !json.Valid(body) { // nothing, too
+		rec.Body, _ = json.Marshal(string(body))
+	}
+	s.got = append(s.got, rec)
+	if s.record != nil {
+		line, _ := json.Marshal(rec)
+		s.record.Write(append(line, '\n'))
+	}
+	s.mu.Unlock()
+
+	if r.URL.Path == "/v1/models" { // what a local server has
+		json.NewEncoder(w).Encode(object{"object": "list", "data": []object{{"id": "test-model", "object": "model"}}})
+		return
+	}
+	var f format
+	var key string
+	switch path := r.URL.Path; {
+	case path == "/v1/messages":
+		f, key = anthropicFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if key == "" {
+			key = r.Header.Get("X-Api-Key")
+		}
+	case path == "/v1/chat/completions":
+		f, key = chatFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	case path == "/v1/responses":
+		f, key = responsesFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	case strings.HasPrefix(path, "/v1beta/models/") && strings.HasSuffix(path, ":streamGenerateContent"):
+		f, key = geminiFormat{}, r.Header.Get("X-Goog-Api-Key")
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	refuse := func(status int, kind llm.ErrorKind, message string) {
+		s.mu.Lock()
+		s.refused = append(s.refused, message)
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		w.Write(f.fail(status, kind, message))
+	}
+	if r.Method != http.MethodPost || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		refuse(400, llm.Invalid, "POST application/json only")
+		return
+	}
+	if key != Key {
+		refuse(401, llm.Auth, "invalid key")
+		return
+	}
+	v, refusal := f.check(s, r, body)
+	if refusal != "" {
+		refuse(400, llm.Invalid, refusal)
+		return
+	}
+	a, err := s.player.next(s.answers, v)
+	if err != nil {
+		refuse(400, llm.Invalid, err.Error())
+		return
+	}
+	if !wait(r.Context(), a.Delay) {
+		return
+	}
+	if a.Error != nil {
+		status := a.Error.Status
+		if status == 0 {
+			status = statusOf(a.Error.Kind)
+		}
+		if a.Error.RetryAfter > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(a.Error.RetryAfter.Seconds()))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		w.Write(f.fail(status, a.Error.Kind, a.Error.Message))
+		return
+	}
+	s.stream(w, r, f, &a)
+}
+
+func statusOf(k llm.ErrorKind) int {
+	switch k {
+	case llm.Auth:
+		return 401
+	case llm.RateLimit:
+		return 429
+	case llm.Overloaded:
+		return 529
+	case llm.Server, llm.Broken:
+		return 500
+	case llm.Overflow:
+		return 413
+	}
+	return 400
+}
+
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, f format, a *Answer) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.WriteHeader(200)
+	flush := w.(http.Flusher).Flush
+	frames := f.frames(s, a)
+	for i, frame := range frames {
+		if a.Break != Whole && i >= len(frames)/2 {
+			switch a.Break {
+			case Drop:
+				io.WriteString(w, frame[:len(frame)/2])
+				flush()
+				panic(http.ErrAbortHandler)
+			case Garble:
+				io.WriteString(w, "data: {\"type\":\xff\xfe oops\n\n")
+			case Fail:
+				data := bytes.TrimSpace(f.fail(529, llm.Overloaded, "overloaded"))
+				fmt.Fprintf(w, "event: error\ndata: %s\n\n", data)
+			case Hang:
+				flush()
+				<-r.Context().Done()
+			}
+			return
+		}
+		if _, err := io.WriteString(w, frame); err != nil {
+			return
+		}
+		flush()
+	}
+}
+
+// sse writes one server-sent event. name "" leaves the event field out.
+func sse(name string, data any) string {
+	var b bytes.Buffer
+	if name != "" {
+		fmt.Fprintf(&b, "event: %s\n", name)
+	}
+	b.WriteString("data: ")
+	enc := json.NewEncoder(&b) // ends the line
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(data); err != nil {
+		panic(err)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// signature signs thinking and remembers that it did.
+func (s *Server) signature(thinking string) string {
+	sig := sign(thinking)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signed[sig+"\x00"+thinking] = true
+	return sig
+}
+
+func (s *Server) gave(sig, thinking string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signed[sig+"\x00"+thinking]
+}
+
+type object = map[string]any

@@ -1,0 +1,325 @@
+// Package models knows which models and providers there are: windows, limits,
+// prices, and by which names people call them.
+//
+// Most people want [Known] and [Table.Find]. The table is a data file; a
+// person's settings are a second one laid over it. A model that is in neither
+// is usable all the same: its window and price are then unknown.
+package models
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+//go:embed models.json
+var builtIn []byte
+
+// A Table is a set of providers and models. Its zero value is empty. It is not
+// changed once made.
+type Table struct {
+	AsOf      string            `json:"as_of,omitempty"`
+	Providers []Provider        `json:"providers,omitempty"` // in the order in which a key in the environment chooses
+	Aliases   map[string]string `json:"aliases,omitempty"`   // to "provider/model", or to a provider's own alias: fast, default, strong
+	Models    map[string]Model  `json:"models,omitempty"`    // by "provider/model"
+}
+
+// A Provider is a service or a server that has models.
+type Provider struct {
+	Name     string            `json:"name"`
+	Format   Format            `json:"format,omitempty"`
+	Base     string            `json:"base,omitempty"`      // base URL
+	BaseEnv  string            `json:"base_env,omitempty"`  // variable that replaces Base
+	Foreign  Format            `json:"foreign,omitempty"`   // the format where Base was replaced; "": Format
+	KeyEnv   []string          `json:"key_env,omitempty"`   // variables that hold the key; the first that is set
+	TokenEnv string            `json:"token_env,omitempty"` // variable that holds a bearer token instead
+	Header   map[string]string `json:"header,omitempty"`    // further headers
+	Local    bool              `json:"local,omitempty"`     // needs no key
+	Named    bool              `json:"named,omitempty"`     // used only when named
+	Like     string            `json:"like,omitempty"`      // has the models and aliases of this provider
+	Aliases  map[string]string `json:"aliases,omitempty"`   // fast, default, strong to a model's name
+
+	Configured bool   `json:"-"` // a person's settings say where it is
+	KeyHelper  string `json:"-"` // command that prints the key
+	Proxy      string `json:"-"` // URL
+}
+
+// A Format is how a provider is spoken to.
+type Format string
+
+const (
+	Messages  Format = "messages"  // Anthropic
+	Responses Format = "responses" // OpenAI
+	Chat      Format = "chat"      // OpenAI Chat Completions, and all that imitate it
+	Gemini    Format = "gemini"    // Google
+)
+
+// A Model is what is known of one. Prices are in US dollars for a million
+// tokens; Read and Write are what the prompt cache costs in shares of Input.
+type Model struct {
+	Window    int      `json:"window,omitempty"`
+	MaxOutput int      `json:"max_output,omitempty"`
+	Takes     string   `json:"takes,omitempty"` // words: image, pdf
+	Thinking  bool     `json:"thinking,omitempty"`
+	Budget    bool     `json:"budget,omitempty"` // thinks to a number of tokens, not to a level
+	Input     float64  `json:"input,omitempty"`
+	Output    float64  `json:"output,omitempty"`
+	Read      float64  `json:"read,omitempty"`
+	Write     float64  `json:"write,omitempty"`
+	Long      llm.Long `json:"long,omitzero"`
+}
+
+var parsed = sync.OnceValue(func() Table {
+	var t Table
+	if err := json.Unmarshal(builtIn, &t); err != nil {
+		panic("models.json: " + err.Error())
+	}
+	return t
+})
+
+// Known is the table that comes with the program, with extra laid over it: a
+// provider, model or alias of extra replaces the one of its name, except that
+// a provider's empty fields keep what they were; new providers come first.
+func Known(extra ...Table) Table {
+	t := parsed()
+	t.Providers, t.Aliases, t.Models = slices.Clone(t.Providers), maps.Clone(t.Aliases), maps.Clone(t.Models)
+	for _, x := range extra {
+		var added []Provider
+		for _, p := range x.Providers {
+			if i := slices.IndexFunc(t.Providers, func(q Provider) bool { return q.Name == p.Name }); i >= 0 {
+				t.Providers[i] = overlay(t.Providers[i], p)
+			} else {
+				added = append(added, p)
+			}
+		}
+		t.Providers = append(added, t.Providers...)
+		maps.Copy(t.Aliases, x.Aliases)
+		maps.Copy(t.Models, x.Models)
+	}
+	return t
+}
+
+func overlay(p, x Provider) Provider {
+	set := func(to *string, from string) {
+		if from != "" {
+			*to = from
+		}
+	}
+	set((*string)(&p.Format), string(x.Format))
+	set((*string)(&p.Foreign), string(x.Foreign))
+	set(&p.Base, x.Base)
+	set(&p.BaseEnv, x.BaseEnv)
+	set(&p.TokenEnv, x.TokenEnv)
+	set(&p.Like, x.Like)
+	set(&p.KeyHelper, x.KeyHelper)
+	set(&p.Proxy, x.Proxy)
+	p.Configured = p.Configured || x.Configured
+	if x.KeyEnv != nil {
+		p.KeyEnv = x.KeyEnv
+	}
+	if x.Header != nil {
+		p.Header = x.Header
+	}
+	p.Local, p.Named = p.Local || x.Local, p.Named || x.Named
+	if x.Aliases != nil {
+		p.Aliases = maps.Clone(p.Aliases)
+		if p.Aliases == nil {
+			p.Aliases = map[string]string{}
+		}
+		maps.Copy(p.Aliases, x.Aliases)
+	}
+	return p
+}
+
+// Provider returns the provider of a name.
+func (t Table) Provider(name string) (Provider, bool) {
+	for _, p := range t.Providers {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Provider{}, false
+}
+
+// Find reads what a person or a skill calls a model: "provider/model", a
+// model's name, an alias, or a provider's name, which means its default.
+// current is the provider in use, or "": it decides what fast, default and
+// strong mean, and whose an unknown name is. Name "" with a nil error means
+// the provider's own choice.
+func (t Table) Find(name, current string) (p Provider, model string, err error) {
+	seen := 0
+	for {
+		to, ok := t.Aliases[name]
+		if !ok || to == name {
+			break
+		}
+		if seen++; seen > len(t.Aliases) {
+			return p, "", fmt.Errorf("the alias %s leads to itself", name)
+		}
+		name = to
+	}
+	if first, rest, ok := strings.Cut(name, "/"); ok {
+		if p, ok := t.Provider(first); ok {
+			return p, t.own(p, rest), nil
+		}
+	}
+	if p, ok := t.Provider(name); ok {
+		return p, t.own(p, "default"), nil
+	}
+	cur, inUse := t.Provider(current)
+	if tier(name) {
+		if !inUse {
+			return p, "", fmt.Errorf("%s is the name of a kind of model: it needs a provider", name)
+		}
+		return cur, t.own(cur, name), nil
+	}
+	if inUse {
+		if _, ok := t.known(cur, name); ok {
+			return cur, name, nil
+		}
+	}
+	for _, p := range t.Providers {
+		if _, ok := t.known(p, name); ok && !p.Named {
+			return p, name, nil
+		}
+	}
+	if inUse {
+		return cur, name, nil
+	}
+	return p, "", fmt.Errorf("unknown model %s", name)
+}
+
+func tier(name string) bool { return name == "fast" || name == "default" || name == "strong" }
+
+// own is what a provider's alias stands for: itself if it is none. A provider
+// without the alias has its default do the work, and "" if it has none.
+func (t Table) own(p Provider, name string) string {
+	aliases := p.Aliases
+	if like, ok := t.Provider(p.Like); ok && len(aliases) == 0 {
+		aliases = like.Aliases
+	}
+	if m, ok := aliases[name]; ok {
+		return m
+	}
+	if tier(name) {
+		return aliases["default"]
+	}
+	return name
+}
+
+// Has reports whether the table has a provider's model.
+func (t Table) Has(p Provider, name string) bool {
+	_, ok := t.known(p, name)
+	return ok
+}
+
+func (t Table) known(p Provider, name string) (Model, bool) {
+	like := p.Name
+	if p.Like != "" {
+		like = p.Like
+	}
+	for _, n := range []string{name, undated(name)} {
+		if m, ok := t.Models[p.Name+"/"+n]; ok {
+			return m, true
+		}
+		if m, ok := t.Models[like+"/"+n]; ok {
+			return m, true
+		}
+	}
+	return Model{}, false
+}
+
+// undated cuts a date off a model's name: -20251001, -2026-04-23, -latest.
+func undated(name string) string {
+	name = strings.TrimSuffix(name, "-latest")
+	for _, shape := range []string{"-00000000", "-0000-00-00"} {
+		if len(name) <= len(shape) {
+			continue
+		}
+		tail := strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return '0'
+			}
+			return r
+		}, name[len(name)-len(shape):])
+		if tail == shape {
+			return name[:len(name)-len(shape)]
+		}
+	}
+	return name
+}
+
+// Endpoint is the endpoint of a provider's model, without a key. getenv may be
+// nil.
+func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (llm.Endpoint, Format) {
+	m, _ := t.known(p, name)
+	e := llm.Endpoint{
+		Name: name, BaseURL: p.Base, Budget: m.Budget,
+		Info: llm.Info{
+			ID: p.Name + "/" + name, Window: m.Window, MaxOutput: m.MaxOutput, Thinking: m.Thinking,
+			Vision: strings.Contains(m.Takes, "image"), Documents: strings.Contains(m.Takes, "pdf"),
+			Caching: m.Read > 0,
+			Price:   llm.Price{Input: m.Input, Output: m.Output, CacheRead: m.Input * m.Read, CacheWrite: m.Input * m.Write, Long: m.Long},
+		},
+	}
+	for k, v := range p.Header {
+		if e.Header == nil {
+			e.Header = map[string][]string{}
+		}
+		e.Header.Set(k, v)
+	}
+	format := p.Format
+	if format == "" {
+		format = Chat
+	}
+	if getenv != nil && p.BaseEnv != "" && !p.Configured {
+		if base := getenv(p.BaseEnv); base != "" {
+			if p.BaseEnv == "OLLAMA_HOST" {
+				base = ollama(base)
+			}
+			if p.Foreign != "" && strings.TrimSuffix(base, "/") != p.Base {
+				format = p.Foreign
+			}
+			e.BaseURL = base
+		}
+	}
+	return e, format
+}
+
+// ollama makes a URL of OLLAMA_HOST, which may be a host, a port, both, or a
+// URL, and which servers set to 0.0.0.0.
+func ollama(host string) string {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(host), "://")
+	if !ok {
+		scheme, rest = "http", scheme
+	}
+	rest, path, _ := strings.Cut(rest, "/")
+	name, port := rest, ""
+	if i := strings.LastIndex(rest, ":"); i >= 0 && !strings.HasSuffix(rest, "]") {
+		name, port = rest[:i], rest[i+1:]
+	}
+	if port == "" {
+		switch port = "11434"; {
+		case ok && scheme == "https":
+			port = "443"
+		case ok && scheme == "http":
+			port = "80"
+		}
+	}
+	if name == "" || name == "0.0.0.0" || name == "[::]" {
+		name = "127.0.0.1"
+	}
+	path = strings.Trim(path, "/")
+	if path == "" {
+		path = "v1"
+	} else if path != "v1" && !strings.HasSuffix(path, "/v1") {
+		path += "/v1"
+	}
+	return scheme + "://" + name + ":" + port + "/" + path
+}

@@ -1,0 +1,199 @@
+package offline
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Procedure is the exact way to do what a skill is for: commands, as lists
+// of words, that are run one after another until one fails.
+//
+// In a word, {0}, {1} … stand for arguments, {name} for the argument that the
+// skill's `arguments` call so, {args} for all of them (as words of their own
+// where it is the whole word), and {baseDir} for the skill's directory.
+// {0=value} and {name=value} give a default. Other braces are text.
+type Procedure struct {
+	Steps     [][]string
+	Arguments []string // names
+	Hint      string   // the skill's argument-hint
+	Dir       string   // the skill's directory
+}
+
+// ParseProcedure reads the value of metadata.knack-procedure as JSON: a list
+// of lists of words, or text that holds one. null and nothing are no steps.
+func ParseProcedure(data json.RawMessage) ([][]string, error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		data = json.RawMessage(text)
+	}
+	var raw [][]any
+	if json.Unmarshal(data, &raw) != nil {
+		return nil, fmt.Errorf("knack-procedure is not a list of lists of words")
+	}
+	steps := make([][]string, len(raw))
+	for i, words := range raw {
+		if len(words) == 0 {
+			return nil, fmt.Errorf("knack-procedure: step %d is empty", i+1)
+		}
+		for _, w := range words {
+			switch w := w.(type) {
+			case string:
+				steps[i] = append(steps[i], w)
+			case float64:
+				steps[i] = append(steps[i], strconv.FormatFloat(w, 'f', -1, 64))
+			case bool:
+				steps[i] = append(steps[i], strconv.FormatBool(w))
+			default:
+				return nil, fmt.Errorf("knack-procedure: step %d: %v is not a word", i+1, w)
+			}
+		}
+		if strings.Contains(steps[i][0], "{") && !strings.HasPrefix(steps[i][0], "{baseDir}/") {
+			return nil, fmt.Errorf("knack-procedure: step %d: the command is not a fixed word", i+1)
+		}
+	}
+	return steps, nil
+}
+
+// Commands are the steps with args in their places, as shell commands in which
+// every word is quoted. args is one line, split as a shell splits.
+func (p Procedure) Commands(args string) ([]string, error) {
+	words := split(args)
+	out := make([]string, len(p.Steps))
+	for i, step := range p.Steps {
+		var line []string
+		for _, w := range step {
+			if w == "{args}" {
+				line = append(line, words...)
+				continue
+			}
+			filled, err := p.fill(w, words)
+			if err != nil {
+				return nil, err
+			}
+			line = append(line, filled)
+		}
+		for j := range line {
+			line[j] = quote(line[j])
+		}
+		out[i] = strings.Join(line, " ")
+	}
+	return out, nil
+}
+
+// fill puts arguments into one word. What it puts in is not looked at again.
+func (p Procedure) fill(w string, args []string) (string, error) {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(w, "{")
+		b.WriteString(before)
+		if !ok {
+			return b.String(), nil
+		}
+		name, after, ok := strings.Cut(rest, "}")
+		name, def, hasDefault := strings.Cut(name, "=")
+		n, err := strconv.Atoi(name)
+		if err != nil || n < 0 || n > 99 {
+			n = slices.Index(p.Arguments, name)
+		}
+		switch {
+		case !ok:
+			b.WriteString("{" + rest)
+			return b.String(), nil
+		case name == "baseDir" && !hasDefault:
+			if p.Dir == "" {
+				return "", fmt.Errorf("the skill has no directory")
+			}
+			b.WriteString(p.Dir)
+		case name == "args" && !hasDefault:
+			b.WriteString(strings.Join(args, " "))
+		case n < 0: // not ours
+			b.WriteByte('{')
+			w = rest
+			continue
+		case n < len(args):
+			b.WriteString(args[n])
+		case hasDefault:
+			b.WriteString(def)
+		default:
+			return "", fmt.Errorf("argument %s is missing%s", p.name(n), p.usage())
+		}
+		w = after
+	}
+}
+
+func (p Procedure) name(n int) string {
+	if n < len(p.Arguments) {
+		return p.Arguments[n]
+	}
+	return strconv.Itoa(n)
+}
+
+func (p Procedure) usage() string {
+	if p.Hint == "" {
+		return ""
+	}
+	return ": give " + p.Hint
+}
+
+// quote makes one word of the shell of s, whatever is in it.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// split splits as a shell splits, without comments, variables or substitution.
+// A quote that is not closed is a letter.
+func split(s string) []string {
+	var words []string
+	var b strings.Builder
+	in := false // inside a word
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			if in {
+				words = append(words, b.String())
+				b.Reset()
+			}
+			in = false
+			continue
+		case c == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case c == '\'' || c == '"':
+			end := closing(s, i)
+			if end < 0 {
+				b.WriteByte(c)
+				break
+			}
+			for i++; i < end; i++ {
+				if c == '"' && s[i] == '\\' && (s[i+1] == '"' || s[i+1] == '\\') {
+					i++
+				}
+				b.WriteByte(s[i])
+			}
+		default:
+			b.WriteByte(c)
+		}
+		in = true
+	}
+	if in {
+		words = append(words, b.String())
+	}
+	return words
+}
+
+// closing is where the quote at i ends, or -1.
+func closing(s string, i int) int {
+	for j := i + 1; j < len(s); j++ {
+		if s[i] == '"' && s[j] == '\\' {
+			j++
+		} else if s[j] == s[i] {
+			return j
+		}
+	}
+	return -1
+}

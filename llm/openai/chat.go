@@ -1,0 +1,437 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wire"
+)
+
+type chat struct{ e llm.Endpoint }
+
+func (m *chat) Info() llm.Info { return m.e.Info }
+
+func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		d := chatDecoder{e: &m.e}
+		for ev, err := range wire.Post(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(&m.e, req)) {
+			if err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			if string(ev.Data) == "[DONE]" {
+				break
+			}
+			for _, out := range d.chunk(ev.Data) {
+				if !yield(out, nil) {
+					return
+				}
+			}
+			if d.err != nil {
+				yield(llm.Event{}, d.err)
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		done := d.end()
+		if done == nil {
+			yield(llm.Event{}, wire.Cut(&m.e))
+			return
+		}
+		for _, p := range done.Message.Parts {
+			if p.Call != nil && !yield(llm.Event{Call: p.Call}, nil) {
+				return
+			}
+		}
+		yield(llm.Event{Done: done}, nil)
+	}
+}
+
+// What a request is made of.
+
+type chatRequest struct {
+	Model               string         `json:"model"`
+	Messages            []chatMessage  `json:"messages"`
+	Tools               []chatTool     `json:"tools,omitempty"`
+	Stream              bool           `json:"stream"`
+	StreamOptions       map[string]any `json:"stream_options"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
+	PromptCacheKey      string         `json:"prompt_cache_key,omitempty"`
+}
+
+type chatTool struct {
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+type chatMessage struct {
+	Role             string          `json:"role"`
+	Content          any             `json:"content,omitempty"` // string or []chatPart
+	ToolCalls        []chatCall      `json:"tool_calls,omitempty"`
+	ToolCallID       string          `json:"tool_call_id,omitempty"`
+	ReasoningContent string          `json:"reasoning_content,omitempty"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+}
+
+type chatPart struct {
+	Type     string     `json:"type"`
+	Text     string     `json:"text,omitempty"`
+	ImageURL *chatImage `json:"image_url,omitempty"`
+	File     *chatFile  `json:"file,omitempty"`
+}
+
+type chatImage struct {
+	URL string `json:"url"`
+}
+
+type chatFile struct {
+	Filename string `json:"filename"`
+	FileData string `json:"file_data"`
+}
+
+type chatCall struct {
+	Index    *int   `json:"index,omitempty"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+	Extra json.RawMessage `json:"extra_content,omitempty"` // Google's signature on the call
+}
+
+// How Thinking.Opaque and ToolCall.Opaque begin when they are ours.
+const (
+	asContent = "reasoning_content" // nothing follows: the text is what is sent back
+	asDetails = "reasoning_details:"
+	asExtra   = "extra_content:"
+)
+
+func chatBody(e *llm.Endpoint, req *llm.Request) *chatRequest {
+	out := &chatRequest{Model: e.Name, Stream: true, StreamOptions: map[string]any{"include_usage": true}, Messages: []chatMessage{}}
+	level := llm.EffortLevel(req.Effort)
+	if e.BaseURL == official {
+		out.MaxCompletionTokens, out.PromptCacheKey = req.MaxTokens, req.Session
+	} else {
+		out.MaxTokens = req.MaxTokens
+		if level == "xhigh" || level == "max" { // others know three levels
+			level = "high"
+		}
+	}
+	if e.Info.Thinking || e.Info.Window == 0 {
+		out.ReasoningEffort = level
+	}
+	for _, t := range req.Tools {
+		out.Tools = append(out.Tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
+	}
+	if req.System != "" {
+		out.Messages = append(out.Messages, chatMessage{Role: "system", Content: req.System})
+	}
+	turns := wire.Turns(req.Messages)
+	// Plain reasoning is sent back as long as the tools it called are being
+	// answered, and no longer: servers that want it want it then.
+	current := 0
+	for i, m := range turns {
+		if m.Role == llm.User && m.Parts[0].Result == nil { // results come first
+			current = i
+		}
+	}
+	for i, m := range turns {
+		if m.Role == llm.Assistant {
+			out.Messages = append(out.Messages, said(e, m, i > current))
+		} else {
+			out.Messages = append(out.Messages, asked(e, m)...)
+		}
+	}
+	return out
+}
+
+// said is an answer of the model.
+func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
+	out := chatMessage{Role: "assistant"}
+	var text []string
+	for _, p := range m.Parts {
+		switch {
+		case p.Thinking != nil:
+			if p.Thinking.From != e.Info.ID {
+				continue
+			}
+			if details, ok := strings.CutPrefix(p.Thinking.Opaque, asDetails); ok {
+				out.ReasoningDetails = json.RawMessage(details)
+			} else if p.Thinking.Opaque == asContent && current {
+				out.ReasoningContent += p.Thinking.Text
+			}
+		case p.Call != nil:
+			c := chatCall{ID: p.Call.ID, Type: "function"}
+			c.Function.Name, c.Function.Arguments = p.Call.Name, string(wire.Object(p.Call.Input))
+			if extra, ok := strings.CutPrefix(p.Call.Opaque, asExtra); ok {
+				c.Extra = json.RawMessage(extra)
+			}
+			out.ToolCalls = append(out.ToolCalls, c)
+		case p.Media != nil:
+			text = append(text, wire.Unshown(p.Media))
+		default:
+			text = append(text, p.Text)
+		}
+	}
+	if len(text) > 0 {
+		out.Content = strings.Join(text, "\n")
+	}
+	return out
+}
+
+// asked is what the user's side said: a message for each result, then one for
+// the rest. A result is text, so its images go into the rest.
+func asked(e *llm.Endpoint, m llm.Message) []chatMessage {
+	var out []chatMessage
+	var rest []chatPart
+	for _, p := range m.Parts {
+		switch {
+		case p.Result != nil:
+			text, media := wire.Flat(p.Result.Parts)
+			for _, x := range media {
+				part := chatMedia(e, x)
+				if part.Type == "text" {
+					text += "\n" + part.Text
+					continue
+				}
+				text += "\n[" + x.MIME + " follows]"
+				rest = append(rest, part)
+			}
+			if p.Result.IsError && !strings.HasPrefix(strings.ToLower(text), "error") {
+				text = "Error: " + text
+			}
+			if text == "" {
+				text = "(no output)"
+			}
+			out = append(out, chatMessage{Role: "tool", ToolCallID: p.Result.ID, Content: strings.TrimPrefix(text, "\n")})
+		case p.Media != nil:
+			rest = append(rest, chatMedia(e, p.Media))
+		default:
+			rest = append(rest, chatPart{Type: "text", Text: p.Text})
+		}
+	}
+	if len(rest) == 0 {
+		return out
+	}
+	// Plain text goes as a string, which every server takes.
+	if !slices.ContainsFunc(rest, func(p chatPart) bool { return p.Type != "text" }) {
+		var text []string
+		for _, p := range rest {
+			text = append(text, p.Text)
+		}
+		return append(out, chatMessage{Role: "user", Content: strings.Join(text, "\n\n")})
+	}
+	return append(out, chatMessage{Role: "user", Content: rest})
+}
+
+func chatMedia(e *llm.Endpoint, m *llm.Media) chatPart {
+	switch wire.MediaKind(&e.Info, m) {
+	case wire.Image:
+		return chatPart{Type: "image_url", ImageURL: &chatImage{wire.DataURL(m)}}
+	case wire.PDF:
+		return chatPart{Type: "file", File: &chatFile{filename(m), wire.DataURL(m)}}
+	case wire.TextFile:
+		return chatPart{Type: "text", Text: wire.FileText(m)}
+	}
+	return chatPart{Type: "text", Text: wire.Unshown(m)}
+}
+
+func filename(m *llm.Media) string {
+	if m.Name == "" {
+		return "document.pdf"
+	}
+	return m.Name
+}
+
+// What an answer is made of.
+
+type chatChunk struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Delta struct {
+			Content          string            `json:"content"`
+			Refusal          string            `json:"refusal"`
+			Reasoning        string            `json:"reasoning"`
+			ReasoningContent string            `json:"reasoning_content"`
+			ReasoningDetails []json.RawMessage `json:"reasoning_details"`
+			ToolCalls        []chatCall        `json:"tool_calls"`
+		} `json:"delta"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+			Write  int `json:"cache_write_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+type chatDecoder struct {
+	e        *llm.Endpoint
+	text     strings.Builder
+	thinking strings.Builder
+	details  []json.RawMessage
+	asPlain  bool // reasoning came as reasoning_content
+	calls    []*chatCall
+	model    string
+	finish   string
+	usage    llm.Usage
+	err      error
+}
+
+// chunk takes one event; d.err says that it was the last.
+func (d *chatDecoder) chunk(data []byte) (out []llm.Event) {
+	var c chatChunk
+	if json.Unmarshal(data, &c) != nil {
+		d.err = wire.Garbled(d.e, data)
+		return nil
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		d.err = wire.StreamError(d.e, data)
+		return nil
+	}
+	if c.Model != "" {
+		d.model = c.Model
+	}
+	if u := c.Usage; u != nil {
+		d.usage = llm.Usage{
+			Input:  max(0, u.Prompt-u.Details.Cached-u.Details.Write),
+			Output: u.Completion, CacheRead: u.Details.Cached, CacheWrite: u.Details.Write,
+		}
+	}
+	for _, choice := range c.Choices {
+		delta := choice.Delta
+		if s := delta.ReasoningContent + delta.Reasoning; s != "" {
+			if delta.ReasoningContent != "" {
+				d.asPlain, s = true, delta.ReasoningContent // some servers send both, alike
+			}
+			d.thinking.WriteString(s)
+			out = append(out, llm.Event{Thinking: s})
+		}
+		d.details = append(d.details, delta.ReasoningDetails...)
+		if s := delta.Content + delta.Refusal; s != "" {
+			d.text.WriteString(s)
+			out = append(out, llm.Event{Text: s})
+		}
+		if delta.Refusal != "" {
+			d.finish = "content_filter"
+		}
+		for _, c := range delta.ToolCalls {
+			d.call(c)
+		}
+		if choice.FinishReason != "" && d.finish != "content_filter" {
+			d.finish = choice.FinishReason
+		}
+	}
+	return out
+}
+
+// call adds a piece of a call. Pieces belong together by index; some servers
+// send none, or the same for all, and whole calls.
+func (d *chatDecoder) call(c chatCall) {
+	var at *chatCall
+	for _, have := range d.calls {
+		if c.Index != nil && have.Index != nil && *c.Index == *have.Index && (c.ID == "" || c.ID == have.ID) ||
+			c.Index == nil && c.ID == have.ID {
+			at = have
+		}
+	}
+	if at == nil {
+		d.calls = append(d.calls, &c)
+		return
+	}
+	at.Function.Name += c.Function.Name
+	at.Function.Arguments += c.Function.Arguments
+	if len(c.Extra) > 0 {
+		at.Extra = c.Extra
+	}
+}
+
+func (d *chatDecoder) end() *llm.Response {
+	if d.finish == "" {
+		return nil
+	}
+	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
+	if d.thinking.Len() > 0 || len(d.details) > 0 {
+		t := &llm.Thinking{Text: d.thinking.String(), From: d.e.Info.ID}
+		switch {
+		case len(d.details) > 0:
+			data, _ := json.Marshal(joined(d.details))
+			t.Opaque = asDetails + string(data)
+		case d.asPlain:
+			t.Opaque = asContent
+		}
+		r.Message.Parts = append(r.Message.Parts, llm.Part{Thinking: t})
+	}
+	if d.text.Len() > 0 {
+		r.Message.Parts = append(r.Message.Parts, llm.Text(d.text.String()))
+	}
+	for _, c := range d.calls {
+		call := &llm.ToolCall{ID: c.ID, Name: c.Function.Name, Input: json.RawMessage(c.Function.Arguments)}
+		if call.ID == "" {
+			call.ID = "call_" + rand.Text()
+		}
+		if strings.TrimSpace(c.Function.Arguments) == "" {
+			call.Input = json.RawMessage("{}")
+		}
+		if len(c.Extra) > 0 {
+			call.Opaque = asExtra + string(c.Extra)
+		}
+		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
+	}
+	switch {
+	case d.finish == "length":
+		r.Stop = llm.MaxTokens
+	case d.finish == "content_filter":
+		r.Stop = llm.Refusal
+	case len(d.calls) > 0: // whatever the server calls it
+		r.Stop = llm.ToolUse
+	}
+	return r
+}
+
+// joined puts the pieces of reasoning details together: those of one index and
+// type are one, their texts in order.
+func joined(pieces []json.RawMessage) []map[string]any {
+	var out []map[string]any
+	for _, raw := range pieces {
+		var p map[string]any
+		if json.Unmarshal(raw, &p) != nil {
+			continue
+		}
+		if n := len(out); n > 0 && p["index"] != nil && out[n-1]["index"] == p["index"] && out[n-1]["type"] == p["type"] {
+			for k, v := range p {
+				have, isText := out[n-1][k].(string)
+				more, too := v.(string)
+				if isText && too && (k == "text" || k == "summary" || k == "data") {
+					v = have + more
+				}
+				if v != nil {
+					out[n-1][k] = v
+				}
+			}
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}

@@ -1,0 +1,321 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wire"
+)
+
+type responses struct{ e llm.Endpoint }
+
+func (m *responses) Info() llm.Info { return m.e.Info }
+
+func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		d := itemDecoder{e: &m.e}
+		for ev, err := range wire.Post(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(&m.e, req)) {
+			if err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			out, err := d.event(ev.Data)
+			if err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			if out != (llm.Event{}) && (!yield(out, nil) || out.Done != nil) {
+				return
+			}
+		}
+		if ctx.Err() == nil {
+			yield(llm.Event{}, wire.Cut(&m.e))
+		}
+	}
+}
+
+// What a request is made of.
+
+type responsesRequest struct {
+	Model           string          `json:"model"`
+	Instructions    string          `json:"instructions,omitempty"`
+	Input           []any           `json:"input"` // item, or a reasoning item as it came
+	Tools           []responsesTool `json:"tools,omitempty"`
+	Stream          bool            `json:"stream"`
+	Store           bool            `json:"store"`
+	Include         []string        `json:"include,omitempty"`
+	Reasoning       *reasoning      `json:"reasoning,omitempty"`
+	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
+	PromptCacheKey  string          `json:"prompt_cache_key,omitempty"`
+}
+
+type reasoning struct {
+	Effort  string `json:"effort,omitempty"`
+	Summary string `json:"summary"`
+}
+
+type responsesTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      bool            `json:"strict"`
+}
+
+type item struct {
+	Type      string  `json:"type"`
+	Role      string  `json:"role,omitempty"`
+	Content   []piece `json:"content,omitempty"`
+	CallID    string  `json:"call_id,omitempty"`
+	Name      string  `json:"name,omitempty"`
+	Arguments *string `json:"arguments,omitempty"`
+	Output    any     `json:"output,omitempty"` // string or []piece
+}
+
+type piece struct {
+	Type     string `json:"type"`
+	Text     string `json:"text,omitempty"`
+	ImageURL string `json:"image_url,omitempty"`
+	Filename string `json:"filename,omitempty"`
+	FileData string `json:"file_data,omitempty"`
+}
+
+// asItem begins a Thinking.Opaque that holds a reasoning item as it came.
+const asItem = "reasoning:"
+
+func responsesBody(e *llm.Endpoint, req *llm.Request) *responsesRequest {
+	out := &responsesRequest{
+		Model: e.Name, Instructions: req.System, Stream: true, Input: []any{},
+		MaxOutputTokens: req.MaxTokens, PromptCacheKey: req.Session,
+	}
+	if e.Info.Thinking || e.Info.Window == 0 {
+		out.Include = []string{"reasoning.encrypted_content"}
+		out.Reasoning = &reasoning{Effort: llm.EffortLevel(req.Effort), Summary: "auto"}
+	}
+	for _, t := range req.Tools {
+		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Schema})
+	}
+	for _, m := range wire.Turns(req.Messages) {
+		out.Input = append(out.Input, items(e, m)...)
+	}
+	return out
+}
+
+func items(e *llm.Endpoint, m llm.Message) []any {
+	var out []any
+	var open *item // the message that text is added to
+	add := func(p piece) {
+		if open == nil {
+			open = &item{Type: "message", Role: string(m.Role)}
+			out = append(out, open)
+		}
+		open.Content = append(open.Content, p)
+	}
+	for _, p := range m.Parts {
+		switch {
+		case p.Thinking != nil:
+			if raw, ok := strings.CutPrefix(p.Thinking.Opaque, asItem); ok && p.Thinking.From == e.Info.ID {
+				out, open = append(out, json.RawMessage(raw)), nil
+			}
+		case p.Call != nil:
+			args := string(wire.Object(p.Call.Input))
+			out, open = append(out, &item{Type: "function_call", CallID: p.Call.ID, Name: p.Call.Name, Arguments: &args}), nil
+		case p.Result != nil:
+			out, open = append(out, &item{Type: "function_call_output", CallID: p.Result.ID, Output: output(e, p.Result)}), nil
+		case m.Role == llm.Assistant:
+			if p.Media != nil {
+				p.Text = wire.Unshown(p.Media)
+			}
+			add(piece{Type: "output_text", Text: p.Text})
+		case p.Media != nil:
+			add(itemMedia(e, p.Media))
+		default:
+			add(piece{Type: "input_text", Text: p.Text})
+		}
+	}
+	// Reasoning must be followed by what came of it, which an interrupted answer
+	// does not have.
+	for n := len(out); n > 0; n = len(out) {
+		if _, ok := out[n-1].(json.RawMessage); !ok {
+			break
+		}
+		out = out[:n-1]
+	}
+	return out
+}
+
+func output(e *llm.Endpoint, r *llm.ToolResult) any {
+	text, media := wire.Flat(r.Parts)
+	if r.IsError && !strings.HasPrefix(strings.ToLower(text), "error") {
+		text = "Error: " + text
+	}
+	if text == "" && len(media) == 0 {
+		text = "(no output)"
+	}
+	if len(media) == 0 {
+		return text
+	}
+	var out []piece
+	if text != "" {
+		out = append(out, piece{Type: "input_text", Text: text})
+	}
+	for _, m := range media {
+		out = append(out, itemMedia(e, m))
+	}
+	return out
+}
+
+func itemMedia(e *llm.Endpoint, m *llm.Media) piece {
+	switch wire.MediaKind(&e.Info, m) {
+	case wire.Image:
+		return piece{Type: "input_image", ImageURL: wire.DataURL(m)}
+	case wire.PDF:
+		return piece{Type: "input_file", Filename: filename(m), FileData: wire.DataURL(m)}
+	case wire.TextFile:
+		return piece{Type: "input_text", Text: wire.FileText(m)}
+	}
+	return piece{Type: "input_text", Text: wire.Unshown(m)}
+}
+
+// What an answer is made of.
+
+type itemEvent struct {
+	Type         string          `json:"type"`
+	Delta        string          `json:"delta"`
+	SummaryIndex int             `json:"summary_index"`
+	Item         json.RawMessage `json:"item"`
+	Response     struct {
+		Model      string          `json:"model"`
+		Error      json.RawMessage `json:"error"`
+		Incomplete struct {
+			Reason string `json:"reason"`
+		} `json:"incomplete_details"`
+		Usage struct {
+			Input   int `json:"input_tokens"`
+			Output  int `json:"output_tokens"`
+			Details struct {
+				Cached int `json:"cached_tokens"`
+				Write  int `json:"cache_write_tokens"`
+			} `json:"input_tokens_details"`
+		} `json:"usage"`
+	} `json:"response"`
+}
+
+type doneItem struct {
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	CallID  string `json:"call_id"`
+	Name    string `json:"name"`
+	Args    string `json:"arguments"`
+	Summary []struct {
+		Text string `json:"text"`
+	} `json:"summary"`
+	Content []struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Refusal string `json:"refusal"`
+	} `json:"content"`
+	Encrypted string `json:"encrypted_content"`
+}
+
+type itemDecoder struct {
+	e       *llm.Endpoint
+	parts   []llm.Part
+	calls   bool
+	refused bool
+}
+
+func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
+	var ev itemEvent
+	if json.Unmarshal(data, &ev) != nil {
+		return out, wire.Garbled(d.e, data)
+	}
+	switch ev.Type {
+	case "response.output_text.delta":
+		out.Text = ev.Delta
+	case "response.refusal.delta":
+		out.Text, d.refused = ev.Delta, true
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		out.Thinking = ev.Delta
+	case "response.reasoning_summary_part.added":
+		if ev.SummaryIndex > 0 {
+			out.Thinking = "\n\n"
+		}
+	case "response.output_item.done":
+		return d.item(ev.Item)
+	case "response.completed", "response.incomplete":
+		u := ev.Response.Usage
+		r := &llm.Response{
+			Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Model: ev.Response.Model, Stop: llm.EndTurn,
+			Usage: llm.Usage{Input: max(0, u.Input-u.Details.Cached-u.Details.Write), Output: u.Output, CacheRead: u.Details.Cached, CacheWrite: u.Details.Write},
+		}
+		switch {
+		case ev.Response.Incomplete.Reason == "content_filter" || d.refused:
+			r.Stop = llm.Refusal
+		case ev.Type == "response.incomplete":
+			r.Stop = llm.MaxTokens
+		case d.calls:
+			r.Stop = llm.ToolUse
+		}
+		out.Done = r
+	case "response.failed":
+		return out, wire.StreamError(d.e, ev.Response.Error)
+	case "error":
+		return out, wire.StreamError(d.e, data)
+	case "":
+		return out, wire.StreamError(d.e, data)
+	}
+	return out, nil
+}
+
+// item takes a whole item of the answer.
+func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
+	var it doneItem
+	if json.Unmarshal(raw, &it) != nil {
+		return out, wire.Garbled(d.e, raw)
+	}
+	switch it.Type {
+	case "reasoning":
+		var text []string
+		for _, s := range it.Summary {
+			text = append(text, s.Text)
+		}
+		if len(text) == 0 {
+			for _, c := range it.Content {
+				text = append(text, c.Text)
+			}
+		}
+		t := &llm.Thinking{Text: strings.Join(text, "\n\n"), From: d.e.Info.ID}
+		if it.Encrypted != "" {
+			// What is sent back is the item without its status. Nothing is stored
+			// with the provider, so an item without its encrypted content is useless.
+			summary := make([]map[string]string, 0, len(it.Summary))
+			for _, s := range it.Summary {
+				summary = append(summary, map[string]string{"type": "summary_text", "text": s.Text})
+			}
+			data, _ := json.Marshal(map[string]any{"type": "reasoning", "id": it.ID, "summary": summary, "encrypted_content": it.Encrypted})
+			t.Opaque = asItem + string(data)
+		}
+		d.parts = append(d.parts, llm.Part{Thinking: t})
+	case "message":
+		var text strings.Builder
+		for _, c := range it.Content {
+			text.WriteString(c.Text + c.Refusal)
+		}
+		if text.Len() > 0 {
+			d.parts = append(d.parts, llm.Text(text.String()))
+		}
+	case "function_call":
+		input := json.RawMessage(it.Args)
+		if strings.TrimSpace(it.Args) == "" {
+			input = json.RawMessage("{}")
+		}
+		out.Call = &llm.ToolCall{ID: it.CallID, Name: it.Name, Input: input}
+		d.calls = true
+		d.parts = append(d.parts, llm.Part{Call: out.Call})
+	}
+	return out, nil
+}

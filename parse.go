@@ -1,0 +1,1024 @@
+package knack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/knack-agent/knack/internal/frontmatter"
+)
+
+// Bounds, spec skills §1.
+const (
+	maxFile        = 1 << 20
+	maxFrontmatter = 64 << 10
+)
+
+// Bounds of the open specification, in characters.
+const (
+	maxName          = 64
+	maxDescription   = 1024
+	maxCompatibility = 500
+)
+
+// enough says whether the first bytes of a SKILL.md tell all that parseSkill
+// can take from it: the frontmatter to its closing fence and, where that has
+// no description, the body's first paragraph, which stands in for it. A source
+// reads 4 KiB, then on until enough or the end of the file.
+func enough(head []byte) bool {
+	if len(head) >= maxFrontmatter+4<<10 {
+		return true
+	}
+	f := frontmatter.Split(head)
+	return f.Fence != frontmatter.Unclosed && (len(f.Body) >= 2<<10 ||
+		bytes.HasPrefix(f.Head, []byte("description:")) || bytes.Contains(f.Head, []byte("\ndescription:")))
+}
+
+// parseSkill reads the head of a SKILL.md: at least what enough asks for. The
+// Skill is nil if there is nothing to load; otherwise a Problem is a word to
+// its author. It keeps nothing of head. size is that of the whole file in bytes.
+// The caller sets ID.
+func parseSkill(path string, head []byte, size int64, o Origin) (*Skill, []Problem) {
+	s, _, problems := parseFile(path, head, o, int64(len(head)) == size)
+	if s != nil {
+		s.Size = size
+	}
+	return s, problems
+}
+
+// parseFile is parseSkill, which also returns the body. whole says that data
+// is all of the file: otherwise its last character may be cut.
+func parseFile(path string, data []byte, o Origin, whole bool) (s *Skill, body []byte, problems []Problem) {
+	p := reader{path: path}
+	size := int64(len(data))
+	data, ok := p.decode(data, whole)
+	if !ok {
+		return nil, nil, p.problems
+	}
+	f := frontmatter.Split(data)
+	if len(f.Head) > maxFrontmatter || f.Fence == frontmatter.Unclosed && len(data) > maxFrontmatter {
+		p.problem("too-large", Error, 1, 0, "move text from the frontmatter to the body", "the frontmatter is larger than %d KiB and was not read", maxFrontmatter>>10)
+		f.Head, f.Fence = nil, frontmatter.Closed
+	}
+	switch f.Fence {
+	case frontmatter.None:
+		p.warn("frontmatter-missing", 1, 0, "begin the file with ---, then name: and description:, then ---", "there is no frontmatter")
+	case frontmatter.Unclosed:
+		p.warn("frontmatter-unclosed", 1, 0, "put a line of --- after the last key", "the frontmatter is not closed: the whole file was taken as text")
+	}
+	s = &Skill{ID: path, Path: path, Origin: o, Size: size, bodyAt: len(data) - len(f.Body)}
+	p.fields(s, f)
+	p.name(s)
+	p.describe(s, f.Body)
+	// What the skill holds as text is not held twice; what it holds otherwise
+	// than it was written is.
+	for _, t := range p.texts {
+		if held, _ := s.shared(s.fields[t.field].key); held != t.text {
+			s.fields[t.field].value = string(jsonString(t.text))
+		}
+	}
+	return s, f.Body, p.problems
+}
+
+// A reader reads one file and gathers its Problems.
+type reader struct {
+	path     string
+	nameLine int    // where the name stands; 0 nowhere
+	texts    []text // of fields without a value: the skill should have them
+	problems []Problem
+}
+
+type text struct {
+	field int // of Skill.fields
+	text  string
+}
+
+func (p *reader) problem(code string, sev Severity, line, column int, hint, format string, args ...any) {
+	p.problems = append(p.problems, Problem{
+		Code: code, Severity: sev, Path: p.path, Line: line, Column: column,
+		Message: fmt.Sprintf(format, args...), Hint: hint,
+	})
+}
+
+func (p *reader) warn(code string, line, column int, hint, format string, args ...any) {
+	p.problem(code, Warn, line, column, hint, format, args...)
+}
+
+// decode returns data as UTF-8 without a byte order mark; ok is false where it
+// is no text.
+func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
+	const hint = "save the file as UTF-8"
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		p.problem("encoding", Error, 1, 0, hint, "the file is UTF-16, not UTF-8; it was not loaded")
+		return nil, false
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		p.problem("encoding", Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint, "the file holds a zero byte: it is not text; it was not loaded")
+		return nil, false
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if !whole {
+		data = dropCut(data)
+	}
+	if utf8.Valid(data) {
+		return data, true
+	}
+	line := 1
+	for rest := data; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		if r == '\n' {
+			line++
+		}
+		rest = rest[n:]
+	}
+	p.warn("encoding", line, 0, hint, "the file is not UTF-8; bytes that are none were replaced")
+	return bytes.ToValidUTF8(data, []byte("\ufffd")), true
+}
+
+// dropCut drops the beginning of a character that a read cut off.
+func dropCut(data []byte) []byte {
+	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax+1; i-- {
+		if utf8.RuneStart(data[i]) {
+			if !utf8.FullRune(data[i:]) {
+				return data[:i]
+			}
+			break
+		}
+	}
+	return data
+}
+
+// canonical is the key of the table of spec skills §1 that an author meant, or
+// "". One word written in several ways has one meaning, and so have the
+// misspellings that are found in public collections.
+func canonical(key string) string {
+	switch key = folded(key); key {
+	case "name", "aliases", "description", "license", "compatibility", "metadata",
+		"version", "author", "allowed-tools", "disallowed-tools", "argument-hint", "arguments",
+		"user-invocable", "disable-model-invocation", "mode", "model", "effort", "context",
+		"agent", "background", "paths", "hooks", "shell", "scope":
+		return key
+	case "when-to-use":
+		return "when_to_use"
+	case "user-invokable", "user-invokeable", "user-invocible":
+		return "user-invocable"
+	case "disable-model-invokation":
+		return "disable-model-invocation"
+	case "allowed-tool", "allow-tools":
+		return "allowed-tools"
+	case "disallowed-tool", "disallow-tools":
+		return "disallowed-tools"
+	case "argument-hints", "arguments-hint":
+		return "argument-hint"
+	case "desciption", "descripton", "descrition", "discription", "decription":
+		return "description"
+	}
+	return ""
+}
+
+// folded writes allowedTools, Allowed_Tools and "allowed tools" as allowed-tools.
+func folded(key string) string {
+	plain := true
+	for i := 0; i < len(key); i++ {
+		if c := key[i]; c != '-' && (c < 'a' || c > 'z') {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return key
+	}
+	var b strings.Builder
+	small := false
+	for _, r := range key {
+		switch {
+		case r == '_' || r == ' ':
+			r = '-'
+		case unicode.IsUpper(r):
+			if small {
+				b.WriteByte('-')
+			}
+			r = unicode.ToLower(r)
+			small = false
+			b.WriteRune(r)
+			continue
+		}
+		small = unicode.IsLower(r)
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// near is the key that an unknown one may be a slip of, or "".
+func near(key string) string {
+	if len(key) < 5 {
+		return ""
+	}
+	for _, k := range [...]string{"aliases", "description", "when_to_use", "compatibility", "metadata", "allowed-tools",
+		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background"} {
+		if d := distance(folded(key), folded(k), 2); d <= 2 {
+			return k
+		}
+	}
+	return ""
+}
+
+// fields reads the frontmatter key by key: a wrong type in one loses neither
+// the skill nor another.
+func (p *reader) fields(s *Skill, f frontmatter.File) {
+	entries, notes := frontmatter.Parse(f.Head, f.Line)
+	for _, n := range notes {
+		code, sev := "yaml-repaired", Warn
+		switch n.Kind {
+		case frontmatter.Invalid:
+			code, sev = "yaml-invalid", Error
+		case frontmatter.Duplicate:
+			code = "duplicate-key"
+		case frontmatter.Limit:
+			code, sev = "limit-reached", Error
+		}
+		p.problem(code, sev, n.Line, n.Column, n.Hint, "%s", n.Message)
+	}
+	exact := func(key string) bool {
+		return slices.ContainsFunc(entries, func(e frontmatter.Entry) bool { return e.Key == key })
+	}
+	s.fields = make([]field, 0, len(entries))
+	for _, e := range entries {
+		key := canonical(e.Key)
+		var value []byte
+		var err error
+		if _, ok := s.shared(e.Key); ok && e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() == "!!str" {
+			p.texts = append(p.texts, text{len(s.fields), e.Value.Value})
+		} else {
+			value, err = frontmatter.JSON(e.Value)
+		}
+		if err != nil {
+			p.problem("limit-reached", Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)
+			continue
+		}
+		kept := field{key: strings.Clone(e.Key), value: string(value)}
+		if key == e.Key {
+			kept.key = key // the constant: thousands of skills share it
+		}
+		s.fields = append(s.fields, kept)
+		switch {
+		case key == "":
+			if k := near(e.Key); k != "" && !exact(k) {
+				p.warn("unknown-key", e.Line, e.Column, "write "+k, "%s is not a key; is it %s?", e.Key, k)
+			}
+			continue
+		case key != e.Key && exact(key):
+			p.warn("unknown-key", e.Line, e.Column, "remove it", "%s is not a key; %s, which is there too, counts", e.Key, key)
+			continue
+		case key != e.Key:
+			p.warn("unknown-key", e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
+		}
+		p.field(s, key, &entry{reader: p, Entry: e, value: deref(e.Value)})
+	}
+}
+
+func (p *reader) field(s *Skill, key string, e *entry) {
+	switch key {
+	case "name":
+		s.Label, p.nameLine = strings.TrimSpace(e.text()), e.Line
+		if s.Label != "" {
+			p.checkName(s.Label, e.Line, e.Column)
+		}
+	case "aliases":
+		for _, a := range e.list(blankOrComma) {
+			s.Aliases = append(s.Aliases, strings.TrimPrefix(a, "/"))
+		}
+	case "description":
+		s.Description = e.text()
+		if n := utf8.RuneCountInString(s.Description); n > maxDescription {
+			p.warn("description-too-long", e.Line, e.Column, "say the rest in when_to_use or in the body",
+				"the description has %d characters; the open specification allows %d", n, maxDescription)
+		}
+	case "when_to_use":
+		s.WhenToUse = e.text()
+	case "compatibility":
+		if e.value.Kind != yaml.ScalarNode {
+			p.warn("compatibility-invalid", e.Line, e.Column, "write it as one text", "compatibility is not a text")
+		} else if n := utf8.RuneCountInString(e.value.Value); n > maxCompatibility {
+			p.warn("compatibility-too-long", e.Line, e.Column, "shorten it", "compatibility has %d characters; the open specification allows %d", n, maxCompatibility)
+		}
+	case "metadata":
+		if e.value.Kind != yaml.MappingNode && !e.null() {
+			e.mistyped("a mapping")
+		}
+	case "allowed-tools":
+		s.AllowedTools = e.tools(false)
+	case "disallowed-tools":
+		s.DisallowedTools = e.tools(true)
+	case "argument-hint":
+		s.ArgumentHint = e.hint()
+	case "arguments":
+		for _, a := range e.list(blankOrComma) {
+			if !isName(a) {
+				p.warn("field-type", e.Line, e.Column, "use letters, digits and _", "arguments: %q cannot be a $name", a)
+				a = "" // its place is still counted
+			}
+			s.Arguments = append(s.Arguments, a)
+		}
+	case "user-invocable":
+		s.NotUser = !e.boolean(true)
+	case "disable-model-invocation":
+		s.NotModel = e.boolean(false)
+	case "mode":
+		s.Mode = e.boolean(false)
+	case "background":
+		s.Background = e.boolean(false)
+	case "model":
+		if s.Model = e.text(); strings.ContainsFunc(s.Model, unicode.IsSpace) || len(s.Model) > 200 {
+			p.warn("model-unknown", e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id", "model: %q names no model; the session's is used", s.Model)
+			s.Model = ""
+		}
+	case "effort":
+		s.Effort = strings.ToLower(e.text())
+		if n, err := strconv.Atoi(s.Effort); err == nil && n > 0 {
+			break
+		}
+		s.Effort = e.oneOf(s.Effort, "low", "medium", "high", "xhigh", "max")
+	case "context":
+		s.Fork = e.oneOf(strings.ToLower(e.text()), "inline", "inherit", "fork") == "fork"
+	case "agent":
+		s.Agent = e.text()
+	case "paths":
+		s.Paths = e.list(comma)
+		for _, g := range s.Paths {
+			if why := badGlob(g); why != "" {
+				p.warn("bad-glob", e.Line, e.Column, "correct or remove it", "paths: %q matches nothing: %s", g, why)
+			}
+		}
+	case "hooks":
+		s.Hooks = e.hooks()
+	case "shell":
+		s.Shell = e.oneOf(strings.ToLower(e.text()), "bash", "powershell")
+	case "scope":
+		s.Scope = strings.ToLower(e.text())
+		if n, err := strconv.Atoi(s.Scope); err == nil && n > 0 {
+			break
+		}
+		s.Scope = e.oneOf(s.Scope, "turn", "session")
+	}
+}
+
+// checkName holds a name against the open specification.
+func (p *reader) checkName(name string, line, column int) {
+	if n := utf8.RuneCountInString(name); n > maxName {
+		p.warn("name-too-long", line, column, "shorten it", "the name has %d characters; the open specification allows %d", n, maxName)
+	}
+	if why := badName(name); why != "" {
+		p.warn("name-invalid", line, column, "use a-z, 0-9 and single hyphens between them", "the name %q %s", name, why)
+	}
+}
+
+// badName says what the open specification has against a name; "" nothing.
+func badName(name string) string {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return fmt.Sprintf("holds %q", r)
+		}
+	}
+	switch {
+	case name == "":
+		return "is empty"
+	case name[0] == '-' || name[len(name)-1] == '-':
+		return "begins or ends with a hyphen"
+	case strings.Contains(name, "--"):
+		return "holds two hyphens together"
+	}
+	return ""
+}
+
+// name decides what the skill is called by.
+func (p *reader) name(s *Skill) {
+	base := filepath.Base(p.path)
+	if strings.EqualFold(base, "SKILL.md") {
+		s.Dir = filepath.Dir(p.path)
+		base = filepath.Base(s.Dir)
+	} else if ext := filepath.Ext(base); strings.EqualFold(ext, ".md") {
+		base = base[:len(base)-len(ext)]
+		s.Dir = filepath.Dir(p.path)
+	}
+	if s.Origin.Kind == Plugin && s.Label != "" {
+		base = s.Label
+	}
+	s.Name = slugged(base)
+	if s.Name != base {
+		p.warn("name-invalid", 0, 0, "rename it to "+s.Name, "%q cannot be typed as a command; the skill is called %s", base, s.Name)
+	}
+	switch {
+	case s.Origin.Kind == Legacy:
+		s.Dir = "" // a command is one file
+	case s.Label == "":
+		// Ordinary in skills written for other agents; Check is strict.
+		p.problem("name-missing", Info, 1, 0, "add name: "+s.Name, "the frontmatter has no name; the skill is called %s", s.Name)
+	case s.Label != base:
+		p.warn("name-dir-mismatch", p.nameLine, 0, "name the directory and the skill alike", "the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
+	}
+}
+
+// slugged makes of a name one that can be typed and printed.
+func slugged(name string) string {
+	usable := func(r rune) bool {
+		return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || strings.ContainsRune("-_.+", r))
+	}
+	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !usable(r) }) < 0 {
+		return strings.Clone(name)
+	}
+	var b strings.Builder
+	gap := false
+	for _, r := range name {
+		if !usable(r) {
+			gap = true
+			continue
+		}
+		if gap && b.Len() > 0 {
+			b.WriteByte('-')
+		}
+		gap = false
+		b.WriteRune(r)
+	}
+	if b.Len() == 0 {
+		return "skill"
+	}
+	return b.String()
+}
+
+// describe gives a skill without a description the body's first paragraph.
+func (p *reader) describe(s *Skill, body []byte) {
+	if strings.TrimSpace(s.Description) != "" {
+		return
+	}
+	const hint = "add description: what the skill does and when to use it"
+	s.Description = ""
+	if strings.TrimSpace(s.WhenToUse) != "" {
+		if s.Origin.Kind != Legacy {
+			p.warn("description-missing", 1, 0, hint, "there is no description; when_to_use serves as one")
+		}
+		return
+	}
+	s.WhenToUse = ""
+	if s.Description = strings.Clone(firstParagraph(body)); s.Description == "" {
+		p.problem("description-missing", Error, 1, 0, hint, "there is no description and no text to take one from: a model is not told of the skill")
+		return
+	}
+	p.warn("description-missing", 1, 0, hint, "there is no description; the first paragraph of the text serves as one")
+}
+
+// An entry is a key being read into a Skill.
+type entry struct {
+	*reader
+	frontmatter.Entry
+	value *yaml.Node // with an alias followed
+}
+
+func deref(n *yaml.Node) *yaml.Node {
+	for i := 0; n.Kind == yaml.AliasNode && i < 8; i++ {
+		n = n.Alias
+	}
+	return n
+}
+
+func (e *entry) null() bool {
+	return e.value.Kind == yaml.ScalarNode && e.value.ShortTag() == "!!null"
+}
+
+func (e *entry) mistyped(want string) {
+	e.warn("field-type", e.Line, e.Column, "write "+want, "%s is not %s; it was ignored", e.Key, want)
+}
+
+// text is a scalar's text; a number or date is taken as it is written.
+func (e *entry) text() string {
+	if e.value.Kind != yaml.ScalarNode {
+		e.mistyped("one text")
+		return ""
+	}
+	if e.null() {
+		return ""
+	}
+	return strings.Clone(e.value.Value)
+}
+
+// boolean reads YAML booleans and true/false/yes/no/on/off/1/0 in any case.
+func (e *entry) boolean(otherwise bool) bool {
+	if e.value.Kind == yaml.ScalarNode {
+		switch strings.ToLower(strings.TrimSpace(e.value.Value)) {
+		case "true", "yes", "on", "1", "y":
+			return true
+		case "false", "no", "off", "0", "n":
+			return false
+		}
+		if e.null() {
+			return otherwise
+		}
+	}
+	e.mistyped("true or false")
+	return otherwise
+}
+
+// oneOf keeps a word that is one of a few.
+func (e *entry) oneOf(word string, words ...string) string {
+	if word == "" {
+		return ""
+	}
+	for _, w := range words {
+		if w == word {
+			return w
+		}
+	}
+	e.warn("field-type", e.Line, e.Column, "write one of "+strings.Join(words, ", "), "%s: %q is none of %s; it was ignored", e.Key, word, strings.Join(words, ", "))
+	return ""
+}
+
+// list reads a text, which split parts, or a list of texts.
+func (e *entry) list(split func(string) []string) []string {
+	if e.value.Kind == yaml.ScalarNode {
+		if e.null() {
+			return nil
+		}
+		return split(e.value.Value)
+	}
+	if e.value.Kind != yaml.SequenceNode {
+		e.mistyped("a text or a list of texts")
+		return nil
+	}
+	var words []string
+	for _, n := range e.value.Content {
+		n = deref(n)
+		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+			e.warn("field-type", n.Line, n.Column, "write a text", "%s: one of the list is no text; it was ignored", e.Key)
+			continue
+		}
+		if w := strings.TrimSpace(n.Value); w != "" {
+			words = append(words, strings.Clone(w))
+		}
+	}
+	return words
+}
+
+// tools reads permission rules. A pattern that is not closed grants nothing,
+// and denies its whole tool.
+func (e *entry) tools(deny bool) []string {
+	var rules []string
+	one := func(text string, line, column int) {
+		found, open := splitTools(text)
+		rules = append(rules, found...)
+		if open == "" {
+			return
+		}
+		said := "it grants nothing"
+		if deny {
+			said = "the whole tool is denied"
+			if tool, _, _ := strings.Cut(open, "("); isName(tool) {
+				rules = append(rules, strings.Clone(tool))
+			} else {
+				rules = append(rules, "*")
+				said = "every tool is denied"
+			}
+		}
+		e.warn("tool-pattern", line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key, open, said)
+	}
+	if e.value.Kind == yaml.SequenceNode {
+		for _, n := range e.value.Content {
+			if n = deref(n); n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
+				one(n.Value, n.Line, n.Column)
+			} else {
+				e.warn("field-type", n.Line, n.Column, "write a text", "%s: one of the list is no text; it was ignored", e.Key)
+			}
+		}
+		return rules
+	}
+	one(e.text(), e.value.Line, e.value.Column)
+	return rules
+}
+
+// splitTools parts a text at commas and white space outside parentheses and
+// quotes. open is the rest from a pattern that is not closed, or a word that is
+// no rule; "" none.
+//
+// A blank before a parenthesis does not part: Bash (git:*) is one rule, for
+// Bash alone would grant more than its author wrote.
+func splitTools(s string) (rules []string, open string) {
+	s = strings.Trim(s, blanks)
+	if strings.HasPrefix(s, "[") {
+		s = strings.TrimSuffix(s[1:], "]")
+	}
+	lastDouble, lastSingle := strings.LastIndexByte(s, '"'), strings.LastIndexByte(s, '\'')
+	bad := func(word string) {
+		if open == "" {
+			open = strings.Clone(word)
+		}
+	}
+	add := func(word string) {
+		quoted := false
+		if n := len(word); n >= 2 && (word[0] == '"' || word[0] == '\'') && word[n-1] == word[0] {
+			word, quoted = strings.Trim(word[1:n-1], blanks), true
+		}
+		name, _, _ := strings.Cut(word, "(")
+		switch {
+		case word == "":
+		case quoted && !oneRule(word):
+			bad(word)
+		case name == "", strings.ContainsAny(name, blanks+","), strings.HasSuffix(word, ")") != strings.Contains(word, "("):
+			bad(word)
+		default:
+			rules = append(rules, strings.Clone(word))
+		}
+	}
+	var word []byte
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '"' && i < lastDouble, c == '\'' && i < lastSingle:
+			// An apostrophe within a word is a letter.
+			if c == '\'' && i > 0 && isLetter(s[i-1]) && isLetter(s[i+1]) {
+				break
+			}
+			end := i + 1 + strings.IndexByte(s[i+1:], c)
+			word = append(word, s[i:end]...)
+			i = end
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case depth == 0 && (c == ',' || isBlank(c)):
+			next := i
+			for next < len(s) && isBlank(s[next]) {
+				next++
+			}
+			if next < len(s) && s[next] == '(' && len(word) > 0 && word[len(word)-1] != ')' {
+				i = next - 1
+				continue
+			}
+			add(string(word))
+			word = word[:0]
+			i = max(i, next-1)
+			continue
+		}
+		word = append(word, c)
+	}
+	if depth > 0 {
+		bad(string(word))
+		return rules, open
+	}
+	add(string(word))
+	return rules, open
+}
+
+// oneRule says whether the parentheses of a text without quotes close once, at
+// its end.
+func oneRule(word string) bool {
+	depth := 0
+	for i := 0; i < len(word); i++ {
+		switch word[i] {
+		case '"', '\'':
+			return true // what they hold is not looked at
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth < 0 || depth == 0 && i < len(word)-1 {
+				return false
+			}
+		}
+	}
+	return depth == 0
+}
+
+const blanks = " \t\r\n\v\f"
+
+func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// isName says whether a word can follow a dollar: letters, digits and _, no
+// digit first.
+func isName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; !isLetter(c) && c != '_' && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func blankOrComma(s string) []string {
+	words := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	for i := range words {
+		words[i] = strings.Clone(words[i])
+	}
+	return words
+}
+
+// comma parts at commas outside braces and brackets.
+func comma(s string) []string {
+	var words []string
+	begin, depth := 0, 0
+	keep := func(w string) {
+		if w = strings.TrimSpace(w); w != "" {
+			words = append(words, strings.Clone(w))
+		}
+	}
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth = max(0, depth-1)
+		case '\\':
+			i++
+		case ',', '\n':
+			if depth == 0 {
+				keep(s[begin:i])
+				begin = i + 1
+			}
+		}
+	}
+	keep(s[begin:])
+	return words
+}
+
+// badGlob says why a gitignore-style pattern cannot match; "" it can.
+func badGlob(g string) string {
+	braces := 0
+	for i := 0; i < len(g); i++ {
+		switch g[i] {
+		case '\\':
+			if i++; i == len(g) {
+				return "it ends with a backslash"
+			}
+		case '[':
+			end := strings.IndexByte(g[i+1:], ']')
+			if end == 0 || end == 1 && g[i+1] == '!' { // []a] and [!]a]: ] is a member
+				if end = strings.IndexByte(g[i+2+end:], ']'); end >= 0 {
+					end += 1 + strings.IndexByte(g[i+1:], ']')
+				}
+			}
+			if end < 0 {
+				return "[ is not closed"
+			}
+			i += 1 + end
+		case '{':
+			braces++
+		case '}':
+			braces--
+		}
+	}
+	if braces > 0 {
+		return "{ is not closed"
+	}
+	return ""
+}
+
+// hint is an argument-hint: a list is turned back into its text.
+func (e *entry) hint() string {
+	if e.value.Kind == yaml.ScalarNode {
+		return e.text()
+	}
+	if e.Source != "" {
+		return strings.Clone(e.Source)
+	}
+	if e.value.Kind != yaml.SequenceNode {
+		e.mistyped("one text")
+		return ""
+	}
+	return "[" + strings.Join(e.list(comma), ", ") + "]"
+}
+
+// hooks reads a mapping from events to matchers, or a list of events with a
+// path or command, and leaves out what is neither.
+func (e *entry) hooks() json.RawMessage {
+	if e.null() {
+		return nil
+	}
+	invalid := func(n *yaml.Node, format string, args ...any) {
+		e.warn("hook-invalid", n.Line, n.Column, "see `knack help hooks`", "hooks: "+format+"; it was left out", args...)
+	}
+	kept := yaml.Node{Kind: e.value.Kind}
+	switch e.value.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(e.value.Content); i += 2 {
+			event, matchers := deref(e.value.Content[i]), deref(e.value.Content[i+1])
+			if !isEvent(event.Value) {
+				invalid(event, "%q is no event", event.Value)
+				continue
+			}
+			if matchers.Kind != yaml.SequenceNode {
+				invalid(matchers, "%s is not followed by a list of matchers", event.Value)
+				continue
+			}
+			good := yaml.Node{Kind: yaml.SequenceNode}
+			for _, m := range matchers.Content {
+				if why := badMatcher(deref(m)); why != "" {
+					invalid(m, "%s: %s", event.Value, why)
+					continue
+				}
+				good.Content = append(good.Content, m)
+			}
+			if len(good.Content) > 0 {
+				kept.Content = append(kept.Content, event, &good)
+			}
+		}
+	case yaml.SequenceNode:
+		for _, h := range e.value.Content {
+			h = deref(h)
+			event, path, command := scalar(h, "event"), scalar(h, "path"), scalar(h, "command")
+			switch {
+			case !isEvent(event):
+				invalid(h, "%q is no event", event)
+			case (path == "") == (command == ""):
+				invalid(h, "%s needs either path or command", event)
+			case path != "" && !filepath.IsLocal(filepath.FromSlash(strings.ReplaceAll(path, `\`, "/"))):
+				invalid(h, "%s: %q is not inside the skill's directory", event, path)
+			default:
+				kept.Content = append(kept.Content, h)
+			}
+		}
+	default:
+		e.mistyped("a mapping from events to matchers, or a list")
+		return nil
+	}
+	if len(kept.Content) == 0 {
+		return nil
+	}
+	text, err := frontmatter.JSON(&kept)
+	if err != nil {
+		return nil // JSON of the whole field has said so
+	}
+	return bytes.Clone(text)
+}
+
+// isEvent says whether a word has the shape of an event's name: PreToolUse.
+// Which there are is for package hook to say.
+func isEvent(s string) bool { return isName(s) && s[0] >= 'A' && s[0] <= 'Z' }
+
+func badMatcher(m *yaml.Node) string {
+	if m.Kind != yaml.MappingNode {
+		return "a matcher is no mapping"
+	}
+	hooks := value(m, "hooks")
+	if hooks == nil || hooks.Kind != yaml.SequenceNode {
+		return "a matcher has no list hooks"
+	}
+	for _, h := range hooks.Content {
+		if h = deref(h); h.Kind != yaml.MappingNode || scalar(h, "type") == "" && scalar(h, "command") == "" {
+			return "a hook has neither type nor command"
+		}
+	}
+	return ""
+}
+
+// value is the value of a key of a mapping, or nil.
+func value(m *yaml.Node, key string) *yaml.Node {
+	if m.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(m.Content); i += 2 {
+			if m.Content[i].Value == key {
+				return deref(m.Content[i+1])
+			}
+		}
+	}
+	return nil
+}
+
+func scalar(m *yaml.Node, key string) string {
+	if n := value(m, key); n != nil && n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	return ""
+}
+
+// firstParagraph is the first paragraph of a Markdown text as plain text; the
+// first heading where there is none. At most 1,024 characters.
+func firstParagraph(body []byte) string {
+	var heading string
+	var lines []string
+	fence := ""
+	comment := false
+	for line := range strings.Lines(string(body)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case comment:
+			comment = !strings.Contains(line, "-->")
+			continue
+		case fence != "":
+			if strings.HasPrefix(line, fence) {
+				fence = ""
+			}
+			continue
+		}
+		bare := strings.TrimSpace(strings.TrimLeft(line, ">"))
+		skip := true
+		switch {
+		case strings.HasPrefix(bare, "<!--"):
+			comment = !strings.Contains(bare, "-->")
+		case strings.HasPrefix(bare, "```"), strings.HasPrefix(bare, "~~~"):
+			fence = bare[:3]
+		case strings.HasPrefix(bare, "#"):
+			if heading == "" {
+				heading = plainText(strings.Trim(bare, "# "))
+			}
+		case strings.Trim(bare, "-=*_ |:") == "", strings.HasPrefix(bare, "|"), strings.HasPrefix(bare, "<"):
+		default:
+			skip = false
+		}
+		if !skip {
+			lines = append(lines, bare)
+			continue
+		}
+		if len(lines) > 0 {
+			break
+		}
+	}
+	text := plainText(strings.Join(lines, " "))
+	if text == "" {
+		text = heading
+	}
+	return clip(text, maxDescription)
+}
+
+// clip cuts a text to n characters, the last of them … where it was longer.
+func clip(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// plainText drops the marks of inline Markdown: emphasis, code, links, images
+// and the mark of a list item.
+func plainText(s string) string {
+	s = strings.TrimSpace(s)
+	for _, mark := range []string{"- ", "* ", "+ "} {
+		s = strings.TrimPrefix(s, mark)
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '`', '*':
+			continue
+		case '!':
+			if i+1 < len(s) && s[i+1] == '[' {
+				continue
+			}
+		case '[':
+			continue
+		case ']':
+			if i+1 < len(s) && s[i+1] == '(' {
+				if end := strings.IndexByte(s[i:], ')'); end > 0 {
+					i += end
+				}
+			}
+			continue
+		case '_':
+			// An underscore between letters is part of a name.
+			if i == 0 || i+1 == len(s) || s[i-1] == ' ' || s[i+1] == ' ' {
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// distance is the number of letters to insert, remove, replace or swap between
+// a and b; more than most is most+1.
+func distance(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return most + 1
+	}
+	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(last[j]+1, next[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, last, next = last, next, before
+	}
+	return min(last[len(b)], most+1)
+}
+
+// jsonString is a string as JSON, with tags and ampersands as they are.
+func jsonString(s string) json.RawMessage { return frontmatter.AppendString(nil, s) }

@@ -1,0 +1,688 @@
+package permission
+
+import (
+	"path"
+	"strings"
+)
+
+// classify finds out what a command is: of the read-only list, a wrapper, a
+// runner of other commands, a writer of files, or just a program.
+func (a *analysis) classify(c *Command, loose bool) {
+	name, ok := c.Words[0].value()
+	if !ok {
+		c.opaque = "the command's name is not known before it runs"
+		return
+	}
+	base := path.Base(name)
+	if base != name || !c.Words[0].literal {
+		c.why = "only a command's plain name is of the read-only list"
+	}
+	switch base {
+	case "git":
+		a.git(c)
+	case "cd", "pushd", "popd", "chdir":
+		a.changeDir(c, base, loose)
+	default:
+		if !a.runner(c, base) && !a.builtin(c, base) {
+			readOnly(c, base)
+			writers(c, base)
+		}
+	}
+	if c.why != "" || c.opaque != "" {
+		c.free = false
+	}
+	if c.free && !c.shaped {
+		for i := range c.Words {
+			w := &c.Words[i]
+			if w.vals == nil {
+				c.free, c.why = false, "an expansion: "+w.Text
+				break
+			}
+			if w.glob && w.dash && !afterDashes(c.Words, i) {
+				c.free, c.why = false, "a glob may yield an option: "+w.Text
+				break
+			}
+			if w.dash && w.dyn && !afterDashes(c.Words, i) {
+				c.free, c.why = false, "an expansion may yield an option: "+w.Text
+				break
+			}
+		}
+	}
+}
+
+func afterDashes(words []Word, i int) bool {
+	for j := 1; j < i; j++ {
+		if words[j].is("--") {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *analysis) changeDir(c *Command, base string, loose bool) {
+	var target *Word
+	for i := 1; i < len(c.Words); i++ {
+		w := &c.Words[i]
+		if w.is("-L", "-P", "-e", "-@", "--") {
+			continue
+		}
+		target = w
+		break
+	}
+	to := cd{word: target, loose: loose}
+	if base == "popd" || target == nil || target.is("-") || target.vals == nil || target.glob || strings.HasPrefix(target.prefix, "-") || a.vars["CDPATH"] != nil {
+		to.any = true
+	}
+	if target != nil {
+		for _, v := range target.vals {
+			if strings.HasPrefix(v, "-") || strings.HasPrefix(v, "+") || strings.HasPrefix(v, "~+") || strings.HasPrefix(v, "~-") {
+				to.any = true
+			}
+		}
+	}
+	a.script.cds = append(a.script.cds, to)
+	if loose {
+		a.script.loose = true
+	}
+	if base == "cd" && !to.any {
+		c.free = true
+		c.args = append(c.args, fileArg{word: target})
+	} else if base == "cd" && target == nil {
+		c.why = "the home directory lies outside"
+	}
+}
+
+// runner recognises commands that run others. What it cannot read it marks.
+func (a *analysis) runner(c *Command, base string) bool {
+	words := c.Words
+	vector := func(i int, wrapper bool) {
+		c.wrapper = wrapper
+		c.inner = append(c.inner, inner{a.child(words[i:], c.at), i})
+	}
+	opaque := func(why string) { c.opaque = why }
+	const flags = "its options are not understood"
+	// skip passes over options: plain ones, and those that take a value.
+	skip := func(from int, plain, valued string, long ...string) int {
+		i := from
+		for ; i < len(words); i++ {
+			v, ok := words[i].value()
+			if !ok {
+				if words[i].dash || words[i].vals == nil && words[i].prefix == "" {
+					return -1
+				}
+				return i
+			}
+			if v == "--" {
+				return i + 1
+			}
+			if len(v) < 2 || v[0] != '-' {
+				return i
+			}
+			if strings.HasPrefix(v, "--") {
+				name, _, has := strings.Cut(v, "=")
+				found := false
+				for _, l := range long {
+					if l == name {
+						found = true
+					} else if strings.TrimSuffix(l, "=") == name {
+						found = true
+						if !has {
+							i++
+						}
+					}
+				}
+				if !found {
+					return -1
+				}
+				continue
+			}
+			for j := 1; j < len(v); j++ {
+				if strings.IndexByte(valued, v[j]) >= 0 {
+					if j == len(v)-1 {
+						i++
+					}
+					break
+				}
+				if strings.IndexByte(plain, v[j]) < 0 {
+					return -1
+				}
+			}
+		}
+		if i > len(words) {
+			return -1 // a value is missing
+		}
+		return i
+	}
+	run := func(i int, wrapper bool) {
+		switch {
+		case i < 0:
+			opaque(flags)
+		case i < len(words):
+			vector(i, wrapper)
+		}
+	}
+
+	switch base {
+	case "timeout":
+		i := skip(1, "v", "ks", "--kill-after=", "--signal=", "--verbose", "--foreground", "--preserve-status")
+		if i >= 0 && (i >= len(words) || words[i].vals == nil) {
+			i = -1
+		} else if i >= 0 {
+			i++
+		}
+		run(i, true)
+	case "time":
+		run(skip(1, "pv", ""), true)
+	case "nice":
+		if len(words) > 1 {
+			if v, ok := words[1].value(); ok && len(v) > 1 && v[0] == '-' && digits(v[1:]) {
+				run(2, true)
+				break
+			}
+		}
+		run(skip(1, "", "n", "--adjustment="), true)
+	case "nohup":
+		run(skip(1, "", ""), true)
+	case "stdbuf":
+		run(skip(1, "", "ioe", "--input=", "--output=", "--error="), true)
+	case "builtin":
+		run(skip(1, "", ""), true)
+	case "command":
+		i := skip(1, "pvV", "")
+		if i > 1 && strings.ContainsAny(join(words[1:i]), "vV") {
+			c.free = true
+			break
+		}
+		run(i, true)
+	case "env":
+		a.env(c)
+	case "xargs":
+		a.xargs(c, skip)
+	case "busybox", "toybox":
+		run(skip(1, "", ""), false)
+	case "exec":
+		i := skip(1, "cl", "a")
+		if i == len(words) {
+			c.free = true // only its redirections
+			break
+		}
+		run(i, false)
+	case "sudo":
+		run(skip(1, "AbEHknPS", "CDghpRTtUur", "--user=", "--group=", "--non-interactive", "--preserve-env", "--set-home", "--stdin"), false)
+	case "doas":
+		run(skip(1, "nL", "uC"), false)
+	case "setsid":
+		run(skip(1, "cfw", "", "--fork", "--wait", "--ctty"), false)
+	case "ionice":
+		run(skip(1, "t", "cn", "--class=", "--classdata=", "--ignore"), false)
+	case "catchsegv", "faketime", "unbuffer", "caffeinate", "chronic", "ts":
+		run(skip(1, "", ""), false)
+	case "npx", "bunx", "pnpx", "uvx":
+		run(skip(1, "yq", "", "--yes", "--no", "--no-install", "--quiet", "--prefer-offline"), false)
+	case "npm", "pnpm", "yarn", "bun", "uv", "pipx", "poetry", "pipenv", "pdm", "hatch", "rye", "bundle", "mise", "devbox", "dotenv", "rtx", "asdf", "cargo", "nix", "direnv", "doppler", "op", "conda", "micromamba":
+		i := 0
+		sub := func(n int, names ...string) bool { return len(words) > n && words[n].is(names...) }
+		switch {
+		case base == "uv" && sub(1, "tool") && sub(2, "run"):
+			i = 3
+		case (base == "npm" || base == "pnpm" || base == "yarn") && sub(1, "exec", "x", "dlx"), base == "bun" && sub(1, "x"),
+			(base == "uv" || base == "pipx" || base == "poetry" || base == "pipenv" || base == "pdm" || base == "hatch" || base == "rye" || base == "devbox" || base == "dotenv" || base == "doppler" || base == "op") && sub(1, "run"),
+			(base == "bundle" || base == "mise" || base == "rtx" || base == "asdf") && sub(1, "exec", "x"):
+			i = 2
+		case base == "direnv" && sub(1, "exec") && len(words) > 3:
+			i = 3
+		case base == "cargo" || base == "nix" || base == "conda" || base == "micromamba":
+			if base == "nix" && sub(1, "run", "shell", "develop") || base != "nix" && base != "cargo" && sub(1, "run") {
+				opaque("it runs what it is given")
+				return true
+			}
+			for k := 1; k < len(words); k++ {
+				if v, ok := words[k].value(); ok && base == "cargo" && (v == "--config" || strings.HasPrefix(v, "--config=") || v == "-C" || v == "-Z") {
+					c.danger = append(c.danger, danger{k, v + " can make cargo run another program"})
+				}
+			}
+			return false
+		default:
+			return false
+		}
+		run(skip(i, "yq", "", "--yes"), false)
+	case "docker", "podman", "nerdctl":
+		i := 1
+		if len(words) > 2 && words[1].is("container", "compose") {
+			i = 2
+		}
+		if i < len(words) && words[i].is("exec") {
+			i = skip(i+1, "itdT", "uwe", "--interactive", "--tty", "--detach", "--user=", "--workdir=", "--env=", "--index=", "--privileged")
+			if i >= 0 {
+				i++ // the container
+			}
+			run(i, false)
+			break
+		}
+		if v, ok := words[1%len(words)].value(); !ok || strings.HasPrefix(v, "-") {
+			opaque("an option stands before the subcommand")
+		}
+		return c.opaque != ""
+	case "kubectl", "oc":
+		if len(words) > 1 && words[1].is("exec") {
+			for i := range words {
+				if words[i].is("--") {
+					run(i+1, false)
+					return true
+				}
+			}
+			opaque("the command inside cannot be found")
+			return true
+		}
+		return false
+	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh":
+		a.shell(c, base)
+	case "eval":
+		c.wrapper = true
+		text, ok := plainJoin(words[1:])
+		if !ok {
+			opaque("what it evaluates is not known before it runs")
+			break
+		}
+		c.wrapper = false
+		c.inner = append(c.inner, inner{a.code(text), -1})
+	case "source", ".":
+		if len(words) > 1 {
+			vector(1, false)
+		}
+		a.script.cds = append(a.script.cds, cd{any: true})
+	case "trap":
+		i := skip(1, "lp", "")
+		if i < 0 || i >= len(words) || words[i].is("-", "") || len(words) == i+1 {
+			c.free = i >= 0
+			break
+		}
+		text, ok := words[i].value()
+		if !ok {
+			opaque("what it will run is not known")
+			break
+		}
+		c.wrapper = true
+		late := a.code(text)
+		if late.loose = true; len(a.entries) > 1 {
+			late.cds = append(late.cds, cd{any: true}) // it runs later, wherever that is
+		}
+		c.inner = append(c.inner, inner{late, -1})
+	case "find":
+		a.find(c)
+	case "fd", "fdfind":
+		a.fd(c)
+	case "watch", "su", "runuser", "script", "ssh", "parallel", "flock", "chroot", "unshare", "nsenter", "chrt", "taskset", "strace", "ltrace",
+		"gdb", "perf", "valgrind", "rr", "entr", "nodemon", "at", "batch", "systemd-run", "expect", "socat", "nc", "ncat", "netcat", "telnet", "rsh", "mosh", "sshpass",
+		"pkexec", "dbus-run-session", "xvfb-run", "firejail", "bwrap", "proot", "fakeroot", "prlimit", "setarch", "linux32", "linux64", "setpriv", "capsh", "cgexec", "numactl", "daemon", "start-stop-daemon",
+		"inotifywait", "watchman", "watchexec", "hyperfine", "tmux", "screen", "dtach", "abduco", "zellij", "run-parts", "rlwrap", "torsocks", "proxychains", "proxychains4",
+		"ld.so", "ld-linux.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ed", "ex", "vi", "vim", "nvim", "view", "emacs", "less", "more", "most", "man", "crontab", "make-kpkg", "sem", "xe", "rush", "pexec", "nsjail", "hwclock", "run0", "machinectl":
+		opaque("it can run any command")
+		if base == "watch" || base == "ssh" || base == "su" || base == "script" || base == "parallel" || base == "flock" {
+			// Nothing is allowed by what it holds, but a denial is seen.
+			for i := 1; i < len(words); i++ {
+				if v, ok := plainJoin(words[i:]); ok {
+					c.inner = append(c.inner, inner{a.code(v), -1})
+				}
+				if i > 6 {
+					break
+				}
+			}
+		}
+	case "coproc", "alias", "enable", "bind", "complete", "compgen", "compopt", "hash", "fc", "history", "let", "mapfile", "readarray", "caller":
+		if base == "hash" && len(words) == 2 && words[1].is("-r") || base == "alias" && len(words) == 1 {
+			c.free = true
+			break
+		}
+		opaque("it changes what names mean, or runs what its words hold")
+	default:
+		if strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl") {
+			opaque("it can run any program")
+			return true
+		}
+		return false
+	}
+	return true
+}
+
+func plainJoin(words []Word) (string, bool) {
+	var b strings.Builder
+	for i := range words {
+		v, ok := words[i].value()
+		if !ok {
+			return "", false
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(v)
+	}
+	return b.String(), true
+}
+
+func (a *analysis) env(c *Command) {
+	i := 1
+	c.wrapper = true
+	for ; i < len(c.Words); i++ {
+		w := &c.Words[i]
+		v, ok := w.value()
+		if !ok {
+			if eq := strings.IndexByte(w.prefix, '='); eq > 0 && !w.many {
+				if !harmlessVariable(w.prefix[:eq]) {
+					c.assigns = append(c.assigns, &Assign{Text: w.Text, inWords: true})
+				}
+				continue
+			}
+			c.opaque = "its options are not known before it runs"
+			return
+		}
+		switch {
+		case v == "-i" || v == "-" || v == "-0" || v == "--ignore-environment" || v == "--null":
+		case v == "-u" || v == "--unset":
+			i++
+		case strings.HasPrefix(v, "--unset="):
+		case v == "--":
+		case strings.HasPrefix(v, "-"):
+			c.opaque = "its options are not understood"
+			return
+		case strings.IndexByte(v, '=') > 0:
+			if !harmlessVariable(v[:strings.IndexByte(v, '=')]) {
+				c.assigns = append(c.assigns, &Assign{Text: w.Text, inWords: true})
+			}
+		default:
+			c.inner = append(c.inner, inner{a.child(c.Words[i:], c.at), i})
+			return
+		}
+	}
+	c.wrapper = false // alone it prints the environment
+}
+
+func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) int) {
+	for i := range c.Words {
+		if v, ok := c.Words[i].value(); ok && (strings.HasPrefix(v, "-a") || strings.HasPrefix(v, "--arg-file")) {
+			c.opaque = "its words come from a file"
+			return
+		}
+		if len(c.Words[i].vals) == 1 && !strings.HasPrefix(c.Words[i].vals[0], "-") && i > 0 {
+			break
+		}
+	}
+	i := skip(1, "0rtx", "nLPIdEs", "--null", "--no-run-if-empty", "--max-args=", "--max-lines=", "--max-procs=", "--delimiter=", "--verbose", "--replace=", "--exit")
+	if i < 0 {
+		c.opaque = "its options are not understood"
+		return
+	}
+	replace := ""
+	for k := 1; k < i; k++ {
+		v, _ := c.Words[k].value()
+		switch {
+		case v == "-I" || v == "--replace":
+			if k+1 < i {
+				replace, _ = c.Words[k+1].value()
+			}
+		case strings.HasPrefix(v, "-I"):
+			replace = v[2:]
+		case strings.HasPrefix(v, "--replace="):
+			replace = v[len("--replace="):]
+		case strings.Contains(v, "I") && !strings.HasPrefix(v, "--"):
+			c.opaque = "its options are not understood"
+			return
+		}
+	}
+	words := append([]Word{}, c.Words[i:]...)
+	if len(words) == 0 {
+		words = []Word{known("echo")}
+	}
+	if replace == "" {
+		words = append(words, unknown("…", true))
+	} else {
+		for k := range words {
+			if v, ok := words[k].value(); !ok || strings.Contains(v, replace) {
+				at := strings.Index(v, replace)
+				w := unknown(words[k].Text, at <= 0 || strings.HasPrefix(v, "-"))
+				if w.holder = v; at > 0 {
+					w.prefix = v[:at]
+				}
+				words[k] = w
+			}
+		}
+	}
+	c.wrapper = true
+	name := i
+	if i >= len(c.Words) {
+		name = -1
+	}
+	c.inner = append(c.inner, inner{a.child(words, c.at), name})
+}
+
+func (a *analysis) shell(c *Command, base string) {
+	parsed := base == "sh" || base == "bash" || base == "dash" || base == "ash" || base == "rbash" || base == "ksh" || base == "mksh"
+	i := 1
+	isCode := false
+	for ; i < len(c.Words); i++ {
+		v, ok := c.Words[i].value()
+		if !ok {
+			if c.Words[i].dash {
+				c.opaque = "its options are not known before it runs"
+				return
+			}
+			break
+		}
+		if v == "--" {
+			i++
+			break
+		}
+		if v == "--norc" || v == "--noprofile" || v == "--posix" || v == "--login" {
+			continue
+		}
+		if len(v) < 2 || v[0] != '-' && v[0] != '+' {
+			break
+		}
+		if strings.Trim(v[1:], "abcefhlmnprtuvxBCEHPT") != "" || v[0] == '+' && strings.Contains(v, "c") {
+			c.opaque = "its options are not understood"
+			return
+		}
+		if strings.Contains(v, "c") {
+			isCode = true
+		}
+	}
+	switch {
+	case i >= len(c.Words):
+		if c.hasDoc && parsed && !isCode {
+			c.inner = append(c.inner, inner{a.code(c.stdin), -1})
+			return
+		}
+		if len(c.Words) == 2 && c.Words[1].is("--version") {
+			return
+		}
+		c.opaque = "it runs what it reads"
+	case isCode:
+		text, ok := c.Words[i].value()
+		if !ok || !parsed {
+			c.opaque = "what it runs is not known before it runs"
+			if h := c.Words[i].holder; h != "" {
+				c.inner = append(c.inner, inner{a.code(h), -1}) // for denials
+			}
+			return
+		}
+		c.inner = append(c.inner, inner{a.code(text), -1})
+	case c.Words[i].is("-"):
+		c.opaque = "it runs what it reads"
+	default:
+		c.inner = append(c.inner, inner{a.child(c.Words[i:], c.at), i})
+	}
+}
+
+func (a *analysis) find(c *Command) {
+	c.free = true
+	paths := true
+	start := ""
+	for i := 1; i < len(c.Words); i++ {
+		w := &c.Words[i]
+		v, ok := w.value()
+		if !ok {
+			if w.vals != nil && paths {
+				c.args = append(c.args, fileArg{word: w})
+			} else if w.vals == nil {
+				c.danger = append(c.danger, danger{i, "it may be an expression of find"})
+			}
+			continue
+		}
+		if paths && !strings.HasPrefix(v, "-") && v != "(" && v != "!" {
+			c.args = append(c.args, fileArg{word: w})
+			start = v
+			continue
+		}
+		if paths && (v == "-H" || v == "-L" || v == "-P" || strings.HasPrefix(v, "-O")) {
+			continue
+		}
+		paths = false
+		switch v {
+		case "-exec", "-execdir", "-ok", "-okdir":
+			end := i + 1
+			for end < len(c.Words) && !c.Words[end].is(";") && !(c.Words[end].is("+") && c.Words[end-1].is("{}")) {
+				end++
+			}
+			if end == i+1 || end >= len(c.Words) {
+				c.opaque = "the command inside cannot be found"
+				return
+			}
+			words := append([]Word{}, c.Words[i+1:end]...)
+			for k := range words {
+				if t, ok := words[k].value(); !ok || strings.Contains(t, "{}") {
+					w := unknown(words[k].Text, !ok && words[k].dash || strings.HasPrefix(t, "-") || k == 0 || strings.HasPrefix(start, "-"))
+					w.prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
+					words[k] = w
+				}
+			}
+			sub := a.child(words, c.at)
+			if v == "-execdir" || v == "-okdir" {
+				sub.cds = append(append([]cd{}, sub.cds...), cd{any: true})
+				sub.loose = true
+			}
+			c.inner = append(c.inner, inner{sub, i + 1})
+			i = end
+		case "-delete":
+			c.danger = append(c.danger, danger{i, "-delete removes files"})
+		case "-fprint", "-fprint0", "-fls", "-fprintf":
+			c.danger = append(c.danger, danger{i, v + " writes a file"})
+			if i+1 < len(c.Words) {
+				c.args = append(c.args, fileArg{word: &c.Words[i+1], write: true})
+			}
+		case "-newer", "-anewer", "-cnewer", "-samefile":
+			if i+1 < len(c.Words) {
+				c.args = append(c.args, fileArg{word: &c.Words[i+1]})
+				i++
+			}
+		case "-files0-from":
+			c.danger = append(c.danger, danger{i, "its starting points come from a file"})
+		default:
+			if !strings.HasPrefix(v, "-") && v != "(" && v != ")" && v != "!" && v != "," || v == "-f" || v == "-D" {
+				c.danger = append(c.danger, danger{i, "it stands where find's expression is"})
+			}
+			if takesValue(v) {
+				i++
+				if i < len(c.Words) && c.Words[i].vals == nil && c.Words[i].many {
+					c.danger = append(c.danger, danger{i, "it may be split into expressions of find"})
+				}
+			}
+		}
+	}
+	if len(c.args) == 0 {
+		c.args = append(c.args, fileArg{text: "."})
+	}
+	if len(c.danger) > 0 {
+		c.free, c.why = false, c.danger[0].why
+	}
+}
+
+// takesValue reports whether find's expression is followed by a value.
+func takesValue(v string) bool {
+	switch v {
+	case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname", "-type", "-xtype", "-size", "-perm", "-user", "-group", "-uid", "-gid",
+		"-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-maxdepth", "-mindepth", "-links", "-inum", "-printf", "-regextype", "-fstype", "-used", "-context":
+		return true
+	}
+	return strings.HasPrefix(v, "-newer") && len(v) == 8
+}
+
+func (a *analysis) fd(c *Command) {
+	c.free = true
+	c.args = append(c.args, fileArg{text: "."})
+	pattern := false
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].value()
+		if ok && (len(v) < 2 || v[0] != '-') {
+			if pattern {
+				c.args = append(c.args, fileArg{word: &c.Words[i]})
+			}
+			pattern = true
+		}
+		if !ok || len(v) < 2 || v[0] != '-' {
+			continue
+		}
+		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") || strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
+			c.danger = append(c.danger, danger{i, v + " looks elsewhere"})
+			c.free, c.why = false, v+" looks elsewhere"
+		}
+		short := v[1] != '-' && strings.ContainsAny(v, "xXl")
+		if !short && !strings.HasPrefix(v, "--ex") && !strings.HasPrefix(v, "--li") {
+			continue
+		}
+		if v != "-x" && v != "-X" && v != "--exec" && v != "--exec-batch" || i+1 >= len(c.Words) {
+			if strings.HasPrefix("--exclude", v) || strings.HasPrefix(v, "--exclude") || strings.HasPrefix(v, "--extension") {
+				continue
+			}
+			c.free, c.opaque = false, "the command inside cannot be found"
+			return
+		}
+		words := append([]Word{}, c.Words[i+1:]...)
+		holder := false
+		for k := range words {
+			if t, ok := words[k].value(); ok && strings.Contains(t, "{") {
+				words[k], holder = unknown(words[k].Text, strings.HasPrefix(t, "-") || strings.HasPrefix(t, "{")), true
+			}
+		}
+		if !holder {
+			words = append(words, unknown("{}", true))
+		}
+		c.inner = append(c.inner, inner{a.child(words, c.at), i + 1})
+		return
+	}
+}
+
+// shellVariable reports whether a plain assignment to a variable of the shell
+// is harmless. A variable that the environment holds already is passed on to
+// programs; those are spelled in capitals, but for the few named here.
+func shellVariable(name string) bool {
+	lower := false
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c >= 'a' && c <= 'z' {
+			lower = true
+		}
+	}
+	if lower {
+		return !strings.HasSuffix(strings.ToLower(name), "_proxy") && !strings.HasPrefix(strings.ToLower(name), "npm_") && name != "histchars" && !strings.HasPrefix(strings.ToLower(name), "ld_") &&
+			!strings.HasPrefix(strings.ToLower(name), "pip_") && !strings.HasPrefix(strings.ToLower(name), "git_")
+	}
+	if len(name) == 1 && name != "_" {
+		return true
+	}
+	switch name {
+	case "IFS", "COPROC", "DIR", "DIRS", "FILE", "FILES", "NAME", "NAMES", "COUNT", "LIST", "SRC", "DEST", "DST", "RESULT", "STATUS", "LINE", "ITEM", "ITEMS", "TOTAL", "NUM", "INDEX", "MSG", "MESSAGE", "_":
+		return true
+	}
+	return harmlessVariable(name)
+}
+
+// harmlessVariable reports whether a variable may be given to any program: it
+// changes what is shown, never what is run.
+func harmlessVariable(name string) bool {
+	switch name {
+	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBUG",
+		"NODE_ENV", "GOOS", "GOARCH", "CGO_ENABLED", "RUST_LOG", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "TIMEFORMAT", "POSIXLY_CORRECT",
+		"DEBIAN_FRONTEND", "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS":
+		return true
+	}
+	return strings.HasPrefix(name, "LC_") && len(name) > 3
+}

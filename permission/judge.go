@@ -1,0 +1,1205 @@
+package permission
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// judge collects the verdicts of one decision.
+type judge struct {
+	rules     *Rules
+	mode      Mode
+	place     *Place
+	tool      string
+	out       []Judged
+	suggested []string
+	suggest   bool // every question so far can be answered by a rule
+	doubt     bool // the last one may be what a rule denies
+	seen      map[Judged]bool
+	spelled   bool // inside a command whose suggested rule spells out all of it
+	dots      bool // globs may match names that begin with a dot
+
+	allow, ask, deny []bashRule // those about commands
+	ready            bool
+}
+
+// A bashRule is a rule about commands, compiled when its first byte fits.
+type bashRule struct {
+	*Rule
+	pattern  pattern
+	compiled bool
+	wide     bool // for denials: in lower case
+	first    byte // what a line must begin with, 0: anything
+}
+
+func (b *bashRule) get() *pattern {
+	if !b.compiled {
+		text := b.Pattern
+		if b.wide {
+			text = strings.ToLower(text)
+		}
+		b.pattern, b.compiled = compile(text), true
+	}
+	return &b.pattern
+}
+
+// prepare picks out the rules about commands, once for a decision.
+func (j *judge) prepare() {
+	if j.ready {
+		return
+	}
+	j.ready = true
+	pick := func(list []Rule, wide bool) []bashRule {
+		var out []bashRule
+		for i := range list {
+			if r := &list[i]; r.about("Bash", j.tool, wide) {
+				b := bashRule{Rule: r, wide: wide}
+				if !r.Any {
+					switch c := r.Pattern[0]; {
+					case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '/', c == '.':
+						b.first = c
+					case c >= 'A' && c <= 'Z' && !strings.Contains(r.Pattern, "="):
+						if b.first = c; wide {
+							b.first += 'a' - 'A'
+						}
+					}
+				}
+				out = append(out, b)
+			}
+		}
+		return out
+	}
+	j.allow, j.ask, j.deny = pick(j.rules.Allow, false), pick(j.rules.Ask, true), pick(j.rules.Deny, true)
+}
+
+// add records a verdict as the mode turns it. rule is the narrowest one that
+// would allow it, "" if none can.
+func (j *judge) add(x Judged, rule string) {
+	if x.Verdict == Ask {
+		if j.spelled && x.Kind == "Bash" && x.Rule == "" {
+			// The rule suggested for the outer command spells this one out.
+		} else if rule == "" {
+			j.suggest = false
+		} else {
+			found := false
+			for _, s := range j.suggested {
+				found = found || s == rule
+			}
+			if !found {
+				j.suggested = append(j.suggested, rule)
+			}
+		}
+		switch {
+		case j.mode == Bypass && j.doubt:
+			x.Verdict = Deny
+		case j.mode == Bypass:
+			x.Verdict, x.Rule, x.Origin, x.Reason = Allow, "", "", "mode "+string(Bypass)
+		case j.mode == DontAsk:
+			x.Verdict = Deny
+			x.Reason = join2(x.Reason, "mode dontAsk")
+		}
+	} else if x.Verdict == Deny {
+		j.suggest = false
+	}
+	j.doubt = false
+	if len(j.out) > 8 {
+		if j.seen == nil {
+			j.seen = map[Judged]bool{}
+			for _, y := range j.out {
+				j.seen[y] = true
+			}
+		}
+		if j.seen[x] {
+			return
+		}
+		j.seen[x] = true
+	} else {
+		for i := range j.out {
+			if j.out[i] == x {
+				return
+			}
+		}
+	}
+	j.out = append(j.out, x)
+}
+
+func join2(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+func by(s Subject, v Verdict, r *Rule) Judged {
+	return Judged{Subject: s, Verdict: v, Rule: r.String(), Origin: r.Origin}
+}
+
+// other judges a subject that is neither a command nor a path.
+func (j *judge) other(s Subject) {
+	rule := s.Kind
+	switch {
+	case s.Kind == "WebFetch":
+		rule = ""
+		if h := hostOf(s.Text); h != "" {
+			rule = "WebFetch(domain:" + h + ")"
+		}
+	case s.Text != "" && !strings.HasPrefix(s.Kind, "mcp__"):
+		rule = s.Kind + "(" + escapeGlob(s.Text) + ")"
+	}
+	for i := range j.rules.Deny {
+		if r := &j.rules.Deny[i]; r.about(s.Kind, s.Tool, true) && r.matchText(s.Kind, s.Text, true) {
+			j.add(by(s, Deny, r), "")
+			return
+		}
+	}
+	for i := range j.rules.Ask {
+		if r := &j.rules.Ask[i]; r.about(s.Kind, s.Tool, true) && r.matchText(s.Kind, s.Text, true) {
+			j.add(by(s, Ask, r), "")
+			return
+		}
+	}
+	if j.mode == Plan && s.Default != Allow {
+		switch s.Kind {
+		case "Skill", "Agent", "WebFetch", "ask", "bash_output":
+		default:
+			j.add(Judged{Subject: s, Verdict: Deny, Reason: "mode plan: nothing but reading"}, "")
+			return
+		}
+	}
+	for i := range j.rules.Allow {
+		if r := &j.rules.Allow[i]; r.about(s.Kind, s.Tool, false) && r.matchText(s.Kind, s.Text, false) {
+			j.add(by(s, Allow, r), "")
+			return
+		}
+	}
+	if s.Default == Allow {
+		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: "it asks for nothing"}, "")
+		return
+	}
+	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, "no rule names it")}, rule)
+}
+
+// escapeGlob writes a text as a pattern that matches nothing else.
+func escapeGlob(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '*', '?', '[', '\\':
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func hostOf(address string) string {
+	for _, c := range address {
+		if c <= ' ' || c > '~' {
+			return ""
+		}
+	}
+	rest, ok := strings.CutPrefix(address, "https://")
+	if !ok {
+		if rest, ok = strings.CutPrefix(address, "http://"); !ok {
+			return ""
+		}
+	}
+	host := rest[:len(rest)-len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"))]
+	if !matchHost(strings.ToLower(host), address) {
+		return ""
+	}
+	return strings.ToLower(host)
+}
+
+// path judges a file that a tool names.
+func (j *judge) path(s Subject) {
+	j.file(s, j.place.name(s.Text, j.place.Dir), nil, false)
+}
+
+// file judges a file by its names. by is the rule that allowed the command
+// which names the file, free that the command is of the read-only list.
+func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
+	p := j.place
+	s.Text = n.all[0]
+	if r := j.fileRule(j.rules.Deny, s, n); r != nil {
+		j.add(by(s, Deny, r), "")
+		return
+	}
+	if s.Kind == "Edit" { // what may not be read may not be edited either
+		for i := range j.rules.Deny {
+			r := &j.rules.Deny[i]
+			if k, _ := kindOf(r.Tool); k == "Read" && !r.Any && j.matchAny(r, n) {
+				j.add(by(s, Deny, r), "")
+				return
+			}
+		}
+	}
+	if r := j.fileRule(j.rules.Ask, s, n); r != nil {
+		j.add(by(s, Ask, r), "")
+		return
+	}
+	suggestion := func() string {
+		if n.unclear != "" || len(n.all) != 1 {
+			return ""
+		}
+		return s.Kind + "(/" + escapeGlob(n.all[0]) + ")"
+	}
+	builtin := ""
+	if s.Kind == "Edit" {
+		if pat := p.protected(n); pat != "" {
+			builtin = "protected path: " + pat
+		}
+	} else if pat := p.secret(n); pat != "" {
+		builtin = "secret: " + pat
+	}
+	if n.unclear != "" {
+		j.add(Judged{Subject: s, Reason: n.unclear}, "")
+		return
+	}
+	if builtin != "" && !j.spelledOut(s, n) {
+		j.add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
+		return
+	}
+	if j.mode == Plan && s.Kind == "Edit" {
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: "mode plan: nothing but reading"}, "")
+		return
+	}
+	if r := j.allows(s, n); r != nil {
+		if !quiet {
+			j.add(by(s, Allow, r), "")
+		}
+		return
+	}
+	if allowed != nil {
+		if !quiet {
+			j.add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: "named by a command that is allowed"}, "")
+		}
+		return
+	}
+	if p.inside(n) && (s.Kind == "Read" || j.mode == AcceptEdits) {
+		if !quiet {
+			j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: "inside the workspace"}, "")
+		}
+		return
+	}
+	reason := "no rule names it"
+	if !p.inside(n) {
+		reason = "outside the workspace"
+	}
+	j.add(Judged{Subject: s, Reason: reason}, suggestion())
+}
+
+// fileRule returns the first rule of a list of denials or questions that is
+// about a file.
+func (j *judge) fileRule(list []Rule, s Subject, n names) *Rule {
+	for i := range list {
+		r := &list[i]
+		if r.about(s.Kind, s.Tool, true) && (r.Any || j.matchAny(r, n)) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (j *judge) matchAny(r *Rule, n names) bool {
+	for _, s := range n.all {
+		if j.place.match(r.Pattern, r.Base, s, true) {
+			return true
+		}
+	}
+	return false
+}
+
+// allows returns a rule that allows a file, if every name of it is allowed: by
+// a rule, or for lying where the mode allows it.
+func (j *judge) allows(s Subject, n names) (by *Rule) {
+	for _, name := range n.all {
+		one := names{all: []string{name}}
+		var hit *Rule
+		for i := range j.rules.Allow {
+			r := &j.rules.Allow[i]
+			if r.about(s.Kind, s.Tool, false) && (r.Any || j.place.match(r.Pattern, r.Base, name, false)) {
+				hit = r
+				break
+			}
+		}
+		if hit == nil && !(j.place.inside(one) && (s.Kind == "Read" || j.mode == AcceptEdits)) {
+			return nil
+		}
+		if by == nil {
+			by = hit
+		}
+	}
+	return by
+}
+
+// spelledOut reports whether a person's rule spells out a path that is
+// otherwise always asked: absolute, without a wildcard.
+func (j *judge) spelledOut(s Subject, n names) bool {
+	for i := range j.rules.Allow {
+		r := &j.rules.Allow[i]
+		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(s.Kind, s.Tool, false) {
+			continue
+		}
+		if len(n.all) == 1 && plainPattern(r.Pattern) == n.all[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// plainPattern is the path that a pattern "//x" without wildcards means.
+func plainPattern(s string) string {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '*', '?', '[':
+			return ""
+		case '\\':
+			if i++; i == len(s) {
+				return ""
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// bash judges a command line.
+func (j *judge) bash(s Subject) {
+	j.tool = s.Tool
+	j.prepare()
+	script, err := ParseCommand(s.Text)
+	if err != nil {
+		for i := range j.deny {
+			if r := &j.deny[i]; r.Any || mentions(s.Text, r.Pattern) {
+				j.add(by(s, Deny, r.Rule), "")
+				return
+			}
+		}
+		j.notReading(s, err.Error())
+		return
+	}
+	j.dots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
+	if len(script.items) == 0 {
+		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: "nothing runs"}, "")
+		return
+	}
+	j.script(script, cover{})
+}
+
+// notReading adds a question that no rule can answer. Plan mode, which is for
+// reading, does not ask it.
+func (j *judge) notReading(s Subject, reason string) {
+	if j.mode == Plan {
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: join2(reason, "mode plan: nothing but reading")}, "")
+		return
+	}
+	j.add(Judged{Subject: s, Reason: reason}, "")
+}
+
+// mentions reports whether a text that cannot be read holds the name of the
+// program that a pattern denies.
+func mentions(text, pat string) bool {
+	p := compile(strings.ToLower(pat))
+	name, _, _ := strings.Cut(string(p.text), "\x00")
+	name, _, _ = strings.Cut(name, string(rune(star)))
+	text = strings.ToLower(text)
+	for {
+		i := strings.Index(text, name)
+		if i < 0 {
+			return false
+		}
+		before := i == 0 || !wordByte(text[i-1])
+		end := i + len(name)
+		if before && (end == len(text) || !wordByte(text[end])) {
+			return true
+		}
+		text = text[i+1:]
+	}
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+}
+
+// A cover is what an outer rule says of an inner command: that it spelled out
+// so many of its words.
+type cover struct {
+	by    *Judged
+	words int
+	all   bool
+}
+
+func (j *judge) script(s *Script, cov cover) {
+	for _, item := range s.items {
+		switch x := item.(type) {
+		case *Command:
+			j.command(s, x, cov)
+		case *Redirect:
+			j.redirect(s, x)
+		case *Assign:
+			j.assign(x, cov)
+		case Unclear:
+			if cov.all {
+				continue
+			}
+			sub := Subject{Kind: "Bash", Text: x.Text}
+			if r := j.everything(); r != nil && !x.limit {
+				j.add(by(sub, Allow, r), "")
+				continue
+			}
+			if j.mode == Bypass {
+				for i := range j.deny {
+					if r := &j.deny[i]; r.Any || mentions(x.Text, r.Pattern) {
+						j.add(by(sub, Deny, r.Rule), "")
+					}
+				}
+			}
+			j.notReading(sub, x.Reason)
+		}
+	}
+}
+
+// dirs are the directories in which a command may run; ok is false if they
+// are not known.
+func (j *judge) dirs(s *Script, at int) (dirs []string, ok bool) {
+	dirs = []string{j.place.Dir}
+	n := min(at, len(s.cds))
+	if s.loose {
+		n = len(s.cds)
+	}
+	for _, c := range s.cds[:n] {
+		if c.any || c.word == nil {
+			return dirs, false
+		}
+		for _, v := range c.word.vals {
+			if c.loose && !isAbs(v) && !strings.HasPrefix(v, "~/") || len(dirs) > 16 {
+				return dirs, false
+			}
+			for _, d := range dirs[:len(dirs):len(dirs)] {
+				dirs = append(dirs, j.place.name(v, d).all[0])
+			}
+		}
+	}
+	return dirs, true
+}
+
+func (j *judge) redirect(s *Script, f *Redirect) {
+	kind := "Read"
+	if f.Write {
+		kind = "Edit"
+	}
+	values := f.word.vals
+	if len(values) == 0 || f.word.glob || f.word.many {
+		j.notReading(Subject{Kind: kind, Text: f.Text}, "the file is not known before it runs")
+		return
+	}
+	for _, v := range values {
+		if strings.HasPrefix(v, "~") && !f.word.tilde {
+			v = "./" + v
+		}
+		if strings.HasPrefix(v, "/dev/tcp/") || strings.HasPrefix(v, "/dev/udp/") {
+			j.notReading(Subject{Kind: "Bash", Text: f.Text}, "bash opens a network connection")
+			continue
+		}
+		dirs, ok := j.dirs(s, f.at)
+		if !ok && !isAbs(v) && !strings.HasPrefix(v, "~") {
+			j.notReading(Subject{Kind: kind, Text: f.Text}, "the directory it is relative to is not known")
+			continue
+		}
+		for _, d := range dirs {
+			n := j.place.name(v, d)
+			j.file(Subject{Kind: kind, Text: v, Tool: j.tool}, n, nil, false)
+			if f.Both {
+				j.file(Subject{Kind: "Read", Text: v, Tool: j.tool}, n, nil, false)
+			}
+		}
+	}
+}
+
+func (j *judge) assign(x *Assign, cov cover) {
+	s := Subject{Kind: "Bash", Text: x.Text}
+	words := []Word{known(x.Text)}
+	words[0].literal = wordlike(x.Text)
+	if j.denied(s, &Command{Words: words, Text: x.Text}) != Allow {
+		return
+	}
+	if cov.all {
+		return
+	}
+	if r := j.everything(); r != nil {
+		j.add(by(s, Allow, r), "")
+		return
+	}
+	if j.mode != Plan {
+		var line [128]byte
+		text, fixed := encode(words, nil, line[:0])
+		for i := range j.allow {
+			r := &j.allow[i]
+			if !r.Any && (r.first == 0 || len(text) > 0 && r.first == text[0]) {
+				if p := r.get(); p.assigns && p.match(text, fixed, false) {
+					j.add(by(s, Allow, r.Rule), "")
+					return
+				}
+			}
+		}
+	}
+	rule := ""
+	if words[0].literal {
+		rule = "Bash(" + x.Text + ")"
+	}
+	if j.mode == Plan {
+		j.notReading(s, "a variable that may change what a program does")
+		return
+	}
+	j.add(Judged{Subject: s, Reason: "a variable that may change what a program does"}, rule)
+}
+
+// denied judges a command by the rules that deny and ask, matched as widely as
+// possible, and reports the verdict; Allow says that none of them speaks.
+func (j *judge) denied(s Subject, c *Command) Verdict {
+	if len(j.deny)+len(j.ask) == 0 {
+		return Allow
+	}
+	lines := c.lines()
+	hit := func(r *bashRule, loose bool) bool {
+		for _, l := range lines {
+			if r.first != 0 && len(l) > 0 && l[0] != r.first && l[0] != dynamic {
+				continue
+			}
+			if r.get().match(l, nil, loose) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range j.deny {
+		r := &j.deny[i]
+		if r.Any || hit(r, false) || c.opaque != "" && j.mode == Bypass && mentions(c.Text, r.Pattern) {
+			j.add(by(s, Deny, r.Rule), "")
+			return Deny
+		}
+	}
+	if c.unknowns() {
+		for n, list := range [][]bashRule{j.deny, j.ask} {
+			for i := range list {
+				r := &list[i]
+				if !r.Any && hit(r, true) && !hit(r, false) {
+					x := by(s, Ask, r.Rule)
+					x.Reason = "what is not known in it may be what this rule means"
+					j.doubt = n == 0
+					j.add(x, "")
+					return Ask
+				}
+			}
+		}
+	}
+	for i := range j.ask {
+		if r := &j.ask[i]; r.Any || hit(r, false) {
+			j.add(by(s, Ask, r.Rule), "")
+			return Ask
+		}
+	}
+	return Allow
+}
+
+// unknowns reports whether a word's value is not known.
+func (c *Command) unknowns() bool {
+	for i := range c.Words {
+		if _, ok := c.Words[i].value(); !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// lines writes a command as rules that deny and ask are held against it: its
+// program by its base name and as spelled, escapes undone, without git's own
+// options, in lower case, with what stands before it and without.
+func (c *Command) lines() [][]byte {
+	buf := make([]byte, 0, len(c.Text)+8)
+	write := func(words []Word, base bool) []byte {
+		from := len(buf)
+		for i := range words {
+			if i > 0 {
+				buf = append(buf, between)
+			}
+			w := &words[i]
+			v, ok := w.value()
+			switch {
+			case !ok && w.vals == nil && w.prefix != "" && !w.many:
+				buf = append(append(buf, strings.ToLower(w.prefix)...), dynamic)
+			case !ok:
+				buf = append(buf, dynamic)
+			default:
+				if i == 0 && base {
+					v = path.Base(filepath.ToSlash(v))
+				}
+				for k := 0; k < len(v); k++ {
+					b := v[k]
+					if b < 4 {
+						b = 0x7f
+					} else if b >= 'A' && b <= 'Z' {
+						b += 'a' - 'A'
+					}
+					buf = append(buf, b)
+				}
+			}
+		}
+		return buf[from:len(buf):len(buf)]
+	}
+	out := [][]byte{write(c.Words, true)}
+	if v, ok := c.Words[0].value(); ok && strings.Contains(v, "/") {
+		out = append(out, write(c.Words, false))
+	}
+	if len(c.assigns) > 0 {
+		words := make([]Word, 0, len(c.assigns)+len(c.Words))
+		for _, a := range c.assigns {
+			words = append(words, known(a.Text))
+		}
+		out = append(out, write(append(words, c.Words...), false))
+	}
+	if c.git && c.subcommand > 1 {
+		out = append(out, write(append([]Word{c.Words[0]}, c.Words[c.subcommand:]...), true))
+	}
+	// Each value of a variable that is known to be one of several.
+	for i := range c.Words {
+		if w := &c.Words[i]; len(w.vals) > 1 && !w.glob {
+			for _, v := range w.vals {
+				words := append([]Word{}, c.Words...)
+				words[i] = known(v)
+				out = append(out, write(words, true))
+			}
+			break
+		}
+	}
+	return out
+}
+
+// encode writes words as symbols. Words that a rule must spell out, and
+// nothing else, are fixed.
+func encode(words []Word, dangers []danger, line []byte) (text []byte, fixed []bool) {
+	if len(dangers) > 0 {
+		fixed = []bool{}
+	}
+	ended := false
+	for i := range words {
+		w := &words[i]
+		if i > 0 {
+			line = append(line, between)
+		}
+		switch {
+		case w.literal:
+			for k := 0; k < len(w.vals[0]); k++ {
+				b := w.vals[0][k]
+				if b < 4 {
+					b = 0x7f
+				}
+				line = append(line, b)
+			}
+		case i == 0 || w.dash && !ended:
+			line = append(line, never)
+		default:
+			line = append(line, dynamic)
+		}
+		if w.literal && w.vals[0] == "--" {
+			ended = true
+		}
+		if fixed != nil {
+			must := false
+			for _, d := range dangers {
+				must = must || d.word == i
+			}
+			for len(fixed) < len(line) {
+				fixed = append(fixed, must)
+			}
+		}
+	}
+	return line, fixed
+}
+
+// command judges one simple command and what it runs and touches.
+func (j *judge) command(s *Script, c *Command, cov cover) {
+	sub := Subject{Kind: "Bash", Text: c.Text}
+	asked := false // already, by a rule; denials of what is inside still count
+	switch j.denied(sub, c) {
+	case Deny:
+		return
+	case Ask:
+		asked = true
+	}
+	dirs, known := j.dirs(s, c.at)
+	moved := !known || len(dirs) > 1
+
+	var allowed *Judged
+	words, exact := 0, false
+	if cov.by != nil && (cov.all || c.covered(cov.words)) {
+		x := *cov.by
+		x.Subject = sub
+		allowed, words, exact = &x, cov.words, cov.all
+	}
+	assigns := len(c.assigns) > 0
+	if allowed == nil {
+		var lbuf, abuf [256]byte
+		dangers := c.danger
+		if len(c.inner) > 0 && !c.wrapper { // no wildcard stands for a runner
+			dangers = append([]danger{{0, "it runs another command"}}, dangers...)
+		}
+		line, fixed := encode(c.Words, dangers, lbuf[:0])
+		var withAssigns []byte
+		var fixedAssigns []bool
+		for i := range j.allow {
+			r := &j.allow[i]
+			if r.Any {
+				if c.opaque != "" && j.patterns() {
+					continue // it may hide what a rule denies
+				}
+				x := by(sub, Allow, r.Rule)
+				allowed = &x
+				assigns = false
+				break
+			}
+			if r.first != 0 && len(line) > 0 && line[0] != r.first {
+				continue
+			}
+			p := r.get()
+			if c.opaque != "" && !p.exact() {
+				continue
+			}
+			text, fix := line, fixed
+			if p.assigns && assigns {
+				if withAssigns == nil {
+					all := make([]Word, 0, len(c.assigns)+len(c.Words))
+					for _, a := range c.assigns {
+						w := Word{Text: a.Text, vals: []string{a.Text}, literal: wordlike(a.Text), dyn: true}
+						all = append(all, w)
+					}
+					var ds []danger
+					for _, d := range dangers {
+						ds = append(ds, danger{d.word + len(c.assigns), d.why})
+					}
+					for i := range all {
+						ds = append(ds, danger{i, "a variable"})
+					}
+					withAssigns, fixedAssigns = encode(append(all, c.Words...), ds, abuf[:0])
+				}
+				text, fix = withAssigns, fixedAssigns
+			}
+			if !p.match(text, fix, false) {
+				continue
+			}
+			lead := p.lead
+			if p.assigns && assigns {
+				lead -= len(c.assigns)
+			}
+			if moved && c.relative(lead) {
+				continue
+			}
+			if p.assigns {
+				assigns = false
+			}
+			x := by(sub, Allow, r.Rule)
+			allowed, words, exact = &x, lead, p.exact()
+			break
+		}
+	}
+	if allowed != nil && c.git && j.place.Untrusted && !asked {
+		j.add(Judged{Subject: sub, Reason: "git obeys the configuration of a folder that is not trusted"}, "")
+		asked = true
+	}
+	if j.mode == Plan || asked {
+		allowed = nil // in plan mode reading needs no rule, and nothing else may
+	}
+	free := c.free && (!c.git || j.place.GitEnv && !j.place.Untrusted && !moved)
+	if free && !known {
+		for _, a := range c.args {
+			if v := a.values(); len(v) > 0 && !isAbs(v[0]) {
+				free = false
+				c2 := *c
+				c2.why = "the directory is not known in which it runs"
+				c = &c2
+			}
+		}
+	}
+	if assigns && !cov.all {
+		for _, a := range c.assigns {
+			if a.inWords && allowed != nil && (exact || len(c.inner) > 0 && words > c.inner[0].name) {
+				continue // spelled out by the rule
+			}
+			j.assign(a, cover{})
+		}
+	}
+	suggested := false
+	switch {
+	case asked:
+	case allowed != nil:
+		j.add(*allowed, "")
+	case c.call:
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "a function of this command, whose body is judged"}, "")
+	case free:
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "only reads"}, "")
+	case c.wrapper && c.opaque == "" && len(c.inner) > 0:
+	default:
+		why := c.opaque
+		if why == "" && len(c.danger) > 0 {
+			why = c.danger[0].why
+		}
+		if why == "" {
+			why = c.why
+		}
+		if why == "" && c.git && c.free {
+			switch {
+			case j.place.Untrusted:
+				why = "git obeys the configuration of a folder that is not trusted"
+			case moved:
+				why = "git after cd obeys another repository's configuration"
+			}
+		}
+		if why == "" {
+			why = "no rule names it"
+		}
+		if j.mode == Plan {
+			j.notReading(sub, why)
+		} else {
+			rule := c.rule()
+			if moved && c.relative(len(c.Words)) {
+				rule = ""
+			}
+			suggested = rule != ""
+			j.add(Judged{Subject: sub, Reason: why}, rule)
+		}
+	}
+	outer := j.spelled
+	defer func() { j.spelled = outer }()
+	j.spelled = outer || suggested
+	for _, in := range c.inner {
+		next := cover{}
+		if allowed != nil {
+			next.by = allowed
+			if exact {
+				next.all = true
+			} else if in.name >= 0 && words > in.name {
+				next.words = words - in.name
+			} else {
+				next.by = nil
+			}
+		}
+		if c.opaque != "" && allowed == nil {
+			j.deniedOnly(in.script)
+			continue
+		}
+		j.script(in.script, next)
+	}
+	j.files(s, c, dirs, known, allowed, free)
+}
+
+// patterns reports whether a rule denies or asks about some commands.
+func (j *judge) patterns() bool {
+	for _, list := range [][]bashRule{j.deny, j.ask} {
+		for i := range list {
+			if !list[i].Any {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// everything returns the rule that allows every command, if one does.
+func (j *judge) everything() *Rule {
+	for i := range j.allow {
+		if r := &j.allow[i]; r.Any && j.mode != Plan && !j.patterns() {
+			return r.Rule
+		}
+	}
+	return nil
+}
+
+// covered reports whether an outer rule that spelled out so many words of this
+// command allows it.
+func (c *Command) covered(words int) bool {
+	if words < 1 || c.opaque != "" {
+		return false
+	}
+	for _, d := range c.danger {
+		if d.word >= words {
+			return false
+		}
+	}
+	for i := words; i < len(c.Words); i++ {
+		if w := &c.Words[i]; w.dash && !w.literal && !afterDashes(c.Words, i) {
+			return false // xargs adds words that no rule has seen
+		}
+	}
+	return c.Words[0].literal
+}
+
+// relative reports whether a word that a rule spells out is a path that means
+// something else after cd.
+func (c *Command) relative(lead int) bool {
+	for i := 0; i < len(c.Words) && i < lead; i++ {
+		v, ok := c.Words[i].value()
+		if !ok || isAbs(v) || strings.HasPrefix(v, "-") || strings.Contains(v, "://") {
+			continue
+		}
+		if strings.Contains(v, "/") {
+			return true
+		}
+		if dot := strings.LastIndexByte(v, '.'); i > 0 && dot > 0 && dot < len(v)-1 && !digits(v[dot+1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// deniedOnly looks for denials in what an opaque command holds.
+func (j *judge) deniedOnly(s *Script) {
+	for _, c := range s.Commands {
+		lines := c.lines()
+		for i := range j.deny {
+			r := &j.deny[i]
+			for _, l := range lines {
+				if !r.Any && r.get().match(l, nil, false) {
+					j.add(by(Subject{Kind: "Bash", Text: c.Text}, Deny, r.Rule), "")
+				}
+			}
+		}
+		for _, in := range c.inner {
+			j.deniedOnly(in.script)
+		}
+	}
+}
+
+// rule is the narrowest rule that allows a command, "" if none can.
+func (c *Command) rule() string {
+	var b strings.Builder
+	b.WriteString("Bash(")
+	for i := range c.Words {
+		w := &c.Words[i]
+		if !w.literal {
+			return ""
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		v := w.vals[0]
+		if wordlike(v) {
+			b.WriteString(v)
+		} else {
+			for k := 0; k < len(v); k++ {
+				if v[k] < ' ' && v[k] != '\n' && v[k] != '\t' {
+					return ""
+				}
+			}
+			b.WriteString("'" + strings.ReplaceAll(v, "'", `'\''`) + "'")
+		}
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+func (a *fileArg) values() []string {
+	switch {
+	case a.text != "":
+		return []string{a.text}
+	case a.word == nil:
+		return nil
+	case a.word.vals != nil:
+		return a.word.vals
+	case a.word.prefix != "" && !a.word.many:
+		return []string{a.word.prefix}
+	}
+	return nil
+}
+
+// files judges the files that a command's words name.
+func (j *judge) files(s *Script, c *Command, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
+	judgedFree := allowed
+	if judgedFree == nil && !free {
+		judgedFree = &Judged{} // only denials count: the command is asked
+	}
+	for i := range c.args {
+		a := &c.args[i]
+		for _, v := range a.values() {
+			if c.git && !a.write && a.word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
+				v = strings.TrimPrefix(v, ":/")
+			}
+			kind := "Read"
+			if a.write {
+				kind = "Edit"
+			}
+			if v == "/dev/null" || !a.write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" || v == "/dev/stdin") {
+				continue
+			}
+			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && digits(n) {
+				continue
+			}
+			for _, d := range dirs {
+				for _, f := range j.expand(a, v, d) {
+					if strings.HasPrefix(f, "~") && (a.word == nil || !a.word.tilde || a.text != "" && a.text != f) {
+						f = "./" + f // a quoted ~ is a name
+					}
+					n := j.place.name(f, d)
+					if !dirsKnown && !isAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
+						n.unclear = ""
+					}
+					sub := Subject{Kind: kind, Text: f, Tool: j.tool}
+					quiet := allowed != nil && !a.write || allowed == nil && !free
+					j.file(sub, n, judgedFree, quiet)
+					if (a.tree || a.word != nil && a.word.glob && strings.Contains(v, "**")) && kind == "Read" {
+						j.below(sub, n)
+					}
+				}
+			}
+		}
+	}
+	if j.deniesFiles() && !c.free {
+		// Whatever the program is: a file that may not be read stands among its
+		// words.
+		for i := 1; i < len(c.Words); i++ {
+			for _, v := range c.Words[i].vals {
+				for _, part := range []string{v, after(v, "="), after(v, "@"), after(v, ":")} {
+					if part == "" || strings.HasPrefix(part, "-") {
+						continue
+					}
+					for _, d := range dirs {
+						n := j.place.name(part, d)
+						for _, kind := range [...]string{"Read", "Edit"} {
+							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.tool}
+							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
+								j.add(by(sub, Deny, r), "")
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// deniesFiles reports whether a rule denies some files.
+func (j *judge) deniesFiles() bool {
+	for i := range j.rules.Deny {
+		r := &j.rules.Deny[i]
+		if k, _ := kindOf(r.Tool); (k == "Read" || k == "Edit") && !r.Any {
+			return true
+		}
+	}
+	return false
+}
+
+func after(s, sep string) string {
+	_, rest, _ := strings.Cut(s, sep)
+	return rest
+}
+
+// expand is what a word that names files stands for now.
+func (j *judge) expand(a *fileArg, v, dir string) []string {
+	if a.word == nil || !a.word.glob || a.text != "" {
+		return []string{v}
+	}
+	list := j.place.Glob
+	if list == nil {
+		list = filepath.Glob
+	}
+	pat := v
+	if strings.HasPrefix(pat, "~/") && j.place.Home != "" {
+		pat = j.place.Home + pat[1:]
+	} else if !isAbs(pat) {
+		pat = dir + "/" + pat
+	}
+	found, err := list(filepath.FromSlash(pat))
+	if err != nil || strings.Contains(v, "**") || strings.Contains(v, "(") || len(found) > 2000 {
+		return append([]string{v}, found...)
+	}
+	out := []string{v[:strings.IndexAny(v+"*", "*?[")] + "*"} // where it looks
+	if i := strings.LastIndexByte(out[0], '/'); i >= 0 {
+		out[0] = out[0][:i+1]
+	} else {
+		out[0] = "."
+	}
+	for _, f := range found {
+		if j.dots || !hiddenByGlob(pat, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// hiddenByGlob reports whether bash leaves out a name that a pattern matches,
+// for beginning with a dot that the pattern does not spell.
+func hiddenByGlob(pattern, name string) bool {
+	p, n := strings.Split(filepath.ToSlash(pattern), "/"), strings.Split(filepath.ToSlash(name), "/")
+	for i := range n {
+		if i < len(p) && strings.HasPrefix(n[i], ".") && !strings.HasPrefix(p[i], ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// below looks for denied files and secrets under a directory that is read
+// whole. Where there are too many files to look at, rules that deny or ask
+// make it a question; built-in secrets are then left to the sandbox.
+func (j *judge) below(s Subject, n names) {
+	const most = 5000
+	list := j.place.Below
+	if list == nil {
+		list = walk
+	}
+	files, all := list(filepath.FromSlash(n.all[len(n.all)-1]), most)
+	for _, f := range files {
+		fn := names{all: []string{path.Clean(filepath.ToSlash(f))}}
+		sub := Subject{Kind: s.Kind, Text: fn.all[0], Tool: s.Tool}
+		if r := j.fileRule(j.rules.Deny, sub, fn); r != nil {
+			j.add(by(sub, Deny, r), "")
+			return
+		}
+		if r := j.fileRule(j.rules.Ask, sub, fn); r != nil {
+			j.add(by(sub, Ask, r), "")
+			return
+		}
+		if pat := j.place.secret(fn); pat != "" && !j.spelledOut(sub, fn) {
+			j.add(Judged{Subject: sub, Origin: Builtin, Reason: "secret: " + pat}, "")
+			return
+		}
+	}
+	if !all {
+		for _, rules := range [][]Rule{j.rules.Deny, j.rules.Ask} {
+			for i := range rules {
+				if r := &rules[i]; r.about("Read", s.Tool, true) && !r.Any {
+					x := by(s, Ask, r)
+					x.Reason = "too many files below to know that none of them is meant by this rule"
+					j.add(x, "")
+					return
+				}
+			}
+		}
+	}
+}
+
+func walk(dir string, n int) (files []string, all bool) {
+	all = true
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if d.IsDir() {
+			if d.Name() == ".git" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if len(files) >= n {
+			all = false
+			return filepath.SkipAll
+		}
+		files = append(files, p)
+		return nil
+	})
+	return files, all
+}

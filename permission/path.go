@@ -1,0 +1,508 @@
+package permission
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// ProtectedPaths are the names that always ask before they are written, in the
+// syntax of path rules: what they hold is run or obeyed by other programs. The
+// directories in [Place.Own] count too. The sandbox mounts the same read-only.
+// Do not change it.
+var ProtectedPaths = []string{
+	".git", ".knack", ".claude", ".agents", ".pi", ".mcp.json", ".husky", ".vscode", ".idea", ".envrc",
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".inputrc",
+	".config/fish", ".config/nushell", ".config/git", ".gitconfig", ".gitmodules", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".cargo", ".devcontainer", ".direnv", ".pre-commit-config.yaml",
+	".config/systemd", ".config/autostart", ".config/environment.d", ".pam_environment", ".ssh", ".gnupg", ".local/bin",
+}
+
+// Secrets are the files that ask before they are read, in the syntax of path
+// rules. The sandbox hides the same. Do not change it.
+var Secrets = []string{
+	".env*", "*.pem", "*.p12", "*.pfx", "*.key", "*.keystore", "*.jks", "*.kdbx", "id_*", ".netrc", "_netrc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".vault-token", ".npmrc", ".pypirc",
+	"credentials.json", "service-account*.json", "secrets.yaml", "secrets.yml", "secrets.json", ".dockercfg", ".s3cfg", ".boto",
+	"~/.ssh", "~/.aws", "~/.gnupg", "~/.kube", "~/.azure", "~/.docker/config.json", "~/.config/gcloud", "~/.config/gh", "~/.config/hub", "~/.config/glab-cli", "~/.terraform.d", "~/.terraformrc",
+	"~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.m2/settings.xml", "~/.gradle/gradle.properties", "~/.password-store", "~/.local/share/keyrings", "~/Library/Keychains", "~/.config/op",
+	"~/.mozilla", "~/.config/google-chrome", "~/.config/chromium", "~/.config/BraveSoftware", "~/.config/microsoft-edge", "~/Library/Application Support/Google", "~/Library/Application Support/Firefox", "~/.thunderbird",
+	"~/.claude.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.gemini", "~/.pi/agent/auth.json", "~/.config/github-copilot", "~/.config/opencode", "~/.local/share/opencode", "~/.bash_history", "~/.zsh_history", "~/.python_history", "~/.node_repl_history",
+	"~/.config/knack/keys", "~/.local/state/knack/keys", "~/.local/share/knack/keys",
+	"//etc/shadow", "//etc/gshadow", "//etc/sudoers", "//etc/ssl/private", "//root/.ssh", "//proc/**/environ", "//proc/**/mem", "//dev/mem", "//dev/kmem",
+	"//run/secrets", "//var/run/secrets",
+}
+
+// names are the paths that a path goes by: as it is spelled, and where its
+// links lead. A rule that allows must match every one, one that denies any.
+type names struct {
+	all     []string
+	unclear string // why it is not known what it names
+}
+
+// name finds the names of a path. Relative ones start at dir.
+func (p *Place) name(text, dir string) names {
+	text = filepath.ToSlash(text)
+	if strings.HasPrefix(text, "~") {
+		rest, ok := strings.CutPrefix(text, "~/")
+		switch {
+		case text == "~" && p.Home != "":
+			text = filepath.ToSlash(p.Home)
+		case ok && p.Home != "":
+			text = filepath.ToSlash(p.Home) + "/" + rest
+		default:
+			return names{all: []string{text}, unclear: "a home directory that is not known"}
+		}
+	}
+	if !isAbs(text) {
+		if dir == "" {
+			return names{all: []string{text}, unclear: "the directory it is relative to is not known"}
+		}
+		text = filepath.ToSlash(dir) + "/" + text
+	}
+	clean := path.Clean(text)
+	out := names{all: []string{clean}}
+	if procPath(clean) || procPath(text) {
+		// What these name depends on who asks. A denial sees through them.
+		out.unclear = "a path under /proc or /dev/fd names something else for each program"
+		if i := strings.Index(clean, "/root/"); i > 0 && strings.HasPrefix(clean, "/proc/") {
+			out.all = append(out.all, clean[i+len("/root"):])
+		}
+		if i := strings.Index(clean, "/cwd/"); i > 0 && strings.HasPrefix(clean, "/proc/") {
+			out.all = append(out.all, path.Join(filepath.ToSlash(p.Dir), clean[i+len("/cwd"):]))
+		}
+		return out
+	}
+	target, err := p.resolve(text)
+	if err != nil {
+		out.unclear = "where its links lead is not known: " + err.Error()
+		return out
+	}
+	if target = filepath.ToSlash(target); target != clean {
+		out.all = append(out.all, target)
+		if procPath(target) {
+			out.unclear = "it leads to /proc"
+		}
+	}
+	return out
+}
+
+// resolve follows links; directories that were followed once in a decision are
+// not followed again.
+func (p *Place) resolve(text string) (string, error) {
+	if p.Resolve != nil {
+		return p.Resolve(filepath.FromSlash(text))
+	}
+	i := strings.LastIndexByte(text, '/')
+	if i <= 0 || text[i+1:] == ".." || text[i+1:] == "." || text[i+1:] == "" {
+		return Resolve(filepath.FromSlash(text))
+	}
+	dir, ok := p.followed[text[:i]]
+	if !ok {
+		var err error
+		if dir, err = Resolve(filepath.FromSlash(text[:i])); err != nil {
+			return "", err
+		}
+		if p.followed == nil {
+			p.followed = map[string]string{}
+		}
+		p.followed[text[:i]] = dir
+	}
+	last := filepath.FromSlash(strings.TrimSuffix(filepath.ToSlash(dir), "/") + "/" + text[i+1:])
+	if info, err := os.Lstat(last); err != nil && (errors.Is(err, os.ErrNotExist) || isNotDir(err)) || err == nil && info.Mode()&os.ModeSymlink == 0 {
+		return last, nil
+	}
+	return Resolve(last)
+}
+
+func isAbs(s string) bool {
+	return strings.HasPrefix(s, "/") || runtime.GOOS == "windows" && len(s) > 2 && s[1] == ':' && s[2] == '/'
+}
+
+// procPath reports whether a path goes through a process's own view: its
+// root, its directory, its descriptors.
+func procPath(s string) bool {
+	if strings.HasPrefix(s, "/dev/fd/") || s == "/dev/stdin" || s == "/dev/stdout" || s == "/dev/stderr" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(path.Clean(s), "/proc/")
+	if !ok {
+		// Anything that passes through it on the way, as /proc/self/root/../x.
+		return strings.Contains(s, "/proc/self/") || strings.Contains(s, "/proc/thread-self/")
+	}
+	who, what, _ := strings.Cut(rest, "/")
+	if who != "self" && who != "thread-self" && !digits(who) {
+		return false
+	}
+	what, _, _ = strings.Cut(what, "/")
+	switch what {
+	case "root", "cwd", "fd", "exe", "task", "map_files", "environ", "mem", "fdinfo":
+		return true
+	}
+	return false
+}
+
+// Resolve follows the links of an absolute path as the kernel would, ".."
+// after links included. What does not exist stays as it is spelled, so that a
+// file about to be made resolves too. It gives up after 40 links.
+func Resolve(p string) (string, error) {
+	vol := filepath.VolumeName(p)
+	todo := strings.Split(filepath.ToSlash(p[len(vol):]), "/")
+	done := vol + "/"
+	links := 0
+	for len(todo) > 0 {
+		part := todo[0]
+		todo = todo[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			done = filepath.ToSlash(filepath.Dir(filepath.FromSlash(done)))
+			continue
+		}
+		next := strings.TrimSuffix(done, "/") + "/" + part
+		info, err := os.Lstat(filepath.FromSlash(next))
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) || isNotDir(err) {
+				done = next
+				continue
+			}
+			return "", err
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > 40 {
+			return "", errors.New("too many links")
+		}
+		to, err := os.Readlink(filepath.FromSlash(next))
+		if err != nil {
+			return "", err
+		}
+		to = filepath.ToSlash(to)
+		if isAbs(to) {
+			v := filepath.VolumeName(filepath.FromSlash(to))
+			done, to = vol+"/", to[len(v):]
+			if v != "" {
+				done = v + "/"
+			}
+		}
+		todo = append(strings.Split(to, "/"), todo...)
+	}
+	return filepath.FromSlash(done), nil
+}
+
+func isNotDir(err error) bool {
+	var pe *os.PathError
+	return errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "not a directory")
+}
+
+// below reports whether a cleaned path is dir or lies in it.
+func below(p, dir string) bool {
+	dir = strings.TrimSuffix(dir, "/")
+	return p == dir || strings.HasPrefix(p, dir) && len(p) > len(dir) && p[len(dir)] == '/'
+}
+
+// inside reports whether every name lies in the workspace.
+func (p *Place) inside(n names) bool {
+	if n.unclear != "" {
+		return false
+	}
+	for _, s := range n.all {
+		in := false
+		for _, root := range p.roots() {
+			in = in || below(s, root)
+		}
+		if !in {
+			return false
+		}
+	}
+	return true
+}
+
+// roots are the workspace's directories as spelled and with links followed.
+func (p *Place) roots() []string {
+	if p.rootNames == nil {
+		p.rootNames = []string{}
+		for _, r := range append([]string{p.Dir}, p.Roots...) {
+			if r == "" {
+				continue
+			}
+			if r = path.Clean(filepath.ToSlash(r)); r == "/" {
+				continue // a workspace of everything is none
+			}
+			p.rootNames = append(p.rootNames, r)
+			if t := p.name(r, ""); t.unclear == "" {
+				p.rootNames = append(p.rootNames, t.all[len(t.all)-1])
+			}
+		}
+	}
+	return p.rootNames
+}
+
+// dirNames are the names of a directory that rules start at.
+func (p *Place) dirNames(dir string) []string {
+	n, ok := p.seen[dir]
+	if !ok {
+		n = p.name(dir, "").all
+		if p.seen == nil {
+			p.seen = map[string][]string{}
+		}
+		p.seen[dir] = n
+	}
+	return n
+}
+
+// protected returns the pattern of ProtectedPaths that a path falls under.
+func (p *Place) protected(n names) string {
+	if pat := p.listed(n, ProtectedPaths); pat != "" {
+		return pat
+	}
+	for _, s := range n.all {
+		// A git directory by its shape: worktrees, modules and bare ones.
+		if strings.HasSuffix(s, ".git") || strings.Contains(s, ".git/") || strings.Contains(strings.ToLower(s), "/.git/") {
+			return "a git directory"
+		}
+		for _, own := range p.own() {
+			if below(strings.ToLower(s), strings.ToLower(own)) {
+				return "Knack's own directory " + own
+			}
+		}
+	}
+	return ""
+}
+
+func (p *Place) own() []string {
+	if p.ownNames == nil {
+		p.ownNames = []string{}
+		dirs := append([]string{}, p.Own...)
+		if p.Home != "" {
+			dirs = append(dirs, p.Home+"/.config/knack", p.Home+"/.local/state/knack", p.Home+"/.local/share/knack")
+		}
+		for _, d := range dirs {
+			p.ownNames = append(p.ownNames, p.name(d, "").all...)
+		}
+	}
+	return p.ownNames
+}
+
+// secret returns the pattern of Secrets that a path falls under.
+func (p *Place) secret(n names) string { return p.listed(n, Secrets) }
+
+// Secret reports whether reading a path, absolute and without links, would be
+// asked about as a secret. It looks at the name only, and is quick.
+func (p Place) Secret(path string) bool {
+	return p.listed(names{all: []string{path}}, Secrets) != ""
+}
+
+func (p *Place) listed(n names, list []string) string {
+	for _, s := range n.all {
+		if i := strings.LastIndexByte(s, '/'); i >= 0 && !p.suspicious(s, list) {
+			continue
+		}
+		for _, pat := range list {
+			if p.match(pat, "", s, true) {
+				return pat
+			}
+		}
+	}
+	return ""
+}
+
+// suspicious is a quick look that spares most paths the whole list.
+func (p *Place) suspicious(s string, list []string) bool {
+	if strings.Contains(s, "/.") || strings.Contains(s, "id_") || strings.Contains(s, "ID_") || strings.HasPrefix(s, "/etc/") || strings.HasPrefix(s, "/root/") || strings.HasPrefix(s, "/dev/") || strings.HasPrefix(s, "/proc/") || strings.Contains(s, "/run/") || strings.Contains(s, "/Library/") {
+		return true
+	}
+	slash := strings.LastIndexByte(s, '/')
+	if strings.IndexByte(s[:slash+1], '.') >= 0 {
+		return true // a directory may have the name of a secret: all in it is one
+	}
+	base := s[slash+1:]
+	return strings.ContainsAny(base, ".") && !strings.HasSuffix(base, ".go") || strings.HasPrefix(base, "_") || strings.EqualFold(base, "Library")
+}
+
+// match holds one path against one pattern of gitignore's syntax. A pattern
+// that matches a directory matches what lies in it. wide is for denials: any
+// letter case, and patterns relative to the working directory at any depth.
+func (p *Place) match(pattern, base, s string, wide bool) bool {
+	if wide {
+		pattern, s = strings.ToLower(pattern), strings.ToLower(s)
+	}
+	if pattern == "//" {
+		return s == "/"
+	}
+	pattern = strings.TrimSuffix(pattern, "/")
+	fold := func(dir string) string {
+		dir = path.Clean(filepath.ToSlash(dir))
+		if wide {
+			dir = strings.ToLower(dir)
+		}
+		return strings.TrimSuffix(dir, "/")
+	}
+	from := func(dir, rest string) bool {
+		if dir == "" {
+			return false
+		}
+		dir = fold(dir)
+		return strings.HasPrefix(s, dir+"/") && segments(rest, s[len(dir)+1:]) || rest == "**" && s == dir
+	}
+	linked := func(dir, rest string) bool { // dir as spelled, and where it leads
+		if from(dir, rest) {
+			return true
+		}
+		if dir == "" {
+			return false
+		}
+		for _, t := range p.dirNames(dir) {
+			if from(t, rest) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case strings.HasPrefix(pattern, "//"):
+		return segments(strings.TrimPrefix(pattern, "//"), strings.TrimPrefix(s, "/"))
+	case pattern == "~":
+		return linked(p.Home, "**")
+	case strings.HasPrefix(pattern, "~/"):
+		return linked(p.Home, pattern[2:])
+	case strings.HasPrefix(pattern, "/"):
+		if base == "" {
+			base = p.Dir
+		}
+		return linked(base, pattern[1:])
+	case pattern == "." || pattern == "":
+		return linked(p.Dir, "**")
+	case strings.HasPrefix(pattern, "./"):
+		return linked(p.Dir, pattern[2:])
+	case strings.Contains(pattern, "/"):
+		if wide {
+			return segments("**/"+pattern, strings.TrimPrefix(s, "/"))
+		}
+		return linked(p.Dir, pattern)
+	case wide:
+		return segments("**/"+pattern, strings.TrimPrefix(s, "/"))
+	default:
+		for _, root := range append([]string{p.Dir}, p.Roots...) {
+			if linked(root, "**/"+pattern) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// segments matches a path, or a directory above it, against a pattern.
+func segments(pattern, s string) bool {
+	for {
+		seg, rest, more := strings.Cut(pattern, "/")
+		if seg == "**" {
+			if !more {
+				return true
+			}
+			for {
+				if segments(rest, s) {
+					return true
+				}
+				_, after, ok := strings.Cut(s, "/")
+				if !ok {
+					return false
+				}
+				s = after
+			}
+		}
+		name, after, deeper := strings.Cut(s, "/")
+		if !glob(seg, name) {
+			return false
+		}
+		if !more {
+			return true // this directory, and so what lies in it
+		}
+		if !deeper {
+			return false
+		}
+		pattern, s = rest, after
+	}
+}
+
+// glob matches one name: * ? [a-z] and \.
+func glob(pattern, s string) bool {
+	star, mark := -1, 0
+	i, j := 0, 0
+	for j < len(s) {
+		if i < len(pattern) {
+			switch c := pattern[i]; c {
+			case '*':
+				star, mark = i, j
+				i++
+				continue
+			case '?':
+				i, j = i+1, j+1
+				continue
+			case '[':
+				if ok, n := class(pattern[i:], s[j]); n > 0 {
+					if ok {
+						i, j = i+n, j+1
+						continue
+					}
+					break
+				}
+				if s[j] == '[' {
+					i, j = i+1, j+1
+					continue
+				}
+			case '\\':
+				if i+1 < len(pattern) {
+					if pattern[i+1] == s[j] {
+						i, j = i+2, j+1
+						continue
+					}
+					break
+				}
+				fallthrough
+			default:
+				if c == s[j] {
+					i, j = i+1, j+1
+					continue
+				}
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		mark++
+		i, j = star+1, mark
+	}
+	for i < len(pattern) && pattern[i] == '*' {
+		i++
+	}
+	return i == len(pattern)
+}
+
+// class matches a byte against [a-z]; n is the length of the class, 0 if it is
+// not closed.
+func class(pattern string, c byte) (ok bool, n int) {
+	i := 1
+	not := i < len(pattern) && (pattern[i] == '!' || pattern[i] == '^')
+	if not {
+		i++
+	}
+	for first := true; i < len(pattern); first = false {
+		if pattern[i] == ']' && !first {
+			return ok != not, i + 1
+		}
+		lo := pattern[i]
+		i++
+		hi := lo
+		if i+1 < len(pattern) && pattern[i] == '-' && pattern[i+1] != ']' {
+			hi = pattern[i+1]
+			i += 2
+		}
+		ok = ok || lo <= c && c <= hi
+	}
+	return false, 0
+}

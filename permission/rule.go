@@ -1,0 +1,460 @@
+package permission
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// A Rule is Tool or Tool(pattern).
+type Rule struct {
+	Tool    string
+	Pattern string // "" with Any set: every subject of the tool
+	Any     bool
+	Origin  Origin
+	Base    string // the directory that a pattern "/x" starts at; absolute. "": the working directory
+}
+
+func (r Rule) String() string {
+	if r.Any {
+		return r.Tool
+	}
+	return r.Tool + "(" + r.Pattern + ")"
+}
+
+// A Problem is something about a rule that its author should know.
+type Problem struct {
+	Rule     string
+	Severity string // "error": the rule does not count; "warn", "info": it is kept
+	Message  string
+}
+
+func (p Problem) String() string { return p.Rule + ": " + p.Message }
+
+// ParseRule reads Tool or Tool(pattern) (spec permissions, Rules). That the
+// tool exists is another question: see [Rule.Problem].
+func ParseRule(text string, o Origin) (Rule, error) {
+	text = strings.TrimSpace(text)
+	name, pattern, found := strings.Cut(text, "(")
+	name = strings.TrimSpace(name)
+	if name == "" {
+		return Rule{}, fmt.Errorf("%q: a rule begins with the name of a tool", text)
+	}
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-*.:/", r) {
+			return Rule{}, fmt.Errorf("%q: %q is no name of a tool", text, name)
+		}
+	}
+	if !found {
+		return Rule{Tool: name, Any: true, Origin: o}, nil
+	}
+	pattern, closed := strings.CutSuffix(pattern, ")")
+	if !closed {
+		return Rule{}, fmt.Errorf("%q is not closed", text)
+	}
+	pattern = strings.TrimSpace(pattern)
+	r := Rule{Tool: name, Pattern: pattern, Origin: o}
+	if pattern == "" {
+		return Rule{}, fmt.Errorf("%q: the pattern is empty; %s alone means every use", text, name)
+	}
+	if pattern == "*" || pattern == ":*" {
+		return Rule{Tool: name, Any: true, Origin: o}, nil
+	}
+	for _, c := range pattern {
+		if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) && c != '\n' && c != '\t' {
+			return Rule{}, fmt.Errorf("%q: the pattern holds control or hidden characters", text)
+		}
+	}
+	switch kind, _ := kindOf(name); kind {
+	case "Read", "Edit":
+		if strings.HasPrefix(pattern, "!") {
+			return Rule{}, fmt.Errorf("%q: a pattern cannot be negated; use a deny rule", text)
+		}
+	case "WebFetch":
+		if host, ok := strings.CutPrefix(pattern, "domain:"); !ok || host == "" || strings.ContainsAny(host, "/ :") {
+			return Rule{}, fmt.Errorf("%q: %s takes domain:HOST", text, name)
+		}
+	}
+	return r, nil
+}
+
+// ParseRules reads a list of rules. What cannot be read, and what names no
+// tool, is in the Problems; tools are the names of tools beside those of this
+// program that exist. base is the directory that patterns "/x" start at.
+func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule, []Problem) {
+	var rules []Rule
+	var problems []Problem
+	for _, text := range texts {
+		r, err := ParseRule(text, o)
+		if err != nil {
+			problems = append(problems, Problem{text, "error", err.Error()})
+			continue
+		}
+		r.Base = base
+		if p, ok := r.Problem(tools...); ok {
+			problems = append(problems, p)
+		}
+		rules = append(rules, r)
+	}
+	return rules, problems
+}
+
+// Problem reports a rule for a tool that does not exist: one that other agents
+// have (info), or none that is known (warn). Such a rule matches nothing until
+// a tool of that name joins.
+func (r Rule) Problem(tools ...string) (Problem, bool) {
+	kind, _ := kindOf(r.Tool)
+	switch kind {
+	case "Bash", "Read", "Edit", "Skill", "Agent", "WebFetch", "ask", "bash_output", "bash_kill", "*":
+		return Problem{}, false
+	}
+	if strings.HasPrefix(kind, "mcp__") {
+		return Problem{}, false
+	}
+	for _, t := range tools {
+		if t == r.Tool {
+			return Problem{}, false
+		}
+	}
+	switch r.Tool {
+	case "WebSearch", "TodoWrite", "TodoRead", "ExitPlanMode", "EnterPlanMode", "SlashCommand", "LSP", "NotebookRead", "ListMcpResourcesTool", "ReadMcpResourceTool", "ToolSearch", "TaskOutput", "TaskStop",
+		"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "PowerShell", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "LSTool", "GlobTool", "GrepTool", "BatchTool", "Computer":
+		return Problem{r.String(), "info", r.Tool + " is a tool of other agents; there is none here, and the rule does nothing"}, true
+	}
+	if strings.ContainsRune(r.Tool, '*') {
+		return Problem{}, false
+	}
+	return Problem{r.String(), "warn", "there is no tool " + r.Tool}, true
+}
+
+// Broad reports whether a rule grants every use of every tool or of the shell:
+// what a skill of a project may not grant itself (spec skills §4).
+func (r Rule) Broad() bool {
+	kind, _ := kindOf(r.Tool)
+	if kind == "*" {
+		return true
+	}
+	return kind == "Bash" && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
+}
+
+// kindOf gives the subject kind that rules for a tool are held against, and
+// the one tool whose subjects they mean, if not all of that kind. It holds the
+// aliases, so that rules written for other agents work.
+func kindOf(name string) (kind, tool string) {
+	switch name {
+	case "Bash", "bash":
+		return "Bash", ""
+	case "Read", "read":
+		return "Read", ""
+	case "Edit", "edit", "MultiEdit", "NotebookEdit":
+		return "Edit", ""
+	case "Write", "write":
+		return "Edit", "write"
+	case "Grep", "grep":
+		return "Read", "grep"
+	case "Glob", "find":
+		return "Read", "find"
+	case "LS", "ls":
+		return "Read", "ls"
+	case "Skill", "skill":
+		return "Skill", ""
+	case "Agent", "agent", "Task":
+		return "Agent", ""
+	case "WebFetch", "web_fetch":
+		return "WebFetch", ""
+	case "AskUserQuestion", "ask":
+		return "ask", ""
+	case "BashOutput", "bash_output":
+		return "bash_output", ""
+	case "KillShell", "KillBash", "bash_kill":
+		return "bash_kill", ""
+	}
+	return name, ""
+}
+
+// names reports whether a rule is about subjects of this kind and tool. wide
+// is for denials and questions.
+func (r *Rule) about(kind, tool string, wide bool) bool {
+	k, t := kindOf(r.Tool)
+	if k == "*" {
+		return true
+	}
+	if k == kind {
+		if t == "" {
+			return true
+		}
+		own := ownName(tool)
+		if wide && t == "write" && (!r.Any || own != "edit") {
+			return true // whatever writes files
+		}
+		return own == t
+	}
+	if strings.HasPrefix(k, "mcp__") && strings.HasPrefix(kind, "mcp__") {
+		if k == strings.TrimSuffix(kind, "__") || strings.Count(k, "__") == 1 && strings.HasPrefix(kind, k+"__") {
+			return true
+		}
+		if i := strings.IndexByte(k, '*'); i >= 0 && (wide || strings.Count(k[:i], "__") >= 2) {
+			return glob(k, kind)
+		}
+		return false
+	}
+	return wide && strings.ContainsRune(k, '*') && glob(k, kind)
+}
+
+func ownName(tool string) string {
+	switch tool {
+	case "Write":
+		return "write"
+	case "Edit", "MultiEdit", "NotebookEdit":
+		return "edit"
+	case "Grep":
+		return "grep"
+	case "Glob":
+		return "find"
+	case "LS":
+		return "ls"
+	case "Read":
+		return "read"
+	case "Bash":
+		return "bash"
+	}
+	return tool
+}
+
+// matchText holds the text of a subject that is neither a command nor a path
+// against a rule's pattern.
+func (r *Rule) matchText(kind, text string, wide bool) bool {
+	if r.Any {
+		return true
+	}
+	pattern := r.Pattern
+	if kind == "WebFetch" {
+		host, ok := strings.CutPrefix(pattern, "domain:")
+		return ok && matchHost(strings.ToLower(host), text)
+	}
+	if wide {
+		pattern, text = strings.ToLower(pattern), strings.ToLower(text)
+	}
+	if kind == "Skill" {
+		text = strings.TrimLeft(text, "/ ")
+	}
+	for _, tail := range []string{" *", ":*"} {
+		if p, ok := strings.CutSuffix(pattern, tail); ok && (text == p || strings.HasPrefix(text, p+" ") || strings.HasPrefix(text, p+":")) {
+			return true
+		}
+	}
+	return glob(pattern, text)
+}
+
+// matchHost holds the host of an address against a.b, *.a.b (anything below)
+// or a pattern whose * stays within one label.
+func matchHost(pattern, address string) bool {
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if host == "" {
+		return false
+	}
+	if rest, ok := strings.CutPrefix(pattern, "*."); ok && !strings.Contains(rest, "*") {
+		return strings.HasSuffix(host, "."+rest)
+	}
+	p, h := strings.Split(pattern, "."), strings.Split(host, ".")
+	if len(p) != len(h) {
+		return false
+	}
+	for i := range p {
+		if !glob(p[i], h[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Symbols of patterns and of command lines beside their bytes. No command line
+// that is judged holds such bytes itself.
+const (
+	between = 0 // two words
+	dynamic = 1 // something that is not known: only a wildcard of the pattern stands for it
+	never   = 2 // something that nothing stands for
+	star    = 3
+)
+
+// A pattern is a Bash rule's pattern, ready to be matched.
+type pattern struct {
+	text    []byte
+	prefix  bool // ended in " *" or ":*": more words may follow
+	starred bool
+	lead    int // how many whole words stand before the first star
+	assigns bool
+}
+
+// compile reads the pattern of a Bash rule. Quotes and backslashes mean what
+// they mean in the shell, but a * inside double quotes is a wildcard.
+func compile(s string) pattern {
+	var p pattern
+	s = strings.TrimSpace(s)
+	if rest, ok := strings.CutSuffix(s, ":*"); ok {
+		s, p.prefix = rest, true
+	} else if rest, ok := strings.CutSuffix(s, " *"); ok {
+		s, p.prefix = strings.TrimRight(rest, " "), true
+	}
+	out := make([]byte, 0, len(s))
+	add := func(c byte) {
+		if c < 4 {
+			c = 0x7f
+		}
+		out = append(out, c)
+	}
+	wild := func() {
+		if !p.starred {
+			p.starred = true
+			for _, c := range out {
+				if c == between {
+					p.lead++
+				}
+			}
+		}
+		if len(out) == 0 || out[len(out)-1] != star {
+			out = append(out, star)
+		}
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case ' ', '\t', '\n':
+			if len(out) > 0 && out[len(out)-1] != between {
+				out = append(out, between)
+			}
+		case '\'', '"':
+			end := strings.IndexByte(s[i+1:], c)
+			if end < 0 {
+				add(c)
+				continue
+			}
+			for k := i + 1; k <= i+end; k++ {
+				if c == '"' && s[k] == '*' {
+					wild()
+				} else if c == '"' && s[k] == '\\' && k < i+end {
+					k++
+					add(s[k])
+				} else {
+					add(s[k])
+				}
+			}
+			i += end + 1
+		case '\\':
+			if i+1 < len(s) {
+				i++
+			}
+			add(s[i])
+		case '*':
+			wild()
+		default:
+			add(c)
+		}
+	}
+	if len(out) > 0 && out[len(out)-1] == between {
+		out = out[:len(out)-1]
+	}
+	p.text = out
+	if !p.starred {
+		for _, c := range out {
+			if c == between {
+				p.lead++
+			}
+		}
+		if len(out) > 0 {
+			p.lead++
+		}
+	}
+	if len(out) > 0 {
+		first, _, _ := strings.Cut(string(out), "\x00")
+		eq := strings.IndexByte(first, '=')
+		p.assigns = eq > 0 && identifier(first[:eq])
+	}
+	return p
+}
+
+// exact reports whether a pattern spells out all of what it matches.
+func (p *pattern) exact() bool { return !p.prefix && !p.starred }
+
+// match holds a line of symbols against a pattern. fixed marks bytes that no
+// wildcard may stand for; loose lets what is not known be anything.
+func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
+	may := func(i int) bool { return line[i] != never && (fixed == nil || !fixed[i]) }
+	if !p.starred && !(loose && strings.IndexByte(string(line), dynamic) >= 0) {
+		if len(line) < len(p.text) || string(line[:len(p.text)]) != string(p.text) {
+			return false
+		}
+		rest := len(p.text)
+		if rest == len(line) {
+			return true
+		}
+		if !p.prefix || line[rest] != between {
+			return false
+		}
+		for i := rest; i < len(line); i++ {
+			if !may(i) {
+				return false
+			}
+		}
+		return true
+	}
+	// on[j]: the pattern read so far matches line[:j].
+	on := make([]bool, len(line)+1)
+	next := make([]bool, len(line)+1)
+	on[0] = true
+	spread := func() { // what is not known swallows pattern text
+		if !loose {
+			return
+		}
+		for j := range line {
+			if on[j] && line[j] == dynamic {
+				on[j+1] = true
+			}
+		}
+	}
+	spread()
+	for _, c := range p.text {
+		some := false
+		for j := range next {
+			next[j] = false
+		}
+		for j := 0; j <= len(line); j++ {
+			switch {
+			case c == star:
+				next[j] = on[j] || j > 0 && next[j-1] && may(j-1)
+			case j > 0 && on[j-1] && line[j-1] == c:
+				next[j] = true
+			case loose && on[j] && (j > 0 && line[j-1] == dynamic || j < len(line) && line[j] == dynamic):
+				next[j] = true
+			}
+			some = some || next[j]
+		}
+		if !some {
+			return false
+		}
+		on, next = next, on
+		spread()
+	}
+	if on[len(line)] {
+		return true
+	}
+	if p.prefix {
+		ok := true
+		for j := len(line) - 1; j >= 0; j-- {
+			if ok = ok && may(j); !ok {
+				break
+			}
+			if on[j] && (line[j] == between || loose && line[j] == dynamic) {
+				return true
+			}
+		}
+	}
+	return false
+}

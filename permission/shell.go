@@ -1,0 +1,1216 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// What is too long, too many or too deep to judge is asked.
+const (
+	maxLength   = 10_000 // characters of a command line
+	maxCommands = 50     // simple commands in it
+	maxDepth    = 32     // levels of nesting
+)
+
+// A Script is a command line taken apart: what bash would do, as far as that
+// can be known without running it.
+type Script struct {
+	Commands []*Command  // in the order of the text, those inside substitutions and functions too
+	Files    []*Redirect // redirections to and from files
+	Assigns  []*Assign   // assignments that may change what a program does
+	Unclear  []Unclear   // constructs that no rule can allow
+
+	items []any // all of the above, in order
+	cds   []cd
+	loose bool // a cd stands in a loop or a function: it counts everywhere
+}
+
+// A Command is one simple command.
+type Command struct {
+	Text  string // its words as written, joined by single spaces
+	Words []Word
+
+	assigns []*Assign // that stand before it
+	at      int       // how many cds come before it
+	stdin   string    // a quoted here-document that it reads
+	hasDoc  bool
+
+	free       bool     // of the read-only list
+	why        string   // why it is not, when that needs saying
+	danger     []danger // words that a rule must spell out
+	opaque     string   // why only a rule that spells all of it can allow it
+	wrapper    bool     // needs no permission of its own beside inner's
+	inner      []inner
+	args       []fileArg
+	shaped     bool // free although it holds expansions
+	call       bool // of a function whose body is judged
+	subcommand int  // of git: its index
+	git        bool // git reads the repository's configuration
+}
+
+type danger struct {
+	word int
+	why  string
+}
+
+// An inner is what a command runs in turn.
+type inner struct {
+	script *Script
+	name   int // the word that names the inner command; a rule that spells it covers it. -1: none
+}
+
+// A fileArg is a word that names a file.
+type fileArg struct {
+	word  *Word
+	text  string // instead of word: a part of one
+	write bool
+	tree  bool // what lies below is read as well
+}
+
+// A Redirect is a redirection to or from a file.
+type Redirect struct {
+	Text  string // operator and target as written
+	Write bool
+	Both  bool // <>: read as well
+	word  Word
+	at    int
+}
+
+// An Assign is NAME=value.
+type Assign struct {
+	Text string
+
+	inWords bool // among the words of env
+}
+
+// An Unclear is a piece of text with the reason why it cannot be judged.
+type Unclear struct {
+	Text, Reason string
+
+	limit bool // too much to judge, whatever it is
+}
+
+type cd struct {
+	word  *Word
+	loose bool
+	any   bool // goes where nobody knows
+}
+
+type variable struct {
+	words   []*syntax.Word
+	items   []bool // the word is a for-loop's: its globs are expanded
+	vals    []string
+	glob    bool
+	unknown bool
+	number  bool
+}
+
+// analysis is the state of taking one text apart.
+type analysis struct {
+	src      string
+	script   *Script
+	entries  []entry
+	vars     map[string]*variable
+	order    []string
+	allVars  bool           // something may set any variable
+	negative bool           // arithmetic here may go below zero
+	funcs    map[string]int // functions that are sure to exist after that many entries
+	anyFunc  bool
+	depth    int
+	loop     int // loops and functions around
+	count    *int
+	arrays   map[string]bool
+	declared []declared // declarations whose value is not known
+	inDoc    int        // here-documents around
+	block    int        // conditions around, in which a function may not come to be
+}
+
+type declared struct {
+	name string
+	node syntax.Node
+}
+
+type entry struct {
+	call   *syntax.CallExpr
+	redir  *syntax.Redirect
+	assign string
+	stdin  *syntax.Redirect
+	reason string
+	text   string
+	loose  bool
+}
+
+var (
+	errLong   = fmt.Errorf("longer than %d characters", maxLength)
+	errDeep   = fmt.Errorf("nested more than %d levels deep", maxDepth)
+	errHidden = errors.New("holds control or hidden characters")
+)
+
+// ParseCommand takes a bash command line apart. The error says that it is too
+// long, holds characters that people cannot see, or is no bash.
+//
+// What the result leaves out is harmless by itself: the operators, comments,
+// here-documents (their substitutions are in it), and assignments to ordinary
+// shell variables.
+func ParseCommand(text string) (*Script, error) {
+	n := 0
+	return parse(text, 0, &n)
+}
+
+func parse(text string, depth int, count *int) (*Script, error) {
+	if len(text) > maxLength && len([]rune(text)) > maxLength {
+		return nil, errLong
+	}
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return nil, errHidden
+		} else if c >= 0x80 {
+			for _, r := range text[i:] {
+				if r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector) && r != '\n' && r != '\t' ||
+					r > 0x7f && unicode.IsSpace(r) || r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800' {
+					return nil, errHidden
+				}
+			}
+			break
+		}
+	}
+	deep, most := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '(':
+			deep++
+			most = max(most, deep)
+		case ')':
+			deep--
+		}
+	}
+	if most > 3*maxDepth { // the parser takes a time that is quadratic in this
+		return nil, errDeep
+	}
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return nil, fmt.Errorf("not understood as bash: %w", err)
+	}
+	a := &analysis{src: text, script: &Script{}, depth: depth, count: count}
+	a.stmts(f.Stmts)
+	for _, d := range a.declared {
+		if a.arrays[d.name] {
+			a.unclear(d.node, "a declaration evaluates the value of an array, commands included")
+		}
+	}
+	a.settle()
+	for i := range a.entries {
+		a.build(i)
+	}
+	return a.script, nil
+}
+
+// settle finds the values of variables, when all assignments are known.
+func (a *analysis) settle() {
+	if len(a.order) == 0 {
+		return
+	}
+	resolved := make(map[string]*variable, len(a.vars))
+	all := a.vars
+	a.vars = resolved
+	for _, name := range a.order {
+		v := all[name]
+		v.number = !v.unknown && !a.allVars
+		for _, w := range v.words {
+			if !numberWord(w) {
+				v.number = false
+			}
+		}
+		if v.number {
+			resolved[name] = &variable{number: true}
+		}
+	}
+	for _, name := range a.order {
+		v := all[name]
+		if a.allVars {
+			v.unknown = true
+		}
+		for i, w := range v.words {
+			if v.unknown {
+				break
+			}
+			if v.number && w.Lit() == "" {
+				v.vals = append(v.vals, "0") // some digits
+				if a.negative {
+					v.unknown = true
+				}
+				continue
+			}
+			word := a.word(w)
+			if word.vals == nil || word.tilde || word.many && !v.items[i] || len(v.vals)+len(word.vals) > maxAlternatives {
+				v.unknown = true
+				break
+			}
+			v.vals = append(v.vals, word.vals...)
+			v.glob = v.glob || v.items[i] && word.glob
+			if word.glob && v.items[i] && word.dash {
+				v.unknown = true
+			}
+		}
+		if v.unknown {
+			v.vals = nil
+			if v.number {
+				v.unknown = false // still safe in arithmetic
+			}
+		}
+		resolved[name] = v
+	}
+	a.order = nil
+}
+
+// numberWord reports whether a value is a number whatever happens.
+func numberWord(w *syntax.Word) bool {
+	if digits(w.Lit()) {
+		return true
+	}
+	if alts, ok := braces(w.Lit()); ok {
+		for _, s := range alts {
+			if !digits(s) {
+				return false
+			}
+		}
+		return true
+	}
+	if len(w.Parts) == 1 {
+		_, ok := w.Parts[0].(*syntax.ArithmExp)
+		return ok
+	}
+	return false
+}
+
+func (a *analysis) source(n syntax.Node) string {
+	from, to := n.Pos().Offset(), n.End().Offset()
+	if int(to) > len(a.src) || from > to {
+		return ""
+	}
+	return a.src[from:to]
+}
+
+func (a *analysis) unclear(n syntax.Node, reason string) {
+	a.entries = append(a.entries, entry{reason: reason, text: shorten(a.source(n))})
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 200 {
+		return string(r[:200]) + "…"
+	}
+	return s
+}
+
+func (a *analysis) stmts(list []*syntax.Stmt) {
+	for _, s := range list {
+		a.stmt(s)
+	}
+}
+
+func (a *analysis) stmt(s *syntax.Stmt) {
+	a.depth++
+	defer func() { a.depth-- }()
+	if a.depth > maxDepth {
+		a.unclear(s, fmt.Sprintf("nested more than %d levels deep", maxDepth))
+		return
+	}
+	if s.Coprocess || s.Disown {
+		a.unclear(s, "an operator that bash does not have")
+	}
+	if s.Background {
+		a.block++
+		defer func() { a.block-- }()
+	}
+	var doc *syntax.Redirect
+	for _, r := range s.Redirs {
+		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc {
+			doc = r
+		}
+	}
+	switch c := s.Cmd.(type) {
+	case nil:
+	case *syntax.CallExpr:
+		a.callExpr(c, doc)
+	case *syntax.BinaryCmd:
+		pipe := c.Op == syntax.Pipe || c.Op == syntax.PipeAll
+		if pipe {
+			a.block++
+		}
+		a.stmt(c.X)
+		if !pipe {
+			a.block++
+		}
+		a.stmt(c.Y)
+		a.block--
+	case *syntax.Block:
+		a.stmts(c.Stmts)
+	case *syntax.Subshell:
+		a.block++ // a function made in it ends with it
+		a.stmts(c.Stmts)
+		a.block--
+	case *syntax.IfClause:
+		a.block++
+		for ; c != nil; c = c.Else {
+			a.stmts(c.Cond)
+			a.stmts(c.Then)
+		}
+		a.block--
+	case *syntax.WhileClause:
+		a.loop++
+		a.block++
+		a.stmts(c.Cond)
+		a.stmts(c.Do)
+		a.block--
+		a.loop--
+	case *syntax.ForClause:
+		a.forClause(c)
+	case *syntax.CaseClause:
+		a.parts(c.Word)
+		a.block++
+		for _, it := range c.Items {
+			for _, w := range it.Patterns {
+				a.parts(w)
+			}
+			a.stmts(it.Stmts)
+		}
+		a.block--
+	case *syntax.FuncDecl:
+		if c.Name == nil {
+			a.unclear(c, "a function without a name")
+			break
+		}
+		a.anyFunc = true
+		compound := false
+		switch c.Body.Cmd.(type) {
+		case *syntax.Block, *syntax.Subshell:
+			// The parser takes "f() { …; } | cat" for a body that is a pipe;
+			// to bash it is a function made, and forgotten, in a subshell.
+			compound = true
+		}
+		if _, ok := a.funcs[c.Name.Value]; !ok && a.block == 0 && compound {
+			if a.funcs == nil {
+				a.funcs = map[string]int{}
+			}
+			a.funcs[c.Name.Value] = len(a.entries)
+		}
+		a.loop++
+		a.block++
+		a.stmt(c.Body)
+		a.block--
+		a.loop--
+	case *syntax.ArithmCmd:
+		a.arithm(c.X)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			a.arithm(x)
+		}
+		a.unclear(c, "let evaluates its words as code")
+	case *syntax.TestClause:
+		a.test(c.X)
+	case *syntax.DeclClause:
+		a.decl(c)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			a.stmt(c.Stmt)
+		}
+	case *syntax.CoprocClause:
+		name := "COPROC"
+		if c.Name != nil {
+			a.parts(c.Name)
+			if name = c.Name.Lit(); !identifier(name) {
+				a.allVars = true
+			}
+		}
+		a.assigned(name, nil, false)
+		a.assigned(name+"_PID", nil, false)
+		a.checkName(name, "coproc "+name)
+		a.block++
+		a.stmt(c.Stmt)
+		a.block--
+	default:
+		a.unclear(s, "a construct that is not understood")
+	}
+	for _, r := range s.Redirs {
+		a.redirect(r)
+	}
+}
+
+func (a *analysis) forClause(c *syntax.ForClause) {
+	switch l := c.Loop.(type) {
+	case *syntax.WordIter:
+		for _, w := range l.Items {
+			a.parts(w)
+		}
+		if c.Select || !l.InPos.IsValid() {
+			a.assigned(l.Name.Value, nil, true)
+		} else {
+			for _, w := range l.Items {
+				a.assigned(l.Name.Value, w, true)
+			}
+			if len(l.Items) == 0 {
+				a.assigned(l.Name.Value, nil, true)
+			}
+		}
+		a.checkName(l.Name.Value, l.Name.Value+"=…")
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
+			if x != nil {
+				a.arithm(x)
+			}
+		}
+	default:
+		a.unclear(c, "a loop that is not understood")
+	}
+	a.loop++
+	a.block++
+	a.stmts(c.Do)
+	a.block--
+	a.loop--
+}
+
+// assigned records an assignment to a shell variable; w nil: of anything.
+func (a *analysis) assigned(name string, w *syntax.Word, item bool) {
+	if a.vars == nil {
+		a.vars = map[string]*variable{}
+	}
+	v := a.vars[name]
+	if v == nil {
+		v = &variable{}
+		a.vars[name] = v
+		a.order = append(a.order, name)
+	}
+	if w == nil {
+		v.unknown = true
+		return
+	}
+	v.words = append(v.words, w)
+	v.items = append(v.items, item)
+}
+
+// checkName reports an assignment that may change what a program does.
+func (a *analysis) checkName(name, text string) {
+	if !shellVariable(name) || harmlessVariable(name) && (strings.Contains(text, "..") || strings.Contains(text, "=/") || strings.Contains(text, ":/")) {
+		a.entries = append(a.entries, entry{assign: shorten(text)})
+	}
+}
+
+func (a *analysis) callExpr(c *syntax.CallExpr, doc *syntax.Redirect) {
+	*a.count++
+	if len(c.Args) == 0 {
+		for _, as := range c.Assigns {
+			a.assign(as, true)
+			if as.Name != nil {
+				a.checkName(as.Name.Value, a.source(as))
+			}
+		}
+		return
+	}
+	for _, as := range c.Assigns {
+		// Seen by the command alone, but by every command if it is a function
+		// or a special builtin.
+		a.assign(as, true)
+		if as.Name != nil {
+			a.assigned(as.Name.Value, nil, false)
+		}
+	}
+	for _, w := range c.Args {
+		a.parts(w)
+	}
+	a.setsVariables(c.Args)
+	a.entries = append(a.entries, entry{call: c, stdin: doc, loose: a.loop > 0})
+}
+
+// setsVariables notes what builtins do to variables.
+func (a *analysis) setsVariables(args []*syntax.Word) {
+	var early analysis // knows no variables
+	early.src = a.src
+	for i := 0; i < len(args); i++ {
+		w := early.word(args[i])
+		name, ok := w.value()
+		if !ok {
+			return // not allowed anyhow
+		}
+		switch name {
+		case "command", "builtin":
+			continue
+		case "read":
+			for _, arg := range args[i+1:] {
+				w := early.word(arg)
+				v, ok := w.value()
+				if !ok {
+					a.allVars = true
+				} else if !strings.HasPrefix(v, "-") {
+					a.assigned(v, nil, false)
+				}
+			}
+			a.assigned("REPLY", nil, false)
+		case "eval", "source", ".", "mapfile", "readarray", "getopts", "trap", "enable", "wait", "let", "unset", "exec", "alias", "env", "set", "shift":
+			a.allVars = a.allVars || name != "shift" && name != "set" && name != "env"
+		case "printf":
+			for _, arg := range args[i+1:] {
+				w := early.word(arg)
+				if v, ok := w.value(); !ok && w.dash || ok && strings.HasPrefix(v, "-v") {
+					a.allVars = true
+				}
+			}
+		}
+		return
+	}
+}
+
+// assign walks an assignment and records its value.
+func (a *analysis) assign(as *syntax.Assign, record bool) {
+	if as.Value != nil {
+		a.parts(as.Value)
+	}
+	if as.Index != nil {
+		a.subscript(as.Index)
+	}
+	if as.Array != nil {
+		if as.Name != nil {
+			if a.arrays == nil {
+				a.arrays = map[string]bool{}
+			}
+			a.arrays[as.Name.Value] = true
+		}
+		for _, e := range as.Array.Elems {
+			if e.Index != nil {
+				a.subscript(e.Index)
+			}
+			if e.Value != nil {
+				a.parts(e.Value)
+			}
+		}
+	}
+	if !record || as.Name == nil {
+		return
+	}
+	if as.Append || as.Naked || as.Index != nil || as.Array != nil || as.Value == nil && as.Naked {
+		a.assigned(as.Name.Value, nil, false)
+		return
+	}
+	if as.Value == nil {
+		a.assigned(as.Name.Value, nil, false)
+		return
+	}
+	a.assigned(as.Name.Value, as.Value, false)
+}
+
+func (a *analysis) decl(c *syntax.DeclClause) {
+	*a.count++
+	kind, array := c.Variant.Value, false
+	if len(c.Args) == 0 {
+		a.unclear(c, kind+" alone prints every variable")
+	}
+	for _, as := range c.Args {
+		a.assign(as, true)
+		if as.Name == nil {
+			// An option, or a word that gives name and value at run time.
+			var early analysis
+			early.src = a.src
+			w := early.word(as.Value)
+			if v, ok := w.value(); !ok || !strings.HasPrefix(v, "-") || strings.Trim(v, "-raAgx") != "" {
+				a.unclear(c, kind+" with this option or word may run what a value holds")
+				a.allVars = true
+				return
+			}
+			v, _ := w.value()
+			if strings.Contains(v, "x") {
+				kind = "export"
+			}
+			array = array || strings.ContainsAny(v, "aA")
+			continue
+		}
+	}
+	for _, as := range c.Args {
+		if as.Name == nil {
+			continue
+		}
+		name := as.Name.Value
+		if as.Value != nil && c.Variant.Value != "export" && c.Variant.Value != "readonly" {
+			var early analysis
+			early.src = a.src
+			w := early.word(as.Value)
+			if v, ok := w.value(); array || a.arrays[name] || ok && strings.HasPrefix(v, "(") {
+				a.unclear(c, kind+" evaluates the value of an array, commands included")
+			} else if !ok {
+				a.declared = append(a.declared, declared{name, c})
+			}
+		}
+		a.assigned(name, nil, false)
+		if kind == "export" || kind == "nameref" {
+			if !harmlessVariable(name) || strings.ContainsAny(a.source(as), "/:$`") {
+				a.entries = append(a.entries, entry{assign: shorten(kind + " " + a.source(as))})
+			}
+		} else {
+			a.checkName(name, a.source(as))
+		}
+		if kind == "nameref" {
+			a.unclear(c, "a name reference may run what a value holds")
+		}
+	}
+}
+
+// parts walks a word for what runs inside it.
+func (a *analysis) parts(w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	for _, p := range w.Parts {
+		a.wordPart(p)
+	}
+}
+
+func (a *analysis) wordPart(p syntax.WordPart) {
+	a.depth++
+	defer func() { a.depth-- }()
+	if a.depth > 4*maxDepth {
+		a.unclear(p, "nested too deep")
+		return
+	}
+	switch p := p.(type) {
+	case *syntax.Lit, *syntax.SglQuoted:
+	case *syntax.DblQuoted:
+		for _, q := range p.Parts {
+			a.wordPart(q)
+		}
+	case *syntax.CmdSubst:
+		if p.TempFile || p.ReplyVar {
+			a.unclear(p, "a substitution that bash may not have")
+		}
+		a.block++
+		a.stmts(p.Stmts)
+		a.block--
+	case *syntax.ProcSubst:
+		a.block++
+		a.stmts(p.Stmts)
+		a.block--
+	case *syntax.ArithmExp:
+		a.arithm(p.X)
+	case *syntax.ExtGlob:
+		if strings.ContainsAny(p.Pattern.Value, "$`<>") {
+			a.unclear(p, "an extended glob with expansions in it")
+		}
+	case *syntax.ParamExp:
+		a.paramExp(p)
+	case *syntax.BraceExp:
+		for _, w := range p.Elems {
+			a.parts(w)
+		}
+	default:
+		a.unclear(p, "an expansion that is not understood")
+	}
+}
+
+func (a *analysis) paramExp(p *syntax.ParamExp) {
+	if p.NestedParam != nil || p.Flags != nil || len(p.Modifiers) > 0 || p.IsSet || p.Width {
+		a.unclear(p, "an expansion that bash does not have")
+		return
+	}
+	for _, w := range operands(p) {
+		if a.doubtfulQuotes(w.Parts) {
+			a.unclear(p, "quotes inside an expansion may not quote")
+			break
+		}
+	}
+	if p.Excl && p.Names == 0 {
+		at := p.Index != nil && (indexIsAt(p.Index) || wordIs(p.Index, "*"))
+		if !at || p.Exp != nil || p.Repl != nil || p.Slice != nil {
+			a.unclear(p, "${!…} may run what a value holds")
+		}
+	}
+	if p.Index != nil && !indexIsAt(p.Index) && !wordIs(p.Index, "*") {
+		a.subscript(p.Index)
+	}
+	if p.Slice != nil {
+		for _, x := range []syntax.ArithmExpr{p.Slice.Offset, p.Slice.Length} {
+			if x != nil {
+				a.arithm(x)
+			}
+		}
+	}
+	if p.Repl != nil {
+		a.parts(p.Repl.Orig)
+		a.parts(p.Repl.With)
+	}
+	if p.Exp != nil {
+		a.parts(p.Exp.Word)
+		switch p.Exp.Op {
+		case syntax.OtherParamOps:
+			if op := p.Exp.Word.Lit(); op != "Q" && op != "U" && op != "u" && op != "L" && op != "a" && op != "k" && op != "K" {
+				a.unclear(p, "${…@"+op+"} may run what a value holds")
+			}
+		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			if p.Param != nil {
+				a.assigned(p.Param.Value, nil, false)
+				a.checkName(p.Param.Value, a.source(p))
+			}
+		}
+	}
+}
+
+func operands(p *syntax.ParamExp) (words []*syntax.Word) {
+	if p.Exp != nil && p.Exp.Word != nil {
+		words = append(words, p.Exp.Word)
+	}
+	if p.Repl != nil {
+		for _, w := range []*syntax.Word{p.Repl.Orig, p.Repl.With} {
+			if w != nil {
+				words = append(words, w)
+			}
+		}
+	}
+	return words
+}
+
+// doubtfulQuotes looks for quotes in the operand of an expansion. Inside
+// double quotes and here-documents bash takes some for ordinary characters,
+// where the parser does not.
+func (a *analysis) doubtfulQuotes(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.SglQuoted:
+			if a.inDoc > 0 || strings.ContainsAny(p.Value, "$`}\"\\\n") {
+				return true
+			}
+		case *syntax.DblQuoted:
+			if a.inDoc > 0 || p.Dollar {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func wordIs(x syntax.ArithmExpr, s string) bool {
+	w, ok := x.(*syntax.Word)
+	return ok && w.Lit() == s
+}
+
+// subscript walks a subscript: bash evaluates it, and what its variables hold.
+func (a *analysis) subscript(x syntax.ArithmExpr) {
+	if w, ok := x.(*syntax.Word); ok {
+		if s := w.Lit(); s != "" && !identifier(s) && !strings.ContainsAny(s, "$`[\\") && s == strings.Trim(s, " ") {
+			if digits(s) {
+				return
+			}
+		}
+	}
+	a.arithm(x)
+}
+
+// arithm walks an arithmetic expression. Bash evaluates the values of the
+// variables in it again, and their subscripts may hold commands: only numbers
+// are clear. The check waits until all assignments are known.
+func (a *analysis) arithm(x syntax.ArithmExpr) {
+	a.depth++
+	defer func() { a.depth-- }()
+	if x == nil {
+		return
+	}
+	if a.depth > 4*maxDepth {
+		a.unclear(x, "nested too deep")
+		return
+	}
+	switch x := x.(type) {
+	case *syntax.Word:
+		a.parts(x)
+		a.entries = append(a.entries, entry{call: &syntax.CallExpr{Args: []*syntax.Word{x}}, reason: "arithmetic"})
+	case *syntax.ParenArithm:
+		a.arithm(x.X)
+	case *syntax.UnaryArithm:
+		if x.Op == syntax.Inc || x.Op == syntax.Dec {
+			if x.Op == syntax.Dec {
+				a.negative = true
+			}
+			a.arithmAssigned(x.X)
+			return
+		}
+		if x.Op != syntax.Not {
+			a.negative = true
+		}
+		a.arithm(x.X)
+	case *syntax.BinaryArithm:
+		switch x.Op {
+		case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn,
+			syntax.AndAssgn, syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
+			if x.Op == syntax.SubAssgn {
+				a.negative = true
+			}
+			a.arithmAssigned(x.X)
+		default:
+			a.arithm(x.X)
+		}
+		if x.Op == syntax.Sub || x.Op == syntax.Shl || x.Op == syntax.Xor {
+			a.negative = true
+		}
+		a.arithm(x.Y)
+	default:
+		a.unclear(x, "arithmetic that is not understood")
+	}
+}
+
+// arithmAssigned notes name = …, name++ in arithmetic: always a number.
+func (a *analysis) arithmAssigned(x syntax.ArithmExpr) {
+	w, ok := x.(*syntax.Word)
+	if !ok || !identifier(w.Lit()) {
+		a.unclear(x, "arithmetic that assigns to something else than a name")
+		return
+	}
+	name := w.Lit()
+	zero := &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: "0"}}}
+	a.assigned(name, zero, false)
+	a.assigned(name, zero, false) // not one known value
+	a.checkName(name, name+"=…")
+}
+
+func (a *analysis) test(x syntax.TestExpr) {
+	a.depth++
+	defer func() { a.depth-- }()
+	if a.depth > 4*maxDepth {
+		a.unclear(x, "nested too deep")
+		return
+	}
+	switch x := x.(type) {
+	case *syntax.Word:
+		a.parts(x)
+	case *syntax.ParenTest:
+		a.test(x.X)
+	case *syntax.UnaryTest:
+		if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
+			if w, ok := x.X.(*syntax.Word); !ok || !identifier(w.Lit()) {
+				a.unclear(x, "this test evaluates a subscript")
+			}
+		}
+		a.test(x.X)
+	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{x.X, x.Y} {
+				w, ok := side.(*syntax.Word)
+				if !ok {
+					a.unclear(x, "a comparison that is not understood")
+					continue
+				}
+				a.parts(w)
+				a.entries = append(a.entries, entry{call: &syntax.CallExpr{Args: []*syntax.Word{w}}, reason: "arithmetic"})
+			}
+			return
+		}
+		a.test(x.X)
+		a.test(x.Y)
+	default:
+		a.unclear(x, "a test that is not understood")
+	}
+}
+
+func (a *analysis) redirect(r *syntax.Redirect) {
+	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+		name := strings.Trim(r.N.Value, "{}")
+		if !identifier(name) {
+			a.unclear(r, "a descriptor variable that is no plain name")
+			return
+		}
+		a.assigned(name, nil, false)
+		a.checkName(name, r.N.Value)
+	}
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		if r.Hdoc != nil {
+			a.inDoc++
+			a.parts(r.Hdoc)
+			a.inDoc--
+			if text := a.source(r.Hdoc); strings.Contains(text, "\\\n") && !quotedWord(r.Word) {
+				// To bash the joined line may be the delimiter, and what follows a
+				// command; the parser joins it later.
+				a.unclear(r, "a line of this here-document goes on in the next")
+			}
+		}
+		return
+	case syntax.WordHdoc:
+		a.parts(r.Word)
+		return
+	}
+	a.parts(r.Word)
+	a.entries = append(a.entries, entry{redir: r, loose: a.loop > 0})
+}
+
+// build judges an entry's text, now that variables are known.
+func (a *analysis) build(i int) {
+	e, s := &a.entries[i], a.script
+	switch {
+	case e.reason == "arithmetic":
+		w := e.call.Args[0]
+		if !a.arithmWord(w) {
+			u := Unclear{Text: a.source(w), Reason: "bash evaluates the value of this word as an expression, commands included"}
+			s.Unclear = append(s.Unclear, u)
+			s.items = append(s.items, u)
+		}
+	case e.call != nil:
+		if *a.count > maxCommands {
+			if e.call == a.last() {
+				a.add(Unclear{shorten(a.src), fmt.Sprintf("more than %d simple commands", maxCommands), true})
+			}
+		}
+		a.command(e, i)
+	case e.redir != nil:
+		a.file(e)
+	case e.assign != "":
+		as := &Assign{Text: e.assign}
+		s.Assigns = append(s.Assigns, as)
+		s.items = append(s.items, as)
+	default:
+		a.add(Unclear{Text: e.text, Reason: e.reason, limit: strings.HasPrefix(e.reason, "nested")})
+	}
+}
+
+func (a *analysis) last() *syntax.CallExpr {
+	for i := len(a.entries) - 1; i >= 0; i-- {
+		if a.entries[i].call != nil && a.entries[i].reason == "" {
+			return a.entries[i].call
+		}
+	}
+	return nil
+}
+
+func (a *analysis) add(u Unclear) {
+	a.script.Unclear = append(a.script.Unclear, u)
+	a.script.items = append(a.script.items, u)
+}
+
+// arithmWord reports whether a word is safe where bash evaluates arithmetic:
+// a number, or something that can only be one.
+func (a *analysis) arithmWord(w *syntax.Word) bool {
+	if a.numeric(w) {
+		return true
+	}
+	if s := w.Lit(); s != "" {
+		if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "-") {
+			s = strings.TrimLeft(s, "-0x")
+			return s == "" || digits(s)
+		}
+		return false
+	}
+	parts := w.Parts
+	if len(parts) == 1 {
+		switch q := parts[0].(type) {
+		case *syntax.DblQuoted:
+			if q.Dollar {
+				return false
+			}
+			parts = q.Parts
+		case *syntax.SglQuoted:
+			return !q.Dollar && digits(q.Value)
+		}
+	}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if !digits(p.Value) {
+				return false
+			}
+		case *syntax.ArithmExp:
+		case *syntax.ParamExp:
+			if p.Length && p.Index == nil || p.Length && (indexIsAt(p.Index) || wordIs(p.Index, "*")) {
+				continue
+			}
+			if !p.Short || p.Param == nil || p.Index != nil {
+				if p.Param == nil || p.Exp != nil || p.Excl || p.Repl != nil || p.Slice != nil || p.Index != nil {
+					return false
+				}
+			}
+			name := p.Param.Value
+			if name == "?" || name == "#" || name == "$" {
+				continue
+			}
+			v := a.vars[name]
+			if v == nil || !v.number || v.unknown {
+				return false
+			}
+		case *syntax.CmdSubst:
+			if a.anyFunc || !countsOutput(p) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return len(parts) > 0
+}
+
+// countsOutput reports whether a substitution can only print a number.
+func countsOutput(c *syntax.CmdSubst) bool {
+	if len(c.Stmts) != 1 {
+		return false
+	}
+	st := c.Stmts[0]
+	for {
+		b, ok := st.Cmd.(*syntax.BinaryCmd)
+		if !ok || b.Op != syntax.Pipe {
+			break
+		}
+		st = b.Y
+	}
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Assigns) > 0 || len(st.Redirs) > 0 {
+		return false
+	}
+	lit := func(i int) string {
+		if i < len(call.Args) {
+			return call.Args[i].Lit()
+		}
+		return ""
+	}
+	switch len(call.Args) {
+	case 1:
+		return lit(0) == "nproc"
+	case 2:
+		return lit(0) == "wc" && (lit(1) == "-l" || lit(1) == "-c" || lit(1) == "-w") || lit(0) == "date" && lit(1) == "+%s"
+	}
+	return false
+}
+
+func (a *analysis) file(e *entry) {
+	s, r := a.script, e.redir
+	w := a.word(r.Word)
+	f := &Redirect{Text: a.source(r), word: w, at: a.at(e)}
+	v, single := w.value()
+	switch r.Op {
+	case syntax.RdrIn:
+	case syntax.RdrInOut:
+		f.Write, f.Both = true, true
+	case syntax.DplIn, syntax.DplOut:
+		if single && (digits(strings.TrimSuffix(v, "-")) || v == "-") {
+			return // a descriptor
+		}
+		f.Write = r.Op == syntax.DplOut
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
+		f.Write = true
+	default:
+		a.add(Unclear{Text: f.Text, Reason: "a redirection that is not understood"})
+		return
+	}
+	if v == "/dev/null" && single || single && (v == "/dev/stdout" || v == "/dev/stderr" || v == "/dev/stdin") {
+		return
+	}
+	if single && strings.HasPrefix(v, "/dev/fd/") && digits(v[len("/dev/fd/"):]) {
+		return // judged where the descriptor was opened
+	}
+	s.Files = append(s.Files, f)
+	s.items = append(s.items, f)
+}
+
+// command makes a Command of a call and finds out what kind it is.
+func (a *analysis) command(e *entry, index int) {
+	words := make([]Word, len(e.call.Args))
+	for i, w := range e.call.Args {
+		words[i] = a.word(w)
+	}
+	c := &Command{Words: words, Text: join(words), at: a.at(e)}
+	if e.stdin != nil && quotedWord(e.stdin.Word) && e.stdin.Hdoc != nil {
+		c.stdin, c.hasDoc = e.stdin.Hdoc.Lit(), true
+	}
+	isRead := words[0].is("read") || words[0].is("command", "builtin") && len(words) > 1 && words[1].is("read")
+	for _, as := range e.call.Assigns {
+		if as.Name != nil && (harmlessVariable(as.Name.Value) && a.harmlessValue(as) || as.Name.Value == "IFS" && isRead) && as.Index == nil {
+			continue
+		}
+		x := &Assign{Text: a.source(as)}
+		c.assigns = append(c.assigns, x)
+		a.script.Assigns = append(a.script.Assigns, x)
+	}
+	if v, ok := words[0].value(); ok && words[0].literal {
+		at, made := a.funcs[v]
+		c.call = made && at <= index
+	}
+	a.classify(c, e.loose)
+	a.script.Commands = append(a.script.Commands, c)
+	a.script.items = append(a.script.items, c)
+}
+
+// at is how many cds may have happened before an entry: all of them, if it
+// stands in a loop or in a function that is called later.
+func (a *analysis) at(e *entry) int {
+	if e.loose {
+		return 1 << 30
+	}
+	return len(a.script.cds)
+}
+
+// harmlessValue reports whether the value of a harmless variable is no path
+// either: translations, terminals and time zones can be read from files.
+func (a *analysis) harmlessValue(as *syntax.Assign) bool {
+	if as.Value == nil {
+		return as.Array == nil
+	}
+	w := a.word(as.Value)
+	for _, v := range w.vals {
+		if strings.Contains(v, "..") || strings.Contains(v, ":/") || strings.HasPrefix(v, "/") || strings.HasPrefix(v, ":") {
+			return false
+		}
+	}
+	return w.vals != nil
+}
+
+func join(words []Word) string {
+	if len(words) == 1 {
+		return words[0].Text
+	}
+	var b strings.Builder
+	for i := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(words[i].Text)
+	}
+	return b.String()
+}
+
+// child makes a script of words that a command runs as a command.
+func (a *analysis) child(words []Word, at int) *Script {
+	c := &Command{Words: words, Text: join(words), at: at}
+	sub := &analysis{script: &Script{}, depth: a.depth + 1, count: a.count}
+	*sub.count++
+	if sub.depth > maxDepth || *sub.count > 4*maxCommands {
+		sub.add(Unclear{shorten(c.Text), "nested too deep", true})
+		return sub.script
+	}
+	sub.script.cds = a.script.cds
+	sub.classify(c, false)
+	if len(sub.script.cds) > len(a.script.cds) { // builtin cd
+		a.script.cds = sub.script.cds
+	}
+	sub.script.Commands = []*Command{c}
+	sub.script.items = append(sub.script.items, c)
+	return sub.script
+}
+
+// code makes a script of text that a command runs as shell code. Directories
+// that it changes to count from here on for the outer script too.
+func (a *analysis) code(text string) *Script {
+	var s *Script
+	if a.depth+1 > maxDepth {
+		s = &Script{}
+		u := Unclear{shorten(text), "nested too deep", true}
+		s.Unclear, s.items = []Unclear{u}, []any{u}
+		return s
+	}
+	s, err := parse(text, a.depth+1, a.count)
+	if err != nil {
+		u := Unclear{shorten(text), err.Error(), true}
+		return &Script{Unclear: []Unclear{u}, items: []any{u}}
+	}
+	if len(a.script.cds) > 0 {
+		s.cds = append(append([]cd{}, a.script.cds...), s.cds...)
+		s.loose = true
+	}
+	if len(s.cds) > len(a.script.cds) {
+		a.script.cds = append(a.script.cds, cd{any: true})
+	}
+	return s
+}

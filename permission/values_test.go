@@ -1,0 +1,56 @@
+package permission
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func TestWithValues(t *testing.T) {
+	env := []string{"KNACK_ARG_0=a.go", `KNACK_ARG_1=x"; rm -rf / #`, "KNACK_VAR_d=/s/dir"}
+	for line, want := range map[string]string{
+		`git log "$KNACK_ARG_0"`:            `git log "a.go"`,
+		`cat "${KNACK_VAR_d}/x" | wc -l`:    `cat "/s/dir/x" | wc -l`,
+		`echo "$KNACK_ARG_1"`:               `echo "x\"; rm -rf / #"`,
+		`echo $KNACK_ARG_0`:                 `echo $KNACK_ARG_0`,
+		`echo "$HOME" '$KNACK_ARG_0'`:       `echo "$HOME" '$KNACK_ARG_0'`,
+		`KNACK_ARG_0=b; cat "$KNACK_ARG_0"`: `KNACK_ARG_0=b; cat "$KNACK_ARG_0"`,
+		`echo "${KNACK_ARG_0@P}"`:           `echo "${KNACK_ARG_0@P}"`,
+		`echo "`:                            `echo "`,
+	} {
+		if got := WithValues(line, env); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// FuzzWithValues holds what is judged against what a real shell makes of it.
+func FuzzWithValues(f *testing.F) {
+	for _, v := range []string{"a b", `$(id)`, "`id`", `\`, `\\"`, "!x", "*", "é\n\t", `'`, "$HOME", `\$`} {
+		f.Add(v)
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		f.Skip("bash is not installed")
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		for _, c := range v {
+			if c == 0 || c == '\r' || c == 0xfffd {
+				t.Skip("not in an environment, or not in a file of text")
+			}
+		}
+		line := `printf '%s|' "$KNACK_ARG_0" "x${KNACK_ARG_0}y"`
+		env := []string{"KNACK_ARG_0=" + v}
+		run := func(line string) string {
+			cmd := exec.Command(bash, "-c", line)
+			cmd.Env = append(env, "PATH=/usr/bin:/bin")
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			return string(out)
+		}
+		if got, want := run(WithValues(line, env)), run(line); got != want {
+			t.Errorf("%q: judged %q, runs with %q", v, got, want)
+		}
+	})
+}

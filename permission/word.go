@@ -1,0 +1,594 @@
+package permission
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A Word is one word of a simple command, with what can be known of it before
+// it runs.
+type Word struct {
+	Text string // as written
+
+	vals    []string // every value it may have; nil when that is not known
+	literal bool     // one value, spelled without escape, expansion, glob, brace or tilde
+	glob    bool     // holds a glob; vals are then patterns
+	dyn     bool     // holds an expansion, even one whose values are known
+	dash    bool     // may yield a word beginning with '-' that cannot be seen here
+	many    bool     // may yield more or fewer words than one
+	prefix  string   // what the value begins with, when it is dynamic
+	tilde   bool     // begins with a ~ that means a home
+	holder  string   // the value before something is put in for {}
+}
+
+// value is the word's value if it has exactly one and is no glob.
+func (w *Word) value() (string, bool) {
+	if len(w.vals) == 1 && !w.glob {
+		return w.vals[0], true
+	}
+	return "", false
+}
+
+// is reports whether the word's only value is one of the given.
+func (w *Word) is(values ...string) bool {
+	v, ok := w.value()
+	if !ok {
+		return false
+	}
+	for _, s := range values {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+func known(v string) Word { return Word{Text: v, vals: []string{v}, literal: true} }
+
+// unknown is a word that something else will supply, such as xargs.
+func unknown(text string, dash bool) Word { return Word{Text: text, dyn: true, dash: dash} }
+
+const (
+	maxAlternatives = 32 // values that are followed for one word
+	maxValue        = 64 << 10
+)
+
+// A wordBuilder joins the parts of a word.
+type wordBuilder struct {
+	a *analysis
+	Word
+	vals   []string
+	known  bool
+	seen   bool // something literal or quoted stands before
+	static bool
+}
+
+// word finds out what can be known of a word. It is called when the whole
+// command has been walked, so that every assignment is known.
+func (a *analysis) word(w *syntax.Word) Word {
+	if len(w.Parts) == 1 { // the ordinary case, kept fast
+		switch p := w.Parts[0].(type) {
+		case *syntax.Lit:
+			if plain(p.Value) {
+				return Word{Text: p.Value, vals: []string{p.Value}, literal: true}
+			}
+		case *syntax.SglQuoted:
+			if !p.Dollar {
+				return Word{Text: a.source(w), vals: []string{p.Value}, literal: true}
+			}
+		}
+	}
+	b := wordBuilder{a: a, known: true, static: true, vals: []string{""}}
+	b.Text = a.source(w)
+	for i, p := range w.Parts {
+		b.part(p, i == 0, false)
+	}
+	out := b.Word
+	out.literal = b.static && b.known
+	if b.known {
+		out.vals = b.vals
+	} else if len(b.vals) == 1 {
+		out.prefix = b.vals[0]
+	}
+	if out.glob && !out.dash {
+		for _, v := range b.vals {
+			if v == "" || v[0] == '*' || v[0] == '?' || v[0] == '[' || v[0] == '-' || v[0] == '@' || v[0] == '+' || v[0] == '!' {
+				out.dash = true
+			}
+		}
+	}
+	if out.dyn && !b.known && strings.HasPrefix(out.prefix, "-") {
+		out.dash = true // an option whose letters are not known
+	}
+	if out.dyn && b.known { // known through variables: what is seen is seen
+		for _, v := range b.vals {
+			if strings.HasPrefix(v, "-") {
+				out.dash = true
+			}
+		}
+	}
+	return out
+}
+
+// plain reports whether a literal means what it says.
+func plain(s string) bool {
+	if s == "[" {
+		return true // the command, or a name; a glob has an end
+	}
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\', '*', '?', '[', '{', '~':
+			return false
+		}
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *wordBuilder) add(s string) {
+	if !b.known {
+		return
+	}
+	for i := range b.vals {
+		if len(b.vals[i])+len(s) > maxValue {
+			b.unknown()
+			return
+		}
+		b.vals[i] += s
+	}
+	if s != "" {
+		b.seen = true
+	}
+}
+
+// choose multiplies the values by alternatives.
+func (b *wordBuilder) choose(alts []string) {
+	if !b.known {
+		return
+	}
+	if len(alts) == 0 || len(b.vals)*len(alts) > maxAlternatives {
+		b.unknown()
+		return
+	}
+	out := make([]string, 0, len(b.vals)*len(alts))
+	for _, v := range b.vals {
+		for _, s := range alts {
+			if len(v)+len(s) > maxValue {
+				b.unknown()
+				return
+			}
+			out = append(out, v+s)
+		}
+	}
+	b.vals, b.seen = out, true
+}
+
+// unknown ends what is known of the value; its beginning stays.
+func (b *wordBuilder) unknown() {
+	b.known, b.static = false, false
+}
+
+func (b *wordBuilder) expansion(quoted bool) {
+	b.dyn, b.static = true, false
+	if !b.seen {
+		b.dash = true
+	}
+	if !quoted {
+		b.dash, b.many = true, true // it may be split into several words
+	}
+	b.unknown()
+}
+
+func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		if quoted {
+			b.add(unescape(p.Value, "$`\"\\"))
+			if strings.Contains(p.Value, "\\") {
+				b.static = false
+			}
+			return
+		}
+		b.lit(p.Value, first)
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			v, ok := ansiC(p.Value)
+			if strings.Contains(p.Value, "\\") {
+				b.static = false
+			}
+			if !ok {
+				b.expansion(true)
+				return
+			}
+			b.add(v)
+			return
+		}
+		b.add(p.Value)
+	case *syntax.DblQuoted:
+		if p.Dollar { // translated by the locale's catalogue
+			b.expansion(true)
+			return
+		}
+		for _, q := range p.Parts {
+			b.part(q, false, true)
+		}
+	case *syntax.ParamExp:
+		b.param(p, quoted)
+	case *syntax.CmdSubst:
+		if v, ok := hereText(p); ok && quoted && !b.a.anyFunc {
+			b.static = false
+			b.add(v)
+			return
+		}
+		b.expansion(quoted)
+	case *syntax.ProcSubst: // a path /dev/fd/63
+		b.dyn, b.static = true, false
+		b.add("/dev/fd/63") // or another number
+	case *syntax.ArithmExp:
+		b.dyn, b.static = true, false
+		if b.a.counts(p.X) { // digits: which ones makes no difference
+			b.add("0")
+			return
+		}
+		b.expansion(quoted)
+	case *syntax.ExtGlob:
+		b.glob, b.static = true, false
+		b.add(p.Op.String() + p.Pattern.Value + ")")
+	default:
+		b.expansion(false)
+	}
+}
+
+// lit adds unquoted text: escapes, globs, braces and a tilde mean something.
+func (b *wordBuilder) lit(s string, first bool) {
+	if first && strings.HasPrefix(s, "~") {
+		b.static, b.tilde = false, true // stays as "~…" in the value; paths know what it means
+	}
+	if strings.Contains(s, "{") {
+		if alts, ok := braces(s); ok {
+			b.static, b.many = false, true
+			var values []string
+			for _, alt := range alts {
+				if strings.ContainsAny(alt, "\\") {
+					b.expansion(false)
+					return
+				}
+				if strings.ContainsAny(alt, "*?[") {
+					b.glob = true
+				}
+				if strings.HasPrefix(alt, "-") && !b.seen {
+					b.dash = true
+				}
+				values = append(values, alt)
+			}
+			b.choose(values)
+			return
+		}
+		// What holds no comma and closes again is no brace expansion: {}, @{u}.
+		if strings.ContainsAny(s, ",\\") || strings.Contains(s, "..") || strings.Count(s, "{") != 1 || strings.Index(s, "}") < strings.Index(s, "{") {
+			b.many = true
+			b.expansion(false) // braces that are not followed here
+			return
+		}
+		b.static = b.static && s == "{}" // the placeholder of find and xargs
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\\':
+			b.static = false
+			if i+1 < len(s) {
+				i++
+				if s[i] == '\r' {
+					continue
+				}
+				if s[i] != '\n' {
+					out.WriteByte(s[i])
+				}
+			}
+			continue
+		case '*', '?', '[':
+			b.glob, b.static = true, false
+		}
+		out.WriteByte(s[i])
+	}
+	b.add(out.String())
+}
+
+// param adds a parameter expansion: known only for a plain $name whose every
+// assignment in this command is known.
+func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
+	name := ""
+	if p.Param != nil {
+		name = p.Param.Value
+	}
+	simple := p.NestedParam == nil && p.Flags == nil && !p.Excl && !p.Length && !p.Width && !p.IsSet &&
+		p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && len(p.Modifiers) == 0
+	if p.Length && p.Index == nil && p.Param != nil || simple && (name == "?" || name == "#" || name == "$") {
+		b.dyn, b.static, b.seen = true, false, true // a number
+		if b.known {
+			b.add("0")
+		}
+		return
+	}
+	if simple {
+		if v := b.a.vars[name]; v != nil && !v.unknown && len(v.vals) > 0 {
+			ok := true
+			for _, s := range v.vals {
+				if !quoted && !wordlike(s) {
+					ok = false
+				}
+			}
+			if ok {
+				b.dyn, b.static = true, false
+				if v.glob {
+					if !quoted {
+						b.many = true
+					}
+					b.glob = true
+				}
+				b.choose(v.vals)
+				return
+			}
+		}
+	}
+	if quoted && (name == "@" || indexIsAt(p.Index) || p.Names != 0) {
+		quoted = false // "$@" is many words
+	}
+	b.expansion(quoted)
+}
+
+func indexIsAt(x syntax.ArithmExpr) bool {
+	w, ok := x.(*syntax.Word)
+	return ok && w.Lit() == "@"
+}
+
+// wordlike reports whether an unquoted expansion to s is that one word.
+func wordlike(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= utf8.RuneSelf || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_./:=@%+,-", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// hereText is the text of $(cat <<'EOF' … EOF), a common way to quote.
+func hereText(c *syntax.CmdSubst) (string, bool) {
+	if len(c.Stmts) != 1 || c.TempFile || c.ReplyVar {
+		return "", false
+	}
+	st := c.Stmts[0]
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
+		return "", false
+	}
+	r := st.Redirs[0]
+	if r.Op != syntax.Hdoc || r.N != nil || r.Hdoc == nil || !quotedWord(r.Word) {
+		return "", false
+	}
+	v := r.Hdoc.Lit()
+	return strings.TrimRight(v, "\n"), true
+}
+
+func quotedWord(w *syntax.Word) bool {
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.SglQuoted, *syntax.DblQuoted:
+			return true
+		case *syntax.Lit:
+			if strings.Contains(p.Value, "\\") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unescape removes backslashes before the given characters and newlines.
+func unescape(s, chars string) string {
+	if !strings.Contains(s, "\\") {
+		return s
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			if s[i+1] == '\n' {
+				i++
+				continue
+			}
+			if strings.IndexByte(chars, s[i+1]) >= 0 {
+				i++
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+// ansiC reads the inside of $'…'.
+func ansiC(s string) (string, bool) {
+	if !strings.Contains(s, "\\") {
+		return s, true
+	}
+	var out []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 >= len(s) {
+			out = append(out, s[i])
+			continue
+		}
+		i++
+		number := func(from, base, most int) (rune, bool) {
+			j := from
+			for j < len(s) && j-from < most && hexValue(s[j]) < base {
+				j++
+			}
+			n, err := strconv.ParseUint(s[from:j], base, 32)
+			i = j - 1
+			return rune(n), err == nil
+		}
+		switch c := s[i]; c {
+		case 'a':
+			out = append(out, 7)
+		case 'b':
+			out = append(out, 8)
+		case 'e', 'E':
+			out = append(out, 27)
+		case 'f':
+			out = append(out, 12)
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'v':
+			out = append(out, 11)
+		case '\\', '\'', '"', '?':
+			out = append(out, c)
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			n, ok := number(i, 8, 3)
+			if !ok || n&0xff == 0 {
+				return "", false
+			}
+			out = append(out, byte(n))
+		case 'x':
+			n, ok := number(i+1, 16, 2)
+			if !ok || n == 0 {
+				return "", false
+			}
+			out = append(out, byte(n))
+		case 'u', 'U':
+			most := 4
+			if c == 'U' {
+				most = 8
+			}
+			n, ok := number(i+1, 16, most)
+			if !ok || n == 0 {
+				return "", false
+			}
+			out = utf8.AppendRune(out, n)
+		default:
+			return "", false
+		}
+	}
+	return string(out), true
+}
+
+func hexValue(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return 99
+}
+
+// braces expands one unnested brace expression: a{b,c}d, {1..5}.
+func braces(s string) ([]string, bool) {
+	open := strings.IndexByte(s, '{')
+	end := strings.IndexByte(s, '}')
+	if open < 0 || end < open || strings.Count(s, "{") != 1 || strings.Count(s, "}") != 1 || strings.Contains(s, "\\") {
+		return nil, false
+	}
+	before, in, after := s[:open], s[open+1:end], s[end+1:]
+	var alts []string
+	if strings.Contains(in, ",") {
+		alts = strings.Split(in, ",")
+	} else if lo, hi, ok := strings.Cut(in, ".."); ok {
+		a, err1 := strconv.Atoi(lo)
+		z, err2 := strconv.Atoi(hi)
+		if err1 != nil || err2 != nil || a < 0 || z < a || z-a >= maxAlternatives || lo != strconv.Itoa(a) || hi != strconv.Itoa(z) {
+			return nil, false
+		}
+		for ; a <= z; a++ {
+			alts = append(alts, strconv.Itoa(a))
+		}
+	}
+	if len(alts) < 2 || len(alts) > maxAlternatives {
+		return nil, false
+	}
+	for i := range alts {
+		alts[i] = before + alts[i] + after
+	}
+	return alts, true
+}
+
+// counts reports whether an arithmetic expression can only give digits: sums
+// and products of numbers and of variables that hold numbers.
+func (a *analysis) counts(x syntax.ArithmExpr) bool {
+	switch x := x.(type) {
+	case *syntax.Word:
+		return !a.negative && a.numeric(x)
+	case *syntax.ParenArithm:
+		return a.counts(x.X)
+	case *syntax.BinaryArithm:
+		switch x.Op {
+		case syntax.Add, syntax.Mul, syntax.Quo, syntax.Rem:
+			return a.counts(x.X) && a.counts(x.Y)
+		}
+	}
+	return false
+}
+
+// numeric reports whether a word of an arithmetic expression is a number or a
+// variable to which this command assigns nothing but numbers. Anything else
+// is evaluated again by bash, and its subscripts may hold commands.
+func (a *analysis) numeric(w *syntax.Word) bool {
+	name := w.Lit()
+	if len(w.Parts) == 1 {
+		if p, ok := w.Parts[0].(*syntax.ParamExp); ok {
+			if p.Short && p.Param != nil {
+				switch name = p.Param.Value; name {
+				case "#", "?", "$":
+					return true
+				}
+				if !identifier(name) {
+					return false // a positional parameter
+				}
+			}
+		}
+	}
+	if name == "" {
+		return false
+	}
+	if name[0] >= '0' && name[0] <= '9' {
+		return digits(name)
+	}
+	if name == "RANDOM" || name == "SECONDS" || name == "LINENO" {
+		return a.vars[name] == nil
+	}
+	if !identifier(name) {
+		return false
+	}
+	v := a.vars[name]
+	return v != nil && v.number && !v.unknown
+}
+
+func digits(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != "" && len(s) < 18
+}
+
+func identifier(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !(c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}

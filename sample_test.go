@@ -1,0 +1,141 @@
+package knack
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/knack-agent/knack/internal/frontmatter"
+)
+
+// plainFields reads a frontmatter as a plain YAML reader does; ok is false
+// where it would refuse.
+func plainFields(data []byte) (fields map[string]any, ok bool) {
+	f := frontmatter.Split(data)
+	if f.Fence != frontmatter.Closed {
+		return nil, false
+	}
+	if err := yaml.Load(f.Head, &fields); err != nil {
+		return nil, false
+	}
+	return fields, true
+}
+
+// sameFields compares the fields we keep with those of a plain reader, by way
+// of JSON, which has no dates and one kind of number.
+func sameFields(t *testing.T, path string, s *Skill, want map[string]any) {
+	t.Helper()
+	fields := s.Fields()
+	if len(fields) != len(want) {
+		t.Errorf("%s: %d fields, a plain reader has %d", path, len(fields), len(want))
+	}
+	for _, f := range fields {
+		var got, plain any
+		if err := json.Unmarshal(f.Value, &got); err != nil {
+			t.Errorf("%s: %s: %v", path, f.Key, err)
+			continue
+		}
+		text, err := json.Marshal(stringKeys(want[f.Key]))
+		if err != nil {
+			t.Errorf("%s: %s: %v", path, f.Key, err)
+			continue
+		}
+		if err := json.Unmarshal(text, &plain); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, plain) {
+			t.Errorf("%s: %s = %s, a plain reader has %s", path, f.Key, f.Value, text)
+		}
+	}
+}
+
+func stringKeys(v any) any {
+	switch v := v.(type) {
+	case float64: // JSON has no infinity: it is kept as text
+		if math.IsInf(v, 0) {
+			return ".inf"
+		}
+	case time.Time: // JSON keeps the date as it is written
+		if v.Equal(v.Truncate(24 * time.Hour)) {
+			return v.Format(time.DateOnly)
+		}
+	case map[any]any:
+		m := map[string]any{}
+		for k, e := range v {
+			text, _ := yaml.Marshal(k)
+			m[string(bytes.TrimSpace(text))] = stringKeys(e)
+		}
+		return m
+	case map[string]any:
+		for k, e := range v {
+			v[k] = stringKeys(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = stringKeys(e)
+		}
+	}
+	return v
+}
+
+// TestSample reads every SKILL.md below $KNACK_SKILL_SAMPLE, a collection of
+// strangers' skills: nearly all must load, and what did not load as written
+// must say so. With -v it prints those problems.
+func TestSample(t *testing.T) {
+	root := os.Getenv("KNACK_SKILL_SAMPLE")
+	if root == "" {
+		t.Skip("KNACK_SKILL_SAMPLE names no directory of skills to read")
+	}
+	files, loaded, equal := 0, 0, 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.EqualFold(d.Name(), "SKILL.md") {
+			return err
+		}
+		files++
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		s, problems := parseSkill(path, data, int64(len(data)), Origin{})
+		plain, ok := plainFields(data)
+		if s != nil && s.Offered() {
+			loaded++
+		}
+		if s != nil && s.NotModel {
+			loaded++
+		}
+		if ok && s != nil {
+			equal++
+			sameFields(t, path, s, plain)
+		}
+		if !ok && len(problems) == 0 {
+			t.Errorf("%s: a plain reader refuses it and we say nothing", path)
+		}
+		for _, p := range problems {
+			switch p.Code {
+			case "yaml-repaired", "yaml-invalid", "encoding", "too-large", "limit-reached", "frontmatter-missing", "frontmatter-unclosed", "duplicate-key":
+				t.Logf("%s\n\thint: %s", p, p.Hint)
+			}
+			if p.Hint == "" {
+				t.Errorf("%s: no hint", p)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d files, %d load, %d compared with a plain reader", files, loaded, equal)
+	if loaded*100 < files*96 {
+		t.Errorf("%d of %d load", loaded, files)
+	}
+}

@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// passed are the variables that a command gets to see, if set: what it needs
+// to run and to find its tools. A name that ends in "*" is a prefix. Nobody
+// has to guess which other names hold secrets.
+var passed = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ", "COLUMNS", "LINES",
+	"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CI", "EDITOR", "PAGER", "SOURCE_DATE_EPOCH",
+	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
+	// Toolchains.
+	"GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOWORK", "GO111MODULE", "GOTOOLCHAIN", "GOOS", "GOARCH",
+	"GOAMD64", "GOARM", "GOEXPERIMENT", "GODEBUG", "GOMAXPROCS", "GOSUMDB", "GONOSUMDB", "GONOSUMCHECK", "GOINSECURE", "CGO_*",
+	"CC", "CXX", "CPP", "LD", "AR", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS", "PKG_CONFIG_PATH", "LIBRARY_PATH",
+	"LD_LIBRARY_PATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CMAKE_PREFIX_PATH", "CCACHE_DIR",
+	"NODE_PATH", "NODE_ENV", "NODE_OPTIONS", "NVM_DIR", "NVM_BIN", "VOLTA_HOME", "FNM_DIR", "npm_config_cache",
+	"npm_config_prefix", "YARN_CACHE_FOLDER", "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "COREPACK_HOME",
+	"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYENV_*", "VIRTUAL_ENV", "CONDA_PREFIX",
+	"CONDA_DEFAULT_ENV", "PIP_CACHE_DIR", "UV_CACHE_DIR",
+	"CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "RUST_BACKTRACE", "RUST_LOG",
+	"JAVA_HOME", "JDK_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "ANDROID_HOME", "DOTNET_ROOT",
+	"GEM_HOME", "GEM_PATH", "RBENV_ROOT", "BUNDLE_PATH", "COMPOSER_HOME", "PERL5LIB", "NIX_PATH", "NIX_PROFILES",
+	"ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR",
+	"KNACK_COMMAND", // by which the workspace finds a command's processes
+}
+
+// environ filters an environment. What the caller of the command set itself
+// (set) passes: a skill's and a hook's variables. Of PATH remain the absolute
+// entries that no command of the workspace could have filled.
+func (p *Policy) environ(env, set []string) []string {
+	own := map[string]bool{"TMPDIR": true}
+	for _, kv := range set {
+		name, _, _ := strings.Cut(kv, "=")
+		own[name] = true
+	}
+	out := []string{"TMPDIR=/tmp"}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if own[name] || !matchName(passed, name) && !matchName(p.Env, name) {
+			continue
+		}
+		if name == "PATH" {
+			value = p.cleanPath(value)
+		}
+		out = append(out, name+"="+value)
+	}
+	for _, kv := range set {
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			kv = "PATH=" + p.cleanPath(list)
+		}
+		out = append(out, kv)
+	}
+	return out
+}
+
+func (p *Policy) cleanPath(list string) string {
+	writable := append(append([]string{p.Dir}, p.Roots...), p.Write...)
+	var keep []string
+	for _, entry := range filepath.SplitList(list) {
+		if filepath.IsAbs(entry) && !withinAny(writable, filepath.Clean(entry)) {
+			keep = append(keep, entry)
+		}
+	}
+	return strings.Join(keep, string(filepath.ListSeparator))
+}
+
+func matchName(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if prefix, ok := strings.CutSuffix(p, "*"); ok && strings.HasPrefix(name, prefix) || p == name {
+			return true
+		}
+	}
+	return false
+}
+
+// setenv sets variables in an environment.
+func setenv(env []string, set ...string) []string {
+next:
+	for _, kv := range set {
+		name, _, _ := strings.Cut(kv, "=")
+		for i := range env {
+			if strings.HasPrefix(env[i], name+"=") {
+				env[i] = kv
+				continue next
+			}
+		}
+		env = append(env, kv)
+	}
+	return env
+}

@@ -1,0 +1,295 @@
+//go:build linux && (amd64 || arm64)
+
+// Package launch is the small program that stands between Knack and a confined
+// command. It is the same executable, started again in new namespaces with a
+// control socket as descriptor 3; it carries out a [Plan], starts the command,
+// and takes the whole process tree down when the command ends.
+//
+// It runs inside the initialisation of this package, which imports nothing but
+// syscall. The linker orders initialisation by import path among the packages
+// whose imports are ready, so this one runs before os, fmt, net/http and
+// everything that is built on them: the launcher pays for the Go runtime and
+// not for the rest of the program. Any program that links package sandbox, a
+// test binary too, is thereby its own launcher. What every ordinary start pays
+// for it is one look at the environment.
+package launch
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// EnvName is the variable whose presence makes a process a launcher; the
+// value is Version. It is the launcher's only variable: its environment can be
+// read from inside.
+const (
+	EnvName = "KNACK_SANDBOX_LAUNCHER"
+	Version = "1"
+)
+
+// Control is the descriptor of the control socket. The parent writes a plan
+// and keeps the socket open for as long as the command may run; when it is
+// closed, everything inside is killed.
+//
+// The launcher answers in messages of a kind, a length in two bytes and a
+// text:
+const (
+	Control   = 3
+	Failed    = 'e' // could not be set up; the text says why
+	Listening = 'l' // a listening socket, passed along
+	Ready     = 'r' // everything is in force; the command starts now
+	Exited    = 'x' // the command ended: exit code, signal
+)
+
+func init() {
+	if v, ok := syscall.Getenv(EnvName); ok && v == Version {
+		run()
+		syscall.Exit(0)
+	}
+}
+
+const failedCode = 125
+
+// fail reports and ends the launcher.
+func fail(what string, err error) {
+	if err != nil {
+		what += ": " + err.Error()
+	}
+	send(Failed, what)
+	syscall.Exit(failedCode)
+}
+
+func check(what string, err error) {
+	if err != nil {
+		fail(what, err)
+	}
+}
+
+func send(kind byte, text string) {
+	if len(text) > 0xffff {
+		text = text[:0xffff]
+	}
+	msg := append([]byte{kind, byte(len(text) >> 8), byte(len(text))}, text...)
+	syscall.Write(Control, msg)
+}
+
+func run() {
+	// Nothing that the parent was started with may reach the command.
+	_, _, e := syscall.Syscall(sysCloseRange, Control, ^uintptr(0)>>1, closeRangeCloexec)
+	if e != 0 {
+		fail("close_range", e)
+	}
+	p := readPlan()
+	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
+	check("prctl", prctl(prSetDumpable, 0, 0))
+	// The signals that end a process group pass the launcher by: the command
+	// gets them too and has its chance to end in order.
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
+		ignore(s)
+	}
+	if p.Init {
+		// The first to go when memory is short. Not essential.
+		write("/proc/self/oom_score_adj", "500")
+	} else {
+		check("prctl", prctl(prSetChildSubreaper, 1, 0))
+	}
+	if p.Loopback {
+		check("bringing up the loopback", loopbackUp())
+	}
+	for _, port := range p.Ports {
+		listen(port)
+	}
+	mounts(p)
+	for _, l := range p.Limits {
+		limit(l)
+	}
+	confine(p)
+	send(Ready, "")
+	if len(p.Args) == 0 {
+		return
+	}
+	pid, err := syscall.ForkExec(p.Args[0], p.Args, &syscall.ProcAttr{
+		Dir:   p.Dir,
+		Env:   p.Env,
+		Files: []uintptr{0, 1, 2},
+	})
+	check("starting "+p.Args[0], err)
+	// What the command does not close must not be held open by the launcher.
+	for fd := range 3 {
+		syscall.Close(fd)
+	}
+	go watch()
+	status := reap(pid)
+	code, signal := status.ExitStatus(), 0
+	if status.Signaled() {
+		signal = int(status.Signal())
+		code = 128 + signal
+	}
+	if !p.Init {
+		killRest()
+	}
+	send(Exited, string([]byte{byte(code), byte(signal)}))
+	syscall.Exit(code)
+}
+
+func readPlan() *Plan {
+	var head [4]byte
+	readFull(head[:])
+	n := int(head[0])<<24 | int(head[1])<<16 | int(head[2])<<8 | int(head[3])
+	if n > 16<<20 {
+		fail("the plan is too long", nil)
+	}
+	body := make([]byte, n)
+	readFull(body)
+	p, ok := decode(body)
+	if !ok {
+		fail("the plan cannot be read", nil)
+	}
+	return p
+}
+
+func readFull(b []byte) {
+	for len(b) > 0 {
+		n, err := syscall.Read(Control, b)
+		if err == syscall.EINTR {
+			continue
+		}
+		if n <= 0 || err != nil {
+			syscall.Exit(failedCode) // nobody is there to be told
+		}
+		b = b[n:]
+	}
+}
+
+// watch ends the launcher, and with it everything inside, when the parent has
+// gone or says so by closing the socket.
+func watch() {
+	var b [1]byte
+	for {
+		n, err := syscall.Read(Control, b[:])
+		if n == 0 && err == nil {
+			killRest()
+			syscall.Exit(failedCode)
+		}
+		if err != nil && err != syscall.EINTR {
+			syscall.Exit(failedCode)
+		}
+	}
+}
+
+// reap waits for pid and for whatever else has been left to this process.
+func reap(pid int) syscall.WaitStatus {
+	for {
+		var status syscall.WaitStatus
+		got, err := syscall.Wait4(-1, &status, 0, nil)
+		if err != nil && err != syscall.EINTR {
+			fail("waiting", err)
+		}
+		if got == pid && (status.Exited() || status.Signaled()) {
+			return status
+		}
+	}
+}
+
+// killRest kills what the command left behind where no pid namespace does it:
+// orphans have come to this process, which asked to be their reaper. In a pid
+// namespace the kernel kills everything when this process exits.
+func killRest() {
+	if syscall.Getpid() == 1 {
+		return
+	}
+	for range 1000 { // each round finds the children of those killed before
+		pids := children()
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		for {
+			var status syscall.WaitStatus
+			got, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+			if got <= 0 || err != nil {
+				break
+			}
+		}
+	}
+}
+
+// children lists the children of all threads of this process.
+func children() []int {
+	var pids []int
+	dir, err := syscall.Open("/proc/self/task", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(dir)
+	buf := make([]byte, 8192)
+	for {
+		n, err := syscall.ReadDirent(dir, buf)
+		if n <= 0 || err != nil {
+			return pids
+		}
+		_, _, names := syscall.ParseDirent(buf[:n], -1, nil)
+		for _, name := range names {
+			fd, err := syscall.Open("/proc/self/task/"+name+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+			if err != nil {
+				continue
+			}
+			text := make([]byte, 65536)
+			n, _ := syscall.Read(fd, text)
+			syscall.Close(fd)
+			pid := 0
+			for _, b := range text[:max(n, 0)] {
+				if b >= '0' && b <= '9' {
+					pid = pid*10 + int(b-'0')
+				} else if pid > 0 {
+					pids, pid = append(pids, pid), 0
+				}
+			}
+		}
+	}
+}
+
+func write(path, text string) error {
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	_, err = syscall.Write(fd, []byte(text))
+	return err
+}
+
+// loopbackUp brings up "lo", which a new network namespace has but down.
+func loopbackUp() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	var req struct {
+		name  [16]byte
+		flags uint16
+		_     [22]byte
+	}
+	copy(req.name[:], "lo")
+	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
+	_, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// listen hands the parent a socket that listens inside: the parent accepts on
+// it and dials outside, so no process has to stand between the two.
+func listen(port uint64) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	check("socket", err)
+	addr := &syscall.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}}
+	check("bind", syscall.Bind(fd, addr))
+	check("listen", syscall.Listen(fd, 64))
+	check("passing a listener", syscall.Sendmsg(Control, []byte{Listening, 0, 0}, syscall.UnixRights(fd), nil, 0))
+	syscall.Close(fd)
+}

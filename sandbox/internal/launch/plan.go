@@ -1,0 +1,192 @@
+//go:build linux && (amd64 || arm64)
+
+package launch
+
+// A Plan is everything that the launcher does, decided by its parent. It is
+// carried out in the order of the fields.
+type Plan struct {
+	// Init is set when the launcher is process 1 of a namespace of its own:
+	// it adopts and reaps whatever its command leaves behind.
+	Init bool
+	// Tasks bounds the processes and threads of the pid namespace; 0: not set.
+	Tasks uint64
+	// Loopback brings up the network namespace's own loopback.
+	Loopback bool
+	// Steps build the file system.
+	Steps []Step
+	// Ports are TCP ports of the loopback to listen on. The listening sockets
+	// are handed to the parent, one message each, in this order.
+	Ports []uint64
+	// Limits are resource limits.
+	Limits []Limit
+	// FS and Scope are what Landlock handles (access_fs, scoped); both 0: no
+	// Landlock. Rules are what it allows.
+	FS, Scope uint64
+	Rules     []Rule
+	// Filter is a seccomp program, eight bytes an instruction; nil: none.
+	Filter []byte
+	// Args[0] is the path of the program. Nil: stop here and report success,
+	// which is how a parent learns what the machine allows.
+	Args []string
+	Dir  string
+	Env  []string
+}
+
+// A Step is one change of the mount tree.
+type Step struct {
+	Do   Do
+	Path string
+	// Data is for Tmpfs the options: "mode=0700,size=…".
+	Data string
+}
+
+// Do is what a step does.
+type Do uint64
+
+const (
+	// Private cuts the mount namespace off from the machine's.
+	Private Do = iota
+	// Hold keeps what is at Path, to be Put back when a mount has covered it.
+	// What does not exist is left out.
+	Hold
+	// ReadOnlyAll makes every mount read-only and ignore set-user-id bits.
+	ReadOnlyAll
+	// Tmpfs mounts an empty file system.
+	Tmpfs
+	// Put mounts what was held where it was, writable as it was.
+	Put
+	// PutReadOnly is Put, read-only.
+	PutReadOnly
+	// ReadOnly mounts Path over itself, read-only.
+	ReadOnly
+	// Pin mounts Path over itself as it is, so that it cannot be renamed.
+	Pin
+	// Dev mounts a small /dev.
+	Dev
+	// Hide covers a file or directory with one that nobody can open.
+	Hide
+	// Proc mounts a /proc of the new pid namespace.
+	Proc
+	numDo
+)
+
+// A Limit is a resource limit, soft and hard alike.
+type Limit struct{ Resource, Max uint64 }
+
+// A Rule allows Access (LANDLOCK_ACCESS_FS_*) to Path and what is under it.
+type Rule struct {
+	Path   string
+	Access uint64
+}
+
+// Encode writes the plan as the launcher reads it: its length in four bytes,
+// then the plan. encoding/json would cost the launcher its start (see the
+// package documentation).
+func (p *Plan) Encode() []byte {
+	c := coder{buf: make([]byte, 4, 4096)}
+	c.plan(p)
+	n := len(c.buf) - 4
+	c.buf[0], c.buf[1], c.buf[2], c.buf[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+	return c.buf
+}
+
+// decode reads what Encode wrote, without its length.
+func decode(b []byte) (*Plan, bool) {
+	c, p := coder{buf: b, reading: true}, new(Plan)
+	c.plan(p)
+	return p, !c.bad && len(c.buf) == 0
+}
+
+// coder reads or writes: the order of the fields stands in one place.
+type coder struct {
+	buf     []byte
+	reading bool
+	bad     bool
+}
+
+func (c *coder) plan(p *Plan) {
+	init, lo := flag(p.Init), flag(p.Loopback)
+	c.num(&init)
+	c.num(&p.Tasks)
+	c.num(&lo)
+	p.Init, p.Loopback = init == 1, lo == 1
+	list(c, &p.Steps, func(s *Step) {
+		do := uint64(s.Do)
+		c.num(&do)
+		s.Do = Do(do)
+		c.bad = c.bad || s.Do >= numDo
+		c.str(&s.Path)
+		c.str(&s.Data)
+	})
+	list(c, &p.Ports, c.num)
+	list(c, &p.Limits, func(l *Limit) { c.num(&l.Resource); c.num(&l.Max) })
+	c.num(&p.FS)
+	c.num(&p.Scope)
+	list(c, &p.Rules, func(r *Rule) { c.str(&r.Path); c.num(&r.Access) })
+	filter := string(p.Filter)
+	c.str(&filter)
+	p.Filter = []byte(filter)
+	list(c, &p.Args, c.str)
+	c.str(&p.Dir)
+	list(c, &p.Env, c.str)
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func list[T any](c *coder, s *[]T, each func(*T)) {
+	n := uint64(len(*s))
+	c.num(&n)
+	if c.reading {
+		if n > uint64(len(c.buf)) { // an element takes a byte at least
+			c.bad = true
+			return
+		}
+		*s = make([]T, n)
+	}
+	for i := range *s {
+		each(&(*s)[i])
+	}
+}
+
+func (c *coder) num(n *uint64) {
+	if !c.reading {
+		v := *n
+		for ; v >= 0x80; v >>= 7 {
+			c.buf = append(c.buf, byte(v)|0x80)
+		}
+		c.buf = append(c.buf, byte(v))
+		return
+	}
+	*n = 0
+	for shift := 0; shift < 64; shift += 7 {
+		if len(c.buf) == 0 {
+			break
+		}
+		b := c.buf[0]
+		c.buf = c.buf[1:]
+		*n |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return
+		}
+	}
+	c.bad, *n = true, 0
+}
+
+func (c *coder) str(s *string) {
+	n := uint64(len(*s))
+	c.num(&n)
+	if !c.reading {
+		c.buf = append(c.buf, *s...)
+		return
+	}
+	if n > uint64(len(c.buf)) {
+		c.bad = true
+		return
+	}
+	*s, c.buf = string(c.buf[:n]), c.buf[n:]
+}

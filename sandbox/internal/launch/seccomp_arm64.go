@@ -1,0 +1,3 @@
+package launch
+
+const sysSeccomp = 277

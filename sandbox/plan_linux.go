@@ -1,0 +1,415 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/sandbox/internal/launch"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// Landlock's rights, by the version that brought them.
+const (
+	llExecute, llWriteFile, llReadFile, llReadDir = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+
+	llRead     = llExecute | llReadFile | llReadDir
+	llV1       = 1<<13 - 1
+	llRefer    = 1 << 13
+	llTruncate = 1 << 14
+	llIoctlDev = 1 << 15
+
+	llScopeAbstract  = 1 << 0
+	llScopeSignal    = 1 << 1
+	defaultProcesses = 8192
+)
+
+func landlockRights(version int) (fs, scope uint64) {
+	fs = llV1
+	if version >= 2 {
+		fs |= llRefer
+	}
+	if version >= 3 {
+		fs |= llTruncate
+	}
+	if version >= 5 {
+		fs |= llIoctlDev
+	}
+	if version >= 6 {
+		scope = llScopeAbstract | llScopeSignal
+	}
+	return fs, scope
+}
+
+// A view is a policy as it is for one command, on this machine now: every path
+// exists and is resolved.
+type view struct {
+	writable  []string // and not under another, unless something lies between
+	temp      []string // replaced by empty directories of the command's own
+	kept      []string // under temp, but read-only there
+	protected []string // read-only though under a writable one
+	pinned    []string // writable, but not to be renamed
+	hidden    []string // not to be opened
+	emptied   []string // hidden, but something in it is kept
+	opened    []string // readable, by an allowance
+	made      []string // placeholders, to be removed if nothing was written
+}
+
+// sight makes the view for one command.
+func (p *Policy) sight(allow workspace.Allowance, things map[string]thing, env, outer, keep []string) (*view, error) {
+	v := new(view)
+	p.makeCaches()
+	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
+	opened := append(real(allow.Write), allow.Write...)
+
+	// What may be written.
+	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.Write...)), outer...)
+	for _, path := range allow.Write {
+		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) && !guarded(p.Protected, path) {
+			continue
+		}
+		if err := placeholder(path); err != nil {
+			return nil, fmt.Errorf("opening %s for the command: %w", path, err)
+		}
+		v.made = append(v.made, path)
+	}
+	v.writable = append(v.writable, real(allow.Write)...)
+	v.writable = slices.DeleteFunc(v.writable, func(path string) bool {
+		return path == "/" || withinAny([]string{"/proc", "/sys", "/dev"}, path)
+	})
+
+	// What may not, though it lies under that.
+	for path, t := range things {
+		if withinAny(opened, path) {
+			continue
+		}
+		if t.link != "" {
+			v.protected = append(v.protected, real([]string{path})...)
+		} else if t.dir && filepath.Base(path) == ".git" {
+			v.pinned = append(v.pinned, path)
+		} else {
+			v.protected = append(v.protected, path)
+		}
+	}
+	v.protected = append(v.protected, slices.DeleteFunc(real(p.Own), func(path string) bool { return withinAny(opened, path) })...)
+
+	// What is the command's own.
+	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		temp = append(temp, dir)
+	}
+	for _, dir := range real(temp) {
+		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable, func(w string) bool { return within(w, dir) }) {
+			v.temp = append(v.temp, dir)
+		}
+	}
+	if p.Home != "" {
+		keep = append(keep, p.Home)
+	}
+	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
+	keep = append(keep, filepath.SplitList(p.cleanPath(os.Getenv("PATH")))...)
+	for _, dir := range real(append(keep, allow.Read...)) {
+		if withinAny(v.temp, dir) && !slices.Contains(v.temp, dir) {
+			v.kept = append(v.kept, dir)
+		}
+	}
+
+	// What may not be read.
+	v.opened = real(allow.Read)
+	readable := append(opened, append(v.opened, allow.Read...)...)
+	for _, path := range append(append(real(p.Secrets), real(env)...), sockets()...) {
+		switch {
+		case withinAny(readable, path):
+		case slices.ContainsFunc(readable, func(r string) bool { return within(path, r) }):
+			v.emptied = append(v.emptied, path)
+			for _, r := range v.opened {
+				if within(path, r) {
+					v.kept = append(v.kept, r)
+				}
+			}
+		default:
+			v.hidden = append(v.hidden, path)
+		}
+	}
+	for _, list := range []*[]string{&v.writable, &v.temp, &v.kept, &v.protected, &v.pinned, &v.hidden, &v.emptied} {
+		sort.Strings(*list)
+		*list = slices.Compact(*list)
+	}
+	return v, nil
+}
+
+// meant leaves out of an allowance what lies in the workspace by its name and
+// elsewhere in truth: a command may have made the link since it was decided.
+// Where the target was allowed too, it stands in the list by itself.
+func (p *Policy) meant(paths []string) []string {
+	roots := append(real(append([]string{p.Dir}, p.Roots...)), append([]string{p.Dir}, p.Roots...)...)
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		at := real([]string{path})
+		return withinAny(roots, filepath.Clean(path)) && len(at) == 1 && !withinAny(roots, at[0])
+	})
+}
+
+// placeholder makes what an allowance names and what does not exist, so that
+// it can be mounted: a directory if the name ends in a slash.
+func placeholder(path string) error {
+	if strings.HasSuffix(path, "/") {
+		return os.Mkdir(path, 0o755)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// remove takes away the placeholders that nothing was written to.
+func (v *view) remove() {
+	for _, path := range v.made {
+		if info, err := os.Lstat(path); err == nil && (info.IsDir() || info.Size() == 0) {
+			os.Remove(path) // a directory only if it is empty
+		}
+	}
+}
+
+// real resolves links; what does not exist is left out.
+func real(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		if path == "" || !filepath.IsAbs(path) {
+			continue
+		}
+		var st syscall.Stat_t
+		if syscall.Lstat(path, &st) != nil {
+			continue // most are not there, and EvalSymlinks takes long to say so
+		}
+		if path, err := filepath.EvalSymlinks(path); err == nil {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// sockets lists the sockets in the file system that somebody listens on, or
+// that are mounted: a mount that is read-only does not keep anyone from
+// connecting.
+func sockets() []string {
+	var found, cwds []string
+	check := func(path string) {
+		var st syscall.Stat_t
+		if syscall.Lstat(path, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFSOCK {
+			found = append(found, path)
+		}
+	}
+	// Num RefCount Protocol Flags Type St Inode Path: the first line says so.
+	data, _ := os.ReadFile("/proc/net/unix")
+	_, table, _ := strings.Cut(string(data), "\n")
+	for _, l := range strings.Split(table, "\n") {
+		// The path is the eighth field, if there is one, and may hold blanks.
+		for range 7 {
+			_, l, _ = strings.Cut(strings.TrimLeft(l, " "), " ")
+		}
+		switch {
+		case strings.HasPrefix(l, "/"):
+			check(l)
+		case l != "" && l[0] != '@':
+			// As it was bound: relative to a directory that somebody was in.
+			if cwds == nil {
+				cwds, _ = filepath.Glob("/proc/[0-9]*/cwd")
+			}
+			for _, cwd := range cwds {
+				if dir, err := os.Readlink(cwd); err == nil {
+					check(filepath.Join(dir, l))
+				}
+			}
+		}
+	}
+	// id parent major:minor root mountpoint …: only a bind mount has a root.
+	data, _ = os.ReadFile("/proc/self/mountinfo")
+	for _, l := range strings.Split(string(data), "\n") {
+		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") && !strings.Contains(l, " - fuse") {
+			check(f[4])
+		}
+	}
+	return real(found)
+}
+
+// steps builds the mount tree of a view.
+func (v *view) steps() []launch.Step {
+	type entry struct {
+		path string
+		do   launch.Do
+	}
+	const (
+		tempData  = "mode=1777,size=25%"
+		emptyData = "mode=0700,size=64k"
+	)
+	var entries []entry
+	for _, list := range []struct {
+		do    launch.Do
+		paths []string
+	}{
+		{launch.Put, v.writable}, {launch.Tmpfs, append(slices.Clone(v.temp), v.emptied...)}, {launch.PutReadOnly, v.kept},
+		{launch.ReadOnly, v.protected}, {launch.Pin, v.pinned},
+	} {
+		for _, path := range list.paths {
+			entries = append(entries, entry{path, list.do})
+		}
+	}
+	// Parents come before what lies in them; of two that are one path the
+	// narrower stands last and covers the other.
+	sort.SliceStable(entries, func(i, j int) bool { return entries[i].path < entries[j].path })
+	// What says no more than the nearest directory above it is left out: each
+	// mount is a border that files cannot be renamed across.
+	var needed []entry
+	for _, e := range entries {
+		above := launch.ReadOnly // everything is, at first
+		for _, n := range needed {
+			if within(n.path, e.path) {
+				above = n.do
+			}
+		}
+		writable := above == launch.Put || above == launch.Pin || above == launch.Tmpfs
+		switch e.do {
+		case launch.Put:
+			if above == launch.Put || above == launch.Pin {
+				continue
+			}
+		case launch.ReadOnly, launch.Pin:
+			if !writable {
+				continue
+			}
+		case launch.PutReadOnly:
+			if above != launch.Tmpfs {
+				continue
+			}
+		}
+		needed = append(needed, e)
+	}
+	steps := []launch.Step{{Do: launch.Private, Path: "/"}}
+	for _, e := range needed {
+		if e.do == launch.Put || e.do == launch.PutReadOnly {
+			steps = append(steps, launch.Step{Do: launch.Hold, Path: e.path})
+		}
+	}
+	steps = append(steps, launch.Step{Do: launch.ReadOnlyAll, Path: "/"})
+	for _, e := range needed {
+		s := launch.Step{Do: e.do, Path: e.path}
+		if e.do == launch.Tmpfs {
+			s.Data = tempData
+			if slices.Contains(v.emptied, e.path) {
+				s.Data = emptyData
+			}
+		}
+		steps = append(steps, s)
+	}
+	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"})
+	for _, path := range v.hidden {
+		if !withinAny(v.temp, path) || withinAny(v.kept, path) || withinAny(v.writable, path) {
+			steps = append(steps, launch.Step{Do: launch.Hide, Path: path})
+		}
+	}
+	return append(steps, launch.Step{Do: launch.Proc, Path: "/proc"})
+}
+
+// restrict adds Landlock's rules to a plan whose mounts hold the policy:
+// a second lock on the same door.
+func (v *view) restrict(p *launch.Plan) {
+	version := launch.LandlockVersion()
+	if version < 2 {
+		return // the first version forbids to rename between directories
+	}
+	p.FS, p.Scope = landlockRights(version)
+	p.Rules = []launch.Rule{
+		{Path: "/", Access: llRead},
+		{Path: "/dev", Access: llRead | llWriteFile | llTruncate | llIoctlDev},
+		{Path: "/dev/shm", Access: p.FS},
+		{Path: "/dev/pts", Access: p.FS},
+		{Path: "/proc", Access: llRead | llWriteFile | llTruncate},
+	}
+	for _, path := range append(slices.Clone(v.writable), v.temp...) {
+		p.Rules = append(p.Rules, launch.Rule{Path: path, Access: p.FS})
+	}
+}
+
+// restrictAlone makes Landlock's rules hold as much of the policy as they can
+// without mounts: since they only allow, what may be read is everything beside
+// the secrets, one by one.
+func (v *view) restrictAlone(p *launch.Plan, temp string) {
+	p.FS, p.Scope = landlockRights(launch.LandlockVersion())
+	p.Rules = []launch.Rule{{Path: "/", Access: llReadDir}}
+	for _, path := range append(slices.Clone(v.writable), temp) {
+		// Secrets inside stay readable, or nothing new would be.
+		p.Rules = append(p.Rules, launch.Rule{Path: path, Access: p.FS})
+	}
+	for _, dev := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty"} {
+		p.Rules = append(p.Rules, launch.Rule{Path: dev, Access: llReadFile | llWriteFile | llTruncate | llIoctlDev})
+	}
+	secret := append(slices.Clone(v.hidden), v.emptied...)
+	var readable func(dir string)
+	readable = func(dir string) {
+		if slices.Contains(secret, dir) {
+			return
+		}
+		if !slices.ContainsFunc(secret, func(s string) bool { return within(dir, s) }) {
+			p.Rules = append(p.Rules, launch.Rule{Path: dir, Access: llRead})
+			return
+		}
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.Type()&os.ModeSymlink == 0 { // a link is judged by where it leads
+				readable(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	readable("/")
+	for _, path := range v.opened {
+		p.Rules = append(p.Rules, launch.Rule{Path: path, Access: llRead})
+	}
+}
+
+// limits bounds what a command takes. The number of processes counts in a user
+// namespace of its own only: elsewhere it would count everything of the user.
+func (p *Policy) limits(namespaces bool) []launch.Limit {
+	limits := []launch.Limit{{Resource: unix.RLIMIT_CORE, Max: 1}, {Resource: unix.RLIMIT_DATA, Max: p.memory()}}
+	if namespaces {
+		limits = append(limits, launch.Limit{Resource: unix.RLIMIT_NPROC, Max: p.processes()})
+	}
+	return limits
+}
+
+func (p *Policy) processes() uint64 {
+	if p.Processes > 0 {
+		return p.Processes
+	}
+	return defaultProcesses
+}
+
+func (p *Policy) memory() uint64 {
+	if p.Memory > 0 {
+		return p.Memory
+	}
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) != nil {
+		return 4 << 30
+	}
+	return uint64(info.Totalram) * uint64(info.Unit) / 4 * 3
+}
+
+// ownPidMax reports whether /proc/sys/kernel/pid_max is the namespace's own.
+func ownPidMax() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var major, minor int
+	fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return major > 6 || major == 6 && minor >= 14
+}

@@ -1,0 +1,22 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMakeCaches: where home lies in the working directory, a tool's cache may
+// bear a protected name. Making it would look like the command's doing.
+func TestMakeCaches(t *testing.T) {
+	dir := t.TempDir()
+	p := Policy{Dir: filepath.Join(dir, "w"), Protected: []string{".cargo"}, Write: []string{
+		filepath.Join(dir, "w/home/.cargo/registry"), filepath.Join(dir, "w/home/go/pkg"), filepath.Join(dir, "other/.cargo/registry"),
+	}}
+	p.makeCaches()
+	for i, want := range []bool{false, true, true} {
+		if _, err := os.Stat(p.Write[i]); (err == nil) != want {
+			t.Errorf("%s: made is %t, want %t", p.Write[i], err == nil, want)
+		}
+	}
+}

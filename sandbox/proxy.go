@@ -1,0 +1,285 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// proxyPort is where the proxy listens on the command's own loopback.
+const proxyPort = 3128
+
+// A proxy lets a command reach the hosts that were opened for it. It accepts
+// on sockets that listen inside and dials outside; HTTP requests and CONNECT
+// name the host. A port of the machine's own loopback that was opened is
+// forwarded as it is.
+type proxy struct {
+	hosts    []string
+	forwards []int // ports of the machine's loopback
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	conns     map[net.Conn]bool
+	no        []string // hosts that were refused, in order
+}
+
+func newProxy(hosts []string) *proxy {
+	p := &proxy{conns: map[net.Conn]bool{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	for _, h := range hosts {
+		h = strings.ToLower(strings.TrimSuffix(h, "."))
+		host, port, err := net.SplitHostPort(h)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		if err == nil && perr == nil && n > 0 && isLoopback(host) {
+			if n != proxyPort && !slices.Contains(p.forwards, int(n)) {
+				p.forwards = append(p.forwards, int(n))
+			}
+			continue
+		}
+		p.hosts = append(p.hosts, h)
+	}
+	return p
+}
+
+// ports are where the launcher is to listen; serve takes the sockets in this
+// order.
+func (p *proxy) ports() []int { return append([]int{proxyPort}, p.forwards...) }
+
+// environ tells programs about the proxy that listens on a port.
+func (p *proxy) environ(port int) []string {
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		env = append(env, name+"="+url)
+	}
+	return env
+}
+
+// accept serves a listener until close: the first as a proxy, the others as
+// forwards, in the order of ports.
+func (p *proxy) accept(l net.Listener) {
+	p.mu.Lock()
+	port := p.ports()[len(p.listeners)]
+	p.listeners = append(p.listeners, l)
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() {
+				defer p.track(conn)()
+				if port == proxyPort {
+					p.request(conn)
+					return
+				}
+				out, err := p.dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+				if err == nil {
+					p.pipe(conn, conn, out)
+				}
+			})
+		}
+	})
+}
+
+// track closes a connection at the end, or when the proxy is closed.
+func (p *proxy) track(c net.Conn) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		c.Close()
+	}
+	p.conns[c] = true
+	return func() {
+		c.Close()
+		p.mu.Lock()
+		delete(p.conns, c)
+		p.mu.Unlock()
+	}
+}
+
+func (p *proxy) close() {
+	p.cancel()
+	p.mu.Lock()
+	for _, l := range p.listeners {
+		l.Close()
+	}
+	for c := range p.conns {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// refused says which hosts were asked for in vain. Call it after close.
+func (p *proxy) refused() []string {
+	var out []string
+	for _, host := range p.no {
+		out = append(out, fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", host, hostRule(host)))
+	}
+	return out
+}
+
+func hostRule(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return "WebFetch(domain:" + host + ")"
+}
+
+// request serves one connection of a client that knows of the proxy: one
+// tunnel, or one plain request.
+func (p *proxy) request(conn net.Conn) {
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
+	in := bufio.NewReader(conn)
+	req, err := http.ReadRequest(in)
+	if err != nil {
+		return
+	}
+	conn.SetReadDeadline(time.Time{})
+	address := req.URL.Host
+	if req.Method == http.MethodConnect {
+		address = req.RequestURI
+	} else if req.URL.Scheme != "http" {
+		answer(conn, http.StatusBadRequest, "a proxy is asked for http://… or by CONNECT")
+		return
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = strings.Trim(address, "[]"), "80"
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if !p.allows(host, port) {
+		p.refuse(host, port)
+		answer(conn, http.StatusForbidden, "the sandbox does not open "+host+"; what opens it: "+hostRule(host))
+		return
+	}
+	out, err := p.dialPublic(host, port)
+	if err != nil {
+		if errors.Is(err, errInside) {
+			p.refuse(host, port)
+			answer(conn, http.StatusForbidden, err.Error())
+		} else {
+			answer(conn, http.StatusBadGateway, err.Error())
+		}
+		return
+	}
+	if req.Method == http.MethodConnect {
+		io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
+		p.pipe(conn, in, out)
+		return
+	}
+	// One request a connection: the next might name another host.
+	req.Header.Del("Proxy-Connection")
+	req.Header.Del("Proxy-Authorization")
+	req.Header.Set("Connection", "close")
+	req.Host = address
+	req.Close = true
+	defer p.track(out)()
+	if req.Write(out) != nil {
+		return
+	}
+	io.Copy(conn, out)
+}
+
+func answer(conn net.Conn, code int, text string) {
+	text = "knack: " + text + "\n"
+	fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		code, http.StatusText(code), len(text), text)
+}
+
+func (p *proxy) refuse(host, port string) {
+	address := net.JoinHostPort(host, port)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.no, address) && len(p.no) < 20 {
+		p.no = append(p.no, address)
+	}
+}
+
+// allows reports whether a host was opened: by its name, a name and a port, or
+// "*.domain" for the names under a domain.
+func (p *proxy) allows(host, port string) bool {
+	for _, h := range p.hosts {
+		name, only, err := net.SplitHostPort(h)
+		if err != nil {
+			name, only = strings.Trim(h, "[]"), ""
+		}
+		if only != "" && only != port {
+			continue
+		}
+		suffix, wild := strings.CutPrefix(name, "*")
+		if name == host || wild && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+// errInside keeps a name that was opened from standing for this machine or its
+// link, whatever its owner's name server says (169.254.169.254 is where clouds
+// hand out credentials).
+var errInside = errors.New("the host's address is this machine or its link")
+
+func (p *proxy) dialPublic(host, port string) (net.Conn, error) {
+	addrs, err := net.DefaultResolver.LookupNetIP(p.ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addrs {
+		a = a.Unmap()
+		if a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() && a.String() != host || a.IsLoopback() && !isLoopback(host) {
+			err = fmt.Errorf("%s: %w", host, errInside)
+			continue
+		}
+		var conn net.Conn
+		if conn, err = p.dial(net.JoinHostPort(a.String(), port)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+func (p *proxy) dial(address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 30 * time.Second}
+	return d.DialContext(p.ctx, "tcp", address)
+}
+
+// pipe copies both ways until both sides have ended. in reads from conn, which
+// may have been read ahead.
+func (p *proxy) pipe(conn net.Conn, in io.Reader, out net.Conn) {
+	defer p.track(out)()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(out, in)
+		if c, ok := out.(*net.TCPConn); ok {
+			c.CloseWrite()
+		}
+	}()
+	io.Copy(conn, out)
+	if c, ok := conn.(*net.TCPConn); ok {
+		c.CloseWrite()
+	}
+	<-done
+}

@@ -1,0 +1,151 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// keepOutput is how much of the end of a command's output is looked through
+// for refusals.
+const keepOutput = 64 << 10
+
+// A watcher keeps the end of what a command prints.
+type watcher struct {
+	mu    sync.Mutex // Output and Stderr may be written at the same time
+	lines []byte
+}
+
+// watch puts a watcher on a command's output.
+func watch(c *workspace.Command) *watcher {
+	w := new(watcher)
+	if c.Output != nil {
+		c.Output = &tee{w: w, to: c.Output}
+	}
+	if c.Stderr != nil {
+		c.Stderr = &tee{w: w, to: c.Stderr}
+	}
+	return w
+}
+
+type tee struct {
+	w  *watcher
+	to io.Writer
+}
+
+func (t *tee) Write(b []byte) (int, error) {
+	t.w.add(b)
+	return t.to.Write(b)
+}
+
+func (w *watcher) add(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, b...)
+	if over := len(w.lines) - keepOutput; over > keepOutput { // not at every write
+		w.lines = append(w.lines[:0], w.lines[over:]...)
+	}
+}
+
+// What programs say when the kernel refused them.
+var refusals = []string{
+	"read-only file system", "erofs", "permission denied", "eacces", "operation not permitted", "eperm",
+	"device or resource busy", "ebusy", "resource busy", "invalid cross-device link", "exdev",
+}
+
+var unreachable = []string{
+	"could not resolve host", "temporary failure in name resolution", "name or service not known", "network is unreachable",
+	"getaddrinfo", "no such host", "enetunreach", "nodename nor servname", "failed to lookup address", "server misbehaving",
+	"connection refused",
+}
+
+// maxRefused bounds what is reported of one command.
+const maxRefused = 10
+
+// A judge says why the policy refuses a path that a command in dir named, and
+// what would open it; "" if it does not.
+type judge interface{ judge(dir, name string) string }
+
+// read looks through the output for refusals of paths and hosts. It is a
+// reading of messages, so it may miss some; what it names, the policy does
+// refuse.
+func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []string
+	add := func(s string) {
+		if s != "" && !slices.Contains(found, s) && len(found) < maxRefused {
+			found = append(found, s)
+		}
+	}
+	for line := range bytes.Lines(w.lines) {
+		if len(line) > 4096 {
+			line = line[:4096]
+		}
+		low := strings.ToLower(string(line))
+		if containsAny(low, refusals) {
+			for i, word := range words(string(line)) {
+				if i == 0 && isProgram(word) {
+					continue // who speaks, not what about
+				}
+				if strings.Contains(word, "/") || strings.HasPrefix(word, ".") {
+					add(j.judge(dir, strings.TrimPrefix(word, "file://")))
+				}
+			}
+		}
+		if containsAny(low, unreachable) {
+			for _, word := range words(string(line)) {
+				if name, ok := hostIn(word); ok && host(name) {
+					add(fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", name, hostRule(name)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func containsAny(s string, subs []string) bool {
+	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
+}
+
+// words cuts a message where paths and hosts begin and end.
+func words(line string) []string {
+	return strings.FieldsFunc(line, func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune("'\"`‘’“”()[]<>,;:=", r)
+	})
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// hostIn finds a host name or an address in a word of a message.
+func hostIn(word string) (string, bool) {
+	word = strings.Trim(strings.ToLower(word), ".!?")
+	word = strings.TrimPrefix(word, "//")
+	word, _, _ = strings.Cut(word, "/")
+	dot := strings.LastIndexByte(word, '.')
+	if dot <= 0 || strings.HasPrefix(word, ".") {
+		return "", false
+	}
+	for _, r := range word {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '.' && r != '-' {
+			return "", false
+		}
+	}
+	top := word[dot+1:]
+	letters := len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == ""
+	digits := strings.Count(word, ".") == 3 && strings.Trim(word, "0123456789.") == ""
+	return word, letters || digits
+}
+
+// The rules that would open a path, in the spelling of permission.
+func editRule(path string) string { return "Edit(/" + path + ")" }
+func readRule(path string) string { return "Read(/" + path + ")" }

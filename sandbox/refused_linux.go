@@ -1,0 +1,84 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// refused is what the sandbox refused the command, as far as its output tells.
+func (w *watcher) refused(r *run) []string {
+	return w.read(r.dir, r.view, func(name string) bool {
+		return !isLoopback(name) && (r.proxy == nil || !r.proxy.allows(name, "443") && !r.proxy.allows(name, "80"))
+	})
+}
+
+// judge implements judge. A relative name may be meant from a directory that
+// the command went to, or from the top of a repository: what it can only mean
+// is taken, if there is one.
+func (v *view) judge(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return v.path(filepath.Clean(name))
+	}
+	path := filepath.Join(dir, name)
+	special := slices.Concat(v.protected, v.pinned, v.hidden)
+	if !slices.Contains(special, path) {
+		tail := filepath.Clean("/" + name) // without leading ".."
+		for _, s := range special {
+			if strings.HasSuffix(s, tail) {
+				return v.path(s)
+			}
+		}
+	}
+	return v.path(path)
+}
+
+func (v *view) path(path string) string {
+	resolved := path
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		resolved = filepath.Join(dir, filepath.Base(path))
+	}
+	if full, err := filepath.EvalSymlinks(path); err == nil {
+		resolved = full
+	}
+	if withinAny(v.kept, resolved) && withinAny(v.emptied, resolved) {
+		return ""
+	}
+	if withinAny(append(slices.Clone(v.hidden), v.emptied...), resolved) {
+		return fmt.Sprintf("reading %s: it is kept secret; the rule that opens it: %s", path, readRule(path))
+	}
+	// The deepest of those that hold the path decides.
+	best, writable := "", false
+	for _, list := range []struct {
+		paths    []string
+		writable bool
+	}{{v.writable, true}, {v.pinned, true}, {v.temp, true}, {v.kept, false}, {v.protected, false}} {
+		for _, p := range list.paths {
+			if within(p, resolved) && len(p) >= len(best) {
+				best, writable = p, list.writable
+			}
+		}
+	}
+	switch {
+	case strings.HasPrefix(resolved, "/dev/"), strings.HasPrefix(resolved, "/proc/"):
+		return ""
+	case writable && slices.Contains(v.pinned, resolved):
+		return fmt.Sprintf("renaming %s: it is protected; the rule that opens it: %s", path, editRule(path))
+	case writable:
+		// Git writes NAME.lock first, and it is NAME that it may not replace.
+		return ""
+	case slices.Contains(v.protected, best):
+		return fmt.Sprintf("writing %s: it is protected; the rule that opens it: %s", path, editRule(path))
+	}
+	if info, err := os.Lstat(filepath.Dir(resolved)); err != nil || !info.IsDir() {
+		return "" // a word that only looks like a path
+	}
+	if info, err := os.Lstat(resolved); err == nil && info.Mode().Perm()&0o222 == 0 && !info.IsDir() {
+		return "" // refused without a sandbox too
+	}
+	return fmt.Sprintf("writing %s: it lies outside the working directory; the rule that opens it: %s", path, editRule(path))
+}

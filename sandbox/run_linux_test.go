@@ -1,0 +1,558 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// TestOrdinaryUser runs the tests of this package again as nobody, when they
+// run as root.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the tests run as an ordinary user already; NOT TESTED as root")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	os.Chmod(filepath.Dir(root), 0o755)
+	mine := filepath.Join(root, "sandbox.test")
+	data, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(mine, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(root, "nobody")
+	const nobody = 65534
+	if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(mine, "-test.v", "-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory)")
+	cmd.Dir = home
+	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=", "GOMODCACHE=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "NOT TESTED") {
+			t.Logf("as nobody: %s", line)
+		}
+	}
+	if err != nil || !bytes.Contains(out, []byte("\nPASS")) {
+		t.Errorf("as nobody: %v\n%s", err, out)
+	}
+}
+
+// TestClosedSockets tries to reach what listens outside.
+func TestClosedSockets(t *testing.T) {
+	b := newBench(t).complete()
+	listen := func(network, address string) {
+		t.Helper()
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+				t.Errorf("connected to %s %s", network, address)
+			}
+		}()
+		to := l.Addr().String()
+		if network == "unix" && !filepath.IsAbs(to) && to[0] != '@' {
+			to, _ = filepath.Abs(to)
+		}
+		if got := b.call(network + " to " + to); !strings.HasPrefix(got, "refused") {
+			t.Errorf("%s: %s", l.Addr(), got)
+		}
+	}
+	os.Mkdir(filepath.Join(b.dir, "d"), 0o777)
+	// Short names: the address of a socket holds 107 bytes.
+	t.Chdir(b.home)
+	listen("unix", "agent.sock")
+	t.Chdir(b.dir)
+	listen("unix", "docker.sock")
+	listen("unix", "d/s")
+	dir, err := os.MkdirTemp("/tmp", "tmux")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listen("unix", dir+"/default")
+	if os.Geteuid() == 0 {
+		listen("unix", fmt.Sprintf("/run/knack-%d.sock", os.Getpid()))
+		listen("unix", fmt.Sprintf("/var/lib/knack-%d.sock", os.Getpid()))
+	}
+	listen("unix", fmt.Sprintf("@knack-test-%d", os.Getpid()))
+	listen("tcp", "127.0.0.1:0")
+	listen("tcp", "[::1]:0")
+}
+
+// TestClosedProcesses looks for the environment and the processes of others.
+func TestClosedProcesses(t *testing.T) {
+	t.Setenv("MY_API_TOKEN", "SECRET-TOKEN")
+	t.Setenv("SSH_AUTH_SOCK", "/tmp/SECRET")
+	t.Setenv("ALLOWED_ONE", "yes")
+	b := newBench(t, func(p *Policy, _ *system) { p.Env = []string{"ALLOWED_*"} }).complete()
+	out, _ := b.run(`env; cat /proc/*/environ; cat /proc/*/cmdline | tr '\0' ' '; ls -d /proc/[0-9]* | wc -l`)
+	if strings.Contains(out, "SECRET") || !strings.Contains(out, "ALLOWED_ONE=yes") {
+		t.Errorf("environment: %s", out)
+	}
+	if strings.Contains(out, "test.run") || strings.Contains(out, "test.timeout") {
+		t.Errorf("a process from outside is seen: %s", out)
+	}
+	out, _ = b.run(fmt.Sprintf("kill -9 %d; kill -9 1; kill -STOP 1; kill -9 -1 2>/dev/null; echo alive $$", os.Getpid()))
+	if !strings.Contains(out, "alive") {
+		t.Errorf("killed: %s", out)
+	}
+	if out, _ = b.run("echo $$"); strings.TrimSpace(out) == "1" {
+		t.Error("the shell is process 1")
+	}
+	var env bytes.Buffer
+	b.local.Run(context.Background(), workspace.Command{Line: "echo $MINE $PATH", Env: []string{"MINE=given", "PATH=.:rel:" + b.dir + "/bin:/usr/bin:/bin"}, Output: &env})
+	if got := strings.TrimSpace(env.String()); got != "given /usr/bin:/bin" {
+		t.Errorf("the command's own environment: %q", got)
+	}
+}
+
+// alive counts the processes whose command line has a word in it.
+func alive(word string) (n int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		if data, _ := os.ReadFile(f); bytes.Contains(data, []byte(word)) {
+			n++
+		}
+	}
+	return n
+}
+
+func gone(t *testing.T, word string) {
+	t.Helper()
+	for range 200 {
+		if alive(word) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%s is still alive", word)
+}
+
+// A canceller cancels when something is written to it.
+type canceller context.CancelFunc
+
+func (c canceller) Write(b []byte) (int, error) { c(); return len(b), nil }
+
+// TestTree takes down whatever a command started, however it ended.
+func TestTree(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap, landlock} {
+		t.Run(backend, func(t *testing.T) {
+			b := newBench(t).on(backend)
+			// Ended by itself, with orphans that left group and session.
+			word := strconv.Itoa(7000000 + os.Getpid())
+			b.run(fmt.Sprintf("sleep %s & (setsid sleep %s &) ; (env -i setsid setsid /bin/sleep %s & ) ; sleep 0.1", word, word, word))
+			gone(t, word)
+			// Cancelled.
+			word += "1"
+			ctx, cancel := context.WithCancel(context.Background())
+			_, err := b.local.Run(ctx, workspace.Command{Line: fmt.Sprintf("(env -i setsid /bin/sleep %s &); echo started; sleep %s", word, word), Output: canceller(cancel)})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+			gone(t, word)
+			// Signals and codes are the command's.
+			if _, exit := b.run("kill -TERM $$"); exit.Code != 143 || exit.Signal == "" {
+				t.Errorf("signal: %+v", exit)
+			}
+			if _, exit := b.run("exit 7"); exit.Code != 7 || exit.Signal != "" {
+				t.Errorf("code: %+v", exit)
+			}
+			if out, _ := b.run("kill -TERM 0; echo not reached"); strings.Contains(out, "not") {
+				t.Errorf("signal to the group: %s", out)
+			}
+		})
+	}
+}
+
+// TestTreeParentKilled kills the program that started a command.
+func TestTreeParentKilled(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("KNACK_SANDBOX_TEST_PARENT") != "" {
+		newBench(t).complete().run("sleep " + os.Getenv("KNACK_SANDBOX_TEST_PARENT"))
+		return
+	}
+	word := strconv.Itoa(8000000 + os.Getpid())
+	cmd := exec.Command(exe, "-test.run=^TestTreeParentKilled$")
+	cmd.Env = append(os.Environ(), "KNACK_SANDBOX_TEST_PARENT="+word)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if alive(word) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if alive(word) == 0 {
+		cmd.Process.Kill()
+		cmd.Wait()
+		t.Skip("NOT TESTED: the command did not start (no sandbox here?)")
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	gone(t, word)
+}
+
+// TestOpen runs what must work.
+func TestOpen(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap} {
+		t.Run(backend, func(t *testing.T) {
+			b := newBench(t).on(backend)
+			for _, c := range []struct{ line, want string }{
+				{"cat main.txt ~/other/file .env.example", "textreadableNAME="},
+				{"echo x > new && mkdir d && mv new d/n && ln d/n l && ln -s l s && cat s && rm -r d l s", "x\n"},
+				{"echo t > /tmp/a && cat /tmp/a $TMPDIR/a && mktemp > /dev/null && echo v > /var/tmp/b && cat /var/tmp/b", "t\nt\nv\n"},
+				{"seq 3 | sort -r | head -1; cat <(echo sub); cat <<< here", "3\nsub\nhere\n"},
+				{"(sleep 0.05; echo late) & wait; echo done", "late\ndone\n"},
+				{"echo x > /dev/null; head -c 1 /dev/urandom | wc -c; test -e /dev/stdin && echo ok", "1\nok\n"},
+				{"timeout 0.05 sleep 5; echo $?", "124\n"},
+				{"mkfifo p; (echo through > p &) ; cat p; rm p", "through\n"},
+				{"id -u; cd sub && pwd | sed s,.*/,,", fmt.Sprintf("%d\nsub\n", os.Getuid())},
+				{"echo $HOME; cat ~/.config/knack/settings", b.home + "\nours"},
+				{"echo x > sub/f && mv sub/f . && mv f sub/f && rm sub/f && echo moved", "moved\n"},
+			} {
+				if out, exit := b.run(c.line); out != c.want || exit.Code != 0 || len(exit.Refused) > 0 {
+					t.Errorf("%s: %q (exit %d, refused %q), want %q", c.line, out, exit.Code, exit.Refused, c.want)
+				}
+			}
+			// /tmp is the command's own and ends with it.
+			if out, _ := b.run("cat /tmp/a"); !strings.Contains(out, "No such file") {
+				t.Errorf("/tmp is kept: %s", out)
+			}
+			// Opened for one command: what exists, what does not, what is secret.
+			file, fresh, dir := filepath.Join(b.home, "other/file"), filepath.Join(b.home, "fresh"), filepath.Join(b.home, "freshdir")
+			out, exit := b.allowed("echo x > ~/other/file; echo y > ~/fresh; echo z > ~/freshdir/in; echo q > .git/config; cat ~/.ssh/config; cat ~/.ssh/id_ed25519; cat .env",
+				workspace.Allowance{
+					Write: []string{file, fresh, dir + "/", filepath.Join(b.dir, ".git/config"), filepath.Join(b.home, "unused")},
+					Read:  []string{filepath.Join(b.home, ".ssh/config"), filepath.Join(b.dir, ".env")},
+				})
+			if !strings.HasPrefix(out, "Host x") || strings.Count(out, "SECRET") != 1 || !strings.HasSuffix(out, "SECRET") {
+				t.Errorf("opened: %q %q", out, exit.Refused)
+			}
+			for path, want := range map[string]string{file: "x\n", fresh: "y\n", dir + "/in": "z\n", b.dir + "/.git/config": "q\n"} {
+				if data, _ := os.ReadFile(path); string(data) != want {
+					t.Errorf("%s: %q", path, data)
+				}
+			}
+			if _, err := os.Lstat(filepath.Join(b.home, "unused")); err == nil {
+				t.Error("a placeholder was left behind")
+			}
+			// A link put where an answer pointed opens nothing.
+			b.run("ln -s ~/other/file trap; ln -s ~/.netrc bait")
+			trap, bait := filepath.Join(b.dir, "trap"), filepath.Join(b.dir, "bait")
+			out, _ = b.allowed("echo evil > trap; cat bait", workspace.Allowance{Write: []string{trap}, Read: []string{bait}})
+			if data, _ := os.ReadFile(file); string(data) != "x\n" || strings.Contains(out, "SECRET") {
+				t.Errorf("through a link: %q %s", data, out)
+			}
+			if _, exit := b.run("echo again > ~/other/file"); exit.Code == 0 {
+				t.Error("what was opened for one command stayed open")
+			}
+		})
+	}
+}
+
+// need skips loudly without a program.
+func need(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("NOT TESTED: %s is not installed", name)
+	}
+}
+
+func TestOpenGit(t *testing.T) {
+	need(t, "git")
+	for _, shape := range []string{"repository", "worktree", "below the repository"} {
+		t.Run(shape, func(t *testing.T) {
+			b := newBench(t)
+			os.RemoveAll(filepath.Join(b.dir, ".git"))
+			git := func(args ...string) {
+				t.Helper()
+				cmd := exec.Command("git", append([]string{"-C", b.dir, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("git %v: %v %s", args, err, out)
+				}
+			}
+			git("init", "-q", "-b", "main")
+			git("add", "main.txt", "sub/.vscode")
+			git("commit", "-qm", "first")
+			git("config", "user.name", "a")
+			git("config", "user.email", "a@b")
+			dir := b.dir
+			switch shape {
+			case "worktree":
+				dir = filepath.Join(b.home, "tree")
+				git("worktree", "add", "-q", dir)
+			case "below the repository":
+				dir = filepath.Join(b.dir, "sub")
+			}
+			b.box = New(Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths}, Auto)
+			b.complete()
+			local, err := workspace.NewLocal(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { local.Close() })
+			local.Confine = b.box.Confine
+			b.local = local
+			out, exit := b.run("git status --short && echo x > f && git add f && git commit -qm two && git log --oneline | wc -l && git stash list && git branch b && git checkout -q b && git diff HEAD~1 --stat | tail -1")
+			if exit.Code != 0 || !strings.Contains(out, "2\n") || len(exit.Refused) > 0 {
+				t.Errorf("%s %+v", out, exit)
+			}
+			out, exit = b.run("git config core.fsmonitor evil; git remote add o u; d=$(git rev-parse --git-common-dir); echo evil > $d/hooks/pre-commit; mv $d/hooks $d/h; echo x > $d/commondir")
+			for _, path := range []string{"config", "hooks"} {
+				if data, _ := os.ReadFile(filepath.Join(b.dir, ".git", path)); strings.Contains(string(data), "evil") {
+					t.Errorf("%s was changed", path)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(b.dir, ".git/hooks/pre-commit")); err == nil {
+				t.Error("a hook was planted")
+			}
+			if _, err := os.Stat(filepath.Join(b.dir, ".git/commondir")); err == nil {
+				t.Error("commondir was planted")
+			}
+			if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, ".git/config)") {
+				t.Errorf("not reported: %s\n%s", all, out)
+			}
+		})
+	}
+}
+
+func TestOpenProjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		program string
+		files   map[string]string
+		line    string
+	}{
+		"go": {"go", map[string]string{
+			"go.mod":      "module example.com/p\n\ngo 1.26\n",
+			"p.go":        "package p\n\nimport \"net\"\n\nfunc Local() (net.Listener, error) { return net.Listen(\"tcp\", \"127.0.0.1:0\") }\n",
+			"p_test.go":   "package p\n\nimport (\"net\"; \"os\"; \"testing\")\n\nfunc Test(t *testing.T) { l, err := Local(); if err != nil { t.Fatal(err) }; c, err := net.Dial(\"tcp\", l.Addr().String()); if err != nil { t.Fatal(err) }; c.Close(); if err := os.WriteFile(t.TempDir()+\"/x\", nil, 0o600); err != nil { t.Fatal(err) } }\n",
+			"cmd/main.go": "package main\n\nfunc main() { println(1) }\n",
+		}, "go vet ./... && go test ./... && go build -o out ./cmd && ./out"},
+		"node": {"node", map[string]string{
+			"package.json": `{"name":"p","version":"1.0.0","scripts":{"test":"node --test"}}`,
+			"a.test.js":    "const t=require('node:test'),h=require('http'),cp=require('child_process');t('x',(_,d)=>{const s=h.createServer((q,r)=>r.end('ok')).listen(0,'127.0.0.1',()=>h.get(s.address(),r=>{r.resume();s.close();if(cp.execSync('echo hi').toString()!=='hi\\n')throw 1;d()}))})\n",
+		}, "if command -v npm >/dev/null; then npm test; else node --test; fi"},
+		"python": {"python3", map[string]string{
+			"t.py": "import unittest, multiprocessing, socket, tempfile, subprocess\ndef f(x): return x*x\nclass T(unittest.TestCase):\n    def test(self):\n        with multiprocessing.Pool(2) as p: self.assertEqual(p.map(f, [2]), [4])\n        s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())\n        tempfile.NamedTemporaryFile().write(b'x'); subprocess.check_call(['true'])\n",
+		}, "python3 -m unittest t && python3 -m venv --without-pip v && v/bin/python -c 'print(1)'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			need(t, c.program)
+			// The caches are the machine's: a cold build takes a minute.
+			var cache, mod string
+			if name == "go" {
+				if os.Getenv("GOCACHE") == "" && os.Getenv("KNACK_SANDBOX_TEST_NOBODY") != "" {
+					t.Skip("NOT TESTED: nobody has no build cache; a cold build takes minutes")
+				}
+				env, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+				if err != nil {
+					t.Skipf("NOT TESTED: go env: %v", err)
+				}
+				f := strings.Fields(string(env))
+				cache, mod = f[0], f[1]
+				if err := os.MkdirAll(cache, 0o755); err != nil || exec.Command("test", "-w", cache).Run() != nil {
+					t.Skip("NOT TESTED: no build cache to write to")
+				}
+			}
+			if name == "python" {
+				t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+			}
+			b := newBench(t, func(p *Policy, _ *system) {
+				if cache != "" {
+					p.Write = append(p.Write, cache, mod)
+				}
+			}).complete()
+			if cache != "" {
+				t.Setenv("GOCACHE", cache)
+				t.Setenv("GOMODCACHE", mod)
+				t.Setenv("GOFLAGS", "-buildvcs=false")
+				t.Setenv("GOTOOLCHAIN", "local")
+				local, err := workspace.NewLocal(b.dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { local.Close() })
+				local.Confine = b.box.Confine
+				b.local = local
+			}
+			for path, text := range c.files {
+				path = filepath.Join(b.dir, path)
+				os.MkdirAll(filepath.Dir(path), 0o755)
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if out, err := exec.Command(c.program, "--version").CombinedOutput(); err != nil && name != "go" {
+				t.Skipf("NOT TESTED: %s does not run here: %v %s", c.program, err, out)
+			}
+			if out, exit := b.run(c.line); exit.Code != 0 {
+				t.Errorf("%s\n%+v", out, exit)
+			}
+		})
+	}
+}
+
+// TestNetwork reaches a server of the machine only when it was opened.
+func TestNetwork(t *testing.T) {
+	b := newBench(t).complete()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "answer to "+r.Host) }))
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	if got := b.call("tcp to " + address); !strings.HasPrefix(got, "refused") {
+		t.Errorf("not opened: %s", got)
+	}
+	if got := b.call("tcp to "+address, address); got != "done" {
+		t.Errorf("the machine's loopback, opened: %s", got)
+	}
+	need(t, "curl")
+	if out, _ := b.allowed("curl -sS http://"+address, workspace.Allowance{Hosts: []string{strings.Replace(address, "127.0.0.1", "localhost", 1)}}); out != "answer to "+address {
+		t.Errorf("opened: %q", out)
+	}
+	for _, c := range []struct{ line, host string }{
+		{"curl -sS http://example.com/x", "example.com"}, {"curl -sS https://example.com:444/", "example.com"},
+		{"curl -sS --noproxy '*' http://example.net/", "example.net"},
+		{"curl -sS -x http://127.0.0.1:3128 http://169.254.169.254/latest", "169.254.169.254"},
+	} {
+		out, exit := b.run(c.line)
+		if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, c.host) || !strings.Contains(all, "WebFetch(domain:"+c.host+")") {
+			t.Errorf("%s: not reported: %q %s", c.line, exit.Refused, out)
+		}
+	}
+	if out, exit := b.run("python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; curl -sSf http://127.0.0.1:8123/ >/dev/null && echo up && break; done"); !strings.Contains(out, "up") {
+		t.Logf("its own loopback with python: %s %+v (tested otherwise in TestOpenProjects)", out, exit)
+	}
+}
+
+// TestRefused wants each refusal with its path and its rule.
+func TestClosedReports(t *testing.T) {
+	b := newBench(t).complete()
+	for _, c := range []struct{ line, want string }{
+		{"echo x > ~/new", "Edit(/" + b.home + "/new)"},
+		{"touch ~/other/new", "Edit(/" + b.home + "/other/new)"},
+		{"cp main.txt ~/other/", "Edit(/" + b.home + "/other/main.txt)"},
+		{"rm ~/other/file", "Edit(/" + b.home + "/other/file)"},
+		{"cd sub && touch ../.mcp.json", "Edit(/" + b.dir + "/.mcp.json)"},
+		{"cat ~/.ssh/config", "Read(/" + b.home + "/.ssh/config)"},
+		{"cat .env", "Read(/" + b.dir + "/.env)"},
+		{"mv .git g", "Edit(/" + b.dir + "/.git)"},
+		{"node -e \"require('fs').writeFileSync(process.env.HOME+'/n','')\"", "Edit(/" + b.home + "/n)"},
+		{"python3 -c 'import os; open(os.environ[\"HOME\"]+\"/n\",\"w\")'", "Edit(/" + b.home + "/n)"},
+	} {
+		prog := strings.Fields(c.line)[0]
+		if prog == "node" || prog == "python3" {
+			if exec.Command(prog, "--version").Run() != nil {
+				t.Logf("NOT TESTED: %s", c.line)
+				continue
+			}
+		}
+		out, exit := b.run(c.line)
+		if !strings.Contains(strings.Join(exit.Refused, "\n"), c.want) {
+			t.Errorf("%s: %q does not name %s\n%s", c.line, exit.Refused, c.want, out)
+		}
+	}
+	for _, line := range []string{"cat missing", "ls /nonexistent/x", "false", "echo Permission denied", "cat main.txt/x"} {
+		if _, exit := b.run(line); len(exit.Refused) > 0 {
+			t.Errorf("%s: %q", line, exit.Refused)
+		}
+	}
+}
+
+// TestPartial takes the namespaces away.
+func TestPartial(t *testing.T) {
+	lacking := func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap} }
+	b := newBench(t, lacking)
+	r := b.box.Report()
+	if r.Level == None {
+		t.Skipf("NOT TESTED: %s", r.Notice())
+	}
+	if r.Level != Partial || len(r.Open) == 0 || len(r.Missing) == 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, want := range []string{"partial", ".git/hooks", "namespaces"} {
+		if !strings.Contains(r.Notice(), want) {
+			t.Errorf("the notice does not name %s: %s", want, r.Notice())
+		}
+	}
+	before := b.contents()
+	for _, line := range []string{"echo x > ~/new", "rm ~/other/file", "cat ~/.ssh/id_ed25519", "cat ~/.netrc", "curl -sS http://192.0.2.1",
+		fmt.Sprintf("cat /proc/%d/environ", os.Getpid()), fmt.Sprintf("kill -0 %d && echo KILLED", os.Getpid())} {
+		out, _ := b.run(line)
+		if strings.Contains(out, "SECRET") || strings.Contains(out, "HOME=") || strings.Contains(out, "KILLED") || b.contents() != before {
+			t.Errorf("%s: %s", line, out)
+		}
+	}
+	if out, exit := b.run("echo x > f; cat f main.txt; rm f; echo t > $TMPDIR/t; cat $TMPDIR/t"); out != "x\ntextt\n" || exit.Code != 0 {
+		t.Errorf("%s %+v", out, exit)
+	}
+	b = newBench(t, lacking)
+	b.box.mode = Require
+	_, err := b.local.Run(context.Background(), workspace.Command{Line: "true"})
+	if !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "partial") {
+		t.Errorf("require: %v", err)
+	}
+	b = newBench(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
+	if r := b.box.Report(); r.Level != None || r.Notice() == "" {
+		t.Errorf("nothing: %+v", r)
+	}
+	if out, _ := b.run("echo runs"); out != "runs\n" {
+		t.Errorf("auto without a sandbox: %s", out)
+	}
+	b.box.mode = Require
+	if _, err := b.local.Run(context.Background(), workspace.Command{Line: "true"}); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("require: %v", err)
+	}
+}
+
+// TestMemory bounds a process and their number.
+func TestMemory(t *testing.T) {
+	b := newBench(t, func(p *Policy, _ *system) { p.Memory, p.Processes = 64<<20, 320 }).complete()
+	if out, exit := b.run("head -c 100m /dev/zero | tail -c 100m | wc -c"); strings.Contains(out, "104857600") {
+		t.Errorf("memory is not bounded: %s %+v", out, exit)
+	}
+	out, _ := b.run("n=0; while [ $n -lt 400 ]; do sleep 5 2>/dev/null & n=$((n+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l")
+	if n, _ := strconv.Atoi(strings.TrimSpace(out)); n > 330 {
+		t.Errorf("processes are not bounded: %s", out)
+	}
+	if out, _ := b.run("ulimit -c"); out != "0\n" {
+		t.Errorf("core files: %s", out)
+	}
+}

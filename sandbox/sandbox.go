@@ -1,0 +1,170 @@
+// Package sandbox confines the commands of a workspace to the paths and the
+// network that a policy allows.
+//
+// Most people want
+//
+//	policy, err := sandbox.Default(dir)
+//	box := sandbox.New(policy, sandbox.Auto)
+//	local.Confine = box.Confine // a *workspace.Local
+//
+// What holds depends on the machine, and [Sandbox.Report] says it:
+//
+//   - Complete (Linux with user namespaces, or with bwrap; macOS): everything
+//     that the policy says.
+//   - Partial (Linux with Landlock and seccomp only): what [Report.Open] lists
+//     is not held.
+//   - None: nothing is.
+//
+// On Linux a command is started by a launcher, which is this very program
+// executed again: see package launch for how little of its start that pays.
+// In namespaces of its own (user, mount, pid, ipc, network) the launcher makes
+// every mount read-only but the policy's, covers secrets, /run, /tmp and /dev,
+// mounts a new /proc, gives up all capabilities, puts Landlock and seccomp in
+// force, starts the command, and is the process whose end ends all others.
+//
+// Names that a policy protects and that do not exist yet cannot be mounted
+// over. What a command leaves under such a name is renamed when the command
+// has ended, and reported.
+//
+// What was refused is reported in Exit.Refused with the rule that would open
+// it. Hosts are known from the proxy; paths are found by reading what the
+// command printed, because the kernel tells nobody else: a program that keeps
+// its errors to itself is refused in silence.
+//
+// Spec: tools §5. A Sandbox is safe for concurrent use.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A Mode says what to do about commands (--sandbox).
+type Mode uint8
+
+const (
+	// Auto confines as much as the machine can. The zero Mode.
+	Auto Mode = iota
+	// Require refuses commands unless the sandbox is complete.
+	Require
+	// Off confines nothing.
+	Off
+)
+
+var modeNames = [...]string{"auto", "require", "off"}
+
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode reads auto, require or off.
+func ParseMode(s string) (Mode, error) {
+	for m, name := range modeNames {
+		if s == name {
+			return Mode(m), nil
+		}
+	}
+	return Auto, fmt.Errorf("unknown sandbox mode %q: say auto, require or off", s)
+}
+
+// Set and Type make *Mode a flag of the command line.
+func (m *Mode) Set(s string) (err error) { *m, err = ParseMode(s); return err }
+func (m *Mode) Type() string             { return "auto|require|off" }
+
+// MarshalText and UnmarshalText make a Mode a setting.
+func (m Mode) MarshalText() ([]byte, error)     { return []byte(m.String()), nil }
+func (m *Mode) UnmarshalText(text []byte) error { return m.Set(string(text)) }
+
+// A Level says how much of a policy is held.
+type Level uint8
+
+const (
+	None Level = iota
+	Partial
+	Complete
+)
+
+func (l Level) String() string { return [...]string{"none", "partial", "complete"}[l] }
+
+// MarshalText writes the level as its name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// A Report says what the sandbox is worth on this machine.
+type Report struct {
+	Level   Level    `json:"level"`
+	Backend string   `json:"backend,omitempty"` // namespaces, bwrap, landlock, sandbox-exec
+	Missing []string `json:"missing,omitempty"` // why not more
+	Open    []string `json:"open,omitempty"`    // what of the policy is not held
+}
+
+// Notice is what a person should be told once, "" when the level is complete.
+func (r Report) Notice() string {
+	if r.Level == Complete {
+		return ""
+	}
+	text := "the sandbox is " + r.Level.String()
+	if len(r.Missing) > 0 {
+		text += " (" + strings.Join(r.Missing, "; ") + ")"
+	}
+	if len(r.Open) > 0 {
+		text += ": " + strings.Join(r.Open, "; ")
+	}
+	return text
+}
+
+// ErrIncomplete is what Require refuses with.
+var ErrIncomplete = errors.New("a complete sandbox is required")
+
+// A Sandbox confines commands.
+type Sandbox struct {
+	policy Policy
+	mode   Mode
+	system system
+
+	once   sync.Once
+	report Report
+}
+
+// New makes a sandbox. It does nothing to the machine before the first command
+// or report.
+func New(p Policy, m Mode) *Sandbox {
+	return &Sandbox{policy: p, mode: m, system: newSystem(p)}
+}
+
+// Mode is the mode that the sandbox was made with.
+func (s *Sandbox) Mode() Mode { return s.mode }
+
+// Report says what commands are held to. The first call tries it out, which
+// starts up to three processes.
+func (s *Sandbox) Report() Report {
+	s.once.Do(func() {
+		if s.mode == Off {
+			s.report = Report{Missing: []string{"it is switched off"}, Open: everythingOpen}
+			return
+		}
+		s.report = s.system.probe(s.policy)
+	})
+	return s.report
+}
+
+var everythingOpen = []string{"commands can do whatever you can"}
+
+// Confine puts a command that is about to start under the policy; it has the
+// form of Local.Confine in package workspace. The func it returns is to be
+// called when the command has ended.
+func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+	if s.mode == Off {
+		return nil, nil
+	}
+	r := s.Report()
+	if s.mode == Require && r.Level != Complete {
+		return nil, fmt.Errorf("%w, and this one: %s", ErrIncomplete, strings.TrimPrefix(r.Notice(), "the sandbox "))
+	}
+	if r.Level == None {
+		return nil, nil
+	}
+	return s.system.confine(s.policy, r, cmd, c)
+}

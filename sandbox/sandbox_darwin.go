@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// The program is part of the system; a PATH is not asked for it.
+const sandboxExec = "/usr/bin/sandbox-exec"
+
+type system struct{}
+
+func newSystem(Policy) system { return system{} }
+
+// probe runs nothing under a profile that refuses everything else.
+func (*system) probe(p Policy) Report {
+	if out, err := exec.Command(sandboxExec, "-p", resolve(p, workspace.Allowance{}, "", 0).profile(), "/usr/bin/true").CombinedOutput(); err != nil {
+		return Report{Missing: []string{fmt.Sprintf("sandbox-exec: %v %s", err, out)}, Open: everythingOpen}
+	}
+	return Report{
+		Level: Partial, Backend: "sandbox-exec",
+		Missing: []string{"macOS has no namespaces"},
+		Open: []string{
+			"processes that leave their group outlive the command",
+			"memory and processes are not bounded",
+			"a loopback of its own is not there: a command can listen, and connect to the proxy only",
+		},
+	}
+}
+
+func resolve(p Policy, a workspace.Allowance, temp string, port int) seatbelt {
+	return seatbelt{
+		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.Write), own: real(p.Own), secrets: real(p.Secrets),
+		protected: p.Protected, opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
+	}
+}
+
+// real resolves links; what does not exist stays as it is written, since a
+// profile may name it.
+func real(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		if r, err := filepath.EvalSymlinks(path); err == nil {
+			path = r
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
+func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+	p.makeCaches()
+	temp, err := os.MkdirTemp("", "knack-")
+	if err != nil {
+		return nil, err
+	}
+	temp = real([]string{temp})[0]
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		os.RemoveAll(temp)
+		return nil, err
+	}
+	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...))
+	x.accept(l)
+	port := l.Addr().(*net.TCPAddr).Port
+	profile := resolve(p, c.Allow, temp, port)
+	cmd.Env = setenv(setenv(p.environ(cmd.Env, c.Env), "TMPDIR="+temp), x.environ(port)...)
+	cmd.Args = append([]string{sandboxExec, "-p", profile.profile(), cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = sandboxExec
+	w, dir := watch(c), cmd.Dir
+	return func(exit *workspace.Exit) {
+		x.close()
+		os.RemoveAll(temp)
+		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool { return !x.allows(name, "443") && !x.allows(name, "80") })...)
+		exit.Refused = append(exit.Refused, x.refused()...)
+	}, nil
+}
+
+// judge implements judge.
+func (s seatbelt) judge(dir, name string) string {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, name)
+	}
+	at := real([]string{path})[0]
+	switch {
+	case withinAny(s.opened, at), withinAny(s.readable, at):
+		return ""
+	case withinAny(s.secrets, at), isEnvFile(filepath.Base(at)) && withinAny(s.roots, at):
+		return fmt.Sprintf("reading %s: it is kept secret; the rule that opens it: %s", path, readRule(path))
+	case withinAny(append(s.write, s.temp), at), withinAny(s.roots, at) && !guarded(s.protected, at):
+		return ""
+	}
+	if info, err := os.Lstat(filepath.Dir(at)); err != nil || !info.IsDir() {
+		return "" // a word that only looks like a path
+	}
+	return fmt.Sprintf("writing %s: it is outside the working directory or protected; the rule that opens it: %s", path, editRule(path))
+}

@@ -1,0 +1,360 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/sandbox/internal/launch"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// Backends, best first.
+const (
+	namespaces = "namespaces"
+	bubblewrap = "bwrap"
+	landlock   = "landlock"
+)
+
+// system is what a Sandbox needs of Linux.
+type system struct {
+	names *names
+	// without, in tests, is what the machine is to lack: names of backends.
+	without []string
+	bwrap   string // path of the program
+}
+
+func newSystem(p Policy) system { return system{names: newNames(p)} }
+
+// partlyOpen is what Landlock and seccomp do not hold by themselves.
+var partlyOpen = []string{
+	"protected paths inside the working directory (.git/hooks, .claude …) can be written",
+	"secrets inside the working directory (.env) can be read",
+	"sockets in the file system (docker, ssh-agent, D-Bus, tmux) can be connected to",
+	"processes of yours are visible",
+	"a loopback of its own and hosts opened by name are not there: all network is off",
+}
+
+// probe finds the best backend that works, by starting the launcher with
+// nothing to run.
+func (s *system) probe(p Policy) Report {
+	var missing []string
+	try := func(backend string) bool {
+		err := s.try(backend, p)
+		if err != nil {
+			missing = append(missing, backend+": "+err.Error())
+		}
+		return err == nil
+	}
+	if launch.LandlockVersion() == 0 {
+		missing = append(missing, "the kernel has no Landlock: nothing doubles what mounts hold")
+	}
+	if try(namespaces) {
+		return Report{Level: Complete, Backend: namespaces, Missing: missing}
+	}
+	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
+		missing = append(missing, "bwrap: not installed")
+	} else {
+		s.bwrap = path
+		if try(bubblewrap) {
+			return Report{Level: Complete, Backend: bubblewrap, Missing: missing}
+		}
+	}
+	if try(landlock) {
+		return Report{Level: Partial, Backend: landlock, Missing: missing, Open: partlyOpen}
+	}
+	return Report{Missing: missing, Open: everythingOpen}
+}
+
+func (s *system) try(backend string, p Policy) error {
+	for _, w := range s.without {
+		if w == backend {
+			return errors.New("not here")
+		}
+	}
+	if backend == landlock && launch.LandlockVersion() == 0 {
+		return errors.New("the kernel has none")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/")
+	cmd.Args, cmd.Dir = nil, "/"
+	r, err := s.prepare(p, backend, cmd, &workspace.Command{})
+	if err != nil {
+		return err
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	r.finish()
+	s.names.end(nil)
+	switch {
+	case r.failure != "":
+		return errors.New(r.failure)
+	case r.ready && err == nil:
+		return nil
+	case stderr.Len() > 0:
+		return errors.New(strings.TrimSpace(stderr.String()))
+	case err == nil:
+		err = errors.New("the launcher did not answer")
+	}
+	return err
+}
+
+func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+	if info, err := os.Stat(cmd.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("working directory does not exist: %s", cmd.Dir)
+	} else if err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("working directory is not a directory: %s", cmd.Dir)
+	}
+	run, err := s.prepare(p, r.Backend, cmd, c)
+	if err != nil {
+		return nil, err
+	}
+	return run.ended, nil
+}
+
+// A run is one command under the sandbox.
+type run struct {
+	system *system
+	policy Policy
+	view   *view
+	allow  workspace.Allowance
+	dir    string
+	watch  *watcher
+
+	control *net.UnixConn
+	child   *os.File // the launcher's end
+	temp    string   // a private temporary directory, where mounts give none
+	proxy   *proxy
+	done    chan struct{} // closed when serve has ended; what follows is then to be read
+
+	failure string
+	ready   bool
+	signal  syscall.Signal
+}
+
+// prepare makes of cmd the launcher that will run it. An empty Args only
+// tries.
+func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
+	r := &run{system: s, policy: p, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
+	things, env := s.names.begin()
+	defer func() {
+		if err != nil {
+			s.names.end(nil)
+		}
+	}()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var keep []string
+	if backend == bubblewrap {
+		keep = append(keep, self)
+	}
+	if r.view, err = p.sight(c.Allow, things, env, s.names.outer, keep); err != nil {
+		return nil, err
+	}
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock), Limits: p.limits(backend != landlock)}
+	if len(cmd.Args) > 0 {
+		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
+		plan.Env = p.environ(cmd.Env, c.Env)
+	}
+	hosts := append(append([]string(nil), p.Hosts...), c.Allow.Hosts...)
+	args := []string{"knack-sandbox"}
+	path := "/proc/self/exe"
+	attr := &syscall.SysProcAttr{}
+	switch backend {
+	case namespaces:
+		plan.Init, plan.Loopback = true, true
+		plan.Steps = r.view.steps()
+		if ownPidMax() {
+			plan.Tasks = p.processes()
+		}
+		r.view.restrict(plan)
+		// Without these an ordinary user's launcher loses, by being executed,
+		// what the namespace gives it. confine takes them away again.
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+		uid, gid := os.Geteuid(), os.Getegid()
+		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	case bubblewrap:
+		path, args = s.bwrap, append(bwrapArgs(r.view.steps()), self)
+		r.view.restrict(plan)
+	case landlock:
+		if r.temp, err = os.MkdirTemp("", "knack-"); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				os.RemoveAll(r.temp)
+			}
+		}()
+		r.view.restrictAlone(plan, r.temp)
+		plan.Env = setenv(plan.Env, "TMPDIR="+r.temp)
+	}
+	if backend != landlock && len(cmd.Args) > 0 {
+		r.proxy = newProxy(hosts)
+		for _, port := range r.proxy.ports() {
+			plan.Ports = append(plan.Ports, uint64(port))
+		}
+		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
+	}
+	if err = r.connect(plan.Encode()); err != nil {
+		return nil, err
+	}
+	r.watch = watch(c)
+	if cmd.SysProcAttr != nil {
+		attr.Setsid, attr.Setpgid = cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid
+	}
+	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
+	cmd.Env = []string{launch.EnvName + "=" + launch.Version}
+	cmd.ExtraFiles = []*os.File{r.child} // becomes launch.Control
+	cmd.SysProcAttr = attr
+	return r, nil
+}
+
+// connect makes the control socket and serves it until it is closed.
+func (r *run) connect(plan []byte) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	ours := os.NewFile(uintptr(fds[0]), "sandbox")
+	r.child = os.NewFile(uintptr(fds[1]), "sandbox")
+	conn, err := net.FileConn(ours)
+	ours.Close()
+	if err != nil {
+		r.child.Close()
+		return err
+	}
+	r.control = conn.(*net.UnixConn)
+	go r.serve(plan)
+	return nil
+}
+
+// serve sends the plan and takes what the launcher answers.
+func (r *run) serve(plan []byte) {
+	defer close(r.done)
+	if _, err := r.control.Write(plan); err != nil {
+		return
+	}
+	var text []byte
+	var listeners []int
+	buf, oob := make([]byte, 4096), make([]byte, 256)
+	for {
+		n, oobn, _, _, err := r.control.ReadMsgUnix(buf, oob)
+		if oobn > 0 {
+			messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
+			for _, m := range messages {
+				fds, _ := syscall.ParseUnixRights(&m)
+				listeners = append(listeners, fds...)
+			}
+		}
+		text = append(text, buf[:max(n, 0)]...)
+		for len(text) >= 3 && len(text) >= 3+int(text[1])<<8+int(text[2]) {
+			length := int(text[1])<<8 + int(text[2])
+			kind, body := text[0], string(text[3:3+length])
+			text = text[3+length:]
+			switch {
+			case kind == launch.Failed:
+				r.failure = body
+			case kind == launch.Ready:
+				r.ready = true
+			case kind == launch.Listening && len(listeners) > 0 && r.proxy != nil:
+				r.proxy.serve(listeners[0])
+				listeners = listeners[1:]
+			case kind == launch.Exited && len(body) == 2:
+				r.signal = syscall.Signal(body[1])
+			}
+		}
+		if err != nil || n <= 0 {
+			for _, fd := range listeners {
+				syscall.Close(fd)
+			}
+			return
+		}
+	}
+}
+
+// finish ends whatever prepare started.
+func (r *run) finish() {
+	r.child.Close() // the last one: serve reads what is left, then the end
+	<-r.done
+	r.control.Close()
+	if r.proxy != nil {
+		r.proxy.close()
+	}
+	if r.temp != "" {
+		os.RemoveAll(r.temp)
+	}
+	r.view.remove()
+}
+
+func (r *run) ended(exit *workspace.Exit) {
+	r.finish()
+	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...))
+	if r.failure != "" {
+		exit.Refused = append(exit.Refused, "the sandbox could not start the command: "+r.failure)
+	}
+	if !r.ready && r.failure == "" {
+		exit.Refused = append(exit.Refused, "the sandbox ended before the command had started")
+	}
+	if r.signal != 0 {
+		exit.Code, exit.Signal = 128+int(r.signal), r.signal.String()
+	}
+	exit.Refused = append(exit.Refused, notes...)
+	exit.Refused = append(exit.Refused, r.watch.refused(r)...)
+	if r.proxy != nil {
+		exit.Refused = append(exit.Refused, r.proxy.refused()...)
+	}
+}
+
+// bwrapArgs says with bwrap's words what the steps say. The launcher runs
+// inside, for what bwrap has no words for.
+func bwrapArgs(steps []launch.Step) []string {
+	args := []string{
+		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--die-with-parent",
+		"--uid", strconv.Itoa(os.Geteuid()), "--gid", strconv.Itoa(os.Getegid()), "--cap-drop", "ALL", "--ro-bind", "/", "/",
+	}
+	for _, s := range steps {
+		switch s.Do {
+		case launch.Put, launch.Pin:
+			args = append(args, "--bind", s.Path, s.Path)
+		case launch.PutReadOnly, launch.ReadOnly:
+			args = append(args, "--ro-bind-try", s.Path, s.Path)
+		case launch.Tmpfs:
+			args = append(args, "--perms", strings.TrimPrefix(strings.Split(s.Data, ",")[0], "mode="), "--tmpfs", s.Path)
+		case launch.Dev:
+			args = append(args, "--dev", "/dev")
+		case launch.Proc:
+			args = append(args, "--proc", "/proc")
+			for _, path := range launch.ProcReadOnly {
+				args = append(args, "--ro-bind-try", path, path)
+			}
+		case launch.Hide:
+			if info, err := os.Lstat(s.Path); err == nil && info.IsDir() {
+				args = append(args, "--perms", "0000", "--tmpfs", s.Path, "--remount-ro", s.Path)
+			} else if err == nil {
+				// A device on a mount without devices cannot be opened.
+				args = append(args, "--ro-bind", "/dev/null", s.Path)
+			}
+		}
+	}
+	return append(args, "--")
+}

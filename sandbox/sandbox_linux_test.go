@@ -1,0 +1,297 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A bench is a project in a home of its own, with a sandbox around it.
+type bench struct {
+	t     testing.TB
+	home  string
+	dir   string
+	local *workspace.Local
+	box   *Sandbox
+}
+
+// newBench lays out a home with secrets and a project with protected things.
+func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(root, "home")
+	dir := filepath.Join(home, "project")
+	for path, text := range map[string]string{
+		"home/.ssh/id_ed25519":            "SECRET",
+		"home/.ssh/config":                "Host x",
+		"home/.aws/credentials":           "SECRET",
+		"home/.netrc":                     "SECRET",
+		"home/other/file":                 "readable",
+		"home/.config/knack/settings":     "ours",
+		"home/project/main.txt":           "text",
+		"home/project/.env":               "SECRET",
+		"home/project/.env.example":       "NAME=",
+		"home/project/.git/HEAD":          "ref: refs/heads/main\n",
+		"home/project/.git/config":        "[core]\n",
+		"home/project/.git/hooks/old":     "hook",
+		"home/project/.claude/skills/s":   "skill",
+		"home/project/.mcp.json":          "{}",
+		"home/project/sub/.vscode/x.json": "{}",
+		"home/project/sub/.env.local":     "SECRET",
+	} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("HOME", home)
+	for _, d := range ownDirs {
+		t.Setenv(d.variable, strings.Replace(d.otherwise, "~", home, 1))
+	}
+	p, err := Default(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, home: home, dir: dir, box: New(p, Auto)}
+	for _, c := range change {
+		c(&b.box.policy, &b.box.system)
+	}
+	if b.local, err = workspace.NewLocal(dir); err != nil {
+		t.Fatal(err)
+	}
+	b.local.Confine = b.box.Confine
+	t.Cleanup(func() { b.local.Close() })
+	return b
+}
+
+// complete skips a test loudly where the machine has no complete sandbox.
+func (b *bench) complete() *bench {
+	b.t.Helper()
+	if r := b.box.Report(); r.Level != Complete {
+		b.t.Skipf("NOT TESTED: no complete sandbox on this machine: %s", r.Notice())
+	}
+	return b
+}
+
+// on makes do without the backends that are better than one.
+func (b *bench) on(backend string) *bench {
+	b.t.Helper()
+	all := []string{namespaces, bubblewrap, landlock}
+	b.box.system.without = all[:slices.Index(all, backend)]
+	if r := b.box.Report(); r.Backend != backend {
+		b.t.Skipf("NOT TESTED: no %s on this machine: %q", backend, r.Missing)
+	}
+	return b
+}
+
+// run runs a command line and returns what it printed.
+func (b *bench) run(line string) (string, workspace.Exit) {
+	b.t.Helper()
+	return b.allowed(line, workspace.Allowance{})
+}
+
+func (b *bench) allowed(line string, a workspace.Allowance) (string, workspace.Exit) {
+	b.t.Helper()
+	var out bytes.Buffer
+	exit, err := b.local.Run(context.Background(), workspace.Command{Line: line, Output: &out, Allow: a})
+	if err != nil {
+		b.t.Fatalf("%s: %v", line, err)
+	}
+	return out.String(), exit
+}
+
+// self is what runs one of the calls of calls_linux_test.go inside.
+func (b *bench) call(name string, hosts ...string) string {
+	b.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	exit, err := b.local.Run(context.Background(), workspace.Command{
+		Args: []string{exe}, Env: []string{callEnv + "=" + name}, Output: &out, Allow: workspace.Allowance{Read: []string{exe}, Hosts: hosts},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if exit.Code != 0 {
+		return fmt.Sprintf("%s (exit %d, %s)", out.String(), exit.Code, exit.Signal)
+	}
+	return strings.TrimRight(out.String(), "\n")
+}
+
+// contents is every file of the bench with what is in it.
+func (b *bench) contents() string {
+	var s strings.Builder
+	filepath.WalkDir(b.home, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, _ := os.ReadFile(path)
+			fmt.Fprintf(&s, "%s: %s %q\n", strings.TrimPrefix(path, b.home), d.Type(), data)
+		}
+		return nil
+	})
+	return s.String()
+}
+
+// together makes one command of many, each in a shell of its own.
+func together(lines []string) string {
+	return "(" + strings.Join(lines, "\n)\n(") + "\n)"
+}
+
+// TestClosedFiles runs commands that must change nothing and learn nothing.
+func TestClosedFiles(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap} {
+		t.Run(backend, func(t *testing.T) {
+			b := newBench(t).on(backend)
+			outside := filepath.Join(filepath.Dir(b.home), "outside")
+			if err := os.WriteFile(outside, []byte("kept"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			before := b.contents()
+			writes := []string{
+				// Outside.
+				"echo x > ~/new", "echo x >> ~/other/file", "rm ~/other/file", "mv ~/other ~/o", "ln -s x ~/link", "mkdir ~/d",
+				"echo x > ../new", "touch /etc/x /usr/x /x", "chmod 777 ~/other/file", "ln ~/other/file .", "echo x > " + outside,
+				"ln -s ~/other out && echo x >> out/file; rm -f out", "cp -r ~/.ssh s; rm -rf s",
+				// Knack's own.
+				"echo x >> ~/.config/knack/settings", "rm -rf ~/.config/knack", "mv ~/.config ~/c",
+				// Protected: written, replaced, renamed, linked.
+				"echo x >> .git/config", "echo x > .git/hooks/pre-commit", "rm -rf .git/hooks", "mv .git/hooks .git/h",
+				"mv .git .g", "rm -rf .git/config .git/hooks", "ln -sfn /tmp .git/hooks", "ln .git/hooks/old out && echo x >> out",
+				"rm -rf .claude", "mv .claude c", "echo x > .claude/skills/new", "mkdir .claude/agents", "ln -sfn /tmp .claude",
+				"echo y > .mcp.json", "echo y > z && mv -f z .mcp.json; rm -f z", "rm -f .mcp.json", "ln .mcp.json m && echo y > m",
+				"ln -f main.txt .mcp.json", "cp main.txt .mcp.json", "truncate -s 0 .mcp.json", "chmod 777 .mcp.json", "touch -d 2001-01-01 .mcp.json",
+				"rm -rf sub/.vscode", "echo y > sub/.vscode/x.json", "mv ../project ../p", "rm -rf .env", "mv .env e", "echo x > .env",
+				"exec 5<>.git/config && echo x >&5", "mv .mcp.json .claude /tmp/",
+				// Mounts taken away.
+				"umount .mcp.json", "umount -l ~/.ssh", "mount -o remount,rw /", "mount --bind /tmp ~/.ssh", "unshare -Urm umount ~/.ssh",
+				"unshare -Urm mount -t tmpfs x ~/.ssh", "mount -t proc proc /tmp", "nsenter -t 1 -m cat ~/.ssh/id_ed25519",
+				"chroot / cat ~/.ssh/id_ed25519", "pivot_root . .",
+			}
+			b.run(together(writes))
+			if b.contents() != before {
+				for _, line := range writes { // which one?
+					b := newBench(t).on(backend)
+					before := b.contents()
+					out, exit := b.run(line)
+					if now := b.contents(); now != before {
+						t.Errorf("%s: changed\n%s\nto\n%s\noutput: %s\nrefused: %q", line, before, now, out, exit.Refused)
+					}
+				}
+				t.Fatalf("changed\n%s\nto\n%s", before, b.contents())
+			}
+			if data, _ := os.ReadFile(outside); string(data) != "kept" {
+				t.Errorf("a file beside the home was changed")
+			}
+			reads := []string{
+				"cat ~/.ssh/id_ed25519", "ls ~/.ssh", "cp -r ~/.ssh /tmp/x; cat /tmp/x/*", "cat ~/.aws/credentials", "cat ~/.netrc", "cat .env sub/.env.local",
+				"cat /proc/self/root$HOME/.netrc", "cat /proc/1/root$HOME/.netrc", "cat /proc/self/cwd/.env", "chmod 777 .env ~/.ssh ~/.netrc; cat .env ~/.ssh/* ~/.netrc",
+				"ln .env e; cat e", "ln -s ~/.netrc n; cat n; rm n", "cd ~/.ssh && cat id_ed25519", "chmod -R 777 /dev/.hidden-dir /dev/.hidden-file; cat ~/.ssh/id_ed25519",
+				"tar cf - ~/.ssh .env", "grep -r SECRET ~ .", "find / -name id_ed25519 -exec cat {} +", "dd if=/dev/vda bs=1M count=1", "cat /proc/kcore | head -c 10",
+			}
+			if out, _ := b.run(together(reads)); strings.Contains(out, "SECRET") {
+				for _, line := range reads {
+					if out, _ := b.run(line); strings.Contains(out, "SECRET") {
+						t.Errorf("%s: read a secret: %s", line, out)
+					}
+				}
+				t.Errorf("read a secret: %s", out)
+			}
+		})
+	}
+}
+
+// TestAppears leaves things under protected names that did not exist.
+func TestAppears(t *testing.T) {
+	for _, c := range []struct{ line, path string }{
+		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"}, {"ln -s /tmp .vscode", ".vscode"},
+		{"mkdir -p sub/.claude/skills/evil", "sub/.claude"}, {"mkdir -p new/deep/.agents", "new/deep/.agents"}, {"git init -q new2 || mkdir -p new2/.git", "new2/.git"},
+		{"echo x > .git/commondir", ".git/commondir"}, {"echo x > .git/config.worktree", ".git/config.worktree"},
+		{"mv sub sub2; mkdir -p sub/.vscode; touch -d 2001-01-01 sub .", "sub/.vscode"},
+		{"mkfifo .npmrc", ".npmrc"}, {"mkdir x; mkdir x/.pi; touch -d 2001-01-01 x x/.pi .", "x/.pi"},
+		{"mkdir x; mv x .idea", ".idea"}, {"mkdir -p a/.cargo; mv a b", "b/.cargo"},
+	} {
+		if strings.HasPrefix(c.line, "mkdir ") && os.Getenv("KNACK_SANDBOX_TEST_NOBODY") != "" {
+			continue // who runs it makes no difference to these
+		}
+		t.Run(c.line, func(t *testing.T) {
+			b := newBench(t).complete()
+			b.run("true") // so that directories are known and only changes are looked at
+			time.Sleep(2 * fresh)
+			_, exit := b.run(c.line)
+			path := filepath.Join(b.dir, c.path)
+			if now, err := os.Lstat(path); err == nil {
+				t.Errorf("%s still there: %v", c.path, now)
+			}
+			if _, err := os.Lstat(path + ".refused-1"); err != nil {
+				t.Errorf("not moved aside: %v", err)
+			}
+			if !strings.Contains(strings.Join(exit.Refused, "\n"), "Edit(/"+path+")") {
+				t.Errorf("not reported with its rule: %q", exit.Refused)
+			}
+		})
+	}
+	t.Run("opened", func(t *testing.T) {
+		b := newBench(t).complete()
+		path := filepath.Join(b.dir, ".envrc")
+		_, exit := b.allowed("echo x > .envrc", workspace.Allowance{Write: []string{path}})
+		b.run("true")
+		if _, err := os.Stat(path); err != nil || len(exit.Refused) > 0 {
+			t.Errorf("what an answer opened is gone: %v, %q", err, exit.Refused)
+		}
+	})
+	t.Run("made outside between commands", func(t *testing.T) {
+		b := newBench(t).complete()
+		b.run("true")
+		path := filepath.Join(b.dir, ".envrc")
+		os.WriteFile(path, []byte("mine"), 0o644)
+		os.WriteFile(filepath.Join(b.dir, ".git/config"), []byte("changed"), 0o644)
+		if out, exit := b.run("echo x > .envrc; cat .git/config"); !strings.Contains(out, "changed") || len(exit.Refused) == 0 {
+			t.Errorf("%s %q", out, exit.Refused)
+		}
+		if data, _ := os.ReadFile(path); string(data) != "mine" {
+			t.Errorf("the person's file was changed: %q", data)
+		}
+	})
+	t.Run("link", func(t *testing.T) {
+		b := newBench(t).complete()
+		os.Symlink("sub", filepath.Join(b.dir, ".pi"))
+		b.run("true")
+		b.run("rm .pi && mkdir .pi && echo evil > .pi/SYSTEM.md")
+		if to, err := os.Readlink(filepath.Join(b.dir, ".pi")); to != "sub" {
+			t.Errorf("the link is gone: %v", err)
+		}
+	})
+}
+
+// TestClosedCalls makes system calls inside that must be refused.
+func TestClosedCalls(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap, landlock} {
+		t.Run(backend, func(t *testing.T) {
+			b := newBench(t).on(backend)
+			got := b.call("every one")
+			for name := range calls {
+				if !strings.Contains(got, "\n"+name+": refused") {
+					t.Errorf("%s: done\n%s", name, got)
+				}
+			}
+		})
+	}
+}

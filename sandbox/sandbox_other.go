@@ -1,0 +1,23 @@
+//go:build !darwin && !(linux && (amd64 || arm64))
+
+package sandbox
+
+import (
+	"os/exec"
+	"runtime"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// system holds nothing: there is no sandbox for this system.
+type system struct{}
+
+func newSystem(Policy) system { return system{} }
+
+func (*system) probe(Policy) Report {
+	return Report{Missing: []string{"no sandbox is known for " + runtime.GOOS + "/" + runtime.GOARCH}, Open: everythingOpen}
+}
+
+func (*system) confine(Policy, Report, *exec.Cmd, *workspace.Command) (func(*workspace.Exit), error) {
+	return nil, nil
+}

@@ -1,0 +1,111 @@
+package sandbox
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A seatbelt is what a profile for sandbox-exec is made of: a policy with
+// every path resolved.
+type seatbelt struct {
+	roots, write, own, secrets, protected []string
+	opened, readable                      []string // by an allowance
+	temp                                  string   // the command's own
+	port                                  int      // of the proxy on the loopback
+}
+
+// profile writes the profile. The last rule that matches decides. It is made
+// on every system, so that it can be tested on every system.
+func (s seatbelt) profile() string {
+	var b strings.Builder
+	line := func(words ...string) { b.WriteString(strings.Join(words, " ") + "\n") }
+	each := func(rule string, paths []string) {
+		for _, p := range paths {
+			line("(" + rule + " (subpath " + quote(p) + "))")
+		}
+	}
+	b.WriteString(`(version 1)
+(deny default)
+(allow process-exec process-fork)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow sysctl-read)
+(allow pseudo-tty)
+(allow ipc-posix-sem ipc-posix-shm)
+(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo") (global-name "com.apple.system.notification_center") (global-name "com.apple.logd") (global-name "com.apple.trustd.agent") (global-name "com.apple.SystemConfiguration.configd"))
+(allow user-preference-read)
+(allow file-read*)
+(allow file-ioctl (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/ttys[0-9]+$") (literal "/dev/ptmx"))
+(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))
+`)
+	line("; the network is the proxy's and the sockets are the command's own")
+	line(`(allow network-bind network-inbound (local ip "localhost:*"))`)
+	if s.port != 0 {
+		line(`(allow network-outbound (remote ip "localhost:` + strconv.Itoa(s.port) + `"))`)
+	}
+	line("; written are the workspace, caches and a temporary directory")
+	each("allow file-write*", append(append(slices.Clone(s.roots), s.write...), s.temp))
+	for _, root := range s.roots {
+		line("(deny file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "([._-][^/]*|rc)?$\"))")
+		line("(allow file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "[^/]*\\.(example|sample|template|dist)$\"))")
+	}
+	line("; but not what changes what programs do later")
+	for _, root := range s.roots {
+		for _, name := range s.protected {
+			if name == ".git" {
+				line("(deny file-write-unlink (regex #\"" + under(root) + fold(".git") + "$\"))")
+				line("(deny file-write* (regex #\"" + under(root) + fold(".git") + "/(.*/)?(" +
+					strings.Join([]string{fold("hooks"), fold("config"), fold("config.worktree"), fold("commondir"), fold("info/attributes")}, "|") + ")(/|$)\"))")
+				continue
+			}
+			line("(deny file-write* (regex #\"" + under(root) + fold(name) + "(/|$)\"))")
+		}
+	}
+	each("deny file-write*", s.own)
+	line("; and secrets are not read")
+	each("deny file-read-data file-write*", s.secrets)
+	if len(s.opened)+len(s.readable) > 0 {
+		line("; opened for this command")
+		each("allow file-read* file-write*", s.opened)
+		each("allow file-read*", s.readable)
+	}
+	return b.String()
+}
+
+// under is a pattern for names in a directory, at any depth.
+func under(dir string) string { return "^" + pattern(dir) + "/(.*/)?" }
+
+// quote makes a string of the profile's language.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// pattern makes a regular expression that matches exactly s.
+func pattern(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '"':
+			b.WriteString(".") // cannot be said inside #"…"
+		case strings.ContainsRune(`\.+*?()|[]{}^$`, r):
+			b.WriteString(`\` + string(r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// fold is pattern for names that the file system finds in any case.
+func fold(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r >= 'a' && r <= 'z' {
+			b.WriteString("[" + string(r) + string(r-'a'+'A') + "]")
+		} else {
+			b.WriteString(pattern(string(r)))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,166 @@
+// Package session records a conversation and projects what the model sees of
+// it.
+//
+// A session is a [Log]: a tree of entries that are appended and never edited,
+// kept as lines of JSON in one file (or in memory alone). Most people want
+// [Store.Create], [Store.Open] and [Log.Project]. What holds at a moment
+// (which skills are in force, which files were touched, what was spent) is a
+// [State], folded from the entries: nothing else remembers, so a resumed
+// session is the session.
+//
+// A Log has one writer; reading and appending are safe from several
+// goroutines.
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A Type says which field of an Entry is set.
+type Type string
+
+const (
+	TypeUser       Type = "user"
+	TypeAnswer     Type = "answer"
+	TypeStarted    Type = "call-started"
+	TypeResult     Type = "result"
+	TypeDecision   Type = "decision"
+	TypeActivation Type = "activation"
+	TypeNote       Type = "note"
+	TypeTurnEnd    Type = "turn-end"
+	TypeRelease    Type = "release"
+	TypeSetting    Type = "setting"
+	TypeListing    Type = "listing"
+)
+
+// An Entry is one thing that happened. IDs count from 1 within a file; Parent
+// is the entry before it on its branch, 0 for the first. Beside them exactly
+// the field that Type names is set.
+type Entry struct {
+	ID     int       `json:"id"`
+	Parent int       `json:"parent"`
+	Time   time.Time `json:"time"`
+	Type   Type      `json:"type"`
+
+	User       *User       `json:"user,omitempty"`
+	Answer     *Answer     `json:"answer,omitempty"`
+	Started    *Started    `json:"started,omitempty"`
+	Result     *Result     `json:"result,omitempty"`
+	Decision   *Decision   `json:"decision,omitempty"`
+	Activation *Activation `json:"activation,omitempty"`
+	Note       *Note       `json:"note,omitempty"`
+	TurnEnd    *TurnEnd    `json:"turn_end,omitempty"`
+	Release    *Release    `json:"release,omitempty"`
+	Setting    *Setting    `json:"setting,omitempty"`
+	Listing    *Listing    `json:"listing,omitempty"`
+}
+
+// User is what a person said. Steering marks words that came while the run
+// was going on; every other User begins a user turn.
+type User struct {
+	Parts    []llm.Part `json:"parts"`
+	Steering bool       `json:"steering,omitempty"`
+	Touched  []string   `json:"touched,omitempty"` // attached files
+}
+
+// Answer is one model response. Partial marks one that was cut off by cancel.
+type Answer struct {
+	Message llm.Message    `json:"message"`
+	Stop    llm.StopReason `json:"stop,omitempty"`
+	Usage   llm.Usage      `json:"usage"`
+	Cost    float64        `json:"cost,omitempty"` // US dollars
+	Model   string         `json:"model,omitempty"`
+	Partial bool           `json:"partial,omitempty"`
+}
+
+// Started says that a call that is not read-only is about to run. It is on
+// disk before the call starts: a Started without a Result may have happened,
+// and is never run again.
+type Started struct {
+	Call string `json:"call"`
+	Name string `json:"name"`
+}
+
+// Result is a tool's answer to a call: what the model sees, and what only
+// people do.
+type Result struct {
+	llm.ToolResult
+	Details json.RawMessage `json:"details,omitempty"`
+	Touched []string        `json:"touched,omitempty"`
+}
+
+// Decision is the audit of one call's permission.
+type Decision struct {
+	Call  string              `json:"call"`
+	Tool  string              `json:"tool"`
+	Asked bool                `json:"asked,omitempty"`
+	Told  string              `json:"told,omitempty"` // what the person answered
+	By    permission.Decision `json:"by"`
+}
+
+// Activation is a skill that came into force. It has two faces: Notice for
+// people, Prompt for the model.
+type Activation struct {
+	Skill   string     `json:"skill"`
+	Args    string     `json:"args,omitempty"`
+	By      string     `json:"by"`             // "user" or "model"
+	Call    string     `json:"call,omitempty"` // the model's call
+	Hash    string     `json:"hash"`           // of Prompt
+	Notice  string     `json:"notice"`
+	Prompt  string     `json:"prompt"`
+	Grants  []string   `json:"grants,omitempty"`
+	Denies  []string   `json:"denies,omitempty"`
+	Model   string     `json:"model,omitempty"`
+	Effort  string     `json:"effort,omitempty"`
+	Scope   string     `json:"scope,omitempty"`
+	Tokens  int        `json:"tokens"`            // of Prompt, estimated
+	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
+	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
+	Touched []string   `json:"touched,omitempty"` // attached files
+}
+
+// Note is what the program tells the model between its answers, and what
+// people see of it ("" nothing).
+type Note struct {
+	Model  string `json:"model"`
+	People string `json:"people,omitempty"`
+	// Told says of an announcement which skills it was about: a fingerprint of
+	// what was said of each, "" for those that are gone.
+	Told map[string]string `json:"told,omitempty"`
+}
+
+// TurnEnd ends a user turn, and with it the grants, denials, model and effort
+// of its skills.
+type TurnEnd struct {
+	Reason string `json:"reason"` // done, cancelled, limit, error
+	Error  string `json:"error,omitempty"`
+}
+
+// Release takes the text of an activation out of what the model sees.
+type Release struct {
+	Entry   int    `json:"entry"`
+	Skill   string `json:"skill"`
+	Tokens  int    `json:"tokens"`
+	Reason  string `json:"reason"`
+	Summary string `json:"summary,omitempty"` // replaces the text, if not empty
+}
+
+// Setting changes what holds from here on. Empty fields change nothing.
+type Setting struct {
+	Model  string          `json:"model,omitempty"`
+	Effort string          `json:"effort,omitempty"`
+	Mode   permission.Mode `json:"mode,omitempty"`
+	Title  string          `json:"title,omitempty"`
+	Label  string          `json:"label,omitempty"` // of the entry before this one
+}
+
+// Listing is the catalogue text that the model was shown first, fixed for the
+// session.
+type Listing struct {
+	Text string            `json:"text"`
+	Told map[string]string `json:"told,omitempty"`
+}

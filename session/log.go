@@ -1,0 +1,356 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Version is that of the file format.
+const Version = 1
+
+// maxGap bounds how many entries in a row may be unreadable.
+const maxGap = 1000
+
+// How often, and with which pause, a lock that somebody holds is tried again.
+const (
+	lockTries = 100
+	lockPause = 20 * time.Millisecond
+)
+
+// A Header is the first line of a session's file.
+type Header struct {
+	Version int       `json:"knack_session"`
+	ID      string    `json:"id"`
+	Dir     string    `json:"dir"` // working directory
+	Time    time.Time `json:"time"`
+	From    string    `json:"from,omitempty"` // the session it was forked from
+}
+
+// A Log is a session. The zero Log is not usable; see [New] and [Store].
+type Log struct {
+	header Header
+	now    func() time.Time
+
+	mu      sync.Mutex
+	entries []Entry // by ID-1; an entry that could not be read is zero
+	leaf    int
+	file    file // nil: in memory
+	lock    *flock.Flock
+	failed  error // of a write; the log takes nothing more
+	damage  []string
+	made    string // the path of a file that this Log created
+	resumed bool   // read from a file, and no answer since
+
+	state State
+	view  view
+}
+
+type file interface {
+	io.Writer
+	Sync() error
+	io.Closer
+}
+
+// New makes a Log in memory.
+func New(h Header) *Log {
+	if h.Version == 0 {
+		h.Version = Version
+	}
+	return &Log{header: h, now: time.Now}
+}
+
+// Header returns the first line.
+func (l *Log) Header() Header { return l.header }
+
+// ID is the session's.
+func (l *Log) ID() string { return l.header.ID }
+
+// Damage says what of the file could not be read, a sentence each.
+func (l *Log) Damage() []string { return l.damage }
+
+// ErrLocked means that another process writes the session.
+var ErrLocked = errors.New("the session is open in another process")
+
+// create makes a file that must not exist.
+func create(path string, h Header) (*Log, error) {
+	l := New(h)
+	if err := l.acquire(path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		l.lock.Unlock()
+		return nil, err
+	}
+	l.file, l.made = f, path
+	line, err := json.Marshal(l.header)
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// open reads a file, and if write is set keeps it open for appending. A torn
+// last line is cut off then.
+func open(path string, write bool) (*Log, error) {
+	l := New(Header{})
+	if write {
+		if err := l.acquire(path); err != nil {
+			return nil, err
+		}
+	}
+	good, err := l.load(path)
+	if err == nil && write {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			l.file = f
+			err = f.Truncate(good)
+		}
+	}
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("session %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func (l *Log) acquire(path string) error {
+	l.lock = flock.New(path+".lock", flock.SetPermissions(0o600))
+	for try := 0; ; try++ {
+		ok, err := l.lock.TryLock()
+		if ok || err != nil {
+			return err
+		}
+		// A writer that was killed while it started a command leaves the lock
+		// with the child until that has become the command.
+		if try == lockTries {
+			return ErrLocked
+		}
+		time.Sleep(lockPause)
+	}
+}
+
+// load reads the entries and returns where the last good line ends.
+func (l *Log) load(path string) (good int64, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	line, rest, whole := bytes.Cut(data, []byte("\n"))
+	l.header = Header{}
+	if err := json.Unmarshal(line, &l.header); err != nil || !whole || l.header.Version == 0 {
+		return 0, errors.New("this is not a Knack session")
+	}
+	if l.header.Version > Version {
+		return 0, fmt.Errorf("written by a newer version (format %d)", l.header.Version)
+	}
+	good = int64(len(line) + 1)
+	for n := 2; len(rest) > 0; n++ {
+		line, rest, whole = bytes.Cut(rest, []byte("\n"))
+		var e Entry
+		err := json.Unmarshal(line, &e)
+		if err == nil && (e.ID <= len(l.entries) || e.ID > len(l.entries)+maxGap || e.Parent >= e.ID || e.Parent < 0) {
+			err = errors.New("its numbers are wrong")
+		}
+		if !whole || (err != nil && len(rest) == 0) {
+			// Torn by a crash: it was never acknowledged.
+			l.damage = append(l.damage, fmt.Sprintf("line %d was cut off", n))
+			break
+		}
+		good += int64(len(line) + 1)
+		if err != nil {
+			l.damage = append(l.damage, fmt.Sprintf("line %d: %v", n, err))
+			continue
+		}
+		l.put(e)
+	}
+	l.resumed = true
+	return good, nil
+}
+
+// put takes an entry that is on disk, or need not be.
+func (l *Log) put(e Entry) {
+	for len(l.entries) < e.ID {
+		l.entries = append(l.entries, Entry{})
+	}
+	l.entries[e.ID-1] = e
+	straight := e.Parent == l.leaf
+	l.leaf = e.ID
+	if straight {
+		l.state.fold(e)
+		l.view.add(e)
+	} else {
+		l.refold()
+	}
+}
+
+// refold makes state and view anew, after the leaf has moved.
+func (l *Log) refold() {
+	l.state, l.view = State{}, view{}
+	for _, e := range l.branch(l.leaf) {
+		l.state.fold(e)
+		l.view.add(e)
+	}
+}
+
+func (l *Log) branch(leaf int) []Entry {
+	var ids []int
+	for id := leaf; id > 0; {
+		e := &l.entries[id-1]
+		if e.ID == 0 { // it could not be read: go on with the one before it
+			id--
+			continue
+		}
+		ids = append(ids, id)
+		id = e.Parent
+	}
+	es := make([]Entry, len(ids))
+	for i, id := range ids {
+		es[len(ids)-1-i] = l.entries[id-1]
+	}
+	return es
+}
+
+// Append adds an entry at the leaf, and returns it with its ID, parent and
+// time. It is written, but sure to be on disk only after [Log.Sync].
+func (l *Log) Append(e Entry) (Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil {
+		return e, l.failed
+	}
+	e.ID = len(l.entries) + 1
+	e.Parent = l.leaf
+	if e.Time.IsZero() {
+		e.Time = l.now().UTC().Round(time.Millisecond)
+	}
+	if l.file != nil {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return e, fmt.Errorf("session: %w", err)
+		}
+		if _, err := l.file.Write(append(line, '\n')); err != nil {
+			l.failed = fmt.Errorf("session: %w", err)
+			return e, l.failed
+		}
+	}
+	l.put(e)
+	if e.Type == TypeAnswer {
+		l.resumed = false
+	}
+	return e, nil
+}
+
+// Sync returns when all that was appended is on disk.
+func (l *Log) Sync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil || l.file == nil {
+		return l.failed
+	}
+	if err := l.file.Sync(); err != nil {
+		l.failed = fmt.Errorf("session: %w", err)
+	}
+	return l.failed
+}
+
+// Close ends writing. The Log can still be read. A new session in which nothing
+// was recorded leaves no file.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	empty := l.file != nil && l.made != "" && len(l.entries) == 0
+	if l.file != nil {
+		err = l.file.Close()
+		if empty {
+			err = errors.Join(err, os.Remove(l.made))
+		}
+		l.file = nil
+		l.failed = os.ErrClosed
+	}
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Unlock())
+		l.lock = nil
+		if empty {
+			err = errors.Join(err, os.Remove(l.made+".lock"))
+		}
+	}
+	return err
+}
+
+// Branch returns the entries from the first to the leaf.
+func (l *Log) Branch() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.branch(l.leaf)
+}
+
+// Entries returns every entry of every branch, in the order they were written.
+func (l *Log) Entries() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	es := make([]Entry, 0, len(l.entries))
+	for _, e := range l.entries {
+		if e.ID != 0 {
+			es = append(es, e)
+		}
+	}
+	return es
+}
+
+// Last is the ID of the entry written last, on whichever branch; 0: none.
+func (l *Log) Last() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+// After returns the entries written after the one of an ID, in the order they
+// were written. It costs what it returns.
+func (l *Log) After(id int) []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.entries[min(id, len(l.entries)):])
+}
+
+// Move puts the leaf on an earlier entry, 0 for the very beginning: the next
+// entry starts a branch there. Nothing is deleted.
+func (l *Log) Move(id int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id < 0 || id > len(l.entries) || (id > 0 && l.entries[id-1].ID == 0) {
+		return fmt.Errorf("session %s has no entry %d", l.header.ID, id)
+	}
+	l.leaf = id
+	l.refold()
+	return nil
+}
+
+// Resumed reports whether the session was read from a file and no model has
+// answered since then.
+func (l *Log) Resumed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.resumed
+}
+
+// State returns what holds at the leaf. The caller must not change it.
+func (l *Log) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.clone()
+}

@@ -1,0 +1,310 @@
+package session
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+var kills = flag.Int("kills", 20, "how often TestKill kills the writer")
+
+func said(s string) Entry {
+	return Entry{Type: TypeUser, User: &User{Parts: []llm.Part{llm.Text(s)}}}
+}
+
+func mustAppend(t *testing.T, l *Log, es ...Entry) {
+	t.Helper()
+	for _, e := range es {
+		if _, err := l.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	s := Store{t.TempDir()}
+	l, err := s.Create(Header{Dir: "/w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(l.ID()); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second writer got %v, want ErrLocked", err)
+	}
+	mustAppend(t, l, said("one"), Entry{Type: TypeSetting, Setting: &Setting{Title: "numbers"}})
+	if r, err := s.Read(l.ID()); err != nil || len(r.Entries()) != 2 {
+		t.Errorf("reading beside the writer: %v", err)
+	} else if _, err := r.Append(said("x")); err == nil {
+		t.Error("a session that was opened to read took an entry")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err = s.Open(l.ID()[:12])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if st := l.State(); st.Title != "numbers" || st.Turns != 1 || !l.Resumed() {
+		t.Errorf("state of a resumed session: %+v", st)
+	}
+	if fi, err := os.Stat(s.path(l.ID())); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", fi.Mode(), err)
+	}
+	if list, err := s.List(); err != nil || len(list) != 1 || list[0].First != "one" {
+		t.Errorf("list: %+v, %v", list, err)
+	}
+	for _, id := range []string{"", "../x", "a/b", strings.Repeat("x", 65), "none"} {
+		if _, err := s.Open(id); err == nil {
+			t.Errorf("session %q was opened", id)
+		}
+	}
+}
+
+// TestTorn cuts a file at every byte of its last line, and damages one in the
+// middle: nothing before it is lost, and the session can go on.
+func TestTorn(t *testing.T) {
+	s := Store{t.TempDir()}
+	l, err := s.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, said("one"), said("two"), said("three"))
+	l.Close()
+	whole, err := os.ReadFile(s.path("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(whole) - len(strings.SplitAfter(strings.TrimSuffix(string(whole), "\n"), "\n")[3]) - 1
+	for cut := last; cut < len(whole); cut++ {
+		if err := os.WriteFile(s.path("s"), whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := s.Open("s")
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if n := len(l.Entries()); n != 2 || (cut > last) != (len(l.Damage()) == 1) {
+			t.Fatalf("cut at %d: %d entries, damage %q", cut, n, l.Damage())
+		}
+		mustAppend(t, l, said("four"))
+		l.Close()
+		if l, err = s.Read("s"); err != nil || len(l.Entries()) != 3 || len(l.Damage()) != 0 {
+			t.Fatalf("cut at %d, then written on: %v, damage %q", cut, err, l.Damage())
+		}
+	}
+	lines := strings.SplitAfter(string(whole), "\n")
+	lines[2] = "{not json\n"
+	os.WriteFile(s.path("s"), []byte(strings.Join(lines, "")), 0o600)
+	if l, err = s.Open("s"); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := show(l.Project()); !strings.Contains(got, "one") || !strings.Contains(got, "three") || len(l.Damage()) != 1 {
+		t.Errorf("a damaged line in the middle: %q\n%s", l.Damage(), got)
+	}
+	os.WriteFile(s.path("other"), []byte("{}\n"), 0o600)
+	if _, err := s.Open("other"); err == nil {
+		t.Error("a file that is no session was opened")
+	}
+}
+
+// faulty fails, or writes only a part, from the nth byte on.
+type faulty struct {
+	file
+	left int
+}
+
+func (f *faulty) Write(p []byte) (int, error) {
+	if len(p) <= f.left {
+		f.left -= len(p)
+		return f.file.Write(p)
+	}
+	n, _ := f.file.Write(p[:f.left])
+	f.left = 0
+	return n, errors.New("no space left on device")
+}
+
+// TestFault fails the disk at every byte: what was acknowledged is there, what
+// was not is not acknowledged, and nothing is taken after a failure.
+func TestFault(t *testing.T) {
+	for left := 0; left < 700; left += 7 {
+		s := Store{t.TempDir()}
+		l, err := s.Create(Header{ID: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, said("go"))
+		l.file = &faulty{l.file, left}
+		acked := 1
+		var failed bool
+		for i := range 10 {
+			_, err := l.Append(said(strconv.Itoa(i)))
+			if err == nil && failed {
+				t.Fatal("an entry was taken after a failed write")
+			}
+			if err != nil {
+				failed = true
+				continue
+			}
+			acked++
+		}
+		l.Close()
+		l, err = s.Open("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.Entries()); n != acked {
+			t.Fatalf("%d bytes: %d entries were acknowledged, %d are there", left, acked, n)
+		}
+		l.Close()
+	}
+}
+
+// TestKill kills a writing process at random moments.
+func TestKill(t *testing.T) {
+	if dir := os.Getenv("KNACK_TEST_KILL"); dir != "" {
+		writeUntilKilled(dir)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	l, err := (Store{dir}).Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, said("go"))
+	l.Close()
+	acked := 0
+	for range *kills {
+		cmd := exec.Command(exe, "-test.run=^TestKill$")
+		cmd.Env = append(os.Environ(), "KNACK_TEST_KILL="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(rand.IntN(30_000))*time.Microsecond, func() { cmd.Process.Kill() })
+		for sc := bufio.NewScanner(out); sc.Scan(); {
+			if n, err := strconv.Atoi(sc.Text()); err == nil {
+				acked = max(acked, n)
+			}
+		}
+		cmd.Wait()
+		l, err := (Store{dir}).Open("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.Entries()); n < acked {
+			t.Fatalf("entry %d was acknowledged, %d are there; damage %q", acked, n, l.Damage())
+		}
+		acked = len(l.Entries())
+		l.Close()
+	}
+	if *kills >= 20 && acked == 0 {
+		t.Error("no writer lived long enough to write")
+	}
+	t.Logf("%d kills, %d entries", *kills, acked)
+}
+
+func writeUntilKilled(dir string) {
+	l, err := Store{dir}.Open("s")
+	if err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	for {
+		e, err := l.Append(said(strings.Repeat("x", rand.IntN(5000))))
+		if err == nil {
+			err = l.Sync()
+		}
+		if err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(e.ID)
+	}
+}
+
+// TestEmpty: a session in which nothing was recorded is none.
+func TestEmpty(t *testing.T) {
+	s := Store{t.TempDir()}
+	l, err := s.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestFork(t *testing.T) {
+	s := Store{t.TempDir()}
+	l, err := s.Create(Header{ID: "a", Dir: "/w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	mustAppend(t, l, said("gone"))
+	if err := l.Move(0); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l,
+		Entry{Type: TypeActivation, Activation: &Activation{Skill: "pdf", Hash: "1", Prompt: "TEXT", Tokens: 5}},
+		Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: "done"}},
+		Entry{Type: TypeRelease, Release: &Release{Entry: 2, Skill: "pdf", Tokens: 5}},
+		said("more"))
+	f, err := s.Fork(l, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got, want := show(f.Project()), show(l.Project()); got != want {
+		t.Errorf("the fork shows\n%s\nthe original\n%s", got, want)
+	}
+	if h := f.Header(); h.From != "a" || h.Dir != "/w" {
+		t.Errorf("header %+v", h)
+	}
+	mustAppend(t, f, said("only here"))
+	if strings.Contains(show(l.Project()), "only here") {
+		t.Error("the fork wrote into the original")
+	}
+}
+
+// BenchmarkTurn measures what an entry costs in a session of that length: it
+// must not grow.
+func BenchmarkTurn(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("after-%d", n), func(b *testing.B) {
+			l := New(Header{ID: "s"})
+			add := func(i int) {
+				id := strconv.Itoa(i)
+				l.Append(Entry{Type: TypeAnswer, Answer: &Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{
+					{Call: &llm.ToolCall{ID: id, Name: "read", Input: []byte(`{"path":"x"}`)}}}}}})
+				l.Append(Entry{Type: TypeResult, Result: &Result{ToolResult: llm.ToolResult{ID: id, Name: "read", Parts: []llm.Part{llm.Text("x")}}}})
+			}
+			for i := range n {
+				add(i)
+			}
+			b.ResetTimer()
+			for i := range b.N {
+				add(n + i)
+			}
+		})
+	}
+}

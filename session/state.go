@@ -1,0 +1,163 @@
+package session
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+)
+
+// State is what holds at a moment of a session.
+type State struct {
+	InTurn bool // a user turn has begun and not ended
+	Turns  int  // user turns begun
+	// Requests counts the answers, TurnRequests those of this user turn.
+	Requests, TurnRequests int
+
+	// Scopes are the skills in force, oldest first: those activated in this
+	// user turn.
+	Scopes []Scope
+	// Texts are the activations whose text the model still sees.
+	Texts []Text
+
+	Model  string
+	Effort string
+	Mode   permission.Mode
+	Title  string
+
+	Touched   map[string]bool // absolute paths that tools touched
+	Usage     map[string]llm.Usage
+	Cost      float64   // US dollars
+	Last      llm.Usage // of the last answer
+	LastModel string
+	LastTime  time.Time
+	Listing   *Listing
+	Told      map[string]string // what the model was told of each skill, a fingerprint
+	Denials   int
+}
+
+// A Scope is what one skill does to the run.
+type Scope struct {
+	Entry          int
+	Skill          string
+	Grants, Denies []string
+	Model, Effort  string
+}
+
+// A Text is the text of an activation that is in the conversation.
+type Text struct {
+	Entry  int
+	Skill  string
+	Hash   string
+	Tokens int
+	Turn   int // the user turn it came in
+	Scope  string
+}
+
+func (s State) clone() State {
+	s.Scopes = slices.Clone(s.Scopes)
+	s.Texts = slices.Clone(s.Texts)
+	s.Touched = maps.Clone(s.Touched)
+	s.Usage = maps.Clone(s.Usage)
+	s.Told = maps.Clone(s.Told)
+	return s
+}
+
+// Text returns the entry that holds the text of a hash, 0 for none.
+func (s *State) Text(hash string) int {
+	for _, t := range s.Texts {
+		if t.Hash == hash {
+			return t.Entry
+		}
+	}
+	return 0
+}
+
+func (s *State) fold(e Entry) {
+	switch e.Type {
+	case TypeUser:
+		if !e.User.Steering {
+			s.begin()
+		}
+		s.touch(e.User.Touched)
+	case TypeAnswer:
+		s.Requests++
+		s.TurnRequests++
+		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
+		s.Cost += e.Answer.Cost
+		if s.Usage == nil {
+			s.Usage = map[string]llm.Usage{}
+		}
+		u := s.Usage[e.Answer.Model]
+		u.Add(e.Answer.Usage)
+		s.Usage[e.Answer.Model] = u
+	case TypeResult:
+		s.touch(e.Result.Touched)
+	case TypeDecision:
+		if e.Decision.By.Verdict != permission.Allow {
+			s.Denials++
+		}
+	case TypeActivation:
+		a := e.Activation
+		s.touch(a.Touched)
+		if !s.InTurn {
+			s.begin() // typed by a person: the activation is the message
+		}
+		s.Scopes = append(s.Scopes, Scope{
+			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Model: a.Model, Effort: a.Effort,
+		})
+		if a.Present == 0 {
+			s.Texts = append(s.Texts, Text{
+				Entry: e.ID, Skill: a.Skill, Hash: a.Hash, Tokens: a.Tokens, Turn: s.Turns, Scope: a.Scope,
+			})
+		}
+	case TypeTurnEnd:
+		s.InTurn = false
+		s.Scopes = nil
+	case TypeRelease:
+		s.Texts = slices.DeleteFunc(s.Texts, func(t Text) bool { return t.Entry == e.Release.Entry })
+	case TypeSetting:
+		set(&s.Model, e.Setting.Model)
+		set(&s.Effort, e.Setting.Effort)
+		set(&s.Mode, e.Setting.Mode)
+		set(&s.Title, e.Setting.Title)
+	case TypeListing:
+		s.Listing = e.Listing
+		s.Told = maps.Clone(e.Listing.Told)
+	case TypeNote:
+		for name, print := range e.Note.Told {
+			if s.Told == nil {
+				s.Told = map[string]string{}
+			}
+			if print == "" {
+				delete(s.Told, name)
+			} else {
+				s.Told[name] = print
+			}
+		}
+	}
+}
+
+func (s *State) touch(paths []string) {
+	for _, p := range paths {
+		if s.Touched == nil {
+			s.Touched = map[string]bool{}
+		}
+		s.Touched[p] = true
+	}
+}
+
+func (s *State) begin() {
+	s.InTurn = true
+	s.Turns++
+	s.TurnRequests = 0
+	s.Scopes = nil // a turn that did not end, because the program did
+}
+
+func set[T ~string](to *T, v T) {
+	if v != "" {
+		*to = v
+	}
+}

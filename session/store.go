@@ -1,0 +1,169 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"crypto/rand"
+	"encoding/hex"
+)
+
+// A Store is a directory of sessions, one file each, named by their IDs.
+type Store struct {
+	Dir string
+}
+
+// NewID makes an ID that sorts by time.
+func NewID(now time.Time) string {
+	b := make([]byte, 4)
+	rand.Read(b) // never fails
+	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(b)
+}
+
+// checkID refuses what is no file name of ours.
+func checkID(id string) error {
+	ok := id != "" && len(id) <= 64
+	for _, r := range id {
+		ok = ok && (r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+	}
+	if !ok {
+		return fmt.Errorf("%q is no session id: 1 to 64 letters, digits, - and _", id)
+	}
+	return nil
+}
+
+func (s Store) path(id string) string { return filepath.Join(s.Dir, id+".jsonl") }
+
+// Create begins a session. An empty h.ID is made.
+func (s Store) Create(h Header) (*Log, error) {
+	if h.Time.IsZero() {
+		h.Time = time.Now().UTC()
+	}
+	if h.ID == "" {
+		h.ID = NewID(h.Time)
+	}
+	if err := checkID(h.ID); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	return create(s.path(h.ID), h)
+}
+
+// Open goes on with a session; id may be the beginning of one ID only.
+func (s Store) Open(id string) (*Log, error) { return s.open(id, true) }
+
+// Read reads a session, which may be open elsewhere. Nothing can be appended.
+func (s Store) Read(id string) (*Log, error) { return s.open(id, false) }
+
+func (s Store) open(id string, write bool) (*Log, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	path := s.path(id)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		found, err := filepath.Glob(filepath.Join(s.Dir, id+"*.jsonl"))
+		if err != nil || len(found) == 0 {
+			return nil, fmt.Errorf("no session %s", id)
+		}
+		if len(found) > 1 {
+			return nil, fmt.Errorf("%d sessions begin with %s", len(found), id)
+		}
+		path = found[0]
+	}
+	l, err := open(path, write)
+	if err != nil {
+		return nil, err
+	}
+	if !write {
+		l.failed = fs.ErrClosed
+	}
+	return l, nil
+}
+
+// A Summary is what a list of sessions shows.
+type Summary struct {
+	Header
+	Changed time.Time `json:"changed"`
+	Title   string    `json:"title,omitempty"`
+	First   string    `json:"first,omitempty"` // the first thing the person said
+	Turns   int       `json:"turns"`
+}
+
+// List returns the sessions, the last changed first. A file that cannot be
+// read is left out and named in the error, which does not make the rest
+// useless.
+func (s Store) List() ([]Summary, error) {
+	paths, err := filepath.Glob(filepath.Join(s.Dir, "*.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Summary
+	var errs []error
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l, err := open(p, false)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		sum := Summary{Header: l.header, Changed: info.ModTime(), Title: l.state.Title, Turns: l.state.Turns}
+		for _, e := range l.Entries() {
+			if e.User != nil && len(e.User.Parts) > 0 {
+				sum.First = e.User.Parts[0].Text
+			} else if e.Activation != nil {
+				sum.First = e.Activation.Notice
+			} else {
+				continue
+			}
+			break
+		}
+		all = append(all, sum)
+	}
+	slices.SortFunc(all, func(a, b Summary) int {
+		return cmp.Or(b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
+	})
+	return all, errors.Join(errs...)
+}
+
+// Fork copies the branch at the leaf of l into a new session.
+func (s Store) Fork(l *Log, id string) (*Log, error) {
+	h := l.Header()
+	to, err := s.Create(Header{ID: id, Dir: h.Dir, From: h.ID})
+	if err != nil {
+		return nil, err
+	}
+	moved := map[int]int{}
+	for _, e := range l.Branch() {
+		old := e.ID
+		if e.Release != nil {
+			r := *e.Release
+			r.Entry = moved[r.Entry]
+			e.Release = &r
+		}
+		if e.Activation != nil && e.Activation.Present != 0 {
+			a := *e.Activation
+			a.Present = moved[a.Present]
+			e.Activation = &a
+		}
+		e, err := to.Append(e)
+		if err != nil {
+			to.Close()
+			return nil, err
+		}
+		moved[old] = e.ID
+	}
+	return to, to.Sync()
+}

@@ -1,0 +1,207 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// view is the model's face of a branch, kept as entries come: adding one does
+// not look at those before it. Only a release reaches back.
+type view struct {
+	messages []llm.Message
+	pending  []llm.ToolCall // calls of the last answer without a result, in order
+	started  map[string]bool
+	where    map[int][]place // an activation's text, and the notes that stand for it
+	given    int             // so many messages were handed out: they are not changed any more
+}
+
+type place struct{ message, part int }
+
+func (v *view) add(e Entry) {
+	switch e.Type {
+	case TypeUser:
+		v.say(e.User.Parts...)
+	case TypeNote:
+		if e.Note.Model != "" {
+			v.say(llm.Text(e.Note.Model))
+		}
+	case TypeAnswer:
+		v.settle()
+		if m := e.Answer.Message; len(m.Parts) > 0 {
+			v.messages = append(v.messages, m)
+			for _, p := range m.Parts {
+				if p.Call != nil {
+					v.pending = append(v.pending, *p.Call)
+				}
+			}
+		}
+	case TypeStarted:
+		if v.started == nil {
+			v.started = map[string]bool{}
+		}
+		v.started[e.Started.Call] = true
+	case TypeResult:
+		i := slices.IndexFunc(v.pending, func(c llm.ToolCall) bool { return c.ID == e.Result.ID })
+		if i < 0 {
+			return // answers nothing that was asked; a vendor would refuse it
+		}
+		v.pending = slices.Delete(v.pending, i, i+1)
+		r := e.Result.ToolResult
+		v.part(llm.Part{Result: &r})
+	case TypeActivation:
+		a := e.Activation
+		text := a.Prompt
+		owner := e.ID
+		if a.Present != 0 {
+			text = fmt.Sprintf("The skill %q was called again; its text is in this conversation already, unchanged. Follow it.", a.Skill)
+			owner = a.Present
+		}
+		v.say(llm.Text(text))
+		last := len(v.messages) - 1
+		if v.where == nil {
+			v.where = map[int][]place{}
+		}
+		v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1})
+		v.say(a.Parts...)
+	case TypeRelease:
+		r := e.Release
+		line := r.Line()
+		if r.Summary != "" {
+			line += "\n" + r.Summary
+		}
+		for _, at := range v.where[r.Entry] {
+			m := v.own(at.message)
+			m.Parts = slices.Clone(m.Parts)
+			m.Parts[at.part] = llm.Text(line)
+		}
+		delete(v.where, r.Entry)
+	}
+}
+
+// Line is what stands where a released text was.
+func (r *Release) Line() string {
+	return fmt.Sprintf("skill %s released (%s tokens); call Skill to load it again", r.Skill, thousands(r.Tokens))
+}
+
+// say adds parts for the model, after the results that are still owed.
+func (v *view) say(parts ...llm.Part) {
+	v.settle()
+	for _, p := range parts {
+		v.part(p)
+	}
+}
+
+func (v *view) part(p llm.Part) {
+	if n := len(v.messages); n == 0 || v.messages[n-1].Role != llm.User {
+		v.messages = append(v.messages, llm.Message{Role: llm.User})
+	}
+	m := v.own(len(v.messages) - 1)
+	m.Parts = append(m.Parts, p)
+}
+
+// own returns a message to change. Requests under way hold those that were
+// handed out: the rare change of one of them is made in a copy of all.
+func (v *view) own(i int) *llm.Message {
+	if i < v.given {
+		v.messages = slices.Clone(v.messages)
+		v.given = 0
+		v.messages[i].Parts = slices.Clip(v.messages[i].Parts)
+	}
+	return &v.messages[i]
+}
+
+// settle answers the calls that nothing answered, because the program ended:
+// vendors refuse a call without a result.
+func (v *view) settle() {
+	for _, c := range v.pending {
+		text := "This call was not run: the session was interrupted before it."
+		if v.started[c.ID] {
+			text = "interrupted, may have happened: the session ended while this call ran. Look at its effects before you repeat it."
+		}
+		v.part(llm.Part{Result: &llm.ToolResult{
+			ID: c.ID, Name: c.Name, IsError: true, Parts: []llm.Part{llm.Text(text)},
+		}})
+	}
+	v.pending = nil
+	v.started = nil
+}
+
+// Project returns what the model sees at the leaf: released texts are one
+// line, and every call has a result. What it costs does not grow with the
+// session: the messages are shared and must not be changed.
+func (l *Log) Project() []llm.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.view.pending) == 0 {
+		l.view.given = len(l.view.messages)
+		return slices.Clip(l.view.messages)
+	}
+	v := view{messages: slices.Clone(l.view.messages), pending: l.view.pending, started: l.view.started}
+	if n := len(v.messages); n > 0 {
+		v.messages[n-1].Parts = slices.Clip(v.messages[n-1].Parts)
+	}
+	v.settle()
+	return v.messages
+}
+
+// thousands writes 1942 as 1,942.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Behind estimates the tokens that the model sees after the text of an
+// activation, at 4 bytes a token.
+func (l *Log) Behind(entry int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.view.where[entry]
+	if len(at) == 0 {
+		return 0
+	}
+	n := 0
+	for i := at[0].message; i < len(l.view.messages); i++ {
+		parts := l.view.messages[i].Parts
+		if i == at[0].message {
+			parts = parts[at[0].part+1:]
+		}
+		for _, p := range parts {
+			n += size(p)
+		}
+	}
+	return (n + 3) / 4
+}
+
+// size is that of a part on the wire, about, in bytes.
+func size(p llm.Part) int {
+	n := len(p.Text)
+	switch {
+	case p.Thinking != nil:
+		n += len(p.Thinking.Text) + len(p.Thinking.Opaque)
+	case p.Media != nil:
+		n += 1500 * 4 // what a picture costs, not what it weighs
+	case p.Call != nil:
+		n += len(p.Call.Name) + len(p.Call.Input)
+	case p.Result != nil:
+		for _, q := range p.Result.Parts {
+			n += size(q)
+		}
+	}
+	return n
+}
+
+// Prompt returns the text of an activation as it was, released or not.
+func (l *Log) Prompt(entry int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if entry < 1 || entry > len(l.entries) || l.entries[entry-1].Activation == nil {
+		return ""
+	}
+	return l.entries[entry-1].Activation.Prompt
+}

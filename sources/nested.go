@@ -1,0 +1,80 @@
+package sources
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/ignore"
+)
+
+// Nested finds the skill folders between files that are touched and the
+// working directory (spec skills §2). It looks at each directory once. It is
+// safe for concurrent use.
+type Nested struct {
+	table table
+
+	mu     sync.Mutex
+	looked map[string]bool // false: ignored
+}
+
+// NewNested starts a search below a working directory. With Bare or NoSkills
+// it finds nothing.
+func NewNested(dir string, o Options) *Nested {
+	return &Nested{table: newTable(absolute(dir, ""), o), looked: map[string]bool{}}
+}
+
+// Look returns the folders on the way to paths (absolute, or relative to the
+// working directory) that were not looked at before, the highest first. They
+// belong behind all other sources: knack.Library.Add puts them there, and a
+// name that is taken becomes dir/sub:name. What is outside of the working
+// directory, ignored, in node_modules or in a dot-directory is skipped.
+func (n *Nested) Look(paths ...string) []knack.Source {
+	if n.table.Bare || n.table.NoSkills {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []knack.Source
+	var tree *ignore.Tree // of this moment
+	for _, path := range paths {
+		rel, err := filepath.Rel(n.table.dir, absolute(path, n.table.dir))
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		for rest, dir := filepath.ToSlash(rel), ""; rest != ""; {
+			var name string
+			name, rest, _ = strings.Cut(rest, "/")
+			if name == "node_modules" || strings.HasPrefix(name, ".") {
+				break
+			}
+			dir = strings.TrimPrefix(dir+"/"+name, "/")
+			if wanted, looked := n.looked[dir]; wanted {
+				continue
+			} else if looked {
+				break
+			}
+			full := filepath.Join(n.table.dir, filepath.FromSlash(dir))
+			if info, err := os.Stat(full); err != nil || !info.IsDir() {
+				break // a file, or what is not there yet
+			}
+			if tree == nil {
+				tree = ignore.New(os.DirFS(n.table.root))
+			}
+			if fromRoot, err := filepath.Rel(n.table.root, full); err == nil && tree.Match(filepath.ToSlash(fromRoot), true) {
+				n.looked[dir] = false
+				break
+			}
+			n.looked[dir] = true
+			for _, f := range n.table.folders(knack.Project, full, n.table.root) {
+				if _, err := os.Stat(f.Path); err == nil {
+					f.Origin.Nested = dir
+					all = append(all, f)
+				}
+			}
+		}
+	}
+	return all
+}

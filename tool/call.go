@@ -1,0 +1,248 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A Gate decides whether a call may run: it returns the input to run, which
+// hooks may have changed, or an error whose text tells the model why not. It
+// may take as long as a person needs. The tool's Subjects, which it asks, are
+// what the tool then holds itself to ([Input].Subjects). A nil Gate lets
+// nothing pass.
+type Gate func(ctx context.Context, t *Tool, in Input) (json.RawMessage, error)
+
+// Call runs one call, from the model's words to a result. progress, if not
+// nil, sees partial results, one at a time, at most every 100 ms and none
+// after Call has returned. A panic in the tool is an error result, with the
+// stack in the log. When ctx ends, the result says so after what the tool had
+// said until then.
+func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress func(Result)) Result {
+	t, in, res := pass(ctx, tools, call, gate)
+	if t == nil {
+		return res
+	}
+	return t.run(ctx, in, progress)
+}
+
+// CallAll runs the calls of one answer and returns their results in the order
+// of the calls. The gate is asked for one after another, in that order, as soon
+// as the last one was decided; calls run beside each other unless a tool asks
+// for order ([Tool].Ordered, [Tool].Key).
+func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, progress func(i int, r Result)) []Result {
+	results := make([]Result, len(calls))
+	ended := make([]chan struct{}, len(calls)) // closed when a call has ended
+	byKey := map[string]chan struct{}{}        // the last call of a key
+	var all sync.WaitGroup
+	barrier := -1 // the last call that asked for order
+	for i, call := range calls {
+		ended[i] = make(chan struct{})
+		t, in, res := pass(ctx, tools, call, gate)
+		if t == nil {
+			results[i] = res
+			close(ended[i])
+			continue
+		}
+		var wait []chan struct{}
+		if t.Ordered {
+			wait = ended[:i]
+			barrier = i
+		} else if barrier >= 0 {
+			wait = ended[barrier : barrier+1]
+		}
+		if key := t.key(in); key != "" {
+			if before, ok := byKey[key]; ok {
+				wait = append(wait[:len(wait):len(wait)], before)
+			}
+			byKey[key] = ended[i]
+		}
+		var show func(Result)
+		if progress != nil {
+			show = func(r Result) { progress(i, r) }
+		}
+		all.Go(func() {
+			defer close(ended[i])
+			for _, before := range wait {
+				<-before
+			}
+			results[i] = t.run(ctx, in, show)
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// Terminates reports whether all results of an answer ask for the run to end.
+func Terminates(results []Result) bool {
+	for _, r := range results {
+		if !r.Terminate {
+			return false
+		}
+	}
+	return len(results) > 0
+}
+
+// Unfinished is the result of a call that the model could not finish writing,
+// because the answer met its output limit. Such a call is not run.
+func Unfinished(call llm.ToolCall) Result {
+	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a shorter input, in several calls if need be.", call.Name)
+}
+
+// pass brings a call through everything before its run: with a nil Tool the
+// Result says why it may not run.
+func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool, _ Input, res Result) {
+	found, ok := tools.Find(call.Name)
+	if !ok {
+		return nil, Input{}, Errorf("Tool %s not found. %s", call.Name, suggestion(call.Name, tools))
+	}
+	t := *found
+	defer recovered(t.Name, call, &res)
+	if gate == nil {
+		return nil, Input{}, Errorf("%s is not allowed: nobody can be asked", t.Name)
+	}
+	folded, err := t.fold(call.Input)
+	if err != nil {
+		return nil, Input{}, Errorf("%s", err)
+	}
+	in := Input{ID: call.ID, JSON: folded, Progress: func(Result) {}}
+	var decided []permission.Subject
+	asked := t
+	if t.Subjects != nil {
+		asked.Subjects = func(input json.RawMessage) ([]permission.Subject, error) {
+			s, err := t.Subjects(input)
+			decided = s
+			return s, err
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, Input{}, cut(ctx, t.Name, Result{})
+	}
+	input, err := gate(ctx, &asked, in)
+	if err != nil {
+		return nil, Input{}, Errorf("%s", err)
+	}
+	if !bytes.Equal(input, folded) { // a hook's input runs as it is, or not at all
+		if err := t.check(input); err != nil {
+			return nil, Input{}, Errorf("%s", t.invalid(input, []string{err.Error()}))
+		}
+	}
+	in.JSON, in.Subjects = input, decided
+	return &t, in, Result{}
+}
+
+func (t *Tool) key(in Input) (key string) {
+	if t.Key == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			key = "" // its run will tell
+		}
+	}()
+	return t.Key(in.JSON)
+}
+
+func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Result) {
+	defer recovered(t.Name, llm.ToolCall{ID: in.ID, Input: in.JSON}, &res)
+	if err := context.Cause(ctx); err != nil {
+		return cut(ctx, t.Name, Result{})
+	}
+	if progress != nil {
+		th := &throttle{show: progress}
+		defer th.stop()
+		in.Progress = th.add
+	}
+	res, err := t.Run(ctx, in)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+		res = cut(ctx, t.Name, res)
+	default:
+		res.IsError = true
+		res.Parts = append(res.Parts, llm.Text(err.Error()))
+	}
+	return res
+}
+
+// cut ends a result that ctx interrupted.
+func cut(ctx context.Context, name string, res Result) Result {
+	why := "it was cancelled"
+	if cause := context.Cause(ctx); cause != context.Canceled {
+		why = cause.Error()
+	}
+	res.IsError = true
+	res.Parts = append(res.Parts, llm.Text(fmt.Sprintf("%s did not finish: %s", name, why)))
+	return res
+}
+
+// recovered makes an error result of a panic.
+func recovered(name string, call llm.ToolCall, res *Result) {
+	if p := recover(); p != nil {
+		slog.Error("tool panicked", "tool", name, "call", call.ID, "input", echo(call.Input), "panic", p, "stack", string(debug.Stack()))
+		*res = Errorf("%s failed: %v (a mistake in the tool; the log has the details)", name, p)
+	}
+}
+
+// every is how often progress reaches people at most.
+const every = 100 * time.Millisecond
+
+// A throttle passes on the latest of what it is given, at most every 100 ms.
+type throttle struct {
+	show func(Result)
+
+	mu      sync.Mutex
+	last    time.Time
+	pending *Result
+	timer   *time.Timer
+	stopped bool
+}
+
+func (t *throttle) add(r Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return
+	}
+	t.pending = &r
+	if t.timer != nil {
+		return
+	}
+	if wait := every - time.Since(t.last); wait > 0 {
+		t.timer = time.AfterFunc(wait, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.timer = nil
+			t.flush()
+		})
+		return
+	}
+	t.flush()
+}
+
+func (t *throttle) flush() {
+	if t.pending == nil || t.stopped {
+		return
+	}
+	r := *t.pending
+	t.pending, t.last = nil, time.Now()
+	t.show(r)
+}
+
+func (t *throttle) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}

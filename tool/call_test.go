@@ -1,0 +1,306 @@
+package tool_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func named(name string, run func(ctx context.Context, call tool.Input) (tool.Result, error)) tool.Tool {
+	return tool.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`), Run: run}
+}
+
+func said(s string) func(context.Context, tool.Input) (tool.Result, error) {
+	return func(context.Context, tool.Input) (tool.Result, error) { return tool.Text(s), nil }
+}
+
+func TestFind(t *testing.T) {
+	set := tool.Set{}
+	for _, n := range []string{"read", "bash", "bash_output", "bash_kill", "edit", "write", "grep", "find", "ls", "ask", "mcp__x__y"} {
+		set = append(set, named(n, said(n)))
+	}
+	for name, want := range map[string]string{
+		"read": "read", "Read": "read", "BASH": "bash", "BashOutput": "bash_output", "bash-output": "bash_output", "KillShell": "bash_kill",
+		"MultiEdit": "edit", "NotebookEdit": "edit", "Glob": "find", "LS": "ls", "AskUserQuestion": "ask", "mcp__x__y": "mcp__x__y",
+	} {
+		if got := call(t, set, name, "{}"); text(got) != want {
+			t.Errorf("%s ran %s", name, text(got))
+		}
+	}
+	for name, want := range map[string]string{
+		"nope":  "Tool nope not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
+		"raed":  "Tool raed not found. Did you mean read?",
+		"bashh": "Tool bashh not found. Did you mean bash?",
+		"":      "Tool  not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
+	} {
+		if got := call(t, set, name, "{}"); !got.IsError || text(got) != want {
+			t.Errorf("%s: %s", name, text(got))
+		}
+	}
+	if got := call(t, nil, "x", "{}"); text(got) != "Tool x not found. There are no tools." {
+		t.Errorf("no tools: %s", text(got))
+	}
+}
+
+// The gate sees the folded input; what it returns runs, and the subjects that
+// the tool named to it arrive in the run.
+func TestGate(t *testing.T) {
+	var ran tool.Input
+	x := tool.New("x", "", func(_ context.Context, in sample, call tool.Input) (tool.Result, error) {
+		ran = call
+		return tool.Text(in.Path), nil
+	})
+	x.Subjects = tool.SubjectsOf(func(in sample) []permission.Subject {
+		return []permission.Subject{{Kind: "Read", Text: in.Path}}
+	})
+	var seen string
+	do := func(gate tool.Gate) tool.Result {
+		return tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{ID: "7", Name: "x", Input: json.RawMessage(`{"path":1}`)}, gate, nil)
+	}
+	got := do(func(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
+		seen = string(in.JSON)
+		if _, err := t.Subjects(in.JSON); err != nil {
+			return nil, err
+		}
+		changed := json.RawMessage(`{"path":"hook"}`)
+		_, err := t.Subjects(changed)
+		return changed, err
+	})
+	if seen != `{"path":"1"}` || text(got) != "hook" || ran.ID != "7" || !slices.Equal(ran.Subjects, []permission.Subject{{Kind: "Read", Text: "hook"}}) {
+		t.Errorf("saw %s, ran %+v, %s", seen, ran, text(got))
+	}
+	for want, gate := range map[string]tool.Gate{
+		"x is not allowed: nobody can be asked": nil,
+		"no, because": func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) {
+			return nil, errors.New("no, because")
+		},
+		"Invalid input for x: ": func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) {
+			return json.RawMessage(`{"path":5}`), nil // a hook's input is not coerced
+		},
+		"x failed: boom": func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) { panic("boom") },
+	} {
+		ran = tool.Input{}
+		if got := do(gate); !got.IsError || !strings.HasPrefix(text(got), want) || ran.ID != "" {
+			t.Errorf("want %q, got %s, ran %v", want, text(got), ran.ID != "")
+		}
+	}
+}
+
+func TestPanicIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	got := call(t, tool.Set{named("x", func(context.Context, tool.Input) (tool.Result, error) { panic("boom") })}, "x", `{"a":1}`)
+	if !got.IsError || !strings.HasPrefix(text(got), "x failed: boom") {
+		t.Errorf("got %s", text(got))
+	}
+	for _, want := range []string{"tool=x", "boom", "TestPanicIsLogged", "goroutine"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in the log: %s", want, log.String())
+		}
+	}
+}
+
+func TestCancelKeepsPartialOutput(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	x := named("x", func(ctx context.Context, _ tool.Input) (tool.Result, error) {
+		stop(errors.New("the person pressed escape"))
+		return tool.Text("half"), ctx.Err()
+	})
+	got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, allow, nil)
+	if !got.IsError || len(got.Parts) != 2 || got.Parts[0].Text != "half" || got.Parts[1].Text != "x did not finish: the person pressed escape" {
+		t.Errorf("got %+v", got)
+	}
+	if got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, allow, nil); !got.IsError || len(got.Parts) != 1 {
+		t.Errorf("after the end: %+v", got)
+	}
+}
+
+func TestErrorKeepsResult(t *testing.T) {
+	x := named("x", func(context.Context, tool.Input) (tool.Result, error) {
+		return tool.Result{Parts: []llm.Part{llm.Text("so far")}, Details: 5}, errors.New("disk full")
+	})
+	if got := call(t, tool.Set{x}, "x", ""); !got.IsError || got.Details != 5 || text(got) != "so fardisk full" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Calls run beside each other; results come in the order of the calls, whatever
+// the order in which they end; the gate is asked in order.
+func TestCallAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sleep := named("sleep", func(_ context.Context, call tool.Input) (tool.Result, error) {
+			var in struct{ Ms int }
+			json.Unmarshal(call.JSON, &in)
+			time.Sleep(time.Duration(in.Ms) * time.Millisecond)
+			return tool.Text(fmt.Sprint(in.Ms)), nil
+		})
+		var asked []string
+		gate := func(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) {
+			asked = append(asked, in.ID)
+			return in.JSON, nil
+		}
+		start := time.Now()
+		got := tool.CallAll(t.Context(), tool.Set{sleep}, []llm.ToolCall{
+			{ID: "a", Name: "sleep", Input: json.RawMessage(`{"ms":300}`)},
+			{ID: "b", Name: "nope"},
+			{ID: "c", Name: "sleep", Input: json.RawMessage(`{"ms":100}`)},
+			{ID: "d", Name: "sleep", Input: json.RawMessage(`{"ms":200}`)},
+		}, gate, nil)
+		if took := time.Since(start); took != 300*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		if text(got[0]) != "300" || !got[1].IsError || text(got[2]) != "100" || text(got[3]) != "200" || strings.Join(asked, "") != "acd" {
+			t.Errorf("got %+v, asked %v", got, asked)
+		}
+	})
+}
+
+// Ordered calls are fences; calls of one key follow each other; the rest is free.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var log []string
+		note := func(s string) { mu.Lock(); log = append(log, s); mu.Unlock() }
+		run := func(_ context.Context, call tool.Input) (tool.Result, error) {
+			note("+" + call.ID)
+			time.Sleep(100 * time.Millisecond)
+			note("-" + call.ID)
+			return tool.Result{}, nil
+		}
+		free, fence, keyed := named("free", run), named("fence", run), named("keyed", run)
+		fence.Ordered = true
+		keyed.Key = func(in json.RawMessage) string {
+			if string(in) == `{"panic":true}` {
+				panic("x")
+			}
+			return string(in)
+		}
+		set := tool.Set{free, fence, keyed}
+		calls := func(names ...string) (list []llm.ToolCall) {
+			for i, n := range names {
+				name, input, _ := strings.Cut(n, " ")
+				list = append(list, llm.ToolCall{ID: fmt.Sprint(i), Name: name, Input: json.RawMessage(input)})
+			}
+			return list
+		}
+		start := time.Now()
+		tool.CallAll(t.Context(), set, calls("free", "free", "fence", "free", "free"), allow, nil)
+		at := func(s string) int { return slices.Index(log, s) }
+		if time.Since(start) != 300*time.Millisecond || at("+2") < at("-0") || at("+2") < at("-1") || at("+3") < at("-2") || at("+4") < at("-2") {
+			t.Errorf("%v after %v", log, time.Since(start))
+		}
+		log, start = nil, time.Now()
+		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`, `keyed {"panic":true}`), allow, nil)
+		if time.Since(start) != 300*time.Millisecond || at("+1") < at("-0") || at("+3") < at("-1") || at("+2") > at("-0") || at("+4") > at("-0") {
+			t.Errorf("%v after %v", log, time.Since(start))
+		}
+	})
+}
+
+func TestProgressIsThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		x := named("x", func(_ context.Context, call tool.Input) (tool.Result, error) {
+			var all sync.WaitGroup
+			for range 4 { // from several goroutines
+				all.Go(func() {
+					for i := range 1000 {
+						call.Progress(tool.Text(fmt.Sprint(i)))
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			all.Wait()
+			time.Sleep(time.Second) // the last one is shown before the end
+			call.Progress(tool.Text("late"))
+			go func() { time.Sleep(time.Second); call.Progress(tool.Text("too late")) }()
+			return tool.Text("done"), nil
+		})
+		var shown []string
+		var times []time.Duration
+		tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{Name: "x"}, allow, func(r tool.Result) {
+			shown = append(shown, text(r))
+			times = append(times, time.Since(start))
+		})
+		time.Sleep(2 * time.Second)
+		if len(shown) < 10 || len(shown) > 12 || shown[0] != "0" || shown[len(shown)-2] != "999" || shown[len(shown)-1] != "late" {
+			t.Errorf("shown %v", shown)
+		}
+		for i := 1; i < len(times); i++ {
+			if d := times[i] - times[i-1]; d < 100*time.Millisecond {
+				t.Errorf("two in %v", d)
+			}
+		}
+	})
+}
+
+func TestTerminatesAndUnfinished(t *testing.T) {
+	yes, no := tool.Result{Terminate: true}, tool.Result{}
+	if !tool.Terminates([]tool.Result{yes, yes}) || tool.Terminates([]tool.Result{yes, no}) || tool.Terminates(nil) {
+		t.Error("Terminates")
+	}
+	if got := tool.Unfinished(llm.ToolCall{Name: "write"}); !got.IsError || !strings.HasPrefix(text(got), "write was not run: ") {
+		t.Errorf("got %s", text(got))
+	}
+}
+
+func TestJoinAndSelect(t *testing.T) {
+	mine := tool.Set{named("read", said("")), named("bash", said("")), named("grep", said(""))}
+	theirs := tool.Set{named("read", said("")), named("mcp__x__a", said("")), named("mcp__x__b", said(""))}
+	for i := range theirs {
+		theirs[i].Origin = "MCP server x"
+	}
+	all, problems := tool.Join(mine, theirs)
+	if len(problems) != 1 || problems[0].Message != "tool read of MCP server x is left out: the one of Knack has that name" || len(all) != 5 || all[0].Origin != "" {
+		t.Errorf("Join: %v, %v", all.Names(), problems)
+	}
+	for _, c := range []struct{ spec, want, problem string }{
+		{"", "read bash", ""},
+		{"+grep,-bash,mcp__*", "read grep mcp__x__a mcp__x__b", ""},
+		{"+grep,-bash,+mcp__*", "read grep mcp__x__a mcp__x__b", ""},
+		{"grep", "grep", ""},
+		{"Grep Bash", "bash grep", ""},
+		{"*", "read bash grep mcp__x__a mcp__x__b", ""},
+		{"*,-mcp__x__*", "read bash grep", ""},
+		{"-*", "", ""},
+		{"+gerp", "read bash", `tools: there is no tool "gerp"`},
+		{"+mcp__none__*", "read bash", ""},
+	} {
+		got, problems := tool.Select(all, "read,bash", c.spec)
+		message := ""
+		for _, p := range problems {
+			message += p.Message
+		}
+		if strings.Join(got.Names(), " ") != c.want || message != c.problem {
+			t.Errorf("%q: %v, %q", c.spec, got.Names(), message)
+		}
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	set := tool.Set{echoTool()}
+	for b.Loop() {
+		if got := call(b, set, "sample", `{"file_path":"a","offset":"1","edits":[{"old":"a","new":"b"}]}`); got.IsError {
+			b.Fatal(text(got))
+		}
+	}
+}

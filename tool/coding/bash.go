@@ -1,0 +1,215 @@
+package coding
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A runner is what bash asks of a workspace.
+type runner interface {
+	Prepare(c workspace.Command) (workspace.Command, error)
+	Run(ctx context.Context, c workspace.Command) (workspace.Exit, error)
+}
+
+//go:embed bash.md
+var bashText string
+
+// maxTimeout is the longest timeout of a command, in seconds.
+const maxTimeout = 2_147_483
+
+type bashInput struct {
+	Command     string   `json:"command" jsonschema:"the command line"`
+	Timeout     *float64 `json:"timeout,omitempty" jsonschema:"seconds after which it is killed"`
+	Background  bool     `json:"background,omitempty" jsonschema:"return at once with an id for bash_output and bash_kill"`
+	Description string   `json:"description,omitempty" jsonschema:"what it does, in five to ten words, for the person watching"`
+}
+
+// BashDetails tells people and programs how a command ended.
+type BashDetails struct {
+	Description string  `json:"description,omitempty"`
+	ExitCode    int     `json:"exitCode"`
+	Signal      string  `json:"signal,omitempty"`
+	TimedOut    bool    `json:"timedOut,omitempty"`
+	Aborted     bool    `json:"aborted,omitempty"`
+	Seconds     float64 `json:"seconds"`
+	Bytes       int64   `json:"bytes"` // written by the command
+	Cut         *cut    `json:"truncation,omitempty"`
+	FullOutput  string  `json:"fullOutput,omitempty"` // path of the file, mode 0600, where something was cut
+	Job         string  `json:"job,omitempty"`        // of a background job
+}
+
+// errTimeout is the cause of a command's end by its timeout.
+var errTimeout = errors.New("the command's timeout")
+
+func bashTool(ws runner, o Options) tool.Tool {
+	t := tool.New("bash", strings.TrimSpace(bashText), func(ctx context.Context, in bashInput, call tool.Input) (tool.Result, error) {
+		c, err := bashCommand(ws, in)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		if call.Subjects != nil && !slices.Contains(call.Subjects, permission.Subject{Kind: "Bash", Text: c.Line}) {
+			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
+		}
+		timeout, err := bashTimeout(in, o)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		if in.Background {
+			if o.Jobs == nil {
+				return tool.Result{}, errors.New("background jobs are not available here: run the command without background")
+			}
+			return o.Jobs.start(ws, c, in, timeout, o)
+		}
+		return runBash(ctx, ws, c, in, timeout, call.Progress, o), nil
+	})
+	t.Ordered = true // a command may change what the next one sees
+	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
+	t.Subjects = func(data json.RawMessage) ([]permission.Subject, error) {
+		var in bashInput
+		if err := json.Unmarshal(data, &in); err != nil {
+			return nil, err
+		}
+		c, err := bashCommand(ws, in)
+		if err != nil {
+			return nil, err
+		}
+		return []permission.Subject{{Kind: "Bash", Text: c.Line}}, nil
+	}
+	return t
+}
+
+func bashCommand(ws runner, in bashInput) (workspace.Command, error) {
+	if strings.TrimSpace(in.Command) == "" {
+		return workspace.Command{}, errors.New("command is empty")
+	}
+	return ws.Prepare(workspace.Command{Line: in.Command})
+}
+
+// bashTimeout is a call's timeout; 0: none.
+func bashTimeout(in bashInput, o Options) (time.Duration, error) {
+	switch {
+	case in.Timeout == nil && in.Background:
+		return 0, nil
+	case in.Timeout == nil:
+		return o.Timeout, nil
+	case math.IsNaN(*in.Timeout) || *in.Timeout <= 0:
+		return 0, fmt.Errorf("invalid timeout %v: it must be more than 0 seconds", *in.Timeout)
+	case *in.Timeout > maxTimeout:
+		return 0, fmt.Errorf("invalid timeout %v: the maximum is %d seconds", *in.Timeout, maxTimeout)
+	}
+	return time.Duration(*in.Timeout * float64(time.Second)), nil
+}
+
+// runBash runs a command to its end and shows its output on the way.
+func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration, progress func(tool.Result), o Options) tool.Result {
+	out := newOutput(defaultLimits, o.TempDir)
+	c.Output = out
+	stop := make(chan struct{})
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				if text, more := out.glance(); more {
+					progress(tool.Text(text))
+				}
+			}
+		}
+	}()
+	ended := runOutput(ctx, ws, c, timeout)
+	close(stop)
+	<-shown
+	return ended.result(out, in, timeout)
+}
+
+// An ending is how a command ended.
+type ending struct {
+	exit    workspace.Exit
+	err     error
+	seconds float64
+}
+
+func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time.Duration) ending {
+	start := time.Now()
+	if timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, timeout, errTimeout)
+		defer stop()
+	}
+	exit, err := ws.Run(ctx, c)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, errTimeout) {
+		err = errAborted{err}
+	}
+	return ending{exit, err, time.Since(start).Seconds()}
+}
+
+// errAborted is the end of a command by whoever wanted it.
+type errAborted struct{ error }
+
+func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Result {
+	text, c, path := out.end()
+	d := BashDetails{
+		Description: in.Description, ExitCode: e.exit.Code, Signal: e.exit.Signal,
+		Seconds: e.seconds, Bytes: out.size, FullOutput: path,
+	}
+	if c.By != "" {
+		d.Cut = &c
+	}
+	var status string
+	var aborted errAborted
+	switch {
+	case errors.Is(e.err, errTimeout):
+		d.TimedOut = true
+		status = fmt.Sprintf("Command timed out after %s. Give it a larger timeout, or run it with background: true.", seconds(timeout))
+	case errors.As(e.err, &aborted):
+		d.Aborted = true
+		status = "Command aborted"
+	case e.err != nil:
+		if out.size == 0 {
+			return tool.Errorf("%s", e.err)
+		}
+		status = e.err.Error()
+	case e.exit.Signal != "":
+		status = fmt.Sprintf("Command exited with code %d (signal: %s)", e.exit.Code, e.exit.Signal)
+	case e.exit.Code != 0:
+		status = fmt.Sprintf("Command exited with code %d", e.exit.Code)
+	}
+	res := tool.Result{IsError: status != "", Details: d}
+	if len(e.exit.Refused) > 0 {
+		status = strings.TrimPrefix(status+"\n", "\n") + "The sandbox refused: " + strings.Join(e.exit.Refused, ", ")
+	}
+	res.Structured = struct {
+		Output string `json:"output"`
+		BashDetails
+	}{text, d}
+	if status != "" {
+		text += "\n\n" + status
+	}
+	res.Parts = []llm.Part{llm.Text(text)}
+	return res
+}
+
+func seconds(d time.Duration) string {
+	if d == time.Second {
+		return "1 second"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " seconds"
+}

@@ -1,0 +1,414 @@
+package coding
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+func newWorkspace(t testing.TB) *workspace.Local {
+	t.Helper()
+	w, err := workspace.NewLocal(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func allowAll(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
+	if t.Subjects != nil {
+		if _, err := t.Subjects(in.JSON); err != nil {
+			return nil, err
+		}
+	}
+	return in.JSON, nil
+}
+
+// say runs one call and returns its text.
+func say(t testing.TB, set tool.Set, name string, input any) (string, tool.Result) {
+	t.Helper()
+	data, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: name, Input: data}, allowAll, nil)
+	if len(res.Parts) != 1 {
+		t.Fatalf("%s %s: %d parts", name, data, len(res.Parts))
+	}
+	return res.Parts[0].Text, res
+}
+
+type m = map[string]any
+
+func TestBash(t *testing.T) {
+	w := newWorkspace(t)
+	set := runTools(w, Options{TempDir: t.TempDir()})
+	for _, c := range []struct {
+		in   m
+		want string
+		err  bool
+	}{
+		{m{"command": "echo hi"}, "hi", false},
+		{m{"command": "true"}, "(no output)", false},
+		{m{"command": "echo; echo"}, "(no output)", false},
+		{m{"command": "echo x; exit 3"}, "x\n\nCommand exited with code 3", true},
+		{m{"command": "exit 3"}, "(no output)\n\nCommand exited with code 3", true},
+		{m{"command": "kill -9 $$"}, "(no output)\n\nCommand exited with code 137 (signal: killed)", true},
+		{m{"command": "kill -TERM $$"}, "(no output)\n\nCommand exited with code 143 (signal: terminated)", true},
+		{m{"command": "echo a; echo b >&2; echo c"}, "a\nb\nc", false},
+		{m{"command": "cat"}, "(no output)", false},
+		{m{"command": "cd /; x=1"}, "(no output)", false},
+		{m{"command": "echo $x; pwd -P"}, "\n" + w.Dir(), false},
+		{m{"command": `printf '\033[1;31mred\033[0m \033]0;title\007\033]8;;http://x\033\\link\033]8;;\033\\\a\b\0end\177'`}, "red linkend", false},
+		{m{"command": `printf 'a\r\nb\r10%%\r20%%\n'`}, "a\nb\n10%\n20%", false},
+		{m{"command": `printf '\303'; sleep 0.02; printf '\251\377'`}, "é\uFFFD", false},
+		{m{"command": "(sleep 30; echo never) & echo done"}, "done", false},
+		{m{"command": "echo part; sleep 30", "timeout": 0.3}, "part\n\nCommand timed out after 0.3 seconds. Give it a larger timeout, or run it with background: true.", true},
+		{m{"command": "sleep 30", "timeout": "0.1"}, "(no output)\n\nCommand timed out after 0.1 seconds. Give it a larger timeout, or run it with background: true.", true},
+		{m{"cmd": "echo foreign", "description": "say it"}, "foreign", false},
+		{m{"command": " \n"}, "command is empty", true},
+		{m{"command": "x", "timeout": 0}, "invalid timeout 0: it must be more than 0 seconds", true},
+		{m{"command": "x", "timeout": -1}, "invalid timeout -1: it must be more than 0 seconds", true},
+		{m{"command": "x", "timeout": 2147484}, "invalid timeout 2.147484e+06: the maximum is 2147483 seconds", true},
+		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string \"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
+		{m{"command": "echo \x00"}, "the command holds a NUL byte, which no shell takes", true},
+		{m{"command": "--version"}, "", true},
+		{m{"command": "echo x", "background": true}, "background jobs are not available here: run the command without background", true},
+	} {
+		if _, err := os.Stat("/bin/bash"); err != nil {
+			t.Skip("no /bin/bash here")
+		}
+		got, res := say(t, set, "bash", c.in)
+		if c.want != "" && got != c.want || res.IsError != c.err {
+			t.Errorf("%v\n got %q, %v\nwant %q, %v", c.in, got, res.IsError, c.want, c.err)
+		}
+	}
+}
+
+func TestBashMissingDirectory(t *testing.T) {
+	w := newWorkspace(t)
+	os.RemoveAll(w.Dir())
+	got, res := say(t, runTools(w, Options{}), "bash", m{"command": "true"})
+	if !res.IsError || got != "working directory does not exist: "+w.Dir() {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What runs is what was decided.
+func TestBashSubjects(t *testing.T) {
+	w := newWorkspace(t)
+	w.Prefix = "set -e"
+	suffix := ""
+	w.BeforeSpawn = func(c *workspace.Command) error { c.Line += suffix; return nil }
+	set := runTools(w, Options{})
+	var seen []permission.Subject
+	run := func(after func()) tool.Result {
+		return tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo x"}`)},
+			func(_ context.Context, tl *tool.Tool, in tool.Input) (json.RawMessage, error) {
+				var err error
+				seen, err = tl.Subjects(in.JSON)
+				after()
+				return in.JSON, err
+			}, nil)
+	}
+	if res := run(func() {}); res.IsError || len(seen) != 1 || seen[0] != (permission.Subject{Kind: "Bash", Text: "set -e\necho x"}) {
+		t.Errorf("subjects %v, %+v", seen, res)
+	}
+	if res := run(func() { suffix = "; rm -rf /nowhere" }); !res.IsError || res.Parts[0].Text != "the command changed after it was allowed: it was not run" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestBashBoundaries(t *testing.T) {
+	w := newWorkspace(t)
+	temp := t.TempDir()
+	set := runTools(w, Options{TempDir: temp})
+	path := regexp.MustCompile(`Full output: (\S+)\]`)
+	for _, c := range []struct{ line, notice string }{
+		{"seq 2000", ""},
+		{"printf %s \"$(seq 2000)\"", ""},
+		{"seq 2001", "[Showing lines 2-2001 of 2001 (2000 line limit). Use read with limit=1 for the lines before. Full output: FILE]"},
+		{"printf %s \"$(seq 2001)\"", "[Showing lines 2-2001 of 2001 (2000 line limit). Use read with limit=1 for the lines before. Full output: FILE]"},
+		{"seq 3000", "[Showing lines 1001-3000 of 3000 (2000 line limit). Use read with limit=1000 for the lines before. Full output: FILE]"},
+		{"head -c 51200 /dev/zero | tr '\\0' x", ""},
+		{"head -c 51200 /dev/zero | tr '\\0' x; echo", ""},
+		{"head -c 51201 /dev/zero | tr '\\0' x", "[Showing last 50.0KB of line 1 (line is 50.0KB). Use bash with head -c or cut -c on the file for the rest. Full output: FILE]"},
+		{"head -c 70000 /dev/zero | tr '\\0' x; echo", "[Showing last 50.0KB of line 1 (line is 68.4KB). Use bash with head -c or cut -c on the file for the rest. Full output: FILE]"},
+		{"echo first; head -c 51195 /dev/zero | tr '\\0' x", "[Showing lines 2-2 of 2 (50.0KB limit). Use read with limit=1 for the lines before. Full output: FILE]"},
+		{"echo first; head -c 51194 /dev/zero | tr '\\0' x; echo", ""},
+		{"for i in $(seq 700); do printf '%0200d\\n' $i; done", "[Showing lines 447-700 of 700 (50.0KB limit). Use read with limit=446 for the lines before. Full output: FILE]"},
+	} {
+		text, res := say(t, set, "bash", m{"command": c.line})
+		d := res.Details.(BashDetails)
+		var want bytes.Buffer
+		if _, err := w.Run(t.Context(), workspace.Command{Line: c.line, Output: &want}); err != nil {
+			t.Fatal(err)
+		}
+		whole := strings.TrimSuffix(want.String(), "\n")
+		if c.notice == "" {
+			if text != whole || d.Cut != nil || d.FullOutput != "" {
+				t.Errorf("%s: %d bytes, %+v", c.line, len(text), d)
+			}
+			continue
+		}
+		shown, notice, _ := strings.Cut(text, "\n\n[")
+		notice = "[" + notice
+		file := ""
+		if f := path.FindStringSubmatch(notice); f != nil {
+			file = f[1]
+		}
+		if got := strings.ReplaceAll(notice, file, "FILE"); got != c.notice || file != d.FullOutput {
+			t.Errorf("%s:\n got %s\nwant %s", c.line, got, c.notice)
+		}
+		if !strings.HasSuffix(whole, shown) || len(shown) > maxBytes || strings.Count(shown, "\n") > maxLines-1 || d.Cut == nil {
+			t.Errorf("%s: shows %d bytes, %+v", c.line, len(shown), d.Cut)
+		}
+		full, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(full, want.Bytes()) {
+			t.Errorf("%s: the file has %d bytes, want %d, %v", c.line, len(full), want.Len(), err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode of the file: %v, %v", c.line, info.Mode(), err)
+		}
+		os.Remove(file)
+	}
+	if left, _ := filepath.Glob(temp + "/*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Terminal sequences count for nothing, so what they fill needs no file.
+func TestBashOnlySequences(t *testing.T) {
+	temp := t.TempDir()
+	text, res := say(t, runTools(newWorkspace(t), Options{TempDir: temp}), "bash", m{"command": `for i in $(seq 1 10000); do printf '\033[31m\033[0m'; done; echo end`})
+	if left, _ := filepath.Glob(temp + "/*"); text != "end" || res.Details.(BashDetails).Cut != nil || len(left) > 0 {
+		t.Errorf("%q, %+v, %v", text, res.Details, left)
+	}
+}
+
+func TestBashFileCannotBeMade(t *testing.T) {
+	w := newWorkspace(t)
+	if err := w.WriteFile(t.Context(), "file", nil); err != nil {
+		t.Fatal(err)
+	}
+	text, res := say(t, runTools(w, Options{TempDir: w.Path("file/x")}), "bash", m{"command": "seq 3000"})
+	if res.IsError || !strings.Contains(text, "\n3000\n\n[Showing lines 1001-3000 of 3000 (2000 line limit). The full output could not be kept: ") {
+		t.Errorf("got %q", text[max(0, len(text)-300):])
+	}
+}
+
+// A stream of any size needs the memory of what is shown, and is kept whole.
+func TestOutputIsBounded(t *testing.T) {
+	out := newOutput(limits{lines: 10, bytes: 1000}, t.TempDir())
+	block := bytes.Repeat([]byte("0123456789abcde\n"), 2048)
+	const blocks = 2000 // 64 MiB
+	for range blocks {
+		out.Write(block)
+	}
+	if cap(out.raw)+cap(out.tail.kept)+cap(out.clean.out) > 128<<10 {
+		t.Errorf("holds %d, %d, %d bytes", cap(out.raw), cap(out.tail.kept), cap(out.clean.out))
+	}
+	text, c, path := out.end()
+	if c.TotalLines != blocks*2048 || c.TotalBytes != blocks*32768-1 || c.Lines != 10 || !strings.Contains(text, fmt.Sprintf("of %d (10 line limit)", blocks*2048)) {
+		t.Errorf("%+v", c)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != blocks*32768 {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+}
+
+func TestBashProgress(t *testing.T) {
+	set := runTools(newWorkspace(t), Options{})
+	var shown []string
+	res := tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo one; sleep 0.4; for i in $(seq 2 5000); do echo $i; done"}`)}, allowAll,
+		func(r tool.Result) { shown = append(shown, r.Parts[0].Text) })
+	if res.IsError || len(shown) == 0 || len(shown) >= 25 || shown[0] != "one\n" {
+		t.Errorf("%d shown, %.40q", len(shown), shown)
+	}
+}
+
+func TestBashAbort(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	set := runTools(newWorkspace(t), Options{})
+	res := tool.Call(ctx, set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo part; sleep 30"}`)}, allowAll,
+		func(tool.Result) { stop(errors.New("escape")) })
+	if !res.IsError || res.Parts[0].Text != "part\n\nCommand aborted" || !res.Details.(BashDetails).Aborted {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestJobs(t *testing.T) {
+	w := newWorkspace(t)
+	temp := t.TempDir()
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(w, Options{Jobs: &jobs, TempDir: temp})
+	sayText := func(name string, in m) string { text, _ := say(t, set, name, in); return text }
+	if got := sayText("bash_output", m{"id": "1"}); got != `there is no background job "1": none was started` {
+		t.Error(got)
+	}
+	if got := sayText("bash", m{"command": "echo ready; until [ -e go ]; do sleep 0.01; done; echo went; exit 4", "background": true}); got != "Started as background job 1. Use bash_output with id=1 to see its output, bash_kill to end it." {
+		t.Error(got)
+	}
+	until := func(id, want string) string {
+		var all string
+		for range 500 {
+			all += sayText("bash_output", m{"id": id})
+			if strings.Contains(all, want) {
+				return all
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("job %s never said %q: %s", id, want, all)
+		return ""
+	}
+	if got := until("1", "ready"); !strings.Contains(got, "ready\n\n[Job 1 running for 0 seconds. Use since=6 for what follows.]") {
+		t.Error(got)
+	}
+	if got := sayText("bash_output", m{"id": "1"}); !strings.HasPrefix(got, "(no new output)\n\n[Job 1 running") {
+		t.Error(got)
+	}
+	if err := w.WriteFile(t.Context(), "go", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := until("1", "exited"); !strings.Contains(got, "went") || !strings.Contains(got, "[Job 1 exited with code 4 after ") {
+		t.Error(got)
+	}
+	if got := sayText("bash_output", m{"id": 1, "since": 0}); !strings.HasPrefix(got, "ready\nwent\n\n[Job 1 exited") {
+		t.Error(got)
+	}
+	if got := sayText("bash_output", m{"id": "1", "since": 3}); !strings.HasPrefix(got, "dy\nwent\n\n[Job 1 exited") {
+		t.Error(got)
+	}
+	if got := sayText("bash_output", m{"id": "1", "since": 99}); got != "since=99 is beyond the end of the output (11 bytes so far)" {
+		t.Error(got)
+	}
+	if got := sayText("bash_output", m{"id": "1", "since": -1}); got != "since=-1: it must be 0 or more" {
+		t.Error(got)
+	}
+	if got := sayText("bash_kill", m{"id": "1"}); !strings.HasPrefix(got, "Job 1 had ended: exited with code 4") {
+		t.Error(got)
+	}
+	sayText("bash", m{"command": "echo $$; sleep 300", "background": true})
+	pid := strings.TrimSpace(strings.SplitN(until("2", "\n\n[Job 2"), "\n", 2)[0])
+	for pid == "(no new output)" {
+		pid = strings.TrimSpace(strings.SplitN(sayText("bash_output", m{"id": "2"}), "\n", 2)[0])
+	}
+	if got := sayText("BashOutput", m{"bash_id": "9"}); got != `there is no background job "9": the ids are 1 to 2` {
+		t.Error(got)
+	}
+	if got := sayText("KillShell", m{"shell_id": "2"}); !strings.HasPrefix(got, "Job 2: killed by bash_kill after ") {
+		t.Error(got)
+	}
+	if got := sayText("bash", m{"command": "kill -0 " + pid + " 2>/dev/null && echo alive || echo dead"}); got != "dead" {
+		t.Errorf("process %q is %s", pid, got)
+	}
+	sayText("bash", m{"command": "seq 3000; sleep 300", "background": true})
+	got := ""
+	for range 500 {
+		if got = sayText("bash_output", m{"id": "3", "since": 0}); strings.Contains(got, "\n3000\n") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !strings.Contains(got, "[Showing lines 1001-3000 of 3000") || !strings.Contains(got, "Full output: "+temp) {
+		t.Error(got)
+	}
+	sayText("bash", m{"command": "sleep 300", "background": true, "timeout": 0.05})
+	until("4", "timed out after")
+	jobs.Close()
+	if got := sayText("bash", m{"command": "true", "background": true}); got != "the program ended" {
+		t.Error(got)
+	}
+	if left, _ := filepath.Glob(temp + "/*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	w := newWorkspace(t)
+	var asked Question
+	set := Tools(w, Options{Ask: func(_ context.Context, q Question) (string, error) { asked = q; return "blue", nil }})
+	if got, res := say(t, set, "ask", m{"question": "Which?", "options": `["red","blue"]`}); got != "blue" || res.IsError || len(asked.Options) != 2 {
+		t.Errorf("%q, %+v", got, asked)
+	}
+	if got, res := say(t, set, "ask", m{"question": ""}); !res.IsError || got != "question is empty" {
+		t.Error(got)
+	}
+	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError || !strings.HasPrefix(got, "nobody can be asked") {
+		t.Error(got)
+	}
+}
+
+var dirty = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]`)
+
+// However a text is cut into writes, it comes out clean and the same.
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"plain\n", "\x1b[1;31mred\x1b[0m", "\x1b]0;t\x07x", "\x1b]8;;u\x1b\\l", "a\r\nb\rc\r", "é\xc3", "\u009b31mx\u009d1\u009c", "\x1bP+q\x1b\\ok", "\x1b]never\nclosed", "\x1b(B\x1b#8x\x1b"} {
+		f.Add(s, uint64(3))
+	}
+	f.Fuzz(func(t *testing.T, s string, seed uint64) {
+		cleaned := func(cuts bool) string {
+			var b bytes.Buffer
+			c := cleaner{w: &b}
+			r := rand.New(rand.NewPCG(seed, 1))
+			for rest := s; rest != ""; {
+				n := len(rest)
+				if cuts {
+					n = 1 + r.IntN(len(rest))
+				}
+				c.Write([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			c.end()
+			return b.String()
+		}
+		whole, cut := cleaned(false), cleaned(true)
+		if whole != cut {
+			t.Fatalf("%q: %q in one, %q in pieces", s, whole, cut)
+		}
+		if dirty.MatchString(whole) || !utf8.ValidString(whole) {
+			t.Fatalf("%q: %q is not clean", s, whole)
+		}
+	})
+}
+
+func TestParallelBash(t *testing.T) {
+	set := runTools(newWorkspace(t), Options{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if got, _ := say(t, set, "bash", m{"command": fmt.Sprint("echo ", i)}); got != fmt.Sprint(i) {
+				t.Errorf("%d said %q", i, got)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// The whole pipeline against a bare exec: see BenchmarkTrue of package workspace.
+func BenchmarkBashTrue(b *testing.B) {
+	set := runTools(newWorkspace(b), Options{})
+	for b.Loop() {
+		if _, res := say(b, set, "bash", m{"command": "true"}); res.IsError {
+			b.Fatal(res)
+		}
+	}
+}

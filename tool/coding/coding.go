@@ -1,0 +1,62 @@
+// Package coding provides read, bash, edit, write, grep, find, ls and ask.
+//
+// Most people want [Tools]: all of them, on one workspace. Which of them a run
+// has is for [tool.Select] to say, from [Default], [ReadOnly] or [All].
+package coding
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// Sets of tools, as [tool.Select] takes them (spec tools §1).
+const (
+	Default  = "read,bash,bash_output,bash_kill,edit,write,ask"
+	ReadOnly = "read,grep,find,ls"
+	All      = "*"
+)
+
+// Options say how the tools work. The zero Options are those of a program that
+// nobody watches, but for the timeout.
+type Options struct {
+	// Timeout ends commands that name none of their own; 0: never. In print
+	// mode it is 120 s (spec tools §3). Background jobs have none.
+	Timeout time.Duration
+	// TempDir holds the full output of commands, in files that only this user
+	// can read; "": the system's directory for temporary files. The model is
+	// told to read them there.
+	TempDir string
+	// Jobs keeps background commands; nil: there are none.
+	Jobs *Jobs
+	// Ask puts a question to the person; nil: nobody can be asked.
+	Ask func(context.Context, Question) (answer string, err error)
+	// State is what the conversation knows of files; nil: it is a new one.
+	State *State
+	Files FileOptions
+}
+
+// Tools makes all tools on one workspace, which is a [*workspace.Local] or
+// whatever else [workspace.Parse] made.
+func Tools(ws workspace.Workspace, o Options) tool.Set {
+	st := o.State
+	if st == nil {
+		st = NewState()
+	}
+	return slices.Concat(
+		tool.Set{readTool(ws, st, o.Files)},
+		runTools(ws, o),
+		tool.Set{editTool(ws, st, o.Files), writeTool(ws, st), grepTool(ws, o.Files), findTool(ws, o.Files), lsTool(ws, o.Files), askTool(o.Ask)},
+	)
+}
+
+func runTools(ws runner, o Options) tool.Set {
+	set := tool.Set{bashTool(ws, o)}
+	if o.Jobs != nil {
+		set = append(set, bashOutputTool(o.Jobs), bashKillTool(o.Jobs))
+	}
+	return set
+}

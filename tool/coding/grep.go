@@ -1,0 +1,291 @@
+package coding
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/tool"
+)
+
+//go:embed grep.md
+var grepText string
+
+type grepInput struct {
+	Pattern    string `json:"pattern" jsonschema:"regular expression in RE2 syntax, or text if literal is set"`
+	Path       string `json:"path,omitempty" jsonschema:"directory or file to search; the working directory if left out"`
+	Glob       string `json:"glob,omitempty" jsonschema:"only files that match, such as *.go or src/**/*.{ts,tsx}; a leading ! means all others"`
+	IgnoreCase bool   `json:"ignoreCase,omitempty"`
+	Literal    bool   `json:"literal,omitempty" jsonschema:"the pattern is text, not an expression"`
+	Context    int    `json:"context,omitempty" jsonschema:"lines to show before and after each match"`
+	Multiline  bool   `json:"multiline,omitempty" jsonschema:"let a match span lines"`
+	FilesOnly  bool   `json:"filesOnly,omitempty" jsonschema:"list only the paths of files with a match"`
+	Limit      *int   `json:"limit,omitempty" jsonschema:"matches shown at most, 100 if left out"`
+}
+
+// GrepDetails describe what grep found.
+type GrepDetails struct {
+	Path       string `json:"path"`    // absolute
+	Matches    int    `json:"matches"` // shown: lines, or files with filesOnly
+	Files      int    `json:"files"`   // with a match that is shown
+	More       bool   `json:"more,omitempty"`
+	Secrets    int    `json:"secrets,omitempty"`    // paths left out
+	Unreadable int    `json:"unreadable,omitempty"` // paths left out
+	Cut        *cut   `json:"truncation,omitempty"`
+}
+
+const (
+	grepLimit  = 100
+	maxContext = 100
+)
+
+// A hit is a file with matches.
+type hit struct {
+	path  string
+	lines []search.Line
+}
+
+func grepTool(ws treeFS, o FileOptions) tool.Tool {
+	t := tool.New("grep", strings.TrimSpace(grepText), func(ctx context.Context, in grepInput, call tool.Input) (tool.Result, error) {
+		limit, err := checkLimit(in.Limit, grepLimit)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		if in.Context < 0 || in.Context > maxContext {
+			return tool.Result{}, fmt.Errorf("context is %d: it must be 0 to %d", in.Context, maxContext)
+		}
+		if in.Pattern == "" {
+			return tool.Result{}, fmt.Errorf("pattern is empty: every line would match")
+		}
+		p, err := search.Compile(in.Pattern, search.Options{IgnoreCase: in.IgnoreCase, Literal: in.Literal, Multiline: in.Multiline})
+		if err != nil {
+			return tool.Result{}, err
+		}
+		tr, err := openTree(ctx, ws, orDot(in.Path), call)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		defer tr.Close()
+		g := &grepping{grepInput: in, limit: limit, limits: o.listLimits(), details: GrepDetails{Path: tr.abs}}
+		searcher := func() *search.Searcher {
+			s := p.Searcher(in.Multiline)
+			s.Context, s.Max, s.FirstOnly = in.Context, limit+1, in.FilesOnly
+			return s
+		}
+		if tr.dir == nil {
+			err = g.file(ctx, ws, tr, searcher())
+		} else {
+			err = g.tree(ctx, ws, tr, o, p, searcher)
+		}
+		if err != nil {
+			return tool.Result{}, err
+		}
+		g.details.Secrets, g.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
+		res := tool.Text(g.text(tr.notes()))
+		res.Details = g.details
+		return res, nil
+	})
+	t.ReadOnly = true
+	t.Fold = func(in map[string]any) {
+		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i", "ignoreCase",
+			"-C", "context", "head_limit", "limit", "directory", "path")
+		if in["output_mode"] == "files_with_matches" {
+			in["filesOnly"] = true
+		}
+	}
+	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in grepInput) string { return orDot(in.Path) })
+	return t
+}
+
+func orDot(path string) string {
+	if path == "" {
+		return "."
+	}
+	return path
+}
+
+// A grepping is one call of grep: what it found so far.
+type grepping struct {
+	grepInput
+	limit   int
+	limits  limits
+	details GrepDetails
+	out     strings.Builder
+	wide    bool // a line was cut
+}
+
+// file searches one file.
+func (g *grepping) file(ctx context.Context, ws treeFS, tr *tree, s *search.Searcher) error {
+	f, err := ws.Open(ctx, tr.real)
+	if err != nil {
+		return fileError(tr.abs, err)
+	}
+	defer f.Close()
+	if f.Realpath() != tr.real {
+		return fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", tr.abs)
+	}
+	lines, n, err := s.File(f)
+	if err != nil {
+		return fileError(tr.abs, err)
+	}
+	if n > 0 {
+		g.add(hit{filepath.Base(tr.abs), lines})
+	}
+	return nil
+}
+
+// searchFS is a workspace that finds the files which hold a text itself.
+type searchFS interface {
+	Search(ctx context.Context, dir, literal string, fold bool) ([]string, error)
+}
+
+// tree searches all files of a directory.
+func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions, p *search.Pattern, searcher func() *search.Searcher) error {
+	var only glob
+	if g.Glob != "" {
+		pattern, not := strings.CutPrefix(g.Glob, "!")
+		var err error
+		if only, err = newGlob(pattern, tr.real); err != nil {
+			return err
+		}
+		only.not = not
+	}
+	var candidates map[string]bool
+	if _, local := ws.(osFS); !local {
+		texts, fold := p.Required()
+		if remote, ok := ws.(searchFS); ok && texts != nil {
+			candidates = map[string]bool{}
+			for _, text := range texts {
+				files, err := remote.Search(ctx, tr.real, text, fold)
+				if err != nil {
+					return err
+				}
+				for _, f := range files {
+					candidates[f] = true
+				}
+			}
+		}
+	}
+	asked := func(e *search.Entry) bool {
+		return e.Type.IsRegular() && (g.Glob == "" || only.match(e))
+	}
+	visitor := func() func(*search.Entry) []hit {
+		s := searcher()
+		return func(e *search.Entry) []hit {
+			if !asked(e) || candidates != nil && !candidates[tr.real+"/"+e.Path()] {
+				return nil
+			}
+			f, err := e.Dir.Open(e.Name)
+			if err != nil {
+				tr.problem(e.Path(), err)
+				return nil
+			}
+			lines, n, err := s.File(f)
+			f.Close()
+			if err != nil {
+				tr.problem(e.Path(), err)
+			}
+			if n == 0 {
+				return nil
+			}
+			return []hit{{e.Path(), lines}}
+		}
+	}
+	for h := range search.Each(ctx, tr.walk(ctx, ws, o, asked), visitor) {
+		if !g.add(h) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// add shows a file's matches. It reports whether more may be shown.
+func (g *grepping) add(h hit) bool {
+	if g.details.Matches == g.limit {
+		g.details.More = true
+		return false
+	}
+	g.details.Files++
+	if g.FilesOnly {
+		g.details.Matches++
+		g.out.WriteString(h.path)
+		g.out.WriteByte('\n')
+		return true
+	}
+	last := 0 // line of the last match
+	for i, l := range h.lines {
+		if l.Match && g.details.Matches == g.limit {
+			g.details.More = true
+			return false
+		}
+		if !l.Match && g.details.Matches == g.limit && l.Num > last+g.Context {
+			// Shown for the sake of a match that is not.
+			g.details.More = g.details.More || i < len(h.lines)
+			return false
+		}
+		sep := byte('-')
+		if l.Match {
+			g.details.Matches++
+			last = l.Num
+			sep = ':'
+		}
+		g.out.WriteString(h.path)
+		g.out.WriteByte(sep)
+		g.out.WriteString(strconv.Itoa(l.Num))
+		g.out.WriteByte(sep)
+		text := l.Text
+		if !utf8.ValidString(text) {
+			_, text = decodeLoose(text)
+		}
+		text, wide := truncateLine(text, maxLine)
+		g.wide = g.wide || wide
+		if text != "" {
+			g.out.WriteByte(' ')
+			g.out.WriteString(text)
+		}
+		g.out.WriteByte('\n')
+	}
+	return true
+}
+
+// text is the answer.
+func (g *grepping) text(left []string) string {
+	text, c := truncateHead(g.out.String(), g.limits)
+	text = strings.TrimSuffix(text, "\n")
+	if g.details.Matches == 0 {
+		text = "No matches found"
+	}
+	var notes []string
+	if g.details.More {
+		what := "matches"
+		if g.FilesOnly {
+			what = "files"
+		}
+		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or refine the pattern.", g.limit, what, twice(g.limit)))
+	}
+	if c.By != "" {
+		g.details.Cut = &c
+		notes = append(notes, fmt.Sprintf("Showing lines 1-%d of %d (%s). Search a narrower path, or refine the pattern.",
+			c.Lines, c.TotalLines, limitName(c)))
+	}
+	if g.wide {
+		notes = append(notes, fmt.Sprintf("Some lines are cut to %d characters: use read to see them whole.", maxLine))
+	}
+	return footnoted(text, append(notes, left...))
+}
+
+// limitName names the limit that a cut met.
+func limitName(c cut) string {
+	if c.By == cutLines {
+		return fmt.Sprintf("%d lines limit", maxLines)
+	}
+	return formatSize(maxBytes) + " limit"
+}

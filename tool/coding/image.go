@@ -1,0 +1,194 @@
+package coding
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"strings"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/draw"
+	"golang.org/x/image/webp"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/tool"
+)
+
+// Limits of an image for the model, spec tools §3.
+const (
+	maxSide   = 2000              // pixels
+	maxBase64 = 4*1<<20 + 1<<19   // bytes: 4.5 MiB
+	maxPixels = 100 * 1000 * 1000 // of an image that is decoded at all
+)
+
+// imageType names the type of an image by its first bytes; "": it is none.
+func imageType(first []byte) string {
+	has := func(at int, magic string) bool {
+		return len(first) >= at+len(magic) && string(first[at:at+len(magic)]) == magic
+	}
+	switch {
+	case has(0, "\x89PNG\r\n\x1a\n"):
+		return "image/png"
+	case has(0, "\xff\xd8\xff"):
+		return "image/jpeg"
+	case has(0, "GIF87a"), has(0, "GIF89a"):
+		return "image/gif"
+	case has(0, "RIFF") && has(8, "WEBP"):
+		return "image/webp"
+	case has(0, "BM") && len(first) >= 30 && binary.LittleEndian.Uint32(first[6:]) == 0 && binary.LittleEndian.Uint32(first[14:]) >= 12 && binary.LittleEndian.Uint32(first[14:]) <= 124:
+		return "image/bmp"
+	}
+	return ""
+}
+
+// image shows an image: as it is if it fits, else smaller, with the scale.
+func (r *reading) image(mime string) (tool.Result, error) {
+	r.details.Kind, r.details.MIME = "image", mime
+	data, err := r.whole()
+	if err != nil {
+		return tool.Result{}, err
+	}
+	config, err := decodeConfig(mime, data)
+	if err != nil {
+		return tool.Result{}, fmt.Errorf("%s looks like %s but cannot be decoded: %w", r.details.Path, mime, err)
+	}
+	r.details.Width, r.details.Height = config.Width, config.Height
+	text := fmt.Sprintf("Read %s: %s, %dx%d, %s", r.name(), mime, config.Width, config.Height, formatSize(r.size))
+	if !r.model.Vision {
+		return tool.Text(text + "\n[The current model does not see images: the image is left out.]"), nil
+	}
+	shown, notes, err := fit(mime, data, config)
+	if err != nil {
+		return tool.Text(text + "\n[The image is left out: " + err.Error() + ".]"), nil
+	}
+	if len(notes) > 0 {
+		text += "\n" + strings.Join(notes, "\n")
+	}
+	shown.Name = r.name()
+	return tool.Result{Parts: []llm.Part{llm.Text(text), {Media: shown}}}, nil
+}
+
+func decodeConfig(mime string, data []byte) (image.Config, error) {
+	rd := bytes.NewReader(data)
+	switch mime {
+	case "image/png":
+		return png.DecodeConfig(rd)
+	case "image/jpeg":
+		return jpeg.DecodeConfig(rd)
+	case "image/gif":
+		return gif.DecodeConfig(rd)
+	case "image/webp":
+		return webp.DecodeConfig(rd)
+	}
+	return bmp.DecodeConfig(rd)
+}
+
+func decode(mime string, data []byte) (image.Image, error) {
+	rd := bytes.NewReader(data)
+	switch mime {
+	case "image/png":
+		return png.Decode(rd)
+	case "image/jpeg":
+		return jpeg.Decode(rd)
+	case "image/gif":
+		return gif.Decode(rd)
+	case "image/webp":
+		return webp.Decode(rd)
+	}
+	return bmp.Decode(rd)
+}
+
+// animated reports whether an image has more than one frame, of which models
+// take the first at best.
+func animated(mime string, data []byte) bool {
+	switch mime {
+	case "image/png": // an acTL chunk before the first IDAT
+		for at := 8; at+8 <= len(data); {
+			size, kind := binary.BigEndian.Uint32(data[at:]), string(data[at+4:at+8])
+			if kind == "acTL" {
+				return true
+			}
+			if kind == "IDAT" || size > 1<<31 {
+				return false
+			}
+			at += 12 + int(size)
+		}
+	case "image/gif": // a graphic control extension with a delay, twice
+		return bytes.Count(data, []byte("\x21\xf9\x04")) > 1
+	case "image/webp":
+		return len(data) > 20 && string(data[12:16]) == "VP8X" && data[20]&2 != 0
+	}
+	return false
+}
+
+func fits(data []byte) bool { return base64.StdEncoding.EncodedLen(len(data)) <= maxBase64 }
+
+// fit makes an image one that models take.
+func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, error) {
+	moves := animated(mime, data)
+	side := max(config.Width, config.Height)
+	if side <= maxSide && fits(data) && mime != "image/bmp" && !moves {
+		return &llm.Media{MIME: mime, Data: data}, nil, nil
+	}
+	if config.Width*config.Height > maxPixels {
+		return nil, nil, fmt.Errorf("it has %dx%d pixels, too many to make it smaller", config.Width, config.Height)
+	}
+	img, err := decode(mime, data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("it cannot be decoded: %v", err)
+	}
+	var notes []string
+	if moves {
+		notes = append(notes, "[The image is animated: its first frame is shown.]")
+	}
+	scale := min(1, float64(maxSide)/float64(side))
+	for range 8 {
+		w, h := max(1, int(float64(config.Width)*scale)), max(1, int(float64(config.Height)*scale))
+		small := img
+		if w != config.Width || h != config.Height {
+			dst := image.NewRGBA(image.Rect(0, 0, w, h))
+			draw.CatmullRom.Scale(dst, dst.Bounds(), img, img.Bounds(), draw.Src, nil)
+			small = dst
+		}
+		if out, as := encode(small, mime == "image/jpeg"); out != nil {
+			if as != mime {
+				notes = append(notes, fmt.Sprintf("[Converted from %s to %s.]", mime, as))
+			}
+			if small != img {
+				notes = append(notes, fmt.Sprintf("[Original %dx%d, shown at %dx%d. Multiply coordinates by %.2f to map to the original.]",
+					config.Width, config.Height, w, h, float64(config.Width)/float64(w)))
+			}
+			return &llm.Media{MIME: as, Data: out}, notes, nil
+		}
+		scale *= 0.75
+	}
+	return nil, nil, errors.New("it cannot be made small enough")
+}
+
+// encode writes an image that fits: a photograph as JPEG, others as PNG if
+// that fits; nil if nothing does.
+func encode(img image.Image, photo bool) ([]byte, string) {
+	var b bytes.Buffer
+	if !photo {
+		if png.Encode(&b, img) == nil && fits(b.Bytes()) {
+			return b.Bytes(), "image/png"
+		}
+	}
+	flat := image.NewRGBA(img.Bounds()) // JPEG has no transparency: on white
+	draw.Draw(flat, flat.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
+	draw.Draw(flat, flat.Bounds(), img, img.Bounds().Min, draw.Over)
+	for _, quality := range []int{85, 70, 55, 40} {
+		b.Reset()
+		if jpeg.Encode(&b, flat, &jpeg.Options{Quality: quality}) == nil && fits(b.Bytes()) {
+			return b.Bytes(), "image/jpeg"
+		}
+	}
+	return nil, ""
+}

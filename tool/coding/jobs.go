@@ -1,0 +1,260 @@
+package coding
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// Jobs are the background commands of a program. The zero Jobs has none; Close
+// ends them all. It is safe for concurrent use.
+type Jobs struct {
+	mu     sync.Mutex
+	all    []*job // the id is the index and one
+	closed bool
+	done   sync.WaitGroup
+}
+
+type job struct {
+	id    string
+	line  string
+	start time.Time
+	out   *output
+	stop  context.CancelCauseFunc
+	ended chan struct{} // closed when it has ended; then end is set
+	end   ending
+
+	mu   sync.Mutex
+	seen int64 // what bash_output showed last ends here
+}
+
+var (
+	errKilled = errors.New("killed by bash_kill")
+	errClosed = errors.New("the program ended")
+)
+
+// Close kills every job that still runs, waits for them, and removes their
+// output. Later jobs are refused.
+func (j *Jobs) Close() error {
+	j.mu.Lock()
+	j.closed = true
+	all := j.all
+	j.mu.Unlock()
+	for _, job := range all {
+		job.stop(errClosed)
+	}
+	j.done.Wait()
+	for _, job := range all {
+		if f := job.out.file; f != nil {
+			os.Remove(f.Name())
+		}
+	}
+	return nil
+}
+
+func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, o Options) (tool.Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return tool.Result{}, errClosed
+	}
+	out := newOutput(defaultLimits, o.TempDir)
+	out.always = true
+	c.Output = out
+	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
+	b := &job{id: strconv.Itoa(len(j.all) + 1), line: in.Command, start: time.Now(), out: out, stop: stop, ended: make(chan struct{})}
+	j.all = append(j.all, b)
+	j.done.Go(func() {
+		b.end = runOutput(ctx, ws, c, timeout)
+		stop(nil)
+		close(b.ended)
+	})
+	res := tool.Text(fmt.Sprintf("Started as background job %s. Use bash_output with id=%s to see its output, bash_kill to end it.", b.id, b.id))
+	res.Details = BashDetails{Description: in.Description, Job: b.id}
+	return res, nil
+}
+
+func (j *Jobs) find(id string) (*job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if i := slices.IndexFunc(j.all, func(b *job) bool { return b.id == id }); i >= 0 {
+		return j.all[i], nil
+	}
+	if len(j.all) == 0 {
+		return nil, fmt.Errorf("there is no background job %q: none was started", id)
+	}
+	return nil, fmt.Errorf("there is no background job %q: the ids are 1 to %d", id, len(j.all))
+}
+
+// status is one line about a job.
+func (b *job) status() string {
+	select {
+	case <-b.ended:
+	default:
+		return fmt.Sprintf("running for %.0f seconds", time.Since(b.start).Seconds())
+	}
+	after := fmt.Sprintf("after %.0f seconds", b.end.seconds)
+	var aborted errAborted
+	switch {
+	case errors.Is(b.end.err, errTimeout):
+		return "timed out " + after
+	case errors.As(b.end.err, &aborted):
+		return aborted.Error() + " " + after
+	case b.end.err != nil:
+		return "could not run: " + b.end.err.Error()
+	case b.end.exit.Signal != "":
+		return fmt.Sprintf("exited with code %d (signal: %s) %s", b.end.exit.Code, b.end.exit.Signal, after)
+	}
+	return fmt.Sprintf("exited with code %d %s", b.end.exit.Code, after)
+}
+
+// since is the output from a byte on, clean and cut to its end, and where the
+// next call goes on.
+func (b *job) since(from int64) (text string, c cut, next int64, err error) {
+	b.out.mu.Lock()
+	next, path := b.out.size, ""
+	err = b.out.err
+	if b.out.file != nil {
+		path = b.out.file.Name()
+	}
+	b.out.mu.Unlock()
+	if err != nil {
+		return "", c, 0, fmt.Errorf("the output of job %s could not be kept: %w", b.id, err)
+	}
+	if from > next {
+		return "", c, 0, fmt.Errorf("since=%d is beyond the end of the output (%d bytes so far)", from, next)
+	}
+	t := tail{limits: defaultLimits}
+	cl := cleaner{w: &t}
+	if path != "" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", c, 0, err
+		}
+		defer f.Close()
+		if _, err := io.Copy(&cl, io.NewSectionReader(f, from, next-from)); err != nil {
+			return "", c, 0, err
+		}
+	}
+	select {
+	case <-b.ended:
+		cl.end()
+	default:
+		next -= int64(len(cl.held)) // half a character comes with its other half
+	}
+	text, c = t.end()
+	text = strings.TrimSuffix(text, "\n")
+	if c.By != "" {
+		text += "\n\n" + tailNotice(c, defaultLimits, path, nil)
+	}
+	return text, c, next, nil
+}
+
+//go:embed bash_output.md
+var bashOutputText string
+
+type bashOutputInput struct {
+	ID    string `json:"id" jsonschema:"of the background job"`
+	Since *int64 `json:"since,omitempty" jsonschema:"show the output from this byte on; default: where the last call ended"`
+}
+
+// JobDetails tells people and programs of a background job.
+type JobDetails struct {
+	Job     string `json:"job"`
+	Command string `json:"command"`
+	Running bool   `json:"running"`
+	Exit    *int   `json:"exitCode,omitempty"`
+	Next    int64  `json:"next"` // bytes of output so far: since of the next call
+	Cut     *cut   `json:"truncation,omitempty"`
+}
+
+func bashOutputTool(jobs *Jobs) tool.Tool {
+	t := tool.New("bash_output", strings.TrimSpace(bashOutputText), func(_ context.Context, in bashOutputInput, _ tool.Input) (tool.Result, error) {
+		b, err := jobs.find(in.ID)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		from := b.seen
+		if in.Since != nil {
+			if from = *in.Since; from < 0 {
+				return tool.Result{}, fmt.Errorf("since=%d: it must be 0 or more", from)
+			}
+		}
+		d := JobDetails{Job: b.id, Command: b.line}
+		status := b.status() // before the output, which is then complete
+		select {
+		case <-b.ended:
+			d.Exit = &b.end.exit.Code
+		default:
+			d.Running = true
+		}
+		text, c, next, err := b.since(from)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		b.seen, d.Next = next, next
+		if c.By != "" {
+			d.Cut = &c
+		}
+		if strings.TrimSpace(text) == "" {
+			text = "(no new output)"
+		}
+		res := tool.Text(fmt.Sprintf("%s\n\n[Job %s %s. Use since=%d for what follows.]", text, b.id, status, next))
+		res.Details = d
+		return res, nil
+	})
+	t.ReadOnly = true
+	t.Fold = func(in map[string]any) { tool.Rename(in, "bash_id", "id", "shell_id", "id", "task_id", "id") }
+	t.Subjects = nothing
+	return t
+}
+
+//go:embed bash_kill.md
+var bashKillText string
+
+type bashKillInput struct {
+	ID string `json:"id" jsonschema:"of the background job"`
+}
+
+func bashKillTool(jobs *Jobs) tool.Tool {
+	t := tool.New("bash_kill", strings.TrimSpace(bashKillText), func(ctx context.Context, in bashKillInput, _ tool.Input) (tool.Result, error) {
+		b, err := jobs.find(in.ID)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		select {
+		case <-b.ended:
+			return tool.Text(fmt.Sprintf("Job %s had ended: %s.", b.id, b.status())), nil
+		default:
+		}
+		b.stop(errKilled)
+		select {
+		case <-b.ended:
+			return tool.Text(fmt.Sprintf("Job %s: %s. Use bash_output for what it wrote.", b.id, b.status())), nil
+		case <-ctx.Done():
+			return tool.Result{}, ctx.Err()
+		}
+	})
+	t.Fold = func(in map[string]any) { tool.Rename(in, "shell_id", "id", "bash_id", "id", "task_id", "id") }
+	t.Subjects = nothing
+	return t
+}
+
+// nothing is the subjects of a call that does only what an earlier call was
+// allowed to.
+func nothing(json.RawMessage) ([]permission.Subject, error) { return []permission.Subject{}, nil }

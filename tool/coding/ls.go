@@ -1,0 +1,75 @@
+package coding
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/tool"
+)
+
+//go:embed ls.md
+var lsText string
+
+type lsInput struct {
+	Path  string `json:"path,omitempty" jsonschema:"directory to list; the working directory if left out"`
+	Limit *int   `json:"limit,omitempty" jsonschema:"entries shown at most, 500 if left out"`
+}
+
+const lsLimit = 500
+
+func lsTool(ws treeFS, o FileOptions) tool.Tool {
+	t := tool.New("ls", strings.TrimSpace(lsText), func(ctx context.Context, in lsInput, call tool.Input) (tool.Result, error) {
+		limit, err := checkLimit(in.Limit, lsLimit)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		tr, err := openTree(ctx, ws, orDot(in.Path), call)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		defer tr.Close()
+		if tr.dir == nil {
+			return tool.Result{}, told("Not a directory: " + tr.abs)
+		}
+		entries, err := tr.dir.ReadDir()
+		if err != nil {
+			return tool.Result{}, fileError(tr.abs, err)
+		}
+		type row struct {
+			key string
+			fs.DirEntry
+		}
+		rows := make([]row, len(entries))
+		for i, e := range entries {
+			rows[i] = row{strings.ToLower(e.Name()), e}
+		}
+		slices.SortFunc(rows, func(a, b row) int {
+			return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.Name(), b.Name()))
+		})
+		l := listing{limit: limit, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}
+		for _, e := range rows {
+			name := e.Name()
+			dir := e.IsDir()
+			if e.Type()&fs.ModeSymlink != 0 && l.details.Entries < limit {
+				info, err := ws.Stat(ctx, filepath.Join(tr.real, name))
+				dir = err == nil && info.IsDir()
+			}
+			if dir {
+				name += "/"
+			}
+			if !l.add(name) {
+				break
+			}
+		}
+		return l.result("(empty directory)", "entries", "find what is needed by its name", nil), nil
+	})
+	t.ReadOnly = true
+	t.Fold = func(in map[string]any) { tool.Rename(in, "directory", "path", "dir", "path") }
+	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in lsInput) string { return orDot(in.Path) })
+	return t
+}

@@ -1,0 +1,130 @@
+package coding
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+)
+
+// An output takes what a command writes: its end is kept in memory, clean, and
+// the whole of it, as it was written, in a file as soon as it is more. It is
+// safe for concurrent use.
+type output struct {
+	limits limits
+	dir    string // of the file; "": the system's for temporary files
+	always bool   // keep the file however little there is
+
+	mu      sync.Mutex
+	clean   cleaner
+	tail    tail
+	raw     []byte   // everything, until there is a file
+	file    *os.File // nil: not yet
+	size    int64
+	changed bool  // since the last glance
+	err     error // of the file
+}
+
+func newOutput(l limits, dir string) *output {
+	o := &output{limits: l, dir: dir, tail: tail{limits: l}}
+	o.clean.w = &o.tail
+	return o
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clean.Write(p)
+	o.size += int64(len(p))
+	o.changed = true
+	switch {
+	case o.err != nil:
+	case o.file != nil:
+		_, o.err = o.file.Write(p)
+	default:
+		o.raw = append(o.raw, p...)
+		if o.always || len(o.raw) > o.limits.bytes+1 || bytes.Count(o.raw, newline) > o.limits.lines {
+			o.spill()
+		}
+	}
+	return len(p), nil
+}
+
+// spill begins the file. CreateTemp makes it 0600, and never opens what is there.
+func (o *output) spill() {
+	if o.dir != "" {
+		o.err = os.MkdirAll(o.dir, 0o700)
+	}
+	if o.err == nil {
+		o.file, o.err = os.CreateTemp(o.dir, "knack-bash-*.log")
+	}
+	if o.err == nil {
+		_, o.err = o.file.Write(o.raw)
+	}
+	o.raw = nil
+}
+
+// glance is the text so far, if there is more than at the last one.
+func (o *output) glance() (string, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.changed {
+		return "", false
+	}
+	o.changed = false
+	text, _ := o.tail.end()
+	return text, true
+}
+
+// end closes the output and returns its text for the model, with a notice if
+// something was cut, and the path of the file that then holds all of it.
+func (o *output) end() (text string, c cut, path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clean.end()
+	text, c = o.tail.end()
+	if c.By != "" && o.file == nil && o.err == nil {
+		o.spill()
+	}
+	if o.file != nil {
+		path = o.file.Name()
+		if err := o.file.Close(); o.err == nil {
+			o.err = err
+		}
+		if c.By == "" && !o.always || o.err != nil {
+			os.Remove(path)
+			path = ""
+		}
+	}
+	text = strings.TrimSuffix(text, "\n")
+	if c.By != "" {
+		text += "\n\n" + tailNotice(c, o.limits, path, o.err)
+	}
+	if strings.TrimSpace(text) == "" { // models refuse blank text
+		text = "(no output)"
+	}
+	return text, c, path
+}
+
+// tailNotice tells the model what of an output it does not see, and how to.
+func tailNotice(c cut, l limits, path string, err error) string {
+	first := c.TotalLines - c.Lines + 1
+	var shown, next string
+	switch {
+	case c.LineBytes > 0:
+		shown = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines, formatSize(c.LineBytes))
+		next = "Use bash with head -c or cut -c on the file for the rest."
+	case c.By == cutLines:
+		shown = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.lines)
+	default:
+		shown = fmt.Sprintf("lines %d-%d of %d (%s limit)", first, c.TotalLines, c.TotalLines, formatSize(int64(l.bytes)))
+	}
+	if err != nil {
+		return fmt.Sprintf("[Showing %s. The full output could not be kept: %v. Run the command again with less output.]", shown, err)
+	}
+	if next == "" {
+		next = fmt.Sprintf("Use read with limit=%d for the lines before.", first-1)
+	}
+	return fmt.Sprintf("[Showing %s. %s Full output: %s]", shown, next, path)
+}

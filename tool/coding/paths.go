@@ -1,0 +1,154 @@
+package coding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// pathFS is what every tool with a path asks of a workspace.
+type pathFS interface {
+	Dir() string
+	Path(path string) string
+	Lstat(ctx context.Context, path string) (fs.FileInfo, error)
+	Realpath(ctx context.Context, path string) (string, error)
+}
+
+// resolve makes what a model wrote an absolute path of the workspace: Unicode
+// spaces are spaces (unless a file has them), one leading @ is dropped, ~ and
+// file:// are expanded, the rest is relative to the workspace.
+func resolve(ctx context.Context, ws pathFS, path string) (string, error) {
+	if strings.TrimSpace(path) == "" {
+		return "", errors.New("path is empty")
+	}
+	if strings.ContainsRune(path, 0) {
+		return "", fmt.Errorf("path %q has a NUL character", path)
+	}
+	path = strings.TrimPrefix(path, "@")
+	if rest, ok := strings.CutPrefix(path, "file://"); ok {
+		u, err := url.Parse(path)
+		if err != nil || u.Host != "" && u.Host != "localhost" {
+			return "", fmt.Errorf("%q is not a file URL of this machine", "file://"+rest)
+		}
+		path = u.Path
+		if runtime.GOOS == "windows" { // file:///C:/x
+			path = strings.TrimPrefix(path, "/")
+		}
+	}
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/' || os.IsPathSeparator(rest[0])) {
+		if _, ok := ws.(osFS); !ok {
+			return "", fmt.Errorf("~ is not known in this workspace: write the path in full, or relative to %s", ws.Dir())
+		}
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("~ is not known: %w", err)
+		}
+		path = home + rest
+	}
+	spaced := strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII && unicode.Is(unicode.Zs, r) {
+			return ' '
+		}
+		return r
+	}, path)
+	if spaced != path && missing(ctx, ws, spaced) && !missing(ctx, ws, path) {
+		return ws.Path(path), nil
+	}
+	return ws.Path(spaced), nil
+}
+
+// resolveExisting is resolve for a file that should be there: where it is not,
+// the spellings are tried that macOS gives names which look the same.
+func resolveExisting(ctx context.Context, ws pathFS, path string) (string, error) {
+	abs, err := resolve(ctx, ws, path)
+	if err != nil || !missing(ctx, ws, abs) {
+		return abs, err
+	}
+	for _, try := range []string{
+		narrowSpace(abs), norm.NFD.String(abs), curly(abs), curly(norm.NFD.String(abs)),
+	} {
+		if try != abs && !missing(ctx, ws, try) {
+			return try, nil
+		}
+	}
+	return abs, nil
+}
+
+func missing(ctx context.Context, ws pathFS, path string) bool {
+	_, err := ws.Lstat(ctx, path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// narrowSpace writes times as macOS does in the names of screenshots.
+func narrowSpace(path string) string {
+	return strings.NewReplacer(" AM.", "\u202fAM.", " PM.", "\u202fPM.").Replace(path)
+}
+
+func curly(path string) string { return strings.ReplaceAll(path, "'", "’") }
+
+// subjects names what happens to a file: by its path, and by where that leads.
+func subjects(ctx context.Context, ws pathFS, kind, abs string) []permission.Subject {
+	out := []permission.Subject{{Kind: kind, Text: abs}}
+	if real, err := ws.Realpath(ctx, abs); err == nil && real != abs {
+		out = append(out, permission.Subject{Kind: kind, Text: real})
+	}
+	return out
+}
+
+// decided reports an error unless the gate decided on a real path. Where
+// nobody decided there is nothing to keep to.
+func decided(call tool.Input, kind, named, real string) error {
+	if call.Subjects == nil || slices.Contains(call.Subjects, permission.Subject{Kind: kind, Text: real}) {
+		return nil
+	}
+	return fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", named)
+}
+
+// fileError says for the model what went wrong with a path.
+func fileError(abs string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return told("Path not found: " + abs)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%s is a directory: use ls to list it", abs)
+	case errors.Is(err, syscall.ENOTDIR):
+		return told("Not a directory: " + abs)
+	case errors.Is(err, workspace.ErrNotRegular):
+		return fmt.Errorf("%s is not a regular file (a FIFO, socket or device)", abs)
+	case errors.Is(err, fs.ErrPermission):
+		return told("Permission denied: " + abs)
+	}
+	return err
+}
+
+// told is an error that is a sentence for the model.
+type told string
+
+func (t told) Error() string { return string(t) }
+
+// relative writes a path for the model: below dir with slashes, or as it is.
+func relative(dir, abs string) string {
+	rel, err := filepath.Rel(dir, abs)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return abs
+	}
+	return filepath.ToSlash(rel)
+}
+
+// osFS is a workspace whose files are files of this machine.
+type osFS interface{ OSPath(path string) string }

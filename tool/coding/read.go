@@ -1,0 +1,391 @@
+package coding
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/charset"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+//go:embed read.md
+var readText string
+
+type readFS interface {
+	pathFS
+	Open(ctx context.Context, path string) (workspace.File, error)
+}
+
+type readInput struct {
+	Path   string `json:"path" jsonschema:"the file, absolute or relative to the working directory"`
+	Offset *int   `json:"offset,omitempty" jsonschema:"line to begin with, from 1"`
+	Limit  *int   `json:"limit,omitempty" jsonschema:"number of lines, at least 1"`
+}
+
+// ReadDetails describe what read returned.
+type ReadDetails struct {
+	Path     string `json:"path"` // absolute
+	Kind     string `json:"kind"` // text, image, pdf or notebook
+	Size     int64  `json:"size"` // of the file, in bytes
+	Encoding string `json:"encoding,omitempty"`
+	Offset   int    `json:"offset,omitempty"` // the first line shown
+	Lines    int    `json:"lines,omitempty"`  // shown
+	Total    int    `json:"totalLines,omitempty"`
+	Cut      *cut   `json:"truncation,omitempty"`
+	MIME     string `json:"mime,omitempty"`
+	Width    int    `json:"width,omitempty"` // of the image in the file, in pixels
+	Height   int    `json:"height,omitempty"`
+}
+
+// Limits of what is read whole, in bytes.
+const (
+	maxWhole    = 64 << 20 // images, PDF files, notebooks
+	maxDocument = 24 << 20 // sent to a model that takes documents
+	readBlock   = 64 << 10
+)
+
+func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
+	t := tool.New("read", strings.TrimSpace(readText), func(ctx context.Context, in readInput, call tool.Input) (tool.Result, error) {
+		if in.Limit != nil && *in.Limit <= 0 {
+			return tool.Result{}, fmt.Errorf("limit is %d: it must be at least 1", *in.Limit)
+		}
+		abs, err := resolveExisting(ctx, ws, in.Path)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		f, err := ws.Open(ctx, abs)
+		if err != nil {
+			return tool.Result{}, fileError(abs, err)
+		}
+		defer f.Close()
+		real := f.Realpath()
+		if err := decided(call, "Read", abs, real); err != nil {
+			return tool.Result{}, err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return tool.Result{}, fileError(abs, err)
+		}
+		r := &reading{ctx: ctx, f: f, size: info.Size(), model: o.model(), state: st, real: real, page: newPage(in)}
+		r.details = ReadDetails{Path: abs, Size: r.size, Kind: "text"}
+		res, err := r.read()
+		if err != nil {
+			return tool.Result{}, fileError(abs, err)
+		}
+		res.Details = r.details
+		res.Touched = []string{abs}
+		return res, nil
+	})
+	t.ReadOnly = true
+	t.Fold = func(in map[string]any) { tool.Rename(in, "file_path", "path", "filePath", "path") }
+	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in readInput) string { return in.Path })
+	return t
+}
+
+// pathSubjects makes the Subjects of a tool that acts on one path.
+func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error), path func(In) string) func(json.RawMessage) ([]permission.Subject, error) {
+	return func(data json.RawMessage) ([]permission.Subject, error) {
+		var in In
+		if err := json.Unmarshal(data, &in); err != nil {
+			return nil, err
+		}
+		ctx := context.Background() // Tool.Subjects has none
+		abs, err := resolve(ctx, ws, path(in))
+		if err != nil {
+			return nil, err
+		}
+		return subjects(ctx, ws, kind, abs), nil
+	}
+}
+
+// A reading is one call of read on an open file.
+type reading struct {
+	ctx     context.Context
+	f       workspace.File
+	size    int64 // when it was opened: a file that grows ends there
+	model   llm.Info
+	state   *State
+	real    string
+	page    page
+	details ReadDetails
+}
+
+func (r *reading) read() (tool.Result, error) {
+	first := make([]byte, readBlock)
+	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.size), first)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return tool.Result{}, err
+	}
+	first = first[:n]
+	if mime := imageType(first); mime != "" {
+		return r.image(mime)
+	}
+	if i := bytes.Index(first[:min(n, 1024)], []byte("%PDF-")); i >= 0 {
+		return r.pdf()
+	}
+	enc := charset.Marked(first)
+	if enc != charset.UTF16LE && enc != charset.UTF16BE && charset.Binary(first) {
+		return tool.Result{}, fmt.Errorf("%s is a binary file (%s, %s): read shows text, images, PDF files and notebooks",
+			r.details.Path, binaryKind(first), formatSize(r.size))
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(first, " \t\r\n"), []byte("{")) && bytes.Contains(first, []byte(`"cells"`)) && r.size <= maxWhole {
+		if res, ok, err := r.notebook(); ok || err != nil {
+			return res, err
+		}
+	}
+	return r.text(enc)
+}
+
+// whole reads the file into memory.
+func (r *reading) whole() ([]byte, error) {
+	if r.size > maxWhole {
+		return nil, fmt.Errorf("%s is too large to be shown (%s, at most %s)", r.details.Path, formatSize(r.size), formatSize(maxWhole))
+	}
+	data := make([]byte, r.size)
+	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.size), data)
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // it shrank
+		err = nil
+	}
+	return data[:n], err
+}
+
+// text streams the file through the page.
+func (r *reading) text(enc charset.Encoding) (tool.Result, error) {
+	var hash maphash.Hash
+	hash.SetSeed(seed)
+	src := io.NewSectionReader(r.f, 0, r.size)
+	buf := make([]byte, readBlock)
+	var decoded []byte
+	have, skip := 0, len(enc.Mark())
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return tool.Result{}, context.Cause(r.ctx)
+		}
+		n, err := src.Read(buf[have:])
+		hash.Write(buf[have : have+n])
+		have += n
+		if skip > 0 && have >= skip {
+			have = copy(buf, buf[skip:have])
+			skip = 0
+		}
+		end := err == io.EOF
+		if err != nil && !end {
+			return tool.Result{}, err
+		}
+		if enc == charset.UTF16LE || enc == charset.UTF16BE {
+			whole := enc.Whole(buf[:have])
+			if end {
+				whole = have
+			}
+			decoded = enc.Decode(decoded[:0], buf[:whole])
+			r.page.Write(decoded)
+			have = copy(buf, buf[whole:have])
+		} else {
+			r.page.Write(buf[:have])
+			have = 0
+		}
+		if end {
+			break
+		}
+	}
+	r.state.saw(r.real, hash.Sum64())
+	return r.show(enc)
+}
+
+// show makes the result of a text that went through the page.
+func (r *reading) show(enc charset.Encoding) (tool.Result, error) {
+	p := &r.page
+	total := p.total()
+	if p.offset > max(total, 1) {
+		return tool.Result{}, fmt.Errorf("offset %d is beyond the end of the file (%s)", p.offset, count(total, "line"))
+	}
+	text, c := p.head.end()
+	var notes []string
+	if !utf8.ValidString(text) {
+		enc, text = decodeLoose(text)
+		limits := p.head.limits
+		if again, c2 := truncateHead(text, limits); c2.By != "" {
+			text, c.By, c.Lines, c.Bytes, c.LineBytes = again, c2.By, c2.Lines, c2.Bytes, c2.LineBytes
+		}
+	}
+	switch enc {
+	case charset.UTF8, charset.UTF8BOM:
+	case brokenUTF8:
+		notes = append(notes, "[Bytes that are not valid UTF-8 are shown as \ufffd.]")
+	default:
+		notes = append(notes, fmt.Sprintf("[The file is %s and was decoded to UTF-8.]", enc))
+		r.details.Encoding = enc.String()
+	}
+	last := p.offset + c.Lines - 1
+	switch left := total - last; {
+	case total == 0:
+		notes = append(notes, "[The file is empty.]")
+	case c.LineBytes > 0:
+		notes = append(notes, fmt.Sprintf("[Line %d is %s, exceeds %s limit. Use bash: sed -n '%dp' %s | head -c %d]",
+			p.offset, formatSize(c.LineBytes), formatSize(int64(p.head.limits.bytes)), p.offset, quote(r.details.Path), p.head.limits.bytes))
+	case c.By == cutLines:
+		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d. Use offset=%d to continue.]", p.offset, last, total, last+1))
+	case c.By == cutBytes:
+		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d (%s limit). Use offset=%d to continue.]",
+			p.offset, last, total, formatSize(int64(p.head.limits.bytes)), last+1))
+	case left > 0:
+		notes = append(notes, fmt.Sprintf("[%d more %s in file. Use offset=%d to continue.]", left, plural(left, "line"), last+1))
+	}
+	if len(notes) > 0 {
+		if text = strings.TrimSuffix(text, "\n"); text != "" {
+			text += "\n\n"
+		}
+		text += strings.Join(notes, "\n")
+	}
+	if c.By != "" {
+		c.TotalLines, c.TotalBytes = total, p.bytes
+		r.details.Cut = &c
+	}
+	r.details.Offset, r.details.Lines, r.details.Total = p.offset, c.Lines, total
+	return tool.Text(text), nil
+}
+
+// brokenUTF8 is text that is UTF-8 but for a few bytes.
+const brokenUTF8 = charset.Encoding(255)
+
+// decodeLoose makes UTF-8 of text that is not: of a single-byte encoding, or,
+// where more characters are right than wrong, by replacing what is broken.
+func decodeLoose(text string) (charset.Encoding, string) {
+	right, wrong := 0, 0
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			wrong++
+		} else if size > 1 {
+			right++
+		}
+		i += size
+	}
+	if right > wrong {
+		return brokenUTF8, strings.ToValidUTF8(text, "\ufffd")
+	}
+	enc := charset.EightBit([]byte(text))
+	return enc, string(enc.Decode(nil, []byte(text)))
+}
+
+// quote writes a path for a shell.
+func quote(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,@%=:") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
+
+// A page keeps some lines of the text written to it and counts the rest.
+type page struct {
+	head   head
+	offset int // the first line that is kept, from 1
+	skip   int // lines before it still to come
+	take   int // lines still to be kept; -1: all
+	lines  int // line breaks so far
+	bytes  int64
+	last   byte
+}
+
+func newPage(in readInput) page {
+	p := page{head: head{limits: defaultLimits}, offset: 1, take: -1}
+	if in.Offset != nil {
+		p.offset = max(1, *in.Offset)
+	}
+	p.skip = p.offset - 1
+	if in.Limit != nil {
+		p.take = *in.Limit
+	}
+	return p
+}
+
+func (p *page) Write(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	n := bytes.Count(data, newline)
+	p.lines += n
+	p.bytes += int64(len(data))
+	p.last = data[len(data)-1]
+	if p.skip > n {
+		p.skip -= n
+		return
+	}
+	for ; p.skip > 0; p.skip-- {
+		i := bytes.IndexByte(data, '\n')
+		if i < 0 {
+			return
+		}
+		data = data[i+1:]
+	}
+	if p.take < 0 {
+		p.head.Write(data)
+		return
+	}
+	end := 0
+	for p.take > 0 && end < len(data) {
+		i := bytes.IndexByte(data[end:], '\n')
+		if i < 0 {
+			end = len(data)
+			break
+		}
+		end += i + 1
+		p.take--
+	}
+	p.head.Write(data[:end])
+}
+
+// total is the number of lines: a final line break ends one, it begins none.
+func (p *page) total() int {
+	if p.bytes > 0 && p.last != '\n' {
+		return p.lines + 1
+	}
+	return p.lines
+}
+
+// binaryKind names a binary file by its first bytes.
+func binaryKind(first []byte) string {
+	for _, k := range []struct {
+		at          int
+		magic, kind string
+	}{
+		{0, "\x7fELF", "ELF executable"}, {0, "MZ", "Windows executable"},
+		{0, "\xcf\xfa\xed\xfe", "Mach-O executable"}, {0, "\xca\xfe\xba\xbe", "Mach-O executable or Java class"},
+		{0, "PK\x03\x04", "ZIP archive or office document"}, {0, "\x1f\x8b", "gzip data"}, {0, "BZh", "bzip2 data"},
+		{0, "\xfd7zXZ\x00", "xz data"}, {0, "\x28\xb5\x2f\xfd", "zstd data"}, {0, "7z\xbc\xaf", "7-Zip archive"},
+		{257, "ustar", "tar archive"}, {0, "SQLite format 3", "SQLite database"}, {0, "\x00asm", "WebAssembly module"},
+		{0, "II*\x00", "TIFF image"}, {0, "MM\x00*", "TIFF image"}, {0, "\x00\x00\x01\x00", "icon"},
+		{0, "wOF", "font"}, {0, "\x00\x01\x00\x00\x00", "font"}, {0, "OTTO", "font"},
+		{4, "ftypavif", "AVIF image"}, {4, "ftyphei", "HEIC image"}, {4, "ftyp", "MP4 video"},
+		{0, "OggS", "Ogg media"}, {0, "ID3", "MP3 audio"}, {0, "RIFF", "RIFF media"}, {0, "\xd0\xcf\x11\xe0", "old office document"},
+		{0, "!<arch>", "library archive"},
+	} {
+		if len(first) > k.at && bytes.HasPrefix(first[k.at:], []byte(k.magic)) {
+			return k.kind
+		}
+	}
+	return "unknown kind"
+}
+
+// name is what the model calls the file.
+func (r *reading) name() string { return filepath.Base(r.details.Path) }

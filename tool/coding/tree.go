@@ -1,0 +1,304 @@
+package coding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/tool"
+)
+
+// treeFS is what grep, find and ls ask of a workspace.
+type treeFS interface {
+	readFS
+	Stat(ctx context.Context, path string) (fs.FileInfo, error)
+	ReadDir(ctx context.Context, path string) ([]fs.DirEntry, error)
+}
+
+// A tree is a directory to be walked, and what the walk left out.
+type tree struct {
+	abs, real string
+	dir       search.Dir
+
+	secrets    atomic.Int64
+	mu         sync.Mutex
+	unreadable int
+	first      string // of what could not be read, and why
+}
+
+// openTree opens the directory that was decided on. A nil dir says that the
+// path is a file.
+func openTree(ctx context.Context, ws treeFS, name string, call tool.Input) (*tree, error) {
+	abs, err := resolveExisting(ctx, ws, name)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{abs: abs}
+	if t.real, err = ws.Realpath(ctx, abs); err != nil {
+		return nil, fileError(abs, err)
+	}
+	if err := decided(call, "Read", abs, t.real); err != nil {
+		return nil, err
+	}
+	info, err := ws.Stat(ctx, t.real)
+	if err != nil {
+		return nil, fileError(abs, err)
+	}
+	if !info.IsDir() {
+		return t, nil
+	}
+	if local, ok := ws.(osFS); ok {
+		t.dir, err = search.OpenDir(local.OSPath(t.real))
+	} else {
+		t.dir, err = openRemote(ctx, ws, t.real)
+	}
+	if errors.Is(err, search.ErrLink) {
+		return nil, fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", abs)
+	}
+	if err != nil {
+		return nil, fileError(abs, err)
+	}
+	return t, nil
+}
+
+func (t *tree) Close() error {
+	if t.dir == nil {
+		return nil
+	}
+	return t.dir.Close()
+}
+
+// walk says how to go through the tree: what ignore files exclude is left out,
+// those of the directories above it, up to the repository or the workspace,
+// included; secrets are left out, and counted where they are directories or
+// files that are asked for.
+func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*search.Entry) bool) search.Walk {
+	top := t.real
+	for dir := t.real; ; dir = filepath.Dir(dir) {
+		if _, err := ws.Lstat(ctx, filepath.Join(dir, ".git")); err == nil {
+			top = dir
+			break
+		}
+		if filepath.Dir(dir) == dir {
+			if rel := relative(ws.Dir(), t.real); !filepath.IsAbs(rel) {
+				top = ws.Dir()
+			}
+			break
+		}
+	}
+	var fsys fs.FS = remoteFS{ctx, ws, top}
+	if local, ok := ws.(osFS); ok {
+		fsys = os.DirFS(local.OSPath(top))
+	}
+	scope := ignore.New(fsys).Root()
+	if rel := relative(top, t.real); rel != "." {
+		for _, name := range strings.Split(rel, "/") {
+			scope = scope.Enter(name, nil)
+		}
+	}
+	secret := o.secretEntry(ws, t.real)
+	return search.Walk{Root: t.dir, Ignore: scope, Problem: t.problem, Skip: func(e *search.Entry) bool {
+		if !secret(e) {
+			return false
+		}
+		if e.Type.IsDir() || asked(e) {
+			t.secrets.Add(1)
+		}
+		return true
+	}}
+}
+
+func (t *tree) problem(path string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unreadable++; t.unreadable == 1 {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		t.first = fmt.Sprintf("%s: %v", path, err)
+	}
+}
+
+// notes says what the walk left out.
+func (t *tree) notes() []string {
+	var out []string
+	if n := int(t.secrets.Load()); n > 0 {
+		out = append(out, fmt.Sprintf("%s that may hold secrets %s left out.", count(n, "path"), was(n)))
+	}
+	if t.unreadable > 0 {
+		out = append(out, fmt.Sprintf("%s could not be read (%s).", count(t.unreadable, "path"), t.first))
+	}
+	return out
+}
+
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// footnoted puts what has to be said behind a text, in one bracketed line.
+func footnoted(text string, notes []string) string {
+	if len(notes) == 0 {
+		return text
+	}
+	return text + "\n\n[" + strings.Join(notes, " ") + "]"
+}
+
+// checkLimit gives the limit of a listing.
+func checkLimit(limit *int, standard int) (int, error) {
+	if limit == nil {
+		return standard, nil
+	}
+	if *limit < 1 {
+		return 0, fmt.Errorf("limit is %d: it must be at least 1", *limit)
+	}
+	return *limit, nil
+}
+
+// twice is the limit to propose after one was reached.
+func twice(limit int) int {
+	const most = 1 << 30
+	return min(2*min(limit, most), most)
+}
+
+// A glob matches paths below a directory.
+type glob struct {
+	pattern string
+	suffix  string // pattern is "*" and this, which has no special character
+	deep    bool   // held against the path, not the name
+	dirs    bool   // directories only
+	not     bool
+}
+
+// newGlob reads a pattern. root is the directory it is relative to.
+func newGlob(pattern, root string) (glob, error) {
+	var g glob
+	p := pattern
+	if rest, ok := strings.CutPrefix(filepath.ToSlash(p), filepath.ToSlash(root)+"/"); ok && filepath.IsAbs(pattern) {
+		p = "./" + rest
+	} else if filepath.IsAbs(pattern) {
+		return g, fmt.Errorf("pattern %q is absolute: give the directory as path, and a pattern below it", pattern)
+	}
+	for strings.HasPrefix(p, "./") {
+		p, g.deep = p[2:], true
+	}
+	if rest, ok := strings.CutSuffix(p, "/"); ok {
+		p, g.dirs = rest, true
+	}
+	if p == "" {
+		return g, errors.New("the glob pattern is empty")
+	}
+	g.pattern = p
+	g.deep = g.deep || strings.Contains(p, "/")
+	if !doublestar.ValidatePattern(p) {
+		return g, fmt.Errorf("invalid glob pattern %q: a [, { or \\ is not closed", pattern)
+	}
+	if rest, ok := strings.CutPrefix(p, "*"); ok && !g.deep && !strings.ContainsAny(rest, `*?[]{}\`) {
+		g.suffix = rest
+	}
+	return g, nil
+}
+
+func (g *glob) match(e *search.Entry) bool {
+	if g.dirs && !e.Type.IsDir() {
+		return false
+	}
+	var ok bool
+	switch {
+	case g.suffix != "":
+		ok = strings.HasSuffix(e.Name, g.suffix)
+	case g.deep:
+		ok, _ = doublestar.Match(g.pattern, e.Path())
+	default:
+		ok, _ = doublestar.Match(g.pattern, e.Name)
+	}
+	return ok != g.not
+}
+
+// A remote is a directory of a workspace that is not this machine's.
+type remote struct {
+	ctx  context.Context
+	ws   treeFS
+	path string
+	all  map[string][]fs.DirEntry // by directory; nil: each is asked for
+}
+
+// globFS is a workspace that lists a tree in one round trip.
+type globFS interface {
+	Glob(ctx context.Context, dir string, yield func(path string, d fs.FileInfo) error) error
+}
+
+func openRemote(ctx context.Context, ws treeFS, dir string) (search.Dir, error) {
+	r := &remote{ctx: ctx, ws: ws, path: dir}
+	g, ok := ws.(globFS)
+	if !ok {
+		return r, nil
+	}
+	r.all = map[string][]fs.DirEntry{}
+	err := g.Glob(ctx, dir, func(p string, d fs.FileInfo) error {
+		r.all[path.Dir(p)] = append(r.all[path.Dir(p)], fs.FileInfoToDirEntry(named{d, path.Base(p)}))
+		return nil
+	})
+	return r, err
+}
+
+// named is a FileInfo whose name is surely a base name.
+type named struct {
+	fs.FileInfo
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func (r *remote) ReadDir() ([]fs.DirEntry, error) {
+	if r.all != nil {
+		return r.all[r.path], nil
+	}
+	return r.ws.ReadDir(r.ctx, r.path)
+}
+
+func (r *remote) Enter(name string) (search.Dir, error) {
+	return &remote{ctx: r.ctx, ws: r.ws, path: path.Join(r.path, name), all: r.all}, nil
+}
+
+// Open makes sure that what it opened is what was listed.
+func (r *remote) Open(name string) (io.ReadCloser, error) {
+	full := path.Join(r.path, name)
+	f, err := r.ws.Open(r.ctx, full)
+	if err != nil {
+		return nil, err
+	}
+	if f.Realpath() != full {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: full, Err: search.ErrLink}
+	}
+	return f, nil
+}
+
+func (r *remote) Close() error { return nil }
+
+// remoteFS reads ignore files.
+type remoteFS struct {
+	ctx context.Context
+	ws  treeFS
+	dir string
+}
+
+func (r remoteFS) Open(name string) (fs.File, error) {
+	return r.ws.Open(r.ctx, path.Join(r.dir, name))
+}

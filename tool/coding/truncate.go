@@ -1,0 +1,241 @@
+package coding
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// What a tool says at most, spec tools §2.
+const (
+	maxLines = 2000
+	maxBytes = 50 << 10
+	maxLine  = 500 // characters of one line that grep shows
+)
+
+// limits bound a truncation. The final newline of a text is neither a line nor
+// a byte of it.
+type limits struct{ lines, bytes int }
+
+var defaultLimits = limits{maxLines, maxBytes}
+
+// A cut says what a truncation kept of a text.
+type cut struct {
+	By         string `json:"by,omitempty"` // the limit that was met: lines or bytes; "": nothing was cut
+	TotalLines int    `json:"totalLines"`
+	TotalBytes int64  `json:"totalBytes"` // without the final newline
+	Lines      int    `json:"lines"`      // kept
+	Bytes      int    `json:"bytes"`      // kept, without the final newline
+	// LineBytes is the length of the line that alone is over the limit, 0 if
+	// there is none: in a head the first one, of which nothing is kept; in a
+	// tail the last one, of which the end is kept.
+	LineBytes int64 `json:"lineBytes,omitempty"`
+}
+
+const (
+	cutLines = "lines"
+	cutBytes = "bytes"
+)
+
+// A head keeps whole lines from the start of what is written to it and counts
+// the rest. Its memory is bounded by its limits.
+type head struct {
+	limits
+	kept  []byte // whole lines with their newlines, then a piece of the next
+	whole int    // bytes of kept that are whole lines
+	lines int    // whole lines in kept
+	by    string
+
+	newlines  int
+	total     int64
+	first     int64 // bytes of the first line so far
+	firstDone bool
+	last      byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	n := len(p)
+	if n == 0 {
+		return 0, nil
+	}
+	h.total += int64(n)
+	h.newlines += bytes.Count(p, newline)
+	h.last = p[n-1]
+	if !h.firstDone {
+		i := bytes.IndexByte(p, '\n')
+		h.firstDone = i >= 0
+		if i < 0 {
+			i = n
+		}
+		h.first += int64(i)
+	}
+	for len(p) > 0 && h.by == "" {
+		if h.lines == h.limits.lines {
+			h.by = cutLines
+			break
+		}
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			i = len(p)
+		}
+		if len(h.kept)+i > h.limits.bytes {
+			h.by = cutBytes
+			break
+		}
+		if i == len(p) {
+			h.kept = append(h.kept, p...)
+			break
+		}
+		h.kept = append(h.kept, p[:i+1]...)
+		p = p[i+1:]
+		h.whole = len(h.kept)
+		h.lines++
+	}
+	return n, nil
+}
+
+var newline = []byte{'\n'}
+
+// end is what was kept, as it was written; where something was cut, whole
+// lines without the last one's newline.
+func (h *head) end() (string, cut) {
+	c := cut{By: h.by, TotalLines: h.newlines, TotalBytes: h.total}
+	if h.total > 0 && h.last == '\n' {
+		c.TotalBytes--
+	} else if h.total > 0 {
+		c.TotalLines++
+	}
+	if h.by == "" {
+		c.Lines, c.Bytes = c.TotalLines, int(c.TotalBytes)
+		return string(h.kept), c
+	}
+	kept := bytes.TrimSuffix(h.kept[:h.whole], newline)
+	c.Lines, c.Bytes = h.lines, len(kept)
+	if h.lines == 0 && h.by == cutBytes {
+		c.LineBytes = h.first
+	}
+	return string(kept), c
+}
+
+// A tail keeps whole lines from the end of what is written to it; of a last
+// line that alone is over the limit, its end. Its memory is bounded by its
+// limits.
+type tail struct {
+	limits
+	kept     []byte // at least the last limits.bytes+1 bytes, a final newline apart
+	newlines int
+	total    int64
+	line     int64 // bytes of the line being written
+	before   int64 // bytes of the line before it
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.total += int64(len(p))
+	t.newlines += bytes.Count(p, newline)
+	if i := bytes.LastIndexByte(p, '\n'); i < 0 {
+		t.line += int64(len(p))
+	} else {
+		if j := bytes.LastIndexByte(p[:i], '\n'); j < 0 {
+			t.before = t.line + int64(i)
+		} else {
+			t.before = int64(i - j - 1)
+		}
+		t.line = int64(len(p) - i - 1)
+	}
+	n := len(p)
+	keep := t.limits.bytes + 2 // one byte more tells that something was cut; one is the final newline
+	if len(p) > keep {
+		p = p[len(p)-keep:]
+	}
+	if len(t.kept)+len(p) > 2*keep { // copied once per keep bytes written
+		if drop := len(t.kept) + len(p) - keep; drop < len(t.kept) {
+			t.kept = append(t.kept[:0], t.kept[drop:]...)
+		} else {
+			t.kept = t.kept[:0]
+		}
+	}
+	t.kept = append(t.kept, p...)
+	return n, nil
+}
+
+// end is what was kept, as it was written; where something was cut, without
+// the final newline.
+func (t *tail) end() (string, cut) {
+	c := cut{TotalLines: t.newlines, TotalBytes: t.total}
+	text := t.kept
+	last := t.line
+	if bytes.HasSuffix(text, newline) {
+		text = text[:len(text)-1]
+		c.TotalBytes--
+		last = t.before
+	} else if t.total > 0 {
+		c.TotalLines++
+	}
+	if c.TotalLines <= t.limits.lines && c.TotalBytes <= int64(t.limits.bytes) {
+		c.Lines, c.Bytes = c.TotalLines, int(c.TotalBytes)
+		return string(t.kept), c
+	}
+	c.By = cutBytes
+	start := len(text) + 1 // of the line kept last, whose newline is before it
+	for start > 0 && c.Lines < t.limits.lines {
+		i := bytes.LastIndexByte(text[:start-1], '\n') + 1
+		if len(text)-i > t.limits.bytes {
+			break
+		}
+		start = i
+		c.Lines++
+	}
+	switch {
+	case c.Lines == t.limits.lines:
+		c.By = cutLines
+	case c.Lines == 0:
+		c.Lines, c.LineBytes = 1, last
+		start = len(text) - t.limits.bytes
+		for start < len(text) && !utf8.RuneStart(text[start]) {
+			start++
+		}
+	}
+	text = text[start:]
+	c.Bytes = len(text)
+	return string(text), c
+}
+
+// truncateHead keeps whole lines from the start of a text.
+func truncateHead(s string, l limits) (string, cut) {
+	h := head{limits: l}
+	h.Write([]byte(s))
+	return h.end()
+}
+
+// truncateTail keeps whole lines from the end of a text.
+func truncateTail(s string, l limits) (string, cut) {
+	t := tail{limits: l}
+	t.Write([]byte(s))
+	return t.end()
+}
+
+// truncateLine cuts a line after so many characters, never within one.
+func truncateLine(s string, chars int) (string, bool) {
+	if len(s) <= chars {
+		return s, false
+	}
+	n := 0
+	for i := range s {
+		if n == chars {
+			return s[:i] + "… [truncated]", true
+		}
+		n++
+	}
+	return s, false
+}
+
+// formatSize writes a number of bytes for the model: 512B, 58.6KB, 1.2MB.
+func formatSize(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
+}

@@ -1,0 +1,149 @@
+package coding
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func lines(n int, end string) string {
+	var b strings.Builder
+	for i := 1; i <= n; i++ {
+		b.WriteString("x\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n") + end
+}
+
+func TestTruncateBoundaries(t *testing.T) {
+	a := func(n int) string { return strings.Repeat("a", n) }
+	for _, end := range []string{"", "\n"} {
+		for _, c := range []struct {
+			name, in   string
+			head, tail cut
+		}{
+			{"empty", "", cut{}, cut{}},
+			{"2000 lines", lines(2000, end), cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}, cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}},
+			{"2001 lines", lines(2001, end), cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}, cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}},
+			{"51200 bytes", a(51200) + end, cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}, cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}},
+			{"51201 bytes", a(51201) + end,
+				cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, LineBytes: 51201},
+				cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, Lines: 1, Bytes: 51200, LineBytes: 51201}},
+			{"51200 bytes in two lines", a(25600) + "\n" + a(25599) + end,
+				cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}, cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}},
+			{"51201 bytes in two lines", a(25600) + "\n" + a(25600) + end,
+				cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}, cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}},
+		} {
+			if c.in == "" && end != "" {
+				continue
+			}
+			if _, got := truncateHead(c.in, defaultLimits); got != c.head {
+				t.Errorf("head of %s, end %q:\n got %+v\nwant %+v", c.name, end, got, c.head)
+			}
+			if _, got := truncateTail(c.in, defaultLimits); got != c.tail {
+				t.Errorf("tail of %s, end %q:\n got %+v\nwant %+v", c.name, end, got, c.tail)
+			}
+		}
+	}
+}
+
+func TestTruncateTailKeepsRunes(t *testing.T) {
+	got, c := truncateTail("x"+strings.Repeat("é", 10), limits{5, 7})
+	if got != "ééé" || c.Bytes != 6 || c.LineBytes != 21 {
+		t.Errorf("got %q, %+v", got, c)
+	}
+}
+
+func TestTruncateLine(t *testing.T) {
+	for _, c := range []struct {
+		in, want string
+		cut      bool
+	}{
+		{strings.Repeat("é", 500), strings.Repeat("é", 500), false},
+		{strings.Repeat("é", 501), strings.Repeat("é", 500) + "… [truncated]", true},
+		{strings.Repeat("a", 501), strings.Repeat("a", 500) + "… [truncated]", true},
+		{"", "", false},
+	} {
+		if got, cut := truncateLine(c.in, maxLine); got != c.want || cut != c.cut {
+			t.Errorf("line of %d bytes: %d bytes, %v", len(c.in), len(got), cut)
+		}
+	}
+}
+
+// What is kept does not depend on how the text arrives, and is what a naive
+// reading of the rule keeps.
+func TestTruncateAgainstNaive(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		var b strings.Builder
+		for range r.IntN(20) {
+			b.WriteString([]string{"a", "bb", "é", "\n", "\n", "世"}[r.IntN(6)])
+		}
+		s, l := b.String(), limits{1 + r.IntN(6), 1 + r.IntN(12)}
+		h, tl := head{limits: l}, tail{limits: l}
+		for rest := s; rest != ""; {
+			n := 1 + r.IntN(len(rest))
+			h.Write([]byte(rest[:n]))
+			tl.Write([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		gotH, cutH := h.end()
+		gotT, cutT := tl.end()
+		if want := naiveHead(s, l); gotH != want {
+			t.Fatalf("head of %q %v: %q, want %q (%+v)", s, l, gotH, want, cutH)
+		}
+		if want := naiveTail(s, l); gotT != want {
+			t.Fatalf("tail of %q %v: %q, want %q (%+v)", s, l, gotT, want, cutT)
+		}
+		if cutH.TotalLines != len(split(s)) || cutT.TotalLines != len(split(s)) {
+			t.Fatalf("%q: %d and %d lines, want %d", s, cutH.TotalLines, cutT.TotalLines, len(split(s)))
+		}
+		if cutH.By != "" && cutH.Lines != len(split(gotH+"\n")) && gotH != "" {
+			t.Fatalf("%q: head says %d lines, has %q", s, cutH.Lines, gotH)
+		}
+		if cutT.LineBytes != 0 && cutT.LineBytes != int64(len(split(s)[len(split(s))-1])) {
+			t.Fatalf("%q: last line of %d bytes", s, cutT.LineBytes)
+		}
+	}
+}
+
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+}
+
+func naiveHead(s string, l limits) string {
+	all := split(s)
+	for n := len(all); n >= 0; n-- {
+		if kept := strings.Join(all[:n], "\n"); n <= l.lines && len(kept) <= l.bytes {
+			if n == len(all) {
+				return s
+			}
+			return kept
+		}
+	}
+	return ""
+}
+
+func naiveTail(s string, l limits) string {
+	all := split(s)
+	for n := 0; n < len(all); n++ {
+		if kept := strings.Join(all[n:], "\n"); len(all)-n <= l.lines && len(kept) <= l.bytes {
+			if n == 0 {
+				return s
+			}
+			return kept
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	last := all[len(all)-1]
+	last = last[len(last)-l.bytes:]
+	for last != "" && !utf8.RuneStart(last[0]) {
+		last = last[1:]
+	}
+	return last
+}

@@ -1,0 +1,57 @@
+package coding
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/knack-agent/knack/internal/charset"
+	"github.com/knack-agent/knack/tool"
+)
+
+//go:embed write.md
+var writeText string
+
+type writeInput struct {
+	Path    string `json:"path" jsonschema:"the file, absolute or relative to the working directory"`
+	Content string `json:"content" jsonschema:"the whole new content"`
+}
+
+// maxDiff is how much text is compared for the details, in bytes of old and new.
+const maxDiff = 4 << 20
+
+func writeTool(ws writeFS, st *State) tool.Tool {
+	t := tool.New("write", strings.TrimSpace(writeText), func(ctx context.Context, in writeInput, call tool.Input) (tool.Result, error) {
+		c, done, err := beginChange(ctx, ws, st, in.Path, call)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		defer done()
+		// What people are shown is text; what cannot be, they are not shown.
+		var changes []udiff.Edit
+		text, _, err := charset.Read(c.old)
+		if err == nil && len(c.old)+len(in.Content) <= maxDiff && !charset.Binary(c.old[:min(len(c.old), readBlock)]) {
+			changes = udiff.Lines(text, in.Content)
+		}
+		details, err := c.write(ctx, []byte(in.Content), text, changes)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		verb := "Wrote"
+		if details.Created {
+			verb = "Created"
+		}
+		out := tool.Text(fmt.Sprintf("%s %s (%s).", verb, in.Path, count(len(in.Content), "byte")))
+		out.Details, out.Touched = details, []string{c.abs}
+		return out, nil
+	})
+	t.Key = fileKey(ws, func(in writeInput) string { return in.Path })
+	t.Fold = func(in map[string]any) {
+		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text", "content")
+	}
+	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in writeInput) string { return in.Path })
+	return t
+}

@@ -1,0 +1,463 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// maxEcho bounds what an error repeats of an input, in bytes.
+const maxEcho = 1000
+
+// A shape is a tool's schema, ready to check with.
+type shape struct {
+	schema   *jsonschema.Schema
+	resolved *jsonschema.Resolved
+}
+
+// shapeOf reads a schema. A schema that cannot be read or resolved (a peer's
+// own dialect) checks nothing: the tool is left to.
+func shapeOf(data json.RawMessage) shape {
+	var s jsonschema.Schema
+	if len(data) == 0 || json.Unmarshal(data, &s) != nil {
+		return shape{}
+	}
+	r, err := s.Resolve(nil)
+	if err != nil {
+		return shape{}
+	}
+	return shape{&s, r}
+}
+
+// fold makes of a model's words the input it meant: other names of fields are
+// renamed ([Tool].Fold), null for an optional field is no field, "1" is 1 where
+// a number is due and 1 is "1" where text is, "true" is true, and JSON in a
+// string is what it says where an object or array is due. Then the schema must
+// hold. The error names every bad path and repeats what was received.
+func (t *Tool) fold(raw json.RawMessage) (json.RawMessage, error) {
+	sh := t.shape()
+	in, err := decode(raw)
+	if err != nil {
+		return nil, t.invalid(raw, []string{err.Error()})
+	}
+	if t.Fold != nil {
+		t.Fold(in)
+	}
+	if sh.schema != nil {
+		coerceObject(sh.schema, sh.schema, in)
+	}
+	out, err := encode(in)
+	if err != nil {
+		return nil, t.invalid(raw, []string{err.Error()})
+	}
+	if err := t.check(out); err != nil {
+		return nil, t.invalid(raw, t.faults(in, err))
+	}
+	return out, nil
+}
+
+func (t *Tool) shape() shape {
+	if t.made != nil {
+		return t.made()
+	}
+	return shapeOf(t.Schema)
+}
+
+// check holds an input against the schema.
+func (t *Tool) check(data json.RawMessage) error {
+	sh := t.shape()
+	if sh.resolved == nil {
+		return nil
+	}
+	var v map[string]any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	return sh.resolved.Validate(v)
+}
+
+func (t *Tool) invalid(raw json.RawMessage, faults []string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Invalid input for %s: ", t.Name)
+	if len(faults) == 1 {
+		b.WriteString(faults[0])
+	} else {
+		fmt.Fprintf(&b, "%d faults", len(faults))
+		for _, f := range faults {
+			b.WriteString("\n- " + f)
+		}
+	}
+	b.WriteString("\nReceived: " + echo(raw))
+	return errors.New(b.String())
+}
+
+// echo repeats an input, in bounds.
+func echo(raw []byte) string {
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	if len(raw) <= maxEcho {
+		return strings.ToValidUTF8(string(raw), "\uFFFD")
+	}
+	cut := raw[:maxEcho]
+	for len(cut) > 0 && !utf8.RuneStart(raw[len(cut)]) {
+		cut = cut[:len(cut)-1]
+	}
+	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(string(cut), "\uFFFD"), len(raw))
+}
+
+// decode reads an object; nothing and null are an empty one, and a string may
+// hold it.
+func decode(raw json.RawMessage) (map[string]any, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("it is not valid JSON: %w", err)
+	}
+	if s, ok := v.(string); ok {
+		if inner, err := parse([]byte(s)); err == nil {
+			v = inner
+		}
+	}
+	switch v := v.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return v, nil
+	}
+	return nil, fmt.Errorf("want an object, got %s", kindOf(v))
+}
+
+func parse(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, errors.New("it ends too early")
+		}
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("something follows the value")
+	}
+	return v, nil
+}
+
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people read it
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// coerceObject coerces the fields of an object in place.
+func coerceObject(root, s *jsonschema.Schema, in map[string]any) {
+	for name, v := range in {
+		p, known := s.Properties[name]
+		p = deref(root, p)
+		if v == nil && (known && (!takes(root, p, "null") || !slices.Contains(s.Required, name)) || !known && closed(s)) {
+			delete(in, name)
+			continue
+		}
+		if p == nil && s.AdditionalProperties != nil {
+			p = deref(root, s.AdditionalProperties)
+		}
+		if p != nil {
+			in[name] = coerce(root, p, v)
+		}
+	}
+}
+
+func coerce(root, s *jsonschema.Schema, v any) any {
+	if s = deref(root, s); s == nil {
+		return v
+	}
+	if str, ok := v.(string); ok && !takes(root, s, "string") {
+		v = fromString(root, s, str)
+	}
+	switch v := v.(type) {
+	case json.Number:
+		if takes(root, s, "integer") {
+			return wholeNumber(v)
+		}
+		if takes(root, s, "string") && !takes(root, s, "number") {
+			return v.String()
+		}
+	case bool:
+		if takes(root, s, "string") && !takes(root, s, "boolean") {
+			return strconv.FormatBool(v)
+		}
+	case map[string]any:
+		if o := variant(root, s, "object"); o != nil {
+			coerceObject(root, o, v)
+		}
+	case []any:
+		if a := variant(root, s, "array"); a != nil && a.Items != nil {
+			for i := range v {
+				v[i] = coerce(root, a.Items, v[i])
+			}
+		}
+	}
+	return v
+}
+
+// fromString reads a string where something else is due; one that is not what
+// is due stays.
+func fromString(root, s *jsonschema.Schema, str string) any {
+	trimmed := strings.TrimSpace(str)
+	v, err := parse([]byte(trimmed))
+	if err != nil {
+		v, err = parse([]byte(strings.ToLower(trimmed))) // True
+		if _, ok := v.(bool); err != nil || !ok {
+			return str
+		}
+	}
+	kind := kindName(v)
+	if takes(root, s, kind) || kind == "number" && takes(root, s, "integer") {
+		return v
+	}
+	return str
+}
+
+// wholeNumber writes 5.0 and 5e0 as 5, so that a Go int takes it.
+func wholeNumber(n json.Number) json.Number {
+	if _, err := n.Int64(); err == nil {
+		return n
+	}
+	f, err := n.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return n
+	}
+	return json.Number(strconv.FormatInt(int64(f), 10))
+}
+
+// takes reports whether a schema says that it takes a type. One that says
+// nothing takes all but null.
+func takes(root, s *jsonschema.Schema, typ string) bool {
+	if s = deref(root, s); s == nil {
+		return false
+	}
+	if s.Type == typ || slices.Contains(s.Types, typ) {
+		return true
+	}
+	if s.Type != "" || len(s.Types) > 0 {
+		return false
+	}
+	alternatives := slices.Concat(s.AnyOf, s.OneOf)
+	if len(alternatives) == 0 {
+		return typ != "null" && s.Not == nil
+	}
+	return slices.ContainsFunc(alternatives, func(a *jsonschema.Schema) bool { return a != s && takes(root, a, typ) })
+}
+
+// variant is the part of a schema that describes a type: itself, or its only
+// alternative of that type.
+func variant(root, s *jsonschema.Schema, typ string) *jsonschema.Schema {
+	if len(s.AnyOf)+len(s.OneOf) == 0 {
+		return s
+	}
+	var found *jsonschema.Schema
+	for _, a := range slices.Concat(s.AnyOf, s.OneOf) {
+		if a = deref(root, a); a != nil && takes(root, a, typ) {
+			if found != nil {
+				return nil
+			}
+			found = a
+		}
+	}
+	return found
+}
+
+// deref follows a reference to the schema's own definitions; nil if it leads
+// elsewhere.
+func deref(root, s *jsonschema.Schema) *jsonschema.Schema {
+	for range 10 {
+		if s == nil || s.Ref == "" {
+			return s
+		}
+		if name, ok := strings.CutPrefix(s.Ref, "#/$defs/"); ok {
+			s = root.Defs[name]
+		} else if name, ok := strings.CutPrefix(s.Ref, "#/definitions/"); ok {
+			s = root.Definitions[name]
+		} else {
+			return nil
+		}
+	}
+	return nil
+}
+
+// faults says what is wrong with an input, path by path. The validator stops
+// at the first; err is what it said, for what the walk does not see.
+func (t *Tool) faults(in map[string]any, err error) []string {
+	sh := t.shape()
+	w := walk{root: sh.schema}
+	w.object("", sh.schema, in)
+	if len(w.faults) == 0 {
+		return []string{err.Error()}
+	}
+	return w.faults
+}
+
+type walk struct {
+	root   *jsonschema.Schema
+	faults []string
+}
+
+func (w *walk) fault(path, format string, args ...any) {
+	w.faults = append(w.faults, path+": "+fmt.Sprintf(format, args...))
+}
+
+func (w *walk) object(path string, s *jsonschema.Schema, in map[string]any) {
+	dot := path
+	if dot != "" {
+		dot += "."
+	}
+	for _, name := range s.Required {
+		if _, ok := in[name]; !ok {
+			w.fault(dot+name, "missing")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if p, ok := s.Properties[name]; ok {
+			w.value(dot+name, p, in[name])
+		} else if closed(s) {
+			known := slices.Sorted(maps.Keys(s.Properties))
+			hint := ""
+			if near := nearest(name, known); len(near) > 0 {
+				hint = "; did you mean " + near[0] + "?"
+			} else if len(known) > 0 {
+				hint = "; the fields are " + strings.Join(known, ", ")
+			}
+			w.fault(dot+name, "no such field%s", hint)
+		}
+	}
+}
+
+// closed reports whether an object takes no other fields.
+func closed(s *jsonschema.Schema) bool {
+	a := s.AdditionalProperties
+	return a != nil && a.Not != nil && len(s.PatternProperties) == 0
+}
+
+func (w *walk) value(path string, s *jsonschema.Schema, v any) {
+	if s = deref(w.root, s); s == nil {
+		return
+	}
+	if kind := kindName(v); !takes(w.root, s, kind) && !(kind == "number" && takes(w.root, s, "integer")) {
+		if want := types(w.root, s); len(want) > 0 {
+			w.fault(path, "want %s, got %s", strings.Join(want, " or "), kindOf(v))
+			return
+		}
+	}
+	before := len(w.faults)
+	switch v := v.(type) {
+	case map[string]any:
+		if o := variant(w.root, s, "object"); o != nil {
+			w.object(path, o, v)
+		}
+	case []any:
+		if a := variant(w.root, s, "array"); a != nil && a.Items != nil {
+			for i := range v {
+				w.value(fmt.Sprintf("%s[%d]", path, i), a.Items, v[i])
+			}
+		}
+	case json.Number:
+		if _, err := v.Int64(); err != nil && takes(w.root, s, "integer") && !takes(w.root, s, "number") {
+			w.fault(path, "want an integer, got %s", v)
+			return
+		}
+	}
+	if len(w.faults) > before {
+		return
+	}
+	// What is left: enums, bounds, patterns, lengths.
+	own := s.CloneSchemas()
+	own.Defs, own.Definitions = w.root.Defs, w.root.Definitions
+	r, err := own.Resolve(nil)
+	if err != nil {
+		return
+	}
+	data, err := encode(v)
+	if err != nil {
+		return
+	}
+	var plain any
+	if json.Unmarshal(data, &plain) != nil {
+		return
+	}
+	if err := r.Validate(plain); err != nil {
+		why := err.Error()
+		if i := strings.LastIndex(why, "validating "); i >= 0 { // its own way of saying where
+			_, why, _ = strings.Cut(why[i:], ": ")
+		}
+		w.fault(path, "%s", why)
+	}
+}
+
+// types lists the types a schema takes, with articles.
+func types(root, s *jsonschema.Schema) []string {
+	var list []string
+	for _, typ := range []string{"string", "integer", "number", "boolean", "object", "array"} {
+		if takes(root, s, typ) {
+			list = append(list, article(typ))
+		}
+	}
+	return list
+}
+
+func article(typ string) string {
+	if strings.ContainsRune("aeiou", rune(typ[0])) {
+		return "an " + typ
+	}
+	return "a " + typ
+}
+
+func kindName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case json.Number, float64:
+		return "number"
+	case map[string]any:
+		return "object"
+	}
+	return "array"
+}
+
+// kindOf describes a value: the string "abc", the number 5, an array.
+func kindOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		if len(v) > 60 {
+			return fmt.Sprintf("a string of %d bytes", len(v))
+		}
+		return fmt.Sprintf("the string %q", v)
+	case bool:
+		return strconv.FormatBool(v)
+	case json.Number:
+		return "the number " + v.String()
+	}
+	return article(kindName(v))
+}

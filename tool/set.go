@@ -1,0 +1,220 @@
+package tool
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+)
+
+// A Set is the tools of a run. The first of a name wins; [Join] says which.
+type Set []Tool
+
+// Find returns the tool of a name. Names are forgiving where they are clear:
+// case and the joints of words do not count, and the names that other agents
+// give to such tools are known (spec permissions, Rules).
+func (s Set) Find(name string) (*Tool, bool) {
+	for i := range s {
+		if s[i].Name == name {
+			return &s[i], true
+		}
+	}
+	key := plain(name)
+	for _, want := range []string{key, elsewhere(key)} {
+		for i := range s {
+			if want != "" && plain(s[i].Name) == want {
+				return &s[i], true
+			}
+		}
+	}
+	return nil, false
+}
+
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+}
+
+// elsewhere is our name for what other agents call key, without joints.
+func elsewhere(key string) string {
+	switch key {
+	case "multiedit", "notebookedit", "strreplace", "strreplaceeditor":
+		return "edit"
+	case "glob":
+		return "find"
+	case "task":
+		return "agent"
+	case "askuserquestion":
+		return "ask"
+	case "killshell", "killbash":
+		return "bashkill"
+	}
+	return ""
+}
+
+// Specs tells a model of the tools.
+func (s Set) Specs() []llm.ToolSpec {
+	specs := make([]llm.ToolSpec, len(s))
+	for i, t := range s {
+		specs[i] = llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema}
+	}
+	return specs
+}
+
+// Names lists the tools' names in order.
+func (s Set) Names() []string {
+	names := make([]string, len(s))
+	for i, t := range s {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Join makes one set of several. Of tools of one name the first stays; each
+// other is a Problem that names both.
+func Join(sets ...Set) (Set, []knack.Problem) {
+	var all Set
+	var problems []knack.Problem
+	at := map[string]int{}
+	for _, s := range sets {
+		for _, t := range s {
+			if i, ok := at[t.Name]; ok {
+				problems = append(problems, knack.Problem{
+					Code: "name-collision", Severity: knack.Warn,
+					Message: fmt.Sprintf("tool %s of %s is left out: the one of %s has that name", t.Name, origin(t), origin(all[i])),
+				})
+				continue
+			}
+			at[t.Name] = len(all)
+			all = append(all, t)
+		}
+	}
+	return all, problems
+}
+
+func origin(t Tool) string { return cmp.Or(t.Origin, "Knack") }
+
+// Select chooses of all tools those that spec names: names and patterns with
+// "*", separated by commas or blanks. "+x" adds to base, "-x" takes away, in
+// order; a spec that begins with a plain name is the whole choice. base and
+// spec "" choose nothing more and nothing less than base; base is a spec too.
+// The order stays that of all. What names no tool is a Problem.
+func Select(all Set, base, spec string) (Set, []knack.Problem) {
+	on := make([]bool, len(all))
+	apply := func(spec string) (problems []knack.Problem) {
+		terms := strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' })
+		if len(terms) > 0 && terms[0][0] != '+' && terms[0][0] != '-' {
+			clear(on)
+		}
+		for _, term := range terms {
+			want := term[0] != '-'
+			name := strings.TrimLeft(term, "+-")
+			found := false
+			for i := range all {
+				if matches(name, all[i].Name) {
+					on[i], found = want, true
+				}
+			}
+			if t, ok := all.Find(name); !found && ok {
+				on[slices.IndexFunc(all, func(u Tool) bool { return u.Name == t.Name })], found = want, true
+			}
+			// A pattern may be written for a server that is not there today.
+			if !found && !strings.Contains(name, "*") {
+				problems = append(problems, knack.Problem{
+					Code: "tool-pattern", Severity: knack.Warn,
+					Message: fmt.Sprintf("tools: there is no tool %q", name), Hint: suggestion(name, all),
+				})
+			}
+		}
+		return problems
+	}
+	apply(base)
+	problems := apply(spec)
+	var chosen Set
+	for i := range all {
+		if on[i] {
+			chosen = append(chosen, all[i])
+		}
+	}
+	return chosen, problems
+}
+
+func matches(pattern, name string) bool {
+	if !strings.Contains(pattern, "*") {
+		return pattern == name
+	}
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+// suggestion helps whoever named a tool that is not there.
+func suggestion(name string, s Set) string {
+	if near := nearest(name, s.Names()); len(near) > 0 {
+		return "Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	if len(s) == 0 {
+		return "There are no tools."
+	}
+	names := s.Names()
+	if len(names) > 20 {
+		names = append(names[:20:20], "…")
+	}
+	return "The tools are " + strings.Join(names, ", ") + "."
+}
+
+// nearest lists the names closest to one that was mistyped, at most three.
+func nearest(name string, names []string) []string {
+	type near struct {
+		name string
+		d    int
+	}
+	var list []near
+	key := plain(name)
+	if key == "" || len(key) > 100 {
+		return nil
+	}
+	for _, n := range names {
+		k := plain(n)
+		d := distance(key, k)
+		if strings.HasPrefix(k, key) || strings.HasPrefix(key, k) && k != "" {
+			d = min(d, 2)
+		}
+		if d <= max(1, min(len(key), len(k))/2) && d <= 3 {
+			list = append(list, near{n, d})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b near) int { return a.d - b.d })
+	var out []string
+	for _, n := range list[:min(3, len(list))] {
+		out = append(out, n.name)
+	}
+	return out
+}
+
+// distance is the number of letters to change, add, drop or swap with their
+// neighbour to make b of a.
+func distance(a, b string) int {
+	var before []int
+	prev := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = prev[j-1]
+			if a[i-1] != b[j-1] {
+				row[j] = 1 + min(prev[j-1], prev[j], row[j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					row[j] = min(row[j], before[j-2]+1)
+				}
+			}
+		}
+		before, prev = prev, row
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,119 @@
+package tool
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/permission"
+)
+
+//go:embed skill.md
+var skillText string
+
+// SkillInput is the input of the Skill tool.
+type SkillInput struct {
+	Skill    string `json:"skill" jsonschema:"the name of the skill"`
+	Args     string `json:"args,omitempty" jsonschema:"arguments for the skill"`
+	Describe bool   `json:"describe,omitempty" jsonschema:"only show the whole description"`
+	Done     bool   `json:"done,omitempty" jsonschema:"the loaded skill is no longer needed"`
+}
+
+// A SkillResult is what programs see of a Skill call.
+type SkillResult struct {
+	Success     bool   `json:"success"`
+	CommandName string `json:"commandName"`
+	Code        int    `json:"code,omitempty"` // of the refusal, spec skills §4
+}
+
+// A SkillAnswer is what calling a skill gives: an Activation, or else a text.
+type SkillAnswer struct {
+	Activation *knack.Activation
+	Text       string
+}
+
+// A SkillCall does what the model asks of the Skill tool. Its error is a
+// *[knack.Refusal] where the model is told a code.
+type SkillCall func(context.Context, SkillInput) (SkillAnswer, error)
+
+// A SkillSubject says of a skill, by name, what permission is asked for: its
+// Default is Allow where the skill asks for nothing.
+type SkillSubject func(name string) permission.Subject
+
+// Skill makes the Skill tool. listing is the catalogue text, fixed for the
+// session.
+func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
+	text := strings.Replace(strings.TrimSpace(skillText), "{{listing}}", strings.TrimRight(listing, "\n"), 1)
+	t := New("Skill", text, func(ctx context.Context, in SkillInput, _ Input) (Result, error) {
+		return callSkill(ctx, in, call)
+	})
+	t.ReadOnly = true
+	t.Fold = func(in map[string]any) { Rename(in, "command", "skill", "name", "skill") }
+	t.Subjects = SubjectsOf(func(in SkillInput) []permission.Subject {
+		if in.Describe || in.Done { // neither brings anything in
+			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}
+		}
+		return []permission.Subject{subject(SkillName(in.Skill))}
+	})
+	return t
+}
+
+func callSkill(ctx context.Context, in SkillInput, call SkillCall) (Result, error) {
+	a, err := call(ctx, in)
+	var no *knack.Refusal
+	if errors.As(err, &no) {
+		r := Errorf("%s", no.Message)
+		r.Structured = SkillResult{CommandName: SkillName(in.Skill), Code: no.Code}
+		return r, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	r := Text(a.Text)
+	name := SkillName(in.Skill)
+	if a.Activation != nil {
+		name = a.Activation.Skill.Name
+		r = Text("Launching skill: " + name)
+		r.Activation = a.Activation
+	}
+	r.Structured = SkillResult{Success: true, CommandName: name}
+	return r, nil
+}
+
+// ReadSkill wraps the read tool for index mode: reading the SKILL.md of a
+// listed skill launches it, under the same permission as the Skill tool.
+// listed returns the skill whose file a path is.
+func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subject SkillSubject, call SkillCall) Tool {
+	find := func(input json.RawMessage) (string, bool) {
+		var in struct {
+			Path string `json:"path"`
+		}
+		if json.Unmarshal(input, &in) != nil {
+			return "", false
+		}
+		return listed(in.Path)
+	}
+	t := read
+	t.Subjects = func(input json.RawMessage) ([]permission.Subject, error) {
+		if name, ok := find(input); ok {
+			return []permission.Subject{subject(name)}, nil
+		}
+		return read.Subjects(input)
+	}
+	t.Run = func(ctx context.Context, in Input) (Result, error) {
+		if name, ok := find(in.JSON); ok {
+			return callSkill(ctx, SkillInput{Skill: name}, call)
+		}
+		return read.Run(ctx, in)
+	}
+	return t
+}
+
+// SkillName is the name in what a model or a person wrote: a leading slash and
+// blanks are dropped.
+func SkillName(s string) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "/"))
+}

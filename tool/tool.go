@@ -1,0 +1,131 @@
+// Package tool defines tools and their results, and the Skill tool among them.
+//
+// A [Tool] is a value; most are made by [New] from a Go func whose input
+// struct gives the schema. [Call] is the whole pipeline of one call: find the
+// tool, fold and check the input, ask the [Gate], run, return a result;
+// [CallAll] runs the calls of one answer. A result is always returned: what
+// went wrong is told to the model.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A Tool is something a model can call.
+type Tool struct {
+	Name        string
+	Label       string // for people; "": Name
+	Description string
+	Schema      json.RawMessage // JSON Schema of the input, an object
+	Origin      string          // who offers it, for people: "plugin x", "MCP server y"; "": Knack
+
+	ReadOnly bool // changes nothing: need not be recorded before it starts
+	// Ordered tools ask for order: of the calls of one answer, those before one
+	// have ended when it starts, and those after it wait for it.
+	Ordered bool
+	// Key, if any, orders calls among each other: those of one answer that have
+	// the same key run one after another, in the order of the answer. "": free.
+	Key func(input json.RawMessage) string
+
+	// Fold, if any, rewrites an input object in place before it is coerced and
+	// checked: the field names of other agents, see [Rename].
+	Fold func(in map[string]any)
+	// Subjects names what a call wants to do. nil: the tool's name with no text.
+	Subjects func(input json.RawMessage) ([]permission.Subject, error)
+	// Run runs a call whose input fits Schema. The error says that the tool
+	// could not do it, and is told to the model as it is.
+	Run func(ctx context.Context, call Input) (Result, error)
+
+	made func() shape // of Schema; nil: made anew for each call
+}
+
+// An Input is what one call of a tool is given.
+type Input struct {
+	ID   string // of the call
+	JSON json.RawMessage
+	// Subjects is what the gate decided on: what the tool's Subjects returned
+	// when the gate last asked; nil if it did not. A tool that opens something
+	// makes sure that it is one of them.
+	Subjects []permission.Subject
+	Progress func(Result) // shows a partial result to people; never nil; may be called concurrently
+}
+
+// Rename moves fields of an input object: from, to, from, to … A field whose
+// new name is already there stays.
+func Rename(in map[string]any, names ...string) {
+	for i := 0; i+1 < len(names); i += 2 {
+		v, ok := in[names[i]]
+		if _, taken := in[names[i+1]]; ok && !taken {
+			in[names[i+1]] = v
+			delete(in, names[i])
+		}
+	}
+}
+
+// A Result is what a tool says. Parts go to the model, Details to people,
+// Structured to programs.
+type Result struct {
+	Parts      []llm.Part        `json:"parts"`
+	IsError    bool              `json:"isError"`
+	Details    any               `json:"details,omitempty"`
+	Structured any               `json:"structured,omitempty"`
+	Touched    []string          `json:"touched,omitempty"` // absolute paths, for conditional and nested skills
+	Terminate  bool              `json:"terminate,omitempty"`
+	Activation *knack.Activation `json:"activation,omitempty"`
+}
+
+// Text is a result of one text.
+func Text(s string) Result { return Result{Parts: []llm.Part{llm.Text(s)}} }
+
+// Errorf is a result that tells the model of an error.
+func Errorf(format string, args ...any) Result {
+	r := Text(fmt.Sprintf(format, args...))
+	r.IsError = true
+	return r
+}
+
+// New makes a tool of a func. The schema is derived from In, a struct: field
+// names from json tags, descriptions from jsonschema tags, optional where the
+// json tag says omitempty or omitzero. It panics if In has no schema, which is
+// a mistake in the program.
+func New[In any](name, description string, run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
+	schema, err := jsonschema.For[In](nil)
+	if err != nil {
+		panic("tool: " + name + ": " + err.Error())
+	}
+	data, err := json.Marshal(schema)
+	if err != nil {
+		panic("tool: " + name + ": " + err.Error())
+	}
+	return Tool{
+		Name: name, Description: description, Schema: data,
+		made: sync.OnceValue(func() shape { return shapeOf(data) }),
+		Run: func(ctx context.Context, call Input) (Result, error) {
+			var in In
+			if err := json.Unmarshal(call.JSON, &in); err != nil {
+				return Result{}, fmt.Errorf("input of %s: %w", name, err)
+			}
+			return run(ctx, in, call)
+		},
+	}
+}
+
+// SubjectsOf makes a Tool's Subjects from a func over its typed input.
+func SubjectsOf[In any](f func(In) []permission.Subject) func(json.RawMessage) ([]permission.Subject, error) {
+	return func(data json.RawMessage) ([]permission.Subject, error) {
+		var in In
+		if err := json.Unmarshal(data, &in); err != nil {
+			return nil, err
+		}
+		return f(in), nil
+	}
+}

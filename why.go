@@ -1,0 +1,291 @@
+package knack
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/frontmatter"
+)
+
+// A Why answers why a skill is there, or is not.
+type Why struct {
+	Name     string
+	Found    []Finding // all that a name means, or would; what it calls comes first
+	Near     []string  // if nothing was found: at most three names that are like it
+	Places   []Place   // every place looked at, in the order of precedence
+	Problems []Problem // of what was found
+}
+
+// Called is the name of the skill that was found first; else the one asked for.
+func (w Why) Called() string {
+	if len(w.Found) > 0 {
+		return w.Found[0].Name()
+	}
+	return w.Name
+}
+
+// A Finding is one skill that a name could mean.
+type Finding struct {
+	Entry
+	State  State
+	Reason string // a sentence
+	As     string // how the name means it: name, alias, label, part
+	Line   *Line  // what the model sees of it; nil: nothing
+}
+
+// Why answers for a name, in a View of the model's: the name, an alias or the
+// label of a skill, the last part of a qualified name, or the path of a file.
+func (c *Catalog) Why(name string, v View) Why {
+	v.For = ByModel
+	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "/"), "skill:")
+	w := Why{Name: name, Places: c.places}
+	listing := c.Listing(v)
+	called := c.Skill(name)
+	paths := map[string]bool{}
+	for _, e := range c.entries {
+		f := Finding{Entry: e, As: meaning(e, name)}
+		if f.As == "" {
+			continue
+		}
+		f.State, f.Reason = c.State(e, v), ""
+		f.Reason = c.reason(f, v)
+		for i := range listing.Entries {
+			if listing.Entries[i].Skill == e.Skill {
+				f.Line = &listing.Entries[i]
+			}
+		}
+		paths[e.Path] = true
+		w.Found = append(w.Found, f)
+	}
+	slices.SortStableFunc(w.Found, func(a, b Finding) int { return a.rank(called) - b.rank(called) })
+	for _, p := range c.problems {
+		if paths[p.Path] {
+			w.Problems = append(w.Problems, p)
+		}
+	}
+	if len(w.Found) == 0 {
+		w.Near = c.near(name)
+	}
+	return w
+}
+
+func (f Finding) rank(called *Skill) int {
+	if f.Skill != nil && f.Skill == called {
+		return -1
+	}
+	return slices.Index([]string{"name", "alias", "label", "part", "path"}, f.As)
+}
+
+func meaning(e Entry, name string) string {
+	s := e.Skill
+	switch {
+	case e.Name() == name:
+		return "name"
+	case e.Path == name:
+		return "path"
+	case s == nil:
+		return ""
+	case slices.Contains(s.Aliases, name):
+		return "alias"
+	case s.Label == name && name != "":
+		return "label"
+	case strings.HasSuffix(s.Name, ":"+name):
+		return "part"
+	}
+	return ""
+}
+
+// reason says in a sentence why a finding is in its state.
+func (c *Catalog) reason(f Finding, v View) string {
+	s := f.Skill
+	switch f.State {
+	case Shadowed:
+		return fmt.Sprintf("the name is taken by %s (%s), which comes first", f.Winner.Path, f.Winner.Origin.Kind)
+	case Duplicate:
+		return fmt.Sprintf("it is the same file as %s, which comes first", f.Winner.Path)
+	case NotTrusted:
+		return untrustedPlace(s, c.places[f.source]) + " is not trusted"
+	case Gated:
+		return "switched off: " + s.Gated
+	case Broken:
+		for _, p := range c.problems {
+			if p.Path == f.Path && p.Severity == Error {
+				return p.Message
+			}
+		}
+		return "it could not be loaded"
+	case Conditional:
+		return "it waits until a tool touches a file that matches " + strings.Join(s.Paths, ", ") + "; a person can call it"
+	case Off:
+		return "switched off in skills.overrides"
+	case NameOnly:
+		return "skills.overrides shows the model its name only"
+	case UserOnly:
+		return "skills.overrides keeps it for people"
+	}
+	switch {
+	case s.NotModel && s.NotUser:
+		return "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it"
+	case s.NotModel:
+		return "a person can call it; it is kept from the model (disable-model-invocation)"
+	case !s.Offered():
+		return "a person can call it; the model is not told of it, because nothing says what it is for"
+	case len(s.Paths) > 0 && f.Entry.State == Conditional:
+		return "a tool touched a file that matches " + strings.Join(s.Paths, ", ")
+	case s.NotUser:
+		return "the model can call it; a person cannot (user-invocable)"
+	}
+	return "it can be called"
+}
+
+// Overruled tells of overrides in a View that have no effect: a managed skill
+// cannot be off, and a state must be on, name-only, user-only or off.
+func (c *Catalog) Overruled(v View) []Problem {
+	var problems []Problem
+	for _, name := range slices.Sorted(maps.Keys(v.Overrides)) {
+		state := v.Overrides[name]
+		p := Problem{Code: "override-off", Severity: Warn}
+		switch s := c.byName[name]; {
+		case state == Off && s != nil && s.Origin.Kind == Managed:
+			p.Path = s.Path
+			p.Message = fmt.Sprintf("skills.overrides: %s is managed by the administrator of this machine and cannot be off", name)
+		case state != "on" && state != NameOnly && state != UserOnly && state != Off:
+			p.Message = fmt.Sprintf("skills.overrides: %s: %q is none of on, name-only, user-only, off", name, state)
+		default:
+			continue
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// near returns at most three names that are like one.
+func (c *Catalog) near(name string) []string {
+	type candidate struct {
+		name string
+		far  int
+	}
+	var found []candidate
+	most := max(1, len(name)/3)
+	for _, e := range c.entries {
+		n := e.Name()
+		d := distance(name, n, most)
+		if d > most && len(name) >= 3 && (strings.Contains(n, name) || len(n) >= 3 && strings.Contains(name, n)) {
+			d = most
+		}
+		if d <= most {
+			found = append(found, candidate{n, d})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.far - b.far })
+	var names []string
+	for _, f := range found {
+		if len(names) < 3 && !slices.Contains(names, f.name) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// Body reads the text of a skill as it is written, without frontmatter.
+func (s *Skill) Body(ctx context.Context) (string, error) {
+	if s.Prompt != nil {
+		return s.Prompt(ctx, Invocation{Name: s.Name})
+	}
+	data, err := s.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	return string(frontmatter.Split(data).Body), nil
+}
+
+// maxResources bounds what Resources returns.
+const maxResources = 1000
+
+// Resources returns the files beside a skill's SKILL.md, with slashes and
+// relative to its directory, sorted; at most 1,000 of them. Names that begin
+// with a dot and node_modules are left out.
+func (s *Skill) Resources(ctx context.Context) ([]string, error) {
+	if s.List != nil {
+		return s.List(ctx)
+	}
+	if s.Dir == "" || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
+		return nil, nil // a file of its own has nothing beside it
+	}
+	var files []string
+	err := fs.WalkDir(os.DirFS(s.Dir), ".", func(p string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && p == ".":
+			return err
+		case p != "." && (strings.HasPrefix(name, ".") || name == "node_modules"):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case err == nil && !d.IsDir() && p != filepath.Base(s.Path):
+			if files = append(files, p); len(files) == maxResources {
+				return fs.SkipAll
+			}
+		}
+		return nil
+	})
+	return files, err
+}
+
+// A Command is what a person may type after a slash.
+type Command struct {
+	Name        string // as it is typed
+	Kind        string // skill, or what the caller calls it
+	Description string
+	Hint        string // of its arguments
+	Skill       *Skill // of kind skill
+}
+
+// Steering are the names of the program's own commands that no skill can take
+// (spec skills §2).
+func Steering() []string {
+	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model")
+}
+
+// Commands is the one namespace of what is typed after a slash: first, whose
+// names always win, then skills in their order, then rest. A skill whose name
+// is taken is called skill:NAME, another thing KIND:NAME, and a Problem says
+// so. Skills that a person cannot call are left out.
+func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem) {
+	v.For = ByUser
+	all := slices.Clone(first)
+	for _, s := range c.skills {
+		if !s.NotUser && c.unavailable(s, v, ByUser) == "" {
+			all = append(all, Command{Name: s.Name, Kind: "skill", Description: s.Summary(), Hint: s.ArgumentHint, Skill: s})
+		}
+	}
+	all = append(all, rest...)
+	var problems []Problem
+	taken := make(map[string]string, len(all))
+	for i := range all {
+		cmd := &all[i]
+		if by, ok := taken[cmd.Name]; ok {
+			p := Problem{Code: "shadowed", Severity: Warn,
+				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by, cmd.Kind, cmd.Kind, cmd.Name)}
+			if cmd.Skill != nil {
+				p.Path = cmd.Skill.Path
+			}
+			problems = append(problems, p)
+			cmd.Name = cmd.Kind + ":" + cmd.Name
+		}
+		if _, ok := taken[cmd.Name]; !ok {
+			taken[cmd.Name] = "a " + cmd.Kind
+			if cmd.Skill != nil {
+				taken[cmd.Name] = "the skill " + cmd.Skill.Path
+			}
+		}
+	}
+	return all, problems
+}

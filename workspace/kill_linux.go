@@ -1,0 +1,128 @@
+package workspace
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// kill kills every process of a command: its session, its group, whoever
+// carries its mark or holds its output, and the children of any of them. It looks again until it finds
+// none, because what forks meanwhile is found by the next look.
+func (p *process) kill() {
+	for range 100 {
+		found := p.members()
+		for _, pid := range found {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if p.pid > 0 {
+			syscall.Kill(-p.pid, syscall.SIGKILL)
+		}
+		if len(found) == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// members lists the living processes of a command.
+func (p *process) members() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	self := os.Getpid()
+	pipes := p.pipes()
+	children := map[int][]int{}
+	var found []int
+	in := map[int]bool{self: true} // never
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self {
+			continue
+		}
+		st, ok := readStat(name)
+		if !ok || st.dead {
+			continue
+		}
+		children[st.parent] = append(children[st.parent], pid)
+		if p.pid > 0 && (pid == p.pid || st.session == p.pid || st.group == p.pid) || p.marked(name) || holds(name, pipes) {
+			in[pid] = true
+			found = append(found, pid)
+		}
+	}
+	for i := 0; i < len(found); i++ { // and theirs, and theirs
+		for _, pid := range children[found[i]] {
+			if !in[pid] {
+				in[pid] = true
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
+func (p *process) marked(name string) bool {
+	env, err := os.ReadFile("/proc/" + name + "/environ")
+	if err != nil {
+		return false // another user's, or gone
+	}
+	for len(env) > 0 {
+		var kv []byte
+		kv, env, _ = bytes.Cut(env, []byte{0})
+		if bytes.HasPrefix(kv, []byte(mark+"=")) {
+			return bytes.Contains(kv, []byte(p.mark))
+		}
+	}
+	return false
+}
+
+// holds reports whether a process writes to one of some pipes.
+func holds(name string, pipes []string) bool {
+	for _, fd := range []string{"/fd/1", "/fd/2"} {
+		if to, err := os.Readlink("/proc/" + name + fd); err == nil && slices.Contains(pipes, to) {
+			return true
+		}
+	}
+	return false
+}
+
+// pipes is what /proc calls the pipes of a command that are still open.
+func (p *process) pipes() []string {
+	var names []string
+	for _, pump := range p.pumps {
+		if info, err := pump.r.(*os.File).Stat(); err == nil {
+			names = append(names, fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino))
+		}
+	}
+	return names
+}
+
+type stat struct {
+	parent, group, session int
+	dead                   bool
+}
+
+// readStat reads /proc/PID/stat: "pid (name) state ppid pgrp session …", where
+// the name may hold anything.
+func readStat(name string) (stat, bool) {
+	data, err := os.ReadFile("/proc/" + name + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	f := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(f) < 4 {
+		return stat{}, false
+	}
+	n := func(b []byte) int { i, _ := strconv.Atoi(string(b)); return i }
+	return stat{n(f[1]), n(f[2]), n(f[3]), f[0][0] == 'Z' || f[0][0] == 'X'}, true
+}

@@ -1,0 +1,73 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Parse opens the workspace that a place names:
+//
+//	""                        the current directory
+//	dir, file:///dir          a directory of this machine
+//	ssh://[user@]host[:port]/dir
+//	                          a directory there; without /dir the home directory
+//	docker://container/dir    a directory in a running container, by `docker exec -i`
+//	podman://container/dir    likewise
+//
+// What is opened is closed by the caller. ctx bounds the opening.
+func Parse(ctx context.Context, place string) (Workspace, error) {
+	scheme, _, ok := strings.Cut(place, "://")
+	if !ok {
+		return local(place)
+	}
+	u, err := url.Parse(place)
+	if err != nil {
+		return nil, err
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%s: unexpected ? or #: write them as %%3F and %%23", place)
+	}
+	switch scheme {
+	case "file":
+		if u.Host != "" && u.Host != "localhost" {
+			return nil, fmt.Errorf("%s: a file is on this machine: write file:///dir", place)
+		}
+		return local(filepath.FromSlash(u.Path))
+	case "ssh":
+		if u.Hostname() == "" {
+			return nil, fmt.Errorf("%s: no host: write ssh://host/dir", place)
+		}
+		if _, has := u.User.Password(); has {
+			return nil, fmt.Errorf("ssh://%s: a password is not taken: use a key or the agent", u.Host)
+		}
+		return DialSSH(ctx, SSHOptions{Host: u.Hostname(), Port: u.Port(), User: u.User.Username(), Dir: u.Path})
+	case "docker", "podman":
+		if u.Host == "" || u.User != nil {
+			return nil, fmt.Errorf("%s: write %s://container/dir", place, scheme)
+		}
+		if u.Path == "" {
+			return nil, fmt.Errorf("%s: no directory: write %s://%s/dir", place, scheme, u.Host)
+		}
+		return NewContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path))
+	}
+	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or podman://container/dir", place, scheme)
+}
+
+func local(dir string) (Workspace, error) {
+	if dir == "" {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return nil, err
+		}
+	}
+	l, err := NewLocal(dir)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

@@ -1,0 +1,23 @@
+package workspace
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// systemPath asks the kernel where an open file lies.
+func systemPath(f *os.File) (string, bool) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return "", false
+	}
+	var path string
+	c.Control(func(fd uintptr) {
+		path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd)))
+	})
+	if err != nil || !strings.HasPrefix(path, "/") || strings.HasSuffix(path, " (deleted)") {
+		return "", false
+	}
+	return path, true
+}

@@ -1,0 +1,350 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A posix is the files of another system, reached by a POSIX shell there. Its
+// scripts need sh, cat, find, grep, ls, mkdir, mv, readlink and stat, of GNU,
+// BusyBox or BSD.
+type posix struct {
+	dir string
+	// script runs shell text with arguments; the error says that it could not.
+	script func(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (code int, stderr string, err error)
+}
+
+//go:embed posix.sh
+var posixFuncs string
+
+// What the scripts exit with.
+var posixErrors = map[int]error{
+	40: ErrLink, 41: syscall.ENOTDIR, 42: syscall.EISDIR, 43: ErrNotRegular, 44: fs.ErrPermission,
+	45: errors.New("the connection ended too early"), 46: errors.New("too many links"), 47: fs.ErrNotExist,
+}
+
+// do runs one of the functions of posix.sh on a path.
+func (p *posix) do(ctx context.Context, op, file string, in io.Reader, out io.Writer, args ...string) error {
+	code, stderr, err := p.script(ctx, posixFuncs+"\n"+op+` "$@"`, args, in, out)
+	if err == nil && code != 0 {
+		if err = posixErrors[code]; err == nil {
+			_, why, found := strings.Cut(strings.TrimSpace(stderr), ": ")
+			if !found {
+				why = strings.TrimSpace(stderr)
+			}
+			if strings.HasSuffix(why, "ermission denied") {
+				err = fs.ErrPermission
+			} else {
+				err = fmt.Errorf("exit code %d: %s", code, why)
+			}
+		}
+	}
+	if err != nil {
+		return &fs.PathError{Op: strings.TrimPrefix(op, "knack_"), Path: file, Err: err}
+	}
+	return nil
+}
+
+// Dir is the workspace's directory, absolute.
+func (p *posix) Dir() string { return p.dir }
+
+// Path makes a path absolute.
+func (p *posix) Path(name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join(p.dir, name)
+}
+
+// Open transfers a regular file and opens the copy: it stays what it was, and
+// is not found by its name.
+func (p *posix) Open(ctx context.Context, name string) (File, error) {
+	name = p.Path(name)
+	info, err := p.stat(ctx, "open", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular("open", name, info); err != nil {
+		return nil, err
+	}
+	real, err := p.Realpath(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp("", "knack-open-*")
+	if err != nil {
+		return nil, err
+	}
+	c := &copied{File: f, real: real, info: info}
+	if err := p.do(ctx, "knack_open", name, nil, f, real); err != nil {
+		c.Close()
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+type copied struct {
+	*os.File
+	real string
+	info fs.FileInfo
+}
+
+func (c *copied) Realpath() string           { return c.real }
+func (c *copied) Stat() (fs.FileInfo, error) { return c.info, nil }
+func (c *copied) Close() error {
+	err := c.File.Close()
+	os.Remove(c.File.Name())
+	return err
+}
+
+// Stat describes what a path leads to.
+func (p *posix) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return p.stat(ctx, "stat", p.Path(name), true)
+}
+
+// Lstat describes a path itself, be it a link.
+func (p *posix) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return p.stat(ctx, "lstat", p.Path(name), false)
+}
+
+func (p *posix) stat(ctx context.Context, op, name string, follow bool) (info fs.FileInfo, err error) {
+	var out bytes.Buffer
+	follows := ""
+	if follow {
+		follows = "-L"
+	}
+	if err := p.do(ctx, "knack_stat", name, nil, &out, name, follows); err != nil {
+		err.(*fs.PathError).Op = op
+		return nil, err
+	}
+	err = entries(out.Bytes(), func(_ string, i fs.FileInfo) error { info = i; return nil })
+	if err == nil && info == nil {
+		err = &fs.PathError{Op: op, Path: name, Err: errors.New("stat said nothing")}
+	}
+	return info, err
+}
+
+// entries reads lines of the form "mode size seconds path//". No path that
+// find or we make holds "//".
+func entries(data []byte, yield func(string, fs.FileInfo) error) error {
+	for len(data) > 0 {
+		var line []byte
+		line, data, _ = bytes.Cut(data, []byte("//\n"))
+		f := strings.SplitN(string(line), " ", 4)
+		if len(f) < 4 {
+			return fmt.Errorf("stat said %q", line)
+		}
+		mode, err1 := strconv.ParseUint(f[0], 16, 32)
+		size, err2 := strconv.ParseInt(f[1], 10, 64)
+		sec, err3 := strconv.ParseInt(f[2], 10, 64)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return fmt.Errorf("stat said %q", line)
+		}
+		if err := yield(f[3], &posixInfo{path.Base(f[3]), uint32(mode), size, time.Unix(sec, 0)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type posixInfo struct {
+	name string
+	mode uint32
+	size int64
+	time time.Time
+}
+
+func (i *posixInfo) Name() string       { return i.name }
+func (i *posixInfo) Size() int64        { return i.size }
+func (i *posixInfo) ModTime() time.Time { return i.time }
+func (i *posixInfo) IsDir() bool        { return i.Mode().IsDir() }
+func (i *posixInfo) Sys() any           { return nil }
+
+// Mode translates what stat(2) says; the numbers are those of every Unix.
+func (i *posixInfo) Mode() fs.FileMode {
+	m := fs.FileMode(i.mode & 0o777)
+	switch i.mode & 0o170000 {
+	case 0o040000:
+		m |= fs.ModeDir
+	case 0o120000:
+		m |= fs.ModeSymlink
+	case 0o010000:
+		m |= fs.ModeNamedPipe
+	case 0o140000:
+		m |= fs.ModeSocket
+	case 0o020000:
+		m |= fs.ModeDevice | fs.ModeCharDevice
+	case 0o060000:
+		m |= fs.ModeDevice
+	}
+	return m
+}
+
+// ReadDir lists a directory, sorted by name.
+func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	name = p.Path(name)
+	var out bytes.Buffer
+	if err := p.do(ctx, "knack_readdir", name, nil, &out, name); err != nil {
+		return nil, err
+	}
+	var list []fs.DirEntry
+	err := entries(out.Bytes(), func(_ string, i fs.FileInfo) error {
+		list = append(list, fs.FileInfoToDirEntry(i))
+		return nil
+	})
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
+}
+
+// Realpath resolves every link of a path; what does not exist stays as written.
+func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
+	// Not cleaned: "link/.." is the parent of what link leads to.
+	full := name
+	if !path.IsAbs(name) {
+		full = p.dir + "/" + name
+	}
+	var out bytes.Buffer
+	err := p.do(ctx, "knack_realpath", name, nil, &out, full)
+	return out.String(), err
+}
+
+// WriteFile makes data the whole content of a file, as [Local.WriteFile] does.
+// The check for links holds for the directory that it then writes in.
+func (p *posix) WriteFile(ctx context.Context, name string, data []byte) error {
+	name = p.Path(name)
+	return p.do(ctx, "knack_write", name, bytes.NewReader(data), nil, path.Dir(name), path.Base(name), ".knack-"+token(), strconv.Itoa(len(data)))
+}
+
+// Glob lists everything below a directory in one round trip, in any order,
+// without following links. An error of yield ends it and is returned.
+func (p *posix) Glob(ctx context.Context, dir string, yield func(path string, info fs.FileInfo) error) error {
+	dir = p.Path(dir)
+	var out bytes.Buffer
+	if err := p.do(ctx, "knack_glob", dir, nil, &out, dir); err != nil {
+		return err
+	}
+	return entries(out.Bytes(), func(name string, i fs.FileInfo) error {
+		if name == dir {
+			return nil
+		}
+		return yield(name, i)
+	})
+}
+
+// Search lists the regular files below a directory that may hold a literal:
+// all that do, and with fold some more, because it folds fewer letters.
+func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]string, error) {
+	flags := "-rlF"
+	if fold {
+		flags, literal = "-rlFi", safest(literal)
+	}
+	literal, _, _ = strings.Cut(literal, "\n")
+	dir = p.Path(dir)
+	var out bytes.Buffer
+	if err := p.do(ctx, "knack_search", dir, nil, &out, dir, flags, literal); err != nil {
+		return nil, err
+	}
+	sep := "\x00"
+	if bytes.IndexByte(out.Bytes(), 0) < 0 {
+		sep = "\n" // a grep without -Z
+	}
+	return strings.FieldsFunc(out.String(), func(r rune) bool { return string(r) == sep }), nil
+}
+
+// safest is the longest piece of a literal whose case every grep folds alike:
+// ASCII but for k and s, which have relatives beyond it.
+func safest(literal string) string {
+	best := ""
+	for _, piece := range strings.FieldsFunc(literal, func(r rune) bool { return r > 126 || strings.ContainsRune("kKsS", r) }) {
+		if len(piece) > len(best) {
+			best = piece
+		}
+	}
+	return best
+}
+
+// started is the first line of a command's output: that it started, or why not.
+type started struct {
+	out  io.Writer // nil: thrown away
+	line []byte
+	done bool
+}
+
+func (s *started) Write(p []byte) (int, error) {
+	n := len(p)
+	if !s.done {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			s.line = append(s.line, p...)
+			return n, nil
+		}
+		s.line, p, s.done = append(s.line, p[:i]...), p[i+1:], true
+	}
+	if s.out != nil && len(p) > 0 {
+		s.out.Write(p)
+	}
+	return n, nil
+}
+
+// failed is why a command did not start.
+func (s *started) failed(c Command) error {
+	switch string(s.line) {
+	case "ok":
+		return nil
+	case "nodir":
+		return fmt.Errorf("working directory does not exist: %s", c.Dir)
+	case "noprog":
+		return fmt.Errorf("cannot run %s: not found on PATH", c.Args[0])
+	}
+	return fmt.Errorf("the command did not start: %q", s.line)
+}
+
+// runArgs are the arguments of knack_run for a command.
+func runArgs(c Command, mark string) []string {
+	merge, input := "merge", "none"
+	if c.Stderr != nil {
+		merge = "apart"
+	}
+	if c.Stdin != nil {
+		input = "some"
+	}
+	args := append([]string{c.Dir, mark, merge, input, strconv.Itoa(len(c.Env))}, c.Env...)
+	if len(c.Args) > 0 {
+		return append(append(args, "args"), c.Args...)
+	}
+	return append(args, "line", c.Line)
+}
+
+func checkLine(c Command) error {
+	if strings.IndexByte(c.Line, 0) >= 0 {
+		return errors.New("the command holds a NUL byte, which no shell takes")
+	}
+	return nil
+}
+
+// quote makes a word of POSIX shell text.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func quoteAll(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = quote(a)
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,454 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// idle is how long a pipe that a background child holds must be silent
+	// before the command counts as ended.
+	idle = 100 * time.Millisecond
+	// drain bounds that: a child that never is silent does not hold the call.
+	drain = 2 * time.Second
+	// maxLine is what Linux takes as one argument (MAX_ARG_STRLEN).
+	maxLine = 128<<10 - 1
+	// mark is the environment variable by which a command's processes are
+	// found, those too that left its session. Nested programs of ours append.
+	mark = "KNACK_COMMAND"
+)
+
+// ErrClosed is what Run returns after Close.
+var ErrClosed = errors.New("workspace: closed")
+
+// A shell is how command lines are run.
+type shell struct {
+	path string
+	args []string // before the line
+}
+
+func (l *Local) findShell() (shell, error) {
+	if l.Shell != "" {
+		path, err := exec.LookPath(l.Shell)
+		if err != nil {
+			return shell{}, fmt.Errorf("shell not found: %s", l.Shell)
+		}
+		return shellAt(path), nil
+	}
+	names := []string{"/bin/bash", "bash", "sh"}
+	if runtime.GOOS == "windows" {
+		names = append(names[1:], "pwsh", "powershell")
+	}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil && !wslStub(path) {
+			return shellAt(path), nil
+		}
+	}
+	return shell{}, fmt.Errorf("no shell found: looked for %s", strings.Join(names, ", "))
+}
+
+// wslStub knows the bash.exe that Windows itself has: it starts another
+// system, where this one's paths mean nothing.
+func wslStub(path string) bool {
+	return runtime.GOOS == "windows" && strings.Contains(strings.ToLower(path), `\windows\system32\`)
+}
+
+func shellAt(path string) shell {
+	switch name := strings.ToLower(strings.TrimSuffix(filepath.Base(path), ".exe")); name {
+	case "pwsh", "powershell":
+		return shell{path, []string{"-NoProfile", "-NonInteractive", "-Command"}}
+	}
+	return shell{path, []string{"-c"}}
+}
+
+// ShellName is the name of the shell that runs command lines (bash, sh, pwsh),
+// or an error that says where it was looked for.
+func (l *Local) ShellName() (string, error) {
+	s, err := l.shell()
+	return strings.TrimSuffix(filepath.Base(s.path), ".exe"), err
+}
+
+// environ is this program's environment without the PATH entries that a
+// workspace could fill: relative ones, and those inside it (spec permissions,
+// Shell).
+func (l *Local) environ() []string {
+	env := os.Environ()
+	for i, kv := range env {
+		name, list, _ := strings.Cut(kv, "=")
+		if name != "PATH" && !(runtime.GOOS == "windows" && strings.EqualFold(name, "PATH")) {
+			continue
+		}
+		var keep []string
+		for _, p := range filepath.SplitList(list) {
+			if filepath.IsAbs(p) && !within(l.dir, p) {
+				keep = append(keep, p)
+			}
+		}
+		env[i] = name + "=" + strings.Join(keep, string(filepath.ListSeparator))
+	}
+	return env
+}
+
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// Prepare makes of a command the one that will run: with the prefix, an
+// absolute directory, and what BeforeSpawn made of it. Permission judges its
+// result; Run takes it as it is.
+func (l *Local) Prepare(c Command) (Command, error) {
+	return prepare(c, l.dir, l.Path, l.Prefix, l.BeforeSpawn)
+}
+
+func prepare(c Command, dir string, abs func(string) string, prefix string, before func(*Command) error) (Command, error) {
+	if c.prepared {
+		return c, nil
+	}
+	if c.Dir == "" {
+		c.Dir = dir
+	} else {
+		c.Dir = abs(c.Dir)
+	}
+	if len(c.Args) == 0 && prefix != "" {
+		c.Line = prefix + "\n" + c.Line
+	}
+	if before != nil {
+		if err := before(&c); err != nil {
+			return c, err
+		}
+	}
+	c.prepared = true
+	return c, nil
+}
+
+// A process is a command's shell and whatever it started.
+type process struct {
+	pid   int    // of the shell, which leads a session and a group of its own; 0: none
+	mark  string // in the environment of all
+	group group
+	pumps []*pump
+	feed  func() // writes the command's input; nil: it has none
+}
+
+// Run runs a command and waits until it has ended and its output is read. A
+// child that it left in the background does not hold it: output is read until
+// there is none for 100 ms (2 s at most), what comes later is thrown away, and
+// the child lives until [Local.Close]. Cancelling ctx kills everything the
+// command started; Run then returns what there is of an Exit and the cause.
+// Any other error says that the command could not be run; that it failed is in
+// the Exit.
+//
+// On Linux that reaches processes that changed their group and session, unless
+// they also gave up their parent, cleared their environment and sent their
+// output elsewhere. Other Unix systems reach the process group, Windows the job
+// object.
+func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Exit{}, err
+	}
+	c, err := l.Prepare(c)
+	if err != nil {
+		return Exit{}, err
+	}
+	cmd, err := l.command(c)
+	if err != nil {
+		return Exit{}, err
+	}
+	p := &process{mark: fmt.Sprintf("%s.%d;", l.mark, l.count.Add(1))}
+	cmd.Env = slices.Concat(l.env(), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})
+	ended := func(*Exit) {}
+	if l.Confine != nil {
+		f, err := l.Confine(cmd, &c)
+		if err != nil {
+			return Exit{}, err
+		}
+		if f != nil {
+			ended = f
+		}
+	}
+	if err := p.connect(cmd, c); err != nil {
+		ended(&Exit{})
+		return Exit{}, err
+	}
+	err = l.start(cmd, p)
+	p.handOver(cmd)
+	if err != nil {
+		p.disconnect()
+		ended(&Exit{})
+		return Exit{}, startError(err, c, cmd)
+	}
+	for _, pump := range p.pumps {
+		go pump.run()
+	}
+	if p.feed != nil {
+		go p.feed()
+	}
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		p.kill()
+		cmd.Process.Kill()
+		close(killed)
+	})
+	cmd.Wait() // what it says is in ProcessState
+	if !stop() {
+		<-killed
+	}
+	for _, pump := range p.pumps {
+		pump.wait()
+	}
+	l.left(p)
+	exit := exitOf(cmd.ProcessState)
+	ended(&exit)
+	if err := context.Cause(ctx); err != nil {
+		return exit, err
+	}
+	return exit, nil
+}
+
+func (l *Local) command(c Command) (*exec.Cmd, error) {
+	var cmd *exec.Cmd
+	if len(c.Args) > 0 {
+		cmd = exec.Command(c.Args[0], c.Args[1:]...)
+		if cmd.Err != nil && !errors.Is(cmd.Err, exec.ErrDot) {
+			return nil, fmt.Errorf("cannot run %s: not found on PATH", c.Args[0])
+		}
+	} else {
+		switch {
+		case strings.IndexByte(c.Line, 0) >= 0:
+			return nil, errors.New("the command holds a NUL byte, which no shell takes")
+		case len(c.Line) > maxLine:
+			return nil, fmt.Errorf("the command is %d bytes long, more than the %d the system takes: write it to a file and run that", len(c.Line), maxLine)
+		}
+		s, err := l.shell()
+		if err != nil {
+			return nil, err
+		}
+		cmd = &exec.Cmd{Path: s.path, Args: append(append([]string{s.path}, s.args...), c.Line)}
+	}
+	cmd.Dir = c.Dir
+	return cmd, nil
+}
+
+func startError(err error, c Command, cmd *exec.Cmd) error {
+	if info, serr := os.Stat(c.Dir); errors.Is(serr, fs.ErrNotExist) {
+		return fmt.Errorf("working directory does not exist: %s", c.Dir)
+	} else if serr == nil && !info.IsDir() {
+		return fmt.Errorf("working directory is not a directory: %s", c.Dir)
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if errors.Is(err, syscall.E2BIG) {
+		return errors.New("the command and its environment are longer than the system takes: write the command to a file and run that")
+	}
+	return fmt.Errorf("cannot run %s: %w", cmd.Path, err)
+}
+
+// start starts a process unless the workspace is closed, so that Close misses
+// none.
+func (l *Local) start(cmd *exec.Cmd, p *process) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	if err := p.group.start(cmd); err != nil {
+		return err
+	}
+	p.pid = cmd.Process.Pid
+	l.live[p] = true
+	return nil
+}
+
+// left keeps a process in mind as long as something of it may live.
+func (l *Local) left(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.gone() {
+		delete(l.live, p)
+		p.group.close()
+	}
+	if len(l.live) > 64 { // jobs that ended since
+		for q := range l.live {
+			if q.gone() {
+				delete(l.live, q)
+				q.group.close()
+			}
+		}
+	}
+}
+
+// gone reports whether nothing of a process is known to live.
+func (p *process) gone() bool {
+	for _, pump := range p.pumps {
+		if !pump.ended() {
+			return false
+		}
+	}
+	return !p.group.alive(p.pid)
+}
+
+// Close kills every process that a command started and that still lives,
+// running commands too. Later commands are refused with [ErrClosed].
+func (l *Local) Close() error {
+	l.mu.Lock()
+	live := l.live
+	l.closed, l.live = true, nil
+	l.mu.Unlock()
+	for p := range live {
+		p.kill()
+		for _, pump := range p.pumps {
+			pump.stop()
+		}
+		p.group.close()
+	}
+	if l.count.Load() > 0 {
+		(&process{mark: l.mark}).kill() // whoever left group and session, and let go of the output
+	}
+	return nil
+}
+
+// connect gives a command's output to pumps.
+func (p *process) connect(cmd *exec.Cmd, c Command) error {
+	if f, ok := c.Stdin.(*os.File); ok {
+		cmd.Stdin = f
+	} else if c.Stdin != nil {
+		w, err := cmd.StdinPipe() // closed by cmd.Wait
+		if err != nil {
+			return err
+		}
+		// Not cmd.Stdin: Wait would wait for a reader that never ends.
+		p.feed = func() { io.Copy(w, c.Stdin); w.Close() }
+	}
+	if c.Output != nil {
+		w, err := p.pipe(c.Output)
+		if err != nil {
+			return err
+		}
+		cmd.Stdout = w
+	}
+	cmd.Stderr = cmd.Stdout
+	if c.Stderr != nil {
+		w, err := p.pipe(c.Stderr)
+		if err != nil {
+			p.handOver(cmd)
+			p.disconnect()
+			return err
+		}
+		cmd.Stderr = w
+	}
+	return nil
+}
+
+func (p *process) pipe(out io.Writer) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	p.pumps = append(p.pumps, &pump{r: r, out: out, done: make(chan struct{})})
+	return w, nil
+}
+
+// handOver closes our copies of what the child writes to.
+func (*process) handOver(cmd *exec.Cmd) {
+	for _, w := range []io.Writer{cmd.Stdout, cmd.Stderr} {
+		if f, ok := w.(*os.File); ok && f != nil {
+			f.Close() // twice if both are one: harmless
+		}
+	}
+}
+
+func (p *process) disconnect() {
+	for _, pump := range p.pumps {
+		pump.r.Close()
+	}
+}
+
+// A pump reads one pipe to its end, which may come long after the command's:
+// who holds it in the background must not die of SIGPIPE.
+type pump struct {
+	r     io.ReadCloser
+	done  chan struct{}
+	reads atomic.Int64
+
+	mu  sync.Mutex
+	out io.Writer // nil: nobody listens any more
+}
+
+func (p *pump) run() {
+	defer close(p.done)
+	defer p.r.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := p.r.Read(buf)
+		if n > 0 {
+			p.reads.Add(1)
+			p.mu.Lock()
+			if p.out != nil {
+				p.out.Write(buf[:n])
+			}
+			p.mu.Unlock()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// wait returns when the pipe has ended or is idle; nothing is written after.
+func (p *pump) wait() {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	t := time.NewTicker(idle)
+	defer t.Stop()
+	for range drain / idle {
+		before := p.reads.Load()
+		select {
+		case <-p.done:
+			return
+		case <-t.C:
+		}
+		if p.reads.Load() == before {
+			break
+		}
+	}
+	p.mu.Lock()
+	p.out = nil
+	p.mu.Unlock()
+}
+
+func (p *pump) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends a pump whose writers were killed; one that escaped loses its pipe.
+func (p *pump) stop() {
+	select {
+	case <-p.done:
+	case <-time.After(drain):
+		p.r.Close()
+	}
+}

@@ -1,0 +1,118 @@
+package workspace_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// alive reads /proc: a zombie is dead.
+func alive(pid string) bool {
+	data, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	state := data[bytes.LastIndexByte(data, ')')+2]
+	return state != 'Z' && state != 'X'
+}
+
+func wantDead(t *testing.T, pids []string) {
+	t.Helper()
+	for _, pid := range pids {
+		for range 200 {
+			if !alive(pid) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if alive(pid) {
+			cmd, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			t.Errorf("process %s lives: %q", pid, cmd)
+		}
+	}
+}
+
+// tree starts processes three levels deep, and those that try to get away: a
+// group of its own, a session of its own with the parent alive and gone, and
+// one that cleared its environment but kept its parent.
+const tree = `trap '' TERM HUP INT
+bash -c 'bash -c "trap \"\" TERM; sleep 301 & echo \$! \$\$; wait" & echo $!; wait' &
+echo $!
+(set -m; sleep 302 & echo $!)
+setsid sleep 303 & echo $!
+(setsid sleep 304 >/dev/null 2>&1 & echo $!)
+env -i setsid sleep 305 & echo $!
+(nohup setsid bash -c 'echo $$; exec sleep 306' &)
+sleep 0.2; echo ready; `
+
+func startTree(t *testing.T, w *workspace.Local, ctx context.Context, then string) ([]string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	_, err := w.Run(ctx, workspace.Command{Line: tree + then, Output: &out})
+	pids := strings.Fields(strings.ReplaceAll(out.String(), "ready", ""))
+	if len(pids) != 9 {
+		t.Fatalf("the tree said %q", out.String())
+	}
+	return pids, err
+}
+
+func TestTreeDiesOnTimeout(t *testing.T) {
+	w := newLocal(t)
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	pids, err := startTree(t, w, ctx, "wait")
+	if err != context.DeadlineExceeded {
+		t.Errorf("Run returned %v", err)
+	}
+	wantDead(t, pids)
+}
+
+func TestTreeDiesOnClose(t *testing.T) {
+	w := newLocal(t)
+	pids, err := startTree(t, w, t.Context(), "exit 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if !alive(pid) {
+			t.Errorf("process %s did not outlive its command", pid)
+		}
+	}
+	w.Close()
+	wantDead(t, pids)
+}
+
+// A daemon that left its group and lets go of the output is found by its mark.
+func TestCloseFindsDaemon(t *testing.T) {
+	w := newLocal(t)
+	var out bytes.Buffer
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "setsid sleep 307 >/dev/null 2>&1 & echo $!", Output: &out}); err != nil {
+		t.Fatal(err)
+	}
+	pid := strings.TrimSpace(out.String())
+	if !alive(pid) {
+		t.Fatal("the daemon did not outlive its command")
+	}
+	w.Close()
+	wantDead(t, []string{pid})
+}
+
+// Who writes in the background after the command does not die of SIGPIPE.
+func TestBackgroundMayWrite(t *testing.T) {
+	w := newLocal(t)
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.3; echo x; echo y; echo done > mark) &", Output: &bytes.Buffer{}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if _, err := w.Stat(t.Context(), "mark"); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the child died")
+}

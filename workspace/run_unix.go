@@ -1,0 +1,38 @@
+//go:build unix
+
+package workspace
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// A group is a process group that leads a session of its own: no terminal to
+// wait for a password on, and job control inside does not leave it. Where
+// Linux groups processes by session to schedule them (autogroup), a new session
+// costs more than a new group on a busy machine; hanging on /dev/tty costs more
+// than that.
+type group struct{}
+
+func (*group) start(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	return cmd.Start()
+}
+
+func (*group) alive(pid int) bool { return syscall.Kill(-pid, 0) == nil }
+
+func (*group) close() {}
+
+func exitOf(s *os.ProcessState) Exit {
+	if s == nil {
+		return Exit{Code: -1}
+	}
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return Exit{Code: 128 + int(ws.Signal()), Signal: ws.Signal().String()}
+	}
+	return Exit{Code: s.ExitCode()}
+}

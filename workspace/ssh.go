@@ -1,0 +1,481 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// SSHOptions say how to reach a host. Nothing is ever asked: no password, no
+// passphrase, no unknown host. ssh_config is not read.
+type SSHOptions struct {
+	Host       string
+	Port       string   // "": 22
+	User       string   // "": the one of this process
+	Dir        string   // absolute; "": the home directory there
+	KnownHosts []string // files; nil: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
+	Keys       []string // private key files; nil: the agent's keys (SSH_AUTH_SOCK), ~/.ssh/id_ed25519, id_ecdsa, id_rsa
+}
+
+// SSH is a directory of another machine. Files go by SFTP, and where that is
+// not enough (atomic writes, whole trees, search) by a shell there, which must
+// be POSIX. Set its fields before the first command runs.
+type SSH struct {
+	posix
+	Prefix      string               // shell text before every command line
+	BeforeSpawn func(*Command) error // see [Local.BeforeSpawn]
+
+	client *ssh.Client
+	sftp   *sftp.Client
+	mark   string
+	count  atomic.Int64
+
+	mu     sync.Mutex
+	closed bool
+	pumps  map[*pump]bool // of children left in the background
+}
+
+// DialSSH connects to a host whose key is known, with a key of the agent or of
+// a file.
+func DialSSH(ctx context.Context, o SSHOptions) (*SSH, error) {
+	if o.Port == "" {
+		o.Port = "22"
+	}
+	if o.User == "" {
+		u, err := user.Current()
+		if err != nil {
+			return nil, err
+		}
+		o.User = u.Username
+	}
+	addr := net.JoinHostPort(o.Host, o.Port)
+	config, closeAgent, err := o.config(addr)
+	if err != nil {
+		return nil, fmt.Errorf("ssh %s: %w", addr, err)
+	}
+	defer closeAgent()
+	conn, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("ssh %s: %w", addr, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("ssh %s: %w", addr, explain(err, o.Host))
+	}
+	w := &SSH{client: ssh.NewClient(c, chans, reqs), mark: token(), pumps: map[*pump]bool{}}
+	if w.sftp, err = sftp.NewClient(w.client); err != nil {
+		w.client.Close()
+		return nil, fmt.Errorf("ssh %s: no sftp: %w", addr, err)
+	}
+	w.posix = posix{dir: o.Dir, script: w.script}
+	if o.Dir == "" {
+		w.dir, err = w.sftp.Getwd()
+	}
+	if err == nil {
+		w.dir = path.Clean(w.dir)
+		var info fs.FileInfo
+		if info, err = w.sftp.Stat(w.dir); err == nil && !info.IsDir() {
+			err = errors.New("not a directory")
+		}
+	}
+	if err != nil {
+		w.sftp.Close()
+		w.client.Close()
+		return nil, fmt.Errorf("ssh %s: %s: %w", addr, w.dir, err)
+	}
+	return w, nil
+}
+
+func explain(err error, host string) error {
+	var key *knownhosts.KeyError
+	switch {
+	case errors.As(err, &key) && len(key.Want) == 0:
+		return fmt.Errorf("the host is not known: connect once by `ssh %s` and check its key", host)
+	case errors.As(err, &key):
+		return fmt.Errorf("the host's key is not the one in %s:%d: somebody may be in between", key.Want[0].Filename, key.Want[0].Line)
+	case strings.Contains(err.Error(), "unable to authenticate"):
+		return errors.New("no key was accepted: add one by `ssh-add`, or to ~/.ssh without a passphrase")
+	}
+	return err
+}
+
+func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	hosts := o.KnownHosts
+	if hosts == nil {
+		for _, f := range []string{filepath.Join(home, ".ssh", "known_hosts"), "/etc/ssh/ssh_known_hosts"} {
+			if _, err := os.Stat(f); err == nil {
+				hosts = append(hosts, f)
+			}
+		}
+	}
+	known, err := knownhosts.New(hosts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var signers []ssh.Signer
+	closeAgent := func() {}
+	keys := o.Keys
+	if keys == nil {
+		if sock := os.Getenv("SSH_AUTH_SOCK"); sock != "" {
+			if conn, err := net.Dial("unix", sock); err == nil {
+				closeAgent = func() { conn.Close() }
+				if s, err := agent.NewClient(conn).Signers(); err == nil {
+					signers = s
+				}
+			}
+		}
+		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
+			keys = append(keys, filepath.Join(home, ".ssh", name))
+		}
+	}
+	for _, file := range keys {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			if o.Keys != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		s, err := ssh.ParsePrivateKey(data)
+		if err != nil {
+			if o.Keys != nil {
+				return nil, nil, fmt.Errorf("%s: %w", file, err)
+			}
+			continue // it has a passphrase: the agent may hold it
+		}
+		signers = append(signers, s)
+	}
+	return &ssh.ClientConfig{
+		User: o.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)},
+		HostKeyCallback: known, HostKeyAlgorithms: algorithms(known, addr), Timeout: 30 * time.Second,
+	}, closeAgent, nil
+}
+
+// algorithms are those of the keys that are known of a host: of several keys,
+// the server must show one of these. nil: the host is not known.
+func algorithms(known ssh.HostKeyCallback, addr string) []string {
+	var key *knownhosts.KeyError
+	if !errors.As(known(addr, &net.TCPAddr{}, noKey{}), &key) {
+		return nil
+	}
+	var list []string
+	for _, k := range key.Want {
+		switch t := k.Key.Type(); t {
+		case ssh.KeyAlgoRSA:
+			list = append(list, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+		default:
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// noKey is a key that no host has.
+type noKey struct{}
+
+func (noKey) Type() string                        { return "none" }
+func (noKey) Marshal() []byte                     { return []byte("none") }
+func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a key") }
+
+// Open opens a regular file by SFTP. Where it lies is resolved by its name.
+func (w *SSH) Open(ctx context.Context, name string) (File, error) {
+	name = w.Path(name)
+	info, err := w.sftp.Stat(name)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	if err := regular("open", name, info); err != nil {
+		return nil, err
+	}
+	real, err := w.Realpath(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := w.sftp.Open(real)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &sshFile{f, real}, nil
+}
+
+type sshFile struct {
+	*sftp.File
+	real string
+}
+
+func (f *sshFile) Realpath() string { return f.real }
+
+// Realpath resolves every link of a path; what does not exist stays as
+// written. By SFTP: a shell there may take a second to start.
+func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
+	rest := name // not cleaned: "link/.." is the parent of what link leads to
+	if !path.IsAbs(name) {
+		rest = w.dir + "/" + name
+	}
+	done, links := "/", 0
+	for rest != "" {
+		var c string
+		c, rest, _ = strings.Cut(rest, "/")
+		next := path.Join(done, c)
+		if c == "" || c == "." || c == ".." {
+			done = next
+			continue
+		}
+		info, err := w.sftp.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			done = next
+			continue
+		case err != nil:
+			return "", pathError("realpath", name, err)
+		case info.Mode()&fs.ModeSymlink == 0:
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", pathError("realpath", name, errors.New("too many links"))
+		}
+		target, err := w.sftp.ReadLink(next)
+		if err != nil {
+			return "", pathError("realpath", name, err)
+		}
+		if path.IsAbs(target) {
+			done = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return done, nil
+}
+
+// Stat describes what a path leads to.
+func (w *SSH) Stat(_ context.Context, name string) (fs.FileInfo, error) {
+	info, err := w.sftp.Stat(w.Path(name))
+	return info, pathError("stat", name, err)
+}
+
+// Lstat describes a path itself, be it a link.
+func (w *SSH) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
+	info, err := w.sftp.Lstat(w.Path(name))
+	return info, pathError("lstat", name, err)
+}
+
+// ReadDir lists a directory, sorted by name.
+func (w *SSH) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	infos, err := w.sftp.ReadDirContext(ctx, w.Path(name))
+	if err != nil {
+		return nil, pathError("readdir", name, err)
+	}
+	list := make([]fs.DirEntry, len(infos))
+	for i, info := range infos {
+		list[i] = fs.FileInfoToDirEntry(info)
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+func pathError(op, name string, err error) error {
+	var pe *fs.PathError
+	if err == nil || errors.As(err, &pe) {
+		return err
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+func (w *SSH) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string, error) {
+	var stderr bytes.Buffer
+	exit, err := w.exec(ctx, "exec /bin/sh -c "+quote(text)+" sh "+quoteAll(args), in, out, &stderr, nil)
+	return exit.Code, stderr.String(), err
+}
+
+// Prepare is what [Local.Prepare] is.
+func (w *SSH) Prepare(c Command) (Command, error) {
+	return prepare(c, w.dir, w.Path, w.Prefix, w.BeforeSpawn)
+}
+
+// Run is what [Local.Run] is; processes end by the mark in their environment,
+// which needs /proc there.
+func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Exit{}, err
+	}
+	c, err := w.Prepare(c)
+	if err != nil {
+		return Exit{}, err
+	}
+	if err := checkLine(c); err != nil {
+		return Exit{}, err
+	}
+	mark := fmt.Sprintf("%s.%d;", w.mark, w.count.Add(1))
+	first := &started{out: c.Output}
+	line := "exec /bin/sh -c " + quote(posixFuncs+"\nknack_run \"$@\"") + " sh " + quoteAll(runArgs(c, mark))
+	exit, err := w.exec(ctx, line, c.Stdin, first, c.Stderr, func() { w.kill(mark) })
+	if err != nil {
+		return exit, err
+	}
+	if err := first.failed(c); err != nil {
+		return Exit{}, err
+	}
+	return exit, nil
+}
+
+// exec runs a line there. When ctx ends, kill does what closing the channel
+// does not.
+func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr io.Writer, kill func()) (Exit, error) {
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if closed && kill != nil {
+		return Exit{}, ErrClosed
+	}
+	ch, reqs, err := w.client.OpenChannel("session", nil)
+	if err != nil {
+		return Exit{}, fmt.Errorf("ssh: %w", err)
+	}
+	ended := make(chan Exit, 1)
+	go func() {
+		exit, said := Exit{Code: -1}, false
+		for r := range reqs {
+			if e, ok := exitOfRequest(r); ok {
+				exit, said = e, true
+				ended <- e
+			}
+			if r.WantReply {
+				r.Reply(false, nil)
+			}
+		}
+		if !said {
+			ended <- exit // the connection is gone
+		}
+	}()
+	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{line})); err != nil || !ok {
+		ch.Close()
+		return Exit{}, errors.Join(errors.New("ssh: the server runs no commands"), err)
+	}
+	go func() {
+		if in != nil {
+			io.Copy(ch, in)
+		}
+		ch.CloseWrite()
+	}()
+	pumps := []*pump{
+		{r: ch, out: out, done: make(chan struct{})},
+		{r: noClose{ch.Stderr()}, out: stderr, done: make(chan struct{})},
+	}
+	for _, p := range pumps {
+		go p.run()
+	}
+	var exit Exit
+	select {
+	case exit = <-ended:
+	case <-ctx.Done():
+		if kill != nil {
+			kill()
+		}
+		select { // what it wrote is still read
+		case exit = <-ended:
+		case <-time.After(drain):
+		}
+	}
+	for _, p := range pumps {
+		p.wait()
+	}
+	if err := context.Cause(ctx); err != nil {
+		ch.Close()
+		return exit, err
+	}
+	if exit.Code < 0 {
+		ch.Close()
+		return exit, errors.New("ssh: the connection ended")
+	}
+	if !pumps[0].ended() { // a child in the background: it may go on writing
+		w.mu.Lock()
+		w.pumps[pumps[0]] = true
+		w.mu.Unlock()
+	} else {
+		ch.Close()
+	}
+	return exit, nil
+}
+
+type noClose struct{ io.Reader }
+
+func (noClose) Close() error { return nil }
+
+// exitOfRequest reads how a command ended (RFC 4254, 6.10).
+func exitOfRequest(r *ssh.Request) (Exit, bool) {
+	switch r.Type {
+	case "exit-status":
+		var m struct{ Status uint32 }
+		if ssh.Unmarshal(r.Payload, &m) == nil {
+			return Exit{Code: int(m.Status)}, true
+		}
+	case "exit-signal":
+		var m struct {
+			Signal      string
+			Core        bool
+			Error, Lang string
+		}
+		if ssh.Unmarshal(r.Payload, &m) == nil {
+			for _, s := range signals {
+				if s.name == m.Signal {
+					return Exit{Code: 128 + s.n, Signal: s.text}, true
+				}
+			}
+			return Exit{Code: 128, Signal: m.Signal}, true
+		}
+	}
+	return Exit{}, false
+}
+
+func (w *SSH) kill(mark string) {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	w.do(ctx, "knack_kill", w.dir, nil, nil, mark)
+}
+
+// Close kills every process that a command left behind and disconnects.
+func (w *SSH) Close() error {
+	w.mu.Lock()
+	was := w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if was {
+		return nil
+	}
+	if w.count.Load() > 0 {
+		w.kill(w.mark)
+	}
+	w.sftp.Close()
+	err := w.client.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range w.pumps {
+		<-p.done
+	}
+	return err
+}

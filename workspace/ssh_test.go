@@ -1,0 +1,328 @@
+//go:build unix
+
+package workspace_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/workspace/workspacetest"
+)
+
+// newKey makes a key and writes it to a file.
+func newKey(t *testing.T, file string) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// A server is one that a test started, and how to reach it.
+type server struct {
+	addr string
+	host ssh.PublicKey
+	o    workspace.SSHOptions
+}
+
+func (s *server) options(t *testing.T, known string) workspace.SSHOptions {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	if err := os.WriteFile(file, []byte(known+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := s.o
+	o.KnownHosts, o.Dir = []string{file}, t.TempDir()
+	return o
+}
+
+func testServer(t *testing.T, s *server) {
+	line := knownhosts.Line([]string{s.addr}, s.host)
+	workspacetest.Test(t, func(t *testing.T) workspace.Workspace {
+		w, err := workspace.DialSSH(t.Context(), s.options(t, line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	})
+	t.Run("Refusals", func(t *testing.T) {
+		other := newKey(t, filepath.Join(t.TempDir(), "other"))
+		stranger := filepath.Join(t.TempDir(), "stranger")
+		newKey(t, stranger)
+		unknown := s.options(t, "")
+		changed := s.options(t, knownhosts.Line([]string{s.addr}, other.PublicKey()))
+		noKey := s.options(t, line)
+		noKey.Keys = []string{stranger}
+		noDir := s.options(t, line)
+		noDir.Dir += "/none"
+		for want, o := range map[string]workspace.SSHOptions{
+			"the host is not known: connect once by `ssh 127.0.0.1`": unknown,
+			"the host's key is not the one in ":                      changed,
+			"no key was accepted":                                    noKey,
+			"/none: ":                                                noDir,
+		} {
+			w, err := workspace.DialSSH(t.Context(), o)
+			if err == nil {
+				w.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("want %q, got %v", want, err)
+			}
+		}
+	})
+}
+
+// TestSSHD runs the suite against the real OpenSSH server.
+func TestSSHD(t *testing.T) {
+	sshd, err := exec.LookPath("sshd")
+	if err != nil {
+		if sshd, err = exec.LookPath("/usr/sbin/sshd"); err != nil {
+			t.Skip("openssh-server is not installed: only the in-process server is tested")
+		}
+	}
+	sftpServer := ""
+	for _, p := range []string{"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"} {
+		if _, err := os.Stat(p); err == nil {
+			sftpServer = p
+		}
+	}
+	if sftpServer == "" {
+		t.Skip("sftp-server of OpenSSH is not installed: only the in-process server is tested")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if me.Uid == "0" { // sshd wants it, where nobody started it before
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Skipf("sshd needs /run/sshd: %v", err)
+		}
+	}
+	dir := t.TempDir()
+	host := newKey(t, filepath.Join(dir, "host"))
+	client := newKey(t, filepath.Join(dir, "client"))
+	if err := os.WriteFile(filepath.Join(dir, "authorized"), ssh.MarshalAuthorizedKey(client.PublicKey()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	// SHLVL keeps bash from reading the person's .bashrc at each command.
+	config := fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s/host\nAuthorizedKeysFile %s/authorized\nPidFile none\nStrictModes no\nUsePAM no\nSetEnv SHLVL=2\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp %s\n", port, dir, dir, sftpServer)
+	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(sshd, "-D", "-e", "-f", filepath.Join(dir, "config"))
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("sshd: %s", log.String())
+		}
+	})
+	for range 500 {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	testServer(t, &server{addr, host.PublicKey(), workspace.SSHOptions{
+		Host: "127.0.0.1", Port: port, User: me.Username, Keys: []string{filepath.Join(dir, "client")},
+	}})
+}
+
+// TestSSH runs the suite against a server within the test.
+func TestSSH(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no sh here")
+	}
+	dir := t.TempDir()
+	host := newKey(t, filepath.Join(dir, "host"))
+	client := newKey(t, filepath.Join(dir, "client"))
+	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if !bytes.Equal(key.Marshal(), client.PublicKey().Marshal()) {
+			return nil, errors.New("not that key")
+		}
+		return nil, nil
+	}}
+	config.AddHostKey(host)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn, config)
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	testServer(t, &server{l.Addr().String(), host.PublicKey(), workspace.SSHOptions{
+		Host: "127.0.0.1", Port: port, User: "somebody", Keys: []string{filepath.Join(dir, "client")},
+	}})
+}
+
+func serve(conn net.Conn, config *ssh.ServerConfig) {
+	defer conn.Close()
+	sc, chans, reqs, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return
+	}
+	defer sc.Close()
+	go ssh.DiscardRequests(reqs)
+	for c := range chans {
+		if c.ChannelType() != "session" {
+			c.Reject(ssh.UnknownChannelType, "no")
+			continue
+		}
+		ch, reqs, err := c.Accept()
+		if err != nil {
+			return
+		}
+		go session(ch, reqs)
+	}
+}
+
+func session(ch ssh.Channel, reqs <-chan *ssh.Request) {
+	for r := range reqs {
+		var m struct{ Text string }
+		ssh.Unmarshal(r.Payload, &m)
+		switch {
+		case r.Type == "exec":
+			r.Reply(true, nil)
+			go command(ch, m.Text)
+		case r.Type == "subsystem" && m.Text == "sftp":
+			r.Reply(true, nil)
+			go func() {
+				if s, err := sftp.NewServer(ch); err == nil {
+					s.Serve()
+				}
+				ch.Close()
+			}()
+		default:
+			r.Reply(false, nil)
+		}
+	}
+}
+
+// command runs a command as sshd does: what it leaves in the background keeps
+// the channel open.
+func command(ch ssh.Channel, line string) {
+	defer ch.Close()
+	cmd := exec.Command("sh", "-c", line)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, _ := cmd.StdinPipe()
+	out, outW, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	errs, errsW, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	cmd.Stdout, cmd.Stderr = outW, errsW
+	if err := cmd.Start(); err != nil {
+		return
+	}
+	outW.Close()
+	errsW.Close()
+	go func() { io.Copy(in, ch); in.Close() }()
+	copied := make(chan bool, 2)
+	go func() { io.Copy(ch, out); out.Close(); copied <- true }()
+	go func() { io.Copy(ch.Stderr(), errs); errs.Close(); copied <- true }()
+	cmd.Wait()
+	ws := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ws.Signaled() {
+		name := map[syscall.Signal]string{syscall.SIGKILL: "KILL", syscall.SIGTERM: "TERM"}[ws.Signal()]
+		ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+			Signal    string
+			Core      bool
+			Err, Lang string
+		}{Signal: name}))
+	} else {
+		ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(ws.ExitStatus())}))
+	}
+	<-copied
+	<-copied
+}
+
+func TestParse(t *testing.T) {
+	dir := t.TempDir()
+	for place, want := range map[string]string{dir: dir, "file://" + filepath.ToSlash(dir): dir} {
+		w, err := workspace.Parse(t.Context(), place)
+		if err != nil || w.Dir() != want {
+			t.Fatalf("%s: %v", place, err)
+		}
+		w.Close()
+	}
+	for place, want := range map[string]string{
+		"ssh:///dir":              "no host",
+		"ssh://u:secret@h/dir":    "a password is not taken",
+		"docker://c":              "no directory",
+		"docker:///dir":           "write docker://container/dir",
+		"ftp://h/dir":             "unknown kind of workspace \"ftp\"",
+		"file://other/dir":        "write file:///dir",
+		"ssh://h/dir?x":           "unexpected ? or #",
+		filepath.Join(dir, "non"): "no such file",
+	} {
+		w, err := workspace.Parse(t.Context(), place)
+		if err == nil {
+			w.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", place, err, want)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := workspace.Parse(ctx, "ssh://127.0.0.1:1/"); err == nil {
+		t.Error("a cancelled dial succeeded")
+	}
+}

@@ -1,0 +1,104 @@
+// Package workspace is where tools act: files and commands, local unless told
+// otherwise.
+//
+// Most people want [NewLocal]. Tools do not take a Local: each declares the
+// two or three methods it uses, and anything that has them will do: [SSH],
+// [Container], a Local with a sandbox ([Local.Confine]). [Parse] makes the one
+// that a URL names; workspacetest checks that one keeps the promises below.
+//
+// Paths given to a workspace are absolute, or relative to its directory, and
+// are taken as they are: "~" and the like are the caller's to expand.
+//
+//	Open(ctx, path) (File, error)             a regular file, for reading; follows links
+//	Stat, Lstat(ctx, path) (fs.FileInfo, error)
+//	ReadDir(ctx, path) ([]fs.DirEntry, error) sorted by name
+//	Realpath(ctx, path) (string, error)       links resolved; what does not exist yet stays as written
+//	WriteFile(ctx, path, data) error          atomically; follows no link; makes missing parents
+//	Prepare(Command) (Command, error)         the command as it will run: what permission judges
+//	Run(ctx, Command) (Exit, error)
+//	Close() error                             ends every process that a command left behind
+//
+// Errors about files are *fs.PathError, so that errors.Is(err, fs.ErrNotExist)
+// and fs.ErrPermission hold everywhere. All methods are safe for concurrent
+// use.
+//
+// A workspace may offer more, so that a tree need not cross a network. On this
+// machine that is [Local.OSPath]: the files can be walked by package os. On
+// others it is Glob and Search, see [SSH.Glob] and [SSH.Search].
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+)
+
+// A Workspace is what [Parse] makes: everything above. Tools declare less.
+type Workspace interface {
+	Dir() string
+	Path(path string) string
+	Open(ctx context.Context, path string) (File, error)
+	Stat(ctx context.Context, path string) (fs.FileInfo, error)
+	Lstat(ctx context.Context, path string) (fs.FileInfo, error)
+	ReadDir(ctx context.Context, path string) ([]fs.DirEntry, error)
+	Realpath(ctx context.Context, path string) (string, error)
+	WriteFile(ctx context.Context, path string, data []byte) error
+	Prepare(c Command) (Command, error)
+	Run(ctx context.Context, c Command) (Exit, error)
+	Close() error
+}
+
+// A File is a regular file, open for reading. Its position, its size and where
+// it lies are those of the descriptor, whatever happens to its name.
+type File interface {
+	fs.File
+	io.Seeker
+	io.ReaderAt
+	// Realpath is where the opened file lies, every link resolved. A tool that
+	// was allowed one path compares, so that what is read is what was decided.
+	Realpath() string
+}
+
+// ErrLink says that a path to write leads through a symbolic link: give what
+// Realpath returned, and decide about that.
+var ErrLink = errors.New("leads through a symbolic link")
+
+// ErrNotRegular says that a path is neither a regular file nor a directory: a
+// FIFO, a socket or a device, which are not read or written.
+var ErrNotRegular = errors.New("not a regular file")
+
+// A Command is a program to run.
+type Command struct {
+	Line string   // shell text; used when Args is empty
+	Args []string // an argument vector, run without a shell
+	Dir  string   // "": the workspace's directory
+	Env  []string // entries of the form K=V added to the workspace's environment
+	// Stdin is what the program reads; nil: nothing.
+	Stdin io.Reader
+	// Output receives standard output and standard error, merged in the order
+	// of arrival; nil: thrown away. It is not called concurrently.
+	Output io.Writer
+	// Stderr, when not nil, receives standard error instead of Output.
+	Stderr io.Writer
+	// Allow opens, for this command only, what the sandbox would refuse: paths
+	// to write and hosts to reach. A workspace without a sandbox ignores it.
+	Allow Allowance
+
+	prepared bool // Prepare has been through it
+}
+
+// An Allowance names what a rule or an answer opened for one command.
+type Allowance struct {
+	Write []string // absolute paths
+	Read  []string // absolute paths
+	Hosts []string // host or host:port
+}
+
+// An Exit says how a command ended.
+type Exit struct {
+	Code   int    // 128+n for signal n
+	Signal string // its name, if a signal ended it
+	// Refused holds what the sandbox refused, if it knows.
+	Refused []string
+}
