@@ -239,6 +239,8 @@ func (k *walk[T]) yield(ctx context.Context, n *node[T], yield func(T) bool) boo
 	select {
 	case <-n.done:
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // also where both were ready
 		return false
 	}
 	for _, t := range n.out {
