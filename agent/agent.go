@@ -59,6 +59,22 @@ type Agent struct {
 	// Resolve finds the model that a skill names; nil: skills name none.
 	Resolve func(name string) (llm.Model, error)
 
+	// Agents are the definitions of agents that may work for this one; the first
+	// of a name wins. With Fork they make the Agent tool, and what skills with
+	// context: fork run in.
+	Agents []Definition
+	// Fork makes of a definition an agent and its empty log, which the run
+	// closes: with a system prompt, with all tools that it might have, which know
+	// nothing of this conversation, and with a gate in the definition's mode.
+	// Which of the tools it has, model, effort and limits are the run's to set.
+	// It may be called concurrently. nil: there are no sub-agents.
+	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Background keeps agents that do not hold the turn; nil: all hold it.
+	Background *Background
+	// Without names tools that a run would add by itself, Skill and Agent, and
+	// that this agent does not have.
+	Without []string
+
 	Limits  Limits
 	Retry   Retry
 	Release Release // how long skill texts stay
@@ -70,7 +86,7 @@ type Agent struct {
 	Debug *slog.Logger // nil: silent
 }
 
-// Limits bound one run. Zero means no limit.
+// Limits bound one run, with what its sub-agents spend. Zero means no limit.
 type Limits struct {
 	Requests int
 	Tokens   int // of input and output, all requests
@@ -106,9 +122,11 @@ type Scope struct {
 	Log    *session.Log
 }
 
-// An Event is something that a run did; exactly one field is set. What Entry
-// holds is recorded; the rest is only to be shown.
+// An Event is something that a run did; beside Agent exactly one field is set.
+// What Entry holds is recorded; the rest is only to be shown.
 type Event struct {
+	Agent *Sub // the sub-agent that did it; nil: the run itself
+
 	Text     string         // a piece of the answer
 	Thinking string         // a piece of the reasoning
 	Call     *llm.ToolCall  // a call is about to be decided and run
@@ -116,6 +134,14 @@ type Event struct {
 	Retry    *Retrying      // the request is sent again: what was streamed of it is void
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
+}
+
+// A Sub is a sub-agent of a run.
+type Sub struct {
+	Name  string // of its definition
+	Log   string // the id of its session
+	Call  string // the model's call that started it; "": a person typed its skill
+	Depth int    // 1: the run started it; at most 4
 }
 
 // Progress is a call's result so far.
@@ -131,7 +157,7 @@ type Retrying struct {
 	Err     error
 }
 
-// End sums a run up.
+// End sums a run up, its sub-agents included.
 type End struct {
 	Reason   string // done, cancelled, limit, error, terminated
 	Text     string // the last answer

@@ -22,6 +22,12 @@ func (r *run) begin(ctx context.Context, in Input) error {
 			return err
 		}
 	}
+	if err := r.interrupted(); err != nil {
+		return err
+	}
+	if _, _, err := r.arrivals(); err != nil {
+		return err
+	}
 	if err := r.showListing(); err != nil {
 		return err
 	}
@@ -40,6 +46,8 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		act, err := r.typed(ctx, name, args)
 		var no *knack.Refusal
 		switch {
+		case err == nil && r.forks(act.Skill):
+			return r.hearFork(ctx, act, in, steering)
 		case err == nil:
 			return func() error { return r.activate(act, "user", "", in) }, nil
 		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):

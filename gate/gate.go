@@ -187,10 +187,14 @@ func (g *Gate) SetMode(m permission.Mode) {
 }
 
 // Fork is the Gate of a sub-agent: the same rules, answers and people, a mode
-// of its own. A definition's mode that may only be stricter is
-// Fork(Stricter(g.Mode(), m)).
-func (g *Gate) Fork(m permission.Mode) *Gate {
-	return &Gate{opt: g.opt, answers: g.answers, mode: m}
+// and an audit of its own (nil: that of g). A definition's mode that may only be
+// stricter is Fork(Stricter(g.Mode(), m), nil).
+func (g *Gate) Fork(m permission.Mode, audit func(Record)) *Gate {
+	opt := g.opt
+	if audit != nil {
+		opt.Audit = audit
+	}
+	return &Gate{opt: opt, answers: g.answers, mode: m}
 }
 
 // Stricter is the mode of the two that lets less pass; an empty one is no mode.

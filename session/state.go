@@ -36,6 +36,7 @@ type State struct {
 	Listing   *Listing
 	Told      map[string]string // what the model was told of each skill, a fingerprint
 	Denials   int
+	Agents    map[string]Agent // sub-agents that started and have not ended, by Log
 }
 
 // A Scope is what one skill does to the run.
@@ -62,6 +63,7 @@ func (s State) clone() State {
 	s.Touched = maps.Clone(s.Touched)
 	s.Usage = maps.Clone(s.Usage)
 	s.Told = maps.Clone(s.Told)
+	s.Agents = maps.Clone(s.Agents)
 	return s
 }
 
@@ -87,12 +89,7 @@ func (s *State) fold(e Entry) {
 		s.TurnRequests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
 		s.Cost += e.Answer.Cost
-		if s.Usage == nil {
-			s.Usage = map[string]llm.Usage{}
-		}
-		u := s.Usage[e.Answer.Model]
-		u.Add(e.Answer.Usage)
-		s.Usage[e.Answer.Model] = u
+		s.spend(e.Answer.Model, e.Answer.Usage)
 	case TypeResult:
 		s.touch(e.Result.Touched)
 	case TypeDecision:
@@ -123,6 +120,8 @@ func (s *State) fold(e Entry) {
 		set(&s.Effort, e.Setting.Effort)
 		set(&s.Mode, e.Setting.Mode)
 		set(&s.Title, e.Setting.Title)
+	case TypeAgent:
+		s.agent(e.Agent)
 	case TypeListing:
 		s.Listing = e.Listing
 		s.Told = maps.Clone(e.Listing.Told)
@@ -138,6 +137,32 @@ func (s *State) fold(e Entry) {
 			}
 		}
 	}
+}
+
+// agent counts what a sub-agent spent as this session's.
+func (s *State) agent(a *Agent) {
+	if a.Reason == "" {
+		if s.Agents == nil {
+			s.Agents = map[string]Agent{}
+		}
+		s.Agents[a.Log] = *a
+		return
+	}
+	delete(s.Agents, a.Log)
+	s.Cost += a.Cost
+	s.Denials += a.Denials
+	for model, used := range a.Usage {
+		s.spend(model, used)
+	}
+}
+
+func (s *State) spend(model string, used llm.Usage) {
+	if s.Usage == nil {
+		s.Usage = map[string]llm.Usage{}
+	}
+	u := s.Usage[model]
+	u.Add(used)
+	s.Usage[model] = u
 }
 
 func (s *State) touch(paths []string) {

@@ -30,7 +30,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver,
-			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage,
+			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns,
 		},
 		Setup: func(e *testscript.Env) error {
 			home := e.WorkDir + "/home"

@@ -13,6 +13,7 @@ var helpTexts embed.FS
 // topics are the pages of `knack help` that are not about one command.
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
+	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
 	{"permissions", "What may run: rules, modes, trust"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "What programs read and write"},

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,7 @@ type runFlags struct {
 	verbose         bool
 	workspace       string
 	index           bool
+	agents          string
 }
 
 func (f *runFlags) register(c *cobra.Command) {
@@ -85,6 +87,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
+	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
@@ -108,8 +111,12 @@ type sessionRun struct {
 	guarded bool // git runs with permission.GitEnv, and nothing escapes it
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
-	forgets bool     // nothing is kept on disk
-	began   int      // entries that the session had before this run
+	chosen  bool     // a person chose them
+	coding  coding.Options
+	read    *coding.State    // what the conversation knows of files
+	context []agent.Document // what every agent is told
+	forgets bool             // nothing is kept on disk
+	began   int              // entries that the session had before this run
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -164,11 +171,29 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 			return who.Ask(ctx, q.Question, q.Options)
 		}
 	}
+	s.read = coding.NewState()
+	options.State = s.read
+	s.coding, s.chosen = options, f.tools != ""
 	s.files = coding.Tools(s.ws, options)
-	tools, toolProblems := tool.Select(s.files, coding.Default, f.tools)
+	tools, toolProblems := tool.Select(withAgent(s.files), coding.Default+",Agent", f.tools)
 	for _, p := range toolProblems {
 		fmt.Fprintln(stderr, "knack: warn:", p)
 	}
+	var without []string
+	if i := slices.IndexFunc(tools, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
+		tools = slices.Delete(tools, i, i+1) // it depends on the run
+	} else {
+		without = []string{"Agent"}
+	}
+	places := instructions.Options{
+		Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
+		Managed: sources.ManagedDirs(runtime.GOOS), Secret: s.place().Secret, Check: s.project.Check,
+	}
+	defs, agentProblems, err := f.definitions(places)
+	if err != nil {
+		return nil, err
+	}
+	printProblems(stderr, agentProblems, f.verbose)
 
 	if s.log, err = f.session(s.dir); err != nil {
 		return nil, err
@@ -186,7 +211,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}
 	s.agent = &agent.Agent{
 		Model: model, Effort: set.Effort, Tools: tools,
-		System: f.system(s, tools, stderr),
+		System: f.system(s, places, tools, stderr),
 		Skills: s.library.Catalog,
 		View:   s.view,
 		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
@@ -205,13 +230,14 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 			return chooseModel(ctx, choice)
 		},
 		Release: release,
+		Agents:  defs, Fork: s.forker(s.gate), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
 		},
 	}
 	if !set.Skills.DisableShell {
-		s.agent.Shell = s.shell
+		s.agent.Shell = s.shell(s.gate)
 	}
 	if f.printing && set.Limits.Turns == 0 {
 		s.agent.Limits.Requests = 200
@@ -241,6 +267,9 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
+	if s.agent != nil {
+		s.agent.Background.Close() // a log that cannot be written has been told of
+	}
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -326,14 +355,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 }
 
 // system assembles the system prompt.
-func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) string {
+func (f *runFlags) system(s *sessionRun, places instructions.Options, tools tool.Set, stderr io.Writer) string {
 	p := agent.Prompt{Tools: tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: f.systemPrompt}
 	if !f.bare {
-		found := instructions.Load(instructions.Options{
-			Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
-			Secret: s.place().Secret, Check: s.project.Check,
-		})
+		found := instructions.Load(places)
 		printProblems(stderr, found.Problems, f.verbose)
+		s.context = found.Context
 		p.Context, p.Append = found.Context, found.Append
 		p.Custom = cmp.Or(f.systemPrompt, found.System)
 	}
@@ -370,12 +397,7 @@ func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
 		Rules: s.settings.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
 		Place:  s.place(),
 		Keeper: s.project,
-		Audit: func(r gate.Record) {
-			// A log that cannot be written stops the run at the next call.
-			s.log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
-			}})
-		},
+		Audit:  audit(s.log),
 	}
 	if who != nil {
 		o.Approver = who
@@ -459,7 +481,11 @@ const maxInline = 50 << 10
 // shell runs inline commands of skills under the rules of bash, with what the
 // skill itself grants. The line is judged with the values of its variables,
 // and runs as it is written.
-func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
+func (s *sessionRun) shell(g *gate.Gate) func(agent.Scope) knack.Shell {
+	return func(sc agent.Scope) knack.Shell { return s.inline(g, sc) }
+}
+
+func (s *sessionRun) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
 			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
@@ -476,7 +502,7 @@ func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.gate.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+		if _, err := g.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
@@ -530,6 +556,14 @@ func (s *sessionRun) initLine() initLine {
 	}
 	for _, t := range s.agent.Tools {
 		l.Tools = append(l.Tools, t.Name)
+	}
+	if !slices.Contains(s.agent.Without, "Agent") {
+		l.Tools = append(l.Tools, "Agent")
+	}
+	for _, d := range s.agent.Agents {
+		if !slices.Contains(l.Agents, d.Name) {
+			l.Agents = append(l.Agents, d.Name)
+		}
 	}
 	cat := s.library.Catalog()
 	view := s.agent.View

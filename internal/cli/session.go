@@ -10,6 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/session"
 )
 
 func sessionCommand() *cobra.Command {
@@ -65,20 +66,39 @@ func sessionListCommand() *cobra.Command {
 	return c
 }
 
+// readSession reads a session of a directory, or of a sub-agent of one.
+func readSession(dir, id string) (*session.Log, error) {
+	log, err := sessionStore(dir).Read(id)
+	if err == nil {
+		return log, nil
+	}
+	folders, _ := os.ReadDir(sessionStore(dir).Dir)
+	for _, f := range folders {
+		if !f.IsDir() {
+			continue
+		}
+		if log, err := agentStore(dir, f.Name()).Read(id); err == nil {
+			return log, nil
+		}
+	}
+	return nil, err
+}
+
 func sessionShowCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show what happened in a session",
 		Long: `Show what happened in a session. The beginning of an ID is enough. With --json
-the entries are printed one a line, every branch, as the file has them.`,
+the entries are printed one a line, every branch, as the file has them. The ID may
+also be that of a sub-agent, which the session of its parent names.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := os.Getwd()
 			if err != nil {
 				return err
 			}
-			log, err := sessionStore(dir).Read(args[0])
+			log, err := readSession(dir, args[0])
 			if err != nil {
 				return &failure{err, "knack session list", exitFailed}
 			}

@@ -202,6 +202,8 @@ func (f *Front) Event(e agent.Event) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
 	switch {
+	case e.Agent != nil:
+		f.sub(e)
 	case e.Text != "":
 		io.WriteString(f.Out, plain.Text(e.Text))
 		f.inLine = !strings.HasSuffix(e.Text, "\n")
@@ -219,6 +221,50 @@ func (f *Front) Event(e agent.Event) {
 			fmt.Fprintln(f.Out, f.paint(dim, "("+e.End.Reason+")"))
 		}
 		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
+	}
+}
+
+// sub shows what a sub-agent did: what it calls, and what it may not. What it
+// says is for the agent that started it.
+func (f *Front) sub(e agent.Event) {
+	say := func(s string) {
+		f.fresh()
+		fmt.Fprintf(f.Out, "%s%s %s\n", strings.Repeat("  ", e.Agent.Depth), f.paint(dim, plain.Line(e.Agent.Name)+" •"), s)
+	}
+	switch {
+	case e.Call != nil:
+		say(f.call(e.Call))
+	case e.Retry != nil:
+		say(f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+	case e.Entry == nil:
+	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
+		say(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
+	case e.Entry.Note != nil && e.Entry.Note.People != "":
+		say(f.paint(dim, "("+plain.Line(e.Entry.Note.People)+")"))
+	}
+}
+
+// agent is a line for a sub-agent that starts or has ended. What it says is
+// shown where no call shows it.
+func (f *Front) agent(a *session.Agent) {
+	f.fresh()
+	if a.Reason == "" {
+		fmt.Fprintf(f.Out, "%s agent %s: %s\n", f.paint(dim, "•"), plain.Line(a.Name), plain.Line(clip(a.Task, 160)))
+		return
+	}
+	line := fmt.Sprintf("agent %s (%s): %s, %d requests", a.Name, a.Log, a.Reason, a.Requests)
+	if a.Cost > 0 {
+		line += fmt.Sprintf(", $%.4f", a.Cost)
+	}
+	if a.Denials > 0 {
+		line += fmt.Sprintf(", %d calls refused", a.Denials)
+	}
+	if a.Error != "" {
+		line += ": " + a.Error
+	}
+	fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(line)+")"))
+	if a.Call == "" || a.Background {
+		fmt.Fprintln(f.Out, plain.Text(a.Result))
 	}
 }
 
@@ -250,6 +296,8 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Agent != nil:
+		f.agent(e.Agent)
 	case e.Note != nil && e.Note.People != "":
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
@@ -452,7 +500,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(agent.Event{Call: p.Call})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Agent != nil:
 			f.Event(agent.Event{Entry: &e})
 		}
 	}
