@@ -299,7 +299,8 @@ func (c *consents) preload(ctx context.Context, name string) error {
 // the run has.
 func (r *run) fit(child *Agent, d *Definition) {
 	state := r.log.State()
-	child.Agents, child.Fork, child.Background, child.Resolve = r.Agents, r.Fork, r.Background, r.Resolve
+	child.Tools = slices.Clone(child.Tools)
+	child.Agents, child.Background = r.Agents, r.Background
 	child.Steer, child.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
 	child.Release, _ = ParseRelease("never") // nobody goes on with it
@@ -315,7 +316,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 
 	if d.Tools == nil {
 		mine := r.Tools.Names()
-		child.Tools = slices.DeleteFunc(slices.Clone(child.Tools), func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
+		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
 		child.Without = slices.Clone(r.Without)
 	} else {
 		own := tool.Set{{Name: agentTool}, {Name: "Skill"}}
@@ -334,13 +335,17 @@ func (r *run) fit(child *Agent, d *Definition) {
 			}
 		}
 	}
+	for i := range child.Tools { // the person who is asked sees who asks
+		t := &child.Tools[i]
+		t.Label = cmp.Or(t.Label, t.Name) + ", agent " + d.Name
+	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
 			continue // see denials
 		}
 		if t, ok := child.Tools.Find(rule); ok {
 			name := t.Name
-			child.Tools = slices.DeleteFunc(slices.Clone(child.Tools), func(t tool.Tool) bool { return t.Name == name })
+			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return t.Name == name })
 		}
 		for _, name := range []string{agentTool, "Skill"} {
 			if t, ok := (tool.Set{{Name: name}}).Find(rule); ok {

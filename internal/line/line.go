@@ -44,10 +44,13 @@ type Front struct {
 	inLine bool // the cursor stands behind streamed text
 	said   []agent.Input
 	stop   func() // ends the run that goes on
+	left   bool   // nobody answers any more
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
 var ErrQuit = errors.New("quit")
+
+var errLeft = errors.New("the person has left")
 
 // Talk reads prompts and hands them to do, until the person leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
@@ -64,6 +67,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		if line == "" {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
+			if err != nil && !errors.Is(err, errInterrupted) || err != nil && interrupts == 1 {
+				f.left = true // an agent in the background may be waiting to ask
+			}
 			f.screen.Unlock()
 		}
 		switch {
@@ -101,7 +107,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 // interruptible runs do, with Ctrl-C.
 func (f *Front) interruptible(line string, do func(context.Context, string) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
+	f.screen.Lock()
 	f.stop = cancel
+	f.screen.Unlock()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt)
 	over := make(chan struct{})
@@ -385,6 +393,9 @@ func clip(s string, n int) string {
 func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
+	if f.left {
+		return gate.Answer{}, errLeft
+	}
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
 	for _, s := range r.Decision.Subjects {
@@ -445,6 +456,9 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
+	if f.left {
+		return "", errLeft
+	}
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
 	for i, o := range options {
