@@ -73,7 +73,7 @@ func (r *run) activate(act *knack.Activation, by, call string, in Input) error {
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
 func (r *run) scope(state session.State) Scope {
-	return Scope{Skills: slices.Concat(r.denied, state.Scopes), Log: r.log}
+	return Scope{Skills: state.Scopes, Outer: r.outer, Log: r.log}
 }
 
 // force returns the model and the effort that the next request is made with:

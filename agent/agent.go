@@ -119,7 +119,18 @@ func Text(s string) Input { return Input{Text: s} }
 // deny. It says nothing of whether that is allowed.
 type Scope struct {
 	Skills []session.Scope
+	Outer  []Outer // of a sub-agent: what bounds it from without
 	Log    *session.Log
+}
+
+// An Outer is what bounds a sub-agent: its definition, or a skill in force
+// where it was started. It grants nothing.
+type Outer struct {
+	Agent, Skill string // exactly one is set
+	Denies       []string
+	// Names are the skill's grants, which are a bound where they are one for the
+	// skill; or the tools of a definition, if not nil nothing else may run.
+	Names []string
 }
 
 // An Event is something that a run did; beside Agent exactly one field is set.

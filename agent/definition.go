@@ -24,7 +24,8 @@ type Definition struct {
 	Description string // tells a model when to call it; "": only its name does
 	Prompt      string // its system prompt: the file's text
 
-	// Tools names its tools; nil: those of whoever starts it.
+	// Tools names its tools; nil: those of whoever starts it. Where one is a rule
+	// with a pattern, only what the list names may run; it grants nothing.
 	Tools []string
 	// DisallowedTools are rules. A tool alone is taken away, a pattern denied.
 	DisallowedTools []string
@@ -75,7 +76,7 @@ func ParseDefinition(path string, data []byte, from knack.Kind) (d Definition, p
 	f := frontmatter.Split(data)
 	switch {
 	case f.Fence == frontmatter.None:
-		r.problem("frontmatter-missing", knack.Error, 1, 0, "there is no frontmatter: this defines no agent")
+		r.problem("frontmatter-missing", knack.Info, 1, 0, "there is no frontmatter: this defines no agent")
 		return d, r.problems, false
 	case f.Fence == frontmatter.Unclosed:
 		r.problem("frontmatter-unclosed", knack.Error, 1, 0, "the frontmatter is not closed: this defines no agent")

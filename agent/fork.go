@@ -128,7 +128,9 @@ func (r *run) definition(name string) (*Definition, error) {
 	}
 	var names []string
 	for _, d := range r.Agents {
-		names = append(names, d.Name)
+		if !slices.Contains(names, d.Name) {
+			names = append(names, d.Name)
+		}
 	}
 	return nil, &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("there is no agent %.100q; the agents are %s", name, strings.Join(names, ", "))}
 }
@@ -182,7 +184,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		what.Args = t.act.Args
 	}
 	r.fit(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, denied: r.denials(t.def)}
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, outer: r.bounds(t.def)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry of its end says more
@@ -324,6 +326,9 @@ func (r *run) fit(child *Agent, d *Definition) {
 		for _, rule := range d.Tools {
 			name, _, _ := strings.Cut(rule, "(")
 			names = append(names, strings.TrimSpace(name))
+			if strings.HasPrefix(name, "mcp__") && strings.Count(name, "__") == 1 {
+				names = append(names, name+"__*") // all tools of the server
+			}
 		}
 		spec := cmp.Or(strings.Join(names, ","), "-*")
 		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader told of
@@ -341,7 +346,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
-			continue // see denials
+			continue // see bounds
 		}
 		if t, ok := child.Tools.Find(rule); ok {
 			name := t.Name
@@ -355,19 +360,18 @@ func (r *run) fit(child *Agent, d *Definition) {
 	}
 }
 
-// denials are what a sub-agent may not do: what the skills in force here deny,
-// and its definition. What they grant is not handed on.
-func (r *run) denials(d *Definition) []session.Scope {
-	var all []session.Scope
-	for _, s := range r.scope(r.log.State()).Skills {
-		if len(s.Denies) > 0 {
-			all = append(all, session.Scope{Skill: s.Skill, Denies: s.Denies})
-		}
+// bounds are what an agent of a definition may not do: what the skills in force
+// here deny, and the definition. What they grant is not handed on.
+func (r *run) bounds(d *Definition) []Outer {
+	all := slices.Clone(r.outer)
+	for _, s := range r.log.State().Scopes {
+		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants})
 	}
-	if len(d.DisallowedTools) > 0 {
-		all = append(all, session.Scope{Skill: "agent " + d.Name, Denies: d.DisallowedTools})
+	o := Outer{Agent: d.Name, Denies: d.DisallowedTools}
+	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
+		o.Names = d.Tools
 	}
-	return all
+	return append(all, o)
 }
 
 // agentEntry records that a sub-agent started or ended, from whichever

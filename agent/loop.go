@@ -34,11 +34,11 @@ type run struct {
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 
-	parent  *run            // of a sub-agent; nil: this is none
-	what    session.Agent   // of a sub-agent: what its parent records of it
-	denied  []session.Scope // of a sub-agent: what its parent and its definition deny it
-	pending *task           // a skill that was typed and runs in an agent of its own
-	calls   chan<- Event    // while calls run: to the goroutine that emits
+	parent  *run          // of a sub-agent; nil: this is none
+	what    session.Agent // of a sub-agent: what its parent records of it
+	outer   []Outer       // of a sub-agent: what bounds it
+	pending *task         // a skill that was typed and runs in an agent of its own
+	calls   chan<- Event  // while calls run: to the goroutine that emits
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {

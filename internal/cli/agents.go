@@ -85,6 +85,29 @@ func (s *sessionRun) forker(parent *gate.Gate) func(context.Context, *agent.Defi
 	}
 }
 
+// outer makes rules of what bounds a sub-agent.
+func (s *sessionRun) outer(o agent.Outer) gate.Scope {
+	g := gate.Scope{Skill: o.Skill, Bound: gate.Ceiling(s.settings.Settings.Skills.EnforceAllowedTools)}
+	origin := permission.Origin("skill:" + o.Skill)
+	if o.Agent != "" {
+		g.Skill, g.Bound, origin = "agent "+o.Agent, gate.CeilingOn, permission.Origin("agent "+o.Agent)
+	}
+	if g.Bound == "" {
+		g.Bound = gate.CeilingOff
+	}
+	for _, text := range o.Names {
+		if r, err := permission.ParseRule(text, origin); err == nil {
+			g.Allow = append(g.Allow, r)
+		}
+	}
+	for _, text := range o.Denies {
+		if r, err := permission.ParseRule(text, origin); err == nil {
+			g.Deny = append(g.Deny, r)
+		}
+	}
+	return g
+}
+
 // modeOf is the mode of an agent that is started in a mode. That of a project's
 // or a plugin's definition only makes it stricter; a person's own may loosen it,
 // but never what plan promises.
@@ -162,4 +185,3 @@ func (s *sessionRun) agentsText(w io.Writer) {
 
 // withAgent are tools and the one that the agent adds, for Select.
 func withAgent(files tool.Set) tool.Set { return append(slices.Clone(files), tool.Tool{Name: "Agent"}) }
-

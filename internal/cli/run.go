@@ -419,9 +419,6 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	for _, k := range sc.Skills {
 		g := gate.Scope{Skill: k.Skill}
 		origin := permission.Origin("skill:" + k.Skill)
-		if strings.HasPrefix(k.Skill, "agent ") { // no skill has a blank: a definition, which only denies
-			origin = permission.Origin(k.Skill)
-		}
 		for _, text := range k.Grants {
 			if r, err := permission.ParseRule(text, origin); err == nil {
 				g.Allow = append(g.Allow, r)
@@ -445,6 +442,9 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 			}
 		}
 		all = append(all, g)
+	}
+	for _, o := range sc.Outer {
+		all = append(all, s.outer(o))
 	}
 	return all
 }
