@@ -69,7 +69,7 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			return nil
 		}
 		name := r.line[:colon]
-		if !isLetter(name[0]) || word(string(name)) {
+		if !isLetter(name[0]) || word(name) {
 			return nil
 		}
 		for _, c := range name {
@@ -251,7 +251,7 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	n.Value = string(v)
 	if n.Value == "true" || n.Value == "false" {
 		n.Tag = "!!bool"
-	} else if word(n.Value) {
+	} else if word(v) {
 		return nil
 	}
 	return n
@@ -322,8 +322,11 @@ func printable(v []byte) bool {
 
 // word says whether a plain scalar of letters may be something else than text
 // to one version of YAML or another.
-func word(s string) bool {
-	switch strings.ToLower(s) {
+func word(s []byte) bool {
+	if len(s) > len("false") {
+		return false // at once: descriptions are long
+	}
+	switch strings.ToLower(string(s)) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
 		return true
 	}
