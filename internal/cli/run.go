@@ -156,7 +156,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		return nil, err
 	}
 	s.jobs = &coding.Jobs{}
-	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Secret: s.place().Secret, Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
 	if f.printing {
 		options.Timeout = 120 * time.Second
 	}
