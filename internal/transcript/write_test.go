@@ -105,7 +105,7 @@ func rich(t testing.TB) *session.Log {
 		result("call_1", "read", "", llm.Text(strings.Repeat("\tfmt.Fprintf(&b, \"%s %d\\n\", it.Name, it.Count)\n", 40))),
 		failed(result("call_2", "bash", `{"exitCode":1}`, llm.Text("--- FAIL: TestReport (0.00s)\n    report_test.go:19: got \"pears 0\"\nFAIL\tinventory/stock\t0.004s\nCommand exited with code 1"))),
 		answer(llm.ToolUse, llm.Text("Two things to change:\n\n1. skip items whose count is **0**\n2. pad with `%-20s`\n   - names to the left\n   - numbers to the right\n\n| item | before | after |\n|------|-------:|------:|\n| apples | `3` | `     3` |\n| pears \\| plums | 0 | *gone* |\n\n```go\nif it.Count == 0 {\n\tcontinue\n}\n```\n\n> The width is that of the [longest name](https://example.com/stock?a=1&b=2).\n\nSee https://example.com/padding."),
-			called("call_3", "edit", `{"path":"stock/report.go","edits":[{"oldText":"\t\tfmt.Fprintf(&b, \"%s %d\\n\", it.Name, it.Count)","newText":"…"}]}`),
+			called("call_3", "edit", `{"path":"stock/report.go","edits":[{"oldText":"\t\tfmt.Fprintf(\u0026b, \"%s %d\\n\", it.Name, it.Count)","newText":"…"}]}`),
 			called("call_4", "Skill", `{"skill":"chart","args":"stock"}`),
 			called("call_5", "bash", `{"command":"rm -rf stock/old"}`)),
 		session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: "call_5", Tool: "bash", Asked: true, Told: "keep the old ones", By: permission.Decision{Verdict: permission.Deny, Reason: "removes files"}}},
