@@ -16,7 +16,7 @@ import (
 
 // maxMarkdown bounds what is read as Markdown, in bytes; a longer text is
 // shown as it is.
-const maxMarkdown = 64 << 10
+const maxMarkdown = 32 << 10
 
 // markdownParser knows no HTML at all: tags are text. Tables and bare links are
 // ours, because goldmark's extensions would cost every start of the program

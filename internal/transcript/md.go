@@ -31,7 +31,7 @@ func (s sheet) printf(format string, args ...any) { fmt.Fprintf(s, format, args.
 
 func (s sheet) list(rows [][2]string) {
 	for _, r := range rows {
-		s.printf("- %s: %s\n", r[0], plain.Line(r[1]))
+		s.printf("- %s: %s\n", plain.Line(r[0]), plain.Line(r[1]))
 	}
 	if len(rows) > 0 {
 		s.printf("\n")

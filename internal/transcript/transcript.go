@@ -181,7 +181,7 @@ type heading struct {
 
 func headingOf(log *session.Log, branch []session.Entry, o Options) heading {
 	h, st := log.Header(), log.State()
-	out := heading{title: st.Title}
+	out := heading{title: firstLine(st.Title)}
 	var models []string
 	var end time.Time
 	for _, e := range branch {
