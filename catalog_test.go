@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,6 +27,7 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .
 //	view [for=user] [window=N] [budget=N] [max=N] [used=a,b] [touched=a,b] [over=NAME:STATE] [index]
 //	why NAME
 //	skill NAME
+//	invoke NAME [by=user] [over=NAME:STATE] [touched=a,b]
 //
 // The last section, want, is golden. x*300 stands for 300 letters x.
 func TestCatalog(t *testing.T) {
@@ -66,7 +68,11 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 		if err := os.MkdirAll(filepath.Dir(at(f.Name)), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(at(f.Name), expandX(f.Data), 0o666); err != nil {
+		data := expandX(f.Data)
+		if string(data) == "UTF-16\n" { // what a text file cannot hold
+			data = []byte("\xff\xfe")
+		}
+		if err := os.WriteFile(at(f.Name), data, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +190,35 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			if s := cat.Skill(words[1]); s != nil {
 				fmt.Fprintf(&out, "%s %s\n", s.Name, s.Path)
 			} else {
-				fmt.Fprintf(&out, "nil %s\n", cat.absent(words[1]))
+				why := ""
+				if no := cat.absent(words[1]); no != nil {
+					why = no.Message
+				}
+				fmt.Fprintf(&out, "nil %s\n", why)
+			}
+		case "invoke":
+			load()
+			in := Invocation{Name: words[1], By: ByModel, View: View{Overrides: map[string]State{}}}
+			if opts["by"] == "user" {
+				in.By = ByUser
+			}
+			for _, o := range list("over") {
+				i := strings.LastIndexByte(o, ':')
+				in.View.Overrides[o[:i]] = State(o[i+1:])
+			}
+			for _, p := range list("touched") {
+				in.View.Touched = append(in.View.Touched, at(p))
+			}
+			a, err := cat.Invoke(context.Background(), in)
+			fmt.Fprintf(&out, "\n> %s", line)
+			var r *Refusal
+			switch {
+			case errors.As(err, &r):
+				fmt.Fprintf(&out, "refused %d: %s\n", r.Code, r.Message)
+			case err != nil:
+				t.Fatal(err)
+			default:
+				fmt.Fprintf(&out, "dir %q, %s\n%s\n", filepath.ToSlash(a.Dir), a.Notice, a.Prompt)
 			}
 		default:
 			t.Fatalf("unknown line: %s", line)
