@@ -587,21 +587,24 @@ func described(s *Skill) bool {
 	return false
 }
 
-// readHead reads 4 KiB, and on while the frontmatter goes on.
+// readHead reads 4 KiB, and on while the frontmatter goes on. How large buf has
+// become for other files makes no difference.
 func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
-	for n := 0; ; {
-		m, err := f.Read((*buf)[n:])
+	for n, room := 0, headSize; ; {
+		m, err := f.Read((*buf)[n:room])
 		n += m
 		switch {
 		case err == io.EOF || err == nil && int64(n) == size: // the usual end costs no further read
 			return (*buf)[:n], nil
 		case err != nil:
 			return nil, err
-		case n < len(*buf):
+		case n < room:
 		case enough((*buf)[:n]):
 			return (*buf)[:n], nil
 		default:
-			*buf = append(*buf, make([]byte, len(*buf))...)
+			if room *= 2; room > len(*buf) {
+				*buf = append(*buf, make([]byte, room-len(*buf))...)
+			}
 		}
 	}
 }
