@@ -168,7 +168,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			out.WriteString(l.Text)
 			for _, e := range l.Entries {
-				if e.Cut != Whole {
+				if e.Cut != Whole && !v.Index {
 					fmt.Fprintf(&out, "cut %s: %d of %d, %s\n", e.Skill.Name, e.Chars, e.Full, e.Cut)
 				}
 			}

@@ -570,7 +570,7 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 			parts[i] = slugged(parts[i])
 		}
 		skill.Name = strings.Join(parts, ":")
-	case s.loose && s.rel != "" && !described(skill):
+	case s.loose && s.rel != "" && !described(problems):
 		return nil, nil // a README, not a skill
 	}
 	w.fsys.finish(skill, name)
@@ -578,13 +578,8 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 }
 
 // described says whether the frontmatter itself has a description.
-func described(s *Skill) bool {
-	for _, f := range s.fields {
-		if f.key == "description" {
-			return s.Description != ""
-		}
-	}
-	return false
+func described(problems []Problem) bool {
+	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == "description-missing" })
 }
 
 // readHead reads 4 KiB, and on while the frontmatter goes on. How large buf has

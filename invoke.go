@@ -188,7 +188,7 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	}
 	r := refuse(RefusedUnknown, "unknown skill: %.200s", plain.Line(name))
 	for _, n := range c.near(name) {
-		if s := c.Skill(n); s != nil && (in.By == ByUser || s.Offered()) {
+		if s := c.Skill(n); s != nil && c.unavailable(s, in.View, in.By) == "" && (in.By == ByUser && !s.NotUser || in.By == ByModel && s.Offered()) {
 			r.Near = append(r.Near, n)
 		}
 	}
