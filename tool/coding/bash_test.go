@@ -86,6 +86,7 @@ func TestBash(t *testing.T) {
 		{m{"command": " \n"}, "command is empty", true},
 		{m{"command": "x", "timeout": 0}, "invalid timeout 0: it must be more than 0 seconds", true},
 		{m{"command": "x", "timeout": -1}, "invalid timeout -1: it must be more than 0 seconds", true},
+		{m{"command": "echo long", "timeout": 2147483}, "long", false},
 		{m{"command": "x", "timeout": 2147484}, "invalid timeout 2.147484e+06: the maximum is 2147483 seconds", true},
 		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string \"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
 		{m{"command": "echo \x00"}, "the command holds a NUL byte, which no shell takes", true},
@@ -410,5 +411,33 @@ func BenchmarkBashTrue(b *testing.B) {
 		if _, res := say(b, set, "bash", m{"command": "true"}); res.IsError {
 			b.Fatal(res)
 		}
+	}
+}
+
+// A gigabyte of output takes little memory, and all of it is in the file.
+func TestBashGigabyte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a gigabyte, in a short run")
+	}
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("no /bin/bash here")
+	}
+	set := runTools(newWorkspace(t), Options{TempDir: t.TempDir()})
+	var text string
+	var res tool.Result
+	taken := allocated(func() {
+		text, res = say(t, set, "bash", m{"command": "yes 0123456789abcde | head -c 1073741824; echo end"})
+	})
+	const lines = 1<<26 + 1
+	d := res.Details.(BashDetails)
+	if want := fmt.Sprintf("\nend\n\n[Showing lines %d-%d of %d (2000 line limit). Use read with limit=%d for the lines before. Full output: %s]", lines-1999, lines, lines, lines-2000, d.FullOutput); res.IsError || !strings.HasSuffix(text, want) {
+		t.Errorf("…%q, want …%q", text[max(0, len(text)-200):], want)
+	}
+	info, err := os.Stat(d.FullOutput)
+	if err != nil || info.Size() != 1<<30+4 || d.Bytes != 1<<30+4 || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v, %d bytes written", info, err, d.Bytes)
+	}
+	if taken > 64<<20 {
+		t.Errorf("%d MiB of memory", taken>>20)
 	}
 }

@@ -127,6 +127,7 @@ func TestReadBoundaries(t *testing.T) {
 		"2000="+numbered(2000), "2001="+numbered(2001), "2000x="+numbered(2000)+"x",
 		"51200="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 50), // the last line break is not counted
 		"51201="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 49)+strings.Repeat("b", 1025),
+		"51200x="+strings.Repeat("a", 51200), "51200n="+strings.Repeat("a", 51200)+"\n", "51201n="+strings.Repeat("a", 51201)+"\n",
 		"long="+strings.Repeat("a", 60000)+"\nb\n", "100="+numbered(100), "empty=", "newline=\n", "x y=a\n"+strings.Repeat("é", 30000),
 	)
 	trim := func(s string) string { return strings.TrimSuffix(s, "\n") }
@@ -140,6 +141,11 @@ func TestReadBoundaries(t *testing.T) {
 		{`{"path":"51200"}`, strings.Repeat(strings.Repeat("a", 1023)+"\n", 50)},
 		{`{"path":"51201"}`, trim(strings.Repeat(strings.Repeat("a", 1023)+"\n", 49)) +
 			"\n\n[Showing lines 1-49 of 50 (50.0KB limit). Use offset=50 to continue.]"},
+		{`{"path":"51200x"}`, strings.Repeat("a", 51200)},
+		{`{"path":"51200n"}`, strings.Repeat("a", 51200) + "\n"},
+		{`{"path":"51201n"}`, "[Line 1 is 50.0KB, exceeds 50.0KB limit. Use bash: sed -n '1p' DIR/51201n | head -c 51200]"},
+		{`{"path":"2001","limit":2000}`, trim(numbered(2000)) + "\n\n[1 more line in file. Use offset=2001 to continue.]"},
+		{`{"path":"2001","limit":2001}`, trim(numbered(2000)) + "\n\n[Showing lines 1-2000 of 2001. Use offset=2001 to continue.]"},
 		{`{"path":"long"}`, "[Line 1 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '1p' DIR/long | head -c 51200]"},
 		{`{"path":"long","offset":2}`, "b\n"},
 		{`{"path":"x y","offset":2}`, "[Line 2 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '2p' 'DIR/x y' | head -c 51200]"},
@@ -173,11 +179,12 @@ func TestReadBoundaries(t *testing.T) {
 
 func TestReadEncodings(t *testing.T) {
 	b := newBench(t, FileOptions{},
-		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "latin=caf\xe9\nna\xefve\n", "windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n",
+		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "utf16be=\xfe\xff\x00h\x00\xe9\x00\n", "latin=caf\xe9\nna\xefve\n", "windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n",
 		"broken=日本語\xff日本語\n", "binary=\x00\x01\x02", "elf=\x7fELF\x02\x01\x01\x00\x00", "zip=PK\x03\x04\x00\x00",
 	)
 	for in, want := range map[string]string{
 		"utf16":   "hé\n\n[The file is UTF-16LE and was decoded to UTF-8.]",
+		"utf16be": "hé\n\n[The file is UTF-16BE and was decoded to UTF-8.]",
 		"latin":   "café\nnaïve\n\n[The file is Latin-1 and was decoded to UTF-8.]",
 		"windows": "“x”\n\n[The file is Windows-1252 and was decoded to UTF-8.]",
 		"bom":     "x\n",
@@ -198,6 +205,11 @@ func TestReadEncodings(t *testing.T) {
 	}
 	put(t, b.path("pairs"), string(utf16)+"\n\x00o\x00k\x00")
 	b.want(t, "read", `{"path":"pairs","offset":2}`, "ok\n\n[The file is UTF-16LE and was decoded to UTF-8.]")
+	b.want(t, "edit", `{"path":"pairs","edits":[{"oldText":"ok","newText":"OK"}]}`, "Replaced 1 occurrence in pairs.") // what was read is what it has
+	// Decoded, a page may outgrow the limit that its bytes kept.
+	put(t, b.path("accents"), strings.Repeat(strings.Repeat("\xe9", 99)+"\n", 500))
+	b.want(t, "read", `{"path":"accents"}`, strings.Repeat(strings.Repeat("é", 99)+"\n", 256)+strings.Repeat("é", 99)+
+		"\n\n[The file is Latin-1 and was decoded to UTF-8.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 to continue.]")
 }
 
 func TestReadNotebook(t *testing.T) {
@@ -237,10 +249,10 @@ func TestPaths(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
 	put(t, filepath.Join(home, "h.txt"), "home")
-	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "-rf=flag")
+	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both", "-rf=flag")
 	for in, want := range map[string]string{
 		"a\u00a0b.txt": "spaced", "a\u3000b.txt": "spaced", "@a b.txt": "spaced", "@@at": "at", "n\u00a0b": "kept",
-		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "-rf": "flag",
+		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both", "-rf": "flag",
 		"./a b.txt": "spaced", "file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL of this machine`,
 		"~nobody/x": "error: Path not found: DIR/~nobody/x",
 	} {

@@ -214,6 +214,7 @@ func (g *grepping) add(h hit) bool {
 		return false
 	}
 	g.details.Files++
+	h.path = oneLine(h.path)
 	if g.FilesOnly {
 		g.details.Matches++
 		g.out.WriteString(h.path)

@@ -169,6 +169,58 @@ func TestReadPDF(t *testing.T) {
 	}
 }
 
+// The limits of an image, to the pixel and the byte.
+func TestImageLimits(t *testing.T) {
+	var jpg bytes.Buffer
+	if err := jpeg.Encode(&jpg, picture(100, 2500, false), nil); err != nil {
+		t.Fatal(err)
+	}
+	clear := image.NewNRGBA(image.Rect(0, 0, 1200, 1200)) // noise, of which half cannot be seen
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := range clear.Pix {
+		clear.Pix[i] = byte(rnd.Uint32())
+		if i%4 == 3 && i/4%1200 < 600 {
+			clear.Pix[i] = 0
+		}
+	}
+	fit := pngOf(t, picture(2000, 3, false))
+	b := newBench(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(), "clear="+pngOf(t, clear),
+		"old.gif=GIF87a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
+	for _, c := range []struct {
+		name, note, mime string
+		w, h             int
+	}{
+		{"fit", "", "image/png", 2000, 3},
+		{"over", "[Original 2001x3, shown at 2000x2. Multiply coordinates by 1.00 to map to the original.]", "image/png", 2000, 2},
+		{"tall", "[Original 100x2500, shown at 80x2000. Multiply coordinates by 1.25 to map to the original.]", "image/jpeg", 80, 2000},
+		{"old.gif", "", "image/gif", 1, 1},
+		{"clear", "[Converted from image/png to image/jpeg.]", "image/jpeg", 1200, 1200},
+	} {
+		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
+		_, note, _ := strings.Cut(got, "\n")
+		if res.IsError || len(res.Parts) != 2 {
+			t.Errorf("%s: %.300q", c.name, got)
+			continue
+		}
+		m := res.Parts[1].Media
+		img, _, err := image.Decode(bytes.NewReader(m.Data))
+		if err != nil || note != c.note || m.MIME != c.mime || img.Bounds().Dx() != c.w || img.Bounds().Dy() != c.h {
+			t.Errorf("%s: %q, %s, %v, %v", c.name, note, m.MIME, img.Bounds(), err)
+			continue
+		}
+		if r, _, _, _ := img.At(300, 600).RGBA(); c.name == "clear" && r < 0xe000 {
+			t.Errorf("what cannot be seen is %x, want white", r)
+		}
+		if c.name == "fit" && string(m.Data) != fit {
+			t.Error("an image that fits was changed")
+		}
+	}
+	const most = maxBase64 / 4 * 3 // 4.5 MiB of base64
+	if maxBase64 != 4718592 || !fits(make([]byte, most)) || fits(make([]byte, most+1)) {
+		t.Error("the limit is not 4.5 MiB of base64")
+	}
+}
+
 func FuzzImage(f *testing.F) {
 	f.Add([]byte(bombPNG()))
 	f.Add([]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"))
@@ -177,7 +229,7 @@ func FuzzImage(f *testing.F) {
 		if mime == "" || len(data) > 1<<16 {
 			return
 		}
-		config, err := decodeConfig(mime, data)
+		config, _, err := image.DecodeConfig(bytes.NewReader(data))
 		if err != nil || config.Width*config.Height > 1<<20 {
 			return
 		}

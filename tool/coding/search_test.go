@@ -81,6 +81,62 @@ func TestGrepOutputLimit(t *testing.T) {
 	}
 }
 
+// Without a limit in the call the tool's own holds, and is told of only where
+// there is more.
+func TestOwnLimits(t *testing.T) {
+	b := newBench(t, FileOptions{}, "grep/f="+strings.Repeat("x\n", 100), "more/f="+strings.Repeat("x\n", 101))
+	for i := range 1001 {
+		name := fmt.Sprintf("%04d", i)
+		put(t, b.path("find/"+name), "")
+		if i < 1000 {
+			put(t, b.path("1000/"+name), "")
+		}
+		if i < 501 {
+			put(t, b.path("ls/"+name), "")
+		}
+		if i < 500 {
+			put(t, b.path("500/"+name), "")
+		}
+	}
+	for _, c := range []struct {
+		tool, in string
+		lines    int
+		notice   string
+	}{
+		{"grep", `{"pattern":"x","path":"grep"}`, 100, ""},
+		{"grep", `{"pattern":"x","path":"more"}`, 100, "[100 matches limit reached. Use limit=200 for more, or refine the pattern.]"},
+		{"find", `{"pattern":"*","path":"1000"}`, 1000, ""},
+		{"find", `{"pattern":"*","path":"find"}`, 1000, "[1000 results limit reached. Use limit=2000 for more, or refine the pattern.]"},
+		{"ls", `{"path":"500"}`, 500, ""},
+		{"ls", `{"path":"ls"}`, 500, "[500 entries limit reached. Use limit=1000 for more, or find what is needed by its name.]"},
+	} {
+		got, _ := b.call(t, c.tool, c.in)
+		text, notice, _ := strings.Cut(got, "\n\n")
+		if n := strings.Count(text, "\n") + 1; n != c.lines || notice != c.notice {
+			t.Errorf("%s %s: %d lines, %q", c.tool, c.in, n, notice)
+		}
+	}
+}
+
+// A list is cut by its size as well, and both are said in one line.
+func TestListCut(t *testing.T) {
+	b := newBench(t, FileOptions{})
+	for i := range 600 {
+		put(t, b.path(fmt.Sprintf("d/%0200d", i)), "")
+	}
+	for _, c := range []struct{ tool, in, want string }{
+		{"find", `{"pattern":"*","path":"d"}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, refine the pattern.]"},
+		{"find", `{"pattern":"*","path":"d","limit":300}`, "[300 results limit reached. Use limit=600 for more, or refine the pattern. Showing 254 of 300 (50.0KB limit). To see the rest, refine the pattern.]"},
+		{"ls", `{"path":"d","limit":600}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, find what is needed by its name.]"},
+	} {
+		got, res := b.call(t, c.tool, c.in)
+		text, notice, _ := strings.Cut(got, "\n\n")
+		if strings.Count(text, "\n") != 253 || notice != c.want || res.Details.(ListDetails).Cut == nil {
+			t.Errorf("%s %s: %d lines, %q", c.tool, c.in, strings.Count(text, "\n")+1, notice)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a.go=", "b/c.go=", "b/d/e.go=", "b/.hid.d/f=", ".git/HEAD=", "sub/.git=gitdir: x", "node_modules/y.go=",
 		".gitignore=node_modules\n", "B.GO=", "we ird.txt=", "-rf=")
