@@ -112,6 +112,37 @@ func TestBashMissingDirectory(t *testing.T) {
 	}
 }
 
+// A call without a timeout has the one of the options, a job none; the
+// description is for people.
+func TestBashDefaults(t *testing.T) {
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(newWorkspace(t), Options{Jobs: &jobs, Timeout: 50 * time.Millisecond, TempDir: t.TempDir()})
+	say(t, set, "bash", m{"command": "sleep 0.3; exit 4", "background": true})
+	got, res := say(t, set, "bash", m{"command": "sleep 30", "description": "Wait a while"})
+	if d := res.Details.(BashDetails); !d.TimedOut || d.Description != "Wait a while" || !strings.Contains(got, "Command timed out after 0.05 seconds.") {
+		t.Errorf("%q, %+v", got, d)
+	}
+	for got = ""; !strings.Contains(got, "exited") && !strings.Contains(got, "timed out"); time.Sleep(10 * time.Millisecond) {
+		got, _ = say(t, set, "bash_output", m{"id": "1"})
+	}
+	if !strings.Contains(got, "exited with code 4") {
+		t.Errorf("a job without a timeout: %q", got)
+	}
+}
+
+// Of the commands of one answer each sees what those before it did.
+func TestBashInOrder(t *testing.T) {
+	set := runTools(newWorkspace(t), Options{})
+	got := tool.CallAll(t.Context(), set, []llm.ToolCall{
+		{ID: "1", Name: "bash", Input: []byte(`{"command":"sleep 0.3; echo first >f"}`)},
+		{ID: "2", Name: "bash", Input: []byte(`{"command":"cat f"}`)},
+	}, allowAll, nil)
+	if got[1].Parts[0].Text != "first" {
+		t.Errorf("the second command said %q", got[1].Parts[0].Text)
+	}
+}
+
 // What runs is what was decided.
 func TestBashSubjects(t *testing.T) {
 	w := newWorkspace(t)
@@ -340,6 +371,35 @@ func TestJobs(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(temp + "/*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A character whose halves come at different times is shown once, whole.
+func TestJobsSplitRune(t *testing.T) {
+	w := newWorkspace(t)
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(w, Options{Jobs: &jobs, TempDir: t.TempDir()})
+	say(t, set, "bash", m{"command": `printf 'ready \303'; until [ -e go ]; do sleep 0.01; done; printf '\251t\303\251'`, "background": true})
+	until := func(want string) string {
+		for range 1000 {
+			got, _ := say(t, set, "bash_output", m{"id": "1"})
+			if strings.Contains(got, want) {
+				return got
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("the job never said %q", want)
+		return ""
+	}
+	if got := until("ready"); !strings.HasPrefix(got, "ready \n\n[Job 1 ") || !strings.HasSuffix(got, "Use since=6 for what follows.]") {
+		t.Errorf("the first half: %q", got)
+	}
+	if err := w.WriteFile(t.Context(), "go", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := until("t\u00e9"); !strings.HasPrefix(got, "été\n\n[Job 1 ") {
+		t.Errorf("the second half: %q", got)
 	}
 }
 

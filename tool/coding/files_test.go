@@ -217,11 +217,12 @@ func TestReadNotebook(t *testing.T) {
 		{"cell_type":"code","source":"print(1)","outputs":[{"output_type":"stream","text":["1\n"]},
 		{"output_type":"display_data","data":{"image/png":"AAAA","text/plain":"<Figure>"}},
 		{"output_type":"error","ename":"ValueError","evalue":"bad"}]}],"nbformat":4}`,
-		`other.json={"cells": 3}`)
+		`other.json={"cells": 3}`, `grid.json={"cells":[]}`)
 	b.want(t, "read", `{"path":"nb.ipynb"}`, "[Notebook of 2 cells; an edit must match the file's JSON, not this view.]\n\n[Cell 1: markdown]\n# Title\ntext\n\n"+
 		"[Cell 2: code]\nprint(1)\n[Output: stream]\n1\n[Output: display_data]\n<Figure>\n[image/png, 6B, not shown]\n[Output: error]\nValueError: bad\n")
 	b.want(t, "read", `{"path":"nb.ipynb","offset":4,"limit":1}`, "# Title\n\n[11 more lines in file. Use offset=5 to continue.]")
 	b.want(t, "read", `{"path":"other.json"}`, `{"cells": 3}`)
+	b.want(t, "read", `{"path":"grid.json"}`, `{"cells":[]}`)
 }
 
 func TestReadSpecialFiles(t *testing.T) {

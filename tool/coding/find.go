@@ -58,11 +58,11 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 				break
 			}
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && l.details.Entries == 0 {
 			return tool.Result{}, context.Cause(ctx)
 		}
 		l.details.Secrets, l.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
-		return l.result("No files found matching pattern", "results", "refine the pattern", tr.notes()), nil
+		return l.result("No files found matching pattern", "results", "refine the pattern", tr.notes()), context.Cause(ctx)
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) {

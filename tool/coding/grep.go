@@ -82,13 +82,13 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		} else {
 			err = g.tree(ctx, ws, tr, o, p, searcher)
 		}
-		if err != nil {
+		if err != nil && g.details.Matches == 0 {
 			return tool.Result{}, err
 		}
 		g.details.Secrets, g.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
 		res := tool.Text(g.text(tr.notes()))
 		res.Details = g.details
-		return res, nil
+		return res, err
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) {

@@ -68,7 +68,7 @@ func TestReadImages(t *testing.T) {
 	b := newBench(t, FileOptions{},
 		"png.txt="+pngOf(t, small), "text.png=just text\n", "j="+jpg.String(), "g="+gif1.String(), "g2="+gif2.String(), "b="+bm.String(), "w="+webp,
 		"apng="+animate(pngOf(t, small)), "wide="+pngOf(t, picture(2400, 600, false)), "noise="+pngOf(t, picture(1100, 1100, true)),
-		"broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(), "BMnot=BM is how this text begins, but it is none\n",
+		"broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(), "aw=RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x27\x00\x00\x1d\x00\x00", "BMnot=BM is how this text begins, but it is none\n",
 	)
 	for _, c := range []struct{ name, want, mime string }{
 		{"png.txt", "image/png, 40x30", "image/png"},
@@ -80,6 +80,7 @@ func TestReadImages(t *testing.T) {
 		{"apng", "[The image is animated: its first frame is shown.]", "image/png"},
 		{"wide", "[Original 2400x600, shown at 2000x500. Multiply coordinates by 1.20 to map to the original.]", "image/png"},
 		{"noise", "image/png to image/jpeg", "image/jpeg"},
+		{"aw", "image/webp, 40x30, 30B\n[The image is left out: it cannot be decoded: ", ""}, // an animated one
 		{"bomb", "[The image is left out: it has 60000x60000 pixels, too many to make it smaller.]", ""},
 	} {
 		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
@@ -157,6 +158,15 @@ func TestReadPDF(t *testing.T) {
 	b.want(t, "read", `{"path":"a.txt"}`, "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
 	b.want(t, "read", `{"path":"a.txt","offset":2,"limit":1}`, "Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
 	b.want(t, "read", `{"path":"scan.pdf"}`, fmt.Sprintf("error: DIR/scan.pdf is a PDF file without text (1 page, %s): its pages may be scanned images", formatSize(int64(len(minimalPDF(""))))))
+	// Some have something before them; a text that speaks of them is a text.
+	put(t, b.path("late.pdf"), "\x1b%-12345X@PJL\n"+strings.Replace(doc, "\n", "\n%\xe2\xe3\xcf\xd3\n", 1))
+	put(t, b.path("blank.pdf"), "\r\n"+doc)
+	for _, name := range []string{"late.pdf", "blank.pdf"} {
+		b.want(t, "read", fmt.Sprintf(`{"path":%q}`, name), "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
+	}
+	about := "# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n" + strings.Repeat("é", readBlock)
+	put(t, b.path("about.md"), about)
+	b.want(t, "read", `{"path":"about.md","limit":3}`, "# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n\n[1 more line in file. Use offset=4 to continue.]")
 	for _, name := range []string{"junk.pdf"} {
 		if got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, name)); !res.IsError || !strings.Contains(got, "is a PDF file whose text cannot be read") {
 			t.Errorf("%s: %q", name, got)

@@ -135,10 +135,12 @@ func (r *reading) read() (tool.Result, error) {
 	if mime := imageType(first); mime != "" {
 		return r.image(mime)
 	}
-	if i := bytes.Index(first[:min(n, 1024)], []byte("%PDF-")); i >= 0 {
+	enc := charset.Marked(first)
+	// Something may stand before a PDF file; a text may speak of one.
+	if before, _, ok := bytes.Cut(first[:min(n, 1024)], []byte("%PDF-")); ok &&
+		(len(bytes.TrimSpace(before)) == 0 || !utf8.Valid(first[:charset.UTF8.Whole(first)])) {
 		return r.pdf()
 	}
-	enc := charset.Marked(first)
 	if enc != charset.UTF16LE && enc != charset.UTF16BE && charset.Binary(first) {
 		return tool.Result{}, fmt.Errorf("%s is a binary file (%s, %s): read shows text, images, PDF files and notebooks",
 			r.details.Path, binaryKind(first), formatSize(r.size))

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -333,6 +336,40 @@ func TestRemoteTree(t *testing.T) {
 	}
 	b.tools = tool.Set{readTool(plain, NewState(), FileOptions{})}
 	b.want(t, "read", `{"path":"~/x"}`, "error: ~ is not known in this workspace: write the path in full, or relative to DIR")
+}
+
+// slowWS cancels a call while it lists the directory z.
+type slowWS struct {
+	remoteWS
+	cancel func()
+}
+
+func (s slowWS) ReadDir(ctx context.Context, p string) ([]fs.DirEntry, error) {
+	if filepath.Base(p) == "z" {
+		time.Sleep(time.Second) // until everybody waits for it
+		s.cancel()
+	}
+	return s.remoteWS.ReadDir(ctx, p)
+}
+
+// A search that is stopped shows what it had found.
+func TestCancelKeepsFound(t *testing.T) {
+	b := newBench(t, FileOptions{}, "a/b=x\n", "z/c=x\n")
+	for _, c := range []struct{ name, in, want string }{
+		{"find", `{"pattern":"*"}`, "a/\na/b\nz/"},
+		{"grep", `{"pattern":"x"}`, "a/b:1: x"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ws := slowWS{remoteWS{l: b.ws}, cancel}
+			tools := tool.Set{grepTool(ws, FileOptions{}), findTool(ws, FileOptions{})}
+			res := tool.Call(ctx, tools, llm.ToolCall{Name: c.name, Input: []byte(c.in)}, allow, nil)
+			if !res.IsError || len(res.Parts) != 2 || res.Parts[0].Text != c.want || res.Parts[1].Text != c.name+" did not finish: it was cancelled" {
+				t.Errorf("%s: %+v", c.name, res)
+			}
+		})
+	}
 }
 
 func TestCancel(t *testing.T) {
