@@ -460,6 +460,15 @@ func TestBadInput(t *testing.T) {
 		{"read", `{"path":"f","offset":"1"}`, "text\n"},
 		{"read", `{"path":"f","offset":null,"limit":null}`, "text\n"},
 		{"read", `{"file_path":"f"}`, "text\n"},
+		{"Read", `{"filePath":"f","file_path":null}`, "text\n"},
+		{"Read", `{"file_path":"f","path":null}`, "text\n"},
+		{"Grep", `{"pattern":"text","output_mode":"content"}`, "f:1: text"},
+		{"Grep", `{"regex":"TEXT","-i":true,"include":"f","-C":0,"head_limit":1,"directory":"."}`, "f:1: text"},
+		{"grep", `{"query":"text","ignore_case":false,"output_mode":"files_with_matches"}`, "f"},
+		{"Glob", `{"glob":"f","dir":"."}`, "f"},
+		{"find", `{"pattern":"f","directory":"."}`, "f"},
+		{"LS", `{"directory":"."}`, "f"},
+		{"ls", `{"dir":"."}`, "f"},
 		{"ls", `{"path":null}`, "f"},
 		{"grep", `{"pattern":"TEXT","ignoreCase":"true","path":null}`, "f:1: text"},
 	} {
@@ -470,6 +479,46 @@ func TestBadInput(t *testing.T) {
 	}
 	if b.content(t, "f") != "text\n" {
 		t.Error("bad input changed the file")
+	}
+}
+
+// The sets have what their names say.
+func TestSets(t *testing.T) {
+	b := newBench(t, FileOptions{})
+	all := Tools(b.ws, Options{Jobs: new(Jobs)})
+	for spec, want := range map[string]string{
+		Default: "read bash bash_output bash_kill edit write ask", ReadOnly: "read grep find ls",
+		All: "read bash bash_output bash_kill edit write grep find ls ask",
+	} {
+		set, problems := tool.Select(all, spec, "")
+		if got := strings.Join(set.Names(), " "); got != want || len(problems) > 0 {
+			t.Errorf("%s: %s, %v", spec, got, problems)
+		}
+		for _, tl := range set {
+			if spec == ReadOnly && !tl.ReadOnly {
+				t.Errorf("%s is in the set that only reads, and does not say so", tl.Name)
+			}
+		}
+	}
+}
+
+// The names that other agents give to what a write or an edit takes.
+func TestForeignFields(t *testing.T) {
+	b := newBench(t, FileOptions{})
+	for i, in := range []string{
+		`{"file_path":"f","contents":"%d"}`, `{"filePath":"f","file_text":"%d"}`, `{"path":"f","text":"%d"}`,
+	} {
+		if _, res := b.call(t, "write", fmt.Sprintf(in, i)); res.IsError || b.content(t, "f") != fmt.Sprint(i) {
+			t.Errorf("write %s: %q", in, b.content(t, "f"))
+		}
+	}
+	for i, in := range []string{
+		`{"filePath":"f","oldString":"%d","newString":"%d"}`, `{"path":"f","old_text":"%d","new_text":"%d","replace_all":true}`,
+		`{"path":"f","edits":[{"old_str":"%d","new_str":"%d"}]}`,
+	} {
+		if got, res := b.call(t, "edit", fmt.Sprintf(in, i+2, i+3)); res.IsError || b.content(t, "f") != fmt.Sprint(i+3) {
+			t.Errorf("edit %s: %s", in, got)
+		}
 	}
 }
 

@@ -94,8 +94,12 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i", "ignoreCase",
 			"-C", "context", "head_limit", "limit", "directory", "path")
-		if in["output_mode"] == "files_with_matches" {
+		switch in["output_mode"] {
+		case "files_with_matches":
 			in["filesOnly"] = true
+			fallthrough
+		case "content":
+			delete(in, "output_mode")
 		}
 	}
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in grepInput) string { return orDot(in.Path) })
