@@ -273,6 +273,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	s.ws = ws
 	local, ok := ws.(*workspace.Local)
 	if !ok {
+		switch ws := ws.(type) {
+		case *workspace.SSH:
+			ws.Prefix = set.Shell.Prefix
+		case *workspace.Container:
+			ws.Prefix = set.Shell.Prefix
+		}
 		return nil
 	}
 	git, unguarded := permission.GitEnv(nil, local.Dir())

@@ -272,6 +272,9 @@ func argument(input json.RawMessage) string {
 	if json.Unmarshal(input, &in) == nil {
 		for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "question", "prompt"} {
 			if s, ok := in[name].(string); ok {
+				if what, ok := in["description"].(string); ok && name == "command" && what != "" {
+					return clip(what, 60) + ": " + s // the model's word for it never stands alone
+				}
 				if name == "pattern" && in["path"] != nil {
 					return fmt.Sprintf("%s in %v", s, in["path"])
 				}
