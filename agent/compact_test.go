@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
@@ -426,8 +427,72 @@ func claims(t failer, log *session.Log) {
 		return
 	}
 	for name := range st.Told {
-		if st.Listing.Told[name] == "" && !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, "- "+name) }) {
+		if st.Listing.Told[name] == "" && !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, "- "+name) || strings.Contains(p, "<name>"+name) }) {
 			t.Errorf("%s was told, it says, and is nowhere", name)
 		}
+	}
+}
+
+// TestCompactTold: what was announced before a compaction is announced again
+// after it, within the run and after it, and the listing stays as it was.
+func TestCompactTold(t *testing.T) {
+	for _, index := range []bool{false, true} {
+		full := llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: "prompt is too long"}}
+		m := llmtest.New(
+			llmtest.Use("read", map[string]any{"path": "/w/a.tsx"}), calls(100, "x"), calls(3000, "x"), full,
+			llmtest.Reply("## Goal\nG"),
+			llmtest.Reply("one"),
+			llmtest.Reply("two"), llmtest.Reply("three"))
+		skills := map[string]string{"react": skill("paths: \"*.tsx\"\n", "REACT"), "pdf": skill("", "PDF"), "gone": skill("", "GONE")}
+		a := skilled(t, m, skills)
+		a.Tools = append(a.Tools, big())
+		a.View.Dir, a.View.Index = "/w", index
+		log := session.New(session.Header{ID: "s"})
+		cat := a.Skills()
+		a.Skills = func() *knack.Catalog { return cat }
+		turn(t, a, log, "go")
+		reqs := m.Requests()
+		news := func(i int, want bool) {
+			t.Helper()
+			if i < 0 {
+				i += len(m.Requests())
+			}
+			last := m.Requests()[i].Messages
+			if got := strings.Contains(all(&llm.Request{Messages: last}), "react"); got != want {
+				t.Errorf("index %t: request %d tells of react: %t, want %t", index, i, got, want)
+			}
+		}
+		news(0, false)
+		news(1, true)
+		if s := all(reqs[4]); !asksSummary(reqs[4]) || !strings.Contains(s, "[note]") {
+			t.Errorf("index %t: the request for the summary: %s", index, s)
+		}
+		if index != (len(reqs[5].Tools) == 3) {
+			t.Errorf("index %t: %d tools", index, len(reqs[5].Tools))
+		} else if !index && reqs[5].Tools[3].Description != reqs[0].Tools[3].Description {
+			t.Error("the listing changed")
+		}
+		news(5, true)
+		claims(t, log)
+
+		delete(skills, "gone")
+		cat = catalog(t, skills)
+		turn(t, a, log, "go")
+		news(-1, true)
+		if s := all(m.Requests()[6]); !strings.Contains(s, "gone") {
+			t.Errorf("index %t: a skill that went is not told: %s", index, s)
+		}
+		if _, err := agent.Clear(log); err != nil {
+			t.Fatal(err)
+		}
+		if st := log.State(); st.Told["react"] != "" || st.Told["gone"] == "" || !st.Touched["/w/a.tsx"] {
+			t.Errorf("index %t: emptied, the model was told %v", index, st.Told)
+		}
+		turn(t, a, log, "go")
+		news(-1, true)
+		if st := log.State(); st.Told["react"] == "" || st.Told["gone"] != "" || strings.Contains(all(m.Requests()[7]), "REACT") {
+			t.Errorf("index %t: the model was told %v", index, st.Told)
+		}
+		claims(t, log)
 	}
 }

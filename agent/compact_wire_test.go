@@ -78,7 +78,7 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 			a := &answers[len(answers)-1]
 			for range 1 + draw("calls", 3) {
 				c := llmtest.Call{Name: "echo", Input: map[string]any{"text": word()}}
-				switch draw("call", 6) {
+				switch draw("call", 9) {
 				case 0:
 					c = llmtest.Call{Name: "Skill", Input: map[string]any{"skill": "pdf"}}
 				case 1:
@@ -87,8 +87,8 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 					c = llmtest.Call{Name: "picture"}
 				case 3:
 					c = llmtest.Call{Name: "read", Input: map[string]any{"path": "/w/a.xls"}}
-				case 4:
-					c = llmtest.Call{Name: "big", Input: map[string]any{"tokens": draw("tokens", 4000), "word": "w"}}
+				case 4, 5, 6:
+					c = llmtest.Call{Name: "big", Input: map[string]any{"tokens": []int{1500, 3000, 500, 10}[draw("tokens", 4)], "word": "w"}}
 				}
 				a.Calls = append(a.Calls, c)
 			}
@@ -101,7 +101,7 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 	}
 	server := llmtest.NewServer(answers...)
 	defer server.Close()
-	window := []int{0, 8_000, 20_000, 1_000_000}[draw("window", 4)]
+	window := []int{8_000, 8_000, 0, 20_000, 1_000_000}[draw("window", 5)]
 	a := skilledBy(cat, open(llm.Endpoint{Name: "test-model", BaseURL: server.URL + path, Key: llmtest.Key,
 		Info: llm.Info{ID: "test/m", Window: window, Thinking: true, Vision: true, Caching: true}}))
 	a.Tools = append(a.Tools, picture(), big())
