@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -125,10 +126,11 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 	share := func(of float64, most int) int { return min(int(of*float64(window)), most) }
 	bytes := func(tokens int) int { return int(float64(tokens) / perByte) }
 	keep := share(keepShare, keepMost)
-	if trigger == "manual" {
-		keep = min(keep, size/4) // whoever asks for it wants something gone
+	room := bytes(int(roomShare * float64(window)))
+	old, kept, previous := r.log.Cut(bytes(keep), room)
+	if trigger != "auto" && !slices.ContainsFunc(old, matters) {
+		old, kept, previous = r.log.Cut(0, room) // something has to go, though it be little
 	}
-	old, kept, previous := r.log.Cut(bytes(keep), bytes(int(roomShare*float64(window))))
 	if !slices.ContainsFunc(old, matters) {
 		return nil, ErrNothingToCompact
 	}
@@ -380,7 +382,7 @@ func written(e session.Entry, said, data int) (all []string) {
 		parts(who, e.Result.Parts, data)
 	case e.Activation != nil:
 		a := e.Activation
-		add("the "+a.By+" loads the skill "+a.Skill, a.Args+" ", said)
+		add("the "+a.By+" loads the skill "+a.Skill, cmp.Or(a.Args, "(no arguments)"), said)
 		add("text of the skill "+a.Skill, a.Prompt, data)
 		parts("attached", a.Parts, data)
 	case e.Note != nil:

@@ -7,48 +7,44 @@ import (
 	"slices"
 
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/line"
-	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm/offline"
 	"github.com/knack-agent/knack/session"
 )
 
-// compact is /compact: args say what the summary is to look to.
-func (s *sessionRun) compact(ctx context.Context, out *line.Front, args string) error {
-	if id := s.agent.Model.Info().ID; id == offline.ID {
-		return &failure{errors.New("the offline model cannot summarise"), "/clear empties the context", exitFailed}
+// slashCompact is /compact: focus, which may be empty, is what the summary is
+// to look to above all.
+func (s *sessionRun) slashCompact(ctx context.Context, focus string, say func(string)) (string, error) {
+	if s.agent.Model.Info().ID == offline.ID {
+		return "", errors.New("the offline model cannot summarise; /clear empties the context")
 	}
-	c, err := s.agent.Compact(ctx, s.log, args)
+	c, err := s.agent.Compact(ctx, s.log, focus)
 	if err != nil {
-		return err
+		return "", s.explain(err)
 	}
-	out.Say(plain.Line(c.Line()))
-	return nil
+	say(c.Line())
+	return "", nil
 }
 
-// clear is /clear.
-func (s *sessionRun) clear(_ context.Context, out *line.Front, _ string) error {
+// slashClear is /clear.
+func (s *sessionRun) slashClear(_ context.Context, _ string, say func(string)) (string, error) {
 	c, err := agent.Clear(s.log)
 	if err != nil {
-		return err
+		return "", err
 	}
-	out.Say(plain.Line(c.Line()))
-	return nil
+	say(c.Line())
+	return "", nil
 }
 
 // compacted says what a compaction did to the text of a skill, "" for nothing
 // that it says.
 func compacted(c *session.Compaction, name string) string {
-	for _, k := range c.Skills {
-		switch {
-		case k.Skill != name:
-		case k.Cut > 0:
-			return fmt.Sprintf("cut to %d bytes in a compaction", k.Cut)
-		default:
-			return "kept in a compaction"
-		}
-	}
-	if slices.Contains(c.Dropped, name) {
+	i := slices.IndexFunc(c.Skills, func(k session.KeptText) bool { return k.Skill == name })
+	switch {
+	case i >= 0 && c.Skills[i].Cut > 0:
+		return fmt.Sprintf("cut to %d of %d tokens in a compaction", c.Skills[i].Cut/4, c.Skills[i].Tokens)
+	case i >= 0:
+		return "kept in a compaction"
+	case slices.Contains(c.Dropped, name):
 		return "released in a compaction"
 	}
 	return ""
