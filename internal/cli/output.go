@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -61,9 +63,16 @@ type sum struct {
 	start  time.Time
 	line   resultLine
 	reason string
+	said   []string // by commands
 }
 
 func (s *sum) see(e agent.Event) {
+	if s.start.IsZero() {
+		s.start = time.Now()
+	}
+	if e.Said != nil {
+		s.said = append(s.said, e.Said.Text)
+	}
 	if d := e.Entry; d != nil && d.Decision != nil && d.Decision.By.Verdict.String() != "allow" {
 		s.line.Denials = append(s.line.Denials, denial{d.Decision.Tool, d.Decision.Call, d.Decision.By.Reason, d.Decision.By.Rule})
 	}
@@ -74,10 +83,15 @@ func (s *sum) see(e agent.Event) {
 	}
 }
 
+// result ends a user turn: what it says is of that turn alone.
 func (s *sum) result(err error) resultLine {
 	l := s.line
+	defer func() { *s = sum{line: resultLine{Session: l.Session}} }()
 	l.Type, l.Subtype = "result", "success"
-	l.Duration = time.Since(s.start).Milliseconds()
+	l.Result = cmp.Or(l.Result, strings.Join(s.said, "\n"))
+	if !s.start.IsZero() {
+		l.Duration = time.Since(s.start).Milliseconds()
+	}
 	if l.Denials == nil {
 		l.Denials = []denial{}
 	}
@@ -90,7 +104,7 @@ func (s *sum) result(err error) resultLine {
 	return l
 }
 
-// textOutput prints the last answer and nothing else.
+// textOutput prints what commands say, and the last answer.
 type textOutput struct {
 	w    io.Writer
 	text string
@@ -99,6 +113,9 @@ type textOutput struct {
 func (o *textOutput) init(initLine) {}
 
 func (o *textOutput) event(e agent.Event) {
+	if e.Said != nil {
+		fmt.Fprintln(o.w, plain.Text(e.Said.Text))
+	}
 	if e.End != nil {
 		o.text = e.End.Text
 	}
@@ -218,6 +235,8 @@ func (o *jsonOutput) event(e agent.Event) {
 		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
 	case e.Thinking != "" && o.partial:
 		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
+	case e.Said != nil:
+		o.enc.Encode(map[string]any{"type": "system", "subtype": "command", "name": e.Said.Command, "text": e.Said.Text})
 	case e.Retry != nil:
 		o.enc.Encode(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
 			"wait_ms": e.Retry.Wait.Milliseconds(), "error": e.Retry.Err.Error()})
