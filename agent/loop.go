@@ -79,6 +79,9 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			r.note("", "stopped: "+why)
 			return "limit", nil
 		}
+		if err := r.room(ctx); err != nil {
+			return "", err
+		}
 		if err := r.announce(ctx); err != nil {
 			return "", err
 		}
@@ -119,6 +122,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.force(state)
+	compacted := false
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
@@ -150,6 +154,14 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, errors.Join(context.Cause(ctx), e)
 			}
 			return nil, context.Cause(ctx)
+		}
+		if overflowed(err) && !r.NoCompact {
+			if err := r.overflow(ctx, err, compacted); err != nil {
+				return nil, err
+			}
+			compacted = true
+			attempt--
+			continue
 		}
 		wait, again := r.again(attempt, err)
 		if !again {

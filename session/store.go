@@ -158,6 +158,9 @@ func (s Store) Fork(l *Log, id string) (*Log, error) {
 			a.Present = moved[a.Present]
 			e.Activation = &a
 		}
+		if e.Compaction != nil {
+			e.Compaction = e.Compaction.moved(moved)
+		}
 		e, err := to.Append(e)
 		if err != nil {
 			to.Close()

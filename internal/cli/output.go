@@ -267,6 +267,8 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		return map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
 	case e.Release != nil:
 		return map[string]any{"type": "system", "subtype": "release", "skill": e.Release.Skill, "tokens": e.Release.Tokens, "reason": e.Release.Reason}
+	case e.Compaction != nil:
+		return map[string]any{"type": "system", "subtype": "compaction", "compaction": e.Compaction}
 	case e.Decision != nil:
 		return map[string]any{"type": "system", "subtype": "decision", "decision": e.Decision}
 	default:

@@ -31,6 +31,8 @@ func (s *sessionRun) commands() []knack.Command {
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: s.slashModel},
 		{Name: "session", Description: "show the session", Run: s.slashSession, Anytime: true},
 		{Name: "new", Description: "start an empty session", Run: s.slashNew},
+		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: s.slashCompact},
+		{Name: "clear", Description: "empty the context and keep the session", Run: s.slashClear},
 		{Name: "reload", Description: "read the skills again", Run: s.slashReload},
 		{Name: "quit", Description: "leave", Run: slashQuit},
 	}

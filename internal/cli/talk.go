@@ -177,6 +177,10 @@ func chronicle(log *session.Log, name string) []happening {
 			say(e, "called by the %s (%d tokens%s)", e.Activation.By, e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:
 			say(e, "released: %s", e.Release.Reason)
+		case e.Compaction != nil:
+			if what := compacted(e.Compaction, name); what != "" {
+				say(e, "%s", what)
+			}
 		}
 	}
 	return all

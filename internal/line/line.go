@@ -255,6 +255,9 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Compaction != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
 	case e.Note != nil && e.Note.People != "":
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
@@ -460,7 +463,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(agent.Event{Call: p.Call})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil:
 			f.Event(agent.Event{Entry: &e})
 		}
 	}
