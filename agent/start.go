@@ -25,10 +25,13 @@ func (r *run) begin(ctx context.Context, in Input) error {
 	if err := r.showListing(); err != nil {
 		return err
 	}
-	if err := r.sweep(); err != nil {
+	if err := r.sweep(ctx); err != nil {
 		return err
 	}
-	return record()
+	if err := record(); err != nil {
+		return err
+	}
+	return r.flush(nil)
 }
 
 // hear understands what a person said: a slash and a known name is a skill.
@@ -41,12 +44,18 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		var no *knack.Refusal
 		switch {
 		case err == nil:
-			return func() error { return r.activate(act, "user", "", in) }, nil
+			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
+				return nil, err
+			}
+			return func() error { return r.activate(ctx, act, "user", "", in) }, nil
 		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
 			// a path, such as /usr/bin/env
 		default:
 			return nil, err
 		}
+	}
+	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+		return nil, err
 	}
 	in.Text = strings.TrimPrefix(in.Text, escaped(in.Text))
 	if in.Text == "" && len(in.Parts) == 0 {
@@ -60,6 +69,9 @@ func (r *run) typed(ctx context.Context, name, args string) (*knack.Activation, 
 		if err := r.Typed(ctx, s); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.expanded(ctx, name, args); err != nil {
+		return nil, err
 	}
 	return r.invoke(ctx, knack.Invocation{Name: name, Args: args, By: knack.ByUser})
 }
@@ -116,6 +128,9 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 			continue
 		}
 		if err := record(); err != nil {
+			return any, err
+		}
+		if err := r.flush(nil); err != nil {
 			return any, err
 		}
 		any = true

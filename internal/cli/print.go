@@ -30,7 +30,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	var out output
 	switch f.outputFormat {
 	case "text":
-		out = &textOutput{w: c.OutOrStdout()}
+		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	case "json", "stream-json":
 		out = newJSONOutput(c.OutOrStdout(), f.outputFormat == "stream-json", f.partial)
 	default:
@@ -60,6 +60,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 
 	if f.inputFormat == "stream-json" {
 		out.init(s.initLine())
+		if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+			return err
+		}
 		return s.stream(ctx, c.InOrStdin(), out)
 	}
 	in, err := s.attach(ctx, text)
@@ -72,6 +75,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	}
 	out.init(s.initLine())
+	if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+		return err
+	}
 	return s.turn(ctx, in, out)
 }
 
@@ -237,6 +243,8 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 		return &failure{errors.New("interrupted"), "", exitInterrupted}
 	case "limit":
 		return &failure{errors.New("the run reached its limit"), "knack -c -p 'go on'", exitFailed}
+	case "stopped":
+		return stoppedBy(end.Why)
 	}
 	return nil
 }
