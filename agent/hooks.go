@@ -200,17 +200,17 @@ func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
 		return t
 	}
-	start := t.Run
+	start, name := t.Run, t.Name // not t, which would be allocated for every call without a hook
 	t.Run = func(ctx context.Context, in tool.Input) (tool.Result, error) {
 		began := time.Now()
 		res, err := start(ctx, in)
 		if ctx.Err() != nil {
 			return res, err
 		}
-		what := hook.Input{Event: hook.PostToolUse, Tool: t.Name, ToolInput: in.JSON, Call: in.ID,
+		what := hook.Input{Event: hook.PostToolUse, Tool: name, ToolInput: in.JSON, Call: in.ID,
 			Response: response(res), Milli: time.Since(began).Milliseconds()}
 		if err != nil || res.IsError {
-			what.Event, what.Error = hook.PostToolUseFailure, said(res)
+			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, said(res)
 			if err != nil {
 				what.Error = err.Error()
 			}

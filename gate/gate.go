@@ -260,7 +260,8 @@ func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) too
 				if hookReason != "" {
 					r.Decision.Reason = hookReason
 				}
-				j.hook = true
+				r.Decision.Rule, r.Decision.Origin = "", "" // of the rule that allowed it
+				j.Decision, j.hook = r.Decision, true
 				if g.Mode() == permission.DontAsk {
 					r.Decision.Verdict = permission.Deny
 				}

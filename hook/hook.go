@@ -196,7 +196,7 @@ type Input struct {
 	Tool       string          `json:"tool_name,omitempty"` // our name: hooks are told the one that the Runner has for it
 	ToolInput  json.RawMessage `json:"tool_input,omitempty"`
 	Call       string          `json:"tool_use_id,omitempty"`
-	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse, PostToolUseFailure
+	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse
 	Milli      int64           `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
 	Calls      []Call          `json:"tool_calls,omitempty"` // PostToolBatch

@@ -203,8 +203,8 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		Gate: func(sc agent.Scope) tool.Gate {
 			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
 		},
-		Typed:    s.typed,
-		Verify:   s.verify,
+		Typed:  s.typed,
+		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
 			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
