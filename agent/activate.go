@@ -35,7 +35,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	in.Name = tool.SkillName(in.Name)
 	in.View = r.view(state)
 	in.Message = r.message
-	in.Builtins = r.Builtins
+	in.Builtins = r.builtins()
 	if r.Shell != nil {
 		sc := r.scopes(state)
 		in.Shell = r.Shell(r.guarded(sc, r.hooks(sc)))

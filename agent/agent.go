@@ -39,8 +39,9 @@ type Agent struct {
 	// Touched is told which files tools have touched, all of the session, before
 	// the next request; what Skills returns may change by it. nil: nobody cares.
 	Touched func(ctx context.Context, paths []string)
-	// Builtins names the program's own commands, which are no skills.
-	Builtins []string
+	// Commands are what a person can type after a slash beside skills, as they
+	// are now: the program's own, of kind command, and others. nil: there are none.
+	Commands func() []knack.Command
 	// View says how skills are listed. The agent sets For, Window and
 	// Touched. With Index set the listing belongs into System, see [Index].
 	View knack.View
@@ -94,8 +95,8 @@ type Retry struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
-// An Input is what a person says: text, which may be /name args, and what is
-// attached to it.
+// An Input is what a person says: text, which may be /name args of a skill or
+// of one of the Commands, and what is attached to it.
 type Input struct {
 	Text    string
 	Parts   []llm.Part // after the text: the content of files, media
@@ -122,6 +123,7 @@ type Event struct {
 	Call     *llm.ToolCall  // a call is about to be decided and run
 	Progress *Progress      // a call's result so far
 	Retry    *Retrying      // the request is sent again: what was streamed of it is void
+	Said     *Said          // a command shows something to the person
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
 }
@@ -130,6 +132,13 @@ type Event struct {
 type Progress struct {
 	Call   string
 	Result tool.Result
+}
+
+// Said is what a command shows to the person who typed it. The model does not
+// see it, and it is not recorded.
+type Said struct {
+	Command string // its name
+	Text    string // may hold what strangers wrote: to be escaped where it is shown
 }
 
 // Retrying says that a request failed and is sent again.

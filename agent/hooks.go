@@ -265,15 +265,10 @@ func (r *run) submitted(ctx context.Context, said string, steering bool, act *kn
 	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: said}, steering, act)
 }
 
-// expanded asks hooks about a typed /name.
-func (r *run) expanded(ctx context.Context, name, args string) error {
-	in := hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command", Command: name, Arguments: args, Prompt: r.message}
-	if s := r.Skills().Skill(name); s != nil {
-		in.Command, in.From = s.Name, string(s.Origin.Kind)
-	} else {
-		return nil
-	}
-	return r.heardOf(ctx, in, false, nil)
+// expanded asks hooks about a typed /name; from is what kind of thing it is.
+func (r *run) expanded(ctx context.Context, name, args, from string) error {
+	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
+		Command: name, Arguments: args, From: from, Prompt: r.message}, false, nil)
 }
 
 func (r *run) heardOf(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {

@@ -39,9 +39,13 @@ type run struct {
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	r.seen = r.log.Last()
 	denials := r.log.State().Denials
-	err := r.begin(ctx, in)
+	said, err := r.begin(ctx, in)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
+	}
+	if err == nil && !said { // a command has done what there was to do
+		r.end.Reason = "done"
+		return &r.end, nil
 	}
 	if err != nil { // cancelled before the turn began: nothing was said
 		r.end.Reason = "cancelled"

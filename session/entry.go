@@ -65,6 +65,9 @@ type User struct {
 	Parts    []llm.Part `json:"parts"`
 	Steering bool       `json:"steering,omitempty"`
 	Touched  []string   `json:"touched,omitempty"` // attached files
+	// Typed is what the person typed, where Parts begin with what that stands
+	// for: people see it, the model sees Parts.
+	Typed string `json:"typed,omitempty"`
 }
 
 // Answer is one model response. Partial marks one that was cut off by cancel.

@@ -122,7 +122,7 @@ func (s Store) List() ([]Summary, error) {
 		sum := Summary{Header: l.header, Changed: info.ModTime(), Title: l.state.Title, Turns: l.state.Turns}
 		for _, e := range l.Entries() {
 			if e.User != nil && len(e.User.Parts) > 0 {
-				sum.First = e.User.Parts[0].Text
+				sum.First = cmp.Or(e.User.Typed, e.User.Parts[0].Text)
 			} else if e.Activation != nil {
 				sum.First = e.Activation.Notice
 			} else {

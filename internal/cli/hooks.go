@@ -103,16 +103,15 @@ func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	transcript := ""
-	if !s.forgets {
-		transcript = filepath.Join(sessionStore(s.dir).Dir, s.log.ID()+".jsonl")
-	}
 	return &hook.Runner{
 		Run:    s.runHook,
 		Client: c,
 		Model:  s.askFast,
 		Fill: func(in *hook.Input) {
-			in.Transcript, in.Dir, in.Mode = transcript, s.ws.Dir(), string(s.gate.Mode())
+			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
+			if !s.forgets {
+				in.Transcript = filepath.Join(sessionStore(s.dir).Dir, s.log.ID()+".jsonl")
+			}
 		},
 		Fits:  s.fits,
 		Names: permission.Names,
@@ -328,8 +327,7 @@ func (s *sessionRun) startHooks(ctx context.Context, w io.Writer) error {
 	if s.began > 0 {
 		source = "resume"
 	}
-	s.started = true
-	out, err := s.agent.Hook(ctx, s.log, hook.Input{Event: hook.SessionStart, Source: source, Model: s.agent.Model.Info().ID})
+	out, err := s.tellStart(ctx, source)
 	tellPeople(w, out)
 	if err == nil && out.Stop {
 		err = stoppedBy(out.StopReason)
@@ -337,16 +335,33 @@ func (s *sessionRun) startHooks(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// endHooks tells hooks that the session ends.
-func (s *sessionRun) endHooks(reason string) {
-	if s.hookRunner == nil {
-		return
-	}
-	if s.started {
-		s.started = false
+func (s *sessionRun) tellStart(ctx context.Context, source string) (hook.Outcome, error) {
+	s.started.Store(true)
+	return s.agent.Hook(ctx, s.log, hook.Input{Event: hook.SessionStart, Source: source, Model: s.agent.Model.Info().ID})
+}
+
+// tellEnd tells hooks that the session ends, once for each start.
+func (s *sessionRun) tellEnd(reason string) {
+	if s.started.Swap(false) {
 		s.agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd, Reason: reason})
 	}
-	s.hookRunner.Close()
+}
+
+// endHooks ends what hooks there are, with the program.
+func (s *sessionRun) endHooks() {
+	if s.hookRunner != nil {
+		s.tellEnd("other")
+		s.hookRunner.Close()
+	}
+}
+
+func (s *sessionRun) slashHooks(_ context.Context, _ string, say func(string)) (string, error) {
+	var hooks []hook.Hook
+	if set := s.hooks(agent.Scope{Skills: s.log.State().Scopes}); set != nil && s.hookRunner != nil {
+		hooks = set.Hooks
+	}
+	say(hooksText(hooks))
+	return "", nil
 }
 
 func tellPeople(w io.Writer, out hook.Outcome) {

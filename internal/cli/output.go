@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,9 +63,16 @@ type sum struct {
 	start  time.Time
 	line   resultLine
 	reason string
+	said   []string // by commands
 }
 
 func (s *sum) see(e agent.Event) {
+	if s.start.IsZero() {
+		s.start = time.Now()
+	}
+	if e.Said != nil {
+		s.said = append(s.said, e.Said.Text)
+	}
 	if d := e.Entry; d != nil && d.Decision != nil && d.Decision.By.Verdict.String() != "allow" {
 		s.line.Denials = append(s.line.Denials, denial{d.Decision.Tool, d.Decision.Call, d.Decision.By.Reason, d.Decision.By.Rule})
 	}
@@ -75,10 +83,15 @@ func (s *sum) see(e agent.Event) {
 	}
 }
 
+// result ends a user turn: what it says is of that turn alone.
 func (s *sum) result(err error) resultLine {
 	l := s.line
+	defer func() { *s = sum{line: resultLine{Session: l.Session}} }()
 	l.Type, l.Subtype = "result", "success"
-	l.Duration = time.Since(s.start).Milliseconds()
+	l.Result = cmp.Or(l.Result, strings.Join(s.said, "\n"))
+	if !s.start.IsZero() {
+		l.Duration = time.Since(s.start).Milliseconds()
+	}
 	if l.Denials == nil {
 		l.Denials = []denial{}
 	}
@@ -91,7 +104,8 @@ func (s *sum) result(err error) resultLine {
 	return l
 }
 
-// textOutput prints the last answer, and what hooks say to people to errs.
+// textOutput prints what commands say, and the last answer. What hooks say to
+// people goes to errs.
 type textOutput struct {
 	w, errs io.Writer
 	text    string
@@ -100,6 +114,9 @@ type textOutput struct {
 func (o *textOutput) init(initLine) {}
 
 func (o *textOutput) event(e agent.Event) {
+	if e.Said != nil {
+		fmt.Fprintln(o.w, plain.Text(e.Said.Text))
+	}
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
 		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
 	}
@@ -224,6 +241,8 @@ func (o *jsonOutput) event(e agent.Event) {
 		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
 	case e.Thinking != "" && o.partial:
 		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
+	case e.Said != nil:
+		o.enc.Encode(map[string]any{"type": "system", "subtype": "command", "name": e.Said.Command, "text": e.Said.Text})
 	case e.Retry != nil:
 		o.enc.Encode(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
 			"wait_ms": e.Retry.Wait.Milliseconds(), "error": e.Retry.Err.Error()})

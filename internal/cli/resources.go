@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
@@ -167,11 +168,8 @@ func features(settings *config.Config, env string) map[string]bool {
 // problems are those of settings and skills, and of what the two make of each
 // other: overrides without effect, names that cannot be typed after a slash.
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
-	var own []knack.Command
-	for _, name := range builtins() {
-		own = append(own, knack.Command{Name: name, Kind: "command of the program"})
-	}
-	_, slash := cat.Commands(r.view, own, nil)
+	own := &sessionRun{resources: r}
+	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: own.commands}).Namespace()
 	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), slash)
 }
 

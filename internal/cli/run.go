@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,11 +110,12 @@ type sessionRun struct {
 	guarded bool // git runs with permission.GitEnv, and nothing escapes it
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
+	who     person   // nil: nobody is there
 	forgets bool     // nothing is kept on disk
 	began   int      // entries that the session had before this run
 
 	hookRunner *hook.Runner
-	started    bool // hooks were told that the session starts
+	started    atomic.Bool // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -127,7 +129,7 @@ type person interface {
 // may run, where, with which skills, by which model; nothing is recorded
 // before all of that is known to be good.
 func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession}
+	s = &sessionRun{forgets: f.noSession, who: who}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
@@ -159,7 +161,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		return nil, err
 	}
 	s.jobs = &coding.Jobs{}
-	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Secret: s.place().Secret, Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
 	if f.printing {
 		options.Timeout = 120 * time.Second
 	}
@@ -199,7 +201,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 				s.library.Add(ctx, found...)
 			}
 		},
-		Builtins: builtins(),
+		Commands: s.commands,
 		Gate: func(sc agent.Scope) tool.Gate {
 			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
 		},
@@ -253,7 +255,7 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
-	s.endHooks("other")
+	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -556,9 +558,10 @@ func (s *sessionRun) initLine() initLine {
 	}
 	for _, k := range cat.Skills() {
 		l.Skills = append(l.Skills, k.Name)
-		if !k.NotUser {
-			l.Commands = append(l.Commands, k.Name)
-		}
+	}
+	all, _ := s.agent.Namespace()
+	for _, c := range all {
+		l.Commands = append(l.Commands, c.Name)
 	}
 	for _, p := range s.problems(cat) {
 		l.Problems = append(l.Problems, p.String())

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -59,18 +56,19 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	go s.library.Watch(watching, func(*knack.Catalog) {}) // announced at the next request
 
 	say := func(ctx context.Context, text string) error {
-		if handled, err := s.command(ctx, front, text); handled {
-			return err
-		}
 		in, err := s.attach(ctx, text)
 		if err != nil {
 			return err
 		}
+		before := s.log
 		for e, err := range s.agent.Run(ctx, s.log, in) {
 			if err != nil {
 				return s.explain(err)
 			}
 			front.Event(e)
+		}
+		if s.log != before {
+			front.Show(s.log)
 		}
 		return nil
 	}
@@ -135,136 +133,6 @@ func (s *sessionRun) leaveWhole(in *os.File) func() {
 		signal.Stop(ch)
 		close(over)
 	}
-}
-
-// A command is what a person types with a slash to steer the program.
-type command struct {
-	name, args, short string
-	run               func(ctx context.Context, s *sessionRun, out *line.Front, args string) error
-}
-
-// commands are those of the terminal.
-func commands() []command {
-	return []command{
-		{"help", "", "list the commands", func(_ context.Context, s *sessionRun, out *line.Front, _ string) error {
-			for _, c := range commands() {
-				out.Say(fmt.Sprintf("/%-12s %s", strings.TrimSpace(c.name+" "+c.args), c.short))
-			}
-			out.Say("/NAME ARGS    a skill; //x sends a line that begins with a slash")
-			return nil
-		}},
-		{"quit", "", "leave", func(context.Context, *sessionRun, *line.Front, string) error { return line.ErrQuit }},
-		{"skills", "", "list the skills", func(_ context.Context, s *sessionRun, out *line.Front, _ string) error {
-			view := s.agent.View
-			view.For = knack.ByModel
-			cat := s.library.Catalog()
-			for _, e := range cat.Entries() {
-				out.Say(fmt.Sprintf("%-24s %-12s %s", plain.Line(e.Name()), e.Origin.Kind, cat.State(e, view)))
-			}
-			return nil
-		}},
-		{"why", "NAME", "why a skill is or is not there", func(_ context.Context, s *sessionRun, out *line.Front, args string) error {
-			if args == "" {
-				return errors.New("/why needs the name of a skill")
-			}
-			return s.why(out, args)
-		}},
-		{"release", "NAME|all", "take a skill's text out of the conversation", func(_ context.Context, s *sessionRun, out *line.Front, args string) error {
-			if args == "" {
-				for _, t := range s.log.State().Texts {
-					out.Say(fmt.Sprintf("%-24s %d tokens", plain.Line(t.Skill), t.Tokens))
-				}
-				return nil
-			}
-			done, err := agent.ReleaseByHand(s.log, args, "by hand")
-			for _, r := range done {
-				out.Say(plain.Line(r.Line()))
-			}
-			if err == nil && len(done) == 0 {
-				err = fmt.Errorf("no text of a skill %q is in the conversation", args)
-			}
-			return err
-		}},
-		{"model", "[NAME]", "show or change the model", func(ctx context.Context, s *sessionRun, out *line.Front, args string) error {
-			if args != "" {
-				m, err := s.agent.Resolve(args)
-				if err != nil {
-					return err
-				}
-				s.agent.Model = m
-				if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Model: m.Info().ID}}); err != nil {
-					return err
-				}
-			}
-			out.Say(plain.Line(s.agent.Model.Info().ID))
-			return nil
-		}},
-		{"reload", "", "read the skills again", func(ctx context.Context, s *sessionRun, out *line.Front, _ string) error {
-			cat := s.library.Reload(ctx)
-			out.Say(fmt.Sprintf("%d skills", len(cat.Skills())))
-			return nil
-		}},
-		{"session", "", "show the session", func(_ context.Context, s *sessionRun, out *line.Front, _ string) error {
-			st := s.log.State()
-			out.Say(fmt.Sprintf("%s: %d turns, %d requests, $%.4f", s.log.ID(), st.Turns, st.Requests, st.Cost))
-			return nil
-		}},
-	}
-}
-
-// command runs a command of the program; false: it is none.
-func (s *sessionRun) command(ctx context.Context, out *line.Front, text string) (bool, error) {
-	name, args, ok := agent.Slash(text)
-	if !ok {
-		return false, nil
-	}
-	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
-	if i < 0 {
-		return false, nil
-	}
-	// A skill beats the commands that do not steer the program.
-	if !slices.Contains(builtins(), name) && s.library.Catalog().Skill(name) != nil {
-		return false, nil
-	}
-	return true, all[i].run(ctx, s, out, args)
-}
-
-// complete lists what a line that begins with a slash may become.
-func (s *sessionRun) complete(text string) []string {
-	prefix, ok := strings.CutPrefix(text, "/")
-	if !ok || strings.ContainsAny(prefix, " \t") {
-		return nil
-	}
-	var all []string
-	for _, c := range commands() {
-		if strings.HasPrefix(c.name, prefix) {
-			all = append(all, "/"+c.name)
-		}
-	}
-	for _, k := range s.library.Catalog().Skills() {
-		if !k.NotUser && strings.HasPrefix(k.Name, prefix) {
-			all = append(all, "/"+k.Name)
-		}
-	}
-	sort.Strings(all)
-	return slices.Compact(all)
-}
-
-// why tells what is known of a skill here, and what became of it in this
-// session.
-func (s *sessionRun) why(out *line.Front, name string) error {
-	view := s.agent.View
-	view.For = knack.ByModel
-	view.Window = s.agent.Model.Info().Window
-	view.Touched = touched(s.log)
-	cat := &catalogView{Catalog: s.library.Catalog(), view: view, all: s.problems(s.library.Catalog())}
-	var b strings.Builder
-	w := cat.why(name)
-	printWhy(&b, w)
-	printChronicle(&b, s.log, w)
-	out.Say(strings.TrimRight(b.String(), "\n"))
-	return nil
 }
 
 // A happening is what became of a skill at some time of a session.

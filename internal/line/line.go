@@ -211,12 +211,21 @@ func (f *Front) Event(e agent.Event) {
 	case e.Retry != nil:
 		f.fresh()
 		fmt.Fprintf(f.Out, "%s\n", f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+	case e.Said != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, plain.Text(e.Said.Text))
 	case e.Entry != nil:
 		f.entry(e.Entry)
+	case e.End != nil && e.End.Requests == 0 && e.End.Reason == "done":
+		f.fresh() // a command: it has said what there was to say
 	case e.End != nil:
 		f.fresh()
 		if e.End.Reason != "done" && e.End.Reason != "terminated" {
-			fmt.Fprintln(f.Out, f.paint(dim, "("+e.End.Reason+")"))
+			why := e.End.Reason
+			if e.End.Why != "" {
+				why += ": " + plain.Line(e.End.Why)
+			}
+			fmt.Fprintln(f.Out, f.paint(dim, "("+why+")"))
 		}
 		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
 	}
@@ -442,7 +451,7 @@ func (f *Front) Show(log *session.Log) {
 			for _, p := range e.User.Parts {
 				b.WriteString(p.Text)
 			}
-			f.Say(f.paint(bold, "> ") + plain.Text(b.String()))
+			f.Say(f.paint(bold, "> ") + plain.Text(cmp.Or(e.User.Typed, b.String())))
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				if p.Text != "" {

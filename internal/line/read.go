@@ -105,7 +105,7 @@ func (r *reader) tab(line string, pos int, key rune) (string, int, bool) {
 		s := all[0] + " "
 		return s, len(s), true
 	}
-	if common := commonPrefix(all); len(common) > len(line) {
+	if common := commonPrefix(all); len(common) > len(line) && strings.HasPrefix(common, line) {
 		return common, len(common), true
 	}
 	const most = 30

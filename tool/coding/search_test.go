@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/knack-agent/knack/internal/search"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -157,15 +160,47 @@ func TestSecretList(t *testing.T) {
 	b.want(t, "grep", `{"pattern":"K","glob":"*.go"}`, "a.key.go:1: K\nsrc/env.go:1: K\n\n[1 path that may hold secrets was left out.]") // the directory
 	b.want(t, "find", `{"pattern":"*.PEM"}`, "No files found matching pattern\n\n[2 paths that may hold secrets were left out.]")
 	b.want(t, "edit", `{"path":".env","edits":[{"oldText":"Q","newText":"x"}]}`, "error: the edits do not fit the file")
-	list := newSecretList("/home/u")
-	place := permission.Place{Dir: "/w", Home: "/home/u", Roots: []string{"/home/u", "/etc"}, Resolve: func(p string) (string, error) { return p, nil }}
-	for _, p := range []string{"/w/.env", "/w/.env.local", "/w/a.go", "/w/id_ed25519", "/w/xid_", "/w/credentials.json", "/home/u/.ssh/config", "/home/u/.sshx",
-		"/home/u/.docker/config.json", "/etc/shadow", "/etc/hosts", "/w/service-account.json", "/w/notes.key"} {
-		asks := permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Read", Text: p}).Verdict != permission.Allow
-		if got := list.file(p); got != asks {
-			t.Errorf("%s: secret %v, permission asks %v", p, got, asks)
+}
+
+// A walk leaves out what reading would be asked about, neither more nor less.
+func TestSecretListIsPermissions(t *testing.T) {
+	home := t.TempDir()
+	linked := filepath.Join(t.TempDir(), "Linked")
+	if err := os.Symlink(home, linked); err != nil {
+		t.Skip("no links: ", err)
+	}
+	t.Setenv("HOME", linked)
+	t.Setenv("USERPROFILE", linked)
+	home, err := filepath.EvalSymlinks(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := workspace.NewLocal(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := permission.Place{Dir: home, Home: linked}
+	var words []string
+	for _, s := range permission.Secrets {
+		for w := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(s, "/~"), "*", "x"), "/") {
+			words = append(words, w, strings.ToUpper(w), strings.ToUpper(w[:1])+w[1:], w+"x", "x"+w)
 		}
 	}
+	words = append(words, "src", "main.go", "README", "1")
+	rapid.Check(t, func(t *rapid.T) {
+		root := rapid.SampledFrom([]string{home, linked, "/etc", "/proc", "/run", "/w", "/root"}).Draw(t, "root")
+		root = filepath.Join(append([]string{root}, rapid.SliceOfN(rapid.SampledFrom(words), 0, 2).Draw(t, "above")...)...)
+		path := rapid.SliceOfN(rapid.SampledFrom(words), 1, 3).Draw(t, "path")
+		secret, out := FileOptions{}.secretEntry(ws, root), false
+		for i := range path {
+			e := search.Entry{Parent: strings.Join(path[:i], "/"), Name: path[i]}
+			out = out || secret(&e)
+		}
+		full := filepath.Join(append([]string{root}, path...)...)
+		if want := place.Secret(full); out != want || (FileOptions{}).secret(ws, full) != want {
+			t.Fatalf("%s below %s: left out %v, permission asks %v", full, root, out, want)
+		}
+	})
 }
 
 // Ignore files count from the repository's root down, wherever the search begins;
