@@ -48,6 +48,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if len(s.log.Entries()) > 0 {
 		front.Show(s.log)
 	}
+	if err := s.startHooks(c.Context(), c.ErrOrStderr()); err != nil {
+		return err
+	}
 	watching, stop := context.WithCancel(c.Context())
 	defer stop()
 	go s.library.Watch(watching, func(*knack.Catalog) {}) // announced at the next request

@@ -221,7 +221,11 @@ func (f *Front) Event(e agent.Event) {
 	case e.End != nil:
 		f.fresh()
 		if e.End.Reason != "done" && e.End.Reason != "terminated" {
-			fmt.Fprintln(f.Out, f.paint(dim, "("+e.End.Reason+")"))
+			why := e.End.Reason
+			if e.End.Why != "" {
+				why += ": " + plain.Line(e.End.Why)
+			}
+			fmt.Fprintln(f.Out, f.paint(dim, "("+why+")"))
 		}
 		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
 	}
