@@ -168,6 +168,9 @@ func (l *Log) Graft(branch []Entry) error {
 			a.Present = moved[a.Present]
 			e.Activation = &a
 		}
+		if e.Compaction != nil {
+			e.Compaction = e.Compaction.moved(moved)
+		}
 		e, err := l.Append(e)
 		if err != nil {
 			return err

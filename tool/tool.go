@@ -60,13 +60,14 @@ type Input struct {
 }
 
 // Rename moves fields of an input object: from, to, from, to … A field whose
-// new name is already there stays.
+// new name is already there stays. Null is no field.
 func Rename(in map[string]any, names ...string) {
 	for i := 0; i+1 < len(names); i += 2 {
-		v, ok := in[names[i]]
-		if _, taken := in[names[i+1]]; ok && !taken {
-			in[names[i+1]] = v
+		if v, ok := in[names[i]]; ok && (v == nil || in[names[i+1]] == nil) {
 			delete(in, names[i])
+			if v != nil {
+				in[names[i+1]] = v
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -64,6 +65,9 @@ type resources struct {
 	sources   []knack.Source
 	bundled   *bundled.Set
 	view      knack.View // how skills are listed
+
+	hooks        []hook.Hook // of settings
+	hookProblems []knack.Problem
 }
 
 // open reads settings and finds the places of skills; extra are values of
@@ -88,6 +92,9 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	}
 	if r.settings, err = loadSettings(r.dir, r.project, f.settings, extra); err != nil {
 		return nil, err
+	}
+	if !f.bare {
+		r.hooks, r.hookProblems = settingsHooks(r.settings.Raw["hooks"])
 	}
 	set := &r.settings.Settings
 	for _, k := range set.Skills.Order {
@@ -163,7 +170,7 @@ func features(settings *config.Config, env string) map[string]bool {
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
 	own := &sessionRun{resources: r}
 	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: own.commands}).Namespace()
-	return slices.Concat(r.settings.Problems, cat.Problems(), cat.Overruled(r.view), slash)
+	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), slash)
 }
 
 // load reads the skills too, for the commands that only show them.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
@@ -111,6 +113,9 @@ type sessionRun struct {
 	who     person   // nil: nobody is there
 	forgets bool     // nothing is kept on disk
 	began   int      // entries that the session had before this run
+
+	hookRunner *hook.Runner
+	started    atomic.Bool // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -197,9 +202,11 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 			}
 		},
 		Commands: s.commands,
-		Gate:     func(sc agent.Scope) tool.Gate { return s.gate.For(s.scopes(sc)...) },
-		Typed:    s.typed,
-		Verify:   s.verify,
+		Gate: func(sc agent.Scope) tool.Gate {
+			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+		},
+		Typed:  s.typed,
+		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
 			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
@@ -213,6 +220,12 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}
 	if !set.Skills.DisableShell {
 		s.agent.Shell = s.shell
+	}
+	if !f.bare {
+		if s.hookRunner, err = s.newHookRunner(set.Proxy); err != nil {
+			return nil, err
+		}
+		s.agent.Hooks = s.hooks
 	}
 	if f.printing && set.Limits.Turns == 0 {
 		s.agent.Limits.Requests = 200
@@ -242,6 +255,7 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
+	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -273,6 +287,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	s.ws = ws
 	local, ok := ws.(*workspace.Local)
 	if !ok {
+		switch ws := ws.(type) {
+		case *workspace.SSH:
+			ws.Prefix = set.Shell.Prefix
+		case *workspace.Container:
+			ws.Prefix = set.Shell.Prefix
+		}
 		return nil
 	}
 	git, unguarded := permission.GitEnv(nil, local.Dir())
@@ -477,7 +497,11 @@ func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.gate.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+		passed, err := s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
+		if err == nil && !bytes.Equal(passed, input) {
+			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+		}
+		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
@@ -564,6 +588,10 @@ func (s *sessionRun) explain(err error) error {
 			code = exitRefused
 		}
 		return &failure{err, hint, code}
+	}
+	var blocked *agent.Blocked
+	if errors.As(err, &blocked) {
+		return &failure{err, "knack help hooks", exitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {

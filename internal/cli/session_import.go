@@ -95,7 +95,7 @@ func readTranscript(ctx context.Context, in io.Reader, name string) (*transcript
 
 // importSession keeps a transcript as a new session of a directory.
 func importSession(dir string, t *transcript.Transcript) (id string, err error) {
-	entries := t.Log.Entries()
+	entries := t.Log.Branch()
 	if len(entries) == 0 {
 		return "", fmt.Errorf("nothing was said in this transcript of %s", t.Agent)
 	}
@@ -108,22 +108,7 @@ func importSession(dir string, t *transcript.Transcript) (id string, err error) 
 	if err != nil {
 		return "", err
 	}
-	last := 0
-	for _, e := range entries {
-		// The log has every branch, and its numbers begin with 1 as those of any
-		// new log do.
-		if e.Parent != last {
-			err = to.Move(e.Parent)
-		}
-		if err == nil {
-			_, err = to.Append(e)
-		}
-		if err != nil {
-			break
-		}
-		last = e.ID
-	}
-	if err = errors.Join(err, to.Sync(), to.Close()); err != nil {
+	if err = errors.Join(to.Graft(entries), to.Sync(), to.Close()); err != nil {
 		os.Remove(filepath.Join(store.Dir, to.ID()+".jsonl"))
 		return "", err
 	}

@@ -29,8 +29,11 @@ func (s *sessionRun) commands() []knack.Command {
 		{Name: "why", Hint: "NAME", Description: "why a skill is or is not there", Run: s.slashWhy, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation; list the texts", Run: s.slashRelease},
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: s.slashModel},
+		{Name: "hooks", Description: "list the hooks", Run: s.slashHooks, Anytime: true},
 		{Name: "session", Description: "show the session", Run: s.slashSession, Anytime: true},
 		{Name: "new", Description: "start an empty session", Run: s.slashNew},
+		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: s.slashCompact},
+		{Name: "clear", Description: "empty the context and keep the session", Run: s.slashClear},
 		{Name: "reload", Description: "read the skills again", Run: s.slashReload},
 		{Name: "quit", Description: "leave", Run: slashQuit},
 	}
@@ -46,12 +49,17 @@ func (s *sessionRun) begin(log *session.Log) error {
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
+	s.tellEnd("clear")
 	old := s.log
 	if !s.forgets {
 		noteUsage(old.Entries()[s.began:])
 	}
 	s.gate, s.log, s.began = g, log, len(log.Entries())
-	return old.Close()
+	if err := old.Close(); err != nil {
+		return err
+	}
+	_, err = s.tellStart(context.Background(), "clear")
+	return err
 }
 
 func (s *sessionRun) slashHelp(_ context.Context, _ string, say func(string)) (string, error) {

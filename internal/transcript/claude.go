@@ -34,6 +34,8 @@ type claudeLine struct {
 	Content   string          `json:"-"` // of a system line
 	Result    json.RawMessage `json:"toolUseResult"`
 	Compact   struct {
+		Trigger   string `json:"trigger"`
+		Before    int    `json:"preTokens"`
 		Preserved struct {
 			Head string `json:"headUuid"`
 		} `json:"preservedSegment"`
@@ -138,9 +140,8 @@ func (b *builder) claude(all []record) {
 		}
 	}
 	starts := map[string]int{} // the entry that a line began with
-	kept := ""
-	last := lastIndex(branch, func(l *claudeLine) bool { return l.Type == "user" && l.Summary })
-	for i, l := range branch {
+	var boundary *claudeLine
+	for _, l := range branch {
 		starts[l.UUID] = b.log.Last() + 1
 		switch {
 		case l.Type == "assistant" && l.APIError:
@@ -154,15 +155,17 @@ func (b *builder) claude(all []record) {
 				done[l.Message.ID] = true
 				b.answer(l.Time, *answers[l.Message.ID])
 			}
-		case l.Type == "user" && l.Summary && i < last:
-			b.note(l.Time, "", "compacted")
 		case l.Type == "user" && l.Summary:
-			b.compact(l.Time, textOf(blocks(l.Message.Content)), starts[kept])
-			kept = ""
+			if boundary == nil {
+				boundary = l
+			}
+			c := boundary.Compact
+			b.compact(l.Time, c.Trigger, textOf(blocks(l.Message.Content)), starts[c.Preserved.Head], c.Before)
+			boundary = nil
 		case l.Type == "user":
 			b.claudeUser(l)
 		case l.Type == "system" && l.Subtype == "compact_boundary":
-			kept = l.Compact.Preserved.Head
+			boundary = l
 		case l.Type == "system" && l.Subtype == "local_command":
 			b.note(l.Time, l.Content, firstLine(l.Content))
 		case l.Type == "system":
@@ -417,16 +420,6 @@ func claudeTitle(lines []*claudeLine, on map[string]int) string {
 		}
 	}
 	return firstLine(cmp.Or(custom, ai, summary))
-}
-
-// lastIndex is the index of the last element that is so, or -1.
-func lastIndex[T any](all []T, is func(T) bool) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if is(all[i]) {
-			return i
-		}
-	}
-	return -1
 }
 
 func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

@@ -91,7 +91,7 @@ func (p page) head(class, who string, at time.Time, more string) {
 
 // line is one line of what happened beside the conversation.
 func (p page) line(class, text string) {
-	p.put(`<p class="line `, class, `">`, esc(text), "</p>\n")
+	p.put(`<p class="`, strings.TrimRight("line "+class, " "), `">`, esc(text), "</p>\n")
 }
 
 // fold is text that a reader may open.
@@ -148,6 +148,8 @@ func (p page) step(s step) {
 		} else {
 			p.fold("release", what, s.Release.Summary, false)
 		}
+	case s.Compaction != nil:
+		p.compaction(s.Compaction)
 	case s.TurnEnd != nil:
 		if s.TurnEnd.Reason == "done" {
 			p.put("<hr>\n")
@@ -371,4 +373,18 @@ func (p page) activation(a *session.Activation) {
 	if len(a.Grants) > 0 {
 		p.line("grants", "it allows "+strings.Join(a.Grants, ", ")+" until the turn ends")
 	}
+}
+
+func (p page) compaction(c *session.Compaction) {
+	if c.Summary == "" {
+		p.line("compaction", c.Line())
+		return
+	}
+	p.put(`<details class="compaction"><summary>`, esc(c.Line()), "</summary>\n")
+	if c.Instructions != "" {
+		p.line("", "asked for: "+c.Instructions)
+	}
+	p.put(`<div class="text">` + "\n")
+	p.markdown(c.Summary)
+	p.put("</div>\n</details>\n")
 }

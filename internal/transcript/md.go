@@ -130,6 +130,9 @@ func (s sheet) step(st step) {
 	case st.Release != nil:
 		s.aside(st.Release.Line() + " (" + st.Release.Reason + ")")
 		s.fence("", st.Release.Summary)
+	case st.Compaction != nil:
+		s.aside(st.Compaction.Line())
+		s.fence("", st.Compaction.Summary)
 	case st.TurnEnd != nil:
 		if st.TurnEnd.Reason != "done" {
 			s.aside(strings.TrimSuffix("turn ended: "+st.TurnEnd.Reason+": "+st.TurnEnd.Error, ": "))

@@ -24,6 +24,7 @@ type piEntry struct {
 	Name     string     `json:"name"`    // session_info
 	Summary  string     `json:"summary"` // compaction, branch_summary
 	Kept     string     `json:"firstKeptEntryId"`
+	Before   int        `json:"tokensBefore"`
 	KeptLine *int       `json:"firstKeptEntryIndex"` // version 1
 
 	CustomType string          `json:"customType"` // custom_message
@@ -31,10 +32,6 @@ type piEntry struct {
 	Display    bool            `json:"display"`
 
 	n int
-}
-
-func (e *piEntry) compacts() bool {
-	return e.Type == "compaction" || e.Message != nil && e.Message.Role == "compactionSummary"
 }
 
 type piMessage struct {
@@ -130,14 +127,9 @@ func (b *builder) pi(all []record) {
 	}
 	branch := b.piBranch(entries)
 	starts := map[string]int{}
-	last := lastIndex(branch, (*piEntry).compacts)
-	for i, e := range branch {
+	for _, e := range branch {
 		if e.ID != "" {
 			starts[e.ID] = b.log.Last() + 1
-		}
-		if i < last && e.compacts() { // only the last one counts
-			b.note(e.Time, "", "compacted")
-			continue
 		}
 		switch e.Type {
 		case "message":
@@ -147,7 +139,7 @@ func (b *builder) pi(all []record) {
 			if e.KeptLine != nil && *e.KeptLine > 0 && *e.KeptLine <= len(entries) {
 				kept = starts[entries[*e.KeptLine-1].ID]
 			}
-			b.compact(e.Time, e.Summary, kept)
+			b.compact(e.Time, "auto", e.Summary, kept, e.Before)
 		case "branch_summary":
 			b.note(e.Time, branchSummary(e.Summary), "summary of another branch")
 		case "custom_message":
@@ -247,7 +239,7 @@ func (b *builder) piMessage(e *piEntry) {
 	case "branchSummary":
 		b.note(e.Time, branchSummary(m.Summary), "summary of another branch")
 	case "compactionSummary":
-		b.compact(e.Time, m.Summary, 0)
+		b.compact(e.Time, "auto", m.Summary, 0, 0)
 	case "system":
 		b.left["system prompts"]++
 	default:

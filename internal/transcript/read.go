@@ -28,10 +28,11 @@ const (
 )
 
 // maxProblems bounds how many are told; the rest is counted. No model makes more
-// than maxCalls calls at once.
+// than maxCalls calls at once. Each compaction goes over what it keeps.
 const (
-	maxProblems = 50
-	maxCalls    = 1000
+	maxProblems    = 50
+	maxCalls       = 1000
+	maxCompactions = 1000
 )
 
 // Agents whose transcripts are read.
@@ -233,6 +234,12 @@ func (b *builder) knack(all []record) error {
 			e.Setting.Mode = ""
 			b.left["permission mode"]++
 		}
+		if e.Compaction != nil {
+			if b.compacted++; b.compacted > maxCompactions {
+				b.left["compactions"]++
+				continue
+			}
+		}
 		entries[e.ID] = e
 		last = e.ID
 	}
@@ -295,15 +302,16 @@ type builder struct {
 	t   *Transcript
 	log *session.Log
 
-	at      time.Time // of the entry before
-	inTurn  bool
-	said    bool              // something stands before the first answer
-	calls   []madeCall        // of the last answer, until all have results
-	waiting []session.Entry   // what was said meanwhile
-	ids     map[string]string // the IDs of its calls, theirs to ours
-	used    map[string]bool   // IDs of ours
-	left    map[string]int    // what was left out, and how often
-	more    int               // problems that are not told
+	at        time.Time // of the entry before
+	inTurn    bool
+	said      bool              // something stands before the first answer
+	calls     []madeCall        // of the last answer, until all have results
+	waiting   []session.Entry   // what was said meanwhile
+	ids       map[string]string // the IDs of its calls, theirs to ours
+	used      map[string]bool   // IDs of ours
+	left      map[string]int    // what was left out, and how often
+	compacted int
+	more      int // problems that are not told
 }
 
 func (b *builder) problem(line int, message string) {
@@ -511,21 +519,16 @@ func seconds(input json.RawMessage) json.RawMessage {
 
 // compact takes what came before out of what the model sees: the summary stands
 // for it, and the entries from kept on follow (0: none).
-func (b *builder) compact(at time.Time, summary string, kept int) {
+func (b *builder) compact(at time.Time, trigger, summary string, kept, before int) {
 	b.settle(at)
-	branch := b.log.Branch()
-	b.log.Move(0)
-	b.add(session.Entry{Time: at, Type: session.TypeNote, Note: &session.Note{
-		Model:  "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\n" + summary + "\n</summary>",
-		People: "compacted",
-	}})
-	b.said = true
-	for i, e := range branch {
-		if kept > 0 && e.ID >= kept {
-			b.log.Graft(branch[i:])
-			break
-		}
+	c := &session.Compaction{Trigger: cmp.Or(trigger, "auto"), Summary: cmp.Or(summary, "(There is no summary.)"), Kept: kept, Before: before}
+	if b.compacted++; b.compacted > maxCompactions {
+		b.left["compactions"]++
+		return
 	}
+	c.After = b.log.SizeAfter(c, 0)
+	b.said = true
+	b.add(session.Entry{Time: at, Type: session.TypeCompaction, Compaction: c})
 }
 
 // image makes media of base64 data of a kind that our tools make.

@@ -81,7 +81,7 @@ func TestReadBranch(t *testing.T) {
 	var file bytes.Buffer
 	enc := json.NewEncoder(&file)
 	enc.Encode(l.Header())
-	for _, e := range l.Entries() {
+	for _, e := range l.Branch() {
 		enc.Encode(e)
 	}
 	got := written(t, read(t, file.String()).Log, JSONL)
@@ -198,13 +198,13 @@ func TestReadOthers(t *testing.T) {
 	}
 }
 
-// TestReadCompacted: what was compacted is still in the session, off the
-// branch that the model sees.
+// TestReadCompacted: what was compacted is still in the session, but not in what
+// the model sees.
 func TestReadCompacted(t *testing.T) {
 	for name, want := range map[string]string{"claude": "I plant a beech hedge.", "pi": "It was 900 degrees."} {
 		l := read(t, fixture(t, name+".jsonl")).Log
 		found := false
-		for _, e := range l.Entries() {
+		for _, e := range l.Branch() {
 			found = found || e.Answer != nil && strings.Contains(e.Answer.Message.Parts[0].Text, want)
 		}
 		if seen := show(l.Project()); !found || strings.Contains(seen, want) {

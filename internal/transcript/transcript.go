@@ -13,6 +13,7 @@ package transcript
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -222,19 +223,14 @@ func headingOf(log *session.Log, branch []session.Entry, o Options) heading {
 	fact(&out.totals, "Turns", fmt.Sprint(st.Turns))
 	fact(&out.totals, "Requests", fmt.Sprint(st.Requests))
 	for _, m := range slices.Sorted(maps.Keys(st.Usage)) {
-		fact(&out.totals, "Tokens of "+orUnknown(m), usage(st.Usage[m]))
+		if u := st.Usage[m]; u != (llm.Usage{}) {
+			fact(&out.totals, "Tokens of "+cmp.Or(m, "a model that is not known"), usage(u))
+		}
 	}
 	if st.Cost > 0 {
 		fact(&out.totals, "Cost", fmt.Sprintf("$%.4f", st.Cost))
 	}
 	return out
-}
-
-func orUnknown(model string) string {
-	if model == "" {
-		return "a model that is not known"
-	}
-	return model
 }
 
 func usage(u llm.Usage) string {

@@ -125,6 +125,7 @@ func rich(t testing.TB) *session.Log {
 		answer(llm.EndTurn, llm.Text("Done: the report is straight, and the tests pass.")),
 		session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "done"}},
 		session.Entry{Type: session.TypeRelease, Release: &session.Release{Entry: 14, Skill: "chart", Tokens: 412, Reason: "the turn ended"}},
+		session.Entry{Type: session.TypeCompaction, Compaction: &session.Compaction{Trigger: "manual", Instructions: "the report", Summary: "## Goal\nA straight report.\n- **done**", Kept: 22, Before: 14100, After: 900}},
 		user(llm.Text("thanks")),
 		answer(llm.ToolUse, called("call_8", "bash", `{"command":"git commit -am 'straight report'"}`)),
 		session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: "call_8", Name: "bash"}},
