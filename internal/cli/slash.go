@@ -40,6 +40,10 @@ func (s *sessionRun) commands() []knack.Command {
 	return all
 }
 
+// typed is all that a person can type after a slash beside skills; where
+// names meet, the first has it (spec skills §2).
+func (s *sessionRun) typed() []knack.Command { return slices.Concat(s.templates, s.commands()) }
+
 // begin goes on with another log from here on: the one before is closed.
 func (s *sessionRun) begin(log *session.Log) error {
 	g, err := s.newGate(s.who) // answers "in this session" were for the other
@@ -69,6 +73,11 @@ func (s *sessionRun) slashHelp(_ context.Context, _ string, say func(string)) (s
 			return d.Kind == c.Kind && (d.Name == c.Name || d.Name == c.Kind+":"+c.Name)
 		})
 		fmt.Fprintf(&b, "%-*s  %s\n", width, typed(all[i]), c.Description)
+	}
+	for _, c := range all {
+		if c.Kind == "template" {
+			fmt.Fprintf(&b, "%-*s  %s\n", width, plain.Line(typed(c)), oneLine(c.Description, 60))
+		}
 	}
 	fmt.Fprintf(&b, "%-*s  a skill: /skills lists them\n", width, "/NAME ARGS")
 	fmt.Fprintf(&b, "%-*s  says /TEXT to the model", width, "//TEXT")

@@ -239,6 +239,10 @@ func (f *Front) total(e *agent.End) string {
 
 func (f *Front) entry(e *session.Entry) {
 	switch {
+	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
+		f.fresh()
+		said := e.User.Parts[0].Text
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)", plain.Line(clip(strings.Join(strings.Fields(said), " "), 100)), (len(said)+3)/4)))
 	case e.Answer != nil:
 		f.fresh()
 	case e.Result != nil:
