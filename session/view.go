@@ -178,6 +178,19 @@ func (l *Log) Behind(entry int) int {
 	return (n + 3) / 4
 }
 
+// Size estimates the tokens of what the model sees, at 4 bytes a token.
+func (l *Log) Size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, m := range l.view.messages {
+		for _, p := range m.Parts {
+			n += size(p)
+		}
+	}
+	return (n + 3) / 4
+}
+
 // size is that of a part on the wire, about, in bytes.
 func size(p llm.Part) int {
 	n := len(p.Text)

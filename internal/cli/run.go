@@ -110,14 +110,18 @@ type sessionRun struct {
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
 	who     person   // nil: nobody is there
-	forgets bool     // nothing is kept on disk
-	began   int      // entries that the session had before this run
+	flags   *runFlags
+	nested  *sources.Nested
+	old     []*resources // replaced by /reload; texts of theirs may still be in use
+	forgets bool         // nothing is kept on disk
+	began   int          // entries that the session had before this run
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
 type person interface {
 	gate.Approver
 	Ask(ctx context.Context, question string, options []string) (string, error)
+	Secret(ctx context.Context, question string) (string, error)
 	Steer() (agent.Input, bool)
 }
 
@@ -126,7 +130,7 @@ type person interface {
 // before all of that is known to be good. confirm asks whether to trust what
 // the project brings; nil: it is left out.
 func (f *runFlags) open(ctx context.Context, who person, confirm func(question string) (bool, error), stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession, who: who}
+	s = &sessionRun{forgets: f.noSession, who: who, flags: f}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
@@ -148,7 +152,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		}
 	}
 	set := &s.settings.Settings
-	nested := sources.NewNested(s.dir, s.options)
+	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
 		if p.Path == "command line" && p.Severity == knack.Error {
 			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
@@ -204,7 +208,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		View:   s.view,
 		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
 		Touched: func(ctx context.Context, paths []string) {
-			if found := nested.Look(paths...); len(found) > 0 {
+			if found := s.nested.Look(paths...); len(found) > 0 {
 				s.library.Add(ctx, found...)
 			}
 		},
@@ -278,6 +282,9 @@ func (s *sessionRun) close() {
 	}
 	if s.resources != nil {
 		s.resources.close()
+	}
+	for _, r := range s.old {
+		r.close()
 	}
 }
 
