@@ -161,6 +161,7 @@ type messageLine struct {
 	Partial    bool                `json:"partial,omitempty"`
 	Details    json.RawMessage     `json:"tool_use_result,omitempty"`
 	IsMeta     bool                `json:"isMeta,omitempty"`
+	Typed      string              `json:"typed,omitempty"`
 	Activation *session.Activation `json:"activation,omitempty"`
 	Permission *skillPermissions   `json:"command_permissions,omitempty"`
 }
@@ -260,7 +261,7 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		l.Type, l.Partial = "assistant", e.Answer.Partial
 		l.Message = blocksOf(llm.Assistant, e.Answer.Message.Parts...)
 	case e.User != nil:
-		l.Type, l.Message = "user", blocksOf(llm.User, e.User.Parts...)
+		l.Type, l.Message, l.Typed = "user", blocksOf(llm.User, e.User.Parts...), e.User.Typed
 	case e.Result != nil:
 		l.Type, l.Details = "user", e.Result.Details
 		l.Message = blocksOf(llm.User, llm.Part{Result: &e.Result.ToolResult})

@@ -53,7 +53,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
-	s, err := f.open(ctx, nil, c.ErrOrStderr())
+	s, err := f.open(ctx, nil, nil, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
