@@ -305,6 +305,11 @@ func TestEdit(t *testing.T) {
 	if d.Diff != want || d.FirstChangedLine != 2 || d.Added != 2 || d.Removed != 1 || d.Path != b.path("f") {
 		t.Errorf("details %+v, want diff %q", d, want)
 	}
+	put(t, b.path("a b"), "x")
+	_, other := b.call(t, "write", `{"path":"a b","content":"y"}`)
+	if got := other.Details.(ChangeDetails).Diff; !strings.HasPrefix(got, "--- a/a b\t\n+++ b/a b\t\n") { // as git does for patch
+		t.Errorf("diff of a name with a blank: %q", got)
+	}
 }
 
 func TestStale(t *testing.T) {
@@ -662,6 +667,39 @@ func TestDecided(t *testing.T) {
 	got, err := tl.Subjects([]byte(`{"path":"new","content":""}`))
 	if want := []permission.Subject{{Kind: "Edit", Text: b.path("new")}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("subjects of a new file: %v, %v", got, err)
+	}
+}
+
+// swapWS puts a link in a file's place right before it is opened.
+type swapWS struct {
+	*workspace.Local
+	t *testing.T
+}
+
+func (s swapWS) Open(ctx context.Context, path string) (workspace.File, error) {
+	os.Remove(s.Path("ok"))
+	if err := os.Symlink("secret", s.Path("ok")); err != nil {
+		s.t.Skip("no links: ", err)
+	}
+	return s.Local.Open(ctx, path)
+}
+
+// What is opened is looked at again by its descriptor.
+func TestSwappedBeforeOpen(t *testing.T) {
+	for _, c := range []struct{ tool, input string }{
+		{"read", `{"path":"ok"}`}, {"grep", `{"pattern":"hidden","path":"ok"}`},
+		{"edit", `{"path":"ok","edits":[{"oldText":"hidden","newText":"X"}]}`}, {"write", `{"path":"ok","content":"X"}`},
+	} {
+		b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n")
+		tl, _ := Tools(swapWS{b.ws, t}, Options{}).Find(c.tool)
+		subjects, err := tl.Subjects([]byte(c.input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tl.Run(t.Context(), tool.Input{JSON: []byte(c.input), Subjects: subjects})
+		if err == nil || !strings.Contains(err.Error(), "lead elsewhere") || b.content(t, "secret") != "hidden\n" {
+			t.Errorf("%s: %v, %v", c.tool, res, err)
+		}
 	}
 }
 
