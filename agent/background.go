@@ -140,8 +140,20 @@ func (b *Background) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, b.all = b.all, nil
+	return unheard(all)
+}
+
+// End does for one conversation what Close does for all.
+func (b *Background) End(log *session.Log) error {
+	b.cancel(log, errClosed)
+	ended, _ := b.take(log)
+	return unheard(ended)
+}
+
+// unheard records how agents ended that no run will hear of.
+func unheard(ended []*worker) error {
 	var errs []error
-	for _, w := range all {
+	for _, w := range ended {
 		if w.end.Reason == "cancelled" {
 			w.end.Reason = "interrupted"
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -159,7 +160,7 @@ func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 		return err
 	}
 	t := tool.Tool{Name: agentTool, Subjects: tool.SubjectsOf(r.agentSubjects)}
-	if _, err := r.Gate(r.scope(r.log.State()))(ctx, &t, tool.Input{ID: call, JSON: input}); err != nil {
+	if _, err := r.Gate(r.scopes(r.log.State()))(ctx, &t, tool.Input{ID: call, JSON: input}); err != nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
 	return nil
@@ -203,7 +204,6 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		log.Close()
 		return session.Agent{}, fmt.Errorf("the agent was not started, because the session cannot be written: %w", err)
 	}
-	// SubagentStart hooks belong here, SubagentStop hooks to the end of work.
 	if what.Background {
 		sub.emit = func(Event) {} // shown when it has ended, see arrivals
 		return what, r.Background.start(ctx, r.log, sub, t)
@@ -224,6 +224,9 @@ func (r *run) work(ctx context.Context, t task) session.Agent {
 	switch {
 	case err == nil:
 		a.Reason, a.Result = end.Reason, end.Text
+		if end.Reason == "stopped" {
+			r.parent.stop(end.Why)
+		}
 	case ctx.Err() != nil:
 		a.Reason = "cancelled"
 	default:
@@ -243,10 +246,13 @@ func (r *run) receive(ctx context.Context, t task) error {
 	var err error
 	if t.act != nil {
 		r.message = t.in.Text
-		err = r.activate(t.act, "fork", t.call, t.in)
+		err = r.activate(ctx, t.act, "fork", t.call, t.in)
 	} else {
 		r.message = t.prompt
-		err = r.user(Text(t.prompt), false)
+		err = r.user(Text(t.prompt), "", false)
+	}
+	if err == nil {
+		_, err = r.hook(ctx, hook.Input{Event: hook.SubagentStart})
 	}
 	if err != nil || r.Skills == nil {
 		return err
@@ -277,7 +283,7 @@ func (c *consents) preload(ctx context.Context, name string) error {
 	if c.Gate == nil {
 		return errors.New("nobody can be asked")
 	}
-	if _, err := c.Gate(c.scope(c.log.State()))(ctx, &t, tool.Input{ID: "preload", JSON: input}); err != nil {
+	if _, err := c.Gate(c.scopes(c.log.State()))(ctx, &t, tool.Input{ID: "preload", JSON: input}); err != nil {
 		return err
 	}
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
@@ -294,7 +300,7 @@ func (c *consents) preload(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.activate(act, "agent", "", Input{})
+	return c.activate(ctx, act, "agent", "", Input{})
 }
 
 // fit gives the agent of a definition what the definition says, within what
@@ -365,7 +371,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 func (r *run) bounds(d *Definition) []Outer {
 	all := slices.Clone(r.outer)
 	for _, s := range r.log.State().Scopes {
-		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants})
+		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir})
 	}
 	o := Outer{Agent: d.Name, Denies: d.DisallowedTools}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
@@ -419,9 +425,12 @@ func (r *run) hearFork(ctx context.Context, act *knack.Activation, in Input, ste
 	if err := r.admit(ctx, "", def); err != nil {
 		return nil, err
 	}
+	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+		return nil, err
+	}
 	t := task{def: def, act: act, in: in, about: act.Notice, background: act.Skill.Background}
 	return func() error {
-		if err := r.user(Text(in.Text), steering); err != nil { // what is attached goes to the agent
+		if err := r.user(Text(in.Text), "", steering); err != nil { // what is attached goes to the agent
 			return err
 		}
 		if !steering {

@@ -34,6 +34,8 @@ type run struct {
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 
+	hooked hooked
+
 	parent  *run          // of a sub-agent; nil: this is none
 	what    session.Agent // of a sub-agent: what its parent records of it
 	outer   []Outer       // of a sub-agent: what bounds it
@@ -44,9 +46,19 @@ type run struct {
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	r.seen = r.log.Last()
 	r.end.Denials = -r.log.State().Denials
-	err := r.begin(ctx, in)
+	said, err := r.begin(ctx, in)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
+	}
+	if err == nil && !said { // a command has done what there was to do
+		for _, e := range r.log.After(r.seen) {
+			if c := e.Compaction; c != nil {
+				r.end.Usage.Add(c.Usage)
+				r.end.Cost += c.Cost
+			}
+		}
+		r.end.Reason, r.end.Denials = "done", 0
+		return &r.end, nil
 	}
 	if err != nil { // cancelled before the turn began: nothing was said
 		return &End{Reason: "cancelled"}, nil
@@ -65,6 +77,9 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	}
 	if ctx.Err() != nil && err != nil {
 		reason, err = "cancelled", nil
+	}
+	if err != nil {
+		r.failed(ctx, err)
 	}
 	if e := r.leave(reason); e != nil {
 		return nil, errors.Join(err, e)
@@ -92,9 +107,15 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 // sitting; keep it so.
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
+		if r.halted() {
+			return "stopped", nil
+		}
 		if why := r.limit(); why != "" {
 			r.note("", "stopped: "+why)
 			return "limit", nil
+		}
+		if err := r.room(ctx); err != nil {
+			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
 			return "", err
@@ -113,6 +134,11 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			if more, err := r.await(ctx); err != nil {
 				return "", err
 			} else if more {
+				continue
+			}
+			if on, err := r.goesOn(ctx, answer); err != nil {
+				return "", err
+			} else if on {
 				continue
 			}
 			return "done", nil
@@ -144,6 +170,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.force(state)
+	compacted := false
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
@@ -173,6 +200,14 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, errors.Join(context.Cause(ctx), e)
 			}
 			return nil, context.Cause(ctx)
+		}
+		if overflowed(err) && !r.NoCompact {
+			if err := r.overflow(ctx, err, compacted); err != nil {
+				return nil, err
+			}
+			compacted = true
+			attempt--
+			continue
 		}
 		wait, again := r.again(attempt, err)
 		if !again {
@@ -273,16 +308,18 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		r.emit(Event{Call: &calls[i]})
 	}
 	state := r.log.State()
+	hooks := r.hooks(r.scopes(state)) // until all of these calls have ended
+	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Gate != nil {
-		gate = r.Gate(r.scope(state))
+		gate = r.denied(hooks, r.Gate(r.guarded(r.scopes(state), hooks)))
 	}
 	events := make(chan Event) // an empty one: look at the log
 	r.calls = events
 	defer func() { r.calls = nil }()
 	tools := r.tools(state)
 	for i := range tools {
-		tools[i] = r.logged(tools[i], func() { events <- Event{} })
+		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
 	}
 	var results []tool.Result
 	go func() {
@@ -325,9 +362,12 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 			return err
 		}
 	}
+	if err := r.settled(ctx, calls, results); err != nil {
+		return err
+	}
 	for i, res := range results {
 		if res.Activation != nil {
-			if err := r.activate(res.Activation, "model", calls[i].ID, Input{}); err != nil {
+			if err := r.activate(ctx, res.Activation, "model", calls[i].ID, Input{}); err != nil {
 				return err
 			}
 		}

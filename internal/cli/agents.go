@@ -47,7 +47,7 @@ func guide() agent.Definition {
 
 // definitions are the agents that can be started here: the first of a name
 // wins, and files beat what is built in.
-func (f *runFlags) definitions(o instructions.Options) ([]agent.Definition, []knack.Problem, error) {
+func (f *resourceFlags) definitions(o instructions.Options) ([]agent.Definition, []knack.Problem, error) {
 	var given []agent.Definition
 	var problems []knack.Problem
 	if f.agents != "" {
@@ -56,17 +56,18 @@ func (f *runFlags) definitions(o instructions.Options) ([]agent.Definition, []kn
 			return nil, nil, usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
 		}
 	}
-	defs, more := instructions.Agents(o, given, f.bare)
+	defs, more := instructions.Agents(o, given)
 	return append(defs, agent.GeneralPurpose(), guide()), slices.Concat(problems, more), nil
 }
 
 // forker makes the Fork of an agent whose calls pass a gate.
-func (s *sessionRun) forker(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+func (s *sessionRun) forker(from func() *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
 		log, err := s.agentLog()
 		if err != nil {
 			return nil, nil, err
 		}
+		parent := from()
 		g := parent.Fork(s.modeOf(parent.Mode(), d), audit(log))
 		o := s.coding
 		o.State = s.read.Fork()
@@ -76,11 +77,14 @@ func (s *sessionRun) forker(parent *gate.Gate) func(context.Context, *agent.Defi
 		if s.chosen { // what the person took away no definition brings back
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(s.agent.Tools.Names(), ","))
 		}
-		a.Gate = func(sc agent.Scope) tool.Gate { return g.For(s.scopes(sc)...) }
-		if a.Shell != nil {
-			a.Shell = s.shell(g)
+		a.Gate = func(sc agent.Scope) tool.Gate {
+			return g.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
 		}
-		a.Fork = s.forker(g)
+		own := func() *gate.Gate { return g }
+		if a.Shell != nil {
+			a.Shell = s.shell(own)
+		}
+		a.Fork = s.forker(own)
 		return &a, log, nil
 	}
 }
@@ -148,7 +152,14 @@ func agentStore(dir, id string) session.Store {
 	return session.Store{Dir: filepath.Join(sessionStore(dir).Dir, id)}
 }
 
-// agentsText is what /agents shows: which agents there are, and which work.
+// slashAgents shows which agents there are, and which work.
+func (s *sessionRun) slashAgents(_ context.Context, _ string, say func(string)) (string, error) {
+	var b strings.Builder
+	s.agentsText(&b)
+	say(strings.TrimRight(b.String(), "\n"))
+	return "", nil
+}
+
 func (s *sessionRun) agentsText(w io.Writer) {
 	rows := [][]string{{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE"}}
 	seen := map[string]bool{}

@@ -15,6 +15,7 @@ var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
 	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
 	{"permissions", "What may run: rules, modes, trust"},
+	{"hooks", "Commands that are asked or told of events"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "What programs read and write"},
 }

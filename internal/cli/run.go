@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,10 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
@@ -64,7 +66,6 @@ type runFlags struct {
 	verbose         bool
 	workspace       string
 	index           bool
-	agents          string
 }
 
 func (f *runFlags) register(c *cobra.Command) {
@@ -87,8 +88,9 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
-	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
+	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
@@ -115,34 +117,54 @@ type sessionRun struct {
 	coding  coding.Options
 	read    *coding.State    // what the conversation knows of files
 	context []agent.Document // what every agent is told
-	forgets bool             // nothing is kept on disk
-	began   int              // entries that the session had before this run
+	who     person           // nil: nobody is there
+	flags   *runFlags
+	nested  *sources.Nested
+	old     []*resources // replaced by /reload; texts of theirs may still be in use
+	forgets bool         // nothing is kept on disk
+	began   int          // entries that the session had before this run
+
+	hookRunner *hook.Runner
+	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started    atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
 type person interface {
 	gate.Approver
 	Ask(ctx context.Context, question string, options []string) (string, error)
+	Secret(ctx context.Context, question string) (string, error)
 	Steer() (agent.Input, bool)
 }
 
 // open wires a conversation. The order is: what is trusted, what is set, what
 // may run, where, with which skills, by which model; nothing is recorded
-// before all of that is known to be good.
-func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession}
+// before all of that is known to be good. confirm asks whether to trust what
+// the project brings; nil: it is left out.
+func (f *runFlags) open(ctx context.Context, who person, confirm func(question string) (bool, error), stderr io.Writer) (s *sessionRun, err error) {
+	s = &sessionRun{forgets: f.noSession, who: who, flags: f}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
 		}
 	}(s)
-	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+	if err = s.load(ctx, f); err != nil {
 		return nil, err
 	}
+	if confirm != nil {
+		trusted, err := s.askTrust(ctx, confirm, stderr)
+		if err != nil {
+			return nil, err
+		}
+		if trusted {
+			s.resources.close()
+			if err := s.load(ctx, f); err != nil {
+				return nil, err
+			}
+		}
+	}
 	set := &s.settings.Settings
-	s.view.Index = f.index
-	s.library = knack.NewLibrary(ctx, s.sources...)
-	nested := sources.NewNested(s.dir, s.options)
+	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
 		if p.Path == "command line" && p.Severity == knack.Error {
 			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
@@ -162,7 +184,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		return nil, err
 	}
 	s.jobs = &coding.Jobs{}
-	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Secret: s.place().Secret, Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
 	if f.printing {
 		options.Timeout = 120 * time.Second
 	}
@@ -185,15 +207,6 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	} else {
 		without = []string{"Agent"}
 	}
-	places := instructions.Options{
-		Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
-		Managed: sources.ManagedDirs(runtime.GOOS), Secret: s.place().Secret, Check: s.project.Check,
-	}
-	defs, agentProblems, err := f.definitions(places)
-	if err != nil {
-		return nil, err
-	}
-	printProblems(stderr, agentProblems, f.verbose)
 
 	if s.log, err = f.session(s.dir); err != nil {
 		return nil, err
@@ -209,35 +222,44 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	if s.gate, err = s.newGate(who); err != nil {
 		return nil, err
 	}
+	root := func() *gate.Gate { return s.gate } // as it is then: /new and /reload make another
 	s.agent = &agent.Agent{
 		Model: model, Effort: set.Effort, Tools: tools,
-		System: f.system(s, places, tools, stderr),
+		System: f.system(s, tools, stderr),
 		Skills: s.library.Catalog,
 		View:   s.view,
 		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
 		Touched: func(ctx context.Context, paths []string) {
-			if found := nested.Look(paths...); len(found) > 0 {
+			if found := s.nested.Look(paths...); len(found) > 0 {
 				s.library.Add(ctx, found...)
 			}
 		},
-		Builtins: builtins(),
-		Gate:     func(sc agent.Scope) tool.Gate { return s.gate.For(s.scopes(sc)...) },
-		Typed:    s.typed,
-		Verify:   s.verify,
+		Commands: s.typed,
+		Gate: func(sc agent.Scope) tool.Gate {
+			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+		},
+		Typed:  s.consents,
+		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
 			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
 			return chooseModel(ctx, choice)
 		},
 		Release: release,
-		Agents:  defs, Fork: s.forker(s.gate), Background: &agent.Background{Wait: f.printing}, Without: without,
+		Agents:  s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
 		},
 	}
 	if !set.Skills.DisableShell {
-		s.agent.Shell = s.shell(s.gate)
+		s.agent.Shell = s.shell(root)
+	}
+	if !f.bare {
+		if s.hookRunner, err = s.newHookRunner(set.Proxy); err != nil {
+			return nil, err
+		}
+		s.agent.Hooks = s.hooks
 	}
 	if f.printing && set.Limits.Turns == 0 {
 		s.agent.Limits.Requests = 200
@@ -247,6 +269,16 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}
 	steadyGC()
 	return s, s.override(f)
+}
+
+// load finds the resources of a run.
+func (s *sessionRun) load(ctx context.Context, f *runFlags) (err error) {
+	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+		return err
+	}
+	s.view.Index = f.index
+	s.library = knack.NewLibrary(ctx, s.sources...)
+	return nil
 }
 
 // override records what the command line sets anew in a session that is gone
@@ -270,6 +302,7 @@ func (s *sessionRun) close() {
 	if s.agent != nil {
 		s.agent.Background.Close() // a log that cannot be written has been told of
 	}
+	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -284,6 +317,9 @@ func (s *sessionRun) close() {
 	}
 	if s.resources != nil {
 		s.resources.close()
+	}
+	for _, r := range s.old {
+		r.close()
 	}
 }
 
@@ -301,6 +337,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	s.ws = ws
 	local, ok := ws.(*workspace.Local)
 	if !ok {
+		switch ws := ws.(type) {
+		case *workspace.SSH:
+			ws.Prefix = set.Shell.Prefix
+		case *workspace.Container:
+			ws.Prefix = set.Shell.Prefix
+		}
 		return nil
 	}
 	git, unguarded := permission.GitEnv(nil, local.Dir())
@@ -355,10 +397,10 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 }
 
 // system assembles the system prompt.
-func (f *runFlags) system(s *sessionRun, places instructions.Options, tools tool.Set, stderr io.Writer) string {
+func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) string {
 	p := agent.Prompt{Tools: tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: f.systemPrompt}
 	if !f.bare {
-		found := instructions.Load(places)
+		found := instructions.Load(s.written)
 		printProblems(stderr, found.Problems, f.verbose)
 		s.context = found.Context
 		p.Context, p.Append = found.Context, found.Append
@@ -397,7 +439,7 @@ func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
 		Rules: s.settings.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
 		Place:  s.place(),
 		Keeper: s.project,
-		Audit:  audit(s.log),
+		Audit:  func(r gate.Record) { audit(s.log)(r) }, // as it is then
 	}
 	if who != nil {
 		o.Approver = who
@@ -432,13 +474,9 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
-			switch skill.Origin.Kind {
-			case knack.Project, knack.Legacy:
-				g.Foreign, g.Dir, g.Approved = true, skill.Dir, s.project.Check
-			case knack.Additional:
-				g.Foreign = true
-			case knack.Plugin, knack.MCP:
-				g.Foreign = true
+			g.Foreign = foreign(skill.Origin.Kind)
+			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+				g.Dir, g.Approved = skill.Dir, s.project.Check
 			}
 		}
 		all = append(all, g)
@@ -449,8 +487,17 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	return all
 }
 
-// typed holds a skill that a person typed against deny rules.
-func (s *sessionRun) typed(ctx context.Context, k *knack.Skill) error {
+// foreign reports whether skills of a kind are strangers' work.
+func foreign(k knack.Kind) bool {
+	switch k {
+	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
+		return true
+	}
+	return false
+}
+
+// consents holds a skill that a person typed against deny rules.
+func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 	d := s.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
@@ -484,11 +531,11 @@ const maxInline = 50 << 10
 // shell runs inline commands of skills under the rules of bash, with what the
 // skill itself grants. The line is judged with the values of its variables,
 // and runs as it is written.
-func (s *sessionRun) shell(g *gate.Gate) func(agent.Scope) knack.Shell {
+func (s *sessionRun) shell(g func() *gate.Gate) func(agent.Scope) knack.Shell {
 	return func(sc agent.Scope) knack.Shell { return s.inline(g, sc) }
 }
 
-func (s *sessionRun) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
+func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
 			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
@@ -505,7 +552,11 @@ func (s *sessionRun) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		if _, err := g.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+		passed, err := g().ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
+		if err == nil && !bytes.Equal(passed, input) {
+			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+		}
+		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
@@ -576,9 +627,10 @@ func (s *sessionRun) initLine() initLine {
 	}
 	for _, k := range cat.Skills() {
 		l.Skills = append(l.Skills, k.Name)
-		if !k.NotUser {
-			l.Commands = append(l.Commands, k.Name)
-		}
+	}
+	all, _ := s.agent.Namespace()
+	for _, c := range all {
+		l.Commands = append(l.Commands, c.Name)
 	}
 	for _, p := range s.problems(cat) {
 		l.Problems = append(l.Problems, p.String())
@@ -599,6 +651,10 @@ func (s *sessionRun) explain(err error) error {
 			code = exitRefused
 		}
 		return &failure{err, hint, code}
+	}
+	var blocked *agent.Blocked
+	if errors.As(err, &blocked) {
+		return &failure{err, "knack help hooks", exitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {

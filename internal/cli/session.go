@@ -10,17 +10,16 @@ import (
 
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/session"
 )
 
 func sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
-		Short: "List and show the sessions of this directory",
+		Short: "List, show, copy, export and import sessions of this directory",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(sessionListCommand(), sessionShowCommand())
+	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(), sessionImportCommand())
 	return c
 }
 
@@ -66,24 +65,6 @@ func sessionListCommand() *cobra.Command {
 	return c
 }
 
-// readSession reads a session of a directory, or of a sub-agent of one.
-func readSession(dir, id string) (*session.Log, error) {
-	log, err := sessionStore(dir).Read(id)
-	if err == nil {
-		return log, nil
-	}
-	folders, _ := os.ReadDir(sessionStore(dir).Dir)
-	for _, f := range folders {
-		if !f.IsDir() {
-			continue
-		}
-		if log, err := agentStore(dir, f.Name()).Read(id); err == nil {
-			return log, nil
-		}
-	}
-	return nil, err
-}
-
 func sessionShowCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
@@ -94,16 +75,9 @@ the entries are printed one a line, every branch, as the file has them. The ID m
 also be that of a sub-agent, which the session of its parent names.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := os.Getwd()
+			log, err := readSession(c, args[0])
 			if err != nil {
 				return err
-			}
-			log, err := readSession(dir, args[0])
-			if err != nil {
-				return &failure{err, "knack session list", exitFailed}
-			}
-			for _, d := range log.Damage() {
-				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
 			}
 			if asJSON {
 				enc := json.NewEncoder(c.OutOrStdout())

@@ -22,23 +22,20 @@ const (
 // Agents finds the definitions of agents (spec agent §6) in the order of their
 // precedence: managed, given, the person's, the project's with the nearest
 // directory first. Those whose name is taken are among them, behind the one
-// that took it, and a Problem each. With bare only managed and given ones
-// count. A project's definition counts only where [Options.Check] approves its
+// that took it, and a Problem each. A project's definition counts only where [Options.Check] approves its
 // very bytes, and none is read through a link that leaves the repository.
-func Agents(o Options, given []agent.Definition, bare bool) ([]agent.Definition, []knack.Problem) {
+func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Problem) {
 	l := loader{Options: o}
 	var defs []agent.Definition
 	for _, dir := range o.Managed {
 		defs = l.agents(defs, knack.Managed, filepath.Join(dir, "agents"), filepath.Join(dir, ".claude", "agents"))
 	}
 	defs = append(defs, given...)
-	if !bare {
-		defs = l.agents(defs, knack.User, join(l.ConfigHome, "agents"), join(l.Home, ".knack/agents"), join(l.ClaudeHome, "agents"))
-		for d := l.Dir; d != "" && d != l.Home; d = filepath.Dir(d) {
-			defs = l.agents(defs, knack.Project, join(d, ".knack/agents"), join(d, ".claude/agents"))
-			if l.Root == "" || d == l.Root || !within(l.Root, d) || d == filepath.Dir(d) {
-				break
-			}
+	defs = l.agents(defs, knack.User, join(l.ConfigHome, "agents"), join(l.Home, ".knack/agents"), join(l.ClaudeHome, "agents"))
+	for d := l.Dir; d != "" && d != l.Home; d = filepath.Dir(d) {
+		defs = l.agents(defs, knack.Project, join(d, ".knack/agents"), join(d, ".claude/agents"))
+		if l.Root == "" || d == l.Root || !within(l.Root, d) {
+			break
 		}
 	}
 	taken := map[string]agent.Definition{}
