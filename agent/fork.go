@@ -176,6 +176,14 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 	if err := r.mayFork(skill); err != nil {
 		return session.Agent{}, err
 	}
+	if t.act != nil {
+		// A stranger's text does not work in the mode that the person's own
+		// definition has.
+		lent := *t.def
+		if lent.Origin = t.act.Skill.Origin.Kind; !lent.Loosens() {
+			t.def = &lent
+		}
+	}
 	child, log, err := r.Fork(ctx, t.def)
 	if err != nil {
 		return session.Agent{}, fmt.Errorf("the agent %s cannot be started: %w", t.def.Name, err)
