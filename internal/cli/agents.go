@@ -161,7 +161,7 @@ func (s *sessionRun) slashAgents(_ context.Context, _ string, say func(string)) 
 }
 
 func (s *sessionRun) agentsText(w io.Writer) {
-	rows := [][]string{{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE"}}
+	rows := [][]string{{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
 	seen := map[string]bool{}
 	working := map[string]int{}
 	for _, a := range s.agent.Background.Unheard(s.log) {
@@ -185,11 +185,7 @@ func (s *sessionRun) agentsText(w io.Writer) {
 		if len(d.DisallowedTools) > 0 {
 			tools += " but " + strings.Join(d.DisallowedTools, ", ")
 		}
-		source := string(d.Origin)
-		if d.Path != "" {
-			source += " " + shown(d.Path)
-		}
-		rows = append(rows, []string{plain.Line(d.Name), plain.Line(source), plain.Line(cmp.Or(d.Model, "inherit")), oneLine(tools, 60), state})
+		rows = append(rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")), oneLine(tools, 60), state, plain.Line(shown(d.Path))})
 	}
 	writeTable(w, rows)
 }
