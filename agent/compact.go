@@ -155,12 +155,29 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 		return nil, err
 	}
 	c.Summary = summary
+	if cutResults(old, kept) {
+		c.Summary += "\n\n[The results of the last calls were too long to stay: ask for less at a time.]"
+	}
 	c.After = r.log.SizeAfter(c, overhead)
 	if _, err := r.record(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
 		return nil, err
 	}
 	r.catalog = nil // what was announced before the cut is announced again
 	return c, nil
+}
+
+// cutResults reports whether the results that came last are not kept.
+func cutResults(old, kept []session.Entry) bool {
+	answers := func(e session.Entry) bool { return e.Answer != nil }
+	if slices.ContainsFunc(kept, answers) {
+		return false
+	}
+	for _, e := range slices.Backward(old) {
+		if answers(e) {
+			return len(callsOf(e.Answer.Message)) > 0
+		}
+	}
+	return false
 }
 
 // matters reports whether a summary has something to say of an entry.

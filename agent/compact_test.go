@@ -292,6 +292,29 @@ func TestCompactOverflow(t *testing.T) {
 	}
 }
 
+// TestCompactHuge: a result that would fill the window does not stay; the model
+// has the person's words, what the summary says of it, and asks for less.
+func TestCompactHuge(t *testing.T) {
+	m := llmtest.New(calls(12_000, "huge"),
+		llmtest.Answer{When: "Write the summary", Want: []string{"huge abc", "bytes left out"}, Text: "## Goal\nG"},
+		llmtest.Answer{Want: []string{"count the words", "too long to stay: ask for less"}, Calls: calls(100, "less").Calls},
+		llmtest.Answer{Want: []string{"less abc"}, Text: "100"})
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Gate: open}, log, "count the words"); end.Text != "100" {
+		t.Errorf("%+v", end)
+	}
+	if c := compactions(log); len(c) != 1 || c[0].Trigger != "auto" || c[0].Kept != 0 || c[0].Before < 9_000 || c[0].After > 1_000 {
+		t.Errorf("%+v", c)
+	}
+	for _, req := range m.Requests() {
+		if sent(req) > 8_000 {
+			t.Errorf("a request of %d tokens", sent(req))
+		}
+	}
+	same(t, t.TempDir(), log)
+}
+
 // TestCompactFails: near the window, a summary that cannot be had is told and
 // the run goes on.
 func TestCompactFails(t *testing.T) {

@@ -223,7 +223,7 @@ func (v *view) size(overhead int) (tokens int, perByte float64) {
 	u, perByte := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	if n := v.last.sent + overhead; prompt > 0 && n > 0 {
-		perByte = min(max(float64(prompt)/float64(n), 0.125), 1)
+		perByte = min(max(float64(prompt)/float64(n), 0.2), 1) // a short prompt is a poor sample
 	}
 	if prompt == 0 || v.last.bytes < 0 {
 		return int(perByte * float64(v.bytes+overhead)), perByte
