@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -59,6 +61,10 @@ type Agent struct {
 	Verify func(s *knack.Skill) error
 	// Resolve finds the model that a skill names; nil: skills name none.
 	Resolve func(name string) (llm.Model, error)
+
+	// Hooks are those in force under the skills in force; nil, and a nil set:
+	// none.
+	Hooks func(Scope) *hook.Set
 
 	Limits  Limits
 	Retry   Retry
@@ -108,6 +114,8 @@ func Text(s string) Input { return Input{Text: s} }
 type Scope struct {
 	Skills []session.Scope
 	Log    *session.Log
+	// The hooks in force, for the Gate; nil: none guards.
+	PreToolUse, PermissionRequest gate.Hook
 }
 
 // An Event is something that a run did; exactly one field is set. What Entry
@@ -145,7 +153,8 @@ type Retrying struct {
 
 // End sums a run up.
 type End struct {
-	Reason   string // done, cancelled, limit, error, terminated
+	Reason   string // done, cancelled, limit, error, terminated, stopped
+	Why      string // of stopped: what the hook says
 	Text     string // the last answer
 	Requests int
 	Usage    llm.Usage

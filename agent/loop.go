@@ -32,6 +32,8 @@ type run struct {
 	message string         // what the person said last
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
+
+	hooked hooked
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
@@ -59,6 +61,9 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	if ctx.Err() != nil && err != nil {
 		reason, err = "cancelled", nil
 	}
+	if err != nil {
+		r.failed(ctx, err)
+	}
 	r.end.Reason = reason
 	what := session.TurnEnd{Reason: reason}
 	if err != nil {
@@ -81,6 +86,9 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 // sitting; keep it so.
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
+		if r.halted() {
+			return "stopped", nil
+		}
 		if why := r.limit(); why != "" {
 			r.note("", "stopped: "+why)
 			return "limit", nil
@@ -100,6 +108,11 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			if steered, err := r.steer(ctx); err != nil {
 				return "", err
 			} else if steered {
+				continue
+			}
+			if on, err := r.goesOn(ctx, answer); err != nil {
+				return "", err
+			} else if on {
 				continue
 			}
 			return "done", nil
@@ -268,14 +281,16 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		r.emit(Event{Call: &calls[i]})
 	}
 	state := r.log.State()
+	hooks := r.hooks(r.scopes(state)) // until all of these calls have ended
+	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Gate != nil {
-		gate = r.Gate(r.scope(state))
+		gate = r.denied(hooks, r.Gate(r.guarded(r.scopes(state), hooks)))
 	}
 	events := make(chan Event) // an empty one: look at the log
 	tools := r.tools(state)
 	for i := range tools {
-		tools[i] = r.logged(tools[i], func() { events <- Event{} })
+		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
 	}
 	var results []tool.Result
 	go func() {
@@ -318,9 +333,12 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 			return err
 		}
 	}
+	if err := r.settled(ctx, calls, results); err != nil {
+		return err
+	}
 	for i, res := range results {
 		if res.Activation != nil {
-			if err := r.activate(res.Activation, "model", calls[i].ID, Input{}); err != nil {
+			if err := r.activate(ctx, res.Activation, "model", calls[i].ID, Input{}); err != nil {
 				return err
 			}
 		}

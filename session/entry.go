@@ -126,6 +126,10 @@ type Activation struct {
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
 	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
 	Touched []string   `json:"touched,omitempty"` // attached files
+
+	// Hooks are the skill's, as its bytes say; paths in them start at Dir.
+	Hooks json.RawMessage `json:"hooks,omitempty"`
+	Dir   string          `json:"dir,omitempty"`
 }
 
 // Note is what the program tells the model between its answers, and what
@@ -136,12 +140,14 @@ type Note struct {
 	// Told says of an announcement which skills it was about: a fingerprint of
 	// what was said of each, "" for those that are gone.
 	Told map[string]string `json:"told,omitempty"`
+	// Hook is the event whose hooks said it; "": the program says it.
+	Hook string `json:"hook,omitempty"`
 }
 
-// TurnEnd ends a user turn, and with it the grants, denials, model and effort
-// of its skills.
+// TurnEnd ends a user turn, and with it the grants, denials, model, effort and
+// hooks of its skills.
 type TurnEnd struct {
-	Reason string `json:"reason"` // done, cancelled, limit, error
+	Reason string `json:"reason"` // done, cancelled, limit, error, stopped
 	Error  string `json:"error,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -47,6 +48,8 @@ type Scope struct {
 	Skill          string
 	Grants, Denies []string
 	Model, Effort  string
+	Hooks          json.RawMessage // see knack.Activation
+	Dir            string          // that paths of Hooks start at
 }
 
 // A Text is the text of an activation that is in the conversation.
@@ -104,6 +107,7 @@ func (s *State) fold(e Entry) {
 		}
 		s.Scopes = append(s.Scopes, Scope{
 			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Model: a.Model, Effort: a.Effort,
+			Hooks: a.Hooks, Dir: a.Dir,
 		})
 		if a.Present == 0 {
 			s.Texts = append(s.Texts, Text{
