@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -62,12 +63,12 @@ func Clear(log *session.Log) (*session.Compaction, error) {
 }
 
 // room compacts where the next request comes near the window. Without a
-// summary the run goes on: the window is not full yet.
+// summary the run goes on: the window is not full yet. It is tried once.
 func (r *run) room(ctx context.Context) error {
 	state := r.log.State()
 	model, _ := r.force(state)
 	window := model.Info().Window
-	if r.NoCompact || window == 0 || state.Requests == state.Compacted {
+	if r.NoCompact || r.full || window == 0 || state.Requests == state.Compacted {
 		return nil // an answer must have come since the last one
 	}
 	size, _ := r.log.Size(r.overhead(state))
@@ -81,6 +82,7 @@ func (r *run) room(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
+	r.full = true
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
 }
 
@@ -150,6 +152,15 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 		}
 	}
 
+	told := hook.Input{Event: hook.PreCompact, Trigger: "auto", Custom: instructions}
+	if trigger == "manual" {
+		told.Trigger = trigger
+	}
+	if out, err := r.hook(ctx, told); err != nil {
+		return nil, err
+	} else if out.Block {
+		return nil, fmt.Errorf("a PreCompact hook refused it: %s", out.Reason)
+	}
 	summary, err := r.summary(ctx, model, c, old, previous, window, perByte)
 	if err != nil {
 		return nil, err
@@ -163,7 +174,8 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 		return nil, err
 	}
 	r.catalog = nil // what was announced before the cut is announced again
-	return c, nil
+	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: told.Trigger, Summary: c.Summary})
+	return c, err
 }
 
 // cutResults reports whether the results that came last are not kept.

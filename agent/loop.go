@@ -30,6 +30,7 @@ type run struct {
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
 	message string         // what the person said last
+	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 
