@@ -220,13 +220,14 @@ func (l *Log) Size(overhead int) (tokens int, perByte float64) {
 }
 
 func (v *view) size(overhead int) (tokens int, perByte float64) {
-	u, perByte := v.last.usage, 0.25
+	u, counted := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	if n := v.last.sent + overhead; prompt > 0 && n > 0 {
-		perByte = min(max(float64(prompt)/float64(n), 0.2), 1) // a short prompt is a poor sample
+		counted = float64(prompt) / float64(n)
 	}
+	perByte = min(max(counted, 0.2), 1) // a short prompt is a poor sample
 	if prompt == 0 || v.last.bytes < 0 {
-		return int(perByte * float64(v.bytes+overhead)), perByte
+		return int(counted * float64(v.bytes+overhead)), perByte
 	}
 	return max(0, prompt+u.Output+int(perByte*float64(v.bytes-v.last.bytes))), perByte
 }

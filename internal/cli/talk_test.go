@@ -401,7 +401,7 @@ func TestTalkCompact(t *testing.T) {
 		llmtest.Answer{When: "Write the summary", Text: "## Goal\nnever finished", Break: llmtest.Hang},
 		llmtest.Answer{When: "^still\\?$", Want: []string{"Dear Ada"}, Text: "Unchanged."},
 		llmtest.Answer{When: "Write the summary", Want: []string{"above all:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
-		llmtest.Answer{When: "^whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
+		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
 		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
 	)
 	d := newDesk(t, server)
