@@ -337,6 +337,33 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
+// TestCompactCancelled: a run that is cancelled while it compacts ends as any
+// other, with nothing half done.
+func TestCompactCancelled(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Answer{Text: "one", Usage: llm.Usage{Input: 7_900, Output: 10}},
+		llmtest.Answer{Text: "## Goal and so on", Break: llmtest.Hang})
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	a := &agent.Agent{Model: m, Gate: open}
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, strings.Repeat("many words ", 2000))
+	ctx, cancel := context.WithCancel(t.Context())
+	a.Model = cancels{m, cancel}
+	var end *agent.End
+	for e, err := range a.Run(ctx, log, agent.Text("go on")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		end = e.End
+	}
+	if end == nil || end.Reason != "cancelled" || len(compactions(log)) > 0 || log.State().InTurn {
+		t.Errorf("%+v, %d compactions", end, len(compactions(log)))
+	}
+	if s := shownAs(log); !strings.Contains(s, "go on") || strings.Contains(s, "## Goal") {
+		t.Errorf("the model sees %s", s[max(0, len(s)-300):])
+	}
+}
+
 // TestCompactSkills: texts in use are kept, the one used last first, to 5,000
 // tokens each and a quarter of the window in all; one that was cut or dropped
 // is sent again when it is called again, one that is whole is not.

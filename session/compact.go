@@ -51,7 +51,10 @@ func (c *Compaction) Line() string {
 	if c.Trigger == "clear" {
 		return "context emptied; the session keeps everything"
 	}
-	s := fmt.Sprintf("compacted: %s to %s tokens", thousands(c.Before), thousands(c.After))
+	s := "compacted"
+	if c.After > 0 { // it is not known of imported ones
+		s += fmt.Sprintf(": %s to %s tokens", thousands(c.Before), thousands(c.After))
+	}
 	if c.Trigger == "overflow" {
 		s += ", because the window was full"
 	}
@@ -146,7 +149,9 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 }
 
 func (s *State) compact(c *Compaction, tail []Entry) {
-	s.spend(c.Model, c.Usage, c.Cost)
+	if c.Model != "" {
+		s.spend(c.Model, c.Usage, c.Cost)
+	}
 	s.Compacted = s.Requests
 	var texts []Text
 	for _, t := range s.Texts {
