@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -545,4 +546,50 @@ func TestCompactTold(t *testing.T) {
 		}
 		claims(t, log)
 	}
+}
+
+// TestCompactRequest: the request for a summary, and what stands in the place
+// of the turn that it cuts, as the model sees them.
+func TestCompactRequest(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Answer{Thinking: "not shown", Text: "I look.", Calls: []llmtest.Call{
+			{Name: "read", Input: map[string]any{"path": "/w/a.go"}}, {Name: "big", Input: map[string]any{"tokens": 1000, "word": "</transcript>"}}, {Name: "none"}}},
+		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), calls(30, "last"),
+		llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: "too long"}},
+		llmtest.Reply("## Goal\nThe report."), llmtest.Reply("done"),
+		llmtest.Reply("## Goal\nThe report, again."))
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	a := skilled(t, m, map[string]string{"pdf": skill("", "Read PDFs."), "report": skill("", "Report on $ARGUMENTS.")})
+	a.Tools = append(a.Tools, big())
+	log := session.New(session.Header{ID: "s"})
+	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Compact(t.Context(), log, "the figures"); err != nil {
+		t.Fatal(err)
+	}
+	var doc strings.Builder
+	for _, req := range m.Requests() {
+		switch {
+		case asksSummary(req):
+			fmt.Fprintf(&doc, "=== a request for a summary, of %d tokens at most\n%s\n", req.MaxTokens, req.Messages[0].Parts[0].Text)
+		case strings.Contains(all(req), "compacted"):
+			fmt.Fprintf(&doc, "=== the request after it\n")
+			for _, m := range req.Messages {
+				for _, p := range m.Parts {
+					data, err := json.Marshal(p)
+					if p.Text != "" {
+						data = []byte(p.Text)
+					}
+					fmt.Fprintf(&doc, "--- %s\n%s\n", m.Role, data)
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	golden(t, "testdata/compact.golden", doc.String())
 }

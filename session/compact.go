@@ -106,7 +106,12 @@ func (k KeptText) face(prompt string) string {
 // moved is the compaction in a copy of the session.
 func (c *Compaction) moved(ids map[int]int) *Compaction {
 	m := *c
-	m.Kept = ids[c.Kept]
+	m.Kept = 0
+	for old, id := range ids { // the one that is named may not be readable
+		if c.Kept > 0 && old >= c.Kept && (m.Kept == 0 || id < m.Kept) {
+			m.Kept = id
+		}
+	}
 	m.Skills = slices.Clone(c.Skills)
 	for i := range m.Skills {
 		m.Skills[i].Entry = ids[m.Skills[i].Entry]
