@@ -329,6 +329,9 @@ func TestTemplate(t *testing.T) {
 		{"${1:-x} ${2:-y z} ${@:-none}", "a", "a y z a"},
 		{"${1:-x} ${@:-none}", "", "x none"},
 		{"${1:-x}", "''", "x"},
+		{"$1 b", "a", "a b"},
+		{"${@:2:x} ${@:x} ${@:1:1x} ${1x:-y} ${ARGUMENTS:-z} ${@\n:1}", "", "${@:2:x} ${@:x} ${@:1:1x} ${1x:-y} z ${@\n:1}"},
+		{"!`id`\n```!\nid\n```\n$1", "a", "!`id`\n```!\nid\n```\na"},
 		{"$0 $10", "a", " "},
 		{"costs $5.00, $5k, \\$1", "a", "costs $5.00, $5k, $1"},
 		{"${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`", "a", "${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`"},
@@ -415,6 +418,27 @@ func TestCommandTime(t *testing.T) {
 			t.Errorf("%+v after %v", r, time.Since(begin))
 		}
 	})
+}
+
+// A command that the rules refuse is refusal 7, one that fails is 3; either way
+// nothing reaches the model, and those after it do not run.
+func TestCommandRefused(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\n---\n!`first` !`second` !`third`")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	for code, fail := range map[int]error{RefusedByRule: &Refusal{Code: RefusedByRule, Message: "the rule Bash(second) denies it"}, RefusedUnread: errors.New("exit status 1")} {
+		ran := ""
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(_ context.Context, _ *Activation, line string, _ []string) (string, error) {
+			ran += line + " "
+			if line == "second" {
+				return "half", fail
+			}
+			return "out", nil
+		}})
+		if r := refusal(t, err); a != nil || r.Code != code || !strings.Contains(r.Message, "`second`") || !strings.Contains(r.Message, fail.Error()) || ran != "first second " {
+			t.Errorf("%+v, ran %s", r, ran)
+		}
+	}
 }
 
 // A value larger than 100 KiB is not given to a command.
