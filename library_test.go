@@ -100,7 +100,47 @@ These skills are no longer available:
 	if lib.Reload(ended) != four {
 		t.Error("a reload that was ended swapped the Catalog")
 	}
+	if s := lib.Reload(ctx).Skill("pkg:b"); s == nil {
+		t.Error("what was added is gone after a reload")
+	}
 }
+
+// TestSwap: whatever of a skill changes, the Catalog is another one.
+func TestSwap(t *testing.T) {
+	now := Skill{Name: "a", ID: "a", Path: "/a", Description: "D.", Size: 1, Origin: Origin{Kind: MCP, Trust: Remote}, fields: []field{{"license", "1"}}}
+	var problem error
+	src := new(changing)
+	src.yield = func(yield func(*Skill, error) bool) {
+		s := now
+		s.fields = slices.Clone(now.fields)
+		_ = yield(&s, nil) && (problem == nil || yield(nil, problem))
+	}
+	lib := NewLibrary(t.Context(), src)
+	same := lib.Catalog()
+	if lib.Reload(t.Context()) != same {
+		t.Error("nothing changed")
+	}
+	for what, change := range map[string]func(){
+		"name": func() { now.Name = "b" }, "ID": func() { now.ID = "b" }, "description": func() { now.Description = "E." }, "when_to_use": func() { now.WhenToUse = "W." },
+		"size": func() { now.Size = 2 }, "gate": func() { now.Gated = "x is off" }, "trust": func() { now.Origin.Trust = Trusted }, "field": func() { now.fields[0].value = "2" },
+		"key": func() { now.fields[0].key = "version" }, "problem": func() { problem = Problem{Code: "x", Message: "new"} }, "place": func() { src.place.Missing = true },
+	} {
+		before := lib.Catalog()
+		change()
+		if lib.Reload(t.Context()) == before {
+			t.Errorf("another %s, and the same Catalog", what)
+		}
+	}
+}
+
+// changing is a Source whose skills change.
+type changing struct {
+	yield func(func(*Skill, error) bool)
+	place Place
+}
+
+func (c *changing) Skills(context.Context) iter.Seq2[*Skill, error] { return c.yield }
+func (c *changing) Place() Place                                    { return c.place }
 
 func TestWatch(t *testing.T) {
 	for _, poll := range []time.Duration{0, 10 * time.Millisecond} {
@@ -131,11 +171,20 @@ func TestWatch(t *testing.T) {
 			wait("a new skill in a new directory", func(c *Catalog) bool { return c.Skill("a") != nil })
 			writeSkill(t, dir, "a", "Another description")
 			wait("a change", func(c *Catalog) bool { return c.Skill("a").Description == "Another description" })
+			// Where the directories are watched already, and nothing else happens.
+			for _, text := range []string{"The next one", "And one more"} {
+				writeSkill(t, dir, "a", text)
+				wait("a further change", func(c *Catalog) bool { return c.Skill("a").Description == text })
+			}
 			src.found = true
 			tell()
 			wait("what a source tells of", func(c *Catalog) bool { return c.Skill("told") != nil })
 			os.RemoveAll(filepath.Join(dir, "a"))
 			wait("a removal", func(c *Catalog) bool { return c.Skill("a") == nil })
+			writeSkill(t, dir, "a", "Back")
+			wait("what comes back", func(c *Catalog) bool { return c.Skill("a") != nil })
+			writeSkill(t, dir, "a", "Back and changed")
+			wait("a change of it", func(c *Catalog) bool { return c.Skill("a").Description == "Back and changed" })
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
