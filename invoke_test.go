@@ -443,7 +443,7 @@ func TestCommandRefused(t *testing.T) {
 
 // A value larger than 100 KiB is not given to a command.
 func TestLargeValue(t *testing.T) {
-	for size, refused := range map[int]bool{maxValue: false, maxValue + 1: true} {
+	for size, refused := range map[int]bool{100 << 10: false, 100<<10 + 1: true} {
 		v := newValues(strings.Repeat("x", size), nil)
 		_, _, _, err := scanner{}.prepare("echo $0", &v, false)
 		if (err != nil) != refused {
@@ -454,7 +454,7 @@ func TestLargeValue(t *testing.T) {
 
 // A frontmatter of more than 64 KiB is not read; the text loads.
 func TestLargeFrontmatter(t *testing.T) {
-	for size, code := range map[int]string{maxFrontmatter - 100: "", maxFrontmatter + 100: "too-large"} {
+	for size, code := range map[int]string{64<<10 - 28: "", 64<<10 - 27: "too-large"} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
 		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{}, true)
 		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {
