@@ -226,6 +226,41 @@ func TestBashBoundaries(t *testing.T) {
 	}
 }
 
+// The call that the notice names shows the lines before, where read can.
+func TestBashNextCall(t *testing.T) {
+	var jobs Jobs
+	defer jobs.Close()
+	set := Tools(newWorkspace(t), Options{TempDir: t.TempDir(), Jobs: &jobs})
+	for _, c := range []struct{ line, next string }{
+		{`seq 3000 | sed 's/.*/\x1b[31m&\x1b[0m\r/'`, "Use read with limit=1000 for the lines before."},
+		{`printf '10%%\r20%%\r30%%\n'; seq 3000`, "Use bash with head -c on the file for what is before."},
+		{`seq 3000; head -c 3 /dev/zero`, "Use bash with head -c on the file for what is before."},
+	} {
+		text, res := say(t, set, "bash", m{"command": c.line})
+		file := res.Details.(BashDetails).FullOutput
+		if _, notice, _ := strings.Cut(text, "\n\n["); !strings.Contains(notice, c.next) {
+			t.Errorf("%s: %s", c.line, notice)
+		} else if got, res := say(t, set, "read", m{"path": file, "limit": 1000}); strings.Contains(c.next, "read") && (res.IsError || !strings.Contains(got, "1000\x1b[0m\r\n\n[2000 more lines")) {
+			t.Errorf("%s: read says …%q", c.line, got[max(0, len(got)-100):])
+		}
+	}
+	// Of a job's output from somewhere on, the lines are counted from there.
+	say(t, set, "bash", m{"command": "seq 5000", "background": true})
+	text := ""
+	for !strings.Contains(text, "exited") {
+		time.Sleep(10 * time.Millisecond)
+		text, _ = say(t, set, "bash_output", m{"id": "1", "since": 3893}) // behind 1000
+	}
+	if !strings.HasPrefix(text, "3001\n") || !strings.Contains(text, "[Showing lines 2001-4000 of 4000 (2000 line limit). Use bash: tail -c +3894 /") {
+		t.Errorf("…%q", text[max(0, len(text)-300):])
+	}
+	_, line, _ := strings.Cut(text, "Use bash: ")
+	line, _, _ = strings.Cut(line, " for the lines before")
+	if got, _ := say(t, set, "bash", m{"command": line}); !strings.HasPrefix(got, "1001\n") || !strings.HasSuffix(got, "\n3000") {
+		t.Errorf("%s says %.20q…%q", line, got, got[max(0, len(got)-20):])
+	}
+}
+
 // Terminal sequences count for nothing, so what they fill needs no file.
 func TestBashOnlySequences(t *testing.T) {
 	temp := t.TempDir()
