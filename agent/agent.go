@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -37,8 +39,9 @@ type Agent struct {
 	// Touched is told which files tools have touched, all of the session, before
 	// the next request; what Skills returns may change by it. nil: nobody cares.
 	Touched func(ctx context.Context, paths []string)
-	// Builtins names the program's own commands, which are no skills.
-	Builtins []string
+	// Commands are what a person can type after a slash beside skills, as they
+	// are now: the program's own, of kind command, and others. nil: there are none.
+	Commands func() []knack.Command
 	// View says how skills are listed. The agent sets For, Window and
 	// Touched. With Index set the listing belongs into System, see [Index].
 	View knack.View
@@ -59,9 +62,16 @@ type Agent struct {
 	// Resolve finds the model that a skill names; nil: skills name none.
 	Resolve func(name string) (llm.Model, error)
 
+	// Hooks are those in force under the skills in force; nil, and a nil set:
+	// none.
+	Hooks func(Scope) *hook.Set
+
 	Limits  Limits
 	Retry   Retry
 	Release Release // how long skill texts stay
+	// NoCompact: the conversation is compacted neither near the model's window
+	// nor when that is full, see [Agent.Compact].
+	NoCompact bool
 	// Project, if not nil, changes what the model is sent, not the log.
 	Project func([]llm.Message) []llm.Message
 	// Steer hands over what the person says while the run goes on; it enters
@@ -88,8 +98,8 @@ type Retry struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
-// An Input is what a person says: text, which may be /name args, and what is
-// attached to it.
+// An Input is what a person says: text, which may be /name args of a skill or
+// of one of the Commands, and what is attached to it.
 type Input struct {
 	Text    string
 	Parts   []llm.Part // after the text: the content of files, media
@@ -104,6 +114,8 @@ func Text(s string) Input { return Input{Text: s} }
 type Scope struct {
 	Skills []session.Scope
 	Log    *session.Log
+	// The hooks in force, for the Gate; nil: none guards.
+	PreToolUse, PermissionRequest gate.Hook
 }
 
 // An Event is something that a run did; exactly one field is set. What Entry
@@ -114,6 +126,7 @@ type Event struct {
 	Call     *llm.ToolCall  // a call is about to be decided and run
 	Progress *Progress      // a call's result so far
 	Retry    *Retrying      // the request is sent again: what was streamed of it is void
+	Said     *Said          // a command shows something to the person
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
 }
@@ -122,6 +135,13 @@ type Event struct {
 type Progress struct {
 	Call   string
 	Result tool.Result
+}
+
+// Said is what a command shows to the person who typed it. The model does not
+// see it, and it is not recorded.
+type Said struct {
+	Command string // its name
+	Text    string // may hold what strangers wrote: to be escaped where it is shown
 }
 
 // Retrying says that a request failed and is sent again.
@@ -133,7 +153,8 @@ type Retrying struct {
 
 // End sums a run up.
 type End struct {
-	Reason   string // done, cancelled, limit, error, terminated
+	Reason   string // done, cancelled, limit, error, terminated, stopped
+	Why      string // of stopped: what the hook says
 	Text     string // the last answer
 	Requests int
 	Usage    llm.Usage

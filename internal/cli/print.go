@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
@@ -30,7 +31,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	var out output
 	switch f.outputFormat {
 	case "text":
-		out = &textOutput{w: c.OutOrStdout()}
+		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	case "json", "stream-json":
 		out = newJSONOutput(c.OutOrStdout(), f.outputFormat == "stream-json", f.partial)
 	default:
@@ -52,7 +53,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
-	s, err := f.open(ctx, nil, c.ErrOrStderr())
+	s, err := f.open(ctx, nil, nil, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,10 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 
 	if f.inputFormat == "stream-json" {
 		out.init(s.initLine())
-		return s.stream(ctx, c.InOrStdin(), out)
+		if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+			return err
+		}
+		return notQuit(s.stream(ctx, c.InOrStdin(), out))
 	}
 	in, err := s.attach(ctx, text)
 	if err != nil {
@@ -72,13 +76,29 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	}
 	out.init(s.initLine())
-	return s.turn(ctx, in, out)
+	if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+		return err
+	}
+	return notQuit(s.turn(ctx, in, out))
+}
+
+// notQuit is the error but for /quit, which is none.
+func notQuit(err error) error {
+	if errors.Is(err, line.ErrQuit) {
+		return nil
+	}
+	return err
 }
 
 // turn runs one user turn and shows it.
 func (s *sessionRun) turn(ctx context.Context, in agent.Input, out output) error {
 	end := &agent.End{}
+	log := s.log
 	for e, err := range s.agent.Run(ctx, s.log, in) {
+		if errors.Is(err, line.ErrQuit) {
+			out.end(nil)
+			return err
+		}
 		if err != nil {
 			out.end(err)
 			return s.explain(err)
@@ -87,6 +107,9 @@ func (s *sessionRun) turn(ctx context.Context, in agent.Input, out output) error
 		if e.End != nil {
 			end = e.End
 		}
+	}
+	if s.log != log { // a command has opened another session
+		out.init(s.initLine())
 	}
 	out.end(nil)
 	return s.outcome(ctx, end)
@@ -111,10 +134,10 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		broken = sc.Err()
 	}()
 	for n := 1; ; n++ {
-		var line []byte
+		var text []byte
 		ok := false
 		select {
-		case line, ok = <-lines:
+		case text, ok = <-lines:
 		case <-ctx.Done():
 			return s.outcome(ctx, &agent.End{Reason: "cancelled"})
 		}
@@ -124,10 +147,10 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 			}
 			return nil
 		}
-		if len(bytes.TrimSpace(line)) == 0 {
+		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		in, err := readInput(line)
+		in, err := readInput(text)
 		if err != nil {
 			err = &failure{fmt.Errorf("line %d of the input: %w", n, err), `{"type":"user","message":{"role":"user","content":"your prompt"}}`, exitUsage}
 			out.end(err)
@@ -237,6 +260,8 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 		return &failure{errors.New("interrupted"), "", exitInterrupted}
 	case "limit":
 		return &failure{errors.New("the run reached its limit"), "knack -c -p 'go on'", exitFailed}
+	case "stopped":
+		return stoppedBy(end.Why)
 	}
 	return nil
 }

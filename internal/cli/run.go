@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
@@ -86,6 +89,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
@@ -108,34 +112,54 @@ type sessionRun struct {
 	guarded bool // git runs with permission.GitEnv, and nothing escapes it
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
-	forgets bool     // nothing is kept on disk
-	began   int      // entries that the session had before this run
+	who     person   // nil: nobody is there
+	flags   *runFlags
+	nested  *sources.Nested
+	old     []*resources // replaced by /reload; texts of theirs may still be in use
+	forgets bool         // nothing is kept on disk
+	began   int          // entries that the session had before this run
+
+	hookRunner *hook.Runner
+	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started    atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
 type person interface {
 	gate.Approver
 	Ask(ctx context.Context, question string, options []string) (string, error)
+	Secret(ctx context.Context, question string) (string, error)
 	Steer() (agent.Input, bool)
 }
 
 // open wires a conversation. The order is: what is trusted, what is set, what
 // may run, where, with which skills, by which model; nothing is recorded
-// before all of that is known to be good.
-func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession}
+// before all of that is known to be good. confirm asks whether to trust what
+// the project brings; nil: it is left out.
+func (f *runFlags) open(ctx context.Context, who person, confirm func(question string) (bool, error), stderr io.Writer) (s *sessionRun, err error) {
+	s = &sessionRun{forgets: f.noSession, who: who, flags: f}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
 		}
 	}(s)
-	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+	if err = s.load(ctx, f); err != nil {
 		return nil, err
 	}
+	if confirm != nil {
+		trusted, err := s.askTrust(ctx, confirm, stderr)
+		if err != nil {
+			return nil, err
+		}
+		if trusted {
+			s.resources.close()
+			if err := s.load(ctx, f); err != nil {
+				return nil, err
+			}
+		}
+	}
 	set := &s.settings.Settings
-	s.view.Index = f.index
-	s.library = knack.NewLibrary(ctx, s.sources...)
-	nested := sources.NewNested(s.dir, s.options)
+	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
 		if p.Path == "command line" && p.Severity == knack.Error {
 			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
@@ -191,14 +215,16 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		View:   s.view,
 		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
 		Touched: func(ctx context.Context, paths []string) {
-			if found := nested.Look(paths...); len(found) > 0 {
+			if found := s.nested.Look(paths...); len(found) > 0 {
 				s.library.Add(ctx, found...)
 			}
 		},
-		Builtins: builtins(),
-		Gate:     func(sc agent.Scope) tool.Gate { return s.gate.For(s.scopes(sc)...) },
-		Typed:    s.typed,
-		Verify:   s.verify,
+		Commands: s.typed,
+		Gate: func(sc agent.Scope) tool.Gate {
+			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+		},
+		Typed:  s.consents,
+		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
 			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
@@ -213,6 +239,12 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	if !set.Skills.DisableShell {
 		s.agent.Shell = s.shell
 	}
+	if !f.bare {
+		if s.hookRunner, err = s.newHookRunner(set.Proxy); err != nil {
+			return nil, err
+		}
+		s.agent.Hooks = s.hooks
+	}
 	if f.printing && set.Limits.Turns == 0 {
 		s.agent.Limits.Requests = 200
 	}
@@ -221,6 +253,16 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}
 	steadyGC()
 	return s, s.override(f)
+}
+
+// load finds the resources of a run.
+func (s *sessionRun) load(ctx context.Context, f *runFlags) (err error) {
+	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+		return err
+	}
+	s.view.Index = f.index
+	s.library = knack.NewLibrary(ctx, s.sources...)
+	return nil
 }
 
 // override records what the command line sets anew in a session that is gone
@@ -241,6 +283,7 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
+	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -255,6 +298,9 @@ func (s *sessionRun) close() {
 	}
 	if s.resources != nil {
 		s.resources.close()
+	}
+	for _, r := range s.old {
+		r.close()
 	}
 }
 
@@ -335,10 +381,7 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) string {
 	p := agent.Prompt{Tools: tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: f.systemPrompt}
 	if !f.bare {
-		found := instructions.Load(instructions.Options{
-			Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
-			Secret: s.place().Secret, Check: s.project.Check,
-		})
+		found := instructions.Load(s.written)
 		printProblems(stderr, found.Problems, f.verbose)
 		p.Context, p.Append = found.Context, found.Append
 		p.Custom = cmp.Or(f.systemPrompt, found.System)
@@ -416,13 +459,9 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
-			switch skill.Origin.Kind {
-			case knack.Project, knack.Legacy:
-				g.Foreign, g.Dir, g.Approved = true, skill.Dir, s.project.Check
-			case knack.Additional:
-				g.Foreign = true
-			case knack.Plugin, knack.MCP:
-				g.Foreign = true
+			g.Foreign = foreign(skill.Origin.Kind)
+			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+				g.Dir, g.Approved = skill.Dir, s.project.Check
 			}
 		}
 		all = append(all, g)
@@ -430,8 +469,17 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	return all
 }
 
-// typed holds a skill that a person typed against deny rules.
-func (s *sessionRun) typed(ctx context.Context, k *knack.Skill) error {
+// foreign reports whether skills of a kind are strangers' work.
+func foreign(k knack.Kind) bool {
+	switch k {
+	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
+		return true
+	}
+	return false
+}
+
+// consents holds a skill that a person typed against deny rules.
+func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 	d := s.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
@@ -482,7 +530,11 @@ func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.gate.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+		passed, err := s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
+		if err == nil && !bytes.Equal(passed, input) {
+			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+		}
+		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
@@ -545,9 +597,10 @@ func (s *sessionRun) initLine() initLine {
 	}
 	for _, k := range cat.Skills() {
 		l.Skills = append(l.Skills, k.Name)
-		if !k.NotUser {
-			l.Commands = append(l.Commands, k.Name)
-		}
+	}
+	all, _ := s.agent.Namespace()
+	for _, c := range all {
+		l.Commands = append(l.Commands, c.Name)
 	}
 	for _, p := range s.problems(cat) {
 		l.Problems = append(l.Problems, p.String())
@@ -568,6 +621,10 @@ func (s *sessionRun) explain(err error) error {
 			code = exitRefused
 		}
 		return &failure{err, hint, code}
+	}
+	var blocked *agent.Blocked
+	if errors.As(err, &blocked) {
+		return &failure{err, "knack help hooks", exitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
