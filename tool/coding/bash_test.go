@@ -409,32 +409,38 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// A character whose halves come at different times is shown once, whole.
-func TestJobsSplitRune(t *testing.T) {
+// A character, a sequence or a line break whose halves come at different times
+// is shown once, whole.
+func TestJobsSplit(t *testing.T) {
 	w := newWorkspace(t)
 	var jobs Jobs
 	defer jobs.Close()
 	set := runTools(w, Options{Jobs: &jobs, TempDir: t.TempDir()})
-	say(t, set, "bash", m{"command": `printf 'ready \303'; until [ -e go ]; do sleep 0.01; done; printf '\251t\303\251'`, "background": true})
-	until := func(want string) string {
-		for range 1000 {
-			got, _ := say(t, set, "bash_output", m{"id": "1"})
-			if strings.Contains(got, want) {
-				return got
+	for i, c := range []struct{ first, second, want string }{
+		{`\303`, `\251t\303\251.`, "été."}, {`\033[3`, `1mred.`, "red."}, {`\033]0;ti`, `tle\007end.`, "end."}, {`\r`, `\nnext.`, "\nnext."}, {`\r`, `60%%\r.`, "\n60%\n."},
+	} {
+		id := fmt.Sprint(i + 1)
+		say(t, set, "bash", m{"command": fmt.Sprintf(`printf 'ready %s'; until [ -e go%s ]; do sleep 0.01; done; printf '%s'`, c.first, id, c.second), "background": true})
+		until := func(want string) string {
+			for range 1000 {
+				got, _ := say(t, set, "bash_output", m{"id": id})
+				if strings.Contains(got, want+"\n\n[Job") {
+					return got
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-			time.Sleep(10 * time.Millisecond)
+			t.Fatalf("the job never said %q", want)
+			return ""
 		}
-		t.Fatalf("the job never said %q", want)
-		return ""
-	}
-	if got := until("ready"); !strings.HasPrefix(got, "ready \n\n[Job 1 ") || !strings.HasSuffix(got, "Use since=6 for what follows.]") {
-		t.Errorf("the first half: %q", got)
-	}
-	if err := w.WriteFile(t.Context(), "go", nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := until("t\u00e9"); !strings.HasPrefix(got, "été\n\n[Job 1 ") {
-		t.Errorf("the second half: %q", got)
+		if got := until("ready "); !strings.HasSuffix(got, "Use since=6 for what follows.]") {
+			t.Errorf("%s: %q", c.first, got)
+		}
+		if err := w.WriteFile(t.Context(), "go"+id, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := until("."); !strings.HasPrefix(got, c.want+"\n\n[Job") {
+			t.Errorf("%s, then %s: %q, want %q", c.first, c.second, got, c.want)
+		}
 	}
 }
 

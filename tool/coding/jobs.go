@@ -154,7 +154,7 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	case <-b.ended:
 		cl.end()
 	default:
-		next -= int64(len(cl.held)) // half a character comes with its other half
+		next -= int64(cl.pending()) // half a character comes with its other half
 	}
 	text, c = t.end()
 	text = strings.TrimSuffix(text, "\n")
