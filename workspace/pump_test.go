@@ -3,6 +3,8 @@ package workspace
 import (
 	"bytes"
 	"io"
+	"os"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,5 +58,36 @@ func TestPumpWait(t *testing.T) {
 			w.Close()
 			<-p.done
 		})
+	}
+}
+
+// What a command wrote is not lost where this program gets no time to read it
+// before the pipe counts as idle.
+func TestPumpStarved(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var out bytes.Buffer
+	p := &pump{r: r, out: &out, done: make(chan struct{}), flushed: make(chan struct{})}
+	if _, err := w.WriteString("written before the end"); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		time.Sleep(3 * idle)
+		p.run()
+	}()
+	p.wait()
+	if runtime.GOOS != "windows" && out.String() != "written before the end" {
+		t.Errorf("read %q", out.String())
+	}
+	if _, err := w.WriteString("late"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	<-p.done
+	if bytes.HasSuffix(out.Bytes(), []byte("late")) {
+		t.Error("written after the end")
 	}
 }
