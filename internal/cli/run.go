@@ -115,9 +115,11 @@ type sessionRun struct {
 	forgets bool     // nothing is kept on disk
 	began   int      // entries that the session had before this run
 
-	hookRunner *hook.Runner
-	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
-	started    atomic.Bool                  // hooks were told that the session starts
+	hookRunner   *hook.Runner
+	instructions []string                     // files that the model was given
+	catalog      *knack.Catalog               // that hooks were told of
+	pinned       map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started      atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -139,6 +141,10 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}(s)
 	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
 		return nil, err
+	}
+	if who != nil {
+		who = notifying{who, s.notify}
+		s.who = who
 	}
 	set := &s.settings.Settings
 	s.view.Index = f.index
@@ -352,6 +358,9 @@ func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) strin
 		})
 		printProblems(stderr, found.Problems, f.verbose)
 		p.Context, p.Append = found.Context, found.Append
+		for _, d := range found.Context {
+			s.instructions = append(s.instructions, d.Path)
+		}
 		p.Custom = cmp.Or(f.systemPrompt, found.System)
 	}
 	p.Append = append(p.Append, f.appendPrompt...)

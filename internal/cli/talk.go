@@ -60,6 +60,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := s.tellChange(ctx); err != nil {
+			return err
+		}
 		before := s.log
 		for e, err := range s.agent.Run(ctx, s.log, in) {
 			if err != nil {
@@ -90,7 +93,7 @@ func (f *runFlags) askTrust(c *cobra.Command) error {
 	}
 	defer r.close()
 	inert := func(p knack.Problem) bool { return p.Code == trust.CodeUntrusted || p.Code == trust.CodeChanged }
-	if !slices.ContainsFunc(r.settings.Problems, inert) &&
+	if !slices.ContainsFunc(r.settings.Problems, inert) && !slices.ContainsFunc(r.hookProblems, inert) &&
 		!slices.ContainsFunc(knack.Load(c.Context(), r.sources...).Problems(), inert) {
 		return nil
 	}
