@@ -159,6 +159,9 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 		}
 		return fmt.Errorf("the skill %s is gone", name)
 	}
+	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
+		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
+	}
 	return s.approved(h, s.ws.Dir(), func(path string, data []byte) error {
 		if s.pinned[path] != sha256.Sum256(data) {
 			return fmt.Errorf("%s is not as it was when the session began", path)

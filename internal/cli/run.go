@@ -399,7 +399,7 @@ func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
 		Audit: func(r gate.Record) {
 			// A log that cannot be written stops the run at the next call.
 			s.log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
+				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), Hook: r.Hook, By: r.Decision,
 			}})
 		},
 	}
