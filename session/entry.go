@@ -104,6 +104,7 @@ type Decision struct {
 	Tool  string              `json:"tool"`
 	Asked bool                `json:"asked,omitempty"`
 	Told  string              `json:"told,omitempty"` // what the person answered
+	Hook  string              `json:"hook,omitempty"` // the event whose hooks had a say
 	By    permission.Decision `json:"by"`
 }
 

@@ -119,9 +119,11 @@ type sessionRun struct {
 	forgets bool         // nothing is kept on disk
 	began   int          // entries that the session had before this run
 
-	hookRunner *hook.Runner
-	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
-	started    atomic.Bool                  // hooks were told that the session starts
+	hookRunner   *hook.Runner
+	instructions []string                     // files that the model was given
+	catalog      *knack.Catalog               // that hooks were told of
+	pinned       map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started      atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -157,6 +159,10 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 				return nil, err
 			}
 		}
+	}
+	if who != nil {
+		who = notifying{who, s.notify}
+		s.who = who
 	}
 	set := &s.settings.Settings
 	s.nested = sources.NewNested(s.dir, s.options)
@@ -384,6 +390,9 @@ func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) strin
 		found := instructions.Load(s.written)
 		printProblems(stderr, found.Problems, f.verbose)
 		p.Context, p.Append = found.Context, found.Append
+		for _, d := range found.Context {
+			s.instructions = append(s.instructions, d.Path)
+		}
 		p.Custom = cmp.Or(f.systemPrompt, found.System)
 	}
 	p.Append = append(p.Append, f.appendPrompt...)
@@ -422,7 +431,7 @@ func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
 		Audit: func(r gate.Record) {
 			// A log that cannot be written stops the run at the next call.
 			s.log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
+				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), Hook: r.Hook, By: r.Decision,
 			}})
 		},
 	}
