@@ -15,12 +15,14 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin goes on with another log from here on: the one before is closed.
+// begin goes on with another log from here on, in the same mode: the one before
+// is closed.
 func (s *sessionRun) begin(log *session.Log) error {
 	g, err := s.newGate(s.who) // answers "in this session" were for the other
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
+	g.SetMode(s.gate.Mode())
 	old := s.log
 	if !s.forgets {
 		noteUsage(old.Entries()[s.began:])

@@ -40,7 +40,7 @@ func TestSlash(t *testing.T) {
 	k.says("/new")
 	k.wants(`a new session: \d`)
 	k.says("/session")
-	k.wants(`permissions +default`) // of a new session
+	k.wants(`permissions +plan`) // nothing becomes looser
 	k.says("/resume")
 	k.wants(`(?s)first  .*2 turns.*hello`)
 	k.says("/resume first")
