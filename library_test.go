@@ -255,6 +255,23 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
+// TestEntities: wherever a text is cut, an escaped character in it is whole.
+func TestEntities(t *testing.T) {
+	c := Load(t.Context(), list{{Name: "a", ID: "a", Description: `a<b>"c"'d'&e`, Origin: Origin{Kind: User, Trust: Trusted}}})
+	whole := strings.NewReplacer("&lt;", "", "&gt;", "", "&amp;", "", "&quot;", "", "&apos;", "")
+	for most := 1; most < 200; most++ {
+		for _, index := range []bool{false, true} {
+			l := c.Listing(View{For: ByModel, MaxChars: most, Index: index})
+			if text := l.Entries[0].Text; strings.Contains(strings.Replace(whole.Replace(text), "'&e", "'e", 1), "&") && !(!index && strings.HasSuffix(strings.TrimSuffix(text, "…"), "&")) {
+				t.Errorf("at most %d: %s", most, text)
+			}
+			if l.Tokens != tokens(len(l.Text)) {
+				t.Errorf("%d tokens of %d bytes", l.Tokens, len(l.Text))
+			}
+		}
+	}
+}
+
 // TestStates has Why answer for every state that depends on a Source or View.
 func TestStates(t *testing.T) {
 	sk := func(name string, kind Kind) *Skill {

@@ -1,6 +1,7 @@
 package knack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -228,11 +229,10 @@ func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 	}
 	var files []string
 	err := fs.WalkDir(os.DirFS(s.Dir), ".", func(p string, d fs.DirEntry, err error) error {
+		if err := cmp.Or(ctx.Err(), err); err != nil && (p == "." || ctx.Err() != nil) {
+			return err // d is nil if the directory is gone
+		}
 		switch name := d.Name(); {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && p == ".":
-			return err
 		case p != "." && (strings.HasPrefix(name, ".") || name == "node_modules"):
 			if d.IsDir() {
 				return fs.SkipDir

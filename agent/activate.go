@@ -37,7 +37,8 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	in.Message = r.message
 	in.Builtins = r.builtins()
 	if r.Shell != nil {
-		in.Shell = r.Shell(r.scope(state))
+		sc := r.scopes(state)
+		in.Shell = r.Shell(r.guarded(sc, r.hooks(sc)))
 	}
 	in.Vars = maps.Clone(r.Vars)
 	if in.Vars == nil {
@@ -49,7 +50,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 }
 
 // activate records a skill that came into force: one entry, two faces.
-func (r *run) activate(act *knack.Activation, by, call string, in Input) error {
+func (r *run) activate(ctx context.Context, act *knack.Activation, by, call string, in Input) error {
 	sum := sha256.Sum256([]byte(act.Prompt))
 	hash := hex.EncodeToString(sum[:])
 	state := r.log.State()
@@ -58,14 +59,18 @@ func (r *run) activate(act *knack.Activation, by, call string, in Input) error {
 		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
 		Scope: act.Skill.Scope, Tokens: tokens(act.Prompt), Present: state.Text(hash),
+		Hooks: act.Hooks, Dir: hookDir(act),
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return r.activated(ctx, act, by, state)
 }
 
 // tokens estimates, at 4 bytes a token.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
-func (r *run) scope(state session.State) Scope {
+func (r *run) scopes(state session.State) Scope {
 	return Scope{Skills: state.Scopes, Log: r.log}
 }
 
@@ -187,6 +192,7 @@ func (c *consents) call(ctx context.Context, in tool.SkillInput) (tool.SkillAnsw
 			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("no text of a skill %q is in the conversation", name)}
 		}
 		for _, rel := range released {
+			c.released(ctx, rel.Skill, rel.Reason)
 			return tool.SkillAnswer{Text: rel.Line()}, err
 		}
 		return tool.SkillAnswer{}, err

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -60,9 +62,16 @@ type Agent struct {
 	// Resolve finds the model that a skill names; nil: skills name none.
 	Resolve func(name string) (llm.Model, error)
 
+	// Hooks are those in force under the skills in force; nil, and a nil set:
+	// none.
+	Hooks func(Scope) *hook.Set
+
 	Limits  Limits
 	Retry   Retry
 	Release Release // how long skill texts stay
+	// NoCompact: the conversation is compacted neither near the model's window
+	// nor when that is full, see [Agent.Compact].
+	NoCompact bool
 	// Project, if not nil, changes what the model is sent, not the log.
 	Project func([]llm.Message) []llm.Message
 	// Steer hands over what the person says while the run goes on; it enters
@@ -105,6 +114,8 @@ func Text(s string) Input { return Input{Text: s} }
 type Scope struct {
 	Skills []session.Scope
 	Log    *session.Log
+	// The hooks in force, for the Gate; nil: none guards.
+	PreToolUse, PermissionRequest gate.Hook
 }
 
 // An Event is something that a run did; exactly one field is set. What Entry
@@ -142,7 +153,8 @@ type Retrying struct {
 
 // End sums a run up.
 type End struct {
-	Reason   string // done, cancelled, limit, error, terminated
+	Reason   string // done, cancelled, limit, error, terminated, stopped
+	Why      string // of stopped: what the hook says
 	Text     string // the last answer
 	Requests int
 	Usage    llm.Usage

@@ -32,6 +32,8 @@ type run struct {
 	message string         // what the person said last
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
+
+	hooked hooked
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
@@ -42,6 +44,12 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 		return nil, err
 	}
 	if err == nil && !said { // a command has done what there was to do
+		for _, e := range r.log.After(r.seen) {
+			if c := e.Compaction; c != nil {
+				r.end.Usage.Add(c.Usage)
+				r.end.Cost += c.Cost
+			}
+		}
 		r.end.Reason = "done"
 		return &r.end, nil
 	}
@@ -52,6 +60,9 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	reason, err := r.loop(ctx)
 	if ctx.Err() != nil && err != nil {
 		reason, err = "cancelled", nil
+	}
+	if err != nil {
+		r.failed(ctx, err)
 	}
 	r.end.Reason = reason
 	what := session.TurnEnd{Reason: reason}
@@ -75,9 +86,15 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 // sitting; keep it so.
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
+		if r.halted() {
+			return "stopped", nil
+		}
 		if why := r.limit(); why != "" {
 			r.note("", "stopped: "+why)
 			return "limit", nil
+		}
+		if err := r.room(ctx); err != nil {
+			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
 			return "", err
@@ -91,6 +108,11 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			if steered, err := r.steer(ctx); err != nil {
 				return "", err
 			} else if steered {
+				continue
+			}
+			if on, err := r.goesOn(ctx, answer); err != nil {
+				return "", err
+			} else if on {
 				continue
 			}
 			return "done", nil
@@ -119,6 +141,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.force(state)
+	compacted := false
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
@@ -150,6 +173,14 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, errors.Join(context.Cause(ctx), e)
 			}
 			return nil, context.Cause(ctx)
+		}
+		if overflowed(err) && !r.NoCompact {
+			if err := r.overflow(ctx, err, compacted); err != nil {
+				return nil, err
+			}
+			compacted = true
+			attempt--
+			continue
 		}
 		wait, again := r.again(attempt, err)
 		if !again {
@@ -250,14 +281,16 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		r.emit(Event{Call: &calls[i]})
 	}
 	state := r.log.State()
+	hooks := r.hooks(r.scopes(state)) // until all of these calls have ended
+	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Gate != nil {
-		gate = r.Gate(r.scope(state))
+		gate = r.denied(hooks, r.Gate(r.guarded(r.scopes(state), hooks)))
 	}
 	events := make(chan Event) // an empty one: look at the log
 	tools := r.tools(state)
 	for i := range tools {
-		tools[i] = r.logged(tools[i], func() { events <- Event{} })
+		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
 	}
 	var results []tool.Result
 	go func() {
@@ -300,9 +333,12 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 			return err
 		}
 	}
+	if err := r.settled(ctx, calls, results); err != nil {
+		return err
+	}
 	for i, res := range results {
 		if res.Activation != nil {
-			if err := r.activate(res.Activation, "model", calls[i].ID, Input{}); err != nil {
+			if err := r.activate(ctx, res.Activation, "model", calls[i].ID, Input{}); err != nil {
 				return err
 			}
 		}

@@ -26,10 +26,13 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 	if err := r.showListing(); err != nil {
 		return true, err
 	}
-	if err := r.sweep(); err != nil {
+	if err := r.sweep(ctx); err != nil {
 		return true, err
 	}
-	return true, record()
+	if err := record(); err != nil {
+		return true, err
+	}
+	return true, r.flush(nil)
 }
 
 // hear understands what a person said: a slash and a known name is a command
@@ -45,6 +48,12 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 				return nil, err
 			}
 			typed := in.Text
+			if err := r.expanded(ctx, cmd.Name, args, cmd.Kind); err != nil {
+				return nil, err
+			}
+			if err := r.submitted(ctx, typed, steering, nil); err != nil {
+				return nil, err
+			}
 			in.Text = prompt
 			return func() error { return r.user(in, typed, steering) }, nil
 		}
@@ -52,7 +61,10 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		var no *knack.Refusal
 		switch {
 		case err == nil:
-			return func() error { return r.activate(act, "user", "", in) }, nil
+			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
+				return nil, err
+			}
+			return func() error { return r.activate(ctx, act, "user", "", in) }, nil
 		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
 			// a path, such as /usr/bin/env
 		case errors.As(err, &no) && (no.Code == knack.RefusedUnknown || no.Code == knack.RefusedBuiltin) && !r.found(name):
@@ -60,6 +72,9 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		default:
 			return nil, err
 		}
+	}
+	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+		return nil, err
 	}
 	in.Text = strings.TrimPrefix(in.Text, escaped(in.Text))
 	if in.Text == "" && len(in.Parts) == 0 {
@@ -72,8 +87,13 @@ func (r *run) typed(ctx context.Context, name, args string) (*knack.Activation, 
 	if r.Skills == nil {
 		return nil, &knack.Refusal{Code: knack.RefusedUnknown}
 	}
-	if s := r.Skills().Skill(name); s != nil && r.Typed != nil {
-		if err := r.Typed(ctx, s); err != nil {
+	if s := r.Skills().Skill(name); s != nil {
+		if r.Typed != nil {
+			if err := r.Typed(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.expanded(ctx, s.Name, args, string(s.Origin.Kind)); err != nil {
 			return nil, err
 		}
 	}
@@ -136,6 +156,9 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 			continue // a command
 		}
 		if err := record(); err != nil {
+			return any, err
+		}
+		if err := r.flush(nil); err != nil {
 			return any, err
 		}
 		any = true

@@ -232,14 +232,19 @@ func rulesOf(answers []answer) []permission.Rule {
 	return rules
 }
 
-// For is the tool.Gate under the skills in force.
+// For is the tool.Gate under the skills in force, with the hooks of Options.
 func (g *Gate) For(scopes ...Scope) tool.Gate {
+	return g.ForHooks(g.opt.PreToolUse, g.opt.PermissionRequest, scopes...)
+}
+
+// ForHooks is For with these hooks: skills in force bring their own. nil: none.
+func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) tool.Gate {
 	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
 		// The bytes that are judged belong to the Gate alone, and are those that run.
 		input := bytes.Clone(in.JSON)
 		r := Record{Call: in.ID, Tool: t.Name}
 		vote := SaysNothing
-		if h := g.opt.PreToolUse; h != nil {
+		if h := preToolUse; h != nil {
 			op, failed := ask(ctx, h, Call{ID: in.ID, Tool: t.Name, Input: input})
 			if op.Says != SaysNothing || op.Input != nil {
 				r.Hook = "PreToolUse"
@@ -251,6 +256,9 @@ func (g *Gate) For(scopes ...Scope) tool.Gate {
 			if vote == SaysDeny {
 				r.Decision = permission.Decision{Verdict: permission.Deny, Reason: reason(op, "a PreToolUse hook")}
 				return nil, g.refuse(r, t.Name+" was not run: "+r.Decision.Reason)
+			}
+			if vote == SaysAsk {
+				r.Decision.Reason = op.Reason
 			}
 			if failed != nil {
 				vote = SaysAsk
@@ -271,15 +279,16 @@ func (g *Gate) For(scopes ...Scope) tool.Gate {
 				if hookReason != "" {
 					r.Decision.Reason = hookReason
 				}
-				j.hook = true
+				r.Decision.Rule, r.Decision.Origin = "", "" // of the rule that allowed it
+				j.Decision, j.hook = r.Decision, true
 				if g.Mode() == permission.DontAsk {
 					r.Decision.Verdict = permission.Deny
 				}
 			case vote == SaysAllow && r.Decision.Verdict == permission.Ask && !j.guarded:
 				r.Decision.Verdict, r.Decision.Reason = permission.Allow, "a PreToolUse hook allows it"
 			}
-			if r.Decision.Verdict == permission.Ask && g.opt.PermissionRequest != nil {
-				op, failed := ask(ctx, g.opt.PermissionRequest, Call{ID: in.ID, Tool: t.Name, Input: input, Decision: r.Decision})
+			if r.Decision.Verdict == permission.Ask && permissionRequest != nil {
+				op, failed := ask(ctx, permissionRequest, Call{ID: in.ID, Tool: t.Name, Input: input, Decision: r.Decision})
 				if op.Says != SaysNothing {
 					r.Hook = "PermissionRequest"
 				}

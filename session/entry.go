@@ -35,6 +35,7 @@ const (
 	TypeRelease    Type = "release"
 	TypeSetting    Type = "setting"
 	TypeListing    Type = "listing"
+	TypeCompaction Type = "compaction"
 )
 
 // An Entry is one thing that happened. IDs count from 1 within a file; Parent
@@ -57,6 +58,7 @@ type Entry struct {
 	Release    *Release    `json:"release,omitempty"`
 	Setting    *Setting    `json:"setting,omitempty"`
 	Listing    *Listing    `json:"listing,omitempty"`
+	Compaction *Compaction `json:"compaction,omitempty"`
 }
 
 // User is what a person said. Steering marks words that came while the run
@@ -124,6 +126,10 @@ type Activation struct {
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
 	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
 	Touched []string   `json:"touched,omitempty"` // attached files
+
+	// Hooks are the skill's, as its bytes say; paths in them start at Dir.
+	Hooks json.RawMessage `json:"hooks,omitempty"`
+	Dir   string          `json:"dir,omitempty"`
 }
 
 // Note is what the program tells the model between its answers, and what
@@ -134,12 +140,14 @@ type Note struct {
 	// Told says of an announcement which skills it was about: a fingerprint of
 	// what was said of each, "" for those that are gone.
 	Told map[string]string `json:"told,omitempty"`
+	// Hook is the event whose hooks said it; "": the program says it.
+	Hook string `json:"hook,omitempty"`
 }
 
-// TurnEnd ends a user turn, and with it the grants, denials, model and effort
-// of its skills.
+// TurnEnd ends a user turn, and with it the grants, denials, model, effort and
+// hooks of its skills.
 type TurnEnd struct {
-	Reason string `json:"reason"` // done, cancelled, limit, error
+	Reason string `json:"reason"` // done, cancelled, limit, error, stopped
 	Error  string `json:"error,omitempty"`
 }
 

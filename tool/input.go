@@ -66,6 +66,10 @@ func (t *Tool) fold(raw json.RawMessage) (json.RawMessage, error) {
 	return out, nil
 }
 
+// Folded is the input that a call with raw would run with; the error says why
+// it would not run.
+func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) { return t.fold(raw) }
+
 func (t *Tool) shape() shape {
 	if t.made != nil {
 		return t.made()

@@ -41,6 +41,9 @@ type Tool struct {
 	Fold func(in map[string]any)
 	// Subjects names what a call wants to do. nil: the tool's name with no text.
 	Subjects func(input json.RawMessage) ([]permission.Subject, error)
+	// Denied, if any, is what programs are told of a call that the gate refused:
+	// its Result's Structured.
+	Denied func(input json.RawMessage) any
 	// Run runs a call whose input fits Schema. The error says that the tool
 	// could not do it, and is told to the model as it is.
 	Run func(ctx context.Context, call Input) (Result, error)
@@ -60,13 +63,14 @@ type Input struct {
 }
 
 // Rename moves fields of an input object: from, to, from, to … A field whose
-// new name is already there stays.
+// new name is already there stays. Null is no field.
 func Rename(in map[string]any, names ...string) {
 	for i := 0; i+1 < len(names); i += 2 {
-		v, ok := in[names[i]]
-		if _, taken := in[names[i+1]]; ok && !taken {
-			in[names[i+1]] = v
+		if v, ok := in[names[i]]; ok && (v == nil || in[names[i+1]] == nil) {
 			delete(in, names[i])
+			if v != nil {
+				in[names[i+1]] = v
+			}
 		}
 	}
 }

@@ -48,6 +48,7 @@ func listCommands(all []knack.Command, indent string) string {
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
 	{"permissions", "What may run: rules, modes, trust"},
+	{"hooks", "Commands that are asked or told of events"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "What programs read and write"},
 }

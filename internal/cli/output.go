@@ -40,7 +40,7 @@ type initLine struct {
 // resultLine is the last line of stream-json, and all of json.
 type resultLine struct {
 	Type     string    `json:"type"`    // result
-	Subtype  string    `json:"subtype"` // success, error, limit, cancelled
+	Subtype  string    `json:"subtype"` // success, error, limit, cancelled, stopped
 	IsError  bool      `json:"is_error"`
 	Result   string    `json:"result"`
 	Session  string    `json:"session_id"`
@@ -98,16 +98,17 @@ func (s *sum) result(err error) resultLine {
 	switch {
 	case err != nil:
 		l.Subtype, l.IsError, l.Result = "error", true, err.Error()
-	case s.reason == "limit", s.reason == "cancelled":
+	case s.reason == "limit", s.reason == "cancelled", s.reason == "stopped":
 		l.Subtype, l.IsError = s.reason, true
 	}
 	return l
 }
 
-// textOutput prints what commands say, and the last answer.
+// textOutput prints what commands say, and the last answer. What hooks say to
+// people goes to errs.
 type textOutput struct {
-	w    io.Writer
-	text string
+	w, errs io.Writer
+	text    string
 }
 
 func (o *textOutput) init(initLine) {}
@@ -115,6 +116,9 @@ func (o *textOutput) init(initLine) {}
 func (o *textOutput) event(e agent.Event) {
 	if e.Said != nil {
 		fmt.Fprintln(o.w, plain.Text(e.Said.Text))
+	}
+	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
+		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
 	}
 	if e.End != nil {
 		o.text = e.End.Text
@@ -168,6 +172,8 @@ type skillPermissions struct {
 	Disallowed []string `json:"disallowedTools,omitempty"`
 	Model      string   `json:"model,omitempty"`
 	Effort     string   `json:"effort,omitempty"`
+
+	Hooks json.RawMessage `json:"hooks,omitempty"`
 }
 
 // blocks is a message in the shape that users of stream-json know.
@@ -263,11 +269,17 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		a := e.Activation
 		l.Type, l.IsMeta, l.Activation = "user", true, a
 		l.Message = blocksOf(llm.User, append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)
-		l.Permission = &skillPermissions{a.Grants, a.Denies, a.Model, a.Effort}
+		l.Permission = &skillPermissions{a.Grants, a.Denies, a.Model, a.Effort, a.Hooks}
 	case e.Note != nil:
-		return map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
+		line := map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
+		if e.Note.Hook != "" {
+			line["hook_event_name"] = e.Note.Hook
+		}
+		return line
 	case e.Release != nil:
 		return map[string]any{"type": "system", "subtype": "release", "skill": e.Release.Skill, "tokens": e.Release.Tokens, "reason": e.Release.Reason}
+	case e.Compaction != nil:
+		return map[string]any{"type": "system", "subtype": "compaction", "compaction": e.Compaction}
 	case e.Decision != nil:
 		return map[string]any{"type": "system", "subtype": "decision", "decision": e.Decision}
 	default:

@@ -31,7 +31,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	var out output
 	switch f.outputFormat {
 	case "text":
-		out = &textOutput{w: c.OutOrStdout()}
+		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	case "json", "stream-json":
 		out = newJSONOutput(c.OutOrStdout(), f.outputFormat == "stream-json", f.partial)
 	default:
@@ -61,6 +61,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 
 	if f.inputFormat == "stream-json" {
 		out.init(s.initLine())
+		if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+			return err
+		}
 		return notQuit(s.stream(ctx, c.InOrStdin(), out))
 	}
 	in, err := s.attach(ctx, text)
@@ -73,6 +76,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	}
 	out.init(s.initLine())
+	if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+		return err
+	}
 	return notQuit(s.turn(ctx, in, out))
 }
 
@@ -254,6 +260,8 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 		return &failure{errors.New("interrupted"), "", exitInterrupted}
 	case "limit":
 		return &failure{errors.New("the run reached its limit"), "knack -c -p 'go on'", exitFailed}
+	case "stopped":
+		return stoppedBy(end.Why)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/plain"
@@ -68,6 +69,9 @@ type resources struct {
 	bundled   *bundled.Set
 	view      knack.View // how skills are listed
 
+	hooks        []hook.Hook // of settings
+	hookProblems []knack.Problem
+
 	written          instructions.Options // where people's own words are
 	templates        []knack.Command
 	templateProblems []knack.Problem
@@ -95,6 +99,9 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	}
 	if r.settings, err = loadSettings(r.dir, r.project, f.settings, extra); err != nil {
 		return nil, err
+	}
+	if !f.bare {
+		r.hooks, r.hookProblems = settingsHooks(r.settings.Raw["hooks"])
 	}
 	set := &r.settings.Settings
 	for _, k := range set.Skills.Order {
@@ -177,7 +184,7 @@ func features(settings *config.Config, env string) map[string]bool {
 // other: overrides without effect, names that cannot be typed after a slash.
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
 	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: (&sessionRun{resources: r}).typed}).Namespace()
-	return slices.Concat(r.settings.Problems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, slash)
+	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, slash)
 }
 
 // load reads the skills too, for the commands that only show them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
@@ -115,6 +118,10 @@ type sessionRun struct {
 	old     []*resources // replaced by /reload; texts of theirs may still be in use
 	forgets bool         // nothing is kept on disk
 	began   int          // entries that the session had before this run
+
+	hookRunner *hook.Runner
+	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started    atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -213,9 +220,11 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			}
 		},
 		Commands: s.typed,
-		Gate:     func(sc agent.Scope) tool.Gate { return s.gate.For(s.scopes(sc)...) },
-		Typed:    s.consents,
-		Verify:   s.verify,
+		Gate: func(sc agent.Scope) tool.Gate {
+			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+		},
+		Typed:  s.consents,
+		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
 			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
@@ -229,6 +238,12 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 	}
 	if !set.Skills.DisableShell {
 		s.agent.Shell = s.shell
+	}
+	if !f.bare {
+		if s.hookRunner, err = s.newHookRunner(set.Proxy); err != nil {
+			return nil, err
+		}
+		s.agent.Hooks = s.hooks
 	}
 	if f.printing && set.Limits.Turns == 0 {
 		s.agent.Limits.Requests = 200
@@ -268,6 +283,7 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
+	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -302,6 +318,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	s.ws = ws
 	local, ok := ws.(*workspace.Local)
 	if !ok {
+		switch ws := ws.(type) {
+		case *workspace.SSH:
+			ws.Prefix = set.Shell.Prefix
+		case *workspace.Container:
+			ws.Prefix = set.Shell.Prefix
+		}
 		return nil
 	}
 	git, unguarded := permission.GitEnv(nil, local.Dir())
@@ -437,18 +459,23 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
-			switch skill.Origin.Kind {
-			case knack.Project, knack.Legacy:
-				g.Foreign, g.Dir, g.Approved = true, skill.Dir, s.project.Check
-			case knack.Additional:
-				g.Foreign = true
-			case knack.Plugin, knack.MCP:
-				g.Foreign = true
+			g.Foreign = foreign(skill.Origin.Kind)
+			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+				g.Dir, g.Approved = skill.Dir, s.project.Check
 			}
 		}
 		all = append(all, g)
 	}
 	return all
+}
+
+// foreign reports whether skills of a kind are strangers' work.
+func foreign(k knack.Kind) bool {
+	switch k {
+	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
+		return true
+	}
+	return false
 }
 
 // consents holds a skill that a person typed against deny rules.
@@ -503,7 +530,11 @@ func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.gate.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+		passed, err := s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
+		if err == nil && !bytes.Equal(passed, input) {
+			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+		}
+		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
@@ -590,6 +621,10 @@ func (s *sessionRun) explain(err error) error {
 			code = exitRefused
 		}
 		return &failure{err, hint, code}
+	}
+	var blocked *agent.Blocked
+	if errors.As(err, &blocked) {
+		return &failure{err, "knack help hooks", exitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {

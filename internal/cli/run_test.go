@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -186,4 +188,39 @@ func bodies(ts *testscript.TestScript, file string) []map[string]any {
 		ts.Fatalf("%s: no request was recorded", file)
 	}
 	return all
+}
+
+// toldHooks writes what hooks were told, one JSON object a line, without what
+// differs from run to run: told LINES OUT
+func toldHooks(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: told lines out")
+	}
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), ts.Getenv("WORK"), "$WORK")
+	text = regexp.MustCompile(`"duration_ms":\d+`).ReplaceAllString(text, `"duration_ms":1`)
+	text = regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAllString(text, `"seconds":1`)
+	text = regexp.MustCompile(`/sessions/[^/]*/`).ReplaceAllString(text, "/sessions/DIR/")
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+// hookServer starts a server that answers every event in the same way, records
+// what was posted, and writes settings with a PreToolUse hook that asks it:
+// hookserver ANSWER POSTED SETTINGS. It stops with the test script.
+func hookServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: hookserver answer posted settings")
+	}
+	answer := ts.ReadFile(args[0])
+	posted, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(posted, r.Body)
+		io.WriteString(w, answer)
+	}))
+	ts.Defer(func() {
+		s.Close()
+		posted.Close()
+	})
+	text := `{"hooks": {"PreToolUse": [{"hooks": [{"type": "http", "url": "` + s.URL + `"}]}]}}`
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text), 0o644))
 }

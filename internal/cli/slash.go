@@ -30,6 +30,8 @@ func (s *sessionRun) commands() []knack.Command {
 		{Name: "new", Description: "start an empty session", Run: s.slashNew},
 		{Name: "resume", Hint: "[ID]", Description: "go on with another session, or list them", Run: s.slashResume},
 		{Name: "name", Hint: "[TITLE]", Description: "show the session's title, or give it one", Run: s.slashName, Anytime: true},
+		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: s.slashCompact},
+		{Name: "clear", Description: "empty the context and keep the session", Run: s.slashClear},
 		{Name: "context", Description: "show what fills the model's window", Run: s.slashContext, Anytime: true},
 		{Name: "cost", Description: "show what the session has cost, by model", Run: s.slashCost, Anytime: true},
 
@@ -40,6 +42,7 @@ func (s *sessionRun) commands() []knack.Command {
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: s.slashRelease},
 
 		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: s.slashPermissions},
+		{Name: "hooks", Description: "list the hooks", Run: s.slashHooks, Anytime: true},
 		{Name: "trust", Description: "show what the project brings, and approve it", Run: s.slashTrust},
 		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: s.slashSettings},
 		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: s.slashLogin},

@@ -31,11 +31,17 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 	if err != nil {
 		return "", err
 	}
+	bytes := len(s.agent.System) + len(specs)
+	if !view.Index {
+		bytes += len(listing)
+	}
+	// At the rate of bytes that the provider has counted.
+	used, perByte := s.log.Size(bytes)
+	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
 	texts := 0
 	for _, t := range st.Texts {
-		texts += t.Tokens
+		texts += estimate(4 * t.Tokens)
 	}
-	estimate := func(bytes int) int { return (bytes + 3) / 4 }
 	system := estimate(len(s.agent.System))
 	if view.Index {
 		system = max(0, system-estimate(len(listing)))
@@ -50,20 +56,14 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 		{"tools", estimate(len(specs)), "t"},
 		{"list of skills", estimate(len(listing)), "l"},
 		{"texts of skills", texts, "k"},
-		{"messages", max(0, s.log.Size()-texts), "m"},
+		{"messages", max(0, used-estimate(bytes)-texts), "m"},
 	}
-	sum := 0
-	for _, p := range parts {
-		sum += p.tokens
-	}
-	used := sum
 	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
 	var b strings.Builder
 	fmt.Fprintln(&b, plain.Line(s.modelName()))
 	window := s.window()
 	if counted > 0 {
 		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", thousands(counted))
-		used = max(used, counted)
 	}
 	if window > 0 {
 		const width = 36

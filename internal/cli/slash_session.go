@@ -16,19 +16,24 @@ import (
 )
 
 // begin goes on with another log from here on, in the same mode: the one before
-// is closed.
-func (s *sessionRun) begin(log *session.Log) error {
+// is closed. why, clear or resume, is what hooks are told.
+func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) error {
 	g, err := s.newGate(s.who) // answers "in this session" were for the other
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
 	g.SetMode(s.gate.Mode())
+	s.tellEnd(why)
 	old := s.log
 	if !s.forgets {
 		noteUsage(old.Entries()[s.began:])
 	}
 	s.gate, s.log, s.began = g, log, len(log.Entries())
-	return old.Close()
+	if err := old.Close(); err != nil {
+		return err
+	}
+	_, err = s.tellStart(ctx, why)
+	return err
 }
 
 func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string)) (string, error) {
@@ -56,7 +61,7 @@ func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string))
 	return "", nil
 }
 
-func (s *sessionRun) slashNew(_ context.Context, _ string, say func(string)) (string, error) {
+func (s *sessionRun) slashNew(ctx context.Context, _ string, say func(string)) (string, error) {
 	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir}
 	log := session.New(h)
 	if !s.forgets {
@@ -65,7 +70,7 @@ func (s *sessionRun) slashNew(_ context.Context, _ string, say func(string)) (st
 			return "", err
 		}
 	}
-	if err := s.begin(log); err != nil {
+	if err := s.begin(ctx, log, "clear"); err != nil {
 		return "", err
 	}
 	say("a new session: " + log.ID())
@@ -75,7 +80,7 @@ func (s *sessionRun) slashNew(_ context.Context, _ string, say func(string)) (st
 // maxResumed bounds the list of sessions.
 const maxResumed = 15
 
-func (s *sessionRun) slashResume(_ context.Context, id string, say func(string)) (string, error) {
+func (s *sessionRun) slashResume(ctx context.Context, id string, say func(string)) (string, error) {
 	store := sessionStore(s.dir)
 	if id == "" {
 		all, err := store.List()
@@ -112,7 +117,7 @@ func (s *sessionRun) slashResume(_ context.Context, id string, say func(string))
 	for _, d := range log.Damage() {
 		say("session: " + plain.Line(d))
 	}
-	if err := s.begin(log); err != nil {
+	if err := s.begin(ctx, log, "resume"); err != nil {
 		return "", err
 	}
 	say(fmt.Sprintf("on with %s, %d turns", log.ID(), log.State().Turns))

@@ -222,6 +222,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	cat := s.library.Replace(ctx, s.sources...)
 	s.agent.View = s.view
 	s.gate = s.gate.With(s.settings.Rules, s.place())
+	s.pin()
 
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
 	say("templates: " + difference(was.templates, s.templates, func(c knack.Command) (string, string) {
@@ -229,7 +230,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	}))
 	say("settings: " + difference(was.settings.Values(), s.settings.Values(), func(v config.Value) (string, string) {
 		return v.Key, string(v.JSON)
-	}) + "; of them the rules count from now on, the rest from the next start")
+	}) + "; of them rules and hooks count from now on, the rest from the next start")
 	problems := s.problems(cat)
 	bad := slices.DeleteFunc(problems, func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, p := range bad {

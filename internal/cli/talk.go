@@ -49,6 +49,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if len(s.log.Entries()) > 0 {
 		front.Show(s.log)
 	}
+	if err := s.startHooks(c.Context(), c.ErrOrStderr()); err != nil {
+		return err
+	}
 	watching, stop := context.WithCancel(c.Context())
 	defer stop()
 	go s.library.Watch(watching, func(*knack.Catalog) {}) // announced at the next request
@@ -169,6 +172,10 @@ func chronicle(log *session.Log, name string) []happening {
 			say(e, "called by the %s (%d tokens%s)", e.Activation.By, e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:
 			say(e, "released: %s", e.Release.Reason)
+		case e.Compaction != nil:
+			if what := compacted(e.Compaction, name); what != "" {
+				say(e, "%s", what)
+			}
 		}
 	}
 	return all

@@ -2,6 +2,7 @@ package frontmatter
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -10,7 +11,7 @@ import (
 
 // simple reads what most heads are made of, in a tenth of the YAML library's
 // time and into the tree that the library would make: keys with text, numbers,
-// lists of words, texts in blocks, mappings of these. It returns nil for
+// lists of words, texts in blocks, JSON on one line, mappings of these. It returns nil for
 // anything that could be read otherwise; then the library decides. The fuzz
 // test holds it against the library.
 func simple(text []byte) *yaml.Node {
@@ -89,9 +90,13 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			if r.next(); r.done || r.indent < indent {
 				return nil
 			}
-			if r.line[0] == '-' {
+			switch {
+			case r.line[0] == '-':
 				value = r.sequence(r.indent)
-			} else if r.indent > indent {
+			case r.indent <= indent:
+			case isLetter(r.line[0]) && !marked(r.line):
+				value = r.text(r.line, indent, r.indent+1)
+			default:
 				value = r.mapping(r.indent, depth+1)
 			}
 		case after[0] != ' ':
@@ -102,12 +107,11 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			switch v[0] {
 			case '>', '|':
 				value = r.block(string(v), indent, at)
-			case '[':
-				value = words(v, r.n, at)
+			case '[', '{':
+				value = flow(v, r.n, at)
 				r.next()
 			default:
-				value = scalar(v, r.n, at)
-				r.next()
+				value = r.text(v, indent, at)
 			}
 		}
 		if value == nil {
@@ -193,28 +197,141 @@ func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	return n
 }
 
-// words reads a list on one line: [a, b].
-func words(v []byte, line, column int) *yaml.Node {
-	s := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle, Line: line, Column: column}
-	if len(v) < 2 || v[len(v)-1] != ']' {
+// text reads a value that begins on this line, and goes on below where it is
+// plain: the breaks become blanks.
+func (r *plainReader) text(v []byte, indent, column int) *yaml.Node {
+	n := scalar(v, r.n, column)
+	if r.next(); n == nil || n.Style != 0 || n.Tag != "!!str" || r.done || r.indent <= indent {
+		return n
+	}
+	var b strings.Builder
+	b.WriteString(n.Value)
+	for ; !r.done && r.indent > indent; r.next() {
+		if r.line[0] == '#' || marked(r.line) || !printable(r.line) {
+			return nil
+		}
+		b.WriteByte(' ')
+		b.Write(r.line)
+	}
+	n.Value = b.String()
+	return n
+}
+
+// flow reads a list or a mapping that lies on one line: [a, b], {"a": {b: 1}}.
+func flow(v []byte, line, column int) *yaml.Node {
+	if !printable(v) {
 		return nil
 	}
-	column++
-	for item := range bytes.SplitSeq(v[1:len(v)-1], []byte(",")) {
-		word := bytes.TrimLeft(item, " ")
-		at := column + len(item) - len(word)
-		column += utf8.RuneCount(item) + 1
-		word = bytes.TrimRight(word, " ")
-		if len(word) == 0 || bytes.ContainsAny(word, "[]{}:#?") {
-			return nil
-		}
-		n := scalar(word, line, at)
-		if n == nil {
-			return nil
-		}
-		s.Content = append(s.Content, n)
+	f := flowReader{rest: v, line: line, column: column}
+	n := f.value(0)
+	if len(f.rest) > 0 {
+		return nil
 	}
-	return s
+	return n
+}
+
+// A flowReader goes through what is left of a line.
+type flowReader struct {
+	rest         []byte
+	line, column int
+}
+
+func (f *flowReader) take(n int) []byte {
+	taken := f.rest[:n]
+	f.rest = f.rest[n:]
+	f.column += utf8.RuneCount(taken)
+	return taken
+}
+
+// next skips blanks and returns the byte after them, 0 for none.
+func (f *flowReader) next() byte {
+	f.take(len(f.rest) - len(bytes.TrimLeft(f.rest, " ")))
+	if len(f.rest) == 0 {
+		return 0
+	}
+	return f.rest[0]
+}
+
+// value reads a value; nil: not simple.
+func (f *flowReader) value(depth int) *yaml.Node {
+	const deep = 8
+	n := &yaml.Node{Style: yaml.FlowStyle, Line: f.line, Column: f.column}
+	var end byte
+	switch f.next() {
+	case '[':
+		n.Kind, n.Tag, end = yaml.SequenceNode, "!!seq", ']'
+	case '{':
+		n.Kind, n.Tag, end = yaml.MappingNode, "!!map", '}'
+	default:
+		return f.scalar()
+	}
+	n.Column = f.column
+	if f.take(1); depth > deep {
+		return nil
+	}
+	if f.next() == end {
+		f.take(1)
+		return n
+	}
+	for {
+		if end == '}' && !f.key(n) {
+			return nil
+		}
+		f.next()
+		item := f.value(depth + 1)
+		if item == nil {
+			return nil
+		}
+		n.Content = append(n.Content, item)
+		switch f.next() {
+		case ',':
+			f.take(1)
+			f.next()
+		case end:
+			f.take(1)
+			return n
+		default:
+			return nil
+		}
+	}
+}
+
+// key reads the key of a mapping, and its colon.
+func (f *flowReader) key(m *yaml.Node) bool {
+	f.next()
+	k := f.scalar()
+	if k == nil || k.Tag != "!!str" || len(f.rest) < 2 || f.rest[0] != ':' || k.Style == 0 && f.rest[1] != ' ' {
+		return false
+	}
+	f.take(1)
+	for i := 0; i < len(m.Content); i += 2 {
+		if m.Content[i].Value == k.Value {
+			return false
+		}
+	}
+	m.Content = append(m.Content, k)
+	return true
+}
+
+// scalar reads a word, or a text in quotes.
+func (f *flowReader) scalar() *yaml.Node {
+	if len(f.rest) == 0 {
+		return nil
+	}
+	n := bytes.IndexAny(f.rest, ",[]{}:#?\"'")
+	if q := f.rest[0]; q == '"' || q == '\'' {
+		for n = 1; n < len(f.rest) && f.rest[n] != q; n++ {
+			if q == '"' && f.rest[n] == '\\' {
+				n++
+			}
+		}
+		n++
+	}
+	if n < 1 || n > len(f.rest) {
+		return nil
+	}
+	column := f.column
+	return scalar(bytes.TrimRight(f.take(n), " "), f.line, column)
 }
 
 // scalar reads a value that lies on one line.
@@ -242,11 +359,8 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	case !isLetter(q) && q < utf8.RuneSelf && q != '/' && q != '(' && q != '$':
 		return nil // marks of YAML's, and what might be
 	}
-	for i, c := range v {
-		// A colon or number sign beside a blank has a meaning.
-		if c == ':' && (i+1 == len(v) || v[i+1] == ' ') || c == '#' && v[i-1] == ' ' {
-			return nil
-		}
+	if marked(v) {
+		return nil
 	}
 	n.Value = string(v)
 	if n.Value == "true" || n.Value == "false" {
@@ -257,7 +371,19 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	return n
 }
 
-// unquote reads a quoted text whose only escapes are those of its quotes.
+// marked says whether a colon or a number sign stands beside a blank, where it
+// has a meaning.
+func marked(v []byte) bool {
+	for i, c := range v {
+		if c == ':' && (i+1 == len(v) || v[i+1] == ' ') || c == '#' && i > 0 && v[i-1] == ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// unquote reads a quoted text whose only escapes are those of its quotes, \n and
+// characters by number.
 func unquote(v []byte) (string, bool) {
 	q := v[0]
 	if len(v) < 2 || v[len(v)-1] != q {
@@ -271,7 +397,30 @@ func unquote(v []byte) (string, bool) {
 	for i := 0; i < len(v); i++ {
 		escape := v[i] == '\\' && q == '"' || v[i] == '\'' && q == '\''
 		if escape {
-			if i++; i == len(v) || v[i] != q && (q == '\'' || v[i] != '\\') {
+			i++
+			switch {
+			case i == len(v):
+				return "", false
+			case v[i] == q || q == '"' && v[i] == '\\':
+			case q == '"' && v[i] == 'n':
+				b = append(b, '\n')
+				continue
+			case q == '"' && (v[i] == 'u' || v[i] == 'U'):
+				digits := 4
+				if v[i] == 'U' {
+					digits = 8
+				}
+				if len(v)-i <= digits {
+					return "", false
+				}
+				r, err := strconv.ParseUint(string(v[i+1:i+1+digits]), 16, 31)
+				if err != nil || !utf8.ValidRune(rune(r)) {
+					return "", false
+				}
+				b = utf8.AppendRune(b, rune(r))
+				i += digits
+				continue
+			default:
 				return "", false
 			}
 		} else if v[i] == q {

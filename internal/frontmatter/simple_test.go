@@ -18,7 +18,8 @@ func FuzzSimple(f *testing.F) {
 		"a: 1\nb: 1.0\nc: 1.0.0\nd: 01\ne: 0.5\nf: 2026.1.2\n", "a: 'it''s'\nb: \"a \\\"b\\\" \\\\\"\n", "a: \"x\\\"\n", "a: 説明 – x\nb: (x) y\nc: /x/*\nd: $x\n",
 		"a:\n  b: c\n  d:\n    e: f\n  g: h\ni: j\n", "a:\n    b: c\n  d: e\n", "a:\nb: c\n", "a:\n  b\n", "a:\n  - b\n  - 'c'\nd:\n- e f\n- 1\ng: h\n", "a:\n- b\n  - c\n", "a:\n- b: c\n", "a:\n- b\n c\n", "a:\n-\n",
 		"a: >\n  one\n  two\n\n\n  three\n\nb: |\n    x\n\n    y\nc: >-\n  z\nd: |-\n  # no comment\n", "a: >\n  one\n    two\n", "a: |\n  one \n two\n", "a: >+\n  x\n\n", "a: |2\n   x\n", "a: >\n\n  x\n", "a: |\n  x\n \n   \nb: y\n", "a: |\n  x\n\n y: z\n", "a: >\nb: c\n", "a:\n  b: |\n    x\n  c: y\n", "A: |\n 0\n  \n", "a: |\n  ---\n  ...\n",
-		"a: [b, 'c d', \"e\", 1, true]\n", "a: []\n", "a: [é, b]\n", "a: [b,c]\n", "a: [b\n", "a: [b] c\n", "a: [b,]\n", "a: [\"b, c\"]\n", "a: [b c, /d, $e, (f)]\n", "a: [yes]\n", "a: b\n\n", "\na: b\n", "a: x\n\ty: z\n", "a: <<\nb: =\n", "a: 1_0\nb: 0x1\n",
+		"a: [b, 'c d', \"e\", 1, true]\n", "a: []\n", "a: [é, b]\n", "a: [b,c]\n", "a: [b\n", "a: [b] c\n", "a: [b,]\n", "a: [\"b, c\"]\n", "a: [b c, /d, $e, (f)]\n", "a: [yes]\n", "a: [é, [x, 1], {b: c, 'd': \"e\"}]\nb: x\n", "a: {\"x\":{\"y\":[\"z, é\",true,1.5]},\"u\":\"h: //\"}\n", "a: {}\nb: [ ]\n", "a: {b:c}\n", "a: {\"b\":c, \"b\":d}\n", "a: {b: c,}\n", "a: {'b'\"c\"}\n", "a: [\"b\"c]\n", "a: \"\\U0001F4C5 \\u00e9\\n\"\n", "a: \"\\ud800\"\n", "a: \"\\u12\"\n", "a: \"\\u+123\"\n", "a: \"\\U00110000\"\n", "a: {b: }\n", "a: {b: c} d\n",
+		"a: one\n  - two\n  \"three\"\nb: c\n", "a: one\n  two: three\n", "a: one\n  two # c\n", "a:\n  one\n  two\nb: x\n", "a:\n  one\n two\n", "a: one\n\n  two\n", "a: true\n  x\n", "a: \"x\"\n  y\n", "a:\n  b: c\n    d\n  e: f\n", "a: one\n  # two\n", "a: one\n  --- x\n", "a: b\n\n", "\na: b\n", "a: x\n\ty: z\n", "a: <<\nb: =\n", "a: 1_0\nb: 0x1\n",
 	} {
 		f.Add(s)
 		f.Add(strings.TrimSuffix(s, "\n") + "\n")

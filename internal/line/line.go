@@ -223,7 +223,11 @@ func (f *Front) Event(e agent.Event) {
 	case e.End != nil:
 		f.fresh()
 		if e.End.Reason != "done" && e.End.Reason != "terminated" {
-			fmt.Fprintln(f.Out, f.paint(dim, "("+e.End.Reason+")"))
+			why := e.End.Reason
+			if e.End.Why != "" {
+				why += ": " + plain.Line(e.End.Why)
+			}
+			fmt.Fprintln(f.Out, f.paint(dim, "("+why+")"))
 		}
 		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
 	}
@@ -261,6 +265,9 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Compaction != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
 	case e.Note != nil && e.Note.People != "":
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
@@ -278,6 +285,9 @@ func argument(input json.RawMessage) string {
 	if json.Unmarshal(input, &in) == nil {
 		for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "question", "prompt"} {
 			if s, ok := in[name].(string); ok {
+				if what, ok := in["description"].(string); ok && name == "command" && what != "" {
+					return clip(what, 60) + ": " + s // the model's word for it never stands alone
+				}
 				if name == "pattern" && in["path"] != nil {
 					return fmt.Sprintf("%s in %v", s, in["path"])
 				}
@@ -515,7 +525,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(agent.Event{Call: p.Call})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil:
 			f.Event(agent.Event{Entry: &e})
 		}
 	}

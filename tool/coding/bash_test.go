@@ -86,6 +86,7 @@ func TestBash(t *testing.T) {
 		{m{"command": " \n"}, "command is empty", true},
 		{m{"command": "x", "timeout": 0}, "invalid timeout 0: it must be more than 0 seconds", true},
 		{m{"command": "x", "timeout": -1}, "invalid timeout -1: it must be more than 0 seconds", true},
+		{m{"command": "echo long", "timeout": 2147483}, "long", false},
 		{m{"command": "x", "timeout": 2147484}, "invalid timeout 2.147484e+06: the maximum is 2147483 seconds", true},
 		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string \"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
 		{m{"command": "echo \x00"}, "the command holds a NUL byte, which no shell takes", true},
@@ -108,6 +109,37 @@ func TestBashMissingDirectory(t *testing.T) {
 	got, res := say(t, runTools(w, Options{}), "bash", m{"command": "true"})
 	if !res.IsError || got != "working directory does not exist: "+w.Dir() {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A call without a timeout has the one of the options, a job none; the
+// description is for people.
+func TestBashDefaults(t *testing.T) {
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(newWorkspace(t), Options{Jobs: &jobs, Timeout: 50 * time.Millisecond, TempDir: t.TempDir()})
+	say(t, set, "bash", m{"command": "sleep 0.3; exit 4", "background": true})
+	got, res := say(t, set, "bash", m{"command": "sleep 30", "description": "Wait a while"})
+	if d := res.Details.(BashDetails); !d.TimedOut || d.Description != "Wait a while" || !strings.Contains(got, "Command timed out after 0.05 seconds.") {
+		t.Errorf("%q, %+v", got, d)
+	}
+	for got = ""; !strings.Contains(got, "exited") && !strings.Contains(got, "timed out"); time.Sleep(10 * time.Millisecond) {
+		got, _ = say(t, set, "bash_output", m{"id": "1"})
+	}
+	if !strings.Contains(got, "exited with code 4") {
+		t.Errorf("a job without a timeout: %q", got)
+	}
+}
+
+// Of the commands of one answer each sees what those before it did.
+func TestBashInOrder(t *testing.T) {
+	set := runTools(newWorkspace(t), Options{})
+	got := tool.CallAll(t.Context(), set, []llm.ToolCall{
+		{ID: "1", Name: "bash", Input: []byte(`{"command":"sleep 0.3; echo first >f"}`)},
+		{ID: "2", Name: "bash", Input: []byte(`{"command":"cat f"}`)},
+	}, allowAll, nil)
+	if got[1].Parts[0].Text != "first" {
+		t.Errorf("the second command said %q", got[1].Parts[0].Text)
 	}
 }
 
@@ -342,6 +374,35 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// A character whose halves come at different times is shown once, whole.
+func TestJobsSplitRune(t *testing.T) {
+	w := newWorkspace(t)
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(w, Options{Jobs: &jobs, TempDir: t.TempDir()})
+	say(t, set, "bash", m{"command": `printf 'ready \303'; until [ -e go ]; do sleep 0.01; done; printf '\251t\303\251'`, "background": true})
+	until := func(want string) string {
+		for range 1000 {
+			got, _ := say(t, set, "bash_output", m{"id": "1"})
+			if strings.Contains(got, want) {
+				return got
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("the job never said %q", want)
+		return ""
+	}
+	if got := until("ready"); !strings.HasPrefix(got, "ready \n\n[Job 1 ") || !strings.HasSuffix(got, "Use since=6 for what follows.]") {
+		t.Errorf("the first half: %q", got)
+	}
+	if err := w.WriteFile(t.Context(), "go", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := until("t\u00e9"); !strings.HasPrefix(got, "été\n\n[Job 1 ") {
+		t.Errorf("the second half: %q", got)
+	}
+}
+
 func TestAsk(t *testing.T) {
 	w := newWorkspace(t)
 	var asked Question
@@ -410,5 +471,33 @@ func BenchmarkBashTrue(b *testing.B) {
 		if _, res := say(b, set, "bash", m{"command": "true"}); res.IsError {
 			b.Fatal(res)
 		}
+	}
+}
+
+// A gigabyte of output takes little memory, and all of it is in the file.
+func TestBashGigabyte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a gigabyte, in a short run")
+	}
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("no /bin/bash here")
+	}
+	set := runTools(newWorkspace(t), Options{TempDir: t.TempDir()})
+	var text string
+	var res tool.Result
+	taken := allocated(func() {
+		text, res = say(t, set, "bash", m{"command": "yes 0123456789abcde | head -c 1073741824; echo end"})
+	})
+	const lines = 1<<26 + 1
+	d := res.Details.(BashDetails)
+	if want := fmt.Sprintf("\nend\n\n[Showing lines %d-%d of %d (2000 line limit). Use read with limit=%d for the lines before. Full output: %s]", lines-1999, lines, lines, lines-2000, d.FullOutput); res.IsError || !strings.HasSuffix(text, want) {
+		t.Errorf("…%q, want …%q", text[max(0, len(text)-200):], want)
+	}
+	info, err := os.Stat(d.FullOutput)
+	if err != nil || info.Size() != 1<<30+4 || d.Bytes != 1<<30+4 || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v, %d bytes written", info, err, d.Bytes)
+	}
+	if taken > 64<<20 {
+		t.Errorf("%d MiB of memory", taken>>20)
 	}
 }
