@@ -149,16 +149,21 @@ func (s *sessionRun) slashCost(_ context.Context, _ string, say func(string)) (s
 	}
 	by := map[string]spent{}
 	total := 0.0
-	for _, e := range s.log.Entries() {
-		if e.Answer == nil {
-			continue
-		}
-		x := by[e.Answer.Model]
-		x.Add(e.Answer.Usage)
+	spend := func(model string, u llm.Usage, cost float64) {
+		x := by[model]
+		x.Add(u)
 		x.requests++
-		x.cost += e.Answer.Cost
-		by[e.Answer.Model] = x
-		total += e.Answer.Cost
+		x.cost += cost
+		by[model] = x
+		total += cost
+	}
+	for _, e := range s.log.Entries() { // of every branch: it was paid for
+		switch {
+		case e.Answer != nil:
+			spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
+		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear asks nobody
+			spend(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
+		}
 	}
 	if len(by) == 0 {
 		say("nothing yet: no request was made")

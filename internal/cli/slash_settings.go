@@ -186,20 +186,25 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 	var b strings.Builder
 	printTrust(&b, s.project, items, rules)
 	say(strings.TrimRight(b.String(), "\n"))
+	refused := slices.ContainsFunc(items, func(it trust.Item) bool { return it.Refused != "" })
 	open := slices.DeleteFunc(items, func(it trust.Item) bool { return it.State == trust.Approved || it.Refused != "" })
+	question := fmt.Sprintf("Trust these %d?", len(open))
 	switch {
-	case len(open) == 0:
+	case len(open) == 0 && (refused || s.project.Trusted()):
 		return "", nil
-	case s.who == nil:
+	case len(open) == 0:
+		question = "Trust the folder? Git and other programs obey its configuration."
+	}
+	if s.who == nil {
 		say("nothing was approved, because nobody is here to ask: knack trust -y approves what is shown")
 		return "", nil
 	}
-	const yes = "yes, trust them"
-	answer, err := s.who.Ask(ctx, fmt.Sprintf("Trust these %d?", len(open)), []string{yes, "no"})
+	const yes = "yes"
+	answer, err := s.who.Ask(ctx, question, []string{yes, "no"})
 	if err != nil {
 		return "", err
 	}
-	if answer != yes && answer != "y" && answer != "yes" {
+	if answer != yes && answer != "y" {
 		say("nothing was approved")
 		return "", nil
 	}
