@@ -48,6 +48,7 @@ func TestApply(t *testing.T) {
 		{"empty old", "a", []Edit{{New: "b"}}, "", "oldText is empty"},
 		{"same", "a", []Edit{{Old: "a", New: "a"}}, "", "nothing would change"},
 		{"swapped to the same", "aa", []Edit{{Old: "aa", New: "aa"}}, "", "nothing would change"},
+		{"together nothing", "ab", []Edit{{Old: "a", New: ""}, {Old: "b", New: "ab"}}, "", "leave the file as it is"},
 		{"twice", "a\nb\na\n", []Edit{{Old: "a", New: "c"}}, "", "oldText occurs 2 times, at lines 1, 3"},
 		{"twice by overlap", "aaa", []Edit{{Old: "aa", New: "c"}}, "", "occurs 2 times"},
 		{"twice, fuzzily", "‘a’\n’a’\n", []Edit{{Old: "'a'", New: "c"}}, "", "occurs 2 times, at lines 1, 2"},
