@@ -555,3 +555,18 @@ func TestClosed(t *testing.T) {
 	}
 	check(Load(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted})), "a c; SKILL.md group")
 }
+
+// TestReplace: other sources from now on, those that were added too.
+func TestReplace(t *testing.T) {
+	source := func(name string) Source {
+		return FS(fstest.MapFS{name + "/SKILL.md": {Data: []byte("---\ndescription: D\n---\n")}}, Origin{Kind: User, Trust: Trusted})
+	}
+	l := NewLibrary(t.Context(), source("one"))
+	l.Add(t.Context(), source("two"))
+	for _, want := range []string{"three", "one"} {
+		c := l.Replace(t.Context(), source(want))
+		if c != l.Catalog() || len(c.Skills()) != 1 || c.Skill(want) == nil {
+			t.Errorf("%d skills, %s %v", len(c.Skills()), want, c.Skill(want))
+		}
+	}
+}
