@@ -165,3 +165,55 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 	}
 	same(t, dir, log)
 }
+
+// TestCompactPrefix: after a compaction each request begins with the one
+// before it, byte for byte on the wire, resumed or not; the compaction leaves
+// system and tools as they were.
+func TestCompactPrefix(t *testing.T) {
+	server := llmtest.NewServer(
+		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), llmtest.Use("read", map[string]any{"path": "/w/a.xls"}), llmtest.Use("big", map[string]any{"tokens": 2000, "word": "w"}),
+		llmtest.Answer{Status: 400, Message: "prompt is too long: 3 tokens > 2 maximum"},
+		llmtest.Answer{When: "Write the summary", Text: "## Goal\nG"},
+		llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{Name: "echo", Input: map[string]any{"text": "x"}}, {Name: "Skill", Input: map[string]any{"skill": "pdf"}}}}, llmtest.Reply("one"),
+		llmtest.Reply("two"), llmtest.Reply("three"))
+	defer server.Close()
+	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key, Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}),
+		map[string]string{"pdf": skill("", "PDF TEXT"), "xls": skill("paths: \"*.xls\"\n", "xls text")})
+	a.Tools = append(a.Tools, big())
+	a.View.Dir, a.System = "/w", "You are a test."
+	a.Release, _ = agent.ParseRelease("never")
+	store := session.Store{Dir: t.TempDir()}
+	log, err := store.Create(session.Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn(t, a, log, "first")
+	turn(t, a, log, "second")
+	log.Close()
+	if log, err = store.Open("s"); err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	turn(t, a, log, "third")
+	if refused := server.Refused(); len(refused) > 0 {
+		t.Fatalf("refused: %q", refused)
+	}
+	var flat []wire
+	for _, r := range server.Requests() {
+		flat = append(flat, flatten(t, r.Body))
+	}
+	if flat[5].head != flat[3].head || strings.Contains(fmt.Sprint(flat[5]), "<transcript>") || !strings.Contains(fmt.Sprint(flat[5]), "PDF TEXT") {
+		t.Errorf("the request after the compaction: %.500s", fmt.Sprint(flat[5]))
+	}
+	if n := strings.Count(fmt.Sprint(flat[8].blocks), "PDF TEXT"); n != 1 {
+		t.Errorf("the text of the skill is there %d times", n)
+	}
+	for i := 6; i < len(flat); i++ {
+		if n := flat[i-1].shares(flat[i]); n != len(flat[i-1].blocks) || flat[i].head != flat[i-1].head {
+			t.Errorf("request %d differs from the one before at block %d of %d:\n%.300s\n%.300s", i, n, len(flat[i-1].blocks), flat[i-1].blocks[n], flat[i].blocks[n])
+		}
+	}
+	if len(flat) != 9 {
+		t.Errorf("%d requests", len(flat))
+	}
+}

@@ -44,6 +44,12 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 		return nil, err
 	}
 	if err == nil && !said { // a command has done what there was to do
+		for _, e := range r.log.After(r.seen) {
+			if c := e.Compaction; c != nil {
+				r.end.Usage.Add(c.Usage)
+				r.end.Cost += c.Cost
+			}
+		}
 		r.end.Reason = "done"
 		return &r.end, nil
 	}

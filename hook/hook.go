@@ -112,6 +112,7 @@ type Hook struct {
 	Origin string // who wrote it: managed, flag, user, project, skill:NAME
 	Place  string // where it is written, for people
 	Dir    string // the folder of the skill that brought it; "": none
+	Mute   bool   // its votes to allow do not count: nobody vouches for who wrote it
 
 	words  []string       // Matcher as names, sorted; nil: all, or re
 	re     *regexp.Regexp // Matcher as an expression

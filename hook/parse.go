@@ -168,7 +168,9 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		case "async":
 			read(&h.Async, "true or false")
 		case "required":
-			read(&h.Required, "true or false")
+			if read(&h.Required, "true or false"); wrong != "" && kind(f.text) != 'f' {
+				h.Required = true // whoever wrote it meant yes
+			}
 		case "event", "matcher":
 			if !listed {
 				p.kept(v.at+key.at, "%s: %q is no key of a hook, and does nothing", h.Event, key.key)
@@ -196,7 +198,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		return
 	}
 	if h.Required && h.Event.Guards() {
-		h.broken = wrong
+		h.broken, h.Async, h.Once = wrong, false, false
 		p.hooks = append(p.hooks, h)
 		p.problem(at, "%s: %s: the hook is required, so whatever it guards is blocked", h.Event, wrong)
 		return
@@ -219,6 +221,8 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 			return "path is for the list of a skill: write a command"
 		case h.Path != "" && set(h.Command):
 			return "it has both path and command"
+		case h.Path != "" && !set(h.Path):
+			return "its path is blank"
 		case h.Path != "":
 			if p := strings.ReplaceAll(h.Path, `\`, "/"); path.IsAbs(p) || strings.Contains(p, ":") || p != "" && strings.HasPrefix(path.Clean(p), "..") {
 				return fmt.Sprintf("%q is not inside the skill's directory", h.Path)
@@ -249,6 +253,9 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 			return fmt.Sprintf("timeout is %g: a number of seconds between 0 and %g is needed", *seconds, maxTimeout.Seconds())
 		}
 		h.Timeout = time.Duration(*seconds * float64(time.Second))
+	}
+	if h.Async && h.Required && h.Event.Guards() {
+		return "nobody waits for an async hook, so it cannot be required"
 	}
 	if h.If != "" {
 		if !h.Event.OfTool() {

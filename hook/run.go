@@ -441,6 +441,9 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		}
 		return
 	}
+	if r.vote == Allow && h.Mute {
+		r.vote, r.reason = Nothing, ""
+	}
 	if e.Guards() {
 		if r.input != nil { // who allowed so far did not see it
 			if o.Vote == Allow {

@@ -41,6 +41,9 @@ type Tool struct {
 	Fold func(in map[string]any)
 	// Subjects names what a call wants to do. nil: the tool's name with no text.
 	Subjects func(input json.RawMessage) ([]permission.Subject, error)
+	// Denied, if any, is what programs are told of a call that the gate refused:
+	// its Result's Structured.
+	Denied func(input json.RawMessage) any
 	// Run runs a call whose input fits Schema. The error says that the tool
 	// could not do it, and is told to the model as it is.
 	Run func(ctx context.Context, call Input) (Result, error)

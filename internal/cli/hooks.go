@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,11 @@ func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
 	for _, k := range sc.Skills {
 		if k.Hooks != nil {
 			found, _ := skillHooks(k.Skill, k.Hooks, k.Dir)
+			// What a stranger's skill may not grant itself its hooks may not either.
+			skill := s.library.Catalog().Skill(k.Skill)
+			for i := range found {
+				found[i].Mute = skill == nil || foreign(skill.Origin.Kind)
+			}
 			own = append(own, found...)
 		}
 	}
@@ -103,6 +109,7 @@ func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.pin()
 	return &hook.Runner{
 		Run:    s.runHook,
 		Client: c,
@@ -130,7 +137,7 @@ func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, 
 		cmd.Allow.Read = []string{h.Dir}
 	}
 	cmd.Env = env
-	if err := s.unchanged(h, c); err != nil {
+	if err := s.unchanged(h); err != nil {
 		return hook.Output{}, err
 	}
 	out, errs := clipped{most: hook.MaxOutput}, clipped{most: hook.MaxOutput}
@@ -142,30 +149,26 @@ func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, 
 // unchanged holds what a project's hook would run against what a person
 // approved. Of a skill that is its whole folder. Of settings it is each script
 // in a folder of resources that the command names, and whatever of the folder
-// hooks beside the settings file was approved: scripts read each other.
-func (s *sessionRun) unchanged(h *hook.Hook, c hook.Command) error {
+// hooks beside the settings file was approved: scripts read each other. Other
+// scripts in the working tree are anybody's to change, the model's too, which
+// then would run what nobody decided on: they hold as the session found them.
+func (s *sessionRun) unchanged(h *hook.Hook) error {
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
 		if k := s.library.Catalog().Skill(name); k != nil {
 			return s.verify(k)
 		}
 		return fmt.Errorf("the skill %s is gone", name)
 	}
-	if h.Origin != string(permission.Project) {
-		return nil
-	}
-	line := c.Line
-	for _, a := range c.Args {
-		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-	}
-	line = strings.NewReplacer("$CLAUDE_PROJECT_DIR", s.root, "${CLAUDE_PROJECT_DIR}", s.root).Replace(line)
-	err := gate.CheckScripts(line, s.ws.Dir(), func(path string, data []byte) error {
-		rel, err := filepath.Rel(real(s.root), path)
-		if err != nil || !filepath.IsLocal(rel) || !resourceFile(rel) {
-			return nil
+	err := s.scripts(h, func(path string, data []byte) error {
+		if h.Origin == string(permission.Project) && resourceFile(s.root, path) {
+			return s.project.Check(path, data)
 		}
-		return s.project.Check(path, data)
+		if s.pinned[path] != sha256.Sum256(data) {
+			return fmt.Errorf("%s is not as it was when the session began", path)
+		}
+		return nil
 	})
-	if err != nil {
+	if err != nil || h.Origin != string(permission.Project) {
 		return err
 	}
 	beside := filepath.Join(filepath.Dir(h.Place), "hooks")
@@ -185,10 +188,38 @@ func (s *sessionRun) unchanged(h *hook.Hook, c hook.Command) error {
 	})
 }
 
-// resourceFile says whether a path leads through a folder whose files are
-// approved one by one.
-func resourceFile(rel string) bool {
-	return slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
+// scripts calls do with every file of the working tree that a hook of settings
+// would run by name.
+func (s *sessionRun) scripts(h *hook.Hook, do func(path string, data []byte) error) error {
+	line := h.Command
+	for _, a := range h.Args {
+		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	line = strings.NewReplacer("$CLAUDE_PROJECT_DIR", s.root, "${CLAUDE_PROJECT_DIR}", s.root).Replace(line)
+	return gate.CheckScripts(line, s.ws.Dir(), func(path string, data []byte) error {
+		if !below(real(s.root), path) && !below(s.ws.Dir(), path) {
+			return nil
+		}
+		return do(path, data)
+	})
+}
+
+// pin keeps what the scripts are that hooks of settings run.
+func (s *sessionRun) pin() {
+	s.pinned = map[string][sha256.Size]byte{}
+	for i := range s.resources.hooks {
+		s.scripts(&s.resources.hooks[i], func(path string, data []byte) error {
+			s.pinned[path] = sha256.Sum256(data)
+			return nil
+		})
+	}
+}
+
+// resourceFile says whether a path below a root leads through a folder whose
+// files are approved one by one.
+func resourceFile(root, path string) bool {
+	rel, err := filepath.Rel(real(root), path)
+	return err == nil && filepath.IsLocal(rel) && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
 		return slices.Contains([]string{".knack", ".claude", ".pi", ".agents"}, strings.ToLower(part))
 	})
 }

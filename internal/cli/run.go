@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,7 +120,8 @@ type sessionRun struct {
 	began   int          // entries that the session had before this run
 
 	hookRunner *hook.Runner
-	started    atomic.Bool // hooks were told that the session starts
+	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started    atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -457,18 +459,23 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
-			switch skill.Origin.Kind {
-			case knack.Project, knack.Legacy:
-				g.Foreign, g.Dir, g.Approved = true, skill.Dir, s.project.Check
-			case knack.Additional:
-				g.Foreign = true
-			case knack.Plugin, knack.MCP:
-				g.Foreign = true
+			g.Foreign = foreign(skill.Origin.Kind)
+			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+				g.Dir, g.Approved = skill.Dir, s.project.Check
 			}
 		}
 		all = append(all, g)
 	}
 	return all
+}
+
+// foreign reports whether skills of a kind are strangers' work.
+func foreign(k knack.Kind) bool {
+	switch k {
+	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
+		return true
+	}
+	return false
 }
 
 // consents holds a skill that a person typed against deny rules.

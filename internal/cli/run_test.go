@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -199,4 +201,26 @@ func toldHooks(ts *testscript.TestScript, neg bool, args []string) {
 	text = regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAllString(text, `"seconds":1`)
 	text = regexp.MustCompile(`/sessions/[^/]*/`).ReplaceAllString(text, "/sessions/DIR/")
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+// hookServer starts a server that answers every event in the same way, records
+// what was posted, and writes settings with a PreToolUse hook that asks it:
+// hookserver ANSWER POSTED SETTINGS. It stops with the test script.
+func hookServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: hookserver answer posted settings")
+	}
+	answer := ts.ReadFile(args[0])
+	posted, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(posted, r.Body)
+		io.WriteString(w, answer)
+	}))
+	ts.Defer(func() {
+		s.Close()
+		posted.Close()
+	})
+	text := `{"hooks": {"PreToolUse": [{"hooks": [{"type": "http", "url": "` + s.URL + `"}]}]}}`
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text), 0o644))
 }

@@ -34,6 +34,8 @@ func TestApply(t *testing.T) {
 		{"trailing blanks", "a  \nb\t\nc\n", []Edit{{Old: "a\nb\nc", New: "a\nB\nc"}}, "a  \nB\nc\n", ""},
 		{"quotes", "say(“hi”)\nx = ‘y’\n", []Edit{{Old: `say("hi")`, New: `say("ho")`}}, "say(\"ho\")\nx = ‘y’\n", ""},
 		{"dash and space", "a\u00a0– b\nc – d\n", []Edit{{Old: "a - b\n", New: "a + b\n"}}, "a + b\nc – d\n", ""},
+		{"a space that NFKC leaves", "a\u1680b\n", []Edit{{Old: "a b", New: "c"}}, "c\n", ""},
+		{"every space, quote and dash", "\u00a0\u2003\u202f\u3000‘’‚‛′“”„‟″‐‑‒–—―−.\n", []Edit{{Old: "    '''''\"\"\"\"\"-------.", New: "c"}}, "c\n", ""},
 		{"nfkc", "ﬁx ①\n", []Edit{{Old: "fix 1", New: "fixed"}}, "fixed\n", ""},
 		{"not half a ligature", "ﬁx\n", []Edit{{Old: "ix", New: "y"}}, "", "not found"},
 		{"nfd", "cafe\u0301 au lait\n", []Edit{{Old: "café au", New: "thé au"}}, "thé au lait\n", ""},

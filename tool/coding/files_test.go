@@ -250,10 +250,10 @@ func TestPaths(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
 	put(t, filepath.Join(home, "h.txt"), "home")
-	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both", "-rf=flag")
+	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both", "l'e\u0301te\u0301=apart", "-rf=flag")
 	for in, want := range map[string]string{
 		"a\u00a0b.txt": "spaced", "a\u3000b.txt": "spaced", "@a b.txt": "spaced", "@@at": "at", "n\u00a0b": "kept",
-		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both", "-rf": "flag",
+		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both", "l'été": "apart", "-rf": "flag",
 		"./a b.txt": "spaced", "file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL of this machine`,
 		"~nobody/x": "error: Path not found: DIR/~nobody/x",
 	} {
@@ -304,6 +304,11 @@ func TestEdit(t *testing.T) {
 	want := "--- a/f\n+++ b/f\n@@ -1,3 +1,4 @@\n one\r\n-TWO\n+2\n+2.5\n 3\r\n"
 	if d.Diff != want || d.FirstChangedLine != 2 || d.Added != 2 || d.Removed != 1 || d.Path != b.path("f") {
 		t.Errorf("details %+v, want diff %q", d, want)
+	}
+	put(t, b.path("a b"), "x")
+	_, other := b.call(t, "write", `{"path":"a b","content":"y"}`)
+	if got := other.Details.(ChangeDetails).Diff; !strings.HasPrefix(got, "--- a/a b\t\n+++ b/a b\t\n") { // as git does for patch
+		t.Errorf("diff of a name with a blank: %q", got)
 	}
 }
 
@@ -662,6 +667,39 @@ func TestDecided(t *testing.T) {
 	got, err := tl.Subjects([]byte(`{"path":"new","content":""}`))
 	if want := []permission.Subject{{Kind: "Edit", Text: b.path("new")}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("subjects of a new file: %v, %v", got, err)
+	}
+}
+
+// swapWS puts a link in a file's place right before it is opened.
+type swapWS struct {
+	*workspace.Local
+	t *testing.T
+}
+
+func (s swapWS) Open(ctx context.Context, path string) (workspace.File, error) {
+	os.Remove(s.Path("ok"))
+	if err := os.Symlink("secret", s.Path("ok")); err != nil {
+		s.t.Skip("no links: ", err)
+	}
+	return s.Local.Open(ctx, path)
+}
+
+// What is opened is looked at again by its descriptor.
+func TestSwappedBeforeOpen(t *testing.T) {
+	for _, c := range []struct{ tool, input string }{
+		{"read", `{"path":"ok"}`}, {"grep", `{"pattern":"hidden","path":"ok"}`},
+		{"edit", `{"path":"ok","edits":[{"oldText":"hidden","newText":"X"}]}`}, {"write", `{"path":"ok","content":"X"}`},
+	} {
+		b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n")
+		tl, _ := Tools(swapWS{b.ws, t}, Options{}).Find(c.tool)
+		subjects, err := tl.Subjects([]byte(c.input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tl.Run(t.Context(), tool.Input{JSON: []byte(c.input), Subjects: subjects})
+		if err == nil || !strings.Contains(err.Error(), "lead elsewhere") || b.content(t, "secret") != "hidden\n" {
+			t.Errorf("%s: %v, %v", c.tool, res, err)
+		}
 	}
 }
 

@@ -372,6 +372,24 @@ func TestCancelKeepsFound(t *testing.T) {
 	}
 }
 
+// lockedWS lets nobody read files of one name.
+type lockedWS struct{ remoteWS }
+
+func (l lockedWS) Open(ctx context.Context, p string) (workspace.File, error) {
+	if filepath.Base(p) == "locked" {
+		return nil, &fs.PathError{Op: "open", Path: p, Err: fs.ErrPermission}
+	}
+	return l.remoteWS.Open(ctx, p)
+}
+
+// What could not be read is said.
+func TestUnreadable(t *testing.T) {
+	b := newBench(t, FileOptions{}, "a=x\n", "d/locked=x\n", ".env=x\n")
+	b.tools = tool.Set{grepTool(lockedWS{remoteWS{l: b.ws}}, FileOptions{})}
+	b.want(t, "grep", `{"pattern":"x"}`, "a:1: x\n\n[1 path that may hold secrets was left out. 1 path could not be read (d/locked: permission denied).]")
+	b.want(t, "grep", `{"pattern":"x","path":"d/locked"}`, "error: Permission denied: DIR/d/locked")
+}
+
 func TestCancel(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a=x\n", "b/c=x\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
