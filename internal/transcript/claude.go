@@ -284,6 +284,11 @@ func (b *builder) claudeAnswer(l *claudeLine, a *session.Answer) {
 				part.Thinking.Opaque, part.Thinking.From = anthropic.Redacted+block.Data, from
 			}
 		case "tool_use":
+			again := m.ID + "\x00" + block.ID
+			if m.ID != "" && b.seen[again] {
+				continue // it was written twice
+			}
+			b.seen[again] = true
 			part.Call = &llm.ToolCall{ID: block.ID, Name: block.Name, Input: block.Input}
 		default:
 			b.left["blocks of the type "+block.Type]++

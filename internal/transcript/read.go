@@ -72,7 +72,7 @@ type Transcript struct {
 func Read(r io.Reader, o ReadOptions) (*Transcript, error) {
 	b := &builder{
 		ReadOptions: o, t: &Transcript{}, log: session.New(session.Header{}),
-		ids: map[string]string{}, used: map[string]bool{}, left: map[string]int{},
+		ids: map[string]string{}, used: map[string]bool{}, left: map[string]int{}, seen: map[string]bool{},
 	}
 	all, err := b.lines(r)
 	if err != nil {
@@ -310,6 +310,7 @@ type builder struct {
 	ids       map[string]string // the IDs of its calls, theirs to ours
 	used      map[string]bool   // IDs of ours
 	left      map[string]int    // what was left out, and how often
+	seen      map[string]bool   // blocks of answers
 	compacted int
 	more      int // problems that are not told
 }
