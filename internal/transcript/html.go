@@ -269,7 +269,7 @@ func (p page) call(c *call) {
 		p.arguments(args)
 		p.put("</details>\n")
 		p.diff(patch)
-	} else if len(args) != 1 || args[0].value != telling(args) { // else the summary has it all
+	} else if len(args) != 1 || !args[0].text || args[0].value != telling(args) { // else the summary has it all
 		p.arguments(args)
 	}
 	if text != "" {

@@ -74,7 +74,7 @@ func Read(r io.Reader, o ReadOptions) (*Transcript, error) {
 		ReadOptions: o, t: &Transcript{}, log: session.New(session.Header{}),
 		ids: map[string]string{}, used: map[string]bool{}, left: map[string]int{}, seen: map[string]bool{},
 	}
-	all, err := b.lines(r)
+	all, err := b.lines(r, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +103,17 @@ type record struct {
 	data json.RawMessage
 }
 
-// lines reads the lines that are objects. The last may be torn.
-func (b *builder) lines(r io.Reader) ([]record, error) {
+// lines reads the lines that are objects, of at most so many bytes. The last
+// may be torn.
+func (b *builder) lines(r io.Reader, most int64) ([]record, error) {
 	var all []record
-	total := 0
-	for n, line := range splitLines(r) {
+	in := &io.LimitedReader{R: r, N: most + 1} // a device has no end
+	for n, line := range splitLines(in) {
 		if line.err != nil {
 			return nil, line.err
 		}
-		if total += len(line.data); total > maxFile {
-			return nil, fmt.Errorf("it is larger than %d GiB", maxFile>>30)
+		if in.N == 0 {
+			return nil, fmt.Errorf("it is larger than %d MiB", most>>20)
 		}
 		data := bytes.TrimSpace(line.data)
 		switch {

@@ -142,6 +142,21 @@ func TestReadLong(t *testing.T) {
 	}
 }
 
+// TestReadEndless: what has no end is refused.
+func TestReadEndless(t *testing.T) {
+	b := &builder{t: &Transcript{}}
+	if _, err := b.lines(zeros{}, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("got %v", err)
+	}
+	if all, err := b.lines(strings.NewReader("{}\n{}\n"), 6); err != nil || len(all) != 2 {
+		t.Errorf("got %v, %v", all, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
 // show is a conversation as the model gets it, a line for each part.
 func show(all []llm.Message) string {
 	var b strings.Builder
