@@ -204,9 +204,9 @@ func agentOf(all []record) string {
 	return ""
 }
 
-// knack reads a session of ours. What it says of permission was said on
-// another day, perhaps by another person: the mode is left out, and grants end
-// with their turn in any case.
+// knack reads a session of ours, which somebody else may have written: hooks
+// and the permission mode are left out, and a turn that is open ends, and with
+// it what its skills were granted.
 func (b *builder) knack(all []record) error {
 	var h session.Header
 	if err := json.Unmarshal(all[0].data, &h); err != nil {
@@ -230,6 +230,10 @@ func (b *builder) knack(all []record) error {
 		if err != nil {
 			b.problem(r.n, err.Error())
 			continue
+		}
+		if e.Activation != nil && e.Activation.Hooks != nil {
+			e.Activation.Hooks, e.Activation.Dir = nil, ""
+			b.left["hooks of a skill"]++
 		}
 		if e.Setting != nil && e.Setting.Mode != "" {
 			e.Setting.Mode = ""
@@ -255,7 +259,11 @@ func (b *builder) knack(all []record) error {
 		id = e.Parent
 	}
 	slices.Reverse(branch)
-	return b.log.Graft(branch)
+	err := b.log.Graft(branch)
+	if n := len(branch); err == nil && b.log.State().InTurn {
+		_, err = b.log.Append(session.Entry{Time: branch[n-1].Time, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "interrupted"}})
+	}
+	return err
 }
 
 // complete reports whether the field that an entry's type names is set, and no
