@@ -331,6 +331,13 @@ user "<system-reminder>r</system-reminder>"
 assistant calls c_3 X {"a":2}
 user result c_3 true "2"
 `},
+		{"claude: attachments",
+			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
+{"type":"attachment","uuid":"2","parentUuid":"1","attachment":{"type":"file","filename":"/a.txt","content":{"type":"text","file":{"filePath":"/a.txt","content":"A"}}}}
+{"type":"attachment","uuid":"3","parentUuid":"2","attachment":{"type":"hook_additional_context","content":["H"]}}
+{"type":"attachment","uuid":"4","parentUuid":"3","attachment":{"type":"task_reminder","content":[{"x":1}]}}
+{"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
+			"user \"q\"\nuser \"The person attached /a.txt:\\n\\n```\\nA\\n```\"\nuser \"H\"\nassistant \"R\"\n"},
 		{"claude: foreign thinking, and none that is not signed",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","model":"other-1","content":[{"type":"thinking","thinking":"t","signature":"sig"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"A"}]}}
