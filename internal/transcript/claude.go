@@ -189,6 +189,8 @@ func (b *builder) claude(all []record) {
 func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
 	byID := map[string]*claudeLine{}
 	var leaf *claudeLine
+	// A sub-agent may have a file of its own, which is then what is read.
+	own := !slices.ContainsFunc(lines, func(l *claudeLine) bool { return l.Message != nil && !l.Sidechain })
 	for _, l := range lines {
 		if b.t.ID == "" {
 			b.t.ID = l.Session
@@ -197,7 +199,7 @@ func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
 			b.t.Dir = l.Cwd
 		}
 		switch {
-		case l.Sidechain:
+		case l.Sidechain && !own:
 			b.left["lines of sub-agents"]++
 		case l.UUID == "":
 		case (l.Type == "user" || l.Type == "assistant") && l.Message == nil:

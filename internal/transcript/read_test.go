@@ -338,6 +338,10 @@ user result c_3 true "2"
 {"type":"attachment","uuid":"4","parentUuid":"3","attachment":{"type":"task_reminder","content":[{"x":1}]}}
 {"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
 			"user \"q\"\nuser \"The person attached /a.txt:\\n\\n```\\nA\\n```\"\nuser \"H\"\nassistant \"R\"\n"},
+		{"claude: the file of a sub-agent",
+			`{"type":"user","uuid":"1","isSidechain":true,"sessionId":"s","message":{"content":"q"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","isSidechain":true,"sessionId":"s","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
+			"user \"q\"\nassistant \"R\"\n"},
 		{"claude: foreign thinking, and none that is not signed",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","model":"other-1","content":[{"type":"thinking","thinking":"t","signature":"sig"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"A"}]}}
