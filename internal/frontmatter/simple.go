@@ -102,12 +102,11 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			switch v[0] {
 			case '>', '|':
 				value = r.block(string(v), indent, at)
-			case '[':
-				value = words(v, r.n, at)
+			case '[', '{':
+				value = flow(v, r.n, at)
 				r.next()
 			default:
-				value = scalar(v, r.n, at)
-				r.next()
+				value = r.text(v, indent, at)
 			}
 		}
 		if value == nil {
@@ -193,28 +192,136 @@ func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	return n
 }
 
-// words reads a list on one line: [a, b].
-func words(v []byte, line, column int) *yaml.Node {
-	s := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle, Line: line, Column: column}
-	if len(v) < 2 || v[len(v)-1] != ']' {
+// text reads a value that may go on in the lines below: a line break is a
+// blank. An empty line among them is the library's.
+func (r *plainReader) text(v []byte, indent, column int) *yaml.Node {
+	line := r.n
+	r.next()
+	if r.done || r.indent <= indent {
+		return scalar(v, line, column)
+	}
+	joined := bytes.Clone(v)
+	for !r.done && r.indent > indent {
+		switch c := r.line[0]; {
+		case v[0] == '"' || v[0] == '\'': // a mark is a letter inside quotes
+		case !isLetter(c) && c < utf8.RuneSelf && c != '(' && (c < '0' || '9' < c):
+			return nil
+		}
+		joined = append(append(joined, ' '), r.line...)
+		r.next()
+	}
+	n := scalar(joined, line, column)
+	if n == nil || n.Tag != "!!str" {
 		return nil
 	}
-	column++
-	for item := range bytes.SplitSeq(v[1:len(v)-1], []byte(",")) {
-		word := bytes.TrimLeft(item, " ")
-		at := column + len(item) - len(word)
-		column += utf8.RuneCount(item) + 1
-		word = bytes.TrimRight(word, " ")
-		if len(word) == 0 || bytes.ContainsAny(word, "[]{}:#?") {
-			return nil
-		}
-		n := scalar(word, line, at)
-		if n == nil {
-			return nil
-		}
-		s.Content = append(s.Content, n)
+	return n
+}
+
+// flow reads a list or mapping on one line: [a, b], {"a": {"b": ["c"]}}.
+func flow(v []byte, line, column int) *yaml.Node {
+	if len(v) > 4<<10 { // columns are counted anew for each word
+		return nil
 	}
-	return s
+	f := flowReader{rest: v, line: line, end: column + utf8.RuneCount(v)}
+	n := f.value(0)
+	if n == nil || len(f.rest) > 0 {
+		return nil
+	}
+	return n
+}
+
+// A flowReader reads one line from left to right.
+type flowReader struct {
+	rest      []byte
+	line, end int // end is the column behind the line
+}
+
+// column is that of what is read next.
+func (f *flowReader) column() int { return f.end - utf8.RuneCount(f.rest) }
+
+// skip passes over blanks and, if c is there, c.
+func (f *flowReader) skip(c byte) bool {
+	f.rest = bytes.TrimLeft(f.rest, " ")
+	if len(f.rest) == 0 || f.rest[0] != c {
+		return false
+	}
+	f.rest = f.rest[1:]
+	return true
+}
+
+// value reads a list, a mapping or a word; nil: not simple.
+func (f *flowReader) value(depth int) *yaml.Node {
+	const most, deep = 256, 8
+	f.rest = bytes.TrimLeft(f.rest, " ")
+	if len(f.rest) == 0 || depth > deep {
+		return nil
+	}
+	n := &yaml.Node{Style: yaml.FlowStyle, Line: f.line, Column: f.column()}
+	last := byte(']')
+	switch f.rest[0] {
+	case '[':
+		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+	case '{':
+		n.Kind, n.Tag, last = yaml.MappingNode, "!!map", '}'
+	default:
+		return f.word()
+	}
+	f.rest = f.rest[1:]
+	for !f.skip(last) {
+		if len(n.Content) > 0 && !f.skip(',') || len(n.Content) >= most {
+			return nil
+		}
+		f.rest = bytes.TrimLeft(f.rest, " ")
+		if n.Kind == yaml.MappingNode {
+			key := f.word()
+			if key == nil || key.Tag != "!!str" || len(key.Value) > 128 || !f.skip(':') {
+				return nil
+			}
+			if key.Style == 0 && (len(f.rest) == 0 || f.rest[0] != ' ') {
+				return nil // a:b is one word
+			}
+			for i := 0; i < len(n.Content); i += 2 {
+				if n.Content[i].Value == key.Value {
+					return nil
+				}
+			}
+			n.Content = append(n.Content, key)
+		}
+		item := f.value(depth + 1)
+		if item == nil {
+			return nil
+		}
+		n.Content = append(n.Content, item)
+	}
+	if len(n.Content) == 0 {
+		return nil
+	}
+	return n
+}
+
+// word reads a scalar of a list or mapping.
+func (f *flowReader) word() *yaml.Node {
+	if len(f.rest) == 0 {
+		return nil
+	}
+	end := 0
+	if q := f.rest[0]; q == '"' || q == '\'' {
+		for end = 1; end < len(f.rest) && f.rest[end] != q; end++ {
+			if q == '"' && f.rest[end] == '\\' {
+				end++
+			}
+		}
+		if end++; end > len(f.rest) || q == '\'' && end < len(f.rest) && f.rest[end] == q { // '' is the library's
+			return nil
+		}
+	} else if end = bytes.IndexAny(f.rest, ",[]{}:#?"); end < 0 {
+		return nil
+	} else if f.rest[end] != ',' && f.rest[end] != ']' && f.rest[end] != '}' && f.rest[end] != ':' {
+		return nil
+	}
+	n := scalar(bytes.TrimRight(f.rest[:end], " "), f.line, f.column())
+	f.rest = f.rest[end:]
+	return n
 }
 
 // scalar reads a value that lies on one line.
