@@ -341,30 +341,6 @@ func TestDirectoryCharacters(t *testing.T) {
 	}
 }
 
-// TestTemplate: Pi's forms (spec skills §6).
-func TestTemplate(t *testing.T) {
-	for _, tt := range []struct{ text, args, want string }{
-		{"$1 $2 $3", "a 'b c'", "a b c "},
-		{"$@ | $ARGUMENTS", "a 'b c'", "a 'b c' | a 'b c'"},
-		{"${@:2} ${@:2:1} ${@:0:1} ${@:9}", "a b c", "b c b a "},
-		{"${1:-x} ${2:-y z} ${@:-none}", "a", "a y z a"},
-		{"${1:-x} ${@:-none}", "", "x none"},
-		{"${1:-x}", "''", "x"},
-		{"$1 b", "a", "a b"},
-		{"${@:2:x} ${@:x} ${@:1:1x} ${1x:-y} ${ARGUMENTS:-z} ${@\n:1}", "", "${@:2:x} ${@:x} ${@:1:1x} ${1x:-y} z ${@\n:1}"},
-		{"!`id`\n```!\nid\n```\n$1", "a", "!`id`\n```!\nid\n```\na"},
-		{"$0 $10", "a", " "},
-		{"costs $5.00, $5k, \\$1", "a", "costs $5.00, $5k, $1"},
-		{"${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`", "a", "${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`"},
-		{"$1 $@", "$2 {baseDir}", "$2 $2 {baseDir}"},
-	} {
-		got, used := ExpandTemplate(tt.text, tt.args)
-		if got != tt.want || used != (got != tt.text || strings.Contains(tt.text, "$@")) && tt.text != "costs $5.00, $5k, \\$1" {
-			t.Errorf("%q with %q: %q, %v; want %q", tt.text, tt.args, got, used, tt.want)
-		}
-	}
-}
-
 // TestPlainReader: wherever a plain YAML reader accepts a frontmatter, our
 // fields equal its fields.
 func TestPlainReader(t *testing.T) {

@@ -196,6 +196,26 @@ func TestExpand(t *testing.T) {
 	})
 }
 
+// TestTemplate: Pi's forms (spec skills §6). NAME.args holds what is typed, one
+// a line, Go-quoted where it begins with a quote.
+func TestTemplate(t *testing.T) {
+	goldenCases(t, "template", func(t *testing.T, name string, data []byte, files map[string]string) string {
+		var b strings.Builder
+		for _, args := range strings.Split(strings.TrimSuffix(files[name+".args"], "\n"), "\n") {
+			fmt.Fprintf(&b, "args %s\n", args)
+			if s, err := strconv.Unquote(args); err == nil {
+				args = s
+			}
+			text, used := ExpandTemplate(string(data), args)
+			b.WriteString(text)
+			if !used {
+				b.WriteString("(nothing was put in)\n")
+			}
+		}
+		return b.String()
+	})
+}
+
 // echoShell shows what it was asked to run.
 func echoShell(_ context.Context, _ *Activation, line string, env []string) (string, error) {
 	switch line {

@@ -167,16 +167,24 @@ func (c *Catalog) Overruled(v View) []Problem {
 	return problems
 }
 
-// near returns at most three names that are like one.
+// near returns at most three names of skills that are like one.
 func (c *Catalog) near(name string) []string {
+	names := make([]string, len(c.entries))
+	for i, e := range c.entries {
+		names[i] = e.Name()
+	}
+	return Near(name, names)
+}
+
+// Near returns at most three of the names that are like one, the nearest first.
+func Near(name string, names []string) []string {
 	type candidate struct {
 		name string
 		far  int
 	}
 	var found []candidate
 	most := max(1, len(name)/3)
-	for _, e := range c.entries {
-		n := e.Name()
+	for _, n := range names {
 		d := distance(name, n, most)
 		if d > most && len(name) >= 3 && (strings.Contains(n, name) || len(n) >= 3 && strings.Contains(name, n)) {
 			d = most
@@ -186,13 +194,13 @@ func (c *Catalog) near(name string) []string {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return a.far - b.far })
-	var names []string
+	var near []string
 	for _, f := range found {
-		if len(names) < 3 && !slices.Contains(names, f.name) {
-			names = append(names, f.name)
+		if len(near) < 3 && !slices.Contains(near, f.name) {
+			near = append(near, f.name)
 		}
 	}
-	return names
+	return near
 }
 
 // Body reads the text of a skill as it is written, without frontmatter.
@@ -242,11 +250,19 @@ func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 
 // A Command is what a person may type after a slash.
 type Command struct {
-	Name        string // as it is typed
-	Kind        string // skill, or what the caller calls it
-	Description string
+	Name        string // as it is typed, without the slash
+	Kind        string // skill, command, template, or what the caller calls it
+	Description string // one line
 	Hint        string // of its arguments
+	Source      string // where it comes from: a path, a kind of source; "" the program itself
 	Skill       *Skill // of kind skill
+
+	// Run is what a Command of another kind does: it is given what was typed
+	// after the name. It shows lines with say, which makes them safe for a
+	// terminal; a prompt that is not empty is then said in the person's name.
+	Run func(ctx context.Context, args string, say func(text string)) (prompt string, err error)
+	// Anytime lets it run while the model is at work, too.
+	Anytime bool
 }
 
 // Steering are the names of the program's own commands that no skill can take
@@ -272,20 +288,40 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 	for i := range all {
 		cmd := &all[i]
 		if by, ok := taken[cmd.Name]; ok {
-			p := Problem{Code: "shadowed", Severity: Warn,
+			p := Problem{Code: "shadowed", Severity: Warn, Path: cmd.Source,
 				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by, cmd.Kind, cmd.Kind, cmd.Name)}
 			if cmd.Skill != nil {
 				p.Path = cmd.Skill.Path
+			}
+			if cmd.Kind == "command" {
+				p.Severity = Info // somebody wanted it so
 			}
 			problems = append(problems, p)
 			cmd.Name = cmd.Kind + ":" + cmd.Name
 		}
 		if _, ok := taken[cmd.Name]; !ok {
-			taken[cmd.Name] = "a " + cmd.Kind
-			if cmd.Skill != nil {
+			taken[cmd.Name] = strings.TrimSpace("a " + cmd.Kind + " of the program")
+			switch {
+			case cmd.Skill != nil:
 				taken[cmd.Name] = "the skill " + cmd.Skill.Path
+			case cmd.Kind != "command":
+				taken[cmd.Name] = strings.TrimSpace("the " + cmd.Kind + " " + cmd.Source)
 			}
 		}
 	}
 	return all, problems
+}
+
+// Called finds the Command of a name in what Commands returned: as it is
+// listed there, or as KIND:NAME, which calls it whatever else has the name.
+func Called(all []Command, name string) (Command, bool) {
+	kind, rest, qualified := strings.Cut(name, ":")
+	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == name })
+	if i < 0 && qualified {
+		i = slices.IndexFunc(all, func(c Command) bool { return c.Kind == kind && c.Name == rest })
+	}
+	if i < 0 {
+		return Command{}, false
+	}
+	return all[i], true
 }

@@ -15,11 +15,14 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -37,8 +40,9 @@ type Agent struct {
 	// Touched is told which files tools have touched, all of the session, before
 	// the next request; what Skills returns may change by it. nil: nobody cares.
 	Touched func(ctx context.Context, paths []string)
-	// Builtins names the program's own commands, which are no skills.
-	Builtins []string
+	// Commands are what a person can type after a slash beside skills, as they
+	// are now: the program's own, of kind command, and others. nil: there are none.
+	Commands func() []knack.Command
 	// View says how skills are listed. The agent sets For, Window and
 	// Touched. With Index set the listing belongs into System, see [Index].
 	View knack.View
@@ -59,9 +63,32 @@ type Agent struct {
 	// Resolve finds the model that a skill names; nil: skills name none.
 	Resolve func(name string) (llm.Model, error)
 
+	// Hooks are those in force under the skills in force; nil, and a nil set:
+	// none.
+	Hooks func(Scope) *hook.Set
+
+	// Agents are the definitions of agents that may work for this one; the first
+	// of a name wins. With Fork they make the Agent tool, and what skills with
+	// context: fork run in.
+	Agents []Definition
+	// Fork makes of a definition an agent and its empty log, which the run
+	// closes: with a system prompt, with all tools that it might have, which know
+	// nothing of this conversation, and with a gate in the definition's mode.
+	// Which of the tools it has, model, effort and limits are the run's to set.
+	// It may be called concurrently. nil: there are no sub-agents.
+	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Background keeps agents that do not hold the turn; nil: all hold it.
+	Background *Background
+	// Without names tools that a run would add by itself, Skill and Agent, and
+	// that this agent does not have.
+	Without []string
+
 	Limits  Limits
 	Retry   Retry
 	Release Release // how long skill texts stay
+	// NoCompact: the conversation is compacted neither near the model's window
+	// nor when that is full, see [Agent.Compact].
+	NoCompact bool
 	// Project, if not nil, changes what the model is sent, not the log.
 	Project func([]llm.Message) []llm.Message
 	// Steer hands over what the person says while the run goes on; it enters
@@ -70,7 +97,7 @@ type Agent struct {
 	Debug *slog.Logger // nil: silent
 }
 
-// Limits bound one run. Zero means no limit.
+// Limits bound one run, with what its sub-agents spend. Zero means no limit.
 type Limits struct {
 	Requests int
 	Tokens   int // of input and output, all requests
@@ -88,8 +115,8 @@ type Retry struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
-// An Input is what a person says: text, which may be /name args, and what is
-// attached to it.
+// An Input is what a person says: text, which may be /name args of a skill or
+// of one of the Commands, and what is attached to it.
 type Input struct {
 	Text    string
 	Parts   []llm.Part // after the text: the content of files, media
@@ -103,25 +130,59 @@ func Text(s string) Input { return Input{Text: s} }
 // deny. It says nothing of whether that is allowed.
 type Scope struct {
 	Skills []session.Scope
+	Outer  []Outer // of a sub-agent: what bounds it from without
 	Log    *session.Log
+	// The hooks in force, for the Gate; nil: none guards.
+	PreToolUse, PermissionRequest gate.Hook
 }
 
-// An Event is something that a run did; exactly one field is set. What Entry
-// holds is recorded; the rest is only to be shown.
+// An Outer is what bounds a sub-agent: its definition, or a skill in force
+// where it was started. It grants nothing.
+type Outer struct {
+	Agent, Skill string // exactly one is set
+	Denies       []string
+	// Names are the skill's grants, which are a bound where they are one for the
+	// skill; or the tools of a definition, if not nil nothing else may run.
+	Names []string
+	// Hooks are the skill's, which go on guarding; they allow nothing.
+	Hooks json.RawMessage
+	Dir   string // where paths of Hooks start
+}
+
+// An Event is something that a run did; beside Agent exactly one field is set.
+// What Entry holds is recorded; the rest is only to be shown.
 type Event struct {
+	Agent *Sub // the sub-agent that did it; nil: the run itself
+
 	Text     string         // a piece of the answer
 	Thinking string         // a piece of the reasoning
 	Call     *llm.ToolCall  // a call is about to be decided and run
 	Progress *Progress      // a call's result so far
 	Retry    *Retrying      // the request is sent again: what was streamed of it is void
+	Said     *Said          // a command shows something to the person
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
+}
+
+// A Sub is a sub-agent of a run.
+type Sub struct {
+	Name  string // of its definition
+	Log   string // the id of its session
+	Call  string // the model's call that started it; "": a person typed its skill
+	Depth int    // 1: the run started it; at most 4
 }
 
 // Progress is a call's result so far.
 type Progress struct {
 	Call   string
 	Result tool.Result
+}
+
+// Said is what a command shows to the person who typed it. The model does not
+// see it, and it is not recorded.
+type Said struct {
+	Command string // its name
+	Text    string // may hold what strangers wrote: to be escaped where it is shown
 }
 
 // Retrying says that a request failed and is sent again.
@@ -131,9 +192,10 @@ type Retrying struct {
 	Err     error
 }
 
-// End sums a run up.
+// End sums a run up, its sub-agents included.
 type End struct {
-	Reason   string // done, cancelled, limit, error, terminated
+	Reason   string // done, cancelled, limit, error, terminated, stopped
+	Why      string // of stopped: what the hook says
 	Text     string // the last answer
 	Requests int
 	Usage    llm.Usage

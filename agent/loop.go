@@ -23,31 +23,67 @@ type run struct {
 	left  bool // the caller has left the loop
 	start time.Time
 
-	end  End
-	same int    // how often in a row the same calls gave the same results
-	last string // those calls and results
-	seen int    // the last entry of the log that was shown
+	end   End
+	spent ledger
+	same  int    // how often in a row the same calls gave the same results
+	last  string // those calls and results
+	seen  int    // the last entry of the log that was shown
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
 	message string         // what the person said last
+	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
+
+	hooked hooked
+
+	parent  *run          // of a sub-agent; nil: this is none
+	what    session.Agent // of a sub-agent: what its parent records of it
+	outer   []Outer       // of a sub-agent: what bounds it
+	pending *task         // a skill that was typed and runs in an agent of its own
+	calls   chan<- Event  // while calls run: to the goroutine that emits
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	r.seen = r.log.Last()
-	denials := r.log.State().Denials
-	err := r.begin(ctx, in)
+	r.end.Denials = -r.log.State().Denials
+	said, err := r.begin(ctx, in)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	if err != nil { // cancelled before the turn began: nothing was said
-		r.end.Reason = "cancelled"
+	if err == nil && !said { // a command has done what there was to do
+		for _, e := range r.log.After(r.seen) {
+			if c := e.Compaction; c != nil {
+				r.end.Usage.Add(c.Usage)
+				r.end.Cost += c.Cost
+			}
+		}
+		r.end.Reason, r.end.Denials = "done", 0
 		return &r.end, nil
 	}
-	reason, err := r.loop(ctx)
+	if err != nil { // cancelled before the turn began: nothing was said
+		return &End{Reason: "cancelled"}, nil
+	}
+	return r.turn(ctx)
+}
+
+// turn does what was said, and ends the user turn.
+func (r *run) turn(ctx context.Context) (*End, error) {
+	var reason string
+	var err error
+	if r.pending != nil {
+		reason, err = r.typedTask(ctx)
+	} else {
+		reason, err = r.loop(ctx)
+	}
 	if ctx.Err() != nil && err != nil {
 		reason, err = "cancelled", nil
+	}
+	if err != nil {
+		r.failed(ctx, err)
+	}
+	if e := r.leave(reason); e != nil {
+		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
 	what := session.TurnEnd{Reason: reason}
@@ -63,7 +99,8 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.end.Denials = r.log.State().Denials - denials
+	r.end.Denials += r.log.State().Denials
+	r.end.Requests, r.end.Usage, r.end.Cost = r.spent.total()
 	return &r.end, nil
 }
 
@@ -71,9 +108,15 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 // sitting; keep it so.
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
+		if r.halted() {
+			return "stopped", nil
+		}
 		if why := r.limit(); why != "" {
 			r.note("", "stopped: "+why)
 			return "limit", nil
+		}
+		if err := r.room(ctx); err != nil {
+			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
 			return "", err
@@ -87,6 +130,16 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			if steered, err := r.steer(ctx); err != nil {
 				return "", err
 			} else if steered {
+				continue
+			}
+			if more, err := r.await(ctx); err != nil {
+				return "", err
+			} else if more {
+				continue
+			}
+			if on, err := r.goesOn(ctx, answer); err != nil {
+				return "", err
+			} else if on {
 				continue
 			}
 			return "done", nil
@@ -107,6 +160,9 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
 		}
+		if _, _, err := r.arrivals(); err != nil {
+			return "", err
+		}
 	}
 }
 
@@ -115,6 +171,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.force(state)
+	compacted := false
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
@@ -122,10 +179,8 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		}
 		answer, err := r.stream(ctx, model, req)
 		if err == nil {
-			r.end.Requests++
-			r.end.Usage.Add(answer.Usage)
 			cost := model.Info().Price.Cost(answer.Usage)
-			r.end.Cost += cost
+			r.spend(1, answer.Usage, cost)
 			if t := text(answer.Message); t != "" {
 				r.end.Text = t
 			}
@@ -146,6 +201,14 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, errors.Join(context.Cause(ctx), e)
 			}
 			return nil, context.Cause(ctx)
+		}
+		if overflowed(err) && !r.NoCompact {
+			if err := r.overflow(ctx, err, compacted); err != nil {
+				return nil, err
+			}
+			compacted = true
+			attempt--
+			continue
 		}
 		wait, again := r.again(attempt, err)
 		if !again {
@@ -246,14 +309,18 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		r.emit(Event{Call: &calls[i]})
 	}
 	state := r.log.State()
+	hooks := r.hooks(r.scopes(state)) // until all of these calls have ended
+	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Gate != nil {
-		gate = r.Gate(r.scope(state))
+		gate = r.denied(hooks, r.Gate(r.guarded(r.scopes(state), hooks)))
 	}
 	events := make(chan Event) // an empty one: look at the log
+	r.calls = events
+	defer func() { r.calls = nil }()
 	tools := r.tools(state)
 	for i := range tools {
-		tools[i] = r.logged(tools[i], func() { events <- Event{} })
+		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
 	}
 	var results []tool.Result
 	go func() {
@@ -264,7 +331,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	}()
 	for e := range events {
 		r.show()
-		if e.Progress != nil {
+		if e.Progress != nil || e.Agent != nil {
 			r.emit(e)
 		}
 	}
@@ -296,9 +363,12 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 			return err
 		}
 	}
+	if err := r.settled(ctx, calls, results); err != nil {
+		return err
+	}
 	for i, res := range results {
 		if res.Activation != nil {
-			if err := r.activate(res.Activation, "model", calls[i].ID, Input{}); err != nil {
+			if err := r.activate(ctx, res.Activation, "model", calls[i].ID, Input{}); err != nil {
 				return err
 			}
 		}
@@ -327,16 +397,27 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	}
 }
 
-// limit says which limit is reached, "" for none.
+// limit says which limit is reached, of the run or of one that it works for;
+// "" for none.
 func (r *run) limit() string {
-	l, u := r.Limits, r.end.Usage
+	for x := r; x != nil; x = x.parent {
+		if why := x.reached(); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (r *run) reached() string {
+	l := r.Limits
+	requests, u, cost := r.spent.total()
 	switch {
-	case l.Requests > 0 && r.end.Requests >= l.Requests:
-		return fmt.Sprintf("%d requests were made, the limit of this run", r.end.Requests)
+	case l.Requests > 0 && requests >= l.Requests:
+		return fmt.Sprintf("%d requests were made, the limit of this run", requests)
 	case l.Tokens > 0 && u.Input+u.Output+u.CacheRead+u.CacheWrite >= l.Tokens:
 		return fmt.Sprintf("%d tokens were used, the limit of this run", l.Tokens)
-	case l.Cost > 0 && r.end.Cost >= l.Cost:
-		return fmt.Sprintf("$%.4f was spent, the limit of this run is $%.4f", r.end.Cost, l.Cost)
+	case l.Cost > 0 && cost >= l.Cost:
+		return fmt.Sprintf("$%.4f was spent, the limit of this run is $%.4f", cost, l.Cost)
 	case l.Time > 0 && time.Since(r.start) >= l.Time:
 		return fmt.Sprintf("%s have passed, the limit of this run", l.Time)
 	}

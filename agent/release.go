@@ -86,9 +86,9 @@ func (r *run) expire(ctx context.Context) error {
 		var err error
 		switch p := r.Agent.Release.of(t); {
 		case p.name == "eager":
-			err = r.release(t, "its turn is over", "")
+			err = r.release(ctx, t, "its turn is over", "")
 		case p.name == "after" && state.Turns-t.Turn+1 >= p.turns:
-			err = r.release(t, fmt.Sprintf("%d turns are over", p.turns), "")
+			err = r.release(ctx, t, fmt.Sprintf("%d turns are over", p.turns), "")
 		case p.name == "summary":
 			err = r.summarise(ctx, t)
 		}
@@ -102,7 +102,7 @@ func (r *run) expire(ctx context.Context) error {
 // sweep releases the texts under Auto that it pays to release. It runs at the
 // start of a user turn: nothing is sent between a turn's end and the next
 // one's start, and by then it is known whether the cache still lives.
-func (r *run) sweep() error {
+func (r *run) sweep(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -112,7 +112,7 @@ func (r *run) sweep() error {
 	}
 	chosen, why := r.pays(state, texts)
 	for _, t := range chosen {
-		if err := r.release(t, why, ""); err != nil {
+		if err := r.release(ctx, t, why, ""); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (r *run) sweep() error {
 // read 0.1 and write 1.25 that breaks even at N = 1.15·S / (0.1·T).
 func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, string) {
 	info := r.Model.Info()
-	used := state.Last.Input + state.Last.CacheRead + state.Last.CacheWrite + state.Last.Output
+	used, _ := r.log.Size(r.overhead(state))
 	switch {
 	case len(texts) == 0:
 		return nil, ""
@@ -170,15 +170,18 @@ func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
 	if window == 0 {
 		window = 200_000
 	}
-	growth := max(1, used/max(1, state.Requests))
+	growth := max(1, used/max(1, state.Requests-state.Compacted))
 	return max(0, full*float64(window)-float64(used)) / float64(growth)
 }
 
-func (r *run) release(t session.Text, why, summary string) error {
+func (r *run) release(ctx context.Context, t session.Text, why, summary string) error {
 	_, err := r.record(session.Entry{Type: session.TypeRelease, Release: &session.Release{
 		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary,
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return r.released(ctx, t.Skill, why)
 }
 
 const summaryRequest = `The text below is a skill: instructions that were followed in an earlier part of a conversation. Write one paragraph, at most 100 words, with what of it still matters for later turns: rules, formats, decisions, paths. Write nothing else.
@@ -196,12 +199,11 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			}}}
 			if answer, err := r.quiet(ctx, m, req); err == nil {
 				summary = strings.TrimSpace(text(answer.Message))
-				r.end.Usage.Add(answer.Usage)
-				r.end.Cost += m.Info().Price.Cost(answer.Usage)
+				r.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
 			}
 		}
 	}
-	return r.release(t, "summarised", summary)
+	return r.release(ctx, t, "summarised", summary)
 }
 
 // quiet asks a model aside from the conversation.

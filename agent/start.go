@@ -10,67 +10,112 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin makes of what a person said the first entry of a user turn.
-func (r *run) begin(ctx context.Context, in Input) error {
+// begin makes of what a person said the first entry of a user turn; false: it
+// was a command, and says nothing to the model.
+func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 	record, err := r.hear(ctx, in, false)
-	if err != nil {
-		return err // with nothing recorded
+	if err != nil || record == nil {
+		return false, err // with nothing recorded
 	}
 	if r.log.State().InTurn {
 		// The program ended within the turn before: its skills' grants ended too.
 		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "interrupted"}}); err != nil {
-			return err
+			return true, err
 		}
 	}
+	if err := r.interrupted(); err != nil {
+		return true, err
+	}
+	if _, _, err := r.arrivals(); err != nil {
+		return true, err
+	}
 	if err := r.showListing(); err != nil {
-		return err
+		return true, err
 	}
-	if err := r.sweep(); err != nil {
-		return err
+	if err := r.sweep(ctx); err != nil {
+		return true, err
 	}
-	return record()
+	if err := record(); err != nil {
+		return true, err
+	}
+	return true, r.flush(nil)
 }
 
-// hear understands what a person said: a slash and a known name is a skill.
-// What it returns records it.
+// hear understands what a person said: a slash and a known name is a command
+// or a skill. What it returns records it; nil: a command left nothing to say.
 func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() error, err error) {
 	r.message = in.Text
 	name, args, slash := Slash(in.Text)
-	if slash && r.Skills != nil {
+	if slash && (r.Skills != nil || r.Commands != nil) {
+		all, _ := r.Namespace()
+		if cmd, ok := knack.Called(all, name); ok && cmd.Skill == nil {
+			prompt, err := r.command(ctx, cmd, args, steering)
+			if err != nil || prompt == "" {
+				return nil, err
+			}
+			typed := in.Text
+			if err := r.expanded(ctx, cmd.Name, args, cmd.Kind); err != nil {
+				return nil, err
+			}
+			if err := r.submitted(ctx, typed, steering, nil); err != nil {
+				return nil, err
+			}
+			in.Text = prompt
+			return func() error { return r.user(in, typed, steering) }, nil
+		}
 		act, err := r.typed(ctx, name, args)
 		var no *knack.Refusal
 		switch {
+		case err == nil && r.forks(act.Skill):
+			return r.hearFork(ctx, act, in, steering)
 		case err == nil:
-			return func() error { return r.activate(act, "user", "", in) }, nil
+			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
+				return nil, err
+			}
+			return func() error { return r.activate(ctx, act, "user", "", in) }, nil
 		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
 			// a path, such as /usr/bin/env
+		case errors.As(err, &no) && (no.Code == knack.RefusedUnknown || no.Code == knack.RefusedBuiltin) && !r.found(name):
+			return nil, unknown(all, name)
 		default:
 			return nil, err
 		}
+	}
+	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+		return nil, err
 	}
 	in.Text = strings.TrimPrefix(in.Text, escaped(in.Text))
 	if in.Text == "" && len(in.Parts) == 0 {
 		return nil, errors.New("nothing was said")
 	}
-	return func() error { return r.user(in, steering) }, nil
+	return func() error { return r.user(in, "", steering) }, nil
 }
 
 func (r *run) typed(ctx context.Context, name, args string) (*knack.Activation, error) {
-	if s := r.Skills().Skill(name); s != nil && r.Typed != nil {
-		if err := r.Typed(ctx, s); err != nil {
+	if r.Skills == nil {
+		return nil, &knack.Refusal{Code: knack.RefusedUnknown}
+	}
+	if s := r.Skills().Skill(name); s != nil {
+		if r.Typed != nil {
+			if err := r.Typed(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.expanded(ctx, s.Name, args, string(s.Origin.Kind)); err != nil {
 			return nil, err
 		}
 	}
 	return r.invoke(ctx, knack.Invocation{Name: name, Args: args, By: knack.ByUser})
 }
 
-func (r *run) user(in Input, steering bool) error {
+// user records what a person says; typed is what that stands for, "" itself.
+func (r *run) user(in Input, typed string, steering bool) error {
 	var parts []llm.Part
 	if in.Text != "" {
 		parts = append(parts, llm.Text(in.Text))
 	}
 	parts = append(parts, in.Parts...)
-	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering, Touched: in.Touched}})
+	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering, Touched: in.Touched, Typed: typed}})
 	return err
 }
 
@@ -115,7 +160,13 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 			}
 			continue
 		}
+		if record == nil { // a command left nothing to say
+			continue
+		}
 		if err := record(); err != nil {
+			return any, err
+		}
+		if err := r.flush(nil); err != nil {
 			return any, err
 		}
 		any = true

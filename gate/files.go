@@ -129,6 +129,20 @@ func scripts(s permission.Subject, dirs []string) []File {
 	return files
 }
 
+// CheckScripts holds every file that a command line would run, started in dir,
+// against ok, which is given all of its bytes (nil where it cannot be read). It
+// returns ok's first error. Words that the shell would expand name no file:
+// see [permission.WithValues].
+func CheckScripts(line, dir string, ok func(path string, data []byte) error) error {
+	s := permission.Subject{Kind: "Bash", Text: line}
+	for _, f := range scripts(s, folders([]permission.Subject{s}, dir)) {
+		if err := ok(f.Path, f.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // commands are the words of every simple command of a line; a word that the
 // shell would expand is empty. A line that cannot be parsed has none, and is
 // asked each time anyway.

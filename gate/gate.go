@@ -64,6 +64,10 @@ type Scope struct {
 	Skill string
 	Allow []permission.Rule // with the origin "skill:NAME"
 	Deny  []permission.Rule
+	// Bound, if not "", says that Allow grants nothing and bounds what may run in
+	// this way, whatever Options.Ceiling says: of a sub-agent, what is in force
+	// where it was started, and its definition.
+	Bound Ceiling
 
 	// Foreign says that a project or a plugin brought the skill: its grants of
 	// everything (Bash, *) do not count unless a person's rules name the skill.
@@ -187,10 +191,22 @@ func (g *Gate) SetMode(m permission.Mode) {
 }
 
 // Fork is the Gate of a sub-agent: the same rules, answers and people, a mode
-// of its own. A definition's mode that may only be stricter is
-// Fork(Stricter(g.Mode(), m)).
-func (g *Gate) Fork(m permission.Mode) *Gate {
-	return &Gate{opt: g.opt, answers: g.answers, mode: m}
+// and an audit of its own (nil: that of g). A definition's mode that may only be
+// stricter is Fork(Stricter(g.Mode(), m), nil).
+func (g *Gate) Fork(m permission.Mode, audit func(Record)) *Gate {
+	opt := g.opt
+	if audit != nil {
+		opt.Audit = audit
+	}
+	return &Gate{opt: opt, answers: g.answers, mode: m}
+}
+
+// With is a Gate for other rules and another place, with the mode, the answers
+// and the people of this one.
+func (g *Gate) With(rules permission.Rules, place permission.Place) *Gate {
+	opt := g.opt
+	opt.Rules, opt.Place = rules, place
+	return &Gate{opt: opt, answers: g.answers, mode: g.Mode()}
 }
 
 // Stricter is the mode of the two that lets less pass; an empty one is no mode.
@@ -206,21 +222,37 @@ func Stricter(a, b permission.Mode) permission.Mode {
 func (g *Gate) SessionRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	rules := make([]permission.Rule, len(g.answers.session))
-	for i, a := range g.answers.session {
+	return rulesOf(g.answers.session)
+}
+
+// KeptRules are the rules that the answer "always" made, and that count here.
+func (g *Gate) KeptRules() []permission.Rule {
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	return rulesOf(g.answers.kept)
+}
+
+func rulesOf(answers []answer) []permission.Rule {
+	rules := make([]permission.Rule, len(answers))
+	for i, a := range answers {
 		rules[i] = a.rule
 	}
 	return rules
 }
 
-// For is the tool.Gate under the skills in force.
+// For is the tool.Gate under the skills in force, with the hooks of Options.
 func (g *Gate) For(scopes ...Scope) tool.Gate {
+	return g.ForHooks(g.opt.PreToolUse, g.opt.PermissionRequest, scopes...)
+}
+
+// ForHooks is For with these hooks: skills in force bring their own. nil: none.
+func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) tool.Gate {
 	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
 		// The bytes that are judged belong to the Gate alone, and are those that run.
 		input := bytes.Clone(in.JSON)
 		r := Record{Call: in.ID, Tool: t.Name}
 		vote := SaysNothing
-		if h := g.opt.PreToolUse; h != nil {
+		if h := preToolUse; h != nil {
 			op, failed := ask(ctx, h, Call{ID: in.ID, Tool: t.Name, Input: input})
 			if op.Says != SaysNothing || op.Input != nil {
 				r.Hook = "PreToolUse"
@@ -232,6 +264,9 @@ func (g *Gate) For(scopes ...Scope) tool.Gate {
 			if vote == SaysDeny {
 				r.Decision = permission.Decision{Verdict: permission.Deny, Reason: reason(op, "a PreToolUse hook")}
 				return nil, g.refuse(r, t.Name+" was not run: "+r.Decision.Reason)
+			}
+			if vote == SaysAsk {
+				r.Decision.Reason = op.Reason
 			}
 			if failed != nil {
 				vote = SaysAsk
@@ -252,15 +287,16 @@ func (g *Gate) For(scopes ...Scope) tool.Gate {
 				if hookReason != "" {
 					r.Decision.Reason = hookReason
 				}
-				j.hook = true
+				r.Decision.Rule, r.Decision.Origin = "", "" // of the rule that allowed it
+				j.Decision, j.hook = r.Decision, true
 				if g.Mode() == permission.DontAsk {
 					r.Decision.Verdict = permission.Deny
 				}
 			case vote == SaysAllow && r.Decision.Verdict == permission.Ask && !j.guarded:
 				r.Decision.Verdict, r.Decision.Reason = permission.Allow, "a PreToolUse hook allows it"
 			}
-			if r.Decision.Verdict == permission.Ask && g.opt.PermissionRequest != nil {
-				op, failed := ask(ctx, g.opt.PermissionRequest, Call{ID: in.ID, Tool: t.Name, Input: input, Decision: r.Decision})
+			if r.Decision.Verdict == permission.Ask && permissionRequest != nil {
+				op, failed := ask(ctx, permissionRequest, Call{ID: in.ID, Tool: t.Name, Input: input, Decision: r.Decision})
 				if op.Says != SaysNothing {
 					r.Hook = "PermissionRequest"
 				}
@@ -363,6 +399,9 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 			rules.Allow = append(rules.Allow, a.rule)
 		}
 		for _, s := range grants {
+			if s.Bound != "" {
+				continue
+			}
 			for _, r := range s.Allow {
 				if s.Foreign && r.Broad() && !g.named(s.Skill) {
 					continue
@@ -424,8 +463,8 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 			j.guarded = j.guarded || s.Rule != "" || s.Origin == permission.Builtin
 		}
 	}
-	if g.opt.Ceiling == CeilingAsk || g.opt.Ceiling == CeilingOn {
-		g.ceiling(&j, scopes, subjects, mode)
+	for _, sc := range scopes {
+		g.ceiling(&j, sc, subjects, mode)
 	}
 	return j
 }
@@ -480,28 +519,33 @@ func (s Scope) covers(files []File) string {
 	return ""
 }
 
-// ceiling holds subjects against the lists of the skills in force: all of
-// them must name what is done, also where it would be harmless. The Skill tool
-// and questions to the person are outside of it.
-func (g *Gate) ceiling(j *judgement, scopes []Scope, subjects []permission.Subject, mode permission.Mode) {
-	verdict := permission.Ask
-	if g.opt.Ceiling == CeilingOn || mode == permission.DontAsk {
-		verdict = permission.Deny
+// ceiling holds subjects against the list of a skill in force, or of what
+// bounds a sub-agent, where that is a ceiling: it must name what is done, also
+// where it would be harmless. The Skill tool and questions to the person are
+// outside of it.
+func (g *Gate) ceiling(j *judgement, sc Scope, subjects []permission.Subject, mode permission.Mode) {
+	how := g.opt.Ceiling
+	if sc.Bound != "" {
+		how = sc.Bound
 	}
-	if verdict == permission.Ask && mode == permission.Bypass {
+	verdict := permission.Ask
+	switch {
+	case how != CeilingAsk && how != CeilingOn || len(sc.Allow) == 0:
+		return
+	case how == CeilingOn || mode == permission.DontAsk:
+		verdict = permission.Deny
+	case mode == permission.Bypass:
 		return
 	}
-	for _, sc := range scopes {
-		if len(sc.Allow) == 0 {
+	for _, s := range subjects {
+		if s.Kind == "Skill" || s.Kind == "ask" || g.lists(sc, s) || j.Verdict == permission.Deny {
 			continue
 		}
-		for _, s := range subjects {
-			if s.Kind == "Skill" || s.Kind == "ask" || g.lists(sc, s) || j.Verdict == permission.Deny {
-				continue
-			}
-			j.fixed, j.guarded, j.Suggest = true, true, nil
-			j.Verdict, j.Rule, j.Origin = verdict, "", ""
-			j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
+		j.fixed, j.guarded, j.Suggest = true, true, nil
+		j.Verdict, j.Rule, j.Origin = verdict, "", ""
+		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
+		if name, ok := strings.CutPrefix(sc.Skill, "agent "); ok {
+			j.Reason = fmt.Sprintf("the tools of agent %q do not name it", name)
 		}
 	}
 }
@@ -515,7 +559,7 @@ func (g *Gate) lists(sc Scope, s permission.Subject) bool {
 	}
 	for _, x := range d.Subjects {
 		switch {
-		case strings.HasPrefix(string(x.Origin), "skill:"):
+		case strings.HasPrefix(string(x.Origin), "skill:"), strings.HasPrefix(string(x.Origin), "agent "):
 		case isBash(s.Kind):
 			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool { return isBash(r.Tool) || r.Tool == "*" }) {
 				return false

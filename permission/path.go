@@ -299,7 +299,7 @@ func (p Place) Secret(path string) bool {
 
 func (p *Place) listed(n names, list []string) string {
 	for _, s := range n.all {
-		if i := strings.LastIndexByte(s, '/'); i >= 0 && !p.suspicious(s, list) {
+		if i := strings.LastIndexByte(s, '/'); i >= 0 && !suspicious(s) {
 			continue
 		}
 		for _, pat := range list {
@@ -312,16 +312,24 @@ func (p *Place) listed(n names, list []string) string {
 }
 
 // suspicious is a quick look that spares most paths the whole list.
-func (p *Place) suspicious(s string, list []string) bool {
-	if strings.Contains(s, "/.") || strings.Contains(s, "id_") || strings.Contains(s, "ID_") || strings.HasPrefix(s, "/etc/") || strings.HasPrefix(s, "/root/") || strings.HasPrefix(s, "/dev/") || strings.HasPrefix(s, "/proc/") || strings.Contains(s, "/run/") || strings.Contains(s, "/Library/") {
-		return true
+func suspicious(s string) bool {
+	s = strings.ToLower(s)
+	for _, in := range []string{"/.", "/_", "id_", "/run/", "/library/"} {
+		if strings.Contains(s, in) {
+			return true
+		}
+	}
+	for _, top := range []string{"/etc/", "/root/", "/dev/", "/proc/"} {
+		if strings.HasPrefix(s, top) {
+			return true
+		}
 	}
 	slash := strings.LastIndexByte(s, '/')
 	if strings.IndexByte(s[:slash+1], '.') >= 0 {
 		return true // a directory may have the name of a secret: all in it is one
 	}
 	base := s[slash+1:]
-	return strings.ContainsAny(base, ".") && !strings.HasSuffix(base, ".go") || strings.HasPrefix(base, "_") || strings.EqualFold(base, "Library")
+	return strings.Contains(base, ".") && !strings.HasSuffix(base, ".go")
 }
 
 // match holds one path against one pattern of gitignore's syntax. A pattern

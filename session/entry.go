@@ -35,6 +35,8 @@ const (
 	TypeRelease    Type = "release"
 	TypeSetting    Type = "setting"
 	TypeListing    Type = "listing"
+	TypeCompaction Type = "compaction"
+	TypeAgent      Type = "agent"
 )
 
 // An Entry is one thing that happened. IDs count from 1 within a file; Parent
@@ -57,6 +59,8 @@ type Entry struct {
 	Release    *Release    `json:"release,omitempty"`
 	Setting    *Setting    `json:"setting,omitempty"`
 	Listing    *Listing    `json:"listing,omitempty"`
+	Compaction *Compaction `json:"compaction,omitempty"`
+	Agent      *Agent      `json:"agent,omitempty"`
 }
 
 // User is what a person said. Steering marks words that came while the run
@@ -65,6 +69,9 @@ type User struct {
 	Parts    []llm.Part `json:"parts"`
 	Steering bool       `json:"steering,omitempty"`
 	Touched  []string   `json:"touched,omitempty"` // attached files
+	// Typed is what the person typed, where Parts begin with what that stands
+	// for: people see it, the model sees Parts.
+	Typed string `json:"typed,omitempty"`
 }
 
 // Answer is one model response. Partial marks one that was cut off by cancel.
@@ -99,6 +106,7 @@ type Decision struct {
 	Tool  string              `json:"tool"`
 	Asked bool                `json:"asked,omitempty"`
 	Told  string              `json:"told,omitempty"` // what the person answered
+	Hook  string              `json:"hook,omitempty"` // the event whose hooks had a say
 	By    permission.Decision `json:"by"`
 }
 
@@ -121,6 +129,10 @@ type Activation struct {
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
 	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
 	Touched []string   `json:"touched,omitempty"` // attached files
+
+	// Hooks are the skill's, as its bytes say; paths in them start at Dir.
+	Hooks json.RawMessage `json:"hooks,omitempty"`
+	Dir   string          `json:"dir,omitempty"`
 }
 
 // Note is what the program tells the model between its answers, and what
@@ -131,12 +143,14 @@ type Note struct {
 	// Told says of an announcement which skills it was about: a fingerprint of
 	// what was said of each, "" for those that are gone.
 	Told map[string]string `json:"told,omitempty"`
+	// Hook is the event whose hooks said it; "": the program says it.
+	Hook string `json:"hook,omitempty"`
 }
 
-// TurnEnd ends a user turn, and with it the grants, denials, model and effort
-// of its skills.
+// TurnEnd ends a user turn, and with it the grants, denials, model, effort and
+// hooks of its skills.
 type TurnEnd struct {
-	Reason string `json:"reason"` // done, cancelled, limit, error
+	Reason string `json:"reason"` // done, cancelled, limit, error, stopped
 	Error  string `json:"error,omitempty"`
 }
 
@@ -163,4 +177,27 @@ type Setting struct {
 type Listing struct {
 	Text string            `json:"text"`
 	Told map[string]string `json:"told,omitempty"`
+}
+
+// Agent is a sub-agent that started or, where Reason is set, ended. Its own
+// conversation is the session Log. Like a Started, the entry of its start is on
+// disk before it does anything.
+type Agent struct {
+	Name       string `json:"name"`           // of its definition
+	Log        string `json:"log"`            // the id of its session
+	Call       string `json:"call,omitempty"` // the model's call; "": a person typed the skill
+	Skill      string `json:"skill,omitempty"`
+	Args       string `json:"args,omitempty"` // of the skill
+	Task       string `json:"task,omitempty"` // for people: what it is to do
+	Background bool   `json:"background,omitempty"`
+
+	// Of its end. Reason is that of its TurnEnd, or interrupted where the
+	// program ended first.
+	Reason   string               `json:"reason,omitempty"`
+	Error    string               `json:"error,omitempty"`
+	Requests int                  `json:"requests,omitempty"`
+	Usage    map[string]llm.Usage `json:"usage,omitempty"` // by model, with that of its own sub-agents
+	Cost     float64              `json:"cost,omitempty"`  // US dollars, the same
+	Denials  int                  `json:"denials,omitempty"`
+	Result   string               `json:"result,omitempty"` // its last answer
 }

@@ -33,6 +33,7 @@ type Header struct {
 	Dir     string    `json:"dir"` // working directory
 	Time    time.Time `json:"time"`
 	From    string    `json:"from,omitempty"` // the session it was forked from
+	Of      string    `json:"of,omitempty"`   // of a sub-agent's: the session it works for
 }
 
 // A Log is a session. The zero Log is not usable; see [New] and [Store].
@@ -190,8 +191,7 @@ func (l *Log) put(e Entry) {
 	straight := e.Parent == l.leaf
 	l.leaf = e.ID
 	if straight {
-		l.state.fold(e)
-		l.view.add(e)
+		l.fold(e)
 	} else {
 		l.refold()
 	}
@@ -201,9 +201,17 @@ func (l *Log) put(e Entry) {
 func (l *Log) refold() {
 	l.state, l.view = State{}, view{}
 	for _, e := range l.branch(l.leaf) {
-		l.state.fold(e)
-		l.view.add(e)
+		l.fold(e)
 	}
+}
+
+func (l *Log) fold(e Entry) {
+	if e.Type == TypeCompaction {
+		l.compact(e)
+		return
+	}
+	l.state.fold(e)
+	l.view.add(e)
 }
 
 func (l *Log) branch(leaf int) []Entry {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -13,14 +14,17 @@ import (
 type State struct {
 	InTurn bool // a user turn has begun and not ended
 	Turns  int  // user turns begun
+	Began  int  // the entry that began the last of them
 	// Requests counts the answers, TurnRequests those of this user turn.
 	Requests, TurnRequests int
 
 	// Scopes are the skills in force, oldest first: those activated in this
 	// user turn.
 	Scopes []Scope
-	// Texts are the activations whose text the model still sees.
+	// Texts are the activations whose text the model still sees, whole or in part.
 	Texts []Text
+	// Compacted is what Requests was at the last compaction.
+	Compacted int
 
 	Model  string
 	Effort string
@@ -36,6 +40,7 @@ type State struct {
 	Listing   *Listing
 	Told      map[string]string // what the model was told of each skill, a fingerprint
 	Denials   int
+	Agents    map[string]Agent // sub-agents that started and have not ended, by Log
 }
 
 // A Scope is what one skill does to the run.
@@ -44,15 +49,17 @@ type Scope struct {
 	Skill          string
 	Grants, Denies []string
 	Model, Effort  string
+	Hooks          json.RawMessage // see knack.Activation
+	Dir            string          // that paths of Hooks start at
 }
 
 // A Text is the text of an activation that is in the conversation.
 type Text struct {
 	Entry  int
 	Skill  string
-	Hash   string
-	Tokens int
-	Turn   int // the user turn it came in
+	Hash   string // "": only a part is there
+	Tokens int    // that are there
+	Turn   int    // the user turn it came in
 	Scope  string
 }
 
@@ -62,13 +69,14 @@ func (s State) clone() State {
 	s.Touched = maps.Clone(s.Touched)
 	s.Usage = maps.Clone(s.Usage)
 	s.Told = maps.Clone(s.Told)
+	s.Agents = maps.Clone(s.Agents)
 	return s
 }
 
-// Text returns the entry that holds the text of a hash, 0 for none.
+// Text returns the entry that holds the whole text of a hash, 0 for none.
 func (s *State) Text(hash string) int {
 	for _, t := range s.Texts {
-		if t.Hash == hash {
+		if t.Hash == hash && hash != "" {
 			return t.Entry
 		}
 	}
@@ -79,20 +87,14 @@ func (s *State) fold(e Entry) {
 	switch e.Type {
 	case TypeUser:
 		if !e.User.Steering {
-			s.begin()
+			s.begin(e.ID)
 		}
 		s.touch(e.User.Touched)
 	case TypeAnswer:
 		s.Requests++
 		s.TurnRequests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
-		s.Cost += e.Answer.Cost
-		if s.Usage == nil {
-			s.Usage = map[string]llm.Usage{}
-		}
-		u := s.Usage[e.Answer.Model]
-		u.Add(e.Answer.Usage)
-		s.Usage[e.Answer.Model] = u
+		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
 	case TypeResult:
 		s.touch(e.Result.Touched)
 	case TypeDecision:
@@ -103,10 +105,11 @@ func (s *State) fold(e Entry) {
 		a := e.Activation
 		s.touch(a.Touched)
 		if !s.InTurn {
-			s.begin() // typed by a person: the activation is the message
+			s.begin(e.ID) // typed by a person: the activation is the message
 		}
 		s.Scopes = append(s.Scopes, Scope{
 			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Model: a.Model, Effort: a.Effort,
+			Hooks: a.Hooks, Dir: a.Dir,
 		})
 		if a.Present == 0 {
 			s.Texts = append(s.Texts, Text{
@@ -123,21 +126,54 @@ func (s *State) fold(e Entry) {
 		set(&s.Effort, e.Setting.Effort)
 		set(&s.Mode, e.Setting.Mode)
 		set(&s.Title, e.Setting.Title)
+	case TypeAgent:
+		s.agent(e.Agent)
 	case TypeListing:
 		s.Listing = e.Listing
 		s.Told = maps.Clone(e.Listing.Told)
 	case TypeNote:
-		for name, print := range e.Note.Told {
-			if s.Told == nil {
-				s.Told = map[string]string{}
-			}
-			if print == "" {
-				delete(s.Told, name)
-			} else {
-				s.Told[name] = print
-			}
+		s.tell(e.Note.Told)
+	}
+}
+
+func (s *State) tell(news map[string]string) {
+	for name, print := range news {
+		if s.Told == nil {
+			s.Told = map[string]string{}
+		}
+		if print == "" {
+			delete(s.Told, name)
+		} else {
+			s.Told[name] = print
 		}
 	}
+}
+
+// agent counts what a sub-agent spent as this session's.
+func (s *State) agent(a *Agent) {
+	if a.Reason == "" {
+		if s.Agents == nil {
+			s.Agents = map[string]Agent{}
+		}
+		s.Agents[a.Log] = *a
+		return
+	}
+	delete(s.Agents, a.Log)
+	s.Cost += a.Cost
+	s.Denials += a.Denials
+	for model, used := range a.Usage {
+		s.spend(model, used, 0)
+	}
+}
+
+func (s *State) spend(model string, u llm.Usage, cost float64) {
+	if s.Usage == nil {
+		s.Usage = map[string]llm.Usage{}
+	}
+	sum := s.Usage[model]
+	sum.Add(u)
+	s.Usage[model] = sum
+	s.Cost += cost
 }
 
 func (s *State) touch(paths []string) {
@@ -149,8 +185,9 @@ func (s *State) touch(paths []string) {
 	}
 }
 
-func (s *State) begin() {
+func (s *State) begin(entry int) {
 	s.InTurn = true
+	s.Began = entry
 	s.Turns++
 	s.TurnRequests = 0
 	s.Scopes = nil // a turn that did not end, because the program did

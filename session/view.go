@@ -15,7 +15,11 @@ type view struct {
 	pending  []llm.ToolCall // calls of the last answer without a result, in order
 	started  map[string]bool
 	where    map[int][]place // an activation's text, and the notes that stand for it
+	cut      map[int]bool    // those of them that are not whole
 	given    int             // so many messages were handed out: they are not changed any more
+
+	bytes int    // of all messages, see size
+	last  sample // for Log.Size
 }
 
 type place struct{ message, part int }
@@ -30,19 +34,34 @@ func (v *view) add(e Entry) {
 		}
 	case TypeAnswer:
 		v.settle()
+		sent := v.bytes
 		if m := e.Answer.Message; len(m.Parts) > 0 {
 			v.messages = append(v.messages, m)
 			for _, p := range m.Parts {
+				v.bytes += size(p)
 				if p.Call != nil {
 					v.pending = append(v.pending, *p.Call)
 				}
 			}
+		}
+		if u := e.Answer.Usage; u.Input+u.CacheRead+u.CacheWrite > 0 {
+			v.last = sample{u, sent, v.bytes}
 		}
 	case TypeStarted:
 		if v.started == nil {
 			v.started = map[string]bool{}
 		}
 		v.started[e.Started.Call] = true
+	case TypeAgent:
+		if e.Agent.Reason == "" && e.Agent.Call != "" {
+			if v.started == nil {
+				v.started = map[string]bool{}
+			}
+			v.started[e.Agent.Call] = true
+		}
+		if text := e.Agent.Text(); text != "" {
+			v.say(llm.Text(text))
+		}
 	case TypeResult:
 		i := slices.IndexFunc(v.pending, func(c llm.ToolCall) bool { return c.ID == e.Result.ID })
 		if i < 0 {
@@ -56,15 +75,17 @@ func (v *view) add(e Entry) {
 		text := a.Prompt
 		owner := e.ID
 		if a.Present != 0 {
-			text = fmt.Sprintf("The skill %q was called again; its text is in this conversation already, unchanged. Follow it.", a.Skill)
 			owner = a.Present
+			text = v.again(a)
 		}
 		v.say(llm.Text(text))
 		last := len(v.messages) - 1
 		if v.where == nil {
 			v.where = map[int][]place{}
 		}
-		v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1})
+		if a.Present == 0 || v.where[owner] != nil {
+			v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1})
+		}
 		v.say(a.Parts...)
 	case TypeRelease:
 		r := e.Release
@@ -75,15 +96,82 @@ func (v *view) add(e Entry) {
 		for _, at := range v.where[r.Entry] {
 			m := v.own(at.message)
 			m.Parts = slices.Clone(m.Parts)
+			v.bytes += len(line) - size(m.Parts[at.part])
 			m.Parts[at.part] = llm.Text(line)
 		}
 		delete(v.where, r.Entry)
 	}
 }
 
+// again is what the model sees of a skill that was called while its text was
+// there, and what is true of it now: a compaction may have taken the text.
+func (v *view) again(a *Activation) string {
+	switch {
+	case v.where[a.Present] == nil:
+		return fmt.Sprintf("The skill %q was called again; its text is not in this conversation any more: load it again if you need it.", a.Skill)
+	case v.cut[a.Present]:
+		return fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it; load it again to read the rest.", a.Skill)
+	}
+	return fmt.Sprintf("The skill %q was called again; its text is in this conversation already, unchanged. Follow it.", a.Skill)
+}
+
 // Line is what stands where a released text was.
 func (r *Release) Line() string {
 	return fmt.Sprintf("skill %s released (%s tokens); call Skill to load it again", r.Skill, thousands(r.Tokens))
+}
+
+// Text is what the model is told of a sub-agent's end in a message of its own:
+// where no call is left that its report would be the result of. "": nothing.
+func (a *Agent) Text() string {
+	if a.Reason == "" || a.Call != "" && !a.Background {
+		return ""
+	}
+	who := fmt.Sprintf("The agent %s (%s)", a.Name, a.Log)
+	if a.Skill != "" {
+		who += fmt.Sprintf(", which ran the skill %s,", a.Skill)
+	}
+	switch a.Reason {
+	case "interrupted":
+		return who + " was interrupted when the session ended. What it did may have happened: look at its effects before you have it done again."
+	case "error":
+		return who + " failed: " + a.Error
+	case "cancelled":
+		return who + " was cancelled. What it did until then has happened."
+	}
+	return who + " has ended. Its answer:\n\n" + a.Report()
+}
+
+// Line tells people of a sub-agent that starts, or has ended.
+func (a *Agent) Line() string {
+	if a.Reason == "" {
+		return "agent " + a.Name + ": " + a.Task
+	}
+	line := fmt.Sprintf("agent %s (%s): %s, %d requests", a.Name, a.Log, a.Reason, a.Requests)
+	if a.Cost > 0 {
+		line += fmt.Sprintf(", $%.4f", a.Cost)
+	}
+	if a.Denials > 0 {
+		line += fmt.Sprintf(", %d calls refused", a.Denials)
+	}
+	if a.Error != "" {
+		line += ": " + a.Error
+	}
+	return line
+}
+
+// Report is the last answer of a sub-agent, with what kept it from being whole.
+func (a *Agent) Report() string {
+	text := a.Result
+	if text == "" {
+		text = "(it said nothing)"
+	}
+	if a.Reason == "stopped" {
+		text += "\n\n[It was stopped before it was done: a hook ended the run.]"
+	}
+	if a.Reason == "limit" {
+		text += "\n\n[It was stopped before it was done: it reached a limit.]"
+	}
+	return text
 }
 
 // say adds parts for the model, after the results that are still owed.
@@ -100,6 +188,7 @@ func (v *view) part(p llm.Part) {
 	}
 	m := v.own(len(v.messages) - 1)
 	m.Parts = append(m.Parts, p)
+	v.bytes += size(p)
 }
 
 // own returns a message to change. Requests under way hold those that were
@@ -200,6 +289,10 @@ func size(p llm.Part) int {
 func (l *Log) Prompt(entry int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.prompt(entry)
+}
+
+func (l *Log) prompt(entry int) string {
 	if entry < 1 || entry > len(l.entries) || l.entries[entry-1].Activation == nil {
 		return ""
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/sandbox"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
@@ -30,7 +32,14 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver,
-			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage,
+			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "told": toldHooks, "events": toldEvents, "hookserver": hookServer,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "sandbox" {
+				return false, fmt.Errorf("unknown condition %s", cond)
+			}
+			policy, err := sandbox.Default(t.TempDir())
+			return err == nil && sandbox.New(policy, sandbox.Auto).Report().Level == sandbox.Complete, nil
 		},
 		Setup: func(e *testscript.Env) error {
 			home := e.WorkDir + "/home"

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"runtime/debug"
-
-	"github.com/knack-agent/knack"
 )
 
 // version is that of the program.
@@ -13,7 +11,3 @@ func version() string {
 	}
 	return "devel"
 }
-
-// builtins are the names of commands that steer the program; no skill takes
-// them.
-func builtins() []string { return knack.Steering() }

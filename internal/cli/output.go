@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -30,6 +32,7 @@ type initLine struct {
 	Mode     string   `json:"permissionMode"`
 	Tools    []string `json:"tools"`
 	Skills   []string `json:"skills"`
+	Agents   []string `json:"agents"`
 	Commands []string `json:"slash_commands"`
 	Problems []string `json:"problems"`
 	Version  string   `json:"knack_version"`
@@ -38,7 +41,7 @@ type initLine struct {
 // resultLine is the last line of stream-json, and all of json.
 type resultLine struct {
 	Type     string    `json:"type"`    // result
-	Subtype  string    `json:"subtype"` // success, error, limit, cancelled
+	Subtype  string    `json:"subtype"` // success, error, limit, cancelled, stopped
 	IsError  bool      `json:"is_error"`
 	Result   string    `json:"result"`
 	Session  string    `json:"session_id"`
@@ -61,9 +64,16 @@ type sum struct {
 	start  time.Time
 	line   resultLine
 	reason string
+	said   []string // by commands
 }
 
 func (s *sum) see(e agent.Event) {
+	if s.start.IsZero() {
+		s.start = time.Now()
+	}
+	if e.Said != nil {
+		s.said = append(s.said, e.Said.Text)
+	}
 	if d := e.Entry; d != nil && d.Decision != nil && d.Decision.By.Verdict.String() != "allow" {
 		s.line.Denials = append(s.line.Denials, denial{d.Decision.Tool, d.Decision.Call, d.Decision.By.Reason, d.Decision.By.Rule})
 	}
@@ -74,31 +84,43 @@ func (s *sum) see(e agent.Event) {
 	}
 }
 
+// result ends a user turn: what it says is of that turn alone.
 func (s *sum) result(err error) resultLine {
 	l := s.line
+	defer func() { *s = sum{line: resultLine{Session: l.Session}} }()
 	l.Type, l.Subtype = "result", "success"
-	l.Duration = time.Since(s.start).Milliseconds()
+	l.Result = cmp.Or(l.Result, strings.Join(s.said, "\n"))
+	if !s.start.IsZero() {
+		l.Duration = time.Since(s.start).Milliseconds()
+	}
 	if l.Denials == nil {
 		l.Denials = []denial{}
 	}
 	switch {
 	case err != nil:
 		l.Subtype, l.IsError, l.Result = "error", true, err.Error()
-	case s.reason == "limit", s.reason == "cancelled":
+	case s.reason == "limit", s.reason == "cancelled", s.reason == "stopped":
 		l.Subtype, l.IsError = s.reason, true
 	}
 	return l
 }
 
-// textOutput prints the last answer and nothing else.
+// textOutput prints what commands say, and the last answer. What hooks say to
+// people goes to errs.
 type textOutput struct {
-	w    io.Writer
-	text string
+	w, errs io.Writer
+	text    string
 }
 
 func (o *textOutput) init(initLine) {}
 
 func (o *textOutput) event(e agent.Event) {
+	if e.Said != nil {
+		fmt.Fprintln(o.w, plain.Text(e.Said.Text))
+	}
+	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
+		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
+	}
 	if e.End != nil {
 		o.text = e.End.Text
 	}
@@ -108,6 +130,7 @@ func (o *textOutput) end(err error) {
 	if o.text != "" {
 		fmt.Fprintln(o.w, strings.TrimRight(o.text, "\n"))
 	}
+	o.text = ""
 }
 
 // jsonOutput prints one object at the end, or with lines set one a line as
@@ -136,10 +159,12 @@ func (o *jsonOutput) init(l initLine) {
 type messageLine struct {
 	Type       string              `json:"type"` // assistant, user
 	Session    string              `json:"session_id"`
+	Parent     string              `json:"parent_tool_use_id,omitempty"` // what a sub-agent says: the call that started it
 	Message    blocks              `json:"message"`
 	Partial    bool                `json:"partial,omitempty"`
 	Details    json.RawMessage     `json:"tool_use_result,omitempty"`
 	IsMeta     bool                `json:"isMeta,omitempty"`
+	Typed      string              `json:"typed,omitempty"`
 	Activation *session.Activation `json:"activation,omitempty"`
 	Permission *skillPermissions   `json:"command_permissions,omitempty"`
 }
@@ -150,6 +175,8 @@ type skillPermissions struct {
 	Disallowed []string `json:"disallowedTools,omitempty"`
 	Model      string   `json:"model,omitempty"`
 	Effort     string   `json:"effort,omitempty"`
+
+	Hooks json.RawMessage `json:"hooks,omitempty"`
 }
 
 // blocks is a message in the shape that users of stream-json know.
@@ -213,29 +240,45 @@ func (o *jsonOutput) event(e agent.Event) {
 	if !o.lines {
 		return
 	}
+	parent := ""
+	if e.Agent != nil {
+		parent = cmp.Or(e.Agent.Call, e.Agent.Log)
+	}
+	say := func(m map[string]any) {
+		if parent != "" {
+			m["parent_tool_use_id"] = parent
+		}
+		o.enc.Encode(m)
+	}
 	switch {
 	case e.Text != "" && o.partial:
-		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
+		say(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
 	case e.Thinking != "" && o.partial:
-		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
+		say(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
+	case e.Said != nil:
+		say(map[string]any{"type": "system", "subtype": "command", "name": e.Said.Command, "text": e.Said.Text})
 	case e.Retry != nil:
-		o.enc.Encode(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
+		say(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
 			"wait_ms": e.Retry.Wait.Milliseconds(), "error": e.Retry.Err.Error()})
 	case e.Entry != nil:
-		if l := o.message(e.Entry); l != nil {
+		switch l := o.message(e.Entry, parent).(type) {
+		case nil:
+		case map[string]any:
+			say(l)
+		default:
 			o.enc.Encode(l)
 		}
 	}
 }
 
-func (o *jsonOutput) message(e *session.Entry) any {
-	l := messageLine{Session: o.sum.line.Session}
+func (o *jsonOutput) message(e *session.Entry, parent string) any {
+	l := messageLine{Session: o.sum.line.Session, Parent: parent}
 	switch {
 	case e.Answer != nil:
 		l.Type, l.Partial = "assistant", e.Answer.Partial
 		l.Message = blocksOf(llm.Assistant, e.Answer.Message.Parts...)
 	case e.User != nil:
-		l.Type, l.Message = "user", blocksOf(llm.User, e.User.Parts...)
+		l.Type, l.Message, l.Typed = "user", blocksOf(llm.User, e.User.Parts...), e.User.Typed
 	case e.Result != nil:
 		l.Type, l.Details = "user", e.Result.Details
 		l.Message = blocksOf(llm.User, llm.Part{Result: &e.Result.ToolResult})
@@ -243,13 +286,21 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		a := e.Activation
 		l.Type, l.IsMeta, l.Activation = "user", true, a
 		l.Message = blocksOf(llm.User, append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)
-		l.Permission = &skillPermissions{a.Grants, a.Denies, a.Model, a.Effort}
+		l.Permission = &skillPermissions{a.Grants, a.Denies, a.Model, a.Effort, a.Hooks}
 	case e.Note != nil:
-		return map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
+		line := map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
+		if e.Note.Hook != "" {
+			line["hook_event_name"] = e.Note.Hook
+		}
+		return line
 	case e.Release != nil:
 		return map[string]any{"type": "system", "subtype": "release", "skill": e.Release.Skill, "tokens": e.Release.Tokens, "reason": e.Release.Reason}
+	case e.Compaction != nil:
+		return map[string]any{"type": "system", "subtype": "compaction", "compaction": e.Compaction}
 	case e.Decision != nil:
 		return map[string]any{"type": "system", "subtype": "decision", "decision": e.Decision}
+	case e.Agent != nil:
+		return map[string]any{"type": "system", "subtype": "agent", "agent": e.Agent}
 	default:
 		return nil
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
@@ -30,7 +32,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	var out output
 	switch f.outputFormat {
 	case "text":
-		out = &textOutput{w: c.OutOrStdout()}
+		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	case "json", "stream-json":
 		out = newJSONOutput(c.OutOrStdout(), f.outputFormat == "stream-json", f.partial)
 	default:
@@ -52,7 +54,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
-	s, err := f.open(ctx, nil, c.ErrOrStderr())
+	s, err := f.open(ctx, nil, nil, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -60,7 +62,10 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 
 	if f.inputFormat == "stream-json" {
 		out.init(s.initLine())
-		return s.stream(ctx, c.InOrStdin(), out)
+		if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+			return err
+		}
+		return notQuit(s.stream(ctx, c.InOrStdin(), out))
 	}
 	in, err := s.attach(ctx, text)
 	if err != nil {
@@ -72,13 +77,29 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	}
 	out.init(s.initLine())
-	return s.turn(ctx, in, out)
+	if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+		return err
+	}
+	return notQuit(s.turn(ctx, in, out))
+}
+
+// notQuit is the error but for /quit, which is none.
+func notQuit(err error) error {
+	if errors.Is(err, line.ErrQuit) {
+		return nil
+	}
+	return err
 }
 
 // turn runs one user turn and shows it.
 func (s *sessionRun) turn(ctx context.Context, in agent.Input, out output) error {
 	end := &agent.End{}
+	log := s.log
 	for e, err := range s.agent.Run(ctx, s.log, in) {
+		if errors.Is(err, line.ErrQuit) {
+			out.end(nil)
+			return err
+		}
 		if err != nil {
 			out.end(err)
 			return s.explain(err)
@@ -88,12 +109,16 @@ func (s *sessionRun) turn(ctx context.Context, in agent.Input, out output) error
 			end = e.End
 		}
 	}
+	if s.log != log { // a command has opened another session
+		out.init(s.initLine())
+	}
 	out.end(nil)
 	return s.outcome(ctx, end)
 }
 
 // stream runs a user turn for each line of structured input. A line that
-// cannot be read ends it.
+// cannot be read ends it; one that is refused, such as a command that is
+// mistyped, has its result line and is the error of the whole.
 func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) error {
 	lines := make(chan []byte)
 	var broken error // of stdin, once lines is closed
@@ -110,11 +135,12 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		}
 		broken = sc.Err()
 	}()
+	var refused error // the first that was, with nothing recorded: the session goes on
 	for n := 1; ; n++ {
-		var line []byte
+		var text []byte
 		ok := false
 		select {
-		case line, ok = <-lines:
+		case text, ok = <-lines:
 		case <-ctx.Done():
 			return s.outcome(ctx, &agent.End{Reason: "cancelled"})
 		}
@@ -122,18 +148,25 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 			if broken != nil {
 				return fmt.Errorf("line %d of the input: %w", n, broken)
 			}
-			return nil
+			return refused
 		}
-		if len(bytes.TrimSpace(line)) == 0 {
+		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		in, err := readInput(line)
+		in, err := readInput(text)
 		if err != nil {
 			err = &failure{fmt.Errorf("line %d of the input: %w", n, err), `{"type":"user","message":{"role":"user","content":"your prompt"}}`, exitUsage}
 			out.end(err)
 			return err
 		}
-		if err := s.turn(ctx, in, out); err != nil {
+		log, last := s.log, s.log.Last()
+		err = s.turn(ctx, in, out)
+		switch {
+		case errors.Is(err, line.ErrQuit):
+			return cmp.Or(refused, err)
+		case err != nil && ctx.Err() == nil && s.log == log && log.Last() == last:
+			refused = cmp.Or(refused, err)
+		case err != nil:
 			return err
 		}
 	}
@@ -237,6 +270,8 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 		return &failure{errors.New("interrupted"), "", exitInterrupted}
 	case "limit":
 		return &failure{errors.New("the run reached its limit"), "knack -c -p 'go on'", exitFailed}
+	case "stopped":
+		return stoppedBy(end.Why)
 	}
 	return nil
 }

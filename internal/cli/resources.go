@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +18,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/permission"
@@ -35,6 +39,9 @@ type resourceFlags struct {
 	trust    bool
 	window   int
 	settings []string
+
+	templates []string // a flag of conversations
+	agents    string
 }
 
 func (f *resourceFlags) register(c *cobra.Command) {
@@ -63,6 +70,15 @@ type resources struct {
 	sources   []knack.Source
 	bundled   *bundled.Set
 	view      knack.View // how skills are listed
+
+	hooks        []hook.Hook // of settings
+	hookProblems []knack.Problem
+
+	written          instructions.Options // where people's own words are
+	templates        []knack.Command
+	templateProblems []knack.Problem
+	agents           []agent.Definition
+	agentProblems    []knack.Problem
 }
 
 // open reads settings and finds the places of skills; extra are values of
@@ -73,7 +89,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	if r.dir, err = os.Getwd(); err != nil {
 		return nil, err
 	}
-	for _, path := range slices.Concat(f.skills, f.addDirs) {
+	for _, path := range slices.Concat(f.skills, f.addDirs, f.templates) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
 		}
@@ -87,6 +103,9 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	}
 	if r.settings, err = loadSettings(r.dir, r.project, f.settings, extra); err != nil {
 		return nil, err
+	}
+	if !f.bare {
+		r.readHooks()
 	}
 	set := &r.settings.Settings
 	for _, k := range set.Skills.Order {
@@ -119,6 +138,18 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	o.Bundled = []knack.Source{r.bundled}
 	r.options = o
 	r.sources = sources.Default(ctx, r.dir, o)
+
+	place := permission.Place{Dir: r.dir, Home: r.home, Own: []string{stateDir()}}
+	r.written = instructions.Options{Secret: place.Secret, Check: r.project.Check, Templates: f.templates}
+	if !f.bare {
+		r.written.Dir, r.written.Root, r.written.Home = r.dir, r.root, r.home
+		r.written.ConfigHome, r.written.ClaudeHome = configHome(r.home), claudeHome(r.home)
+	}
+	r.written.Managed = sources.ManagedDirs(runtime.GOOS)
+	r.templates, r.templateProblems = instructions.Templates(r.written)
+	if r.agents, r.agentProblems, err = f.definitions(r.written); err != nil {
+		return nil, err
+	}
 
 	r.view = knack.View{
 		For: knack.ByModel, Window: f.window, Dir: r.root,
@@ -160,12 +191,12 @@ func features(settings *config.Config, env string) map[string]bool {
 // problems are those of settings and skills, and of what the two make of each
 // other: overrides without effect, names that cannot be typed after a slash.
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
-	var own []knack.Command
-	for _, name := range builtins() {
-		own = append(own, knack.Command{Name: name, Kind: "command of the program"})
+	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: (&sessionRun{resources: r}).typed}).Namespace()
+	var hooks []knack.Problem
+	for _, k := range cat.Skills() {
+		hooks = append(hooks, hookProblemsOf(k)...)
 	}
-	_, slash := cat.Commands(r.view, own, nil)
-	return slices.Concat(r.settings.Problems, cat.Problems(), cat.Overruled(r.view), slash)
+	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, r.agentProblems, hooks, slash)
 }
 
 // load reads the skills too, for the commands that only show them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
@@ -86,6 +89,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
+	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
@@ -108,34 +113,63 @@ type sessionRun struct {
 	guarded bool // git runs with permission.GitEnv, and nothing escapes it
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
-	forgets bool     // nothing is kept on disk
-	began   int      // entries that the session had before this run
+	chosen  bool     // a person chose them
+	coding  coding.Options
+	read    *coding.State    // what the conversation knows of files
+	context []agent.Document // what every agent is told
+	who     person           // nil: nobody is there
+	flags   *runFlags
+	nested  *sources.Nested
+	old     []*resources // replaced by /reload; texts of theirs may still be in use
+	forgets bool         // nothing is kept on disk
+	began   int          // entries that the session had before this run
+
+	hookRunner *hook.Runner
+	catalog    *knack.Catalog               // that hooks were told of
+	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+	started    atomic.Bool                  // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
 type person interface {
 	gate.Approver
 	Ask(ctx context.Context, question string, options []string) (string, error)
+	Secret(ctx context.Context, question string) (string, error)
 	Steer() (agent.Input, bool)
 }
 
 // open wires a conversation. The order is: what is trusted, what is set, what
 // may run, where, with which skills, by which model; nothing is recorded
-// before all of that is known to be good.
-func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession}
+// before all of that is known to be good. confirm asks whether to trust what
+// the project brings; nil: it is left out.
+func (f *runFlags) open(ctx context.Context, who person, confirm func(question string) (bool, error), stderr io.Writer) (s *sessionRun, err error) {
+	s = &sessionRun{forgets: f.noSession, who: who, flags: f}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
 		}
 	}(s)
-	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+	if err = s.load(ctx, f); err != nil {
 		return nil, err
 	}
+	if confirm != nil {
+		trusted, err := s.askTrust(ctx, confirm, stderr)
+		if err != nil {
+			return nil, err
+		}
+		if trusted {
+			s.resources.close()
+			if err := s.load(ctx, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if who != nil {
+		who = notifying{who, s.notify}
+		s.who = who
+	}
 	set := &s.settings.Settings
-	s.view.Index = f.index
-	s.library = knack.NewLibrary(ctx, s.sources...)
-	nested := sources.NewNested(s.dir, s.options)
+	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
 		if p.Path == "command line" && p.Severity == knack.Error {
 			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
@@ -155,7 +189,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		return nil, err
 	}
 	s.jobs = &coding.Jobs{}
-	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Secret: s.place().Secret, Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
 	if f.printing {
 		options.Timeout = 120 * time.Second
 	}
@@ -164,10 +198,19 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 			return who.Ask(ctx, q.Question, q.Options)
 		}
 	}
+	s.read = coding.NewState()
+	options.State = s.read
+	s.coding, s.chosen = options, f.tools != ""
 	s.files = coding.Tools(s.ws, options)
-	tools, toolProblems := tool.Select(s.files, coding.Default, f.tools)
+	tools, toolProblems := tool.Select(withAgent(s.files), coding.Default+",Agent", f.tools)
 	for _, p := range toolProblems {
 		fmt.Fprintln(stderr, "knack: warn:", p)
+	}
+	var without []string
+	if i := slices.IndexFunc(tools, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
+		tools = slices.Delete(tools, i, i+1) // it depends on the run
+	} else {
+		without = []string{"Agent"}
 	}
 
 	if s.log, err = f.session(s.dir); err != nil {
@@ -184,6 +227,7 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	if s.gate, err = s.newGate(who); err != nil {
 		return nil, err
 	}
+	root := func() *gate.Gate { return s.gate } // as it is then: /new and /reload make another
 	s.agent = &agent.Agent{
 		Model: model, Effort: set.Effort, Tools: tools,
 		System: f.system(s, tools, stderr),
@@ -191,27 +235,36 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		View:   s.view,
 		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
 		Touched: func(ctx context.Context, paths []string) {
-			if found := nested.Look(paths...); len(found) > 0 {
+			if found := s.nested.Look(paths...); len(found) > 0 {
 				s.library.Add(ctx, found...)
 			}
 		},
-		Builtins: builtins(),
-		Gate:     func(sc agent.Scope) tool.Gate { return s.gate.For(s.scopes(sc)...) },
-		Typed:    s.typed,
-		Verify:   s.verify,
+		Commands: s.typed,
+		Gate: func(sc agent.Scope) tool.Gate {
+			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+		},
+		Typed:  s.consents,
+		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
 			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
 			return chooseModel(ctx, choice)
 		},
 		Release: release,
+		Agents:  s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
 		},
 	}
 	if !set.Skills.DisableShell {
-		s.agent.Shell = s.shell
+		s.agent.Shell = s.shell(root)
+	}
+	if !f.bare {
+		if s.hookRunner, err = s.newHookRunner(set.Proxy); err != nil {
+			return nil, err
+		}
+		s.agent.Hooks = s.hooks
 	}
 	if f.printing && set.Limits.Turns == 0 {
 		s.agent.Limits.Requests = 200
@@ -221,6 +274,16 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}
 	steadyGC()
 	return s, s.override(f)
+}
+
+// load finds the resources of a run.
+func (s *sessionRun) load(ctx context.Context, f *runFlags) (err error) {
+	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+		return err
+	}
+	s.view.Index = f.index
+	s.library = knack.NewLibrary(ctx, s.sources...)
+	return nil
 }
 
 // override records what the command line sets anew in a session that is gone
@@ -241,6 +304,10 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
+	if s.agent != nil {
+		s.agent.Background.Close() // a log that cannot be written has been told of
+	}
+	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
 			noteUsage(s.log.Entries()[s.began:])
@@ -255,6 +322,9 @@ func (s *sessionRun) close() {
 	}
 	if s.resources != nil {
 		s.resources.close()
+	}
+	for _, r := range s.old {
+		r.close()
 	}
 }
 
@@ -272,6 +342,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	s.ws = ws
 	local, ok := ws.(*workspace.Local)
 	if !ok {
+		switch ws := ws.(type) {
+		case *workspace.SSH:
+			ws.Prefix = set.Shell.Prefix
+		case *workspace.Container:
+			ws.Prefix = set.Shell.Prefix
+		}
 		return nil
 	}
 	git, unguarded := permission.GitEnv(nil, local.Dir())
@@ -329,11 +405,9 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) string {
 	p := agent.Prompt{Tools: tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: f.systemPrompt}
 	if !f.bare {
-		found := instructions.Load(instructions.Options{
-			Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
-			Secret: s.place().Secret, Check: s.project.Check,
-		})
+		found := instructions.Load(s.written)
 		printProblems(stderr, found.Problems, f.verbose)
+		s.context = found.Context
 		p.Context, p.Append = found.Context, found.Append
 		p.Custom = cmp.Or(f.systemPrompt, found.System)
 	}
@@ -370,12 +444,7 @@ func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
 		Rules: s.settings.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
 		Place:  s.place(),
 		Keeper: s.project,
-		Audit: func(r gate.Record) {
-			// A log that cannot be written stops the run at the next call.
-			s.log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
-			}})
-		},
+		Audit:  func(r gate.Record) { audit(s.log)(r) }, // as it is then
 	}
 	if who != nil {
 		o.Approver = who
@@ -410,22 +479,30 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
-			switch skill.Origin.Kind {
-			case knack.Project, knack.Legacy:
-				g.Foreign, g.Dir, g.Approved = true, skill.Dir, s.project.Check
-			case knack.Additional:
-				g.Foreign = true
-			case knack.Plugin, knack.MCP:
-				g.Foreign = true
+			g.Foreign = foreign(skill.Origin.Kind)
+			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+				g.Dir, g.Approved = skill.Dir, s.project.Check
 			}
 		}
 		all = append(all, g)
 	}
+	for _, o := range sc.Outer {
+		all = append(all, s.outer(o))
+	}
 	return all
 }
 
-// typed holds a skill that a person typed against deny rules.
-func (s *sessionRun) typed(ctx context.Context, k *knack.Skill) error {
+// foreign reports whether skills of a kind are strangers' work.
+func foreign(k knack.Kind) bool {
+	switch k {
+	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
+		return true
+	}
+	return false
+}
+
+// consents holds a skill that a person typed against deny rules.
+func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 	d := s.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
@@ -459,7 +536,11 @@ const maxInline = 50 << 10
 // shell runs inline commands of skills under the rules of bash, with what the
 // skill itself grants. The line is judged with the values of its variables,
 // and runs as it is written.
-func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
+func (s *sessionRun) shell(g func() *gate.Gate) func(agent.Scope) knack.Shell {
+	return func(sc agent.Scope) knack.Shell { return s.inline(g, sc) }
+}
+
+func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
 			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
@@ -476,7 +557,11 @@ func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.gate.For(s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input}); err != nil {
+		passed, err := g().ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
+		if err == nil && !bytes.Equal(passed, input) {
+			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+		}
+		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
@@ -531,6 +616,14 @@ func (s *sessionRun) initLine() initLine {
 	for _, t := range s.agent.Tools {
 		l.Tools = append(l.Tools, t.Name)
 	}
+	if !slices.Contains(s.agent.Without, "Agent") {
+		l.Tools = append(l.Tools, "Agent")
+	}
+	for _, d := range s.agent.Agents {
+		if !slices.Contains(l.Agents, d.Name) {
+			l.Agents = append(l.Agents, d.Name)
+		}
+	}
 	cat := s.library.Catalog()
 	view := s.agent.View
 	view.For = knack.ByModel
@@ -539,9 +632,10 @@ func (s *sessionRun) initLine() initLine {
 	}
 	for _, k := range cat.Skills() {
 		l.Skills = append(l.Skills, k.Name)
-		if !k.NotUser {
-			l.Commands = append(l.Commands, k.Name)
-		}
+	}
+	all, _ := s.agent.Namespace()
+	for _, c := range all {
+		l.Commands = append(l.Commands, c.Name)
 	}
 	for _, p := range s.problems(cat) {
 		l.Problems = append(l.Problems, p.String())
@@ -562,6 +656,10 @@ func (s *sessionRun) explain(err error) error {
 			code = exitRefused
 		}
 		return &failure{err, hint, code}
+	}
+	var blocked *agent.Blocked
+	if errors.As(err, &blocked) {
+		return &failure{err, "knack help hooks", exitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {

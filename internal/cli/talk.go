@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -35,10 +32,11 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return usagef("knack -p 'your prompt'", "there is no terminal to talk on")
 	}
 	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: filepath.Join(stateDir(), "history")}
-	if err := f.askTrust(c); err != nil {
-		return err
+	var ask func(string) (bool, error)
+	if !f.trust && !f.bare {
+		ask = func(question string) (bool, error) { return confirm(c, question) }
 	}
-	s, err := f.open(c.Context(), front, c.ErrOrStderr())
+	s, err := f.open(c.Context(), front, ask, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -51,23 +49,30 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if len(s.log.Entries()) > 0 {
 		front.Show(s.log)
 	}
+	if err := s.startHooks(c.Context(), c.ErrOrStderr()); err != nil {
+		return err
+	}
 	watching, stop := context.WithCancel(c.Context())
 	defer stop()
 	go s.library.Watch(watching, func(*knack.Catalog) {}) // announced at the next request
 
 	say := func(ctx context.Context, text string) error {
-		if handled, err := s.command(ctx, front, text); handled {
-			return err
-		}
 		in, err := s.attach(ctx, text)
 		if err != nil {
 			return err
 		}
+		if err := s.tellChange(ctx); err != nil {
+			return err
+		}
+		before := s.log
 		for e, err := range s.agent.Run(ctx, s.log, in) {
 			if err != nil {
 				return s.explain(err)
 			}
 			front.Event(e)
+		}
+		if s.log != before {
+			front.Show(s.log)
 		}
 		return nil
 	}
@@ -79,34 +84,25 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 
 // askTrust shows what the project brings and was not approved, or has changed
 // since, and asks once. Whoever says no goes on without it.
-func (f *runFlags) askTrust(c *cobra.Command) error {
-	if f.trust || f.bare {
-		return nil
-	}
-	r, err := f.resourceFlags.open(c.Context(), nil)
-	if err != nil {
-		return err
-	}
-	defer r.close()
+func (s *sessionRun) askTrust(ctx context.Context, confirm func(string) (bool, error), stderr io.Writer) (trusted bool, err error) {
 	inert := func(p knack.Problem) bool { return p.Code == trust.CodeUntrusted || p.Code == trust.CodeChanged }
-	if !slices.ContainsFunc(r.settings.Problems, inert) &&
-		!slices.ContainsFunc(knack.Load(c.Context(), r.sources...).Problems(), inert) {
-		return nil
+	if !slices.ContainsFunc(s.problems(s.library.Catalog()), inert) {
+		return false, nil
 	}
-	items, err := r.project.Scan(c.Context(), r.dir, false)
+	items, err := s.project.Scan(ctx, s.dir, false)
 	if err != nil {
-		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(err.Error()))
+		fmt.Fprintln(stderr, "knack: warn:", plain.Line(err.Error()))
 	}
 	items = slices.DeleteFunc(items, func(it trust.Item) bool { return it.State == trust.Approved || it.Refused != "" })
 	if len(items) == 0 {
-		return nil
+		return false, nil
 	}
-	printTrust(c.ErrOrStderr(), r.project, items, nil)
-	yes, err := confirm(c, fmt.Sprintf("This project brings these %d. Trust them?", len(items)))
+	printTrust(stderr, s.project, items, nil)
+	yes, err := confirm(fmt.Sprintf("This project brings these %d. Trust them?", len(items)))
 	if err != nil || !yes {
-		return err
+		return false, err
 	}
-	return r.project.Approve(items...)
+	return true, s.project.Approve(items...)
 }
 
 // leaveWhole ends the program when it is terminated or its terminal goes away:
@@ -132,136 +128,6 @@ func (s *sessionRun) leaveWhole(in *os.File) func() {
 		signal.Stop(ch)
 		close(over)
 	}
-}
-
-// A command is what a person types with a slash to steer the program.
-type command struct {
-	name, args, short string
-	run               func(ctx context.Context, s *sessionRun, out *line.Front, args string) error
-}
-
-// commands are those of the terminal.
-func commands() []command {
-	return []command{
-		{"help", "", "list the commands", func(_ context.Context, s *sessionRun, out *line.Front, _ string) error {
-			for _, c := range commands() {
-				out.Say(fmt.Sprintf("/%-12s %s", strings.TrimSpace(c.name+" "+c.args), c.short))
-			}
-			out.Say("/NAME ARGS    a skill; //x sends a line that begins with a slash")
-			return nil
-		}},
-		{"quit", "", "leave", func(context.Context, *sessionRun, *line.Front, string) error { return line.ErrQuit }},
-		{"skills", "", "list the skills", func(_ context.Context, s *sessionRun, out *line.Front, _ string) error {
-			view := s.agent.View
-			view.For = knack.ByModel
-			cat := s.library.Catalog()
-			for _, e := range cat.Entries() {
-				out.Say(fmt.Sprintf("%-24s %-12s %s", plain.Line(e.Name()), e.Origin.Kind, cat.State(e, view)))
-			}
-			return nil
-		}},
-		{"why", "NAME", "why a skill is or is not there", func(_ context.Context, s *sessionRun, out *line.Front, args string) error {
-			if args == "" {
-				return errors.New("/why needs the name of a skill")
-			}
-			return s.why(out, args)
-		}},
-		{"release", "NAME|all", "take a skill's text out of the conversation", func(_ context.Context, s *sessionRun, out *line.Front, args string) error {
-			if args == "" {
-				for _, t := range s.log.State().Texts {
-					out.Say(fmt.Sprintf("%-24s %d tokens", plain.Line(t.Skill), t.Tokens))
-				}
-				return nil
-			}
-			done, err := agent.ReleaseByHand(s.log, args, "by hand")
-			for _, r := range done {
-				out.Say(plain.Line(r.Line()))
-			}
-			if err == nil && len(done) == 0 {
-				err = fmt.Errorf("no text of a skill %q is in the conversation", args)
-			}
-			return err
-		}},
-		{"model", "[NAME]", "show or change the model", func(ctx context.Context, s *sessionRun, out *line.Front, args string) error {
-			if args != "" {
-				m, err := s.agent.Resolve(args)
-				if err != nil {
-					return err
-				}
-				s.agent.Model = m
-				if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Model: m.Info().ID}}); err != nil {
-					return err
-				}
-			}
-			out.Say(plain.Line(s.agent.Model.Info().ID))
-			return nil
-		}},
-		{"reload", "", "read the skills again", func(ctx context.Context, s *sessionRun, out *line.Front, _ string) error {
-			cat := s.library.Reload(ctx)
-			out.Say(fmt.Sprintf("%d skills", len(cat.Skills())))
-			return nil
-		}},
-		{"session", "", "show the session", func(_ context.Context, s *sessionRun, out *line.Front, _ string) error {
-			st := s.log.State()
-			out.Say(fmt.Sprintf("%s: %d turns, %d requests, $%.4f", s.log.ID(), st.Turns, st.Requests, st.Cost))
-			return nil
-		}},
-	}
-}
-
-// command runs a command of the program; false: it is none.
-func (s *sessionRun) command(ctx context.Context, out *line.Front, text string) (bool, error) {
-	name, args, ok := agent.Slash(text)
-	if !ok {
-		return false, nil
-	}
-	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
-	if i < 0 {
-		return false, nil
-	}
-	// A skill beats the commands that do not steer the program.
-	if !slices.Contains(builtins(), name) && s.library.Catalog().Skill(name) != nil {
-		return false, nil
-	}
-	return true, all[i].run(ctx, s, out, args)
-}
-
-// complete lists what a line that begins with a slash may become.
-func (s *sessionRun) complete(text string) []string {
-	prefix, ok := strings.CutPrefix(text, "/")
-	if !ok || strings.ContainsAny(prefix, " \t") {
-		return nil
-	}
-	var all []string
-	for _, c := range commands() {
-		if strings.HasPrefix(c.name, prefix) {
-			all = append(all, "/"+c.name)
-		}
-	}
-	for _, k := range s.library.Catalog().Skills() {
-		if !k.NotUser && strings.HasPrefix(k.Name, prefix) {
-			all = append(all, "/"+k.Name)
-		}
-	}
-	sort.Strings(all)
-	return slices.Compact(all)
-}
-
-// why tells what is known of a skill here, and what became of it in this
-// session.
-func (s *sessionRun) why(out *line.Front, name string) error {
-	view := s.agent.View
-	view.For = knack.ByModel
-	view.Window = s.agent.Model.Info().Window
-	view.Touched = touched(s.log)
-	cat := &catalogView{Catalog: s.library.Catalog(), view: view, all: s.problems(s.library.Catalog())}
-	var b strings.Builder
-	w := cat.why(name)
-	printWhy(&b, w)
-	printChronicle(&b, s.log, w)
-	out.Say(strings.TrimRight(b.String(), "\n"))
-	return nil
 }
 
 // A happening is what became of a skill at some time of a session.
@@ -309,6 +175,10 @@ func chronicle(log *session.Log, name string) []happening {
 			say(e, "called by the %s (%d tokens%s)", e.Activation.By, e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:
 			say(e, "released: %s", e.Release.Reason)
+		case e.Compaction != nil:
+			if what := compacted(e.Compaction, name); what != "" {
+				say(e, "%s", what)
+			}
 		}
 	}
 	return all

@@ -101,7 +101,7 @@ program. The exit code is 1 for an error result.`,
 			if err != nil {
 				return err
 			}
-			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs, Files: coding.FileOptions{Secret: at.Secret}}))
+			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs}))
 			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, gate, nil)
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
 				return err

@@ -2,6 +2,7 @@ package frontmatter
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -10,7 +11,7 @@ import (
 
 // simple reads what most heads are made of, in a tenth of the YAML library's
 // time and into the tree that the library would make: keys with text, numbers,
-// lists of words, texts in blocks, mappings of these. It returns nil for
+// lists of words, texts in blocks, JSON on one line, mappings of these. It returns nil for
 // anything that could be read otherwise; then the library decides. The fuzz
 // test holds it against the library.
 func simple(text []byte) *yaml.Node {
@@ -69,7 +70,7 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			return nil
 		}
 		name := r.line[:colon]
-		if !isLetter(name[0]) || word(string(name)) {
+		if !isLetter(name[0]) || word(name) {
 			return nil
 		}
 		for _, c := range name {
@@ -89,9 +90,13 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			if r.next(); r.done || r.indent < indent {
 				return nil
 			}
-			if r.line[0] == '-' {
+			switch {
+			case r.line[0] == '-':
 				value = r.sequence(r.indent)
-			} else if r.indent > indent {
+			case r.indent <= indent:
+			case isLetter(r.line[0]) && !marked(r.line):
+				value = r.text(r.line, indent, r.indent+1)
+			default:
 				value = r.mapping(r.indent, depth+1)
 			}
 		case after[0] != ' ':
@@ -192,136 +197,141 @@ func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	return n
 }
 
-// text reads a value that may go on in the lines below: a line break is a
-// blank. An empty line among them is the library's.
+// text reads a value that begins on this line, and goes on below where it is
+// plain: the breaks become blanks.
 func (r *plainReader) text(v []byte, indent, column int) *yaml.Node {
-	line := r.n
-	r.next()
-	if r.done || r.indent <= indent {
-		return scalar(v, line, column)
+	n := scalar(v, r.n, column)
+	if r.next(); n == nil || n.Style != 0 || n.Tag != "!!str" || r.done || r.indent <= indent {
+		return n
 	}
-	joined := bytes.Clone(v)
-	for !r.done && r.indent > indent {
-		switch c := r.line[0]; {
-		case v[0] == '"' || v[0] == '\'': // a mark is a letter inside quotes
-		case !isLetter(c) && c < utf8.RuneSelf && c != '(' && (c < '0' || '9' < c):
+	var b strings.Builder
+	b.WriteString(n.Value)
+	for ; !r.done && r.indent > indent; r.next() {
+		if r.line[0] == '#' || marked(r.line) || !printable(r.line) {
 			return nil
 		}
-		joined = append(append(joined, ' '), r.line...)
-		r.next()
+		b.WriteByte(' ')
+		b.Write(r.line)
 	}
-	n := scalar(joined, line, column)
-	if n == nil || n.Tag != "!!str" {
-		return nil
-	}
+	n.Value = b.String()
 	return n
 }
 
-// flow reads a list or mapping on one line: [a, b], {"a": {"b": ["c"]}}.
+// flow reads a list or a mapping that lies on one line: [a, b], {"a": {b: 1}}.
 func flow(v []byte, line, column int) *yaml.Node {
-	if len(v) > 4<<10 { // columns are counted anew for each word
+	if !printable(v) {
 		return nil
 	}
-	f := flowReader{rest: v, line: line, end: column + utf8.RuneCount(v)}
+	f := flowReader{rest: v, line: line, column: column}
 	n := f.value(0)
-	if n == nil || len(f.rest) > 0 {
+	if len(f.rest) > 0 {
 		return nil
 	}
 	return n
 }
 
-// A flowReader reads one line from left to right.
+// A flowReader goes through what is left of a line.
 type flowReader struct {
-	rest      []byte
-	line, end int // end is the column behind the line
+	rest         []byte
+	line, column int
 }
 
-// column is that of what is read next.
-func (f *flowReader) column() int { return f.end - utf8.RuneCount(f.rest) }
+func (f *flowReader) take(n int) []byte {
+	taken := f.rest[:n]
+	f.rest = f.rest[n:]
+	f.column += utf8.RuneCount(taken)
+	return taken
+}
 
-// skip passes over blanks and, if c is there, c.
-func (f *flowReader) skip(c byte) bool {
-	f.rest = bytes.TrimLeft(f.rest, " ")
-	if len(f.rest) == 0 || f.rest[0] != c {
-		return false
+// next skips blanks and returns the byte after them, 0 for none.
+func (f *flowReader) next() byte {
+	f.take(len(f.rest) - len(bytes.TrimLeft(f.rest, " ")))
+	if len(f.rest) == 0 {
+		return 0
 	}
-	f.rest = f.rest[1:]
-	return true
+	return f.rest[0]
 }
 
-// value reads a list, a mapping or a word; nil: not simple.
+// value reads a value; nil: not simple.
 func (f *flowReader) value(depth int) *yaml.Node {
-	const most, deep = 256, 8
-	f.rest = bytes.TrimLeft(f.rest, " ")
-	if len(f.rest) == 0 || depth > deep {
+	const deep = 8
+	n := &yaml.Node{Style: yaml.FlowStyle, Line: f.line, Column: f.column}
+	var end byte
+	switch f.next() {
+	case '[':
+		n.Kind, n.Tag, end = yaml.SequenceNode, "!!seq", ']'
+	case '{':
+		n.Kind, n.Tag, end = yaml.MappingNode, "!!map", '}'
+	default:
+		return f.scalar()
+	}
+	n.Column = f.column
+	if f.take(1); depth > deep {
 		return nil
 	}
-	n := &yaml.Node{Style: yaml.FlowStyle, Line: f.line, Column: f.column()}
-	last := byte(']')
-	switch f.rest[0] {
-	case '[':
-		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
-	case '{':
-		n.Kind, n.Tag, last = yaml.MappingNode, "!!map", '}'
-	default:
-		return f.word()
+	if f.next() == end {
+		f.take(1)
+		return n
 	}
-	f.rest = f.rest[1:]
-	for !f.skip(last) {
-		if len(n.Content) > 0 && !f.skip(',') || len(n.Content) >= most {
+	for {
+		if end == '}' && !f.key(n) {
 			return nil
 		}
-		f.rest = bytes.TrimLeft(f.rest, " ")
-		if n.Kind == yaml.MappingNode {
-			key := f.word()
-			if key == nil || key.Tag != "!!str" || len(key.Value) > 128 || !f.skip(':') {
-				return nil
-			}
-			if key.Style == 0 && (len(f.rest) == 0 || f.rest[0] != ' ') {
-				return nil // a:b is one word
-			}
-			for i := 0; i < len(n.Content); i += 2 {
-				if n.Content[i].Value == key.Value {
-					return nil
-				}
-			}
-			n.Content = append(n.Content, key)
-		}
+		f.next()
 		item := f.value(depth + 1)
 		if item == nil {
 			return nil
 		}
 		n.Content = append(n.Content, item)
+		switch f.next() {
+		case ',':
+			f.take(1)
+			f.next()
+		case end:
+			f.take(1)
+			return n
+		default:
+			return nil
+		}
 	}
-	if len(n.Content) == 0 {
-		return nil
-	}
-	return n
 }
 
-// word reads a scalar of a list or mapping.
-func (f *flowReader) word() *yaml.Node {
+// key reads the key of a mapping, and its colon.
+func (f *flowReader) key(m *yaml.Node) bool {
+	f.next()
+	k := f.scalar()
+	if k == nil || k.Tag != "!!str" || len(f.rest) < 2 || f.rest[0] != ':' || k.Style == 0 && f.rest[1] != ' ' {
+		return false
+	}
+	f.take(1)
+	for i := 0; i < len(m.Content); i += 2 {
+		if m.Content[i].Value == k.Value {
+			return false
+		}
+	}
+	m.Content = append(m.Content, k)
+	return true
+}
+
+// scalar reads a word, or a text in quotes.
+func (f *flowReader) scalar() *yaml.Node {
 	if len(f.rest) == 0 {
 		return nil
 	}
-	end := 0
+	n := bytes.IndexAny(f.rest, ",[]{}:#?\"'")
 	if q := f.rest[0]; q == '"' || q == '\'' {
-		for end = 1; end < len(f.rest) && f.rest[end] != q; end++ {
-			if q == '"' && f.rest[end] == '\\' {
-				end++
+		for n = 1; n < len(f.rest) && f.rest[n] != q; n++ {
+			if q == '"' && f.rest[n] == '\\' {
+				n++
 			}
 		}
-		if end++; end > len(f.rest) || q == '\'' && end < len(f.rest) && f.rest[end] == q { // '' is the library's
-			return nil
-		}
-	} else if end = bytes.IndexAny(f.rest, ",[]{}:#?"); end < 0 {
-		return nil
-	} else if f.rest[end] != ',' && f.rest[end] != ']' && f.rest[end] != '}' && f.rest[end] != ':' {
+		n++
+	}
+	if n < 1 || n > len(f.rest) {
 		return nil
 	}
-	n := scalar(bytes.TrimRight(f.rest[:end], " "), f.line, f.column())
-	f.rest = f.rest[end:]
-	return n
+	column := f.column
+	return scalar(bytes.TrimRight(f.take(n), " "), f.line, column)
 }
 
 // scalar reads a value that lies on one line.
@@ -349,22 +359,31 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	case !isLetter(q) && q < utf8.RuneSelf && q != '/' && q != '(' && q != '$':
 		return nil // marks of YAML's, and what might be
 	}
-	for i, c := range v {
-		// A colon or number sign beside a blank has a meaning.
-		if c == ':' && (i+1 == len(v) || v[i+1] == ' ') || c == '#' && v[i-1] == ' ' {
-			return nil
-		}
+	if marked(v) {
+		return nil
 	}
 	n.Value = string(v)
 	if n.Value == "true" || n.Value == "false" {
 		n.Tag = "!!bool"
-	} else if word(n.Value) {
+	} else if word(v) {
 		return nil
 	}
 	return n
 }
 
-// unquote reads a quoted text whose only escapes are those of its quotes.
+// marked says whether a colon or a number sign stands beside a blank, where it
+// has a meaning.
+func marked(v []byte) bool {
+	for i, c := range v {
+		if c == ':' && (i+1 == len(v) || v[i+1] == ' ') || c == '#' && i > 0 && v[i-1] == ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// unquote reads a quoted text whose only escapes are those of its quotes, \n and
+// characters by number.
 func unquote(v []byte) (string, bool) {
 	q := v[0]
 	if len(v) < 2 || v[len(v)-1] != q {
@@ -378,7 +397,30 @@ func unquote(v []byte) (string, bool) {
 	for i := 0; i < len(v); i++ {
 		escape := v[i] == '\\' && q == '"' || v[i] == '\'' && q == '\''
 		if escape {
-			if i++; i == len(v) || v[i] != q && (q == '\'' || v[i] != '\\') {
+			i++
+			switch {
+			case i == len(v):
+				return "", false
+			case v[i] == q || q == '"' && v[i] == '\\':
+			case q == '"' && v[i] == 'n':
+				b = append(b, '\n')
+				continue
+			case q == '"' && (v[i] == 'u' || v[i] == 'U'):
+				digits := 4
+				if v[i] == 'U' {
+					digits = 8
+				}
+				if len(v)-i <= digits {
+					return "", false
+				}
+				r, err := strconv.ParseUint(string(v[i+1:i+1+digits]), 16, 31)
+				if err != nil || !utf8.ValidRune(rune(r)) {
+					return "", false
+				}
+				b = utf8.AppendRune(b, rune(r))
+				i += digits
+				continue
+			default:
 				return "", false
 			}
 		} else if v[i] == q {
@@ -429,8 +471,11 @@ func printable(v []byte) bool {
 
 // word says whether a plain scalar of letters may be something else than text
 // to one version of YAML or another.
-func word(s string) bool {
-	switch strings.ToLower(s) {
+func word(s []byte) bool {
+	if len(s) > len("false") {
+		return false // at once: descriptions are long
+	}
+	switch strings.ToLower(string(s)) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
 		return true
 	}

@@ -21,6 +21,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/term"
+
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/plain"
@@ -44,10 +46,13 @@ type Front struct {
 	inLine bool // the cursor stands behind streamed text
 	said   []agent.Input
 	stop   func() // ends the run that goes on
+	left   bool   // nobody answers any more
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
 var ErrQuit = errors.New("quit")
+
+var errLeft = errors.New("the person has left")
 
 // Talk reads prompts and hands them to do, until the person leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
@@ -64,6 +69,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		if line == "" {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
+			if err != nil && !errors.Is(err, errInterrupted) || err != nil && interrupts == 1 {
+				f.left = true // an agent in the background may be waiting to ask
+			}
 			f.screen.Unlock()
 		}
 		switch {
@@ -101,7 +109,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 // interruptible runs do, with Ctrl-C.
 func (f *Front) interruptible(line string, do func(context.Context, string) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
+	f.screen.Lock()
 	f.stop = cancel
+	f.screen.Unlock()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt)
 	over := make(chan struct{})
@@ -202,6 +212,8 @@ func (f *Front) Event(e agent.Event) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
 	switch {
+	case e.Agent != nil:
+		f.sub(e)
 	case e.Text != "":
 		io.WriteString(f.Out, plain.Text(e.Text))
 		f.inLine = !strings.HasSuffix(e.Text, "\n")
@@ -211,14 +223,57 @@ func (f *Front) Event(e agent.Event) {
 	case e.Retry != nil:
 		f.fresh()
 		fmt.Fprintf(f.Out, "%s\n", f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+	case e.Said != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, wrap(plain.Text(e.Said.Text), f.width()))
 	case e.Entry != nil:
 		f.entry(e.Entry)
+	case e.End != nil && e.End.Requests == 0 && e.End.Reason == "done":
+		f.fresh() // a command: it has said what there was to say
 	case e.End != nil:
 		f.fresh()
 		if e.End.Reason != "done" && e.End.Reason != "terminated" {
-			fmt.Fprintln(f.Out, f.paint(dim, "("+e.End.Reason+")"))
+			why := e.End.Reason
+			if e.End.Why != "" {
+				why += ": " + plain.Line(e.End.Why)
+			}
+			fmt.Fprintln(f.Out, f.paint(dim, "("+why+")"))
 		}
 		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
+	}
+}
+
+// sub shows what a sub-agent did: what it calls, and what it may not. What it
+// says is for the agent that started it.
+func (f *Front) sub(e agent.Event) {
+	say := func(s string) {
+		f.fresh()
+		fmt.Fprintf(f.Out, "%s%s %s\n", strings.Repeat("  ", e.Agent.Depth), f.paint(dim, plain.Line(e.Agent.Name)+" •"), s)
+	}
+	switch {
+	case e.Call != nil:
+		say(f.call(e.Call))
+	case e.Retry != nil:
+		say(f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+	case e.Entry == nil:
+	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
+		say(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
+	case e.Entry.Note != nil && e.Entry.Note.People != "":
+		say(f.paint(dim, "("+plain.Line(e.Entry.Note.People)+")"))
+	}
+}
+
+// agent is a line for a sub-agent that starts or has ended. What it says is
+// shown where no call shows it.
+func (f *Front) agent(a *session.Agent) {
+	f.fresh()
+	if a.Reason == "" {
+		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), plain.Line(clip(a.Line(), 160)))
+		return
+	}
+	fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(a.Line())+")"))
+	if a.Call == "" || a.Background {
+		fmt.Fprintln(f.Out, plain.Text(a.Result))
 	}
 }
 
@@ -234,6 +289,10 @@ func (f *Front) total(e *agent.End) string {
 
 func (f *Front) entry(e *session.Entry) {
 	switch {
+	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
+		f.fresh()
+		said := e.User.Parts[0].Text
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)", plain.Line(clip(strings.Join(strings.Fields(said), " "), 100)), (len(said)+3)/4)))
 	case e.Answer != nil:
 		f.fresh()
 	case e.Result != nil:
@@ -250,6 +309,11 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Agent != nil:
+		f.agent(e.Agent)
+	case e.Compaction != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
 	case e.Note != nil && e.Note.People != "":
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
@@ -267,6 +331,9 @@ func argument(input json.RawMessage) string {
 	if json.Unmarshal(input, &in) == nil {
 		for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "question", "prompt"} {
 			if s, ok := in[name].(string); ok {
+				if what, ok := in["description"].(string); ok && name == "command" && what != "" {
+					return clip(what, 60) + ": " + s // the model's word for it never stands alone
+				}
 				if name == "pattern" && in["path"] != nil {
 					return fmt.Sprintf("%s in %v", s, in["path"])
 				}
@@ -325,6 +392,50 @@ func (f *Front) result(r *session.Result) {
 	}
 }
 
+// width is that of the terminal in columns; 0: not known.
+func (f *Front) width() int {
+	if f.In == nil {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.In.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// wrap breaks lines that are too long at blanks; what goes on is indented. A
+// word that is longer than a line is left to the terminal.
+func wrap(s string, width int) string {
+	const indent = "    "
+	if width < 4*len(indent) {
+		return s
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		text, end := strings.CutSuffix(line, "\n")
+		rest := []rune(text)
+		for begin := 0; len(rest) > width; begin = len(indent) {
+			at := -1
+			for i := begin + 1; i <= width && i < len(rest); i++ {
+				if rest[i] == ' ' && rest[i-1] != ' ' {
+					at = i
+				}
+			}
+			if at < 0 || strings.TrimSpace(string(rest[at:])) == "" {
+				break
+			}
+			b.WriteString(string(rest[:at]) + "\n")
+			rest = []rune(indent + strings.TrimLeft(string(rest[at:]), " "))
+		}
+		b.WriteString(string(rest))
+		if end {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
 // clip cuts a line at a rune.
 func clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
@@ -337,6 +448,9 @@ func clip(s string, n int) string {
 func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
+	if f.left {
+		return gate.Answer{}, errLeft
+	}
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
 	for _, s := range r.Decision.Subjects {
@@ -397,6 +511,9 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
+	if f.left {
+		return "", errLeft
+	}
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
 	for i, o := range options {
@@ -413,6 +530,14 @@ func (f *Front) Ask(ctx context.Context, question string, options []string) (str
 		}
 	}
 	return s, nil
+}
+
+// Secret asks for what nobody should see, such as a key.
+func (f *Front) Secret(ctx context.Context, question string) (string, error) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.fresh()
+	return f.read.secret(plain.Line(question) + ": ")
 }
 
 type color string
@@ -442,7 +567,7 @@ func (f *Front) Show(log *session.Log) {
 			for _, p := range e.User.Parts {
 				b.WriteString(p.Text)
 			}
-			f.Say(f.paint(bold, "> ") + plain.Text(b.String()))
+			f.Say(f.paint(bold, "> ") + plain.Text(cmp.Or(e.User.Typed, b.String())))
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				if p.Text != "" {
@@ -452,7 +577,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(agent.Event{Call: p.Call})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil, e.Agent != nil:
 			f.Event(agent.Event{Entry: &e})
 		}
 	}

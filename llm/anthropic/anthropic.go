@@ -20,10 +20,13 @@ import (
 
 const (
 	version      = "2023-06-01"
-	redacted     = "redacted_thinking:" // Thinking.Opaque of a block that has no text at all
-	defaultLimit = 32000                // output tokens where the model's limit is unknown: the format demands a number
+	defaultLimit = 32000 // output tokens where the model's limit is unknown: the format demands a number
 	minBudget    = 1024
 )
+
+// Redacted begins the Thinking.Opaque of a block that has no text at all; the
+// block's data follows.
+const Redacted = "redacted_thinking:"
 
 // New returns the model at e. The default base URL is https://api.anthropic.com;
 // one with or without /v1 at its end will do.
@@ -39,39 +42,16 @@ type model struct{ e llm.Endpoint }
 func (m *model) Info() llm.Info { return m.e.Info }
 
 func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		header := http.Header{"Anthropic-Version": {version}}
-		switch {
-		case m.e.Key == "":
-		case m.e.Bearer:
-			header.Set("Authorization", "Bearer "+m.e.Key)
-		default:
-			header.Set("X-Api-Key", m.e.Key)
-		}
-		base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
-		d := decoder{e: &m.e}
-		for ev, err := range wire.Post(ctx, &m.e, base+"/v1/messages", header, body(&m.e, req)) {
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			out, err := d.event(ev.Data)
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			if out != (llm.Event{}) && (!yield(out, nil) || out.Done != nil) {
-				return
-			}
-		}
-		if ctx.Err() == nil {
-			if done := d.end(); done != nil {
-				yield(llm.Event{Done: done}, nil)
-				return
-			}
-			yield(llm.Event{}, wire.Cut(&m.e))
-		}
+	header := http.Header{"Anthropic-Version": {version}}
+	switch {
+	case m.e.Key == "":
+	case m.e.Bearer:
+		header.Set("Authorization", "Bearer "+m.e.Key)
+	default:
+		header.Set("X-Api-Key", m.e.Key)
 	}
+	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
+	return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(&m.e, req), &decoder{e: &m.e})
 }
 
 // What an answer is made of.
@@ -140,11 +120,11 @@ type decoder struct {
 	stop   string
 }
 
-// event takes one event of the stream; the zero Event means nothing to tell.
-func (d *decoder) event(data []byte) (out llm.Event, err error) {
+func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 	var ev event
+	var out llm.Event
 	if json.Unmarshal(data, &ev) != nil {
-		return out, wire.Garbled(d.e, data)
+		return wire.Garbled(d.e, data)
 	}
 	switch ev.Type {
 	case "message_start":
@@ -152,7 +132,7 @@ func (d *decoder) event(data []byte) (out llm.Event, err error) {
 		ev.Message.Usage.into(&d.usage)
 	case "content_block_start":
 		if ev.Index != len(d.blocks) {
-			return out, wire.Garbled(d.e, data)
+			return wire.Garbled(d.e, data)
 		}
 		c := ev.ContentBlock
 		b := &block{kind: c.Type, id: c.ID, name: c.Name, input: c.Input}
@@ -162,7 +142,7 @@ func (d *decoder) event(data []byte) (out llm.Event, err error) {
 		out.Text, out.Thinking = c.Text, c.Thinking
 	case "content_block_delta":
 		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
-			return out, wire.Garbled(d.e, data)
+			return wire.Garbled(d.e, data)
 		}
 		b := d.blocks[ev.Index]
 		b.text.WriteString(ev.Delta.Text + ev.Delta.Thinking + ev.Delta.PartialJSON)
@@ -170,7 +150,7 @@ func (d *decoder) event(data []byte) (out llm.Event, err error) {
 		out.Text, out.Thinking = ev.Delta.Text, ev.Delta.Thinking
 	case "content_block_stop":
 		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
-			return out, wire.Garbled(d.e, data)
+			return wire.Garbled(d.e, data)
 		}
 		b := d.blocks[ev.Index]
 		b.closed = true
@@ -182,15 +162,18 @@ func (d *decoder) event(data []byte) (out llm.Event, err error) {
 		ev.Usage.into(&d.usage)
 	case "message_stop":
 		if d.stop == "model_context_window_exceeded" {
-			return out, &llm.Error{Kind: llm.Overflow, Message: d.e.Info.ID + ": the answer does not fit into the context window"}
+			return &llm.Error{Kind: llm.Overflow, Message: d.e.Info.ID + ": the answer does not fit into the context window"}
 		}
-		if out.Done = d.end(); out.Done == nil {
-			return out, wire.Cut(d.e)
+		if out.Done = d.answer(); out.Done == nil {
+			return wire.Cut(d.e)
 		}
 	case "error":
-		return out, wire.StreamError(d.e, data)
+		return wire.StreamError(d.e, data)
 	}
-	return out, nil // pings, and kinds that are yet to come
+	if out != (llm.Event{}) { // pings, and kinds that are yet to come, tell nothing
+		say(out)
+	}
+	return nil
 }
 
 func (b *block) call() *llm.ToolCall {
@@ -207,8 +190,14 @@ func (b *block) call() *llm.ToolCall {
 	return &llm.ToolCall{ID: b.id, Name: b.name, Input: input}
 }
 
-// end is the whole answer, or nil if a part of it is missing.
-func (d *decoder) end() *llm.Response {
+func (d *decoder) End(say func(llm.Event)) {
+	if done := d.answer(); done != nil {
+		say(llm.Event{Done: done})
+	}
+}
+
+// answer is the whole of it, or nil if a part is missing.
+func (d *decoder) answer() *llm.Response {
 	if d.stop == "" {
 		return nil
 	}
@@ -236,7 +225,7 @@ func (d *decoder) end() *llm.Response {
 		case "thinking":
 			p.Thinking = &llm.Thinking{Text: b.text.String(), Opaque: b.signature.String(), From: d.e.Info.ID}
 		case "redacted_thinking":
-			p.Thinking = &llm.Thinking{Opaque: redacted + b.text.String(), From: d.e.Info.ID}
+			p.Thinking = &llm.Thinking{Opaque: Redacted + b.text.String(), From: d.e.Info.ID}
 		case "tool_use":
 			p.Call = b.call()
 		default:

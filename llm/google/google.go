@@ -33,38 +33,13 @@ type model struct{ e llm.Endpoint }
 func (m *model) Info() llm.Info { return m.e.Info }
 
 func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		header := http.Header{}
-		if m.e.Key != "" {
-			header.Set("X-Goog-Api-Key", m.e.Key)
-		}
-		base := strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://generativelanguage.googleapis.com"), "/")
-		url := strings.TrimSuffix(base, "/v1beta") + "/v1beta/models/" + m.e.Name + ":streamGenerateContent?alt=sse"
-		d := decoder{e: &m.e}
-		for ev, err := range wire.Post(ctx, &m.e, url, header, body(&m.e, req)) {
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			for _, out := range d.chunk(ev.Data) {
-				if !yield(out, nil) {
-					return
-				}
-			}
-			if d.err != nil {
-				yield(llm.Event{}, d.err)
-				return
-			}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if done := d.end(); done != nil {
-			yield(llm.Event{Done: done}, nil)
-			return
-		}
-		yield(llm.Event{}, wire.Cut(&m.e))
+	header := http.Header{}
+	if m.e.Key != "" {
+		header.Set("X-Goog-Api-Key", m.e.Key)
 	}
+	base := strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://generativelanguage.googleapis.com"), "/")
+	url := strings.TrimSuffix(base, "/v1beta") + "/v1beta/models/" + m.e.Name + ":streamGenerateContent?alt=sse"
+	return wire.Stream(ctx, &m.e, url, header, body(&m.e, req), &decoder{e: &m.e})
 }
 
 type chunk struct {
@@ -96,19 +71,15 @@ type decoder struct {
 	finish string
 	model  string
 	usage  llm.Usage
-	err    error
 }
 
-// chunk takes one event; d.err says that it was the last.
-func (d *decoder) chunk(data []byte) (out []llm.Event) {
+func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
-		d.err = wire.Garbled(d.e, data)
-		return nil
+		return wire.Garbled(d.e, data)
 	}
 	if len(c.Error) > 0 {
-		d.err = wire.StreamError(d.e, data)
-		return nil
+		return wire.StreamError(d.e, data)
 	}
 	if c.Model != "" {
 		d.model = c.Model
@@ -122,17 +93,17 @@ func (d *decoder) chunk(data []byte) (out []llm.Event) {
 	for _, candidate := range c.Candidates {
 		for _, p := range candidate.Content.Parts {
 			if ev, ok := d.part(p); ok {
-				out = append(out, ev)
+				say(ev)
 			}
 		}
 		if f := candidate.FinishReason; f != "" {
 			d.finish = f
 			if f == "MALFORMED_FUNCTION_CALL" || f == "UNEXPECTED_TOOL_CALL" {
-				d.err = &llm.Error{Kind: llm.Broken, Message: d.e.Info.ID + ": the model's tool call cannot be read: " + candidate.FinishMessage}
+				return &llm.Error{Kind: llm.Broken, Message: d.e.Info.ID + ": the model's tool call cannot be read: " + candidate.FinishMessage}
 			}
 		}
 	}
-	return out
+	return nil
 }
 
 func (d *decoder) part(p part) (llm.Event, bool) {
@@ -176,9 +147,9 @@ func (d *decoder) part(p part) (llm.Event, bool) {
 	return llm.Event{Text: p.Text}, p.Text != ""
 }
 
-func (d *decoder) end() *llm.Response {
+func (d *decoder) End(say func(llm.Event)) {
 	if d.finish == "" {
-		return nil
+		return
 	}
 	r := &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
 	switch {
@@ -189,5 +160,5 @@ func (d *decoder) end() *llm.Response {
 	case d.finish != "STOP" && d.finish != "OTHER": // SAFETY, RECITATION, BLOCKLIST and their like
 		r.Stop = llm.Refusal
 	}
-	return r
+	say(llm.Event{Done: r})
 }

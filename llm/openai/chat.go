@@ -17,41 +17,7 @@ type chat struct{ e llm.Endpoint }
 func (m *chat) Info() llm.Info { return m.e.Info }
 
 func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		d := chatDecoder{e: &m.e}
-		for ev, err := range wire.Post(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(&m.e, req)) {
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			if string(ev.Data) == "[DONE]" {
-				break
-			}
-			for _, out := range d.chunk(ev.Data) {
-				if !yield(out, nil) {
-					return
-				}
-			}
-			if d.err != nil {
-				yield(llm.Event{}, d.err)
-				return
-			}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		done := d.end()
-		if done == nil {
-			yield(llm.Event{}, wire.Cut(&m.e))
-			return
-		}
-		for _, p := range done.Message.Parts {
-			if p.Call != nil && !yield(llm.Event{Call: p.Call}, nil) {
-				return
-			}
-		}
-		yield(llm.Event{Done: done}, nil)
-	}
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(&m.e, req), &chatDecoder{e: &m.e})
 }
 
 // What a request is made of.
@@ -295,19 +261,22 @@ type chatDecoder struct {
 	model    string
 	finish   string
 	usage    llm.Usage
-	err      error
 }
 
-// chunk takes one event; d.err says that it was the last.
-func (d *chatDecoder) chunk(data []byte) (out []llm.Event) {
-	var c chatChunk
-	if json.Unmarshal(data, &c) != nil {
-		d.err = wire.Garbled(d.e, data)
+func (d *chatDecoder) Event(data []byte, say func(llm.Event)) error {
+	if string(data) == "[DONE]" {
+		if d.finish == "" {
+			return wire.Cut(d.e)
+		}
+		d.End(say)
 		return nil
 	}
+	var c chatChunk
+	if json.Unmarshal(data, &c) != nil {
+		return wire.Garbled(d.e, data)
+	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
-		d.err = wire.StreamError(d.e, data)
-		return nil
+		return wire.StreamError(d.e, data)
 	}
 	if c.Model != "" {
 		d.model = c.Model
@@ -325,12 +294,12 @@ func (d *chatDecoder) chunk(data []byte) (out []llm.Event) {
 				d.asPlain, s = true, delta.ReasoningContent // some servers send both, alike
 			}
 			d.thinking.WriteString(s)
-			out = append(out, llm.Event{Thinking: s})
+			say(llm.Event{Thinking: s})
 		}
 		d.details = append(d.details, delta.ReasoningDetails...)
 		if s := delta.Content + delta.Refusal; s != "" {
 			d.text.WriteString(s)
-			out = append(out, llm.Event{Text: s})
+			say(llm.Event{Text: s})
 		}
 		if delta.Refusal != "" {
 			d.finish = "content_filter"
@@ -342,7 +311,7 @@ func (d *chatDecoder) chunk(data []byte) (out []llm.Event) {
 			d.finish = choice.FinishReason
 		}
 	}
-	return out
+	return nil
 }
 
 // call adds a piece of a call. Pieces belong together by index; some servers
@@ -366,9 +335,9 @@ func (d *chatDecoder) call(c chatCall) {
 	}
 }
 
-func (d *chatDecoder) end() *llm.Response {
+func (d *chatDecoder) End(say func(llm.Event)) {
 	if d.finish == "" {
-		return nil
+		return
 	}
 	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
 	if d.thinking.Len() > 0 || len(d.details) > 0 {
@@ -397,6 +366,7 @@ func (d *chatDecoder) end() *llm.Response {
 			call.Opaque = asExtra + string(c.Extra)
 		}
 		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
+		say(llm.Event{Call: call}) // whole only now
 	}
 	switch {
 	case d.finish == "length":
@@ -406,7 +376,7 @@ func (d *chatDecoder) end() *llm.Response {
 	case len(d.calls) > 0: // whatever the server calls it
 		r.Stop = llm.ToolUse
 	}
-	return r
+	say(llm.Event{Done: r})
 }
 
 // joined puts the pieces of reasoning details together: those of one index and

@@ -15,26 +15,7 @@ type responses struct{ e llm.Endpoint }
 func (m *responses) Info() llm.Info { return m.e.Info }
 
 func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		d := itemDecoder{e: &m.e}
-		for ev, err := range wire.Post(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(&m.e, req)) {
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			out, err := d.event(ev.Data)
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			if out != (llm.Event{}) && (!yield(out, nil) || out.Done != nil) {
-				return
-			}
-		}
-		if ctx.Err() == nil {
-			yield(llm.Event{}, wire.Cut(&m.e))
-		}
-	}
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(&m.e, req), &itemDecoder{e: &m.e})
 }
 
 // What a request is made of.
@@ -228,6 +209,18 @@ type itemDecoder struct {
 	refused bool
 }
 
+// End has nothing to add: the whole answer is an event.
+func (d *itemDecoder) End(func(llm.Event)) {}
+
+func (d *itemDecoder) Event(data []byte, say func(llm.Event)) error {
+	out, err := d.event(data)
+	if out != (llm.Event{}) {
+		say(out)
+	}
+	return err
+}
+
+// event reads one; the zero Event means nothing to tell.
 func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 	var ev itemEvent
 	if json.Unmarshal(data, &ev) != nil {

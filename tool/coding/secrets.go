@@ -2,8 +2,8 @@ package coding
 
 import (
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/search"
@@ -11,11 +11,12 @@ import (
 )
 
 // A secretList is permission.Secrets made ready to be held against every entry
-// of a walk: [permission.Rules.Decide], which also judges rules and links, takes
-// a hundred times as long for one.
+// of a walk: [permission.Place.Secret], which says the same, takes twenty times
+// as long for one.
 type secretList struct {
 	names []namePattern
 	paths []string // absolute, with slashes, lower case; what lies in one is meant, too
+	deep  []deep
 }
 
 // A namePattern matches lower-case names at any depth.
@@ -24,17 +25,25 @@ type namePattern struct {
 	exact          bool
 }
 
-// newSecretList leaves out patterns below a home that is not known ("").
-func newSecretList(home string) *secretList {
+// A deep is a name at any depth below a directory, such as /proc/**/environ.
+type deep struct{ dir, name string } // dir ends in a slash
+
+// newSecretList takes the names that the home directory goes by; with none,
+// patterns below it are left out.
+func newSecretList(homes ...string) *secretList {
 	s := &secretList{}
 	for _, p := range permission.Secrets {
 		p = strings.ToLower(p)
 		if rest, ok := strings.CutPrefix(p, "~/"); ok {
-			if home != "" {
+			for _, home := range homes {
 				s.paths = append(s.paths, strings.ToLower(filepath.ToSlash(home))+"/"+rest)
 			}
 		} else if rest, ok := strings.CutPrefix(p, "//"); ok {
-			s.paths = append(s.paths, "/"+rest)
+			if dir, name, ok := strings.Cut("/"+rest, "**/"); ok {
+				s.deep = append(s.deep, deep{dir, name})
+			} else {
+				s.paths = append(s.paths, "/"+rest)
+			}
 		} else {
 			prefix, suffix, star := strings.Cut(p, "*")
 			s.names = append(s.names, namePattern{prefix, suffix, !star})
@@ -67,31 +76,37 @@ func (s *secretList) below(dir string) []string {
 	return out
 }
 
-// file reports whether a file is a secret.
+// file reports whether a file is a secret, by its name, that of a directory it
+// lies in, or its place.
 func (s *secretList) file(abs string) bool {
-	abs = filepath.ToSlash(abs)
-	if s.name(path.Base(abs)) {
-		return true
-	}
-	abs = strings.ToLower(abs)
+	abs = strings.ToLower(filepath.ToSlash(abs))
 	for _, p := range s.paths {
 		if abs == p || strings.HasPrefix(abs, p+"/") {
 			return true
 		}
 	}
-	return false
+	for _, d := range s.deep {
+		if rest, ok := strings.CutPrefix(abs, d.dir); ok && slices.Contains(strings.Split(rest, "/"), d.name) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(strings.Split(abs, "/"), s.name)
 }
 
-// home is the home directory of a workspace, "" if it is not known.
-func home(ws pathFS) string {
+// homes are the names of a workspace's home directory, as it is spelled and
+// where its links lead; none if it is not known.
+func homes(ws pathFS) []string {
 	if _, ok := ws.(osFS); !ok {
-		return ""
+		return nil
 	}
 	dir, err := os.UserHomeDir()
 	if err != nil {
-		return ""
+		return nil
 	}
-	return dir
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+		return []string{dir, real}
+	}
+	return []string{dir}
 }
 
 // secret reports whether reading a file would be asked about.
@@ -99,19 +114,28 @@ func (o FileOptions) secret(ws pathFS, abs string) bool {
 	if o.Secret != nil {
 		return o.Secret(abs)
 	}
-	return newSecretList(home(ws)).file(abs)
+	return newSecretList(homes(ws)...).file(abs)
 }
 
-// secretEntry is secret for the entries of a walk below root.
+// secretEntry is secret for the entries of a walk below root that were met by
+// way of directories which are none.
 func (o FileOptions) secretEntry(ws pathFS, root string) func(*search.Entry) bool {
 	if o.Secret != nil {
 		return func(e *search.Entry) bool { return o.Secret(filepath.Join(root, filepath.FromSlash(e.Path()))) }
 	}
-	list := newSecretList(home(ws))
+	list := newSecretList(homes(ws)...)
+	if list.file(root) {
+		return func(*search.Entry) bool { return true }
+	}
 	below := list.below(root)
 	return func(e *search.Entry) bool {
 		if list.name(e.Name) {
 			return true
+		}
+		for _, d := range list.deep {
+			if strings.EqualFold(e.Name, d.name) && list.file(filepath.Join(root, filepath.FromSlash(e.Path()))) {
+				return true
+			}
 		}
 		for _, p := range below {
 			// Most entries differ in their last letter.

@@ -108,6 +108,46 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 	}
 }
 
+// A Decoder makes an answer of the events of a stream.
+type Decoder interface {
+	// Event reads one and says what it tells; Done is the last to be said.
+	Event(data []byte, say func(llm.Event)) error
+	// End says Done, where the events ended and it was not said, or nothing if
+	// a part of the answer is missing.
+	End(say func(llm.Event))
+}
+
+// Stream is [Post] with a Decoder between: what an adapter's Stream returns.
+// It can be read once.
+func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body any, d Decoder) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		over := false
+		say := func(ev llm.Event) {
+			if !over {
+				over = !yield(ev, nil) || ev.Done != nil
+			}
+		}
+		for ev, err := range Post(ctx, e, url, header, body) {
+			if err == nil {
+				err = d.Event(ev.Data, say)
+			}
+			if err != nil && !over {
+				yield(llm.Event{}, err)
+				return
+			}
+			if over {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if d.End(say); !over {
+			yield(llm.Event{}, Cut(e))
+		}
+	}
+}
+
 type watched struct {
 	r     io.Reader
 	alive func()

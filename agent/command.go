@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// Namespace is everything that a person can type after a slash: the commands
+// that steer the program, skills, then the other Commands in their order. The
+// Problems tell of names that lost theirs (spec skills §2).
+func (a *Agent) Namespace() ([]knack.Command, []knack.Problem) {
+	var first, rest []knack.Command
+	if a.Commands != nil {
+		steering := knack.Steering()
+		for _, c := range a.Commands() {
+			if c.Kind == "command" && slices.Contains(steering, c.Name) {
+				first = append(first, c)
+			} else {
+				rest = append(rest, c)
+			}
+		}
+	}
+	cat := &knack.Catalog{}
+	if a.Skills != nil {
+		cat = a.Skills()
+	}
+	return cat.Commands(a.View, first, rest)
+}
+
+// builtins are the names of the program's own commands, and those that are
+// kept for them.
+func (a *Agent) builtins() []string {
+	if a.Commands == nil {
+		return nil
+	}
+	names := knack.Steering()
+	for _, c := range a.Commands() {
+		if c.Kind == "command" && !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// command runs a command, and returns what it wants said in the person's name.
+func (r *run) command(ctx context.Context, c knack.Command, args string, steering bool) (prompt string, err error) {
+	if steering && !c.Anytime {
+		return "", fmt.Errorf("/%s waits for the end of the run: type it again then", c.Name)
+	}
+	return c.Run(ctx, args, func(text string) {
+		r.emit(Event{Said: &Said{Command: c.Name, Text: text}})
+	})
+}
+
+// found reports whether there is a skill of a name, though nobody can call it.
+func (r *run) found(name string) bool {
+	return r.Skills != nil && len(r.Skills().Why(name, r.View).Found) > 0
+}
+
+// unknown refuses a name that nothing has, and says which are like it.
+func unknown(all []knack.Command, name string) error {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.Name
+	}
+	no := &knack.Refusal{Code: knack.RefusedUnknown, Near: knack.Near(name, names)}
+	name = plain.Line(name)
+	switch {
+	case slices.Contains(knack.Steering(), name):
+		no.Message = fmt.Sprintf("/%s: the name is kept for a command that this version does not have", name)
+		no.Near = nil
+	case len(no.Near) > 0:
+		no.Message = fmt.Sprintf("unknown command: /%.200s; did you mean /%s?", name, strings.Join(no.Near, ", /"))
+	default:
+		no.Message = fmt.Sprintf("unknown command: /%.200s", name)
+	}
+	return no
+}

@@ -1,0 +1,354 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// maxBlocks is how often in a run a Stop hook may send the model on.
+const maxBlocks = 8
+
+// A Blocked is the error of an input that a hook refused: nothing of it was
+// recorded.
+type Blocked struct {
+	Event  hook.Event // UserPromptSubmit or UserPromptExpansion
+	Reason string
+}
+
+func (b *Blocked) Error() string {
+	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
+}
+
+// hooked is what a run knows of hooks.
+type hooked struct {
+	set     *hook.Set // in force for the calls under way
+	calling bool      // calls are under way, whose results come before any note
+	blocks  int       // how often a Stop hook sent the model on
+
+	mu    sync.Mutex
+	heard []heard // what hooks said and is not recorded yet
+	stop  bool    // a hook ended the run
+	why   string
+}
+
+// heard is what hooks said about a call, "" for about none.
+type heard struct {
+	call string
+	note session.Note
+}
+
+// Hook tells hooks of an event outside of a run, such as SessionStart, and
+// records what they say. Its error is that of the log.
+func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook.Outcome, error) {
+	r := &run{Agent: a, log: log, emit: func(Event) {}, seen: log.Last()}
+	return r.hook(ctx, in)
+}
+
+// hook tells hooks of an event, and records what they say to the model and to
+// people: at once, or while calls are under way after their results. It may be
+// called from tools.
+func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
+	if r.Hooks == nil {
+		return hook.Outcome{}, nil
+	}
+	if r.hooked.calling {
+		return r.fire(ctx, r.hooked.set, in), nil
+	}
+	out := r.fire(ctx, r.hooks(r.scopes(r.log.State())), in)
+	return out, r.flush(nil)
+}
+
+// hooks are those in force.
+func (r *run) hooks(sc Scope) *hook.Set {
+	if r.Hooks == nil {
+		return nil
+	}
+	return r.Hooks(sc)
+}
+
+// fire tells the hooks of a set, and keeps what they say for flush.
+func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
+	if !set.Has(in.Event) {
+		return hook.Outcome{}
+	}
+	in.Session = r.root().log.ID()
+	if r.parent != nil {
+		in.AgentID, in.AgentType = r.what.Log, r.what.Name
+	}
+	out := set.Fire(ctx, in)
+	about := string(in.Event)
+	if in.Tool != "" {
+		about += ":" + in.Tool
+	}
+	var notes []session.Note
+	if model := slices.Clone(out.Context); len(model) > 0 || out.Block && feeds(in.Event) {
+		for i := range model {
+			model[i] = about + " hook additional context: " + model[i]
+		}
+		if out.Block && feeds(in.Event) {
+			model = append(model, about+" hook: "+out.Reason)
+		}
+		notes = append(notes, session.Note{Model: strings.Join(model, "\n")})
+	}
+	for _, m := range out.Messages {
+		notes = append(notes, session.Note{People: m})
+	}
+	for _, err := range out.Failed {
+		notes = append(notes, session.Note{People: err.Error()})
+	}
+	h := &r.hooked
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range notes {
+		n.Hook = string(in.Event)
+		h.heard = append(h.heard, heard{in.Call, n})
+	}
+	if out.Stop && !h.stop {
+		h.stop, h.why = true, out.StopReason
+	}
+	return out
+}
+
+// feeds reports whether the reason of a block is told to the model, who goes
+// on: what it is about has happened.
+func feeds(e hook.Event) bool {
+	switch e {
+	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SubagentStop, hook.SkillActivated:
+		return true
+	}
+	return false
+}
+
+// flush records what hooks said, in the order of the calls that it is about.
+func (r *run) flush(calls []llm.ToolCall) error {
+	h := &r.hooked
+	h.mu.Lock()
+	all := h.heard
+	h.heard = nil
+	h.mu.Unlock()
+	if len(all) == 0 {
+		return nil
+	}
+	at := func(x heard) int {
+		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == x.call }); i >= 0 {
+			return i
+		}
+		return len(calls)
+	}
+	slices.SortStableFunc(all, func(a, b heard) int { return at(a) - at(b) })
+	for _, x := range all {
+		if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &x.note}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// halted reports whether a hook ended the run.
+func (r *run) halted() bool {
+	h := &r.hooked
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r.end.Why = h.why
+	return h.stop
+}
+
+// stop ends the run before its next request.
+func (r *run) stop(why string) {
+	h := &r.hooked
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.stop {
+		h.stop, h.why = true, why
+	}
+}
+
+// guarded adds the guards to what the Gate is told.
+func (r *run) guarded(sc Scope, set *hook.Set) Scope {
+	guard := func(e hook.Event) gate.Hook {
+		if !set.Has(e) {
+			return nil
+		}
+		return func(ctx context.Context, c gate.Call) (gate.Opinion, error) {
+			out := r.fire(ctx, set, hook.Input{Event: e, Tool: c.Tool, ToolInput: c.Input, Call: c.ID, Suggestion: c.Decision.Suggest})
+			says := [...]gate.Say{hook.Nothing: gate.SaysNothing, hook.Allow: gate.SaysAllow, hook.Ask: gate.SaysAsk, hook.Deny: gate.SaysDeny}
+			return gate.Opinion{Says: says[out.Vote], Input: out.Input, Reason: out.Reason}, nil
+		}
+	}
+	sc.PreToolUse, sc.PermissionRequest = guard(hook.PreToolUse), guard(hook.PermissionRequest)
+	return sc
+}
+
+// denied tells hooks of calls that the gate refused.
+func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
+	if g == nil || !set.Has(hook.PermissionDenied) {
+		return g
+	}
+	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
+		out, err := g(ctx, t, in)
+		var no *gate.Denied
+		if errors.As(err, &no) {
+			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: t.Name, ToolInput: in.JSON, Call: in.ID, Reason: no.Text})
+		}
+		return out, err
+	}
+}
+
+// followed tells hooks that a tool ran, before a call that waits for this one
+// starts.
+func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
+	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
+		return t
+	}
+	start, name := t.Run, t.Name // not t, which would be allocated for every call without a hook
+	t.Run = func(ctx context.Context, in tool.Input) (tool.Result, error) {
+		began := time.Now()
+		res, err := start(ctx, in)
+		if ctx.Err() != nil {
+			return res, err
+		}
+		what := hook.Input{Event: hook.PostToolUse, Tool: name, ToolInput: in.JSON, Call: in.ID,
+			Response: response(res), Milli: time.Since(began).Milliseconds()}
+		if err != nil || res.IsError {
+			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, said(res)
+			if err != nil {
+				what.Error = err.Error()
+			}
+		}
+		r.fire(ctx, set, what)
+		return res, err
+	}
+	return t
+}
+
+// response is a result as hooks read it: what the tool says to programs, else
+// its text.
+func response(res tool.Result) json.RawMessage {
+	v := res.Structured
+	if v == nil {
+		v = struct {
+			Text    string `json:"text"`
+			Details any    `json:"details,omitempty"`
+		}{said(res), res.Details}
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+func said(res tool.Result) string { return text(llm.Message{Parts: res.Parts}) }
+
+// settled tells hooks that all calls of an answer have ended, and records what
+// hooks said about them.
+func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
+	set := r.hooked.set
+	r.hooked.set, r.hooked.calling = nil, false
+	if set.Has(hook.PostToolBatch) && ctx.Err() == nil {
+		batch := hook.Input{Event: hook.PostToolBatch}
+		for i, c := range calls {
+			input := c.Input
+			if !json.Valid(input) {
+				input, _ = json.Marshal(string(input))
+			}
+			batch.Calls = append(batch.Calls, hook.Call{Tool: c.Name, Input: input, ID: c.ID, Response: response(results[i]), Error: results[i].IsError})
+		}
+		r.fire(ctx, set, batch)
+	}
+	return r.flush(calls)
+}
+
+// submitted asks hooks about what a person said. act is the skill that it
+// calls, whose hooks are in force from here on; nil: none.
+func (r *run) submitted(ctx context.Context, said string, steering bool, act *knack.Activation) error {
+	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: said}, steering, act)
+}
+
+// expanded asks hooks about a typed /name; from is what kind of thing it is.
+func (r *run) expanded(ctx context.Context, name, args, from string) error {
+	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
+		Command: name, Arguments: args, From: from, Prompt: r.message}, false, nil)
+}
+
+func (r *run) heardOf(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
+	if r.Hooks == nil {
+		return nil
+	}
+	sc := Scope{Log: r.log}
+	if steering {
+		sc = r.scopes(r.log.State())
+	}
+	if act != nil && act.Hooks != nil {
+		sc.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: act.Skill.Name, Hooks: act.Hooks, Dir: act.Dir})
+	}
+	if out := r.fire(ctx, r.hooks(sc), in); out.Block {
+		return &Blocked{in.Event, out.Reason}
+	}
+	return nil
+}
+
+// hookDir is what paths of an activation's hooks start at.
+func hookDir(act *knack.Activation) string {
+	if act.Hooks == nil {
+		return ""
+	}
+	return act.Dir
+}
+
+// activated tells hooks of a skill that came into force. Its own SessionStart
+// hooks run now, unless the skill was in force before.
+func (r *run) activated(ctx context.Context, act *knack.Activation, by string, before session.State) error {
+	if r.Hooks == nil {
+		return nil
+	}
+	set := r.hooks(r.scopes(r.log.State()))
+	name := act.Skill.Name
+	if act.Hooks != nil && !slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return before.InTurn && s.Skill == name }) {
+		r.fire(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: "skill", Model: r.Model.Info().ID})
+	}
+	r.fire(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: by})
+	return r.flush(nil)
+}
+
+// released tells hooks that a skill's text left the conversation.
+func (r *run) released(ctx context.Context, skill, why string) error {
+	_, err := r.hook(ctx, hook.Input{Event: hook.SkillReleased, Skill: skill, Reason: why})
+	return err
+}
+
+// goesOn asks Stop hooks, of a sub-agent SubagentStop hooks, whether the run may
+// end with this answer.
+func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
+	active := r.hooked.blocks > 0
+	event := hook.Stop
+	if r.parent != nil {
+		event = hook.SubagentStop
+	}
+	out, err := r.hook(ctx, hook.Input{Event: event, Active: &active, Last: text(answer.Message)})
+	if err != nil || out.Stop || !out.Block && len(out.Context) == 0 {
+		return false, err
+	}
+	if r.hooked.blocks++; r.hooked.blocks > maxBlocks {
+		return false, r.note("", fmt.Sprintf("a %s hook wants the work to go on for the %dth time: it ends all the same", event, r.hooked.blocks))
+	}
+	return true, nil
+}
+
+// failed tells hooks that a run ends with an error.
+func (r *run) failed(ctx context.Context, why error) {
+	r.hook(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
+}

@@ -1,0 +1,325 @@
+// Package hook asks user commands what they think of an event.
+//
+// A [Hook] is data: [Parse] reads those of a settings file or of a skill. A
+// [Set] is the hooks in force at some moment with the [Runner] that runs them,
+// and most people want its [Set.Fire]:
+//
+//	out := set.Fire(ctx, hook.Input{Event: hook.PreToolUse, Tool: "bash", ToolInput: in})
+//	if out.Vote == hook.Deny { … }
+//
+// What the event concerns runs side by side, each command once however often
+// it is written down, and what all of them say is one [Outcome]: deny beats
+// ask, ask beats allow. This package decides nothing about permission: an
+// Outcome is a vote, and the rules beat it.
+//
+// The package imports nothing of ours. How a command is run (where, under
+// which sandbox), how a model is asked, and what tools are called elsewhere is
+// given to the Runner. Source: spec agent §7.
+package hook
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An Event is what hooks are told of.
+type Event string
+
+const (
+	SessionStart        Event = "SessionStart"
+	SessionEnd          Event = "SessionEnd"
+	UserPromptSubmit    Event = "UserPromptSubmit"
+	UserPromptExpansion Event = "UserPromptExpansion" // a typed /name
+	PreToolUse          Event = "PreToolUse"          // a guard
+	PermissionRequest   Event = "PermissionRequest"   // a guard
+	PermissionDenied    Event = "PermissionDenied"
+	PostToolUse         Event = "PostToolUse"
+	PostToolUseFailure  Event = "PostToolUseFailure"
+	PostToolBatch       Event = "PostToolBatch" // all calls of one answer have ended
+	Notification        Event = "Notification"
+	SubagentStart       Event = "SubagentStart"
+	SubagentStop        Event = "SubagentStop"
+	Stop                Event = "Stop"
+	StopFailure         Event = "StopFailure"
+	PreCompact          Event = "PreCompact"
+	PostCompact         Event = "PostCompact"
+	ConfigChange        Event = "ConfigChange"
+	FileChanged         Event = "FileChanged"
+	InstructionsLoaded  Event = "InstructionsLoaded"
+	SkillActivated      Event = "SkillActivated"
+	SkillReleased       Event = "SkillReleased"
+)
+
+// Events are all events, in the order of the spec.
+func Events() []Event {
+	return []Event{SessionStart, SessionEnd, UserPromptSubmit, UserPromptExpansion, PreToolUse, PermissionRequest,
+		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
+		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded, SkillActivated, SkillReleased}
+}
+
+// Guards reports whether what is about to happen waits for the hooks of the
+// event, and must not happen because one of them broke.
+func (e Event) Guards() bool { return e == PreToolUse || e == PermissionRequest }
+
+// OfTool reports whether the event is about one call of a tool: its matchers
+// are names of tools, and a hook may have an if.
+func (e Event) OfTool() bool {
+	switch e {
+	case PreToolUse, PermissionRequest, PermissionDenied, PostToolUse, PostToolUseFailure:
+		return true
+	}
+	return false
+}
+
+// listens reports whether what a hook of the event adds reaches the model.
+func (e Event) listens() bool {
+	switch e {
+	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded, SkillReleased:
+		return false
+	}
+	return true
+}
+
+// A Type is a way to ask.
+type Type string
+
+const (
+	OfCommand Type = "command" // a command line, told on its standard input
+	OfHTTP    Type = "http"    // a URL, to which the input is posted
+	OfPrompt  Type = "prompt"  // a question to the fast model
+)
+
+// A Hook is one entry of a hooks setting. It is immutable.
+type Hook struct {
+	Event   Event
+	Matcher string // as written
+
+	Type     Type
+	Command  string   // shell text
+	Args     []string // of Command, which is then a program run without a shell
+	Path     string   // instead of Command: a file inside Dir, with slashes
+	URL      string
+	Prompt   string        // $ARGUMENTS stands for the input
+	If       string        // a permission rule that the call must fit; "": every call
+	Timeout  time.Duration // 0: the event's own
+	Once     bool          // only the first time in a session
+	Async    bool          // nobody waits for it, and what it says is lost
+	Required bool          // of a guard: blocks where it breaks, instead of asking
+
+	Origin string // who wrote it: managed, flag, user, project, skill:NAME
+	Place  string // where it is written, for people
+	Dir    string // the folder of the skill that brought it; "": none
+	Mute   bool   // its votes to allow do not count: nobody vouches for who wrote it
+
+	words  []string       // Matcher as names, sorted; nil: all, or re
+	re     *regexp.Regexp // Matcher as an expression
+	broken string         // why a required guard could not be read: it always breaks
+}
+
+// String says for people what the hook runs, on one line.
+func (h *Hook) String() string {
+	what := h.Command
+	switch {
+	case h.Path != "":
+		what = h.Path
+	case h.Type == OfHTTP:
+		what = h.URL
+	case h.Type == OfPrompt:
+		what = h.Prompt
+	case len(h.Args) > 0:
+		what += " " + strings.Join(h.Args, " ")
+	}
+	what = strings.Join(strings.Fields(what), " ")
+	if len(what) > 80 {
+		what = strings.ToValidUTF8(what[:77], "") + "…"
+	}
+	return what
+}
+
+// key is the same for hooks that do the same.
+func (h *Hook) key() string {
+	k, _ := json.Marshal([]any{h.Type, h.Command, h.Args, h.Path, h.URL, h.Prompt, h.Dir, h.Async, h.If})
+	return string(k)
+}
+
+// matches holds the matcher against what the event is about: the names of a
+// tool, or one word. An event that has none is matched by every hook.
+func (h *Hook) matches(about []string) bool {
+	if len(about) == 0 || h.broken != "" {
+		return true
+	}
+	switch {
+	case h.re != nil:
+		return slices.ContainsFunc(about, h.re.MatchString)
+	case h.words != nil:
+		return slices.ContainsFunc(about, func(a string) bool { return slices.Contains(h.words, a) })
+	}
+	return true
+}
+
+// compile reads the matcher: empty or * for all, names that | or commas
+// separate, or else a regular expression, which need match only a part.
+func (h *Hook) compile() error {
+	m := strings.TrimSpace(h.Matcher)
+	if m == "" || m == "*" {
+		return nil
+	}
+	plain := strings.IndexFunc(m, func(r rune) bool {
+		return !(r == '_' || r == '-' || r == ' ' || r == ',' || r == '|' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+	}) < 0
+	if plain {
+		h.words = []string{}
+		for _, w := range strings.FieldsFunc(m, func(r rune) bool { return r == ',' || r == '|' }) {
+			if w = strings.TrimSpace(w); w != "" {
+				h.words = append(h.words, w)
+			}
+		}
+		return nil
+	}
+	var err error
+	h.re, err = regexp.Compile(m)
+	return err
+}
+
+// An Input is what hooks are told, as JSON. The fields in front are of every
+// event, the others of those that their comments name.
+type Input struct {
+	Session    string `json:"session_id"`
+	Transcript string `json:"transcript_path"` // the file of the session; "": none is kept
+	Dir        string `json:"cwd"`
+	Mode       string `json:"permission_mode,omitempty"`
+	Event      Event  `json:"hook_event_name"`
+
+	// Events of tools.
+	Tool       string          `json:"tool_name,omitempty"` // our name: hooks are told the one that the Runner has for it
+	ToolInput  json.RawMessage `json:"tool_input,omitempty"`
+	Call       string          `json:"tool_use_id,omitempty"`
+	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse
+	Milli      int64           `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
+	Suggestion []string        `json:"permission_suggestions,omitempty"`
+	Calls      []Call          `json:"tool_calls,omitempty"` // PostToolBatch
+
+	Error  string `json:"error,omitempty"`  // PostToolUseFailure, StopFailure
+	Reason string `json:"reason,omitempty"` // PermissionDenied, SessionEnd, SkillReleased
+
+	Prompt     string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as it was said
+	Expansion  string `json:"expansion_type,omitempty"` // UserPromptExpansion: slash_command, mcp_prompt
+	Command    string `json:"command_name,omitempty"`   // UserPromptExpansion
+	Arguments  string `json:"command_args,omitempty"`   // UserPromptExpansion
+	From       string `json:"command_source,omitempty"` // UserPromptExpansion: the kind of its origin
+	Source     string `json:"source,omitempty"`         // SessionStart: startup, resume, clear, skill; ConfigChange: skills …
+	Model      string `json:"model,omitempty"`          // SessionStart
+	Active     *bool  `json:"stop_hook_active,omitempty"`
+	Last       string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
+	Message    string `json:"message,omitempty"`                // Notification
+	Kind       string `json:"notification_type,omitempty"`      // Notification
+	AgentID    string `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
+	AgentType  string `json:"agent_type,omitempty"`
+	Trigger    string `json:"trigger,omitempty"`             // PreCompact, PostCompact: manual, auto
+	Custom     string `json:"custom_instructions,omitempty"` // PreCompact
+	Summary    string `json:"compact_summary,omitempty"`     // PostCompact
+	File       string `json:"file_path,omitempty"`           // FileChanged, InstructionsLoaded, ConfigChange
+	MemoryType string `json:"memory_type,omitempty"`         // InstructionsLoaded
+	Loaded     string `json:"load_reason,omitempty"`         // InstructionsLoaded
+	Skill      string `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
+	SkillArgs  string `json:"skill_args,omitempty"`          // SkillActivated
+	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model
+}
+
+// A Call is one call of a PostToolBatch.
+type Call struct {
+	Tool     string          `json:"tool_name"`
+	Input    json.RawMessage `json:"tool_input,omitempty"`
+	ID       string          `json:"tool_use_id"`
+	Response json.RawMessage `json:"tool_response,omitempty"`
+	Error    bool            `json:"is_error,omitempty"`
+}
+
+// about is what matchers of an event that is not a tool's are held against; ""
+// for an event that has none.
+func (in *Input) about() string {
+	switch in.Event {
+	case SessionStart, ConfigChange:
+		return in.Source
+	case SessionEnd:
+		return in.Reason
+	case UserPromptExpansion:
+		return in.Command
+	case Notification:
+		return in.Kind
+	case SubagentStart, SubagentStop:
+		return in.AgentType
+	case PreCompact, PostCompact:
+		return in.Trigger
+	case FileChanged:
+		return in.File[strings.LastIndexAny(in.File, `/\`)+1:]
+	case InstructionsLoaded:
+		return in.Loaded
+	case SkillActivated, SkillReleased:
+		return in.Skill
+	}
+	return ""
+}
+
+// A Vote is what hooks say of a call. The zero Vote is none.
+type Vote uint8
+
+const (
+	Nothing Vote = iota
+	Allow
+	Ask
+	Deny
+)
+
+func (v Vote) String() string { return [...]string{"nothing", "allow", "ask", "deny"}[v] }
+
+// An Outcome is what the hooks of one event say together. The zero Outcome
+// says nothing.
+type Outcome struct {
+	// Vote is of guards: deny beats ask beats allow. A guard that broke votes
+	// Ask, or Deny if it is required.
+	Vote Vote
+	// Block is of the other events: exit code 2, or the decision "block". What
+	// it means is the event's.
+	Block  bool
+	Reason string // of Vote or Block
+	// Input replaces the call's; nil: nobody does, or somebody denies. Of
+	// several the last in order counts, and of votes to allow only its own: the
+	// others allowed what will not run. The call must be decided anew.
+	Input json.RawMessage
+	// Context is for the model, Messages are for people; a text for each hook
+	// that said something, at most 10,000 characters each.
+	Context  []string
+	Messages []string
+	// Stop ends the run after this event ("continue": false).
+	Stop       bool
+	StopReason string
+	// Failed are the hooks that broke, or that ended with a code that means
+	// nothing.
+	Failed []error
+	Ran    int // hooks that were run and waited for
+}
+
+// State says in words for people what is particular about a hook.
+func (h *Hook) State() []string {
+	var all []string
+	for word, on := range map[string]bool{"required": h.Required, "async": h.Async, "once": h.Once} {
+		if on {
+			all = append(all, word)
+		}
+	}
+	slices.Sort(all)
+	if h.If != "" {
+		all = append(all, "if "+h.If)
+	}
+	if h.Timeout > 0 {
+		all = append(all, h.Timeout.String())
+	}
+	if h.broken != "" {
+		all = append(all, "blocks: "+h.broken)
+	}
+	return all
+}

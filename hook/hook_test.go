@@ -1,0 +1,531 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden parts")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func rule(text string) error {
+	if strings.Count(text, "(") != strings.Count(text, ")") {
+		return errors.New("it is not closed")
+	}
+	return nil
+}
+
+func TestParse(t *testing.T) {
+	files, err := filepath.Glob("testdata/parse/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		a, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		want := &a.Files[len(a.Files)-1]
+		for _, f := range a.Files[:len(a.Files)-1] {
+			fmt.Fprintln(&got, f.Name)
+			hooks, problems := Parse(f.Data, rule)
+			for i := range hooks {
+				h := &hooks[i]
+				fmt.Fprintf(&got, "  %s %q %s %q %v\n", h.Event, h.Matcher, h.Type, h, h.State())
+			}
+			for _, p := range problems {
+				kept := ""
+				if p.Kept {
+					kept = " (kept)"
+				}
+				fmt.Fprintf(&got, "  at %d%s: %s\n    %.40s\n", p.At, kept, p.Message, strings.SplitN(string(f.Data[p.At:]), "\n", 2)[0])
+			}
+		}
+		if got.String() == string(want.Data) {
+			continue
+		}
+		if !*update {
+			t.Errorf("%s:\n%s", name, got.String())
+			continue
+		}
+		want.Data = []byte(got.String())
+		if err := os.WriteFile(name, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// set is hooks of a mapping, run by a func.
+func set(t *testing.T, text string, run func(ctx context.Context, c Command) (Output, error)) *Set {
+	t.Helper()
+	hooks, problems := Parse([]byte(text), rule)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r := &Runner{Run: run}
+	t.Cleanup(func() { r.Close() })
+	return &Set{Hooks: hooks, Runner: r}
+}
+
+// prints is a runner whose commands are what they print: "2 text" ends with
+// that code and prints to standard error.
+func prints(_ context.Context, c Command) (Output, error) {
+	var o Output
+	if n, rest, ok := strings.Cut(c.Line, "|"); ok {
+		fmt.Sscan(n, &o.Code)
+		o.Stderr = []byte(rest)
+	} else {
+		o.Stdout = []byte(c.Line)
+	}
+	return o, nil
+}
+
+// guards is a PreToolUse mapping of commands.
+func guards(commands ...string) string {
+	var hooks []map[string]string
+	for _, c := range commands {
+		hooks = append(hooks, map[string]string{"type": "command", "command": c})
+	}
+	data, _ := json.Marshal(map[string]any{"PreToolUse": []any{map[string]any{"hooks": hooks}}})
+	return string(data)
+}
+
+const (
+	allow = `{"hookSpecificOutput":{"permissionDecision":"allow","permissionDecisionReason":"fine"}}`
+	ask   = `{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"who knows"}}`
+	deny  = `{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"no"}}`
+)
+
+func into(command, vote string) string {
+	return fmt.Sprintf(`{"hookSpecificOutput":{"permissionDecision":%q,"updatedInput":{"command":%q}}}`, vote, command)
+}
+
+func TestMerge(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		commands []string
+		want     Vote
+		reason   string
+		input    string
+		failed   int
+	}{
+		{"nothing", []string{"{}"}, Nothing, "", "", 0},
+		{"silence", []string{"0|said to people"}, Nothing, "", "", 0},
+		{"allow", []string{"{}", allow}, Allow, "fine", "", 0},
+		{"ask beats allow", []string{allow, ask}, Ask, "who knows", "", 0},
+		{"deny beats ask", []string{ask, deny, allow}, Deny, "no", "", 0},
+		{"exit 2", []string{allow, "2|stop it"}, Deny, "stop it", "", 0},
+		{"exit 2 beats what it printed before", []string{"2|"}, Deny, "it says no more than exit code 2", "", 0},
+		{"the first denial's reason", []string{"2|one", "2|two"}, Deny, "one", "", 0},
+		{"decision block", []string{`{"decision":"block","reason":"r"}`}, Deny, "r", "", 0},
+		{"decision approve", []string{`{"decision":"approve"}`}, Allow, "", "", 0},
+		{"defer asks", []string{`{"hookSpecificOutput":{"permissionDecision":"defer"}}`}, Ask, "", "", 0},
+		{"rewritten", []string{into("a", "")}, Nothing, "", `{"command":"a"}`, 0},
+		{"the last rewriting counts", []string{into("a", "allow"), into("b", "")}, Nothing, "", `{"command":"b"}`, 0},
+		{"who allowed did not see it", []string{allow, into("b", "")}, Nothing, "", `{"command":"b"}`, 0},
+		{"nor who comes after", []string{into("b", ""), allow}, Nothing, "", `{"command":"b"}`, 0},
+		{"its own vote counts", []string{into("a", ""), into("b", "allow")}, Allow, "", `{"command":"b"}`, 0},
+		{"who asked still does", []string{ask, into("b", "allow")}, Ask, "who knows", `{"command":"b"}`, 0},
+		{"nothing is rewritten where somebody denies", []string{into("a", "allow"), deny}, Deny, "no", "", 0},
+		{"text is garbage", []string{allow, "all is well"}, Ask, "", "", 1},
+		{"a list is garbage", []string{"[]"}, Ask, "", "", 1},
+		{"half is garbage", []string{`{"decision":`}, Ask, "", "", 1},
+		{"two objects are garbage", []string{allow + allow}, Ask, "", "", 1},
+		{"another type is garbage", []string{`{"decision":3}`}, Ask, "", "", 1},
+		{"a word is garbage", []string{`{"decision":"maybe"}`}, Ask, "", "", 1},
+		{"input that is no object is garbage", []string{`{"hookSpecificOutput":{"updatedInput":"x"}}`}, Ask, "", "", 1},
+		{"another event's answer is garbage", []string{`{"hookSpecificOutput":{"hookEventName":"Stop"}}`}, Ask, "", "", 1},
+		{"127 could not be run", []string{"127|not found"}, Ask, "", "", 1},
+		{"1 is reported", []string{"1|hm", allow}, Allow, "fine", "", 1},
+	} {
+		o := set(t, guards(c.commands...), prints).Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"})
+		if o.Vote != c.want || string(o.Input) != c.input || len(o.Failed) != c.failed || c.failed == 0 && o.Reason != c.reason {
+			t.Errorf("%s: %+v", c.name, o)
+		}
+	}
+}
+
+// TestRequest: the words of PermissionRequest.
+func TestRequest(t *testing.T) {
+	for said, want := range map[string]Outcome{
+		`{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"a":1}}}}`:           {Vote: Allow, Input: json.RawMessage(`{"a":1}`)},
+		`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no","interrupt":true}}}`:   {Vote: Deny, Reason: "no", Stop: true, StopReason: "no"},
+		`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"x"}}}`:  {Vote: Ask},
+		`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"message":"why"}}}`: {Vote: Ask},
+	} {
+		text := strings.Replace(guards(said), "PreToolUse", "PermissionRequest", 1)
+		o := set(t, text, prints).Fire(t.Context(), Input{Event: PermissionRequest, Tool: "bash"})
+		if o.Vote != want.Vote || string(o.Input) != string(want.Input) || o.Stop != want.Stop || o.StopReason != want.StopReason {
+			t.Errorf("%s: %+v", said, o)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	names := func(tool string) []string {
+		if tool == "bash" {
+			return []string{"Bash", "bash"}
+		}
+		return []string{tool}
+	}
+	for _, c := range []struct {
+		matcher string
+		in      Input
+		want    bool
+	}{
+		{"", Input{Tool: "bash"}, true}, {"*", Input{Tool: "bash"}, true}, {" ", Input{Tool: "bash"}, true},
+		{"Bash", Input{Tool: "bash"}, true}, {"bash", Input{Tool: "bash"}, true}, {"BASH", Input{Tool: "bash"}, false},
+		{"Edit|Bash", Input{Tool: "bash"}, true}, {"Edit , Bash", Input{Tool: "bash"}, true}, {"Ba", Input{Tool: "bash"}, false},
+		{"|", Input{Tool: "bash"}, false},
+		{"Ba.", Input{Tool: "bash"}, true}, {"^sh", Input{Tool: "bash"}, false}, {"mcp__.*__get", Input{Tool: "mcp__a__get_it"}, true},
+		{"startup", Input{Event: SessionStart, Source: "startup"}, true}, {"resume", Input{Event: SessionStart, Source: "startup"}, false},
+		{"x", Input{Event: Stop}, true}, {"x.env", Input{Event: FileChanged, File: "/a/x.env"}, true}, {"y", Input{Event: FileChanged, File: "/a/x.env"}, false},
+		{"pdf", Input{Event: SkillActivated, Skill: "pdf"}, true}, {"pdf", Input{Event: UserPromptExpansion, Command: "doc"}, false},
+	} {
+		if c.in.Event == "" {
+			c.in.Event = PostToolUse
+		}
+		text, _ := json.Marshal(map[string]any{string(c.in.Event): []any{map[string]any{"matcher": c.matcher, "hooks": []any{map[string]string{"command": "{}"}}}}})
+		s := set(t, string(text), prints)
+		s.Runner.Names = names
+		if got := s.Fire(t.Context(), c.in).Ran == 1; got != c.want {
+			t.Errorf("%q against %+v: %t", c.matcher, c.in, got)
+		}
+	}
+}
+
+// TestOnceEach: the same command runs once for an event; a strict copy makes
+// it strict; once is for the session.
+func TestOnceEach(t *testing.T) {
+	var ran atomic.Int32
+	run := func(ctx context.Context, c Command) (Output, error) {
+		ran.Add(1)
+		return Output{Code: 1}, nil
+	}
+	s := set(t, `{"PreToolUse": [
+		{"matcher": "Bash", "hooks": [{"command": "x"}, {"command": "x"}]},
+		{"matcher": "*", "hooks": [{"command": "x", "required": true}]},
+		{"hooks": [{"command": "y", "once": true}]}]}`, run)
+	o := s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "Bash"})
+	if ran.Load() != 2 || o.Ran != 2 || o.Vote != Deny {
+		t.Errorf("the first time %d ran: %+v", ran.Load(), o)
+	}
+	s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "Bash"})
+	if ran.Load() != 3 {
+		t.Errorf("%d ran: what was to run once ran again", ran.Load())
+	}
+}
+
+// TestTell: tools have other names outside, and inputs other words.
+func TestTell(t *testing.T) {
+	var got string
+	s := set(t, guards("x"), func(_ context.Context, c Command) (Output, error) {
+		got = string(c.Stdin)
+		return Output{Stdout: []byte(`{"hookSpecificOutput":{"updatedInput":{"file_path":"b <&>"}}}`)}, nil
+	})
+	s.Runner.Names = func(string) []string { return []string{"Read", "read"} }
+	s.Runner.Tell = func(tool string, in json.RawMessage) json.RawMessage {
+		return json.RawMessage(strings.Replace(string(in), "path", tool+"_path", 1))
+	}
+	s.Runner.Told = func(tool string, in json.RawMessage) json.RawMessage {
+		return json.RawMessage(strings.Replace(string(in), "file_path", "path", 1))
+	}
+	s.Runner.Fill = func(in *Input) { in.Dir = "/w" }
+	o := s.Fire(t.Context(), Input{Event: PreToolUse, Session: "s", Tool: "read", ToolInput: json.RawMessage(`{"path":"a <&>"}`), Call: "c"})
+	want := `{"session_id":"s","transcript_path":"","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"read_path":"a <&>"},"tool_use_id":"c"}` + "\n"
+	if got != want || string(o.Input) != `{"path":"b <&>"}` {
+		t.Errorf("told %s\nand took %s", got, o.Input)
+	}
+}
+
+func TestMute(t *testing.T) {
+	s := set(t, guards(allow, into("b", "allow")), prints)
+	for i := range s.Hooks {
+		s.Hooks[i].Mute = true
+	}
+	if o := s.Fire(t.Context(), Input{Event: PreToolUse}); o.Vote != Nothing || string(o.Input) != `{"command":"b"}` {
+		t.Errorf("%+v", o)
+	}
+	s = set(t, guards(deny), prints)
+	s.Hooks[0].Mute = true
+	if o := s.Fire(t.Context(), Input{Event: PreToolUse}); o.Vote != Deny {
+		t.Errorf("a denial: %+v", o)
+	}
+}
+
+// TestTimes: hooks of an event run side by side, and each has its time.
+func TestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sleeps := func(ctx context.Context, c Command) (Output, error) {
+			d, err := time.ParseDuration(c.Line)
+			if err != nil {
+				return Output{}, err
+			}
+			select {
+			case <-time.After(d):
+				return Output{Stdout: []byte("{}")}, nil
+			case <-ctx.Done():
+				return Output{}, context.Cause(ctx)
+			}
+		}
+		fire := func(event, hooks string) (Outcome, time.Duration) {
+			start := time.Now()
+			o := set(t, `{"`+event+`": [{"hooks": [`+hooks+`]}]}`, sleeps).Fire(t.Context(), Input{Event: Event(event)})
+			return o, time.Since(start)
+		}
+		if o, d := fire("PreToolUse", `{"command": "50s"}, {"command": "40s"}`); o.Vote != Nothing || d != 50*time.Second {
+			t.Errorf("side by side: %s, %+v", d, o)
+		}
+		if o, d := fire("PreToolUse", `{"command": "2h"}`); o.Vote != Ask || d != time.Minute || !strings.Contains(o.Reason, "within 1m0s") {
+			t.Errorf("without a timeout: %s, %+v", d, o)
+		}
+		if o, d := fire("PreToolUse", `{"command": "2h", "timeout": 0.5, "required": true}`); o.Vote != Deny || d != 500*time.Millisecond {
+			t.Errorf("required: %s, %+v", d, o)
+		}
+		if o, d := fire("Stop", `{"command": "2h", "timeout": 3}`); o.Block || len(o.Failed) != 1 || d != 3*time.Second {
+			t.Errorf("no guard: %s, %+v", d, o)
+		}
+		if o, d := fire("SessionEnd", `{"command": "2h"}, {"command": "3h", "timeout": 5}`); len(o.Failed) != 2 || d != endTimeout {
+			t.Errorf("at the end: %s, %+v", d, o)
+		}
+	})
+}
+
+// TestAsync: nobody waits for it, it votes for nothing, and it ends with the
+// session.
+func TestAsync(t *testing.T) {
+	started, ended := make(chan bool), make(chan error, 1)
+	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "x", "async": true}]}]}`, func(ctx context.Context, c Command) (Output, error) {
+		started <- true
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return Output{Code: 2}, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	if o := s.Fire(ctx, Input{Event: PreToolUse}); o.Vote != Nothing || o.Ran != 0 {
+		t.Errorf("%+v", o)
+	}
+	<-started
+	cancel()
+	select {
+	case <-ended:
+		t.Error("it ended with the event")
+	default:
+	}
+	s.Runner.Close()
+	<-ended
+	s.Fire(t.Context(), Input{Event: PreToolUse}) // after Close nothing starts
+}
+
+func TestHTTP(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Error("another host was asked")
+	}))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in Input
+		if err := json.NewDecoder(r.Body).Decode(&in); r.Method == "POST" && (err != nil || in.Tool != "bash") {
+			t.Errorf("%s %v %+v", r.Method, err, in)
+		}
+		switch r.URL.Path {
+		case "/deny":
+			fmt.Fprint(w, deny)
+		case "/empty":
+			w.WriteHeader(http.StatusNoContent)
+		case "/broken":
+			http.Error(w, deny, http.StatusInternalServerError)
+		case "/text":
+			fmt.Fprint(w, "fine")
+		case "/big":
+			fmt.Fprint(w, `{"reason":"`, strings.Repeat("x", MaxOutput), `"}`)
+		case "/away":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/on":
+			http.Redirect(w, r, "/deny", http.StatusTemporaryRedirect)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusTemporaryRedirect)
+		case "/hang":
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	for path, want := range map[string]Vote{"/deny": Deny, "/empty": Nothing, "/broken": Ask, "/text": Ask, "/big": Ask, "/away": Ask, "/on": Deny, "/round": Ask, "/hang": Ask} {
+		s := set(t, `{"PreToolUse": [{"hooks": [{"type": "http", "url": "`+server.URL+path+`"}]}]}`, nil)
+		s.Runner.Client = server.Client()
+		if path == "/hang" {
+			s.Hooks[0].Timeout = 50 * time.Millisecond
+		}
+		if o := s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"}); o.Vote != want {
+			t.Errorf("%s: %+v", path, o)
+		}
+	}
+}
+
+func TestPrompt(t *testing.T) {
+	for said, want := range map[string]Vote{
+		`{"ok": true}`: Nothing, ` {"ok": false, "reason": "too late"} `: Deny, `{"ok": false}`: Deny,
+		`{}`: Ask, `yes`: Ask, `{"ok": "true"}`: Ask, "```json\n{\"ok\": true}\n```": Ask, `{"ok": true} and more`: Ask, ``: Ask,
+	} {
+		var asked string
+		s := set(t, `{"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Is $ARGUMENTS safe?"}]}]}`, nil)
+		s.Runner.Model = func(_ context.Context, prompt string) (string, error) { asked = prompt; return said, nil }
+		if o := s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"}); o.Vote != want {
+			t.Errorf("%q: %+v", said, o)
+		}
+		if !strings.Contains(asked, `Is {"session_id":""`) || !strings.Contains(asked, `"tool_name":"bash"} safe?`) {
+			t.Errorf("it was asked %q", asked)
+		}
+	}
+	s := set(t, `{"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Safe?"}]}]}`, nil)
+	if o := s.Fire(t.Context(), Input{Event: PreToolUse}); o.Vote != Ask {
+		t.Errorf("without a model: %+v", o)
+	}
+}
+
+// TestContext: what reaches the model, and what does not; all of it bounded.
+func TestContext(t *testing.T) {
+	long := strings.Repeat("ä", maxText+5)
+	for _, c := range []struct {
+		event   Event
+		printed string
+		context string
+	}{
+		{SessionStart, "plain", "plain"}, {UserPromptSubmit, "plain", "plain"}, {UserPromptExpansion, "plain", "plain"},
+		{PostToolUse, "plain", ""}, {Stop, "plain", ""},
+		{PostToolUse, `{"hookSpecificOutput":{"additionalContext":"c"}}`, "c"},
+		{Notification, `{"hookSpecificOutput":{"additionalContext":"c"}}`, ""},
+		{UserPromptSubmit, long, strings.Repeat("ä", maxText) + "\n[10 more bytes are left out.]"},
+	} {
+		text := fmt.Sprintf(`{%q: [{"hooks": [{"command": "x"}]}]}`, c.event)
+		s := set(t, text, func(context.Context, Command) (Output, error) { return Output{Stdout: []byte(c.printed)}, nil })
+		o := s.Fire(t.Context(), Input{Event: c.event})
+		if got := strings.Join(o.Context, "|"); got != c.context || len(o.Failed) > 0 {
+			t.Errorf("%s %.40s: %.80q %v", c.event, c.printed, got, o.Failed)
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	s := set(t, `{"Stop": [{"hooks": [{"command": "2|one"}, {"command": "2|two"}, {"command": "{\"systemMessage\":\"m\",\"continue\":false,\"stopReason\":\"s\"}"}, {"command": "3|x"}]}]}`, prints)
+	o := s.Fire(t.Context(), Input{Event: Stop})
+	if !o.Block || o.Reason != "one\ntwo" || !slices.Equal(o.Messages, []string{"m"}) || !o.Stop || o.StopReason != "s" || len(o.Failed) != 1 || o.Ran != 4 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestSafe: many events at a time.
+func TestSafe(t *testing.T) {
+	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "{}", "once": true}, {"command": "2|x"}, {"command": "{ }", "async": true}]}]}`, prints)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if o := s.Fire(t.Context(), Input{Event: PreToolUse}); o.Vote != Deny {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestNil(t *testing.T) {
+	var s *Set
+	if s.Has(Stop) || s.Of("x") != nil || s.Fire(t.Context(), Input{Event: Stop}).Ran != 0 {
+		t.Error("a nil set holds something")
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if s.Has(PostToolUse, PostToolUseFailure) {
+			t.Error("has")
+		}
+	}); n != 0 {
+		t.Errorf("asking for hooks where there are none allocates %v times", n)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/parse/*.txtar")
+	for _, name := range files {
+		if a, err := txtar.ParseFile(name); err == nil {
+			for _, file := range a.Files {
+				f.Add(file.Data)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		hooks, problems := Parse(text, rule)
+		for _, p := range problems {
+			if p.At < 0 || p.At > len(text) || p.Message == "" {
+				t.Errorf("problem %+v of %d bytes", p, len(text))
+			}
+		}
+		for i := range hooks {
+			h := &hooks[i]
+			if !slices.Contains(Events(), h.Event) {
+				t.Errorf("event %q", h.Event)
+			}
+			if h.broken != "" {
+				if !h.Required || !h.Event.Guards() {
+					t.Errorf("a broken hook is kept: %+v", h)
+				}
+				continue
+			}
+			if h.Path != "" && !filepath.IsLocal(filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/"))) {
+				t.Errorf("the path %q leaves the skill", h.Path)
+			}
+			if h.Timeout < 0 || h.Timeout > maxTimeout || h.String() == "" || len(h.String()) > 90 {
+				t.Errorf("%+v", h)
+			}
+		}
+	})
+}
+
+func FuzzReply(f *testing.F) {
+	for _, s := range []string{"", "text", "{}", allow, ask, deny, into("a", "allow"), `{"decision":"block"}`, `{"continue":false}`,
+		`{"hookSpecificOutput":{"decision":{"behavior":"deny"}}}`, "[", "{\"reason\":\"\xff\"}"} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, out, stderr string) {
+		for _, e := range Events() {
+			for _, code := range []int{0, 1, 2, 127} {
+				text := fmt.Sprintf(`{%q: [{"hooks": [{"command": "x"}]}]}`, e)
+				hooks, _ := Parse([]byte(text), nil)
+				s := Set{Hooks: hooks, Runner: &Runner{Run: func(context.Context, Command) (Output, error) {
+					return Output{Code: code, Stdout: []byte(out), Stderr: []byte(stderr)}, nil
+				}}}
+				o := s.Fire(context.Background(), Input{Event: e, Tool: "bash"})
+				if o.Input != nil && (kind(o.Input) != '{' || !json.Valid(o.Input) || !e.Guards()) {
+					t.Errorf("%s: input %s", e, o.Input)
+				}
+				if o.Vote != Nothing && !e.Guards() || o.Block && e.Guards() {
+					t.Errorf("%s: %+v", e, o)
+				}
+				if e.Guards() && code == 2 && o.Vote != Deny {
+					t.Errorf("%s: exit code 2 is %s", e, o.Vote)
+				}
+				for _, text := range append(o.Context, append(o.Messages, o.Reason, o.StopReason)...) {
+					if len([]rune(text)) > maxText+200 {
+						t.Errorf("%s: a text of %d", e, len(text))
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,343 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Problem is something about a hooks setting that its author should know.
+type Problem struct {
+	At      int // the byte of the text that it is about
+	Message string
+	Kept    bool // the hook counts all the same
+}
+
+func (p Problem) Error() string { return p.Message }
+
+// maxTimeout bounds what a hook may ask for.
+const maxTimeout = 24 * time.Hour
+
+// Parse reads the mapping {Event: [{matcher, hooks: […]}]} of settings and
+// skills, or a skill's list [{event, path or command}]. What is wrong is a
+// Problem each, and the rest counts; a guard that is required and cannot be
+// read stays, and breaks whenever its event comes. rule says whether a text is
+// a permission rule; nil: every text is.
+func Parse(text []byte, rule func(string) error) ([]Hook, []Problem) {
+	p := parser{rule: rule}
+	switch kind(text) {
+	case '{':
+		p.mapping(text)
+	case '[':
+		p.list(text)
+	case 'n': // null
+	default:
+		p.problem(0, "hooks are a mapping from events to matchers, or a list")
+	}
+	return p.hooks, p.problems
+}
+
+type parser struct {
+	rule     func(string) error
+	hooks    []Hook
+	problems []Problem
+}
+
+func (p *parser) problem(at int, format string, args ...any) {
+	p.problems = append(p.problems, Problem{At: at, Message: fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) mapping(text []byte) {
+	each(text, func(event value, v value) {
+		e, why := eventOf(event.key)
+		if why != "" {
+			p.problem(event.at, "%s", why)
+			return
+		}
+		if kind(v.text) != '[' {
+			p.problem(v.at, "%s is not followed by a list of matchers", e)
+			return
+		}
+		each(v.text, func(_, m value) {
+			m.at += v.at
+			p.matcher(e, m)
+		}, nil)
+	}, func(at int, err error) { p.problem(at, "%v", err) })
+}
+
+// matcher reads {matcher, hooks: […]}.
+func (p *parser) matcher(e Event, m value) {
+	if kind(m.text) != '{' {
+		p.problem(m.at, "%s: a matcher is not an object", e)
+		return
+	}
+	h := Hook{Event: e}
+	wrong := ""
+	var hooks *value
+	each(m.text, func(key, v value) {
+		v.at += m.at
+		switch key.key {
+		case "matcher":
+			if json.Unmarshal(v.text, &h.Matcher) != nil {
+				wrong = "the matcher is not a string"
+			}
+		case "hooks":
+			hooks = &v
+		case "description", "id":
+		default:
+			p.kept(m.at+key.at, "%s: %q is no key of a matcher, and does nothing", e, key.key)
+		}
+	}, nil)
+	if wrong == "" {
+		if err := h.compile(); err != nil {
+			wrong = fmt.Sprintf("matcher %q: %v", h.Matcher, err)
+		}
+	}
+	if hooks == nil || kind(hooks.text) != '[' {
+		p.problem(m.at, "%s: a matcher has no list hooks", e)
+		return
+	}
+	each(hooks.text, func(_, v value) {
+		v.at += hooks.at
+		p.hook(h, v, wrong)
+	}, nil)
+}
+
+// list reads [{event, path or command}].
+func (p *parser) list(text []byte) {
+	each(text, func(_, v value) {
+		var h struct{ Event string }
+		if kind(v.text) != '{' || json.Unmarshal(v.text, &h) != nil {
+			p.problem(v.at, "a hook is not an object with an event")
+			return
+		}
+		e, why := eventOf(h.Event)
+		if why != "" {
+			p.problem(v.at, "%s", why)
+			return
+		}
+		p.hook(Hook{Event: e, Type: OfCommand}, v, "")
+	}, func(at int, err error) { p.problem(at, "%v", err) })
+}
+
+func (p *parser) kept(at int, format string, args ...any) {
+	p.problems = append(p.problems, Problem{At: at, Message: fmt.Sprintf(format, args...), Kept: true})
+}
+
+// hook reads one hook. wrong is what is wrong with its matcher.
+func (p *parser) hook(h Hook, v value, wrong string) {
+	if kind(v.text) != '{' {
+		p.problem(v.at, "%s: a hook is not an object", h.Event)
+		return
+	}
+	listed := h.Type != "" // in the list form
+	var seconds *float64
+	at := v.at
+	each(v.text, func(key, f value) {
+		read := func(to any, what string) {
+			if json.Unmarshal(f.text, to) != nil || kind(f.text) == 'n' {
+				if wrong == "" {
+					wrong, at = fmt.Sprintf("%s is not %s", key.key, what), v.at+f.at
+				}
+			}
+		}
+		switch key.key {
+		case "type":
+			read(&h.Type, "a string")
+		case "command":
+			read(&h.Command, "a string")
+		case "args":
+			read(&h.Args, "a list of strings")
+		case "path":
+			read(&h.Path, "a string")
+		case "url":
+			read(&h.URL, "a string")
+		case "prompt":
+			read(&h.Prompt, "a string")
+		case "if":
+			read(&h.If, "a string")
+		case "timeout":
+			read(&seconds, "a number of seconds")
+		case "once":
+			read(&h.Once, "true or false")
+		case "async":
+			read(&h.Async, "true or false")
+		case "required":
+			if read(&h.Required, "true or false"); wrong != "" && kind(f.text) != 'f' {
+				h.Required = true // whoever wrote it meant yes
+			}
+		case "event", "matcher":
+			if !listed {
+				p.kept(v.at+key.at, "%s: %q is no key of a hook, and does nothing", h.Event, key.key)
+			} else if key.key == "matcher" {
+				read(&h.Matcher, "a string")
+			}
+		case "statusMessage", "description", "id":
+		default:
+			p.kept(v.at+key.at, "%s: %q is no key of a hook, and does nothing", h.Event, key.key)
+		}
+	}, nil)
+	if wrong == "" && listed {
+		if err := h.compile(); err != nil {
+			wrong = fmt.Sprintf("matcher %q: %v", h.Matcher, err)
+		}
+	}
+	if wrong == "" {
+		wrong = h.check(seconds, listed, p.rule)
+	}
+	if wrong == "" {
+		if h.Required && !h.Event.Guards() {
+			p.kept(v.at, "%s: required means something only for PreToolUse and PermissionRequest", h.Event)
+		}
+		p.hooks = append(p.hooks, h)
+		return
+	}
+	if h.Required && h.Event.Guards() {
+		h.broken, h.Async, h.Once = wrong, false, false
+		p.hooks = append(p.hooks, h)
+		p.problem(at, "%s: %s: the hook is required, so whatever it guards is blocked", h.Event, wrong)
+		return
+	}
+	p.problem(at, "%s: %s: the hook was left out", h.Event, wrong)
+}
+
+// check says what is wrong with a hook as a whole; "": nothing.
+func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) string {
+	if h.Type == "" && h.Command != "" {
+		h.Type = OfCommand
+	}
+	set := func(s string) bool { return strings.TrimSpace(s) != "" }
+	switch h.Type {
+	case "":
+		return "it has no type"
+	case OfCommand:
+		switch {
+		case h.Path != "" && !listed:
+			return "path is for the list of a skill: write a command"
+		case h.Path != "" && set(h.Command):
+			return "it has both path and command"
+		case h.Path != "" && !set(h.Path):
+			return "its path is blank"
+		case h.Path != "":
+			if p := strings.ReplaceAll(h.Path, `\`, "/"); path.IsAbs(p) || strings.Contains(p, ":") || p != "" && strings.HasPrefix(path.Clean(p), "..") {
+				return fmt.Sprintf("%q is not inside the skill's directory", h.Path)
+			}
+		case !set(h.Command):
+			return "it has no command"
+		}
+		if strings.ContainsRune(h.Command+h.Path+strings.Join(h.Args, ""), 0) {
+			return "the command holds a NUL byte"
+		}
+	case OfHTTP:
+		u, err := url.Parse(h.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Sprintf("url: %q is no http or https URL", h.URL)
+		}
+		if u.User != nil {
+			return "url: it holds a password"
+		}
+	case OfPrompt:
+		if !set(h.Prompt) {
+			return "it has no prompt"
+		}
+	default:
+		return fmt.Sprintf("the type %q is none of command, http and prompt", h.Type)
+	}
+	if seconds != nil {
+		if !(*seconds > 0) || *seconds > maxTimeout.Seconds() {
+			return fmt.Sprintf("timeout is %g: a number of seconds between 0 and %g is needed", *seconds, maxTimeout.Seconds())
+		}
+		h.Timeout = time.Duration(*seconds * float64(time.Second))
+	}
+	if h.Async && h.Required && h.Event.Guards() {
+		return "nobody waits for an async hook, so it cannot be required"
+	}
+	if h.If != "" {
+		if !h.Event.OfTool() {
+			return "if is for the events of tools"
+		}
+		if rule != nil {
+			if err := rule(h.If); err != nil {
+				return fmt.Sprintf("if: %v", err)
+			}
+		}
+	}
+	return ""
+}
+
+// eventOf reads an event's name.
+func eventOf(name string) (e Event, why string) {
+	if slices.Contains(Events(), Event(name)) {
+		return Event(name), ""
+	}
+	for _, e := range Events() {
+		if strings.EqualFold(string(e), name) {
+			return "", fmt.Sprintf("%q is no event: perhaps %s", name, e)
+		}
+	}
+	switch name {
+	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
+		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
+		return "", name + " is an event of other agents: nothing fires it here"
+	}
+	return "", fmt.Sprintf("%q is no event", name)
+}
+
+// A value is a piece of JSON with its place: where it starts in the text that
+// each was given.
+type value struct {
+	at   int
+	key  string // of a key
+	text json.RawMessage
+}
+
+func kind(text []byte) byte {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	if len(text) == 0 {
+		return 0
+	}
+	return text[0]
+}
+
+// each calls do with the members of an object, or with the items of a list,
+// which have no key. failed, if not nil, is told where the text breaks off.
+func each(text []byte, do func(key, v value), failed func(at int, err error)) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	fail := func(err error) {
+		if failed != nil {
+			failed(int(d.InputOffset()), err)
+		}
+	}
+	open, err := d.Token()
+	if err != nil {
+		fail(err)
+		return
+	}
+	for d.More() {
+		var key, v value
+		if open == json.Delim('{') {
+			t, err := d.Token()
+			if err != nil {
+				fail(err)
+				return
+			}
+			key.key, _ = t.(string)
+			quoted, _ := json.Marshal(key.key)
+			key.at = max(0, int(d.InputOffset())-len(quoted))
+		}
+		if err := d.Decode(&v.text); err != nil {
+			fail(err)
+			return
+		}
+		v.at = int(d.InputOffset()) - len(v.text)
+		do(key, v)
+	}
+	if _, err := d.Token(); err != nil {
+		fail(err)
+	}
+}

@@ -1,0 +1,172 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxText bounds a text that a hook says to the model or to people, in
+// characters.
+const maxText = 10_000
+
+// A reply is what one hook said. The zero reply says nothing.
+type reply struct {
+	vote       Vote
+	block      bool
+	reason     string
+	input      json.RawMessage
+	context    string
+	message    string
+	stop       bool
+	stopReason string
+}
+
+// wire is the JSON that a hook prints.
+type wire struct {
+	Continue      *bool  `json:"continue"`
+	StopReason    string `json:"stopReason"`
+	SystemMessage string `json:"systemMessage"`
+	Decision      string `json:"decision"`
+	Reason        string `json:"reason"`
+	Specific      struct {
+		Event        Event           `json:"hookEventName"`
+		Decision     json.RawMessage `json:"decision"` // of PermissionRequest: an object
+		Permission   string          `json:"permissionDecision"`
+		Why          string          `json:"permissionDecisionReason"`
+		UpdatedInput json.RawMessage `json:"updatedInput"`
+		Context      string          `json:"additionalContext"`
+	} `json:"hookSpecificOutput"`
+}
+
+// readReply reads what a hook printed. Nothing says nothing. Text that is not
+// an object is context where people expect it to be, and else nothing; of a
+// guard it is an error, as is an object that makes no sense.
+func readReply(e Event, out []byte) (reply, error) {
+	out = bytes.TrimSpace(out)
+	if len(out) == 0 {
+		return reply{}, nil
+	}
+	if out[0] != '{' {
+		switch e {
+		case SessionStart, UserPromptSubmit, UserPromptExpansion:
+			return reply{context: bounded(string(out))}, nil
+		}
+		if e.Guards() {
+			return reply{}, fmt.Errorf("it printed no JSON object but %s", shortly(out))
+		}
+		return reply{}, nil
+	}
+	var w wire
+	if err := json.Unmarshal(out, &w); err != nil {
+		return reply{}, fmt.Errorf("what it printed cannot be read: %w", err)
+	}
+	r := reply{
+		reason: bounded(w.Reason), message: bounded(w.SystemMessage), context: bounded(w.Specific.Context),
+		stop: w.Continue != nil && !*w.Continue, stopReason: bounded(w.StopReason),
+	}
+	if w.Specific.Event != "" && w.Specific.Event != e {
+		return reply{}, fmt.Errorf("it answers the event %s, and was asked about %s", shortly([]byte(w.Specific.Event)), e)
+	}
+	switch w.Decision {
+	case "":
+	case "block", "deny":
+		r.vote, r.block = Deny, true
+	case "approve", "allow":
+		r.vote = Allow
+	default:
+		return reply{}, fmt.Errorf("decision is %s: block or approve is needed", shortly([]byte(w.Decision)))
+	}
+	if err := r.permission(w.Specific.Permission, w.Specific.Why); err != nil {
+		return reply{}, err
+	}
+	if err := r.rewrite(w.Specific.UpdatedInput); err != nil {
+		return reply{}, err
+	}
+	if d := w.Specific.Decision; len(d) > 0 && string(d) != "null" {
+		var own struct {
+			Behavior     string          `json:"behavior"`
+			Message      string          `json:"message"`
+			UpdatedInput json.RawMessage `json:"updatedInput"`
+			Interrupt    bool            `json:"interrupt"`
+		}
+		if err := json.Unmarshal(d, &own); err != nil {
+			return reply{}, fmt.Errorf("hookSpecificOutput.decision cannot be read: %w", err)
+		}
+		if own.Behavior == "" {
+			return reply{}, errors.New("hookSpecificOutput.decision has no behavior")
+		}
+		if err := r.permission(own.Behavior, own.Message); err != nil {
+			return reply{}, err
+		}
+		if err := r.rewrite(own.UpdatedInput); err != nil {
+			return reply{}, err
+		}
+		if own.Interrupt {
+			r.stop, r.stopReason = true, bounded(own.Message)
+		}
+	}
+	return r, nil
+}
+
+// permission takes a vote in the words of permissionDecision.
+func (r *reply) permission(word, why string) error {
+	vote := Nothing
+	switch word {
+	case "":
+	case "allow":
+		vote = Allow
+	case "ask", "defer":
+		vote = Ask
+	case "deny":
+		vote = Deny
+	default:
+		return fmt.Errorf("permissionDecision is %s: allow, ask or deny is needed", shortly([]byte(word)))
+	}
+	if vote > r.vote {
+		r.vote = vote
+	}
+	r.block = r.block || vote == Deny
+	if why != "" {
+		r.reason = bounded(why)
+	}
+	return nil
+}
+
+func (r *reply) rewrite(in json.RawMessage) error {
+	if len(in) == 0 || string(in) == "null" {
+		return nil
+	}
+	if kind(in) != '{' {
+		return fmt.Errorf("updatedInput is %s: an object is needed", shortly(in))
+	}
+	r.input = in
+	return nil
+}
+
+// bounded cuts a text to maxText characters.
+func bounded(s string) string {
+	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) <= maxText || utf8.RuneCountInString(s) <= maxText {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n++; n > maxText {
+			return s[:i] + fmt.Sprintf("\n[%d more bytes are left out.]", len(s)-i)
+		}
+	}
+	return s
+}
+
+// shortly quotes the beginning of what a hook printed.
+func shortly(b []byte) string {
+	s := strings.ToValidUTF8(string(b[:min(len(b), 200)]), "")
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:60]) + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,495 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// MaxOutput bounds what is kept of each stream of a command, and of an answer
+// over HTTP, in bytes.
+const MaxOutput = 1 << 20
+
+// Times that hooks have if they name none. All of a SessionEnd together have
+// endTimeout, whatever they name: somebody wants to leave.
+const (
+	commandTimeout = 60 * time.Second
+	promptTimeout  = 30 * time.Second
+	endTimeout     = 1500 * time.Millisecond
+)
+
+// A Command is what Runner.Run runs: Hook.Args or Hook.Path without a shell,
+// else Hook.Command with one.
+type Command struct {
+	Hook  *Hook
+	Line  string   // shell text; used when Args is empty
+	Args  []string // an argument vector
+	Stdin []byte
+}
+
+// An Output is what a command did.
+type Output struct {
+	Code   int
+	Signal string // that ended it; "": none
+	Stdout []byte // at most MaxOutput
+	Stderr []byte // at most MaxOutput
+}
+
+// A Runner runs the hooks of one session. Set its fields before the first
+// event; its methods are safe for concurrent use. Close it. The zero Runner
+// can run nothing: every hook breaks.
+type Runner struct {
+	// Run runs a command. Its error says that it could not be run, or is ctx's
+	// cause. It keeps at most MaxOutput bytes of each stream and reads the rest
+	// away. nil: commands cannot be run.
+	Run func(ctx context.Context, c Command) (Output, error)
+	// Client posts to URLs; nil: http.DefaultClient. A redirect to another host
+	// is not followed.
+	Client *http.Client
+	// Model asks the fast model; nil: there is none.
+	Model func(ctx context.Context, prompt string) (string, error)
+	// Fill sets what is the same for every event of a session. nil: nothing.
+	Fill func(*Input)
+	// Fits says whether a call fits a permission rule, or may; nil: it does.
+	Fits func(rule string, in *Input) bool
+	// Names are what a tool is called in matchers; the first is what hooks are
+	// told. nil: the one name.
+	Names func(tool string) []string
+	// Tell and Told translate a tool's input into the words that hooks know,
+	// and back. nil: they are the same.
+	Tell func(tool string, input json.RawMessage) json.RawMessage
+	Told func(tool string, input json.RawMessage) json.RawMessage
+
+	mu      sync.Mutex
+	once    map[string]bool // keys of hooks that ran and run no more
+	closing context.CancelFunc
+	live    context.Context // of hooks that nobody waits for; ends with Close
+	loose   sync.WaitGroup
+}
+
+// Close ends hooks that nobody waits for, and waits until they have.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if r.live == nil {
+		r.live, r.closing = context.WithCancel(context.Background())
+	}
+	r.closing()
+	r.mu.Unlock()
+	r.loose.Wait()
+	return nil
+}
+
+// A Set is the hooks in force, and who runs them. It is immutable; nil holds
+// none.
+type Set struct {
+	Hooks  []Hook
+	Runner *Runner
+}
+
+// Has reports whether some hook listens to one of the events.
+func (s *Set) Has(events ...Event) bool {
+	if s == nil {
+		return false
+	}
+	for i := range s.Hooks {
+		for _, e := range events {
+			if s.Hooks[i].Event == e {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Fire tells hooks of an event and returns when all of them have ended, but
+// for those that nobody waits for. It fails never: what goes wrong is in the
+// Outcome.
+func (s *Set) Fire(ctx context.Context, in Input) Outcome {
+	if !s.Has(in.Event) {
+		return Outcome{}
+	}
+	r := s.Runner
+	if r.Fill != nil {
+		r.Fill(&in)
+	}
+	about := []string{in.about()}
+	tool := in.Tool
+	if in.Event.OfTool() {
+		about = r.names(tool)
+	} else if about[0] == "" {
+		about = nil
+	}
+	chosen := s.choose(about, &in)
+	if len(chosen) == 0 {
+		return Outcome{}
+	}
+	text, err := r.text(in)
+	if err != nil {
+		var o Outcome
+		for _, h := range chosen {
+			o.add(in.Event, h, reply{}, err)
+		}
+		return o
+	}
+	if in.Event == SessionEnd {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, endTimeout, errors.New("the session ends"))
+		defer cancel()
+	}
+	replies := make([]reply, len(chosen))
+	errs := make([]error, len(chosen))
+	var all sync.WaitGroup
+	for i, h := range chosen {
+		if h.Async {
+			r.launch(h, text)
+			continue
+		}
+		all.Go(func() { replies[i], errs[i] = r.ask(ctx, h, text) })
+	}
+	all.Wait()
+	var o Outcome
+	for i, h := range chosen {
+		if h.Async {
+			continue
+		}
+		if r.Told != nil && replies[i].input != nil {
+			replies[i].input = r.Told(tool, replies[i].input)
+		}
+		o.add(in.Event, h, replies[i], errs[i])
+	}
+	if o.Vote == Deny {
+		o.Input = nil
+	}
+	return o
+}
+
+// choose picks the hooks that an event concerns, each deed once.
+func (s *Set) choose(about []string, in *Input) []*Hook {
+	var chosen []*Hook
+	at := map[string]int{}
+	for i := range s.Hooks {
+		h := &s.Hooks[i]
+		if h.Event != in.Event || !h.matches(about) {
+			continue
+		}
+		if h.If != "" && h.broken == "" && s.Runner.Fits != nil && !s.Runner.Fits(h.If, in) {
+			continue
+		}
+		key := h.key()
+		if j, ok := at[key]; ok && h.broken == "" {
+			if h.Required && !chosen[j].Required {
+				strict := *chosen[j]
+				strict.Required = true
+				chosen[j] = &strict
+			}
+			continue
+		}
+		if h.Once && !s.Runner.first(string(h.Event)+h.Matcher+key) {
+			continue
+		}
+		at[key] = len(chosen)
+		chosen = append(chosen, h)
+	}
+	return chosen
+}
+
+// first reports whether a key was not asked for before.
+func (r *Runner) first(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.once[key] {
+		return false
+	}
+	if r.once == nil {
+		r.once = map[string]bool{}
+	}
+	r.once[key] = true
+	return true
+}
+
+func (r *Runner) names(tool string) []string {
+	if r.Names != nil {
+		if all := r.Names(tool); len(all) > 0 {
+			return all
+		}
+	}
+	return []string{tool}
+}
+
+// text is the input as hooks read it, one line.
+func (r *Runner) text(in Input) ([]byte, error) {
+	tell := func(tool *string, input *json.RawMessage) {
+		if r.Tell != nil && *input != nil {
+			*input = r.Tell(*tool, *input)
+		}
+		*tool = r.names(*tool)[0]
+	}
+	if in.Tool != "" {
+		tell(&in.Tool, &in.ToolInput)
+	}
+	in.Calls = append([]Call(nil), in.Calls...)
+	for i := range in.Calls {
+		tell(&in.Calls[i].Tool, &in.Calls[i].Input)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(in); err != nil {
+		return nil, fmt.Errorf("the input cannot be written: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// launch starts a hook that nobody waits for.
+func (r *Runner) launch(h *Hook, text []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live == nil {
+		r.live, r.closing = context.WithCancel(context.Background())
+	}
+	ctx := r.live
+	if ctx.Err() != nil {
+		return
+	}
+	r.loose.Go(func() { r.ask(ctx, h, text) })
+}
+
+// ask runs one hook.
+func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
+	if h.broken != "" {
+		return reply{}, errors.New(h.broken)
+	}
+	limit := h.Timeout
+	if limit == 0 {
+		limit = commandTimeout
+		if h.Type == OfPrompt {
+			limit = promptTimeout
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %s", limit))
+	defer cancel()
+	switch h.Type {
+	case OfHTTP:
+		return r.post(ctx, h, text)
+	case OfPrompt:
+		return r.judge(ctx, h, text)
+	}
+	return r.command(ctx, h, text)
+}
+
+// command runs a command: 0 is well, 2 blocks with what it says on stderr, any
+// other code is reported unless it printed an answer all the same.
+func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, error) {
+	if r.Run == nil {
+		return reply{}, errors.New("commands cannot be run here")
+	}
+	c := Command{Hook: h, Line: h.Command, Stdin: text}
+	switch {
+	case h.Path != "":
+		c.Line, c.Args = "", []string{filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))}
+	case len(h.Args) > 0:
+		c.Line, c.Args = "", append([]string{h.Command}, h.Args...)
+	}
+	out, err := r.Run(ctx, c)
+	if cause := context.Cause(ctx); cause != nil {
+		return reply{}, cause
+	}
+	switch {
+	case err != nil:
+		return reply{}, fmt.Errorf("it could not be run: %w", err)
+	case out.Signal != "":
+		return reply{}, fmt.Errorf("it was ended by %s", out.Signal)
+	case out.Code == 2:
+		said := bounded(string(out.Stderr))
+		if said == "" {
+			said = "it says no more than exit code 2"
+		}
+		return reply{vote: Deny, block: true, reason: said}, nil
+	case out.Code == 126 || out.Code == 127: // of the shell: it cannot be run, or is not there
+		return reply{}, fmt.Errorf("it could not be run: exit code %d: %s", out.Code, shortly(bytes.TrimSpace(out.Stderr)))
+	case len(out.Stdout) >= MaxOutput:
+		return reply{}, fmt.Errorf("it printed %d bytes or more", MaxOutput)
+	case out.Code != 0:
+		if kind(out.Stdout) == '{' {
+			if said, err := readReply(h.Event, out.Stdout); err == nil {
+				return said, nil
+			}
+		}
+		return reply{}, &exitError{out.Code, out.Stderr}
+	}
+	return readReply(h.Event, out.Stdout)
+}
+
+// An exitError is an exit code that means nothing: it is reported, and the
+// event goes on, unless the guard was required.
+type exitError struct {
+	code   int
+	stderr []byte
+}
+
+func (e *exitError) Error() string {
+	s := fmt.Sprintf("exit code %d", e.code)
+	if said := bytes.TrimSpace(e.stderr); len(said) > 0 {
+		s += ": " + shortly(said)
+	}
+	return s
+}
+
+// post asks a URL. An answer without a body says nothing.
+func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(text))
+	if err != nil {
+		return reply{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := http.Client{}
+	if r.Client != nil {
+		client = *r.Client
+	}
+	client.CheckRedirect = func(to *http.Request, via []*http.Request) error {
+		switch {
+		case to.URL.Host != req.URL.Host || to.URL.Scheme != req.URL.Scheme && to.URL.Scheme != "https":
+			return fmt.Errorf("it leads to another host, %s", to.URL.Host)
+		case len(via) >= 5:
+			return errors.New("it leads on too often")
+		}
+		return nil
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput+1))
+	switch {
+	case err != nil:
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return reply{}, err
+	case len(body) > MaxOutput:
+		return reply{}, fmt.Errorf("it answered with more than %d bytes", MaxOutput)
+	case resp.StatusCode/100 != 2:
+		return reply{}, fmt.Errorf("it answered with %s", resp.Status)
+	}
+	return readReply(h.Event, body)
+}
+
+const judgement = `A hook of this session asks you to judge an event. Answer with one JSON object and nothing else: {"ok": true} if the event may go on, or {"ok": false, "reason": "why not, in one sentence"}.
+
+`
+
+// judge asks the fast model.
+func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error) {
+	if r.Model == nil {
+		return reply{}, errors.New("there is no fast model to ask")
+	}
+	input := string(bytes.TrimSpace(text))
+	prompt := judgement + h.Prompt
+	if strings.Contains(h.Prompt, "$ARGUMENTS") {
+		prompt = judgement + strings.ReplaceAll(h.Prompt, "$ARGUMENTS", input)
+	} else {
+		prompt += "\n\nThe event:\n" + input
+	}
+	said, err := r.Model(ctx, prompt)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return reply{}, err
+	}
+	var v struct {
+		OK     *bool  `json:"ok"`
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal([]byte(said), &v); err != nil || v.OK == nil {
+		return reply{}, fmt.Errorf("the model did not answer as it was asked to: %s", shortly([]byte(said)))
+	}
+	if *v.OK {
+		return reply{}, nil
+	}
+	reason := bounded(v.Reason)
+	if reason == "" {
+		reason = "the model says no"
+	}
+	return reply{vote: Deny, block: true, reason: reason}, nil
+}
+
+// add merges what one hook said. Hooks are added in their order.
+func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
+	o.Ran++
+	if err != nil {
+		o.Failed = append(o.Failed, fmt.Errorf("the %s hook %q failed: %w", e, h, err))
+		var code *exitError
+		switch {
+		case !e.Guards():
+		case h.Required:
+			o.vote(Deny, fmt.Sprintf("the required %s hook %q failed: %v", e, h, err))
+		case !errors.As(err, &code):
+			o.vote(Ask, fmt.Sprintf("the %s hook %q failed: %v", e, h, err))
+		}
+		return
+	}
+	if r.vote == Allow && h.Mute {
+		r.vote, r.reason = Nothing, ""
+	}
+	if e.Guards() {
+		if r.input != nil { // who allowed so far did not see it
+			if o.Vote == Allow {
+				o.Vote, o.Reason = Nothing, ""
+			}
+			o.Input = r.input
+		}
+		if r.vote != Allow || o.Input == nil || r.input != nil {
+			o.vote(r.vote, r.reason)
+		}
+	} else if r.block {
+		if !o.Block {
+			o.Reason = r.reason
+		} else if r.reason != "" {
+			o.Reason += "\n" + r.reason
+		}
+		o.Block = true
+	}
+	if r.context != "" && e.listens() {
+		o.Context = append(o.Context, r.context)
+	}
+	if r.message != "" {
+		o.Messages = append(o.Messages, r.message)
+	}
+	if r.stop && !o.Stop {
+		o.Stop, o.StopReason = true, r.stopReason
+	}
+}
+
+// vote takes a vote that is worse than those before it.
+func (o *Outcome) vote(v Vote, reason string) {
+	if v > o.Vote {
+		o.Vote, o.Reason = v, reason
+	}
+}
+
+// Of is the part of a set that one origin brought.
+func (s *Set) Of(origin string) *Set {
+	if s == nil {
+		return nil
+	}
+	own := &Set{Runner: s.Runner}
+	for _, h := range s.Hooks {
+		if h.Origin == origin {
+			own.Hooks = append(own.Hooks, h)
+		}
+	}
+	return own
+}

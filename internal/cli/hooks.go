@@ -1,0 +1,536 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// ruleText says whether a text is a permission rule.
+func ruleText(text string) error {
+	_, err := permission.ParseRule(text, permission.User)
+	return err
+}
+
+// settingsHooks are the hooks of settings files, the highest last: of two that
+// rewrite an input the last one counts.
+func settingsHooks(parts []config.Part) (hooks []hook.Hook, problems []knack.Problem) {
+	for _, part := range slices.Backward(parts) {
+		found, bad := hook.Parse(part.JSON, ruleText)
+		for i := range found {
+			found[i].Origin, found[i].Place = string(part.Origin), part.Path
+		}
+		hooks = append(hooks, found...)
+		for _, b := range bad {
+			p := hookProblem(part.Path, b)
+			p.Line, p.Column = placeIn(part, b.At)
+			problems = append(problems, p)
+		}
+	}
+	return hooks, problems
+}
+
+func hookProblem(path string, b hook.Problem) knack.Problem {
+	p := knack.Problem{Code: "hook-invalid", Severity: knack.Error, Path: path, Message: "hooks: " + b.Message, Hint: "knack help hooks"}
+	if b.Kept {
+		p.Severity = knack.Warn
+	}
+	return p
+}
+
+// placeIn is the line and the column of a byte of a part.
+func placeIn(part config.Part, at int) (line, column int) {
+	if part.Line == 0 {
+		return 0, 0 // the command line
+	}
+	before := part.JSON[:min(at, len(part.JSON))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	column = 1 + utf8.RuneCount(before[start:])
+	if start == 0 {
+		column += part.Column - 1
+	}
+	return part.Line + bytes.Count(before, []byte("\n")), column
+}
+
+// skillHooks are those of a skill.
+func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []hook.Problem) {
+	found, bad := hook.Parse(text, ruleText)
+	for i := range found {
+		found[i].Origin, found[i].Place, found[i].Dir = "skill:"+name, "the skill "+name, dir
+	}
+	return found, bad
+}
+
+// hooks are those in force under skills: theirs, then those of settings.
+func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
+	var own []hook.Hook
+	for _, k := range sc.Skills {
+		if k.Hooks != nil {
+			found, _ := skillHooks(k.Skill, k.Hooks, k.Dir)
+			// What a stranger's skill may not grant itself its hooks may not either.
+			skill := s.library.Catalog().Skill(k.Skill)
+			for i := range found {
+				found[i].Mute = skill == nil || foreign(skill.Origin.Kind)
+			}
+			own = append(own, found...)
+		}
+	}
+	for _, o := range sc.Outer {
+		if o.Hooks == nil {
+			continue
+		}
+		found, _ := skillHooks(o.Skill, o.Hooks, o.Dir)
+		for i := range found {
+			found[i].Mute = true
+		}
+		own = append(own, found...)
+	}
+	if len(own)+len(s.resources.hooks) == 0 {
+		return nil
+	}
+	return &hook.Set{Hooks: append(own, s.resources.hooks...), Runner: s.hookRunner}
+}
+
+// newHookRunner says how hooks run here.
+func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
+	c, err := client(proxy)
+	if err != nil {
+		return nil, err
+	}
+	s.pin()
+	return &hook.Runner{
+		Run:    s.runHook,
+		Client: c,
+		Model:  s.askFast,
+		Fill: func(in *hook.Input) {
+			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
+			if !s.forgets {
+				in.Transcript = filepath.Join(sessionStore(s.dir).Dir, s.log.ID()+".jsonl")
+			}
+		},
+		Fits:  s.fits,
+		Names: permission.Names,
+		Tell:  tellInput,
+		Told:  toldInput,
+	}, nil
+}
+
+// runHook runs a hook's command where tools act, and under the same sandbox.
+func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, error) {
+	h := c.Hook
+	env := []string{"CLAUDE_PROJECT_DIR=" + s.root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
+	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin)}
+	if h.Dir != "" {
+		env = append(env, "CLAUDE_SKILL_DIR="+h.Dir, "CLAUDE_PLUGIN_ROOT="+h.Dir)
+		cmd.Allow.Read = []string{h.Dir}
+	}
+	cmd.Env = env
+	if err := s.unchanged(h); err != nil {
+		return hook.Output{}, err
+	}
+	out, errs := clipped{most: hook.MaxOutput}, clipped{most: hook.MaxOutput}
+	cmd.Output, cmd.Stderr = &out, &errs
+	exit, err := s.ws.Run(ctx, cmd)
+	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
+}
+
+// unchanged holds what a project's hook would run against what a person
+// approved. Of a skill that is its whole folder, of settings what approved
+// looks at. Other scripts in the working tree are anybody's to change, the
+// model's too, which then would run what nobody decided on: they hold as the
+// session found them.
+func (s *sessionRun) unchanged(h *hook.Hook) error {
+	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
+		if k := s.library.Catalog().Skill(name); k != nil {
+			return s.verify(k)
+		}
+		return fmt.Errorf("the skill %s is gone", name)
+	}
+	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
+		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
+	}
+	return s.approved(h, s.ws.Dir(), func(path string, data []byte) error {
+		if s.pinned[path] != sha256.Sum256(data) {
+			return fmt.Errorf("%s is not as it was when the session began", path)
+		}
+		return nil
+	})
+}
+
+// pin keeps what the scripts are that hooks of settings run.
+func (s *sessionRun) pin() {
+	s.pinned = map[string][sha256.Size]byte{}
+	for i := range s.resources.hooks {
+		s.approved(&s.resources.hooks[i], s.ws.Dir(), func(path string, data []byte) error {
+			s.pinned[path] = sha256.Sum256(data)
+			return nil
+		})
+	}
+}
+
+// approved holds the scripts of a hook of settings, which runs in dir, against
+// what a person approved. Of a project's hook these are the scripts in folders
+// of resources that the command names, and whatever of the folder hooks beside
+// the settings file was approved: scripts read each other. other is given all
+// other scripts of the working tree.
+func (r *resources) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) error {
+	projects := h.Origin == string(permission.Project)
+	line := h.Command
+	for _, a := range h.Args {
+		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	line = strings.NewReplacer("$CLAUDE_PROJECT_DIR", r.root, "${CLAUDE_PROJECT_DIR}", r.root).Replace(line)
+	err := gate.CheckScripts(line, dir, func(path string, data []byte) error {
+		switch {
+		case projects && resourceFile(r.root, path):
+			return r.project.Check(path, data)
+		case below(real(r.root), path) || below(dir, path):
+			return other(path, data)
+		}
+		return nil
+	})
+	if err != nil || !projects {
+		return err
+	}
+	return filepath.WalkDir(filepath.Join(filepath.Dir(h.Place), "hooks"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil // what is not there was not changed
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		var p knack.Problem
+		if err := r.project.Check(path, data); errors.As(err, &p) && p.Code == trust.CodeChanged {
+			return err
+		}
+		return nil
+	})
+}
+
+// readHooks takes the hooks of settings. Scripts that a project's hooks would
+// run and nobody approved are problems now, so that a person is asked.
+func (r *resources) readHooks() {
+	r.hooks, r.hookProblems = settingsHooks(r.settings.Raw["hooks"])
+	for i := range r.hooks {
+		var p knack.Problem
+		err := r.approved(&r.hooks[i], r.dir, func(string, []byte) error { return nil })
+		if errors.As(err, &p) && !slices.Contains(r.hookProblems, p) {
+			r.hookProblems = append(r.hookProblems, p)
+		}
+	}
+}
+
+// hookProblemsOf are what is wrong with the hooks of a skill.
+func hookProblemsOf(k *knack.Skill) []knack.Problem {
+	if k.Hooks == nil {
+		return nil
+	}
+	var problems []knack.Problem
+	_, bad := skillHooks(k.Name, k.Hooks, "")
+	for _, b := range bad {
+		p := hookProblem(k.Path, b)
+		p.Severity = knack.Warn // the skill works without
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// resourceFile says whether a path below a root leads through a folder whose
+// files are approved one by one.
+func resourceFile(root, path string) bool {
+	rel, err := filepath.Rel(real(root), path)
+	return err == nil && filepath.IsLocal(rel) && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
+		return slices.Contains([]string{".knack", ".claude", ".pi", ".agents"}, strings.ToLower(part))
+	})
+}
+
+// askFast asks the fast model aside from the conversation.
+func (s *sessionRun) askFast(ctx context.Context, prompt string) (string, error) {
+	m, err := s.agent.Resolve("fast")
+	if err != nil {
+		return "", err
+	}
+	req := &llm.Request{MaxTokens: 500, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}
+	for ev, err := range m.Stream(ctx, req) {
+		switch {
+		case err != nil:
+			return "", err
+		case ev.Done != nil:
+			text := ""
+			for _, p := range ev.Done.Message.Parts {
+				text += p.Text
+			}
+			return text, nil
+		}
+	}
+	return "", errors.New("the model's stream ended before its answer did")
+}
+
+// fits says whether a call fits a permission rule, or may.
+func (s *sessionRun) fits(rule string, in *hook.Input) bool {
+	r, err := permission.ParseRule(rule, permission.User)
+	if err != nil {
+		return true
+	}
+	subjects, err := permission.CallSubjects(in.Tool, in.ToolInput, s.ws.Dir())
+	if err != nil {
+		return true
+	}
+	// As widely as a denial: what may be meant runs the hook.
+	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, s.place(), subjects...).Verdict == permission.Deny
+}
+
+// tellInput writes a tool's input in the words that people's hooks know.
+func tellInput(tool string, input json.RawMessage) json.RawMessage {
+	switch tool {
+	case "read", "edit", "write":
+	default:
+		return input
+	}
+	return reword(input, func(in map[string]json.RawMessage) {
+		rename(in, "path", "file_path")
+		if tool != "edit" {
+			return
+		}
+		var edits []map[string]json.RawMessage
+		if json.Unmarshal(in["edits"], &edits) != nil {
+			return
+		}
+		for _, e := range edits {
+			rename(e, "oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all")
+		}
+		if len(edits) == 1 {
+			delete(in, "edits")
+			for k, v := range edits[0] {
+				in[k] = v
+			}
+		} else if data, err := json.Marshal(edits); err == nil {
+			in["edits"] = data
+		}
+	})
+}
+
+// toldInput reads what a hook wants a tool's input to be: in the words of
+// tellInput, or in the tool's own.
+func toldInput(tool string, input json.RawMessage) json.RawMessage {
+	switch tool {
+	case "read", "edit", "write":
+	default:
+		return input
+	}
+	return reword(input, func(in map[string]json.RawMessage) {
+		rename(in, "file_path", "path")
+		if tool != "edit" {
+			return
+		}
+		words := []string{"old_string", "oldText", "new_string", "newText", "replace_all", "replaceAll"}
+		var edits []map[string]json.RawMessage
+		if _, ok := in["old_string"]; ok && in["edits"] == nil {
+			one := map[string]json.RawMessage{}
+			for i := 0; i < len(words); i += 2 {
+				if v, ok := in[words[i]]; ok {
+					one[words[i]] = v
+					delete(in, words[i])
+				}
+			}
+			edits = append(edits, one)
+		} else if json.Unmarshal(in["edits"], &edits) != nil {
+			return
+		}
+		for _, e := range edits {
+			rename(e, words...)
+		}
+		if data, err := json.Marshal(edits); err == nil {
+			in["edits"] = data
+		}
+	})
+}
+
+func reword(input json.RawMessage, change func(map[string]json.RawMessage)) json.RawMessage {
+	var in map[string]json.RawMessage
+	if json.Unmarshal(input, &in) != nil || in == nil {
+		return input
+	}
+	change(in)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(in) != nil {
+		return input
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// rename renames keys, given as pairs; what stood under the new one goes.
+func rename(in map[string]json.RawMessage, pairs ...string) {
+	for i := 0; i < len(pairs); i += 2 {
+		if v, ok := in[pairs[i]]; ok {
+			in[pairs[i+1]] = v
+			delete(in, pairs[i])
+		}
+	}
+}
+
+// startHooks tells hooks that the session starts. What they say to people, and
+// which broke, goes to w.
+func (s *sessionRun) startHooks(ctx context.Context, w io.Writer) error {
+	source := "startup"
+	if s.began > 0 {
+		source = "resume"
+	}
+	out, err := s.tellStart(ctx, source)
+	tellPeople(w, out)
+	for _, d := range s.context {
+		if err != nil {
+			break
+		}
+		kind := "Project"
+		if !below(real(s.root), real(d.Path)) {
+			kind = "User"
+		}
+		out, err = s.agent.Hook(ctx, s.log, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind, Loaded: "session_start"})
+		tellPeople(w, out)
+	}
+	if err == nil && out.Stop {
+		err = stoppedBy(out.StopReason)
+	}
+	return err
+}
+
+func (s *sessionRun) tellStart(ctx context.Context, source string) (hook.Outcome, error) {
+	s.started.Store(true)
+	return s.agent.Hook(ctx, s.log, hook.Input{Event: hook.SessionStart, Source: source, Model: s.agent.Model.Info().ID})
+}
+
+// tellEnd tells hooks that the session ends, once for each start.
+func (s *sessionRun) tellEnd(reason string) {
+	if s.started.Swap(false) {
+		s.agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd, Reason: reason})
+	}
+}
+
+// endHooks ends what hooks there are, with the program.
+func (s *sessionRun) endHooks() {
+	if s.hookRunner != nil {
+		s.tellEnd("other")
+		s.hookRunner.Close()
+	}
+}
+
+// tellChange tells hooks that there are other skills than before.
+func (s *sessionRun) tellChange(ctx context.Context) error {
+	now := s.library.Catalog()
+	was := s.catalog
+	s.catalog = now
+	if was == nil || was == now {
+		return nil
+	}
+	_, err := s.agent.Hook(ctx, s.log, hook.Input{Event: hook.ConfigChange, Source: "skills"})
+	return err
+}
+
+// A notifying is a person whom hooks call before they are asked.
+type notifying struct {
+	person
+	tell func(ctx context.Context, kind, message string)
+}
+
+// while tells hooks of what a person is asked, as long as they are.
+func (n notifying) while(ctx context.Context, kind, message string, ask func(context.Context)) {
+	telling, answered := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() { n.tell(telling, kind, message) })
+	ask(ctx)
+	answered()
+	told.Wait()
+}
+
+func (n notifying) Approve(ctx context.Context, r gate.Request) (a gate.Answer, err error) {
+	n.while(ctx, "permission_prompt", "Knack asks whether "+r.Tool+" may run", func(ctx context.Context) { a, err = n.person.Approve(ctx, r) })
+	return a, err
+}
+
+func (n notifying) Ask(ctx context.Context, question string, options []string) (answer string, err error) {
+	n.while(ctx, "question", question, func(ctx context.Context) { answer, err = n.person.Ask(ctx, question, options) })
+	return answer, err
+}
+
+// notify tells hooks that a person is needed.
+func (s *sessionRun) notify(ctx context.Context, kind, message string) {
+	s.agent.Hook(ctx, s.log, hook.Input{Event: hook.Notification, Kind: kind, Message: message})
+}
+
+func (s *sessionRun) slashHooks(_ context.Context, _ string, say func(string)) (string, error) {
+	var hooks []hook.Hook
+	if set := s.hooks(agent.Scope{Skills: s.log.State().Scopes}); set != nil && s.hookRunner != nil {
+		hooks = set.Hooks
+	}
+	say(hooksText(hooks))
+	return "", nil
+}
+
+func tellPeople(w io.Writer, out hook.Outcome) {
+	for _, m := range out.Messages {
+		fmt.Fprintln(w, "knack: hook:", plain.Line(m))
+	}
+	for _, err := range out.Failed {
+		fmt.Fprintln(w, "knack: warn:", plain.Line(err.Error()))
+	}
+}
+
+// stoppedBy is the error of a run that a hook ended.
+func stoppedBy(why string) error {
+	text := "a hook ended the run"
+	if why != "" {
+		text += ": " + why
+	}
+	return &failure{errors.New(text), "", exitFailed}
+}
+
+// hooksText lists hooks for people: those of settings, then those of skills in
+// force.
+func hooksText(hooks []hook.Hook) string {
+	if len(hooks) == 0 {
+		return "No hooks are in force. knack help hooks says how to write one."
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for i := range hooks {
+		h := &hooks[i]
+		matcher := h.Matcher
+		if matcher == "" {
+			matcher = "*"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", h.Event, plain.Line(matcher), h.Type, plain.Line(h.String()), plain.Line(shownIn(h.Place)), strings.Join(h.State(), ", "))
+	}
+	w.Flush()
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,33 @@
+package permission
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every pattern of the lists holds in any letter case, and for what lies in a
+// directory of that name: the quick look before them loses none.
+func TestListsInAnyCase(t *testing.T) {
+	place := Place{Dir: "/w", Home: "/h"}
+	for _, list := range [][]string{Secrets, ProtectedPaths} {
+		for _, pat := range list {
+			name := strings.ReplaceAll(strings.ReplaceAll(pat, "**", "7"), "*", "x")
+			switch {
+			case strings.HasPrefix(name, "~/"):
+				name = "/h" + name[1:]
+			case strings.HasPrefix(name, "//"):
+				name = name[1:]
+			default:
+				name = "/w/d/" + name
+			}
+			title := name[:strings.LastIndexByte(name, '/')+1] + capital(name[strings.LastIndexByte(name, '/')+1:])
+			for _, path := range []string{name, strings.ToUpper(name), title, name + "/1"} {
+				if place.listed(names{all: []string{path}}, list) == "" {
+					t.Errorf("%s is not on the list, though %s is", path, pat)
+				}
+			}
+		}
+	}
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
