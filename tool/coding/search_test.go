@@ -246,19 +246,31 @@ func TestSecretListIsPermissions(t *testing.T) {
 		}
 	}
 	words = append(words, "src", "main.go", "README", "1")
-	rapid.Check(t, func(t *rapid.T) {
-		root := rapid.SampledFrom([]string{home, linked, "/etc", "/proc", "/run", "/w", "/root"}).Draw(t, "root")
-		root = filepath.Join(append([]string{root}, rapid.SliceOfN(rapid.SampledFrom(words), 0, 2).Draw(t, "above")...)...)
-		path := rapid.SliceOfN(rapid.SampledFrom(words), 1, 3).Draw(t, "path")
+	agree := func(t interface{ Fatalf(string, ...any) }, root string, path []string) {
 		secret, out := FileOptions{}.secretEntry(ws, root), false
 		for i := range path {
-			e := search.Entry{Parent: strings.Join(path[:i], "/"), Name: path[i]}
-			out = out || secret(&e)
+			out = out || secret(&search.Entry{Parent: strings.Join(path[:i], "/"), Name: path[i]})
 		}
 		full := filepath.Join(append([]string{root}, path...)...)
 		if want := place.Secret(full); out != want || (FileOptions{}).secret(ws, full) != want {
 			t.Fatalf("%s below %s: left out %v, permission asks %v", full, root, out, want)
 		}
+	}
+	for _, s := range permission.Secrets {
+		s = strings.NewReplacer("**", "7", "*", "x").Replace(s)
+		for _, root := range []string{home, linked, "/"} {
+			path := strings.Split(strings.Trim(s, "/~"), "/")
+			agree(t, root, path)
+			agree(t, root, append(path, "in"))
+			for i := 1; i < len(path); i++ {
+				agree(t, filepath.Join(root, filepath.Join(path[:i]...)), path[i:])
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		root := rapid.SampledFrom([]string{home, linked, "/etc", "/proc", "/run", "/w", "/root"}).Draw(t, "root")
+		root = filepath.Join(append([]string{root}, rapid.SliceOfN(rapid.SampledFrom(words), 0, 2).Draw(t, "above")...)...)
+		agree(t, root, rapid.SliceOfN(rapid.SampledFrom(words), 1, 3).Draw(t, "path"))
 	})
 }
 
