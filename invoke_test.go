@@ -396,9 +396,30 @@ func TestCommandTime(t *testing.T) {
 	})
 }
 
+// A command that the rules refuse is refusal 7, one that fails is 3; either way
+// nothing reaches the model, and those after it do not run.
+func TestCommandRefused(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\n---\n!`first` !`second` !`third`")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	for code, fail := range map[int]error{RefusedByRule: &Refusal{Code: RefusedByRule, Message: "the rule Bash(second) denies it"}, RefusedUnread: errors.New("exit status 1")} {
+		ran := ""
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(_ context.Context, _ *Activation, line string, _ []string) (string, error) {
+			ran += line + " "
+			if line == "second" {
+				return "half", fail
+			}
+			return "out", nil
+		}})
+		if r := refusal(t, err); a != nil || r.Code != code || !strings.Contains(r.Message, "`second`") || !strings.Contains(r.Message, fail.Error()) || ran != "first second " {
+			t.Errorf("%+v, ran %s", r, ran)
+		}
+	}
+}
+
 // A value larger than 100 KiB is not given to a command.
 func TestLargeValue(t *testing.T) {
-	for size, refused := range map[int]bool{maxValue: false, maxValue + 1: true} {
+	for size, refused := range map[int]bool{100 << 10: false, 100<<10 + 1: true} {
 		v := newValues(strings.Repeat("x", size), nil)
 		_, _, _, err := scanner{}.prepare("echo $0", &v, false)
 		if (err != nil) != refused {
@@ -409,7 +430,7 @@ func TestLargeValue(t *testing.T) {
 
 // A frontmatter of more than 64 KiB is not read; the text loads.
 func TestLargeFrontmatter(t *testing.T) {
-	for size, code := range map[int]string{maxFrontmatter - 100: "", maxFrontmatter + 100: "too-large"} {
+	for size, code := range map[int]string{64<<10 - 28: "", 64<<10 - 27: "too-large"} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
 		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{}, true)
 		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {
