@@ -17,7 +17,7 @@ import (
 )
 
 // TestJobsEnd: a call is shown by its description and its command, and what it
-// left running in the background ends with the program.
+// left running in the background ends with the program, as does its output.
 func TestJobsEnd(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{{Calls: []llmtest.Call{{ID: "c1", Name: "bash", Input: map[string]any{
@@ -34,6 +34,9 @@ func TestJobsEnd(t *testing.T) {
 			t.Fatalf("the job's id: %q, %v", data, err)
 		}
 		waitFor(t, "the job's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/output/*")); len(left) > 0 {
+			t.Errorf("its output is left: %q", left)
+		}
 	}
 	t.Run("terminal", func(t *testing.T) {
 		d := newDesk(t, serve(t, answers...))
