@@ -21,7 +21,7 @@ import (
 func TestJobsEnd(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{{Calls: []llmtest.Call{{ID: "c1", Name: "bash", Input: map[string]any{
-		"command": "echo $$ >pid; exec sleep 300", "background": true, "description": "Watch\x1b[31m the clock",
+		"command": "echo out; echo $$ >pid; exec sleep 300", "background": true, "description": "Watch\x1b[31m the clock",
 	}}}}, {Want: []string{"Started as background job 1"}, Text: "It runs.", Calls: []llmtest.Call{{ID: "c2", Name: "bash", Input: map[string]any{
 		"command": "until [ -s pid ]; do sleep 0.01; done",
 	}}}}, llmtest.Reply("It ran.")}
@@ -42,7 +42,7 @@ func TestJobsEnd(t *testing.T) {
 		d := newDesk(t, serve(t, answers...))
 		k := d.open(t, allow...)
 		k.says("go")
-		k.wants(`bash\S* Watch.*the clock: echo \$\$ >pid; exec sleep 300`)
+		k.wants(`bash\S* Watch.*the clock: echo out; echo \$\$ >pid; exec sleep 300`)
 		k.wants(`It ran\.`)
 		k.leaves()
 		if bytes.Contains(k.all.Bytes(), []byte("Watch\x1b")) {
