@@ -61,6 +61,8 @@ func TestGrep(t *testing.T) {
 		{`{"pattern":""}`, "error: pattern is empty: every line would match"},
 		{`{"pattern":"x","limit":0}`, "error: limit is 0: it must be at least 1"},
 		{`{"pattern":"x","context":-1}`, "error: context is -1: it must be 0 to 100"},
+		{`{"pattern":"x","context":101}`, "error: context is 101: it must be 0 to 100"},
+		{`{"pattern":"--pre=x","context":100}`, "-flag:1: --pre=x"},
 		{`{"pattern":"x","path":"nope"}`, "error: Path not found: DIR/nope"},
 		{`{"pattern":"x","glob":"[a"}`, `error: invalid glob pattern "[a": a [, { or \ is not closed`},
 		{`{"pattern":"x","glob":"/elsewhere/*"}`, `error: pattern "/elsewhere/*" is absolute: give the directory as path, and a pattern below it`},
