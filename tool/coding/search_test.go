@@ -164,6 +164,7 @@ func TestFind(t *testing.T) {
 		{`{"pattern":"nope"}`, "No files found matching pattern"},
 		{`{"pattern":"*.go","limit":3}`, "a.go\nb/c.go\nb/d/e.go"},
 		{fmt.Sprintf(`{"pattern":"%s/b/*.go"}`, filepath.ToSlash(b.dir)), "b/c.go"},
+		{fmt.Sprintf(`{"pattern":"%s/*.go"}`, filepath.ToSlash(b.dir)), "a.go"},
 		{`{"pattern":""}`, "error: the glob pattern is empty"},
 		{`{"pattern":"{a"}`, `error: invalid glob pattern "{a": a [, { or \ is not closed`},
 		{`{"pattern":"*","path":"a.go"}`, "error: Not a directory: DIR/a.go"},
