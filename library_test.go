@@ -438,7 +438,7 @@ func TestMeaning(t *testing.T) {
 	for _, p := range problems {
 		said += p.Path + " " + p.Message + "; "
 	}
-	if said != "/b/SKILL.md /b is a command: this skill is called /skill:b;  /x is the skill /x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
+	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill /x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
 		t.Error(said)
 	}
 	if got := strings.Join(Steering(), " "); got != "help quit permissions trust login logout settings hooks plugin mcp model" {
@@ -554,4 +554,19 @@ func TestClosed(t *testing.T) {
 		defer os.Chmod(name, 0o700)
 	}
 	check(Load(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted})), "a c; SKILL.md group")
+}
+
+// TestReplace: other sources from now on, those that were added too.
+func TestReplace(t *testing.T) {
+	source := func(name string) Source {
+		return FS(fstest.MapFS{name + "/SKILL.md": {Data: []byte("---\ndescription: D\n---\n")}}, Origin{Kind: User, Trust: Trusted})
+	}
+	l := NewLibrary(t.Context(), source("one"))
+	l.Add(t.Context(), source("two"))
+	for _, want := range []string{"three", "one"} {
+		c := l.Replace(t.Context(), source(want))
+		if c != l.Catalog() || len(c.Skills()) != 1 || c.Skill(want) == nil {
+			t.Errorf("%d skills, %s %v", len(c.Skills()), want, c.Skill(want))
+		}
+	}
 }

@@ -62,7 +62,7 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 	var b strings.Builder
 	fmt.Fprintln(&b, plain.Line(s.modelName()))
 	window := s.window()
-	if counted > 0 {
+	if counted > 0 && st.Requests > st.Compacted {
 		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", thousands(counted))
 	}
 	if window > 0 {
@@ -87,7 +87,7 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 		b.WriteString("\n")
 		if p.mark == "k" {
 			for _, t := range st.Texts {
-				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), thousands(t.Tokens))
+				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), thousands(estimate(4*t.Tokens)))
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 	} else {
 		b.WriteString("the model's window is not known\n")
 	}
-	b.WriteString("Parts are estimated at 4 bytes a token.")
+	fmt.Fprintf(&b, "Parts are estimates, at %.1f bytes a token.", 1/perByte)
 	say(b.String())
 	return "", nil
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin goes on with another log from here on: the one before is closed. why,
-// clear or resume, is what hooks are told.
+// begin goes on with another log from here on, in the same mode: the one before
+// is closed. why, clear or resume, is what hooks are told.
 func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) error {
 	g, err := s.newGate(s.who) // answers "in this session" were for the other
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
-	s.tellEnd(why)
+	g.SetMode(s.gate.Mode())
 	old := s.log
+	s.agent.Background.End(old)
+	s.tellEnd(why)
 	if !s.forgets {
 		noteUsage(old.Entries()[s.began:])
 	}
@@ -148,16 +150,30 @@ func (s *sessionRun) slashCost(_ context.Context, _ string, say func(string)) (s
 	}
 	by := map[string]spent{}
 	total := 0.0
-	for _, e := range s.log.Entries() {
-		if e.Answer == nil {
-			continue
-		}
-		x := by[e.Answer.Model]
-		x.Add(e.Answer.Usage)
+	spend := func(model string, u llm.Usage, cost float64) {
+		x := by[model]
+		x.Add(u)
 		x.requests++
-		x.cost += e.Answer.Cost
-		by[e.Answer.Model] = x
-		total += e.Answer.Cost
+		x.cost += cost
+		by[model] = x
+		total += cost
+	}
+	for _, e := range s.log.Entries() { // of every branch: it was paid for
+		switch {
+		case e.Answer != nil:
+			spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
+		case e.Agent != nil && e.Agent.Reason != "":
+			x := by["agents"]
+			for _, u := range e.Agent.Usage {
+				x.Add(u)
+			}
+			x.requests += e.Agent.Requests
+			x.cost += e.Agent.Cost
+			by["agents"] = x
+			total += e.Agent.Cost
+		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear asks nobody
+			spend(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
+		}
 	}
 	if len(by) == 0 {
 		say("nothing yet: no request was made")

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -185,20 +187,25 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 	var b strings.Builder
 	printTrust(&b, s.project, items, rules)
 	say(strings.TrimRight(b.String(), "\n"))
+	refused := slices.ContainsFunc(items, func(it trust.Item) bool { return it.Refused != "" })
 	open := slices.DeleteFunc(items, func(it trust.Item) bool { return it.State == trust.Approved || it.Refused != "" })
+	question := fmt.Sprintf("Trust these %d?", len(open))
 	switch {
-	case len(open) == 0:
+	case len(open) == 0 && (refused || s.project.Trusted()):
 		return "", nil
-	case s.who == nil:
+	case len(open) == 0:
+		question = "Trust the folder? Git and other programs obey its configuration."
+	}
+	if s.who == nil {
 		say("nothing was approved, because nobody is here to ask: knack trust -y approves what is shown")
 		return "", nil
 	}
-	const yes = "yes, trust them"
-	answer, err := s.who.Ask(ctx, fmt.Sprintf("Trust these %d?", len(open)), []string{yes, "no"})
+	const yes = "yes"
+	answer, err := s.who.Ask(ctx, question, []string{yes, "no"})
 	if err != nil {
 		return "", err
 	}
-	if answer != yes && answer != "y" && answer != "yes" {
+	if answer != yes && answer != "y" {
 		say("nothing was approved")
 		return "", nil
 	}
@@ -220,16 +227,23 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	s.resources = fresh
 	s.nested = sources.NewNested(s.dir, s.options)
 	cat := s.library.Replace(ctx, s.sources...)
-	s.agent.View = s.view
+	s.agent.View, s.agent.Agents = s.view, s.agents
 	s.gate = s.gate.With(s.settings.Rules, s.place())
+	pinned := s.pinned
+	s.pin()
+	maps.Copy(s.pinned, pinned) // a script that changed meanwhile stays out
 
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
 	say("templates: " + difference(was.templates, s.templates, func(c knack.Command) (string, string) {
 		return c.Name, c.Source + "\x00" + c.Description + "\x00" + c.Hint
 	}))
+	say("agents: " + difference(was.agents, s.agents, func(d agent.Definition) (string, string) {
+		text, _ := json.Marshal(d)
+		return d.Name, string(text)
+	}))
 	say("settings: " + difference(was.settings.Values(), s.settings.Values(), func(v config.Value) (string, string) {
 		return v.Key, string(v.JSON)
-	}) + "; of them the rules count from now on, the rest from the next start")
+	}) + "; of them rules and hooks count from now on, the rest from the next start")
 	problems := s.problems(cat)
 	bad := slices.DeleteFunc(problems, func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, p := range bad {

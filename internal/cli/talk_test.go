@@ -67,10 +67,16 @@ func (d desk) file(t *testing.T, name, text string) {
 	}
 }
 
-// open starts knack on a terminal of its own.
+// open starts knack on a terminal of its own, in a project that is trusted.
 func (d desk) open(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	cmd := exec.Command("knack", append([]string{"--trust", "--sandbox", "off"}, args...)...)
+	return d.start(t, append([]string{"--trust"}, args...)...)
+}
+
+// start is open where trust is not yet given.
+func (d desk) start(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command("knack", append([]string{"--sandbox", "off"}, args...)...)
 	cmd.Dir, cmd.Env = d.dir, d.env
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
 	if errors.Is(err, exec.ErrNotFound) {
