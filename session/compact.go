@@ -278,7 +278,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 		case e.Answer != nil:
 			answer = i
 			starts = append(starts, i)
-		case e.User != nil, e.Activation != nil && e.Activation.Call == "":
+		case e.User != nil, e.Activation != nil && e.Activation.Call == "", e.Agent != nil && e.Agent.Text() != "":
 			starts = append(starts, i)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // steering, i an attached picture (6,000), t an answer of text with signed
 // thinking, p one that was cut off, c an answer with a call, d with two, r the
 // result of the next call, m a skill that a call loaded, k one that a person
-// typed, n a note, e the end of a turn, z a compaction that keeps nothing, y one
+// typed, n a note, g an agent that has ended (g0: the result of a call), e the end of a turn, z a compaction that keeps nothing, y one
 // that keeps the last two.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
@@ -51,6 +51,9 @@ func TestCut(t *testing.T) {
 		{"a typed skill is what was said", 5, 5, "u t e | k500"},
 		{"a typed skill of before", 20, 100, "u t e | k t e"},
 		{"a skill steered in", 10, 100, "u c r t | k"},
+		{"what an agent of the background did", 5, 5, "u t e | g500"},
+		{"and may stay", 555, 5, "u t e | g500 t e"},
+		{"an agent that holds the call", 25, 100, "u c g0 r | t e"},
 		{"a picture", 5000, 9000, "u t e u i | t e"},
 		{"a picture that is new", 10, 10, "u t e | u6010"},
 		{"a call that nobody answered", 10, 100, "u t e u | c"},
@@ -107,6 +110,11 @@ func TestCut(t *testing.T) {
 				}
 			case 'n':
 				e = Entry{Type: TypeNote, Note: &Note{Model: text[0].Text}}
+			case 'g':
+				e = Entry{Type: TypeAgent, Agent: &Agent{Name: "x", Reason: "done", Result: text[0].Text, Background: true}}
+				if n == 0 {
+					e.Agent.Call, e.Agent.Background = id(calls), false
+				}
 			case 'e':
 				e = Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{}}
 			case 'z':

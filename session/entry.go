@@ -91,6 +91,8 @@ func (e *Entry) whole() bool {
 		return e.Listing != nil
 	case TypeCompaction:
 		return e.Compaction != nil
+	case TypeAgent:
+		return e.Agent != nil
 	}
 	return true
 }
