@@ -81,6 +81,7 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
 		if r.halted() {
+			r.end.Why = r.hooked.why
 			return "stopped", nil
 		}
 		if why := r.limit(); why != "" {
