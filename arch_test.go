@@ -24,7 +24,7 @@ var rows = map[string]int{
 	"bundled": 1, "knacktest": 1, "workspace/workspacetest": 1,
 	"tool/coding": 2, "mcp": 2, "gate": 2,
 	"agent":        3,
-	"internal/tui": 4, "internal/line": 4, "internal/instructions": 4, "internal/batch": 4, "internal/eval": 4,
+	"internal/tui": 4, "internal/line": 4, "internal/instructions": 4, "internal/batch": 4, "internal/eval": 4, "internal/transcript": 4,
 	"internal/cli": 5, "internal/config": 5, "internal/trust": 5,
 	"cmd": 6, "bench": 6, "examples": 6,
 }

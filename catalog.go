@@ -327,25 +327,25 @@ func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	return ""
 }
 
-// absent is "", or a sentence saying why a skill of a name was found but
+// absent is nil, or the refusal of a skill that was found under a name but
 // cannot be called.
-func (c *Catalog) absent(name string) string {
+func (c *Catalog) absent(name string) *Refusal {
 	for _, e := range c.entries {
 		if e.Name() != name {
 			continue
 		}
 		switch e.State {
 		case NotTrusted:
-			return fmt.Sprintf("the skill %s is not used: %s is not trusted", name, untrustedPlace(e.Skill, c.places[e.source]))
+			return refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name, untrustedPlace(e.Skill, c.places[e.source]))
 		case Gated:
-			return fmt.Sprintf("the skill %s is switched off: %s", name, e.Skill.Gated)
+			return refuse(RefusedUnknown, "the skill %s is switched off: %s", name, e.Skill.Gated)
 		case Broken:
 			for _, p := range c.problems {
 				if p.Path == e.Path && p.Severity == Error {
-					return fmt.Sprintf("the skill %s could not be loaded: %s", name, p)
+					return refuse(RefusedUnread, "the skill %s could not be loaded: %s", name, p)
 				}
 			}
 		}
 	}
-	return ""
+	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +28,7 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .
 //	view [for=user] [window=N] [budget=N] [max=N] [used=a,b] [touched=a,b] [over=NAME:STATE] [index]
 //	why NAME
 //	skill NAME
+//	invoke NAME [by=user] [over=NAME:STATE] [touched=a,b]
 //
 // The last section, want, is golden. x*300 stands for 300 letters x.
 func TestCatalog(t *testing.T) {
@@ -66,7 +69,11 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 		if err := os.MkdirAll(filepath.Dir(at(f.Name)), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(at(f.Name), expandX(f.Data), 0o666); err != nil {
+		data := expandX(f.Data)
+		if string(data) == "UTF-16\n" { // what a text file cannot hold
+			data = []byte("\xff\xfe")
+		}
+		if err := os.WriteFile(at(f.Name), data, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +168,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			out.WriteString(l.Text)
 			for _, e := range l.Entries {
-				if e.Cut != Whole {
+				if e.Cut != Whole && !v.Index {
 					fmt.Fprintf(&out, "cut %s: %d of %d, %s\n", e.Skill.Name, e.Chars, e.Full, e.Cut)
 				}
 			}
@@ -184,7 +191,35 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			if s := cat.Skill(words[1]); s != nil {
 				fmt.Fprintf(&out, "%s %s\n", s.Name, s.Path)
 			} else {
-				fmt.Fprintf(&out, "nil %s\n", cat.absent(words[1]))
+				why := ""
+				if no := cat.absent(words[1]); no != nil {
+					why = no.Message
+				}
+				fmt.Fprintf(&out, "nil %s\n", why)
+			}
+		case "invoke":
+			load()
+			in := Invocation{Name: words[1], By: ByModel, View: View{Overrides: map[string]State{}}}
+			if opts["by"] == "user" {
+				in.By = ByUser
+			}
+			for _, o := range list("over") {
+				i := strings.LastIndexByte(o, ':')
+				in.View.Overrides[o[:i]] = State(o[i+1:])
+			}
+			for _, p := range list("touched") {
+				in.View.Touched = append(in.View.Touched, at(p))
+			}
+			a, err := cat.Invoke(context.Background(), in)
+			fmt.Fprintf(&out, "\n> %s", line)
+			var r *Refusal
+			switch {
+			case errors.As(err, &r):
+				fmt.Fprintf(&out, "refused %d: %s\n", r.Code, r.Message)
+			case err != nil:
+				t.Fatal(err)
+			default:
+				fmt.Fprintf(&out, "dir %q, %s\n%s\n", filepath.ToSlash(a.Dir), a.Notice, a.Prompt)
 			}
 		default:
 			t.Fatalf("unknown line: %s", line)
@@ -194,6 +229,90 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 	text := strings.ReplaceAll(out.String(), root+string(filepath.Separator), "")
 	text = strings.ReplaceAll(text, root, ".")
 	return shortenX(filepath.ToSlash(text))
+}
+
+// TestCheck runs the cases of testdata/check: skills, what is asked of them in
+// the comment, a line each, and what their authors are told:
+//
+//	check PATH
+//	chmod MODE PATH
+//	link TARGET NAME
+func TestCheck(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no modes")
+	}
+	cases, err := filepath.Glob("testdata/check/*.txtar")
+	if err != nil || len(cases) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, name := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := &a.Files[len(a.Files)-1]
+			if last.Name != "want" {
+				t.Fatal("the last section is not want")
+			}
+			root, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
+			for _, f := range a.Files[:len(a.Files)-1] {
+				err := os.MkdirAll(filepath.Dir(at(f.Name)), 0o777)
+				if err == nil {
+					err = os.WriteFile(at(f.Name), bytes.ReplaceAll(expandX(f.Data), []byte("LATIN1"), []byte("caf\xe9")), 0o666)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			for line := range strings.Lines(string(a.Comment)) {
+				words := strings.Fields(line)
+				if len(words) < 2 {
+					continue
+				}
+				switch words[0] {
+				case "check":
+					fmt.Fprintf(&out, "> %s", line)
+					s, problems := Check(t.Context(), at(words[1]))
+					if s == nil {
+						out.WriteString("cannot be read\n")
+					}
+					for _, p := range problems {
+						fmt.Fprintf(&out, "%s %s %s\n", p.Severity, p.Code, strings.TrimPrefix(p.String(), at(words[1])+string(filepath.Separator)))
+						if p.Hint == "" && p.Severity != Info {
+							t.Errorf("%s: nothing to do about it", p)
+						}
+					}
+				case "chmod":
+					mode, err := strconv.ParseUint(words[1], 8, 32)
+					if err == nil {
+						err = os.Chmod(at(words[2]), os.FileMode(mode))
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				case "link":
+					if err := os.Symlink(words[1], at(words[2])); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got := shortenX(strings.ReplaceAll(out.String(), root+"/", ""))
+			if *updateGolden {
+				last.Data = []byte(got)
+				if err := os.WriteFile(name, txtar.Format(a), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(last.Data) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, last.Data)
+			}
+		})
+	}
 }
 
 var stars = regexp.MustCompile(`x\*\d+`)
@@ -208,4 +327,30 @@ func expandX(text []byte) []byte {
 
 func shortenX(text string) string {
 	return runs.ReplaceAllStringFunc(text, func(m string) string { return fmt.Sprintf("x*%d", len(m)) })
+}
+
+// TestCalled: a name finds what is listed under it, KIND:NAME what has lost it.
+func TestCalled(t *testing.T) {
+	all, problems := (&Catalog{}).Commands(View{},
+		[]Command{{Name: "help", Kind: "command"}},
+		[]Command{{Name: "help", Kind: "template", Source: "/t/help.md"}, {Name: "say", Kind: "template", Source: "/t/say.md"}, {Name: "say", Kind: "command"}})
+	for name, want := range map[string]string{
+		"help": "command", "template:help": "template", "command:help": "command", "say": "template", "template:say": "template",
+		"command:say": "command", "skill:say": "", "nope": "", "": "", ":": "",
+	} {
+		if c, ok := Called(all, name); c.Kind != want || ok != (want != "") {
+			t.Errorf("%q calls %q, %v; want %q", name, c.Kind, ok, want)
+		}
+	}
+	got := ""
+	for _, p := range problems {
+		got += string(p.Severity) + " " + p.String() + "\n"
+	}
+	if want := "warn /t/help.md: /help is a command of the program: this template is called /template:help\n" +
+		"info /say is the template /t/say.md: this command is called /command:say\n"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got := Near("hlep", []string{"quit", "help", "heap", "help", "session"}); len(got) == 0 || got[0] != "help" || len(got) > 3 {
+		t.Errorf("near hlep: %q", got)
+	}
 }

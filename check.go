@@ -176,8 +176,15 @@ func (c *checker) size() {
 // hidden reports what a person does not see and a model reads.
 func (c *checker) hidden(file string) {
 	n := 0
+	open := false // a comment is
 	comment := ""
 	fence := ""
+	tell := func() {
+		if instructs(comment) {
+			c.warn("hidden-characters", n, 0, "say it in the text or remove it", "a comment that a person does not see tells the model what to do")
+		}
+		comment = ""
+	}
 	for line := range strings.Lines(file) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
@@ -190,24 +197,30 @@ func (c *checker) hidden(file string) {
 			}
 			continue
 		}
-		if comment == "" {
+		if !open {
 			if fence = opensFence(line); fence != "" {
 				continue
 			}
-			i := strings.Index(line, "<!--")
-			if i < 0 {
-				continue
-			}
-			line = line[i:]
 		}
-		comment += " " + line
-		if i := strings.Index(comment, "-->"); i >= 0 || len(comment) > 4096 {
-			if instructs(comment) {
-				c.warn("hidden-characters", n, 0, "say it in the text or remove it", "a comment that a person does not see tells the model what to do")
+		for line != "" {
+			mark := "<!--"
+			if open {
+				mark = "-->"
 			}
-			comment = ""
+			text, rest, found := strings.Cut(line, mark)
+			if open {
+				comment += " " + text
+			}
+			if found {
+				open = !open
+			}
+			if found && !open || len(comment) > 4096 { // a long one is judged in parts
+				tell()
+			}
+			line = rest
 		}
 	}
+	tell() // what is not closed is not seen to the end
 }
 
 // hiddenRune finds the first character of a line that is not seen, and its

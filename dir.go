@@ -570,7 +570,7 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 			parts[i] = slugged(parts[i])
 		}
 		skill.Name = strings.Join(parts, ":")
-	case s.loose && s.rel != "" && !described(skill):
+	case s.loose && s.rel != "" && !described(problems):
 		return nil, nil // a README, not a skill
 	}
 	w.fsys.finish(skill, name)
@@ -578,30 +578,28 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 }
 
 // described says whether the frontmatter itself has a description.
-func described(s *Skill) bool {
-	for _, f := range s.fields {
-		if f.key == "description" {
-			return s.Description != ""
-		}
-	}
-	return false
+func described(problems []Problem) bool {
+	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == "description-missing" })
 }
 
-// readHead reads 4 KiB, and on while the frontmatter goes on.
+// readHead reads 4 KiB, and on while the frontmatter goes on. How large buf has
+// become for other files makes no difference.
 func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
-	for n := 0; ; {
-		m, err := f.Read((*buf)[n:])
+	for n, room := 0, headSize; ; {
+		m, err := f.Read((*buf)[n:room])
 		n += m
 		switch {
 		case err == io.EOF || err == nil && int64(n) == size: // the usual end costs no further read
 			return (*buf)[:n], nil
 		case err != nil:
 			return nil, err
-		case n < len(*buf):
+		case n < room:
 		case enough((*buf)[:n]):
 			return (*buf)[:n], nil
 		default:
-			*buf = append(*buf, make([]byte, len(*buf))...)
+			if room *= 2; room > len(*buf) {
+				*buf = append(*buf, make([]byte, room-len(*buf))...)
+			}
 		}
 	}
 }

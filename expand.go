@@ -199,7 +199,7 @@ func templatePlaceholder(s string) (token, bool) {
 		return token{}, false
 	}
 	inner, _, ok := strings.Cut(s[2:min(len(s), 4096)], "}")
-	if !ok || strings.Contains(inner, "\n") {
+	if !ok {
 		return token{}, false
 	}
 	raw := s[:len(inner)+3]
@@ -454,6 +454,52 @@ func splitWords(s string) []string {
 	return words
 }
 
+// templateWords parts the arguments of a template as Pi does: a quote counts
+// only where an argument begins, and \" is a quote within "…"; any other
+// backslash is a letter, and so is a quote that is not closed.
+func templateWords(s string) []string {
+	var words []string
+	var open [128]bool // quotes that are known not to be closed
+	for i := 0; i < len(s); {
+		if r, n := utf8.DecodeRuneInString(s[i:]); unicode.IsSpace(r) {
+			i += n
+			continue
+		}
+		word := ""
+		if q := s[i]; (q == '\'' || q == '"') && !open[q] {
+			inner, n := templateQuoted(s[i:])
+			open[q] = n == 0
+			word = inner
+			i += n
+		}
+		end := strings.IndexFunc(s[i:], unicode.IsSpace)
+		if end < 0 {
+			end = len(s) - i
+		}
+		words = append(words, word+s[i:i+end])
+		i += end
+	}
+	return words
+}
+
+// templateQuoted is quoted, for templates.
+func templateQuoted(s string) (inner string, n int) {
+	if s[0] == '\'' {
+		return quoted(s)
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), i + 1
+		case strings.HasPrefix(s[i:], `\"`):
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return "", 0
+}
+
 // quoted reads a quoted text at the start of s; n is its length with the
 // quotes, 0 if it is not closed.
 func quoted(s string) (inner string, n int) {
@@ -481,11 +527,14 @@ func quoted(s string) (inner string, n int) {
 }
 
 // ExpandTemplate expands a prompt template with what was typed after its name,
-// in Pi's forms: $1, $@ and $ARGUMENTS, ${@:N}, ${@:N:L} and ${1:-default}.
-// Missing arguments are empty. It runs nothing; used says whether any
-// placeholder took arguments.
+// in Pi's forms: $1, $@ and $ARGUMENTS, ${@:N}, ${@:N:L}, ${1:-default} and
+// ${@:-default}. Missing arguments are empty, and so is $0. Unlike in a skill,
+// $@ is the arguments joined by blanks, without their quotes; as in a skill, \$
+// is a dollar, and $5k and $2.50 are money. It runs nothing; used says whether
+// any placeholder took arguments.
 func ExpandTemplate(text, args string) (expanded string, used bool) {
-	v := newValues(args, nil)
+	words := templateWords(args)
+	v := values{args: strings.Join(words, " "), words: words}
 	var b strings.Builder
 	for _, t := range (scanner{dialect: templateText}).scan(text) {
 		s, _ := v.of(t, templateText)

@@ -133,11 +133,11 @@ func FuzzSplitTools(f *testing.F) {
 				t.Fatalf("%q: rule %q is not closed", s, r)
 			}
 			again, bad := splitTools(r)
-			if r[0] != '[' && !strings.ContainsAny(r, `"'`) && (len(again) != 1 || again[0] != r || bad != "") {
+			if r[0] != '[' && !strings.ContainsAny(r, `"'`) && (len(again) != 1 || again[0] != r || bad != nil) {
 				t.Fatalf("%q: rule %q splits again into %q, %q", s, r, again, bad)
 			}
 		}
-		if n := strings.Count(s, "("); n > strings.Count(s, ")") && !strings.ContainsAny(s, `"'`) && open == "" {
+		if n := strings.Count(s, "("); n > strings.Count(s, ")") && !strings.ContainsAny(s, `"'`) && open == nil {
 			t.Fatalf("%q: not closed, and nothing said: %q", s, rules)
 		}
 	})

@@ -69,6 +69,7 @@ type site struct {
 	stays  bool   // a comment or single quotes: it is no placeholder
 	single bool   // it stands in single quotes
 	quoted bool   // inside double quotes or a here-document
+	here   bool   // inside a here-document
 	list   bool   // $ARGUMENTS may become several words here
 	dash   bool   // the value begins a word that a program may take for an option
 	why    string // it is refused here; "" it is not
@@ -210,7 +211,8 @@ func (p *preparer) place(s *site) {
 			case *syntax.CallExpr, *syntax.WordIter, *syntax.ArrayElem:
 				s.list = true
 			case *syntax.Redirect:
-				s.quoted = parent.Hdoc == n
+				s.here = parent.Hdoc == n
+				s.quoted = s.here
 			}
 			return
 		case *syntax.ExtGlob:
@@ -320,7 +322,7 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 				return out, false, "", fmt.Errorf("%s is refused: %v", s.raw, err)
 			}
 			if s.quoted {
-				word = inDoubleQuotes(text)
+				word = inDoubleQuotes(text, s.here)
 			}
 			b.WriteString(word)
 			continue
@@ -367,9 +369,14 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 	return out, used, problem, nil
 }
 
-// inDoubleQuotes writes a text so that it stands for itself there.
-func inDoubleQuotes(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(s)
+// inDoubleQuotes writes a text so that it stands for itself there, or in a
+// here-document, where a quote is a letter.
+func inDoubleQuotes(s string, here bool) string {
+	s = strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(s)
+	if here {
+		return s
+	}
+	return strings.ReplaceAll(s, `"`, `\"`)
 }
 
 // steersShell says whether a shell reads a variable as code, as a place to
@@ -485,6 +492,10 @@ func mark(args []string, at int, found map[int]string) {
 	if at >= len(args) {
 		return
 	}
+	if args[at] == "--" { // time -- ls: a shell passes over it
+		mark(args, at+1, found)
+		return
+	}
 	if _, ok := found[at]; !ok {
 		found[at] = commandPosition
 	}
@@ -578,6 +589,9 @@ func databases(name string) bool {
 // further words of a command.
 func readsCode(args []string) bool {
 	for at := 0; at < len(args); at++ {
+		if args[at] == "--" {
+			continue
+		}
 		p := programOf(args[at])
 		switch p.kind {
 		case evaluator:

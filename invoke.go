@@ -183,12 +183,12 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	case slices.Contains(in.Builtins, name):
 		return nil, refuse(RefusedBuiltin, "%s is a command of this program, not a skill: only a person can call it", name)
 	}
-	if why := c.absent(name); why != "" {
-		return nil, refuse(RefusedUnknown, "%s", why)
+	if no := c.absent(name); no != nil {
+		return nil, no
 	}
 	r := refuse(RefusedUnknown, "unknown skill: %.200s", plain.Line(name))
 	for _, n := range c.near(name) {
-		if s := c.Skill(n); s != nil && (in.By == ByUser || s.Offered()) {
+		if s := c.Skill(n); s != nil && c.unavailable(s, in.View, in.By) == "" && (in.By == ByUser && !s.NotUser || in.By == ByModel && s.Offered()) {
 			r.Near = append(r.Near, n)
 		}
 	}

@@ -143,6 +143,105 @@ func TestAsks(t *testing.T) {
 	}
 }
 
+// TestNothing: each thing that a skill may ask for needs consent by itself
+// (spec skills §4).
+func TestNothing(t *testing.T) {
+	for head, nothing := range map[string]bool{
+		"":                                true,
+		"model: inherit":                  true,
+		"effort: max":                     true,
+		"scope: session":                  true,
+		"context: inline":                 true,
+		"agent: Explore":                  true,
+		"allowed-tools: Read":             false,
+		"disallowed-tools: Read":          false,
+		"hooks: [{event: Stop, path: x}]": false,
+		"model: opus":                     false,
+		"shell: bash":                     false,
+		"context: fork":                   false,
+		"license: x\n---\n!`ls`":          false,
+		"license: x\n---\n```!\nls\n```":  false,
+		"license: x\n---\n`!`ls``":        true,
+	} {
+		data := []byte("---\ndescription: D.\n" + head + "\n---\nText.\n")
+		s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: User, Trust: Trusted}, true)
+		s.Read = func(context.Context) ([]byte, error) { return data, nil }
+		asks, err := s.Asks(t.Context())
+		if err != nil || asks.Nothing() != nothing || asks.Hash != hashOf(data) {
+			t.Errorf("%q: %v, %+v", head, err, asks)
+		}
+		// What is not from this machine runs no commands, and asks for none.
+		if s.Origin.Trust = Remote; len(asks.Commands) > 0 {
+			if asks, err := s.Asks(t.Context()); err != nil || len(asks.Commands) > 0 {
+				t.Errorf("%q: %v, %+v", head, err, asks)
+			}
+		}
+	}
+	s := &Skill{Name: "a", Model: "opus", Prompt: func(context.Context, Invocation) (string, error) { return "x", nil }}
+	if asks, err := s.Asks(t.Context()); err != nil || asks.Nothing() || asks.Hash != "" {
+		t.Errorf("%v, %+v", err, asks)
+	}
+	if _, err := (&Skill{Name: "a"}).Asks(t.Context()); refusal(t, err).Code != RefusedUnread {
+		t.Error(err)
+	}
+}
+
+// TestActivation: what a skill says is in the activation, and what is not from
+// this machine grants nothing without approval.
+func TestActivation(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read\ndisallowed-tools: Write\nmodel: opus\neffort: high\nhooks: [{event: Stop, path: x}]\n---\n\n\n{baseDir} ${CLAUDE_PROJECT_DIR} ${CLAUDE_SESSION_ID}\n")
+	for _, o := range []Origin{{Kind: User, Trust: Trusted}, {Kind: Plugin, Trust: Remote}, {Kind: MCP, Trust: Trusted}, {Kind: MCP, Trust: Remote}} {
+		local := o == Origin{Kind: User, Trust: Trusted}
+		for _, approved := range []bool{false, true} {
+			s, _, _ := parseFile("a/SKILL.md", data, o, true)
+			s.Read = func(context.Context) ([]byte, error) { return data, nil }
+			s.Dir = "/d"
+			based := false
+			s.Base = func(context.Context) (string, error) { based = true; return "/based", nil }
+			in := Invocation{Name: "a", Args: " x  y\nz ", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/p", "CLAUDE_SESSION_ID": "s", "CLAUDE_SKILL_DIR": "/forged", "HOME": "/h"}}
+			if approved {
+				in.Hash = hashOf(data)
+			}
+			a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted := local || approved
+			if gone := len(a.Problems) > 0 && a.Problems[0].Code == "unreadable"; !gone || a.Resources != nil {
+				t.Errorf("the directory is gone: %v", a.Problems)
+			}
+			if a.Model != "opus" || a.Effort != "high" || len(a.Denies) != 1 || (len(a.Grants) == 1) != granted || (a.Hooks != nil) != granted || a.Hash != hashOf(data) {
+				t.Errorf("%v, approved: %v: %+v", o, approved, a)
+			}
+			text := "\n\n/based /p s\n"
+			if !local {
+				text = "\n\n{baseDir} ${CLAUDE_PROJECT_DIR} s\n"
+			}
+			if !strings.Contains(a.Prompt, text) || based != local || (a.Dir == "/based") != local || strings.Contains(a.Prompt, "Base directory") != local || a.Notice != "/a x y z" {
+				t.Errorf("%v: %q, %s, %q", o, a.Dir, a.Notice, a.Prompt)
+			}
+		}
+	}
+}
+
+// TestNamed: a person's message opens a skill that is kept from models where it
+// names it as a word of its own.
+func TestNamed(t *testing.T) {
+	s := &Skill{Name: "a-b", Label: "Label", Aliases: []string{"al"}}
+	for message, want := range map[string]bool{
+		"/a-b": true, "x /a-b": true, "(/a-b)": true, "`/a-b`": true, "\"/a-b\", please": true, "'/a-b'": true, "do /a-b.": true, "/a-b!": true, "\t/a-b\n": true,
+		"x,/a-b;y": false, "x,/a-b; y": true, "/a-b:": true, "/a-b?": true, "/Label": true, "/al": true, "/x then /al": true, "/a-b\u00a0é": true,
+		"a-b": false, "/a-bc": false, "x/a-b": false, "/a": false, "//a-b": false, "/": false, "": false, "/a-b/c": false, "/alé": false, "/ a-b": false,
+	} {
+		if got := s.named(message); got != want {
+			t.Errorf("%q: %v", message, got)
+		}
+	}
+	if (&Skill{Name: "a"}).named("/ x") {
+		t.Error("a skill without a label is named by nothing")
+	}
+}
+
 func TestResources(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -192,6 +291,16 @@ func TestDescribe(t *testing.T) {
 	if err != nil || !strings.HasPrefix(text, "a [x]\n\nword word") || !strings.Contains(text, " - When.") || len(text) < 3000 {
 		t.Errorf("%v, %q", err, text)
 	}
+	putSkill(t, dir, "c", "---\ndescription: D.\ncompatibility: Needs git.\nversion: 1.10\nlicense: MIT\n---\n")
+	c = Load(t.Context(), trusted(dir))
+	if text, err = c.Describe(Invocation{Name: "c", By: ByModel}); err != nil || text != "c\n\nD.\n\ncompatibility: \"Needs git.\"\n\nversion: 1.10\n" {
+		t.Errorf("%v, %q", err, text)
+	}
+	putSkill(t, dir, "d", "---\ndescription: D.\ndisable-model-invocation: true\n---\n")
+	_, err = Load(t.Context(), trusted(dir)).Describe(Invocation{Name: "d", By: ByModel})
+	if r := refusal(t, err); r.Code != RefusedToModel {
+		t.Errorf("%+v", r)
+	}
 	_, err = c.Describe(Invocation{Name: "b"})
 	if r := refusal(t, err); r.Code != RefusedUnknown {
 		t.Errorf("%+v", r)
@@ -208,27 +317,6 @@ func TestDirectoryInRules(t *testing.T) {
 	a, err := Load(t.Context(), trusted(dir)).Invoke(t.Context(), Invocation{Name: "a"})
 	if err != nil || !slices.Equal(a.Grants, []string{"Read"}) || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 {
 		t.Errorf("%v, %+v", err, a)
-	}
-}
-
-// TestTemplate: Pi's forms (spec skills §6).
-func TestTemplate(t *testing.T) {
-	for _, tt := range []struct{ text, args, want string }{
-		{"$1 $2 $3", "a 'b c'", "a b c "},
-		{"$@ | $ARGUMENTS", "a 'b c'", "a 'b c' | a 'b c'"},
-		{"${@:2} ${@:2:1} ${@:0:1} ${@:9}", "a b c", "b c b a "},
-		{"${1:-x} ${2:-y z} ${@:-none}", "a", "a y z a"},
-		{"${1:-x} ${@:-none}", "", "x none"},
-		{"${1:-x}", "''", "x"},
-		{"$0 $10", "a", " "},
-		{"costs $5.00, $5k, \\$1", "a", "costs $5.00, $5k, $1"},
-		{"${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`", "a", "${2} ${x:-y} ${@:a} $HOME {baseDir} !`id`"},
-		{"$1 $@", "$2 {baseDir}", "$2 $2 {baseDir}"},
-	} {
-		got, used := ExpandTemplate(tt.text, tt.args)
-		if got != tt.want || used != (got != tt.text || strings.Contains(tt.text, "$@")) && tt.text != "costs $5.00, $5k, \\$1" {
-			t.Errorf("%q with %q: %q, %v; want %q", tt.text, tt.args, got, used, tt.want)
-		}
 	}
 }
 
@@ -308,9 +396,30 @@ func TestCommandTime(t *testing.T) {
 	})
 }
 
+// A command that the rules refuse is refusal 7, one that fails is 3; either way
+// nothing reaches the model, and those after it do not run.
+func TestCommandRefused(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\n---\n!`first` !`second` !`third`")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	for code, fail := range map[int]error{RefusedByRule: &Refusal{Code: RefusedByRule, Message: "the rule Bash(second) denies it"}, RefusedUnread: errors.New("exit status 1")} {
+		ran := ""
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(_ context.Context, _ *Activation, line string, _ []string) (string, error) {
+			ran += line + " "
+			if line == "second" {
+				return "half", fail
+			}
+			return "out", nil
+		}})
+		if r := refusal(t, err); a != nil || r.Code != code || !strings.Contains(r.Message, "`second`") || !strings.Contains(r.Message, fail.Error()) || ran != "first second " {
+			t.Errorf("%+v, ran %s", r, ran)
+		}
+	}
+}
+
 // A value larger than 100 KiB is not given to a command.
 func TestLargeValue(t *testing.T) {
-	for size, refused := range map[int]bool{maxValue: false, maxValue + 1: true} {
+	for size, refused := range map[int]bool{100 << 10: false, 100<<10 + 1: true} {
 		v := newValues(strings.Repeat("x", size), nil)
 		_, _, _, err := scanner{}.prepare("echo $0", &v, false)
 		if (err != nil) != refused {
@@ -321,7 +430,7 @@ func TestLargeValue(t *testing.T) {
 
 // A frontmatter of more than 64 KiB is not read; the text loads.
 func TestLargeFrontmatter(t *testing.T) {
-	for size, code := range map[int]string{maxFrontmatter - 100: "", maxFrontmatter + 100: "too-large"} {
+	for size, code := range map[int]string{64<<10 - 28: "", 64<<10 - 27: "too-large"} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
 		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{}, true)
 		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {

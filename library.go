@@ -66,6 +66,15 @@ func (l *Library) Add(ctx context.Context, sources ...Source) *Catalog {
 	return l.now.Load()
 }
 
+// Replace reads other sources from now on, and returns their Catalog. What
+// [Library.Add] added is gone too.
+func (l *Library) Replace(ctx context.Context, sources ...Source) *Catalog {
+	l.mu.Lock()
+	l.sources = slices.Clone(sources)
+	l.mu.Unlock()
+	return l.Reload(ctx)
+}
+
 func (r reading) equal(o reading) bool {
 	same := func(a, b *Skill) bool {
 		return a == b || a.Size == b.Size && a.ID == b.ID && a.Name == b.Name && a.Summary() == b.Summary() && a.Gated == b.Gated && a.Origin == b.Origin &&

@@ -574,22 +574,21 @@ func (e *entry) list(split func(string) []string) []string {
 func (e *entry) tools(deny bool) []string {
 	var rules []string
 	one := func(text string, line, column int) {
-		found, open := splitTools(text)
+		found, bad := splitTools(text)
 		rules = append(rules, found...)
-		if open == "" {
-			return
-		}
-		said := "it grants nothing"
-		if deny {
-			said = "the whole tool is denied"
-			if tool, _, _ := strings.Cut(open, "("); isName(tool) {
-				rules = append(rules, strings.Clone(tool))
-			} else {
-				rules = append(rules, "*")
-				said = "every tool is denied"
+		for _, word := range bad {
+			said := "it grants nothing"
+			if deny {
+				said = "the whole tool is denied"
+				if tool, _, _ := strings.Cut(word, "("); isName(tool) {
+					rules = append(rules, strings.Clone(tool))
+				} else {
+					rules = append(rules, "*")
+					said = "every tool is denied"
+				}
 			}
+			e.warn("tool-pattern", line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key, word, said)
 		}
-		e.warn("tool-pattern", line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key, open, said)
 	}
 	if e.value.Kind == yaml.SequenceNode {
 		for _, n := range e.value.Content {
@@ -606,22 +605,17 @@ func (e *entry) tools(deny bool) []string {
 }
 
 // splitTools parts a text at commas and white space outside parentheses and
-// quotes. open is the rest from a pattern that is not closed, or a word that is
-// no rule; "" none.
+// quotes. bad are the words that are no rules, the last of them the rest from a
+// pattern that is not closed.
 //
 // A blank before a parenthesis does not part: Bash (git:*) is one rule, for
 // Bash alone would grant more than its author wrote.
-func splitTools(s string) (rules []string, open string) {
+func splitTools(s string) (rules, bad []string) {
 	s = strings.Trim(s, blanks)
 	if strings.HasPrefix(s, "[") {
 		s = strings.TrimSuffix(s[1:], "]")
 	}
 	lastDouble, lastSingle := strings.LastIndexByte(s, '"'), strings.LastIndexByte(s, '\'')
-	bad := func(word string) {
-		if open == "" {
-			open = strings.Clone(word)
-		}
-	}
 	add := func(word string) {
 		quoted := false
 		if n := len(word); n >= 2 && (word[0] == '"' || word[0] == '\'') && word[n-1] == word[0] {
@@ -631,9 +625,9 @@ func splitTools(s string) (rules []string, open string) {
 		switch {
 		case word == "":
 		case quoted && !oneRule(word):
-			bad(word)
+			bad = append(bad, strings.Clone(word))
 		case name == "", strings.ContainsAny(name, blanks+","), strings.HasSuffix(word, ")") != strings.Contains(word, "("):
-			bad(word)
+			bad = append(bad, strings.Clone(word))
 		default:
 			rules = append(rules, strings.Clone(word))
 		}
@@ -672,11 +666,10 @@ func splitTools(s string) (rules []string, open string) {
 		word = append(word, c)
 	}
 	if depth > 0 {
-		bad(string(word))
-		return rules, open
+		return rules, append(bad, string(word))
 	}
 	add(string(word))
-	return rules, open
+	return rules, bad
 }
 
 // oneRule says whether the parentheses of a text without quotes close once, at

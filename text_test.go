@@ -151,7 +151,7 @@ func TestExpand(t *testing.T) {
 			fmt.Fprintf(&b, "args %s\n", line)
 			in := Invocation{By: ByUser, Shell: echoShell, Vars: map[string]string{
 				"CLAUDE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": "/project", "CLAUDE_EFFORT": "high",
-				"CLAUDE_PLUGIN_ROOT": "/plugin", "CLAUDE_PLUGIN_DATA": "/data", "HOME": "/nobody",
+				"CLAUDE_PLUGIN_ROOT": "/plugin", "CLAUDE_SKILL_DIR": "/forged", "CLAUDE_PLUGIN_DATA": "/data", "HOME": "/nobody",
 			}}
 			o := Origin{Kind: Project, Trust: Trusted}
 			for {
@@ -191,6 +191,26 @@ func TestExpand(t *testing.T) {
 			in.Args = line
 			b.WriteString(invokeText(t, name, data, o, in))
 			b.WriteString("\n")
+		}
+		return b.String()
+	})
+}
+
+// TestTemplate: Pi's forms (spec skills §6). NAME.args holds what is typed, one
+// a line, Go-quoted where it begins with a quote.
+func TestTemplate(t *testing.T) {
+	goldenCases(t, "template", func(t *testing.T, name string, data []byte, files map[string]string) string {
+		var b strings.Builder
+		for _, args := range strings.Split(strings.TrimSuffix(files[name+".args"], "\n"), "\n") {
+			fmt.Fprintf(&b, "args %s\n", args)
+			if s, err := strconv.Unquote(args); err == nil {
+				args = s
+			}
+			text, used := ExpandTemplate(string(data), args)
+			b.WriteString(text)
+			if !used {
+				b.WriteString("(nothing was put in)\n")
+			}
 		}
 		return b.String()
 	})

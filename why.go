@@ -1,6 +1,7 @@
 package knack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -43,13 +44,14 @@ type Finding struct {
 // label of a skill, the last part of a qualified name, or the path of a file.
 func (c *Catalog) Why(name string, v View) Why {
 	v.For = ByModel
+	path := name
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "/"), "skill:")
 	w := Why{Name: name, Places: c.places}
 	listing := c.Listing(v)
 	called := c.Skill(name)
 	paths := map[string]bool{}
 	for _, e := range c.entries {
-		f := Finding{Entry: e, As: meaning(e, name)}
+		f := Finding{Entry: e, As: meaning(e, name, path)}
 		if f.As == "" {
 			continue
 		}
@@ -82,12 +84,12 @@ func (f Finding) rank(called *Skill) int {
 	return slices.Index([]string{"name", "alias", "label", "part", "path"}, f.As)
 }
 
-func meaning(e Entry, name string) string {
+func meaning(e Entry, name, path string) string {
 	s := e.Skill
 	switch {
 	case e.Name() == name:
 		return "name"
-	case e.Path == name:
+	case e.Path == path && path != "":
 		return "path"
 	case s == nil:
 		return ""
@@ -228,11 +230,10 @@ func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 	}
 	var files []string
 	err := fs.WalkDir(os.DirFS(s.Dir), ".", func(p string, d fs.DirEntry, err error) error {
+		if err := cmp.Or(ctx.Err(), err); err != nil && (p == "." || ctx.Err() != nil) {
+			return err // d is nil if the directory is gone
+		}
 		switch name := d.Name(); {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && p == ".":
-			return err
 		case p != "." && (strings.HasPrefix(name, ".") || name == "node_modules"):
 			if d.IsDir() {
 				return fs.SkipDir

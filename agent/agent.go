@@ -69,6 +69,9 @@ type Agent struct {
 	Limits  Limits
 	Retry   Retry
 	Release Release // how long skill texts stay
+	// NoCompact: the conversation is compacted neither near the model's window
+	// nor when that is full, see [Agent.Compact].
+	NoCompact bool
 	// Project, if not nil, changes what the model is sent, not the log.
 	Project func([]llm.Message) []llm.Message
 	// Steer hands over what the person says while the run goes on; it enters

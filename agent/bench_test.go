@@ -14,14 +14,17 @@ import (
 
 // callsFor is a model that calls echo so often and then is done. It costs
 // nothing, and does not look at what it is sent.
-type callsFor struct{ left *int }
+type callsFor struct {
+	left   *int
+	window int
+}
 
-func (callsFor) Info() llm.Info { return llm.Info{ID: "test/free"} }
+func (m callsFor) Info() llm.Info { return llm.Info{ID: "test/free", Window: m.window} }
 
-func (m callsFor) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
+func (m callsFor) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		done := &llm.Response{Stop: llm.EndTurn, Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("done")}}}
-		if *m.left > 0 {
+		if *m.left > 0 && !asksSummary(req) {
 			*m.left--
 			done.Stop = llm.ToolUse
 			done.Message.Parts = []llm.Part{{Call: &llm.ToolCall{ID: fmt.Sprint(*m.left), Name: "echo", Input: fmt.Appendf(nil, `{"text":"%d"}`, *m.left)}}}
@@ -31,12 +34,13 @@ func (m callsFor) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, err
 }
 
 // BenchmarkCall measures what one tool call costs the loop, beside model and
-// disk, in a session that is already so many calls long: it must not grow.
+// disk, in a session that is already so many calls long: it must not grow,
+// whether the session fits the window or is compacted over and over.
 func BenchmarkCall(b *testing.B) {
-	for _, n := range []int{1, 200, 2000} {
-		b.Run(fmt.Sprintf("after-%d", n), func(b *testing.B) {
-			left := n
-			a := &agent.Agent{Model: callsFor{&left}, Tools: tool.Set{echo()}, Gate: open}
+	for _, c := range []struct{ n, window int }{{1, 1_000_000}, {200, 1_000_000}, {2000, 1_000_000}, {200, 4000}, {2000, 4000}} {
+		b.Run(fmt.Sprintf("after-%d-of-%d", c.n, c.window), func(b *testing.B) {
+			left := c.n
+			a := &agent.Agent{Model: callsFor{&left, c.window}, Tools: tool.Set{echo()}, Gate: open}
 			log := session.New(session.Header{ID: "s"})
 			run := func() {
 				for _, err := range a.Run(b.Context(), log, agent.Text("go")) {

@@ -30,6 +30,7 @@ type run struct {
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
 	message string         // what the person said last
+	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 
@@ -44,6 +45,12 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 		return nil, err
 	}
 	if err == nil && !said { // a command has done what there was to do
+		for _, e := range r.log.After(r.seen) {
+			if c := e.Compaction; c != nil {
+				r.end.Usage.Add(c.Usage)
+				r.end.Cost += c.Cost
+			}
+		}
 		r.end.Reason = "done"
 		return &r.end, nil
 	}
@@ -87,6 +94,9 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 		if why := r.limit(); why != "" {
 			r.note("", "stopped: "+why)
 			return "limit", nil
+		}
+		if err := r.room(ctx); err != nil {
+			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
 			return "", err
@@ -133,6 +143,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.force(state)
+	compacted := false
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
@@ -164,6 +175,14 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, errors.Join(context.Cause(ctx), e)
 			}
 			return nil, context.Cause(ctx)
+		}
+		if overflowed(err) && !r.NoCompact {
+			if err := r.overflow(ctx, err, compacted); err != nil {
+				return nil, err
+			}
+			compacted = true
+			attempt--
+			continue
 		}
 		wait, again := r.again(attempt, err)
 		if !again {

@@ -127,7 +127,7 @@ func (r *run) sweep(ctx context.Context) error {
 // read 0.1 and write 1.25 that breaks even at N = 1.15·S / (0.1·T).
 func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, string) {
 	info := r.Model.Info()
-	used := state.Last.Input + state.Last.CacheRead + state.Last.CacheWrite + state.Last.Output
+	used, _ := r.log.Size(r.overhead(state))
 	switch {
 	case len(texts) == 0:
 		return nil, ""
@@ -170,7 +170,7 @@ func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
 	if window == 0 {
 		window = 200_000
 	}
-	growth := max(1, used/max(1, state.Requests))
+	growth := max(1, used/max(1, state.Requests-state.Compacted))
 	return max(0, full*float64(window)-float64(used)) / float64(growth)
 }
 

@@ -32,7 +32,10 @@ func catalog(t *testing.T, skills map[string]string) *knack.Catalog {
 }
 
 func skilled(t *testing.T, m llm.Model, skills map[string]string) *agent.Agent {
-	cat := catalog(t, skills)
+	return skilledBy(catalog(t, skills), m)
+}
+
+func skilledBy(cat *knack.Catalog, m llm.Model) *agent.Agent {
 	return &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Gate: open, Skills: func() *knack.Catalog { return cat }}
 }
 

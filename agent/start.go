@@ -152,6 +152,9 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 			}
 			continue
 		}
+		if record == nil {
+			continue // a command
+		}
 		if err := record(); err != nil {
 			return any, err
 		}

@@ -193,6 +193,14 @@ func (g *Gate) Fork(m permission.Mode) *Gate {
 	return &Gate{opt: g.opt, answers: g.answers, mode: m}
 }
 
+// With is a Gate for other rules and another place, with the mode, the answers
+// and the people of this one.
+func (g *Gate) With(rules permission.Rules, place permission.Place) *Gate {
+	opt := g.opt
+	opt.Rules, opt.Place = rules, place
+	return &Gate{opt: opt, answers: g.answers, mode: g.Mode()}
+}
+
 // Stricter is the mode of the two that lets less pass; an empty one is no mode.
 func Stricter(a, b permission.Mode) permission.Mode {
 	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk, permission.Plan}
@@ -206,8 +214,19 @@ func Stricter(a, b permission.Mode) permission.Mode {
 func (g *Gate) SessionRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	rules := make([]permission.Rule, len(g.answers.session))
-	for i, a := range g.answers.session {
+	return rulesOf(g.answers.session)
+}
+
+// KeptRules are the rules that the answer "always" made, and that count here.
+func (g *Gate) KeptRules() []permission.Rule {
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	return rulesOf(g.answers.kept)
+}
+
+func rulesOf(answers []answer) []permission.Rule {
+	rules := make([]permission.Rule, len(answers))
+	for i, a := range answers {
 		rules[i] = a.rule
 	}
 	return rules

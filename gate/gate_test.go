@@ -542,3 +542,26 @@ func TestForHooks(t *testing.T) {
 		t.Errorf("without hooks: %v", err)
 	}
 }
+
+// TestWith: other rules, and the mode and the answers of before.
+func TestWith(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
+	g.SetMode(permission.AcceptEdits)
+	if _, err := run(t, g.For(), "npm ci"); err != nil {
+		t.Fatal(err)
+	}
+	g = g.With(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.Place{})
+	if g.Mode() != permission.AcceptEdits || len(g.SessionRules()) != 1 || len(g.KeptRules()) != 0 {
+		t.Errorf("mode %s, session %v, kept %v", g.Mode(), g.SessionRules(), g.KeptRules())
+	}
+	for command, want := range map[string]bool{"npm ci": true, "go test": true} {
+		if _, err := run(t, g.For(), command); (err == nil) != want {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	g = g.With(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.Place{})
+	if _, err := run(t, g.For(), "npm ci"); err == nil {
+		t.Error("an answer of before beats a deny rule of now")
+	}
+}

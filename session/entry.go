@@ -35,6 +35,7 @@ const (
 	TypeRelease    Type = "release"
 	TypeSetting    Type = "setting"
 	TypeListing    Type = "listing"
+	TypeCompaction Type = "compaction"
 )
 
 // An Entry is one thing that happened. IDs count from 1 within a file; Parent
@@ -57,6 +58,7 @@ type Entry struct {
 	Release    *Release    `json:"release,omitempty"`
 	Setting    *Setting    `json:"setting,omitempty"`
 	Listing    *Listing    `json:"listing,omitempty"`
+	Compaction *Compaction `json:"compaction,omitempty"`
 }
 
 // User is what a person said. Steering marks words that came while the run

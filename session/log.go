@@ -190,8 +190,7 @@ func (l *Log) put(e Entry) {
 	straight := e.Parent == l.leaf
 	l.leaf = e.ID
 	if straight {
-		l.state.fold(e)
-		l.view.add(e)
+		l.fold(e)
 	} else {
 		l.refold()
 	}
@@ -201,9 +200,17 @@ func (l *Log) put(e Entry) {
 func (l *Log) refold() {
 	l.state, l.view = State{}, view{}
 	for _, e := range l.branch(l.leaf) {
-		l.state.fold(e)
-		l.view.add(e)
+		l.fold(e)
 	}
+}
+
+func (l *Log) fold(e Entry) {
+	if e.Type == TypeCompaction {
+		l.compact(e)
+		return
+	}
+	l.state.fold(e)
+	l.view.add(e)
 }
 
 func (l *Log) branch(leaf int) []Entry {

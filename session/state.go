@@ -14,14 +14,17 @@ import (
 type State struct {
 	InTurn bool // a user turn has begun and not ended
 	Turns  int  // user turns begun
+	Began  int  // the entry that began the last of them
 	// Requests counts the answers, TurnRequests those of this user turn.
 	Requests, TurnRequests int
 
 	// Scopes are the skills in force, oldest first: those activated in this
 	// user turn.
 	Scopes []Scope
-	// Texts are the activations whose text the model still sees.
+	// Texts are the activations whose text the model still sees, whole or in part.
 	Texts []Text
+	// Compacted is what Requests was at the last compaction.
+	Compacted int
 
 	Model  string
 	Effort string
@@ -53,9 +56,9 @@ type Scope struct {
 type Text struct {
 	Entry  int
 	Skill  string
-	Hash   string
-	Tokens int
-	Turn   int // the user turn it came in
+	Hash   string // "": only a part is there
+	Tokens int    // that are there
+	Turn   int    // the user turn it came in
 	Scope  string
 }
 
@@ -68,10 +71,10 @@ func (s State) clone() State {
 	return s
 }
 
-// Text returns the entry that holds the text of a hash, 0 for none.
+// Text returns the entry that holds the whole text of a hash, 0 for none.
 func (s *State) Text(hash string) int {
 	for _, t := range s.Texts {
-		if t.Hash == hash {
+		if t.Hash == hash && hash != "" {
 			return t.Entry
 		}
 	}
@@ -82,20 +85,14 @@ func (s *State) fold(e Entry) {
 	switch e.Type {
 	case TypeUser:
 		if !e.User.Steering {
-			s.begin()
+			s.begin(e.ID)
 		}
 		s.touch(e.User.Touched)
 	case TypeAnswer:
 		s.Requests++
 		s.TurnRequests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
-		s.Cost += e.Answer.Cost
-		if s.Usage == nil {
-			s.Usage = map[string]llm.Usage{}
-		}
-		u := s.Usage[e.Answer.Model]
-		u.Add(e.Answer.Usage)
-		s.Usage[e.Answer.Model] = u
+		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
 	case TypeResult:
 		s.touch(e.Result.Touched)
 	case TypeDecision:
@@ -106,7 +103,7 @@ func (s *State) fold(e Entry) {
 		a := e.Activation
 		s.touch(a.Touched)
 		if !s.InTurn {
-			s.begin() // typed by a person: the activation is the message
+			s.begin(e.ID) // typed by a person: the activation is the message
 		}
 		s.Scopes = append(s.Scopes, Scope{
 			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Model: a.Model, Effort: a.Effort,
@@ -131,17 +128,31 @@ func (s *State) fold(e Entry) {
 		s.Listing = e.Listing
 		s.Told = maps.Clone(e.Listing.Told)
 	case TypeNote:
-		for name, print := range e.Note.Told {
-			if s.Told == nil {
-				s.Told = map[string]string{}
-			}
-			if print == "" {
-				delete(s.Told, name)
-			} else {
-				s.Told[name] = print
-			}
+		s.tell(e.Note.Told)
+	}
+}
+
+func (s *State) tell(news map[string]string) {
+	for name, print := range news {
+		if s.Told == nil {
+			s.Told = map[string]string{}
+		}
+		if print == "" {
+			delete(s.Told, name)
+		} else {
+			s.Told[name] = print
 		}
 	}
+}
+
+func (s *State) spend(model string, u llm.Usage, cost float64) {
+	if s.Usage == nil {
+		s.Usage = map[string]llm.Usage{}
+	}
+	sum := s.Usage[model]
+	sum.Add(u)
+	s.Usage[model] = sum
+	s.Cost += cost
 }
 
 func (s *State) touch(paths []string) {
@@ -153,8 +164,9 @@ func (s *State) touch(paths []string) {
 	}
 }
 
-func (s *State) begin() {
+func (s *State) begin(entry int) {
 	s.InTurn = true
+	s.Began = entry
 	s.Turns++
 	s.TurnRequests = 0
 	s.Scopes = nil // a turn that did not end, because the program did

@@ -145,8 +145,18 @@ func (s Store) Fork(l *Log, id string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := to.Graft(l.Branch()); err != nil {
+		to.Close()
+		return nil, err
+	}
+	return to, to.Sync()
+}
+
+// Graft appends the entries of a branch of another session, in order. They
+// get numbers of this one, and what they say of each other is kept.
+func (l *Log) Graft(branch []Entry) error {
 	moved := map[int]int{}
-	for _, e := range l.Branch() {
+	for _, e := range branch {
 		old := e.ID
 		if e.Release != nil {
 			r := *e.Release
@@ -158,12 +168,14 @@ func (s Store) Fork(l *Log, id string) (*Log, error) {
 			a.Present = moved[a.Present]
 			e.Activation = &a
 		}
-		e, err := to.Append(e)
+		if e.Compaction != nil {
+			e.Compaction = e.Compaction.moved(moved)
+		}
+		e, err := l.Append(e)
 		if err != nil {
-			to.Close()
-			return nil, err
+			return err
 		}
 		moved[old] = e.ID
 	}
-	return to, to.Sync()
+	return nil
 }

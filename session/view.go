@@ -15,7 +15,11 @@ type view struct {
 	pending  []llm.ToolCall // calls of the last answer without a result, in order
 	started  map[string]bool
 	where    map[int][]place // an activation's text, and the notes that stand for it
+	cut      map[int]bool    // those of them that are not whole
 	given    int             // so many messages were handed out: they are not changed any more
+
+	bytes int    // of all messages, see size
+	last  sample // for Log.Size
 }
 
 type place struct{ message, part int }
@@ -30,13 +34,18 @@ func (v *view) add(e Entry) {
 		}
 	case TypeAnswer:
 		v.settle()
+		sent := v.bytes
 		if m := e.Answer.Message; len(m.Parts) > 0 {
 			v.messages = append(v.messages, m)
 			for _, p := range m.Parts {
+				v.bytes += size(p)
 				if p.Call != nil {
 					v.pending = append(v.pending, *p.Call)
 				}
 			}
+		}
+		if u := e.Answer.Usage; u.Input+u.CacheRead+u.CacheWrite > 0 {
+			v.last = sample{u, sent, v.bytes}
 		}
 	case TypeStarted:
 		if v.started == nil {
@@ -56,15 +65,17 @@ func (v *view) add(e Entry) {
 		text := a.Prompt
 		owner := e.ID
 		if a.Present != 0 {
-			text = fmt.Sprintf("The skill %q was called again; its text is in this conversation already, unchanged. Follow it.", a.Skill)
 			owner = a.Present
+			text = v.again(a)
 		}
 		v.say(llm.Text(text))
 		last := len(v.messages) - 1
 		if v.where == nil {
 			v.where = map[int][]place{}
 		}
-		v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1})
+		if a.Present == 0 || v.where[owner] != nil {
+			v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1})
+		}
 		v.say(a.Parts...)
 	case TypeRelease:
 		r := e.Release
@@ -75,10 +86,23 @@ func (v *view) add(e Entry) {
 		for _, at := range v.where[r.Entry] {
 			m := v.own(at.message)
 			m.Parts = slices.Clone(m.Parts)
+			v.bytes += len(line) - size(m.Parts[at.part])
 			m.Parts[at.part] = llm.Text(line)
 		}
 		delete(v.where, r.Entry)
 	}
+}
+
+// again is what the model sees of a skill that was called while its text was
+// there, and what is true of it now: a compaction may have taken the text.
+func (v *view) again(a *Activation) string {
+	switch {
+	case v.where[a.Present] == nil:
+		return fmt.Sprintf("The skill %q was called again; its text is not in this conversation any more: load it again if you need it.", a.Skill)
+	case v.cut[a.Present]:
+		return fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it; load it again to read the rest.", a.Skill)
+	}
+	return fmt.Sprintf("The skill %q was called again; its text is in this conversation already, unchanged. Follow it.", a.Skill)
 }
 
 // Line is what stands where a released text was.
@@ -100,6 +124,7 @@ func (v *view) part(p llm.Part) {
 	}
 	m := v.own(len(v.messages) - 1)
 	m.Parts = append(m.Parts, p)
+	v.bytes += size(p)
 }
 
 // own returns a message to change. Requests under way hold those that were
@@ -200,6 +225,10 @@ func size(p llm.Part) int {
 func (l *Log) Prompt(entry int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.prompt(entry)
+}
+
+func (l *Log) prompt(entry int) string {
 	if entry < 1 || entry > len(l.entries) || l.entries[entry-1].Activation == nil {
 		return ""
 	}

@@ -129,7 +129,11 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 	}
 	input, err := gate(ctx, &asked, in)
 	if err != nil {
-		return nil, Input{}, Errorf("%s", err)
+		res := Errorf("%s", err)
+		if t.Denied != nil {
+			res.Structured = t.Denied(folded)
+		}
+		return nil, Input{}, res
 	}
 	if !bytes.Equal(input, folded) { // a hook's input runs as it is, or not at all
 		if err := t.check(input); err != nil {

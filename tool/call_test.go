@@ -134,6 +134,18 @@ func TestCancelKeepsPartialOutput(t *testing.T) {
 	}
 }
 
+// A call that waits for another is not run once the run is over.
+func TestCancelWhileWaiting(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	ran := 0
+	x := named("x", func(context.Context, tool.Input) (tool.Result, error) { ran++; stop(); return tool.Text("done"), nil })
+	x.Key = func(json.RawMessage) string { return "one" }
+	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, allow, nil)
+	if ran != 1 || got[0].IsError || !got[1].IsError || text(got[1]) != "x did not finish: it was cancelled" {
+		t.Errorf("ran %d times: %+v", ran, got)
+	}
+}
+
 func TestErrorKeepsResult(t *testing.T) {
 	x := named("x", func(context.Context, tool.Input) (tool.Result, error) {
 		return tool.Result{Parts: []llm.Part{llm.Text("so far")}, Details: 5}, errors.New("disk full")

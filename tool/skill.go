@@ -58,6 +58,11 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		}
 		return []permission.Subject{subject(SkillName(in.Skill))}
 	})
+	t.Denied = func(input json.RawMessage) any {
+		var in SkillInput
+		_ = json.Unmarshal(input, &in) // it was checked
+		return SkillResult{CommandName: SkillName(in.Skill), Code: knack.RefusedByRule}
+	}
 	return t
 }
 

@@ -41,11 +41,15 @@ type Tool struct {
 	Fold func(in map[string]any)
 	// Subjects names what a call wants to do. nil: the tool's name with no text.
 	Subjects func(input json.RawMessage) ([]permission.Subject, error)
+	// Denied, if any, is what programs are told of a call that the gate refused:
+	// its Result's Structured.
+	Denied func(input json.RawMessage) any
 	// Run runs a call whose input fits Schema. The error says that the tool
 	// could not do it, and is told to the model as it is.
 	Run func(ctx context.Context, call Input) (Result, error)
 
-	made func() shape // of Schema; nil: made anew for each call
+	made func() shape                // of Schema; nil: made anew for each call
+	fits func(json.RawMessage) error // that Run can decode an input; nil: it decodes it itself
 }
 
 // An Input is what one call of a tool is given.
@@ -60,13 +64,14 @@ type Input struct {
 }
 
 // Rename moves fields of an input object: from, to, from, to … A field whose
-// new name is already there stays.
+// new name is already there stays. Null is no field.
 func Rename(in map[string]any, names ...string) {
 	for i := 0; i+1 < len(names); i += 2 {
-		v, ok := in[names[i]]
-		if _, taken := in[names[i+1]]; ok && !taken {
-			in[names[i+1]] = v
+		if v, ok := in[names[i]]; ok && (v == nil || in[names[i+1]] == nil) {
 			delete(in, names[i])
+			if v != nil {
+				in[names[i+1]] = v
+			}
 		}
 	}
 }
@@ -109,6 +114,7 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 	return Tool{
 		Name: name, Description: description, Schema: data,
 		made: sync.OnceValue(func() shape { return shapeOf(data) }),
+		fits: func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
 		Run: func(ctx context.Context, call Input) (Result, error) {
 			var in In
 			if err := json.Unmarshal(call.JSON, &in); err != nil {

@@ -30,6 +30,29 @@ func mentions(text, word string) bool {
 	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
 }
 
+// TestHelpCommands holds the help to the table of commands.
+func TestHelpCommands(t *testing.T) {
+	const golden = "testdata/help-commands.golden"
+	got := topic(t, "commands")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
+	}
+	for _, c := range (&sessionRun{}).commands() {
+		if c.Run == nil || c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
+			t.Errorf("the row of %s: it does not fit in 80 columns, or is not whole", c.Name)
+		}
+	}
+}
+
 // TestHelpFormats holds the help to the types that are printed.
 func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")

@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
@@ -54,6 +55,22 @@ type site struct {
 }
 
 func trusting(s *site) { s.check = func(string, []byte) error { return nil } }
+
+// unlinked opens a door that a link stood in: a copy of the secret is there.
+func unlinked(name, secret string) func(*site) {
+	return func(s *site) {
+		data, err := os.ReadFile(filepath.Join(s.home, filepath.FromSlash(secret)))
+		at := filepath.Join(s.dir, filepath.FromSlash(name))
+		if info, _ := os.Lstat(filepath.Dir(at)); info != nil && !info.IsDir() {
+			err = errors.Join(err, os.Remove(filepath.Dir(at)), os.Mkdir(filepath.Dir(at), 0o700))
+		} else {
+			err = errors.Join(err, os.Remove(at))
+		}
+		if err := errors.Join(err, os.WriteFile(at, data, 0o600)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
 
 func doors() []door {
 	skill := func(head, body string) map[string]string {
@@ -119,6 +136,34 @@ func doors() []door {
 					s.t.Fatal(err)
 				}
 			}},
+		{"template said by a person", map[string]string{".knack/prompts/evil.md": "Evil."}, func(s *site) string { return s.said() }, trusting},
+		{"template of .pi, described", map[string]string{".pi/prompts/evil.md": "---\ndescription: Evil.\n---\n"}, func(s *site) string { return s.said() }, trusting},
+		{"a template is a link to a secret", map[string]string{".knack/prompts/evil.md": "link: $HOME/.ssh/id_rsa"}, func(s *site) string {
+			trusting(s)
+			return s.said()
+		}, unlinked(".knack/prompts/evil.md", ".ssh/id_rsa")},
+		{"templates are a link to a directory of secrets", map[string]string{".pi/prompts": "link: $HOME/.ssh"}, func(s *site) string {
+			trusting(s)
+			return s.said()
+		}, unlinked(".pi/prompts/SKILL.md", ".ssh/SKILL.md")},
+		{"a template changes after it was approved and found", map[string]string{".knack/prompts/evil.md": "Good."}, func(s *site) string {
+			later := s.check
+			s.check = func(path string, data []byte) error {
+				if string(data) == "Good." {
+					return nil
+				}
+				return later(path, data)
+			}
+			found := s.templates()
+			if len(found) != 1 {
+				s.t.Fatal("what was approved is not found")
+			}
+			if err := os.WriteFile(filepath.Join(s.dir, ".knack/prompts/evil.md"), []byte("Evil."), 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+			text, _ := found[0].Run(context.Background(), "", nil)
+			return text
+		}, trusting},
 		setting("permissions.allow", `{"permissions": {"allow": ["Bash(npm:*)"]}}`, func(c *config.Config) string { return strings.Trim(fmt.Sprint(c.Rules.Allow), "[]") }),
 		setting("hooks", `{"hooks": {"SessionStart": []}}`, func(c *config.Config) string { return raw(c, "hooks") }),
 		setting("mcpServers", `{"mcpServers": {"x": {"command": "evil"}}}`, func(c *config.Config) string { return raw(c, "mcpServers") }),
@@ -181,7 +226,7 @@ func doors() []door {
 		list = append(list, d...)
 	}
 	// What other loaders read must pass Check; these files have none yet.
-	for _, name := range []string{".knack/SYSTEM.md", ".pi/SYSTEM.md", ".knack/APPEND_SYSTEM.md", ".claude/agents/evil.md", ".knack/prompts/evil.md", ".pi/prompts/evil.md", ".mcp.json", ".claude/hooks/evil.sh"} {
+	for _, name := range []string{".knack/SYSTEM.md", ".pi/SYSTEM.md", ".knack/APPEND_SYSTEM.md", ".claude/agents/evil.md", ".mcp.json", ".claude/hooks/evil.sh"} {
 		list = append(list, door{"file " + name, map[string]string{name: "Evil."}, func(s *site) string { return s.passes(name) }, trusting})
 	}
 	return list
@@ -323,6 +368,25 @@ func (s *site) settings() *config.Config {
 		s.t.Fatal(err)
 	}
 	return c
+}
+
+func (s *site) templates() []knack.Command {
+	all, _ := instructions.Templates(instructions.Options{
+		Dir: s.dir, Root: s.dir, Home: s.home, ConfigHome: filepath.Join(s.home, ".config/knack"),
+		Secret: permission.Place{Dir: s.dir, Home: s.home}.Secret,
+		Check:  func(path string, data []byte) error { return s.check(path, data) },
+	})
+	return all
+}
+
+// said is what the templates say, of themselves and to the model.
+func (s *site) said() string {
+	said := ""
+	for _, c := range s.templates() {
+		text, _ := c.Run(context.Background(), "", nil)
+		said += c.Description + text
+	}
+	return said
 }
 
 func raw(c *config.Config, key string) string {

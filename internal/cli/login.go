@@ -43,12 +43,8 @@ standard input. A key in the environment goes before a stored one.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			if _, ok := models.Known().Provider(name); !ok {
-				var known []string
-				for _, p := range models.Known().Providers {
-					known = append(known, p.Name)
-				}
-				return usagef("knack login "+known[0], "login: %s is none of %s", name, strings.Join(known, ", "))
+			if err := isProvider(name); err != nil {
+				return err
 			}
 			key, err := readKey(c.InOrStdin(), c.ErrOrStderr(), name)
 			if err != nil {
@@ -63,6 +59,18 @@ standard input. A key in the environment goes before a stored one.`,
 	}
 	c.Flags().BoolVar(&list, "list", false, "list the providers whose keys are stored, and where")
 	return c
+}
+
+// isProvider refuses a name that is no provider's.
+func isProvider(name string) error {
+	if _, ok := models.Known().Provider(name); ok {
+		return nil
+	}
+	var known []string
+	for _, p := range models.Known().Providers {
+		known = append(known, p.Name)
+	}
+	return usagef("knack login "+known[0], "login: %s is none of %s", name, strings.Join(known, ", "))
 }
 
 func logoutCommand() *cobra.Command {
@@ -103,6 +111,11 @@ func readKey(in io.Reader, out io.Writer, name string) (string, error) {
 		}
 		key = line
 	}
+	return checkKey(key)
+}
+
+// checkKey returns a key without the blanks around it, if it can be one.
+func checkKey(key string) (string, error) {
 	key = strings.TrimSpace(key)
 	switch {
 	case key == "":

@@ -129,6 +129,7 @@ func (o *textOutput) end(err error) {
 	if o.text != "" {
 		fmt.Fprintln(o.w, strings.TrimRight(o.text, "\n"))
 	}
+	o.text = ""
 }
 
 // jsonOutput prints one object at the end, or with lines set one a line as
@@ -161,6 +162,7 @@ type messageLine struct {
 	Partial    bool                `json:"partial,omitempty"`
 	Details    json.RawMessage     `json:"tool_use_result,omitempty"`
 	IsMeta     bool                `json:"isMeta,omitempty"`
+	Typed      string              `json:"typed,omitempty"`
 	Activation *session.Activation `json:"activation,omitempty"`
 	Permission *skillPermissions   `json:"command_permissions,omitempty"`
 }
@@ -260,7 +262,7 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		l.Type, l.Partial = "assistant", e.Answer.Partial
 		l.Message = blocksOf(llm.Assistant, e.Answer.Message.Parts...)
 	case e.User != nil:
-		l.Type, l.Message = "user", blocksOf(llm.User, e.User.Parts...)
+		l.Type, l.Message, l.Typed = "user", blocksOf(llm.User, e.User.Parts...), e.User.Typed
 	case e.Result != nil:
 		l.Type, l.Details = "user", e.Result.Details
 		l.Message = blocksOf(llm.User, llm.Part{Result: &e.Result.ToolResult})
@@ -277,6 +279,8 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		return line
 	case e.Release != nil:
 		return map[string]any{"type": "system", "subtype": "release", "skill": e.Release.Skill, "tokens": e.Release.Tokens, "reason": e.Release.Reason}
+	case e.Compaction != nil:
+		return map[string]any{"type": "system", "subtype": "compaction", "compaction": e.Compaction}
 	case e.Decision != nil:
 		return map[string]any{"type": "system", "subtype": "decision", "decision": e.Decision}
 	default:

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/permission"
@@ -37,6 +38,8 @@ type resourceFlags struct {
 	trust    bool
 	window   int
 	settings []string
+
+	templates []string // a flag of conversations
 }
 
 func (f *resourceFlags) register(c *cobra.Command) {
@@ -68,6 +71,10 @@ type resources struct {
 
 	hooks        []hook.Hook // of settings
 	hookProblems []knack.Problem
+
+	written          instructions.Options // where people's own words are
+	templates        []knack.Command
+	templateProblems []knack.Problem
 }
 
 // open reads settings and finds the places of skills; extra are values of
@@ -78,7 +85,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	if r.dir, err = os.Getwd(); err != nil {
 		return nil, err
 	}
-	for _, path := range slices.Concat(f.skills, f.addDirs) {
+	for _, path := range slices.Concat(f.skills, f.addDirs, f.templates) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
 		}
@@ -128,6 +135,14 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	r.options = o
 	r.sources = sources.Default(ctx, r.dir, o)
 
+	place := permission.Place{Dir: r.dir, Home: r.home, Own: []string{stateDir()}}
+	r.written = instructions.Options{Secret: place.Secret, Check: r.project.Check, Templates: f.templates}
+	if !f.bare {
+		r.written.Dir, r.written.Root, r.written.Home = r.dir, r.root, r.home
+		r.written.ConfigHome, r.written.ClaudeHome = configHome(r.home), claudeHome(r.home)
+	}
+	r.templates, r.templateProblems = instructions.Templates(r.written)
+
 	r.view = knack.View{
 		For: knack.ByModel, Window: f.window, Dir: r.root,
 		Budget: set.Skills.ListingBudget, MaxChars: set.Skills.ListingMaxChars,
@@ -168,13 +183,12 @@ func features(settings *config.Config, env string) map[string]bool {
 // problems are those of settings and skills, and of what the two make of each
 // other: overrides without effect, names that cannot be typed after a slash.
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
-	own := &sessionRun{resources: r}
-	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: own.commands}).Namespace()
+	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: (&sessionRun{resources: r}).typed}).Namespace()
 	var hooks []knack.Problem
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, hookProblemsOf(k)...)
 	}
-	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), hooks, slash)
+	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, hooks, slash)
 }
 
 // load reads the skills too, for the commands that only show them.

@@ -89,6 +89,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
@@ -112,8 +113,11 @@ type sessionRun struct {
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
 	who     person   // nil: nobody is there
-	forgets bool     // nothing is kept on disk
-	began   int      // entries that the session had before this run
+	flags   *runFlags
+	nested  *sources.Nested
+	old     []*resources // replaced by /reload; texts of theirs may still be in use
+	forgets bool         // nothing is kept on disk
+	began   int          // entries that the session had before this run
 
 	hookRunner   *hook.Runner
 	instructions []string                     // files that the model was given
@@ -126,30 +130,42 @@ type sessionRun struct {
 type person interface {
 	gate.Approver
 	Ask(ctx context.Context, question string, options []string) (string, error)
+	Secret(ctx context.Context, question string) (string, error)
 	Steer() (agent.Input, bool)
 }
 
 // open wires a conversation. The order is: what is trusted, what is set, what
 // may run, where, with which skills, by which model; nothing is recorded
-// before all of that is known to be good.
-func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession, who: who}
+// before all of that is known to be good. confirm asks whether to trust what
+// the project brings; nil: it is left out.
+func (f *runFlags) open(ctx context.Context, who person, confirm func(question string) (bool, error), stderr io.Writer) (s *sessionRun, err error) {
+	s = &sessionRun{forgets: f.noSession, who: who, flags: f}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
 		}
 	}(s)
-	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+	if err = s.load(ctx, f); err != nil {
 		return nil, err
+	}
+	if confirm != nil {
+		trusted, err := s.askTrust(ctx, confirm, stderr)
+		if err != nil {
+			return nil, err
+		}
+		if trusted {
+			s.resources.close()
+			if err := s.load(ctx, f); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if who != nil {
 		who = notifying{who, s.notify}
 		s.who = who
 	}
 	set := &s.settings.Settings
-	s.view.Index = f.index
-	s.library = knack.NewLibrary(ctx, s.sources...)
-	nested := sources.NewNested(s.dir, s.options)
+	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
 		if p.Path == "command line" && p.Severity == knack.Error {
 			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
@@ -205,15 +221,15 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 		View:   s.view,
 		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
 		Touched: func(ctx context.Context, paths []string) {
-			if found := nested.Look(paths...); len(found) > 0 {
+			if found := s.nested.Look(paths...); len(found) > 0 {
 				s.library.Add(ctx, found...)
 			}
 		},
-		Commands: s.commands,
+		Commands: s.typed,
 		Gate: func(sc agent.Scope) tool.Gate {
 			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
 		},
-		Typed:  s.typed,
+		Typed:  s.consents,
 		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
 			choice := choice
@@ -243,6 +259,16 @@ func (f *runFlags) open(ctx context.Context, who person, stderr io.Writer) (s *s
 	}
 	steadyGC()
 	return s, s.override(f)
+}
+
+// load finds the resources of a run.
+func (s *sessionRun) load(ctx context.Context, f *runFlags) (err error) {
+	if s.resources, err = f.resourceFlags.open(ctx, f.values()); err != nil {
+		return err
+	}
+	s.view.Index = f.index
+	s.library = knack.NewLibrary(ctx, s.sources...)
+	return nil
 }
 
 // override records what the command line sets anew in a session that is gone
@@ -279,6 +305,9 @@ func (s *sessionRun) close() {
 	if s.resources != nil {
 		s.resources.close()
 	}
+	for _, r := range s.old {
+		r.close()
+	}
 }
 
 // openWorkspace opens where tools act. Commands on this machine run in the
@@ -295,6 +324,12 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	s.ws = ws
 	local, ok := ws.(*workspace.Local)
 	if !ok {
+		switch ws := ws.(type) {
+		case *workspace.SSH:
+			ws.Prefix = set.Shell.Prefix
+		case *workspace.Container:
+			ws.Prefix = set.Shell.Prefix
+		}
 		return nil
 	}
 	git, unguarded := permission.GitEnv(nil, local.Dir())
@@ -352,10 +387,7 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) string {
 	p := agent.Prompt{Tools: tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: f.systemPrompt}
 	if !f.bare {
-		found := instructions.Load(instructions.Options{
-			Dir: s.dir, Root: s.root, Home: s.home, ConfigHome: configHome(s.home), ClaudeHome: claudeHome(s.home),
-			Secret: s.place().Secret, Check: s.project.Check,
-		})
+		found := instructions.Load(s.written)
 		printProblems(stderr, found.Problems, f.verbose)
 		p.Context, p.Append = found.Context, found.Append
 		for _, d := range found.Context {
@@ -455,8 +487,8 @@ func foreign(k knack.Kind) bool {
 	return false
 }
 
-// typed holds a skill that a person typed against deny rules.
-func (s *sessionRun) typed(ctx context.Context, k *knack.Skill) error {
+// consents holds a skill that a person typed against deny rules.
+func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 	d := s.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}

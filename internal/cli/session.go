@@ -15,11 +15,11 @@ import (
 func sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
-		Short: "List and show the sessions of this directory",
+		Short: "List, show, copy, export and import sessions of this directory",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(sessionListCommand(), sessionShowCommand())
+	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(), sessionImportCommand())
 	return c
 }
 
@@ -74,16 +74,9 @@ func sessionShowCommand() *cobra.Command {
 the entries are printed one a line, every branch, as the file has them.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := os.Getwd()
+			log, err := readSession(c, args[0])
 			if err != nil {
 				return err
-			}
-			log, err := sessionStore(dir).Read(args[0])
-			if err != nil {
-				return &failure{err, "knack session list", exitFailed}
-			}
-			for _, d := range log.Damage() {
-				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
 			}
 			if asJSON {
 				enc := json.NewEncoder(c.OutOrStdout())

@@ -136,11 +136,18 @@ func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string)
 		return "", errors.New("a broken skill has no text")
 	}
 	s := *e.Skill
-	s.Gated, s.NotUser = "", false // a person looks at it, nobody calls it
+	// A person looks at it, nobody calls it: whoever may not, and what it waits
+	// for, makes no difference.
+	s.Gated, s.Paths = "", nil
+	v.Overrides = nil
+	in := knack.Invocation{Name: s.Name, Args: args, By: knack.ByUser, View: v}
+	if s.NotUser {
+		in.By, in.Message = knack.ByModel, "/"+s.Name
+	}
 	if s.Origin.Trust == knack.Untrusted {
 		s.Origin.Trust = knack.Remote
 	}
-	a, err := knack.Load(ctx, one{&s}).Invoke(ctx, knack.Invocation{Name: s.Name, Args: args, By: knack.ByUser, View: v})
+	a, err := knack.Load(ctx, one{&s}).Invoke(ctx, in)
 	if err != nil {
 		return "", err
 	}

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/session"
 )
 
 // commands is the table of the program's own commands, in the order of /help:
@@ -25,15 +23,39 @@ import (
 func (s *sessionRun) commands() []knack.Command {
 	all := []knack.Command{
 		{Name: "help", Description: "list the commands", Run: s.slashHelp, Anytime: true},
-		{Name: "skills", Description: "list the skills", Run: s.slashSkills, Anytime: true},
-		{Name: "why", Hint: "NAME", Description: "why a skill is or is not there", Run: s.slashWhy, Anytime: true},
-		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation; list the texts", Run: s.slashRelease},
-		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: s.slashModel},
-		{Name: "hooks", Description: "list the hooks", Run: s.slashHooks, Anytime: true},
+		{Name: "hotkeys", Description: "list the keys", Run: slashHotkeys, Anytime: true},
+		{Name: "quit", Description: "leave", Run: slashQuit},
+
 		{Name: "session", Description: "show the session", Run: s.slashSession, Anytime: true},
 		{Name: "new", Description: "start an empty session", Run: s.slashNew},
-		{Name: "reload", Description: "read the skills again", Run: s.slashReload},
-		{Name: "quit", Description: "leave", Run: slashQuit},
+		{Name: "resume", Hint: "[ID]", Description: "go on with another session, or list them", Run: s.slashResume},
+		{Name: "name", Hint: "[TITLE]", Description: "show the session's title, or give it one", Run: s.slashName, Anytime: true},
+		{Name: "clone", Description: "go on in a copy of the session", Run: s.slashClone},
+		{Name: "fork", Hint: "[N]", Description: "start a session at an earlier message, or list them", Run: s.slashFork},
+		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: s.slashTree},
+		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: s.slashExport, Anytime: true},
+		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: s.slashShare},
+		{Name: "copy", Description: "put the last answer on the clipboard", Run: s.slashCopy, Anytime: true},
+		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: s.slashCompact},
+		{Name: "clear", Description: "empty the context and keep the session", Run: s.slashClear},
+		{Name: "context", Description: "show what fills the model's window", Run: s.slashContext, Anytime: true},
+		{Name: "cost", Description: "show what the session has cost, by model", Run: s.slashCost, Anytime: true},
+
+		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: s.slashModel},
+		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: s.slashEffort},
+		{Name: "skills", Description: "list the skills", Run: s.slashSkills, Anytime: true},
+		{Name: "why", Hint: "NAME", Description: "why a skill is or is not there", Run: s.slashWhy, Anytime: true},
+		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: s.slashRelease},
+
+		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: s.slashPermissions},
+		{Name: "hooks", Description: "list the hooks", Run: s.slashHooks, Anytime: true},
+		{Name: "trust", Description: "show what the project brings, and approve it", Run: s.slashTrust},
+		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: s.slashSettings},
+		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: s.slashLogin},
+		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: slashLogout},
+		{Name: "reload", Description: "read settings, skills and templates again", Run: s.slashReload},
+		{Name: "init", Hint: "[FOCUS]", Description: "have the model write AGENTS.md", Run: slashInit},
+		{Name: "changelog", Description: "show the version, and where its changes are told", Run: slashChangelog, Anytime: true},
 	}
 	for i := range all {
 		all[i].Kind = "command"
@@ -41,44 +63,27 @@ func (s *sessionRun) commands() []knack.Command {
 	return all
 }
 
-// begin goes on with another log from here on: the one before is closed.
-func (s *sessionRun) begin(log *session.Log) error {
-	g, err := s.newGate(s.who) // answers "in this session" were for the other
-	if err != nil {
-		return errors.Join(err, log.Close())
-	}
-	s.tellEnd("clear")
-	old := s.log
-	if !s.forgets {
-		noteUsage(old.Entries()[s.began:])
-	}
-	s.gate, s.log, s.began = g, log, len(log.Entries())
-	if err := old.Close(); err != nil {
-		return err
-	}
-	_, err = s.tellStart(context.Background(), "clear")
-	return err
-}
+// typed is all that a person can type after a slash beside skills; where
+// names meet, the first has it (spec skills §2).
+func (s *sessionRun) typed() []knack.Command { return slices.Concat(s.templates, s.commands()) }
 
 func (s *sessionRun) slashHelp(_ context.Context, _ string, say func(string)) (string, error) {
 	all, _ := s.agent.Namespace()
-	width := 0
-	typed := func(c knack.Command) string { return strings.TrimSpace("/" + c.Name + " " + c.Hint) }
-	for _, c := range all {
-		if c.Kind == "command" {
-			width = max(width, len(typed(c)))
-		}
-	}
-	var b strings.Builder
-	for _, c := range s.commands() {
-		i := slices.IndexFunc(all, func(d knack.Command) bool {
-			return d.Kind == c.Kind && (d.Name == c.Name || d.Name == c.Kind+":"+c.Name)
+	rank := func(c knack.Command) int { // as the table has them, then what else is no skill
+		i := slices.IndexFunc(s.commands(), func(d knack.Command) bool {
+			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
 		})
-		fmt.Fprintf(&b, "%-*s  %s\n", width, typed(all[i]), c.Description)
+		if i < 0 {
+			return len(all)
+		}
+		return i
 	}
-	fmt.Fprintf(&b, "%-*s  a skill: /skills lists them\n", width, "/NAME ARGS")
-	fmt.Fprintf(&b, "%-*s  says /TEXT to the model", width, "//TEXT")
-	say(b.String())
+	shown := slices.DeleteFunc(slices.Clone(all), func(c knack.Command) bool { return c.Skill != nil })
+	slices.SortStableFunc(shown, func(a, b knack.Command) int { return rank(a) - rank(b) })
+	shown = append(shown,
+		knack.Command{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
+		knack.Command{Name: "/TEXT", Description: "says /TEXT to the model"})
+	say(strings.TrimRight(listCommands(shown, ""), "\n"))
 	return "", nil
 }
 
@@ -130,48 +135,6 @@ func (s *sessionRun) slashRelease(_ context.Context, name string, say func(strin
 		err = fmt.Errorf("no text of a skill %q is in the conversation", name)
 	}
 	return "", err
-}
-
-func (s *sessionRun) slashModel(_ context.Context, name string, say func(string)) (string, error) {
-	if name != "" {
-		m, err := s.agent.Resolve(name)
-		if err != nil {
-			return "", err
-		}
-		s.agent.Model = m
-		if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Model: m.Info().ID}}); err != nil {
-			return "", err
-		}
-	}
-	say(plain.Line(s.agent.Model.Info().ID))
-	return "", nil
-}
-
-func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string)) (string, error) {
-	st := s.log.State()
-	say(fmt.Sprintf("%s: %d turns, %d requests, $%.4f", s.log.ID(), st.Turns, st.Requests, st.Cost))
-	return "", nil
-}
-
-func (s *sessionRun) slashNew(_ context.Context, _ string, say func(string)) (string, error) {
-	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir}
-	log := session.New(h)
-	if !s.forgets {
-		var err error
-		if log, err = sessionStore(s.dir).Create(h); err != nil {
-			return "", err
-		}
-	}
-	if err := s.begin(log); err != nil {
-		return "", err
-	}
-	say("a new session: " + log.ID())
-	return "", nil
-}
-
-func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)) (string, error) {
-	say(fmt.Sprintf("%d skills", len(s.library.Reload(ctx).Skills())))
-	return "", nil
 }
 
 // complete lists what a line that begins with a slash may become: names that

@@ -32,10 +32,11 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return usagef("knack -p 'your prompt'", "there is no terminal to talk on")
 	}
 	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: filepath.Join(stateDir(), "history")}
-	if err := f.askTrust(c); err != nil {
-		return err
+	var ask func(string) (bool, error)
+	if !f.trust && !f.bare {
+		ask = func(question string) (bool, error) { return confirm(c, question) }
 	}
-	s, err := f.open(c.Context(), front, c.ErrOrStderr())
+	s, err := f.open(c.Context(), front, ask, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -83,34 +84,25 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 
 // askTrust shows what the project brings and was not approved, or has changed
 // since, and asks once. Whoever says no goes on without it.
-func (f *runFlags) askTrust(c *cobra.Command) error {
-	if f.trust || f.bare {
-		return nil
-	}
-	r, err := f.resourceFlags.open(c.Context(), nil)
-	if err != nil {
-		return err
-	}
-	defer r.close()
+func (s *sessionRun) askTrust(ctx context.Context, confirm func(string) (bool, error), stderr io.Writer) (trusted bool, err error) {
 	inert := func(p knack.Problem) bool { return p.Code == trust.CodeUntrusted || p.Code == trust.CodeChanged }
-	if !slices.ContainsFunc(r.settings.Problems, inert) && !slices.ContainsFunc(r.hookProblems, inert) &&
-		!slices.ContainsFunc(knack.Load(c.Context(), r.sources...).Problems(), inert) {
-		return nil
+	if !slices.ContainsFunc(s.problems(s.library.Catalog()), inert) {
+		return false, nil
 	}
-	items, err := r.project.Scan(c.Context(), r.dir, false)
+	items, err := s.project.Scan(ctx, s.dir, false)
 	if err != nil {
-		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(err.Error()))
+		fmt.Fprintln(stderr, "knack: warn:", plain.Line(err.Error()))
 	}
 	items = slices.DeleteFunc(items, func(it trust.Item) bool { return it.State == trust.Approved || it.Refused != "" })
 	if len(items) == 0 {
-		return nil
+		return false, nil
 	}
-	printTrust(c.ErrOrStderr(), r.project, items, nil)
-	yes, err := confirm(c, fmt.Sprintf("This project brings these %d. Trust them?", len(items)))
+	printTrust(stderr, s.project, items, nil)
+	yes, err := confirm(fmt.Sprintf("This project brings these %d. Trust them?", len(items)))
 	if err != nil || !yes {
-		return err
+		return false, err
 	}
-	return r.project.Approve(items...)
+	return true, s.project.Approve(items...)
 }
 
 // leaveWhole ends the program when it is terminated or its terminal goes away:
@@ -183,6 +175,10 @@ func chronicle(log *session.Log, name string) []happening {
 			say(e, "called by the %s (%d tokens%s)", e.Activation.By, e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:
 			say(e, "released: %s", e.Release.Reason)
+		case e.Compaction != nil:
+			if what := compacted(e.Compaction, name); what != "" {
+				say(e, "%s", what)
+			}
 		}
 	}
 	return all

@@ -67,10 +67,16 @@ func (d desk) file(t *testing.T, name, text string) {
 	}
 }
 
-// open starts knack on a terminal of its own.
+// open starts knack on a terminal of its own, in a project that is trusted.
 func (d desk) open(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	cmd := exec.Command("knack", append([]string{"--trust", "--sandbox", "off"}, args...)...)
+	return d.start(t, append([]string{"--trust"}, args...)...)
+}
+
+// start is open where trust is not yet given.
+func (d desk) start(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command("knack", append([]string{"--sandbox", "off"}, args...)...)
 	cmd.Dir, cmd.Env = d.dir, d.env
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
 	if errors.Is(err, exec.ErrNotFound) {
@@ -432,4 +438,50 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("%s did not come", what)
 		}
 	}
+}
+
+// TestTalkCompact: a long conversation is compacted by hand, which can be
+// interrupted, and emptied.
+func TestTalkCompact(t *testing.T) {
+	t.Parallel()
+	server := serve(t,
+		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada."},
+		llmtest.Answer{When: "Write the summary", Text: "## Goal\nnever finished", Break: llmtest.Hang},
+		llmtest.Answer{When: "^still\\?$", Want: []string{"Dear Ada"}, Text: "Unchanged."},
+		llmtest.Answer{When: "Write the summary", Want: []string{"above all:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
+		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
+		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
+	)
+	d := newDesk(t, server)
+	k := d.open(t)
+	k.says("/greet Ada")
+	k.wants(`Dear Ada\.`)
+	k.says("/compact")
+	for late := time.After(patience); len(server.Requests()) < 2; time.Sleep(time.Millisecond) {
+		select {
+		case <-late:
+			t.Fatal("no summary was asked for")
+		default:
+		}
+	}
+	k.types(ctrlC)
+	k.wants(`Ctrl-C: stop\) > `)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+	k.says("still?")
+	k.wants(`Unchanged\.`)
+	k.says("/compact the names")
+	k.wants(`compacted: [\d,]+ to [\d,]+ tokens`)
+	k.says("whom?")
+	k.wants(`Her\.`)
+	k.says("/clear")
+	k.wants(`context emptied`)
+	k.says("whom?")
+	k.wants(`Whom\?`)
+	k.leaves()
+	k = d.open(t, "-c")
+	k.wants(`Dear Ada\.`)
+	k.wants(`\(compacted: .* tokens`)
+	k.wants(`\(context emptied`)
+	k.leaves()
 }

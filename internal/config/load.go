@@ -68,7 +68,8 @@ type Config struct {
 	Raw      map[string][]Part // hooks, mcpServers, providers, models.known, marketplaces
 	Problems []knack.Problem
 
-	from map[string][]Place
+	from   map[string][]Place
+	values []Value
 }
 
 // A Place is where a value in force comes from.
@@ -356,7 +357,9 @@ func (l *loader) merge() error {
 		if k.name == "$schema" {
 			continue
 		}
-		if v := l.key(k); v != nil {
+		v := l.key(k)
+		l.shownValue(k, v)
+		if v != nil {
 			at, parts := merged, strings.Split(k.name, ".")
 			for _, p := range parts[:len(parts)-1] {
 				if at[p] == nil {
@@ -374,6 +377,9 @@ func (l *loader) merge() error {
 	}
 	if err := json.Unmarshal(data, &l.c.Settings); err != nil {
 		return fmt.Errorf("settings: %w", err) // the table and Settings differ
+	}
+	if l.c.Settings.Permissions.DefaultMode == "" { // also where noBypass took it away
+		l.c.values = slices.DeleteFunc(l.c.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
 	}
 	order := map[string]int{} // files stay in the order in which they were read
 	for _, p := range l.c.Problems {

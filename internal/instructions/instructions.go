@@ -1,10 +1,12 @@
 // Package instructions finds what people wrote for every run: context files
-// (AGENTS.md, CLAUDE.md) and system prompts (SYSTEM.md, APPEND_SYSTEM.md).
+// (AGENTS.md, CLAUDE.md) and system prompts (SYSTEM.md, APPEND_SYSTEM.md); and
+// what they wrote to be said by name: prompt templates.
 //
-// Most people want [Load]. Context files load without trust, so they are read
+// Most people want [Load] and [Templates]. Context files load without trust, so they are read
 // with care: links and imports of a project's files stay under the
 // repository's root, secrets are not read, and sizes are bounded. A project's
-// system prompts count only where [Options.Check] approves their bytes.
+// system prompts and templates count only where [Options.Check] approves their
+// bytes.
 // Source: spec agent §3, permissions (Trust).
 package instructions
 
@@ -40,9 +42,12 @@ type Options struct {
 
 	// Secret reports whether a path, absolute and without links, is a secret.
 	Secret func(path string) bool
-	// Check approves the bytes of a project's SYSTEM.md and APPEND_SYSTEM.md; its
-	// error is reported. nil: none are approved.
+	// Check approves the bytes of a project's SYSTEM.md, APPEND_SYSTEM.md and
+	// templates; its error is reported. nil: none are approved.
 	Check func(path string, data []byte) error
+
+	// Templates are files and directories of templates that a person named.
+	Templates []string
 }
 
 // Found is what there is.

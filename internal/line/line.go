@@ -22,6 +22,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/term"
+
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/plain"
@@ -214,7 +216,7 @@ func (f *Front) Event(e agent.Event) {
 		fmt.Fprintf(f.Out, "%s\n", f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
 	case e.Said != nil:
 		f.fresh()
-		fmt.Fprintln(f.Out, plain.Text(e.Said.Text))
+		fmt.Fprintln(f.Out, wrap(plain.Text(e.Said.Text), f.width()))
 	case e.Entry != nil:
 		f.entry(e.Entry)
 	case e.End != nil && e.End.Requests == 0 && e.End.Reason == "done":
@@ -244,6 +246,10 @@ func (f *Front) total(e *agent.End) string {
 
 func (f *Front) entry(e *session.Entry) {
 	switch {
+	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
+		f.fresh()
+		said := e.User.Parts[0].Text
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)", plain.Line(clip(strings.Join(strings.Fields(said), " "), 100)), (len(said)+3)/4)))
 	case e.Answer != nil:
 		f.fresh()
 	case e.Result != nil:
@@ -260,6 +266,9 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Compaction != nil:
+		f.fresh()
+		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
 	case e.Note != nil && e.Note.People != "":
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
@@ -277,6 +286,9 @@ func argument(input json.RawMessage) string {
 	if json.Unmarshal(input, &in) == nil {
 		for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "question", "prompt"} {
 			if s, ok := in[name].(string); ok {
+				if what, ok := in["description"].(string); ok && name == "command" && what != "" {
+					return clip(what, 60) + ": " + s // the model's word for it never stands alone
+				}
 				if name == "pattern" && in["path"] != nil {
 					return fmt.Sprintf("%s in %v", s, in["path"])
 				}
@@ -333,6 +345,50 @@ func (f *Front) result(r *session.Result) {
 		}
 		fmt.Fprintf(f.Out, "    %s\n", s)
 	}
+}
+
+// width is that of the terminal in columns; 0: not known.
+func (f *Front) width() int {
+	if f.In == nil {
+		return 0
+	}
+	w, _, err := term.GetSize(int(f.In.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// wrap breaks lines that are too long at blanks; what goes on is indented. A
+// word that is longer than a line is left to the terminal.
+func wrap(s string, width int) string {
+	const indent = "    "
+	if width < 4*len(indent) {
+		return s
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		text, end := strings.CutSuffix(line, "\n")
+		rest := []rune(text)
+		for begin := 0; len(rest) > width; begin = len(indent) {
+			at := -1
+			for i := begin + 1; i <= width && i < len(rest); i++ {
+				if rest[i] == ' ' && rest[i-1] != ' ' {
+					at = i
+				}
+			}
+			if at < 0 || strings.TrimSpace(string(rest[at:])) == "" {
+				break
+			}
+			b.WriteString(string(rest[:at]) + "\n")
+			rest = []rune(indent + strings.TrimLeft(string(rest[at:]), " "))
+		}
+		b.WriteString(string(rest))
+		if end {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
 }
 
 // clip cuts a line at a rune.
@@ -428,6 +484,14 @@ func (f *Front) Ask(ctx context.Context, question string, options []string) (str
 	return s, nil
 }
 
+// Secret asks for what nobody should see, such as a key.
+func (f *Front) Secret(ctx context.Context, question string) (string, error) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.fresh()
+	return f.read.secret(plain.Line(question) + ": ")
+}
+
 type color string
 
 const (
@@ -465,7 +529,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(agent.Event{Call: p.Call})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil:
 			f.Event(agent.Event{Entry: &e})
 		}
 	}

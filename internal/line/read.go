@@ -91,6 +91,23 @@ func (r *reader) line(prompt string, keep bool) (string, error) {
 	}
 }
 
+// secret reads one line without showing it.
+func (r *reader) secret(prompt string) (string, error) {
+	old, err := term.MakeRaw(int(r.in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	defer term.Restore(int(r.in.Fd()), old)
+	r.history.off, r.ctrlC = true, false
+	s, err := r.term.ReadPassword(prompt)
+	if err != nil && r.ctrlC {
+		r.reset()
+		io.WriteString(r.out, "^C\r\n")
+		return "", errInterrupted
+	}
+	return s, err
+}
+
 // tab completes: to what all candidates share, and at a second Tab it lists
 // them.
 func (r *reader) tab(line string, pos int, key rune) (string, int, bool) {

@@ -18,7 +18,7 @@ func fold(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′':
 		return '\''
-	case '“', '”', '„', '‟', '″':
+	case '“', '”', '„', '‟':
 		return '"'
 	case '‐', '‑', '‒', '–', '—', '―', '−':
 		return '-'
@@ -58,7 +58,8 @@ func foldLines(text string) folded {
 			// A character with the marks that combine with it.
 			size := norm.NFKC.NextBoundaryInString(body[i:], true)
 			from := at + i
-			for seg := norm.NFKC.String(body[i : i+size]); len(seg) > 0; from = -1 {
+			// (A double prime would become two primes.)
+			for seg := norm.NFKC.String(strings.ReplaceAll(body[i:i+size], "″", `"`)); len(seg) > 0; from = -1 {
 				r, width := utf8.DecodeRuneInString(seg)
 				if r == utf8.RuneError && width == 1 {
 					// A broken byte is equal to itself only.

@@ -20,10 +20,13 @@ import (
 
 const (
 	version      = "2023-06-01"
-	redacted     = "redacted_thinking:" // Thinking.Opaque of a block that has no text at all
-	defaultLimit = 32000                // output tokens where the model's limit is unknown: the format demands a number
+	defaultLimit = 32000 // output tokens where the model's limit is unknown: the format demands a number
 	minBudget    = 1024
 )
+
+// Redacted begins the Thinking.Opaque of a block that has no text at all; the
+// block's data follows.
+const Redacted = "redacted_thinking:"
 
 // New returns the model at e. The default base URL is https://api.anthropic.com;
 // one with or without /v1 at its end will do.
@@ -222,7 +225,7 @@ func (d *decoder) answer() *llm.Response {
 		case "thinking":
 			p.Thinking = &llm.Thinking{Text: b.text.String(), Opaque: b.signature.String(), From: d.e.Info.ID}
 		case "redacted_thinking":
-			p.Thinking = &llm.Thinking{Opaque: redacted + b.text.String(), From: d.e.Info.ID}
+			p.Thinking = &llm.Thinking{Opaque: Redacted + b.text.String(), From: d.e.Info.ID}
 		case "tool_use":
 			p.Call = b.call()
 		default:

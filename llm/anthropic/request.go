@@ -151,7 +151,7 @@ func contents(e *llm.Endpoint, m llm.Message) []content {
 			if t.From != e.Info.ID || t.Opaque == "" {
 				continue
 			}
-			if data, ok := strings.CutPrefix(t.Opaque, redacted); ok {
+			if data, ok := strings.CutPrefix(t.Opaque, Redacted); ok {
 				out = append(out, content{Type: "redacted_thinking", Data: data})
 				continue
 			}

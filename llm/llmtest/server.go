@@ -262,6 +262,14 @@ func (s *Server) signature(thinking string) string {
 	return sig
 }
 
+// Signed makes the server take a signature as its own: for a conversation that
+// began elsewhere.
+func (s *Server) Signed(signature, thinking string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signed[signature+"\x00"+thinking] = true
+}
+
 func (s *Server) gave(sig, thinking string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,6 +86,7 @@ func TestBash(t *testing.T) {
 		{m{"command": " \n"}, "command is empty", true},
 		{m{"command": "x", "timeout": 0}, "invalid timeout 0: it must be more than 0 seconds", true},
 		{m{"command": "x", "timeout": -1}, "invalid timeout -1: it must be more than 0 seconds", true},
+		{m{"command": "echo long", "timeout": 2147483}, "long", false},
 		{m{"command": "x", "timeout": 2147484}, "invalid timeout 2.147484e+06: the maximum is 2147483 seconds", true},
 		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string \"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
 		{m{"command": "echo \x00"}, "the command holds a NUL byte, which no shell takes", true},
@@ -108,6 +109,37 @@ func TestBashMissingDirectory(t *testing.T) {
 	got, res := say(t, runTools(w, Options{}), "bash", m{"command": "true"})
 	if !res.IsError || got != "working directory does not exist: "+w.Dir() {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A call without a timeout has the one of the options, a job none; the
+// description is for people.
+func TestBashDefaults(t *testing.T) {
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(newWorkspace(t), Options{Jobs: &jobs, Timeout: 50 * time.Millisecond, TempDir: t.TempDir()})
+	say(t, set, "bash", m{"command": "sleep 0.3; exit 4", "background": true})
+	got, res := say(t, set, "bash", m{"command": "sleep 30", "description": "Wait a while"})
+	if d := res.Details.(BashDetails); !d.TimedOut || d.Description != "Wait a while" || !strings.Contains(got, "Command timed out after 0.05 seconds.") {
+		t.Errorf("%q, %+v", got, d)
+	}
+	for got = ""; !strings.Contains(got, "exited") && !strings.Contains(got, "timed out"); time.Sleep(10 * time.Millisecond) {
+		got, _ = say(t, set, "bash_output", m{"id": "1"})
+	}
+	if !strings.Contains(got, "exited with code 4") {
+		t.Errorf("a job without a timeout: %q", got)
+	}
+}
+
+// Of the commands of one answer each sees what those before it did.
+func TestBashInOrder(t *testing.T) {
+	set := runTools(newWorkspace(t), Options{})
+	got := tool.CallAll(t.Context(), set, []llm.ToolCall{
+		{ID: "1", Name: "bash", Input: []byte(`{"command":"sleep 0.3; echo first >f"}`)},
+		{ID: "2", Name: "bash", Input: []byte(`{"command":"cat f"}`)},
+	}, allowAll, nil)
+	if got[1].Parts[0].Text != "first" {
+		t.Errorf("the second command said %q", got[1].Parts[0].Text)
 	}
 }
 
@@ -191,6 +223,41 @@ func TestBashBoundaries(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(temp + "/*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The call that the notice names shows the lines before, where read can.
+func TestBashNextCall(t *testing.T) {
+	var jobs Jobs
+	defer jobs.Close()
+	set := Tools(newWorkspace(t), Options{TempDir: t.TempDir(), Jobs: &jobs})
+	for _, c := range []struct{ line, next string }{
+		{`seq 3000 | sed 's/.*/\x1b[31m&\x1b[0m\r/'`, "Use read with limit=1000 for the lines before."},
+		{`printf '10%%\r20%%\r30%%\n'; seq 3000`, "Use bash with head -c on the file for what is before."},
+		{`seq 3000; head -c 3 /dev/zero`, "Use bash with head -c on the file for what is before."},
+	} {
+		text, res := say(t, set, "bash", m{"command": c.line})
+		file := res.Details.(BashDetails).FullOutput
+		if _, notice, _ := strings.Cut(text, "\n\n["); !strings.Contains(notice, c.next) {
+			t.Errorf("%s: %s", c.line, notice)
+		} else if got, res := say(t, set, "read", m{"path": file, "limit": 1000}); strings.Contains(c.next, "read") && (res.IsError || !strings.Contains(got, "1000\x1b[0m\r\n\n[2000 more lines")) {
+			t.Errorf("%s: read says …%q", c.line, got[max(0, len(got)-100):])
+		}
+	}
+	// Of a job's output from somewhere on, the lines are counted from there.
+	say(t, set, "bash", m{"command": "seq 5000", "background": true})
+	text := ""
+	for !strings.Contains(text, "exited") {
+		time.Sleep(10 * time.Millisecond)
+		text, _ = say(t, set, "bash_output", m{"id": "1", "since": 3893}) // behind 1000
+	}
+	if !strings.HasPrefix(text, "3001\n") || !strings.Contains(text, "[Showing lines 2001-4000 of 4000 (2000 line limit). Use bash: tail -c +3894 /") {
+		t.Errorf("…%q", text[max(0, len(text)-300):])
+	}
+	_, line, _ := strings.Cut(text, "Use bash: ")
+	line, _, _ = strings.Cut(line, " for the lines before")
+	if got, _ := say(t, set, "bash", m{"command": line}); !strings.HasPrefix(got, "1001\n") || !strings.HasSuffix(got, "\n3000") {
+		t.Errorf("%s says %.20q…%q", line, got, got[max(0, len(got)-20):])
 	}
 }
 
@@ -342,6 +409,41 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// A character, a sequence or a line break whose halves come at different times
+// is shown once, whole.
+func TestJobsSplit(t *testing.T) {
+	w := newWorkspace(t)
+	var jobs Jobs
+	defer jobs.Close()
+	set := runTools(w, Options{Jobs: &jobs, TempDir: t.TempDir()})
+	for i, c := range []struct{ first, second, want string }{
+		{`\303`, `\251t\303\251.`, "été."}, {`\033[3`, `1mred.`, "red."}, {`\033]0;ti`, `tle\007end.`, "end."}, {`\r`, `\nnext.`, "\nnext."}, {`\r`, `60%%\r.`, "\n60%\n."},
+	} {
+		id := fmt.Sprint(i + 1)
+		say(t, set, "bash", m{"command": fmt.Sprintf(`printf 'ready %s'; until [ -e go%s ]; do sleep 0.01; done; printf '%s'`, c.first, id, c.second), "background": true})
+		until := func(want string) string {
+			for range 1000 {
+				got, _ := say(t, set, "bash_output", m{"id": id})
+				if strings.Contains(got, want+"\n\n[Job") {
+					return got
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Fatalf("the job never said %q", want)
+			return ""
+		}
+		if got := until("ready "); !strings.HasSuffix(got, "Use since=6 for what follows.]") {
+			t.Errorf("%s: %q", c.first, got)
+		}
+		if err := w.WriteFile(t.Context(), "go"+id, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := until("."); !strings.HasPrefix(got, c.want+"\n\n[Job") {
+			t.Errorf("%s, then %s: %q, want %q", c.first, c.second, got, c.want)
+		}
+	}
+}
+
 func TestAsk(t *testing.T) {
 	w := newWorkspace(t)
 	var asked Question
@@ -410,5 +512,33 @@ func BenchmarkBashTrue(b *testing.B) {
 		if _, res := say(b, set, "bash", m{"command": "true"}); res.IsError {
 			b.Fatal(res)
 		}
+	}
+}
+
+// A gigabyte of output takes little memory, and all of it is in the file.
+func TestBashGigabyte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a gigabyte, in a short run")
+	}
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("no /bin/bash here")
+	}
+	set := runTools(newWorkspace(t), Options{TempDir: t.TempDir()})
+	var text string
+	var res tool.Result
+	taken := allocated(func() {
+		text, res = say(t, set, "bash", m{"command": "yes 0123456789abcde | head -c 1073741824; echo end"})
+	})
+	const lines = 1<<26 + 1
+	d := res.Details.(BashDetails)
+	if want := fmt.Sprintf("\nend\n\n[Showing lines %d-%d of %d (2000 line limit). Use read with limit=%d for the lines before. Full output: %s]", lines-1999, lines, lines, lines-2000, d.FullOutput); res.IsError || !strings.HasSuffix(text, want) {
+		t.Errorf("…%q, want …%q", text[max(0, len(text)-200):], want)
+	}
+	info, err := os.Stat(d.FullOutput)
+	if err != nil || info.Size() != 1<<30+4 || d.Bytes != 1<<30+4 || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v, %d bytes written", info, err, d.Bytes)
+	}
+	if taken > 64<<20 {
+		t.Errorf("%d MiB of memory", taken>>20)
 	}
 }

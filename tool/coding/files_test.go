@@ -127,6 +127,7 @@ func TestReadBoundaries(t *testing.T) {
 		"2000="+numbered(2000), "2001="+numbered(2001), "2000x="+numbered(2000)+"x",
 		"51200="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 50), // the last line break is not counted
 		"51201="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 49)+strings.Repeat("b", 1025),
+		"51200x="+strings.Repeat("a", 51200), "51200n="+strings.Repeat("a", 51200)+"\n", "51201n="+strings.Repeat("a", 51201)+"\n",
 		"long="+strings.Repeat("a", 60000)+"\nb\n", "100="+numbered(100), "empty=", "newline=\n", "x y=a\n"+strings.Repeat("é", 30000),
 	)
 	trim := func(s string) string { return strings.TrimSuffix(s, "\n") }
@@ -140,6 +141,11 @@ func TestReadBoundaries(t *testing.T) {
 		{`{"path":"51200"}`, strings.Repeat(strings.Repeat("a", 1023)+"\n", 50)},
 		{`{"path":"51201"}`, trim(strings.Repeat(strings.Repeat("a", 1023)+"\n", 49)) +
 			"\n\n[Showing lines 1-49 of 50 (50.0KB limit). Use offset=50 to continue.]"},
+		{`{"path":"51200x"}`, strings.Repeat("a", 51200)},
+		{`{"path":"51200n"}`, strings.Repeat("a", 51200) + "\n"},
+		{`{"path":"51201n"}`, "[Line 1 is 50.0KB, exceeds 50.0KB limit. Use bash: sed -n '1p' DIR/51201n | head -c 51200]"},
+		{`{"path":"2001","limit":2000}`, trim(numbered(2000)) + "\n\n[1 more line in file. Use offset=2001 to continue.]"},
+		{`{"path":"2001","limit":2001}`, trim(numbered(2000)) + "\n\n[Showing lines 1-2000 of 2001. Use offset=2001 to continue.]"},
 		{`{"path":"long"}`, "[Line 1 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '1p' DIR/long | head -c 51200]"},
 		{`{"path":"long","offset":2}`, "b\n"},
 		{`{"path":"x y","offset":2}`, "[Line 2 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '2p' 'DIR/x y' | head -c 51200]"},
@@ -173,11 +179,12 @@ func TestReadBoundaries(t *testing.T) {
 
 func TestReadEncodings(t *testing.T) {
 	b := newBench(t, FileOptions{},
-		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "latin=caf\xe9\nna\xefve\n", "windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n",
+		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "utf16be=\xfe\xff\x00h\x00\xe9\x00\n", "latin=caf\xe9\nna\xefve\n", "windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n",
 		"broken=日本語\xff日本語\n", "binary=\x00\x01\x02", "elf=\x7fELF\x02\x01\x01\x00\x00", "zip=PK\x03\x04\x00\x00",
 	)
 	for in, want := range map[string]string{
 		"utf16":   "hé\n\n[The file is UTF-16LE and was decoded to UTF-8.]",
+		"utf16be": "hé\n\n[The file is UTF-16BE and was decoded to UTF-8.]",
 		"latin":   "café\nnaïve\n\n[The file is Latin-1 and was decoded to UTF-8.]",
 		"windows": "“x”\n\n[The file is Windows-1252 and was decoded to UTF-8.]",
 		"bom":     "x\n",
@@ -198,6 +205,11 @@ func TestReadEncodings(t *testing.T) {
 	}
 	put(t, b.path("pairs"), string(utf16)+"\n\x00o\x00k\x00")
 	b.want(t, "read", `{"path":"pairs","offset":2}`, "ok\n\n[The file is UTF-16LE and was decoded to UTF-8.]")
+	b.want(t, "edit", `{"path":"pairs","edits":[{"oldText":"ok","newText":"OK"}]}`, "Replaced 1 occurrence in pairs.") // what was read is what it has
+	// Decoded, a page may outgrow the limit that its bytes kept.
+	put(t, b.path("accents"), strings.Repeat(strings.Repeat("\xe9", 99)+"\n", 500))
+	b.want(t, "read", `{"path":"accents"}`, strings.Repeat(strings.Repeat("é", 99)+"\n", 256)+strings.Repeat("é", 99)+
+		"\n\n[The file is Latin-1 and was decoded to UTF-8.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 to continue.]")
 }
 
 func TestReadNotebook(t *testing.T) {
@@ -205,11 +217,12 @@ func TestReadNotebook(t *testing.T) {
 		{"cell_type":"code","source":"print(1)","outputs":[{"output_type":"stream","text":["1\n"]},
 		{"output_type":"display_data","data":{"image/png":"AAAA","text/plain":"<Figure>"}},
 		{"output_type":"error","ename":"ValueError","evalue":"bad"}]}],"nbformat":4}`,
-		`other.json={"cells": 3}`)
+		`other.json={"cells": 3}`, `grid.json={"cells":[]}`)
 	b.want(t, "read", `{"path":"nb.ipynb"}`, "[Notebook of 2 cells; an edit must match the file's JSON, not this view.]\n\n[Cell 1: markdown]\n# Title\ntext\n\n"+
 		"[Cell 2: code]\nprint(1)\n[Output: stream]\n1\n[Output: display_data]\n<Figure>\n[image/png, 6B, not shown]\n[Output: error]\nValueError: bad\n")
 	b.want(t, "read", `{"path":"nb.ipynb","offset":4,"limit":1}`, "# Title\n\n[11 more lines in file. Use offset=5 to continue.]")
 	b.want(t, "read", `{"path":"other.json"}`, `{"cells": 3}`)
+	b.want(t, "read", `{"path":"grid.json"}`, `{"cells":[]}`)
 }
 
 func TestReadSpecialFiles(t *testing.T) {
@@ -237,10 +250,10 @@ func TestPaths(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
 	put(t, filepath.Join(home, "h.txt"), "home")
-	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "-rf=flag")
+	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both", "l'e\u0301te\u0301=apart", "-rf=flag")
 	for in, want := range map[string]string{
 		"a\u00a0b.txt": "spaced", "a\u3000b.txt": "spaced", "@a b.txt": "spaced", "@@at": "at", "n\u00a0b": "kept",
-		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "-rf": "flag",
+		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both", "l'été": "apart", "-rf": "flag",
 		"./a b.txt": "spaced", "file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL of this machine`,
 		"~nobody/x": "error: Path not found: DIR/~nobody/x",
 	} {
@@ -291,6 +304,11 @@ func TestEdit(t *testing.T) {
 	want := "--- a/f\n+++ b/f\n@@ -1,3 +1,4 @@\n one\r\n-TWO\n+2\n+2.5\n 3\r\n"
 	if d.Diff != want || d.FirstChangedLine != 2 || d.Added != 2 || d.Removed != 1 || d.Path != b.path("f") {
 		t.Errorf("details %+v, want diff %q", d, want)
+	}
+	put(t, b.path("a b"), "x")
+	_, other := b.call(t, "write", `{"path":"a b","content":"y"}`)
+	if got := other.Details.(ChangeDetails).Diff; !strings.HasPrefix(got, "--- a/a b\t\n+++ b/a b\t\n") { // as git does for patch
+		t.Errorf("diff of a name with a blank: %q", got)
 	}
 }
 
@@ -437,6 +455,10 @@ func TestBadInput(t *testing.T) {
 		{"find", `{}`, "pattern"},
 		{"ls", `{"path":{"a":1}}`, "path"},
 		{"nope", `{}`, "Tool nope not found"},
+		{"grep", `{"pattern":"a","limit":99999999999999999999}`, "limit: want an integer, got 99999999999999999999"},
+		{"read", `{"path":"f","offset":1e18}`, "offset 1000000000000000000 is beyond the end of the file (1 line)"},
+		{"bash", `{"command":"true","timeout":1e400}`, "timeout: 1e400 is out of range"},
+		{"find", `{"pattern":"../*"}`, `pattern "../*" leaves the directory: give the directory as path, and a pattern below it`},
 	} {
 		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, allow, nil)
 		if !res.IsError || len(res.Parts) != 1 || !strings.Contains(res.Parts[0].Text, c.want) || strings.Contains(res.Parts[0].Text, "failed:") {
@@ -447,6 +469,15 @@ func TestBadInput(t *testing.T) {
 		{"read", `{"path":"f","offset":"1"}`, "text\n"},
 		{"read", `{"path":"f","offset":null,"limit":null}`, "text\n"},
 		{"read", `{"file_path":"f"}`, "text\n"},
+		{"Read", `{"filePath":"f","file_path":null}`, "text\n"},
+		{"Read", `{"file_path":"f","path":null}`, "text\n"},
+		{"Grep", `{"pattern":"text","output_mode":"content"}`, "f:1: text"},
+		{"Grep", `{"regex":"TEXT","-i":true,"include":"f","-C":0,"head_limit":1,"directory":"."}`, "f:1: text"},
+		{"grep", `{"query":"text","ignore_case":false,"output_mode":"files_with_matches"}`, "f"},
+		{"Glob", `{"glob":"f","dir":"."}`, "f"},
+		{"find", `{"pattern":"f","directory":"."}`, "f"},
+		{"LS", `{"directory":"."}`, "f"},
+		{"ls", `{"dir":"."}`, "f"},
 		{"ls", `{"path":null}`, "f"},
 		{"grep", `{"pattern":"TEXT","ignoreCase":"true","path":null}`, "f:1: text"},
 	} {
@@ -457,6 +488,46 @@ func TestBadInput(t *testing.T) {
 	}
 	if b.content(t, "f") != "text\n" {
 		t.Error("bad input changed the file")
+	}
+}
+
+// The sets have what their names say.
+func TestSets(t *testing.T) {
+	b := newBench(t, FileOptions{})
+	all := Tools(b.ws, Options{Jobs: new(Jobs)})
+	for spec, want := range map[string]string{
+		Default: "read bash bash_output bash_kill edit write ask", ReadOnly: "read grep find ls",
+		All: "read bash bash_output bash_kill edit write grep find ls ask",
+	} {
+		set, problems := tool.Select(all, spec, "")
+		if got := strings.Join(set.Names(), " "); got != want || len(problems) > 0 {
+			t.Errorf("%s: %s, %v", spec, got, problems)
+		}
+		for _, tl := range set {
+			if spec == ReadOnly && !tl.ReadOnly {
+				t.Errorf("%s is in the set that only reads, and does not say so", tl.Name)
+			}
+		}
+	}
+}
+
+// The names that other agents give to what a write or an edit takes.
+func TestForeignFields(t *testing.T) {
+	b := newBench(t, FileOptions{})
+	for i, in := range []string{
+		`{"file_path":"f","contents":"%d"}`, `{"filePath":"f","file_text":"%d"}`, `{"path":"f","text":"%d"}`,
+	} {
+		if _, res := b.call(t, "write", fmt.Sprintf(in, i)); res.IsError || b.content(t, "f") != fmt.Sprint(i) {
+			t.Errorf("write %s: %q", in, b.content(t, "f"))
+		}
+	}
+	for i, in := range []string{
+		`{"filePath":"f","oldString":"%d","newString":"%d"}`, `{"path":"f","old_text":"%d","new_text":"%d","replace_all":true}`,
+		`{"path":"f","edits":[{"old_str":"%d","new_str":"%d"}]}`,
+	} {
+		if got, res := b.call(t, "edit", fmt.Sprintf(in, i+2, i+3)); res.IsError || b.content(t, "f") != fmt.Sprint(i+3) {
+			t.Errorf("edit %s: %s", in, got)
+		}
 	}
 }
 
@@ -600,6 +671,39 @@ func TestDecided(t *testing.T) {
 	got, err := tl.Subjects([]byte(`{"path":"new","content":""}`))
 	if want := []permission.Subject{{Kind: "Edit", Text: b.path("new")}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("subjects of a new file: %v, %v", got, err)
+	}
+}
+
+// swapWS puts a link in a file's place right before it is opened.
+type swapWS struct {
+	*workspace.Local
+	t *testing.T
+}
+
+func (s swapWS) Open(ctx context.Context, path string) (workspace.File, error) {
+	os.Remove(s.Path("ok"))
+	if err := os.Symlink("secret", s.Path("ok")); err != nil {
+		s.t.Skip("no links: ", err)
+	}
+	return s.Local.Open(ctx, path)
+}
+
+// What is opened is looked at again by its descriptor.
+func TestSwappedBeforeOpen(t *testing.T) {
+	for _, c := range []struct{ tool, input string }{
+		{"read", `{"path":"ok"}`}, {"grep", `{"pattern":"hidden","path":"ok"}`},
+		{"edit", `{"path":"ok","edits":[{"oldText":"hidden","newText":"X"}]}`}, {"write", `{"path":"ok","content":"X"}`},
+	} {
+		b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n")
+		tl, _ := Tools(swapWS{b.ws, t}, Options{}).Find(c.tool)
+		subjects, err := tl.Subjects([]byte(c.input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tl.Run(t.Context(), tool.Input{JSON: []byte(c.input), Subjects: subjects})
+		if err == nil || !strings.Contains(err.Error(), "lead elsewhere") || b.content(t, "secret") != "hidden\n" {
+			t.Errorf("%s: %v, %v", c.tool, res, err)
+		}
 	}
 }
 

@@ -33,18 +33,11 @@ const findLimit = 1000
 
 func findTool(ws treeFS, o FileOptions) tool.Tool {
 	t := tool.New("find", strings.TrimSpace(findText), func(ctx context.Context, in findInput, call tool.Input) (tool.Result, error) {
-		limit, err := checkLimit(in.Limit, findLimit)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		tr, err := openTree(ctx, ws, orDot(in.Path), call)
+		tr, l, err := openListing(ctx, ws, o, in.Path, in.Limit, findLimit, call)
 		if err != nil {
 			return tool.Result{}, err
 		}
 		defer tr.Close()
-		if tr.dir == nil {
-			return tool.Result{}, told("Not a directory: " + tr.abs)
-		}
 		g, err := newGlob(in.Pattern, tr.real)
 		if err != nil {
 			return tool.Result{}, err
@@ -60,17 +53,16 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 				return []string{e.Path()}
 			}
 		}
-		l := listing{limit: limit, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}
 		for path := range search.Each(ctx, tr.walk(ctx, ws, o, g.match), visitor) {
 			if !l.add(path) {
 				break
 			}
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && l.details.Entries == 0 {
 			return tool.Result{}, context.Cause(ctx)
 		}
 		l.details.Secrets, l.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
-		return l.result("No files found matching pattern", "results", "refine the pattern", tr.notes()), nil
+		return l.result("No files found matching pattern", "results", "refine the pattern", tr.notes()), context.Cause(ctx)
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) {
@@ -88,6 +80,21 @@ type listing struct {
 	out     strings.Builder
 }
 
+func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, limit *int, standard int, call tool.Input) (*tree, *listing, error) {
+	most, err := checkLimit(limit, standard)
+	if err != nil {
+		return nil, nil, err
+	}
+	tr, err := openTree(ctx, ws, orDot(path), call)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tr.dir == nil {
+		return nil, nil, told("Not a directory: " + tr.abs)
+	}
+	return tr, &listing{limit: most, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}, nil
+}
+
 // add reports whether more may be added.
 func (l *listing) add(name string) bool {
 	if l.details.Entries == l.limit {
@@ -95,10 +102,15 @@ func (l *listing) add(name string) bool {
 		return false
 	}
 	l.details.Entries++
-	// A name may hold a line break; a list of lines must not.
-	l.out.WriteString(strings.ReplaceAll(strings.ToValidUTF8(name, "\ufffd"), "\n", `\n`))
+	l.out.WriteString(oneLine(name))
 	l.out.WriteByte('\n')
 	return true
+}
+
+// oneLine writes a path for a list of lines: it may hold a line break, or bytes
+// that are no text.
+func oneLine(path string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(path, "\ufffd"), "\n", `\n`)
 }
 
 func (l *listing) result(none, noun, narrow string, left []string) tool.Result {

@@ -82,20 +82,24 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		} else {
 			err = g.tree(ctx, ws, tr, o, p, searcher)
 		}
-		if err != nil {
+		if err != nil && g.details.Matches == 0 {
 			return tool.Result{}, err
 		}
 		g.details.Secrets, g.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
 		res := tool.Text(g.text(tr.notes()))
 		res.Details = g.details
-		return res, nil
+		return res, err
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i", "ignoreCase",
 			"-C", "context", "head_limit", "limit", "directory", "path")
-		if in["output_mode"] == "files_with_matches" {
+		switch in["output_mode"] {
+		case "files_with_matches":
 			in["filesOnly"] = true
+			fallthrough
+		case "content":
+			delete(in, "output_mode")
 		}
 	}
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in grepInput) string { return orDot(in.Path) })
@@ -214,6 +218,7 @@ func (g *grepping) add(h hit) bool {
 		return false
 	}
 	g.details.Files++
+	h.path = oneLine(h.path)
 	if g.FilesOnly {
 		g.details.Matches++
 		g.out.WriteString(h.path)

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/gif"
+	_ "image/gif" // for image.Decode, as bmp and webp below
 	"image/jpeg"
 	"image/png"
 	"strings"
 
-	"golang.org/x/image/bmp"
+	_ "golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
-	"golang.org/x/image/webp"
+	_ "golang.org/x/image/webp"
 
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
@@ -55,7 +55,7 @@ func (r *reading) image(mime string) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	config, err := decodeConfig(mime, data)
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("%s looks like %s but cannot be decoded: %w", r.details.Path, mime, err)
 	}
@@ -73,36 +73,6 @@ func (r *reading) image(mime string) (tool.Result, error) {
 	}
 	shown.Name = r.name()
 	return tool.Result{Parts: []llm.Part{llm.Text(text), {Media: shown}}}, nil
-}
-
-func decodeConfig(mime string, data []byte) (image.Config, error) {
-	rd := bytes.NewReader(data)
-	switch mime {
-	case "image/png":
-		return png.DecodeConfig(rd)
-	case "image/jpeg":
-		return jpeg.DecodeConfig(rd)
-	case "image/gif":
-		return gif.DecodeConfig(rd)
-	case "image/webp":
-		return webp.DecodeConfig(rd)
-	}
-	return bmp.DecodeConfig(rd)
-}
-
-func decode(mime string, data []byte) (image.Image, error) {
-	rd := bytes.NewReader(data)
-	switch mime {
-	case "image/png":
-		return png.Decode(rd)
-	case "image/jpeg":
-		return jpeg.Decode(rd)
-	case "image/gif":
-		return gif.Decode(rd)
-	case "image/webp":
-		return webp.Decode(rd)
-	}
-	return bmp.Decode(rd)
 }
 
 // animated reports whether an image has more than one frame, of which models
@@ -140,7 +110,7 @@ func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, e
 	if config.Width*config.Height > maxPixels {
 		return nil, nil, fmt.Errorf("it has %dx%d pixels, too many to make it smaller", config.Width, config.Height)
 	}
-	img, err := decode(mime, data)
+	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, nil, fmt.Errorf("it cannot be decoded: %v", err)
 	}

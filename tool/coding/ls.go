@@ -24,18 +24,11 @@ const lsLimit = 500
 
 func lsTool(ws treeFS, o FileOptions) tool.Tool {
 	t := tool.New("ls", strings.TrimSpace(lsText), func(ctx context.Context, in lsInput, call tool.Input) (tool.Result, error) {
-		limit, err := checkLimit(in.Limit, lsLimit)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		tr, err := openTree(ctx, ws, orDot(in.Path), call)
+		tr, l, err := openListing(ctx, ws, o, in.Path, in.Limit, lsLimit, call)
 		if err != nil {
 			return tool.Result{}, err
 		}
 		defer tr.Close()
-		if tr.dir == nil {
-			return tool.Result{}, told("Not a directory: " + tr.abs)
-		}
 		entries, err := tr.dir.ReadDir()
 		if err != nil {
 			return tool.Result{}, fileError(tr.abs, err)
@@ -51,11 +44,10 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 		slices.SortFunc(rows, func(a, b row) int {
 			return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.Name(), b.Name()))
 		})
-		l := listing{limit: limit, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}
 		for _, e := range rows {
 			name := e.Name()
 			dir := e.IsDir()
-			if e.Type()&fs.ModeSymlink != 0 && l.details.Entries < limit {
+			if e.Type()&fs.ModeSymlink != 0 && l.details.Entries < l.limit {
 				info, err := ws.Stat(ctx, filepath.Join(tr.real, name))
 				dir = err == nil && info.IsDir()
 			}

@@ -68,7 +68,7 @@ func TestReadImages(t *testing.T) {
 	b := newBench(t, FileOptions{},
 		"png.txt="+pngOf(t, small), "text.png=just text\n", "j="+jpg.String(), "g="+gif1.String(), "g2="+gif2.String(), "b="+bm.String(), "w="+webp,
 		"apng="+animate(pngOf(t, small)), "wide="+pngOf(t, picture(2400, 600, false)), "noise="+pngOf(t, picture(1100, 1100, true)),
-		"broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(), "BMnot=BM is how this text begins, but it is none\n",
+		"broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(), "aw=RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x27\x00\x00\x1d\x00\x00", "BMnot=BM is how this text begins, but it is none\n",
 	)
 	for _, c := range []struct{ name, want, mime string }{
 		{"png.txt", "image/png, 40x30", "image/png"},
@@ -80,6 +80,7 @@ func TestReadImages(t *testing.T) {
 		{"apng", "[The image is animated: its first frame is shown.]", "image/png"},
 		{"wide", "[Original 2400x600, shown at 2000x500. Multiply coordinates by 1.20 to map to the original.]", "image/png"},
 		{"noise", "image/png to image/jpeg", "image/jpeg"},
+		{"aw", "image/webp, 40x30, 30B\n[The image is left out: it cannot be decoded: ", ""}, // an animated one
 		{"bomb", "[The image is left out: it has 60000x60000 pixels, too many to make it smaller.]", ""},
 	} {
 		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
@@ -157,6 +158,15 @@ func TestReadPDF(t *testing.T) {
 	b.want(t, "read", `{"path":"a.txt"}`, "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
 	b.want(t, "read", `{"path":"a.txt","offset":2,"limit":1}`, "Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
 	b.want(t, "read", `{"path":"scan.pdf"}`, fmt.Sprintf("error: DIR/scan.pdf is a PDF file without text (1 page, %s): its pages may be scanned images", formatSize(int64(len(minimalPDF(""))))))
+	// Some have something before them; a text that speaks of them is a text.
+	put(t, b.path("late.pdf"), "\x1b%-12345X@PJL\n"+strings.Replace(doc, "\n", "\n%\xe2\xe3\xcf\xd3\n", 1))
+	put(t, b.path("blank.pdf"), "\r\n"+doc)
+	for _, name := range []string{"late.pdf", "blank.pdf"} {
+		b.want(t, "read", fmt.Sprintf(`{"path":%q}`, name), "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
+	}
+	about := "# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n" + strings.Repeat("é", readBlock)
+	put(t, b.path("about.md"), about)
+	b.want(t, "read", `{"path":"about.md","limit":3}`, "# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n\n[1 more line in file. Use offset=4 to continue.]")
 	for _, name := range []string{"junk.pdf"} {
 		if got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, name)); !res.IsError || !strings.Contains(got, "is a PDF file whose text cannot be read") {
 			t.Errorf("%s: %q", name, got)
@@ -169,6 +179,58 @@ func TestReadPDF(t *testing.T) {
 	}
 }
 
+// The limits of an image, to the pixel and the byte.
+func TestImageLimits(t *testing.T) {
+	var jpg bytes.Buffer
+	if err := jpeg.Encode(&jpg, picture(100, 2500, false), nil); err != nil {
+		t.Fatal(err)
+	}
+	clear := image.NewNRGBA(image.Rect(0, 0, 1200, 1200)) // noise, of which half cannot be seen
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := range clear.Pix {
+		clear.Pix[i] = byte(rnd.Uint32())
+		if i%4 == 3 && i/4%1200 < 600 {
+			clear.Pix[i] = 0
+		}
+	}
+	fit := pngOf(t, picture(2000, 3, false))
+	b := newBench(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(), "clear="+pngOf(t, clear),
+		"old.gif=GIF87a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
+	for _, c := range []struct {
+		name, note, mime string
+		w, h             int
+	}{
+		{"fit", "", "image/png", 2000, 3},
+		{"over", "[Original 2001x3, shown at 2000x2. Multiply coordinates by 1.00 to map to the original.]", "image/png", 2000, 2},
+		{"tall", "[Original 100x2500, shown at 80x2000. Multiply coordinates by 1.25 to map to the original.]", "image/jpeg", 80, 2000},
+		{"old.gif", "", "image/gif", 1, 1},
+		{"clear", "[Converted from image/png to image/jpeg.]", "image/jpeg", 1200, 1200},
+	} {
+		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
+		_, note, _ := strings.Cut(got, "\n")
+		if res.IsError || len(res.Parts) != 2 {
+			t.Errorf("%s: %.300q", c.name, got)
+			continue
+		}
+		m := res.Parts[1].Media
+		img, _, err := image.Decode(bytes.NewReader(m.Data))
+		if err != nil || note != c.note || m.MIME != c.mime || img.Bounds().Dx() != c.w || img.Bounds().Dy() != c.h {
+			t.Errorf("%s: %q, %s, %v, %v", c.name, note, m.MIME, img.Bounds(), err)
+			continue
+		}
+		if r, _, _, _ := img.At(300, 600).RGBA(); c.name == "clear" && r < 0xe000 {
+			t.Errorf("what cannot be seen is %x, want white", r)
+		}
+		if c.name == "fit" && string(m.Data) != fit {
+			t.Error("an image that fits was changed")
+		}
+	}
+	const most = maxBase64 / 4 * 3 // 4.5 MiB of base64
+	if maxBase64 != 4718592 || !fits(make([]byte, most)) || fits(make([]byte, most+1)) {
+		t.Error("the limit is not 4.5 MiB of base64")
+	}
+}
+
 func FuzzImage(f *testing.F) {
 	f.Add([]byte(bombPNG()))
 	f.Add([]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"))
@@ -177,7 +239,7 @@ func FuzzImage(f *testing.F) {
 		if mime == "" || len(data) > 1<<16 {
 			return
 		}
-		config, err := decodeConfig(mime, data)
+		config, _, err := image.DecodeConfig(bytes.NewReader(data))
 		if err != nil || config.Width*config.Height > 1<<20 {
 			return
 		}

@@ -77,7 +77,10 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 		if err != nil {
 			return tool.Result{}, fileError(abs, err)
 		}
-		r := &reading{ctx: ctx, f: f, size: info.Size(), model: o.model(), state: st, real: real, page: newPage(in)}
+		r := &reading{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real, page: newPage(in)}
+		if r.end == 0 { // the files of /proc do not know their size
+			r.end = maxWhole
+		}
 		r.details = ReadDetails{Path: abs, Size: r.size, Kind: "text"}
 		res, err := r.read()
 		if err != nil {
@@ -113,7 +116,8 @@ func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, 
 type reading struct {
 	ctx     context.Context
 	f       workspace.File
-	size    int64 // when it was opened: a file that grows ends there
+	size    int64 // when it was opened
+	end     int64 // of what is read: a file that grows ends at its size
 	model   llm.Info
 	state   *State
 	real    string
@@ -123,7 +127,7 @@ type reading struct {
 
 func (r *reading) read() (tool.Result, error) {
 	first := make([]byte, readBlock)
-	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.size), first)
+	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.end), first)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return tool.Result{}, err
 	}
@@ -131,10 +135,12 @@ func (r *reading) read() (tool.Result, error) {
 	if mime := imageType(first); mime != "" {
 		return r.image(mime)
 	}
-	if i := bytes.Index(first[:min(n, 1024)], []byte("%PDF-")); i >= 0 {
+	enc := charset.Marked(first)
+	// Something may stand before a PDF file; a text may speak of one.
+	if before, _, ok := bytes.Cut(first[:min(n, 1024)], []byte("%PDF-")); ok &&
+		(len(bytes.TrimSpace(before)) == 0 || !utf8.Valid(first[:charset.UTF8.Whole(first)])) {
 		return r.pdf()
 	}
-	enc := charset.Marked(first)
 	if enc != charset.UTF16LE && enc != charset.UTF16BE && charset.Binary(first) {
 		return tool.Result{}, fmt.Errorf("%s is a binary file (%s, %s): read shows text, images, PDF files and notebooks",
 			r.details.Path, binaryKind(first), formatSize(r.size))
@@ -164,7 +170,7 @@ func (r *reading) whole() ([]byte, error) {
 func (r *reading) text(enc charset.Encoding) (tool.Result, error) {
 	var hash maphash.Hash
 	hash.SetSeed(seed)
-	src := io.NewSectionReader(r.f, 0, r.size)
+	src := io.NewSectionReader(r.f, 0, r.end)
 	buf := make([]byte, readBlock)
 	var decoded []byte
 	have, skip := 0, len(enc.Mark())

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -78,6 +81,62 @@ func TestGrepOutputLimit(t *testing.T) {
 	got, _ = b.call(t, "grep", `{"pattern":"y","limit":3000}`)
 	if want := "\n\n[Showing lines 1-2000 of 3000 (2000 lines limit). Search a narrower path, or refine the pattern.]"; !strings.HasSuffix(got, want) {
 		t.Errorf("…%.200q", got[max(0, len(got)-150):])
+	}
+}
+
+// Without a limit in the call the tool's own holds, and is told of only where
+// there is more.
+func TestOwnLimits(t *testing.T) {
+	b := newBench(t, FileOptions{}, "grep/f="+strings.Repeat("x\n", 100), "more/f="+strings.Repeat("x\n", 101))
+	for i := range 1001 {
+		name := fmt.Sprintf("%04d", i)
+		put(t, b.path("find/"+name), "")
+		if i < 1000 {
+			put(t, b.path("1000/"+name), "")
+		}
+		if i < 501 {
+			put(t, b.path("ls/"+name), "")
+		}
+		if i < 500 {
+			put(t, b.path("500/"+name), "")
+		}
+	}
+	for _, c := range []struct {
+		tool, in string
+		lines    int
+		notice   string
+	}{
+		{"grep", `{"pattern":"x","path":"grep"}`, 100, ""},
+		{"grep", `{"pattern":"x","path":"more"}`, 100, "[100 matches limit reached. Use limit=200 for more, or refine the pattern.]"},
+		{"find", `{"pattern":"*","path":"1000"}`, 1000, ""},
+		{"find", `{"pattern":"*","path":"find"}`, 1000, "[1000 results limit reached. Use limit=2000 for more, or refine the pattern.]"},
+		{"ls", `{"path":"500"}`, 500, ""},
+		{"ls", `{"path":"ls"}`, 500, "[500 entries limit reached. Use limit=1000 for more, or find what is needed by its name.]"},
+	} {
+		got, _ := b.call(t, c.tool, c.in)
+		text, notice, _ := strings.Cut(got, "\n\n")
+		if n := strings.Count(text, "\n") + 1; n != c.lines || notice != c.notice {
+			t.Errorf("%s %s: %d lines, %q", c.tool, c.in, n, notice)
+		}
+	}
+}
+
+// A list is cut by its size as well, and both are said in one line.
+func TestListCut(t *testing.T) {
+	b := newBench(t, FileOptions{})
+	for i := range 600 {
+		put(t, b.path(fmt.Sprintf("d/%0200d", i)), "")
+	}
+	for _, c := range []struct{ tool, in, want string }{
+		{"find", `{"pattern":"*","path":"d"}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, refine the pattern.]"},
+		{"find", `{"pattern":"*","path":"d","limit":300}`, "[300 results limit reached. Use limit=600 for more, or refine the pattern. Showing 254 of 300 (50.0KB limit). To see the rest, refine the pattern.]"},
+		{"ls", `{"path":"d","limit":600}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, find what is needed by its name.]"},
+	} {
+		got, res := b.call(t, c.tool, c.in)
+		text, notice, _ := strings.Cut(got, "\n\n")
+		if strings.Count(text, "\n") != 253 || notice != c.want || res.Details.(ListDetails).Cut == nil {
+			t.Errorf("%s %s: %d lines, %q", c.tool, c.in, strings.Count(text, "\n")+1, notice)
+		}
 	}
 }
 
@@ -277,6 +336,58 @@ func TestRemoteTree(t *testing.T) {
 	}
 	b.tools = tool.Set{readTool(plain, NewState(), FileOptions{})}
 	b.want(t, "read", `{"path":"~/x"}`, "error: ~ is not known in this workspace: write the path in full, or relative to DIR")
+}
+
+// slowWS cancels a call while it lists the directory z.
+type slowWS struct {
+	remoteWS
+	cancel func()
+}
+
+func (s slowWS) ReadDir(ctx context.Context, p string) ([]fs.DirEntry, error) {
+	if filepath.Base(p) == "z" {
+		time.Sleep(time.Second) // until everybody waits for it
+		s.cancel()
+	}
+	return s.remoteWS.ReadDir(ctx, p)
+}
+
+// A search that is stopped shows what it had found.
+func TestCancelKeepsFound(t *testing.T) {
+	b := newBench(t, FileOptions{}, "a/b=x\n", "z/c=x\n")
+	for _, c := range []struct{ name, in, want string }{
+		{"find", `{"pattern":"*"}`, "a/\na/b\nz/"},
+		{"grep", `{"pattern":"x"}`, "a/b:1: x"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ws := slowWS{remoteWS{l: b.ws}, cancel}
+			tools := tool.Set{grepTool(ws, FileOptions{}), findTool(ws, FileOptions{})}
+			res := tool.Call(ctx, tools, llm.ToolCall{Name: c.name, Input: []byte(c.in)}, allow, nil)
+			if !res.IsError || len(res.Parts) != 2 || res.Parts[0].Text != c.want || res.Parts[1].Text != c.name+" did not finish: it was cancelled" {
+				t.Errorf("%s: %+v", c.name, res)
+			}
+		})
+	}
+}
+
+// lockedWS lets nobody read files of one name.
+type lockedWS struct{ remoteWS }
+
+func (l lockedWS) Open(ctx context.Context, p string) (workspace.File, error) {
+	if filepath.Base(p) == "locked" {
+		return nil, &fs.PathError{Op: "open", Path: p, Err: fs.ErrPermission}
+	}
+	return l.remoteWS.Open(ctx, p)
+}
+
+// What could not be read is said.
+func TestUnreadable(t *testing.T) {
+	b := newBench(t, FileOptions{}, "a=x\n", "d/locked=x\n", ".env=x\n")
+	b.tools = tool.Set{grepTool(lockedWS{remoteWS{l: b.ws}}, FileOptions{})}
+	b.want(t, "grep", `{"pattern":"x"}`, "a:1: x\n\n[1 path that may hold secrets was left out. 1 path could not be read (d/locked: permission denied).]")
+	b.want(t, "grep", `{"pattern":"x","path":"d/locked"}`, "error: Permission denied: DIR/d/locked")
 }
 
 func TestCancel(t *testing.T) {

@@ -226,10 +226,16 @@ func writeKeeps(t *testing.T, w workspace.Workspace) {
 	if info, err := w.Stat(t.Context(), "run.sh"); err != nil || info.Mode().Perm() != 0o751 {
 		t.Errorf("mode of run.sh: %v, %v", info.Mode(), err)
 	}
+	write(t, w, "open", "old")
+	sh(t, w, "chmod 666 open")
+	write(t, w, "open", "new")
+	if info, err := w.Stat(t.Context(), "open"); err != nil || info.Mode().Perm() != 0o666 { // whatever the umask
+		t.Errorf("mode of open: %v, %v", info.Mode(), err)
+	}
 	if got := read(t, w, "two"); got != "new" {
 		t.Errorf("the other name of one holds %q", got)
 	}
-	if got := sh(t, w, "ls -A"); got != "closed\none\nrun.sh\ntwo\n" {
+	if got := sh(t, w, "ls -A"); got != "closed\none\nopen\nrun.sh\ntwo\n" {
 		t.Errorf("left behind: %q", got)
 	}
 	// Readers see one or the other, and writers do not mix.

@@ -1,0 +1,430 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+//go:embed prompts/compact.md
+var compactText string
+
+// What a compaction leaves room for and what it keeps, spec agent §5 and
+// skills §7: shares of the window, and tokens at most.
+const (
+	reserveShare, reserveMost = 0.08, 16_000
+	keepShare, keepMost       = 0.10, 20_000
+	skillsShare, skillsMost   = 0.25, 25_000 // of all skills
+	skillMost                 = 5_000        // of one
+	skillLeast                = 200          // less than that of a skill says nothing
+	roomShare                 = 0.5          // results that nobody has answered are kept up to here
+	worthShare                = 0.10         // what takes out less is not done unasked
+	unknownWindow             = 200_000
+)
+
+// ErrNothingToCompact means that all there is would be kept.
+var ErrNothingToCompact = errors.New("there is nothing to compact: all of the conversation is its newest part")
+
+// Compact replaces the older part of a conversation that does not run by a
+// summary, and returns what was recorded. instructions, which may be empty, say
+// what the summary is to look to. The summary is asked of the session's own
+// model. On an error, also of a cancelled ctx, nothing has changed.
+func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
+	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, seen: log.Last()}
+	c, err := r.compact(ctx, "manual", instructions)
+	if err == nil {
+		err = log.Sync()
+	}
+	return c, err
+}
+
+// Clear empties the context of a conversation that does not run. The session
+// keeps its entries, settings and touched files.
+func Clear(log *session.Log) (*session.Compaction, error) {
+	c := &session.Compaction{Trigger: "clear"}
+	for _, t := range log.State().Texts {
+		c.Dropped = append(c.Dropped, t.Skill)
+	}
+	if _, err := log.Append(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
+		return nil, err
+	}
+	return c, log.Sync()
+}
+
+// room compacts where the next request comes near the window. Without a
+// summary the run goes on: the window is not full yet. It is tried once.
+func (r *run) room(ctx context.Context) error {
+	state := r.log.State()
+	model, _ := r.force(state)
+	window := model.Info().Window
+	if r.NoCompact || r.full || window == 0 || state.Requests == state.Compacted {
+		return nil // an answer must have come since the last one
+	}
+	size, _ := r.log.Size(r.overhead(state))
+	if size <= window-min(int(reserveShare*float64(window)), reserveMost) {
+		return nil
+	}
+	_, err := r.compact(ctx, "auto", "")
+	switch {
+	case err == nil, errors.Is(err, ErrNothingToCompact):
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	r.full = true
+	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
+}
+
+// overflow makes room after a request that the provider found too long. Where
+// that was done already, or cannot be, the error says so.
+func (r *run) overflow(ctx context.Context, full error, already bool) error {
+	if already {
+		return fmt.Errorf("compacted, and still too long: %w", full)
+	}
+	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: full}})
+	if _, err := r.compact(ctx, "overflow", ""); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w (%w)", full, err)
+	}
+	return r.announce(ctx)
+}
+
+// overhead is the bytes of a request beside its messages.
+func (r *run) overhead(state session.State) int {
+	n := len(r.System)
+	for _, t := range r.tools(state).Specs() {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n
+}
+
+// compact takes the older part out of the conversation. Nothing is recorded
+// before the summary is there.
+func (r *run) compact(ctx context.Context, trigger, instructions string) (*session.Compaction, error) {
+	state := r.log.State()
+	model, _ := r.force(state)
+	overhead := r.overhead(state)
+	size, perByte := r.log.Size(overhead)
+	window := model.Info().Window
+	if trigger == "overflow" && (window == 0 || size < window) {
+		window = size // whatever it is said to be, this much was too much
+	}
+	if window == 0 {
+		window = unknownWindow
+	}
+	share := func(of float64, most int) int { return min(int(of*float64(window)), most) }
+	bytes := func(tokens int) int { return int(float64(tokens) / perByte) }
+	keep := share(keepShare, keepMost)
+	room := bytes(int(roomShare * float64(window)))
+	old, kept, previous := r.log.Cut(bytes(keep), room)
+	if trigger != "auto" && !slices.ContainsFunc(old, matters) {
+		old, kept, previous = r.log.Cut(0, room) // something has to go, though it be little
+	}
+	if !slices.ContainsFunc(old, matters) {
+		return nil, ErrNothingToCompact
+	}
+	c := &session.Compaction{Trigger: trigger, Instructions: instructions, Before: size, Model: model.Info().ID}
+	if len(kept) > 0 {
+		c.Kept = kept[0].ID
+	}
+	if state.InTurn && (c.Kept == 0 || state.Began < c.Kept) {
+		c.Request = middle(r.asked(state.Began), bytes(keep))
+	}
+	c.Skills, c.Dropped = r.keepSkills(state, slices.Concat(old, kept), c.Kept, share(skillsShare, skillsMost))
+	if trigger == "auto" {
+		out := *c
+		out.Summary = "x"
+		if size-r.log.SizeAfter(&out, overhead) < int(worthShare*float64(window)) {
+			return nil, ErrNothingToCompact
+		}
+	}
+
+	told := hook.Input{Event: hook.PreCompact, Trigger: "auto", Custom: instructions}
+	if trigger == "manual" {
+		told.Trigger = trigger
+	}
+	if out, err := r.hook(ctx, told); err != nil {
+		return nil, err
+	} else if out.Block {
+		return nil, fmt.Errorf("a PreCompact hook refused it: %s", out.Reason)
+	}
+	summary, err := r.summary(ctx, model, c, old, previous, window, perByte)
+	if err != nil {
+		return nil, err
+	}
+	c.Summary = summary
+	if cutResults(old, kept) {
+		c.Summary += "\n\n[The results of the last calls were too long to stay: ask for less at a time.]"
+	}
+	c.After = r.log.SizeAfter(c, overhead)
+	if _, err := r.record(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
+		return nil, err
+	}
+	r.catalog = nil // what was announced before the cut is announced again
+	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: told.Trigger, Summary: c.Summary})
+	return c, err
+}
+
+// cutResults reports whether the results that came last are not kept.
+func cutResults(old, kept []session.Entry) bool {
+	answers := func(e session.Entry) bool { return e.Answer != nil }
+	if slices.ContainsFunc(kept, answers) {
+		return false
+	}
+	for _, e := range slices.Backward(old) {
+		if answers(e) {
+			return len(callsOf(e.Answer.Message)) > 0
+		}
+	}
+	return false
+}
+
+// matters reports whether a summary has something to say of an entry.
+func matters(e session.Entry) bool {
+	return e.User != nil || e.Activation != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
+}
+
+// asked is what the person said at an entry that begins a user turn.
+func (r *run) asked(entry int) string {
+	if entry == 0 {
+		return ""
+	}
+	e := r.log.After(entry - 1)[0]
+	switch {
+	case e.User != nil:
+		var all []string
+		for _, p := range e.User.Parts {
+			if p.Text != "" {
+				all = append(all, p.Text)
+			}
+		}
+		return strings.Join(all, "\n\n")
+	case e.Activation != nil:
+		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
+	}
+	return ""
+}
+
+// keepSkills chooses the texts that a compaction keeps of those before the
+// entry kept, the one used last first, and names the skills that lose theirs.
+//
+// In use are the skills of this user turn (between turns: of the last one),
+// and those whose release policy says that they stay. The others are under
+// Auto, which releases when the prefix is lost anyway.
+func (r *run) keepSkills(state session.State, seen []session.Entry, kept, room int) (keep []session.KeptText, dropped []string) {
+	used := map[int]int{} // a text's entry to that of its last use
+	for _, e := range seen {
+		if e.Activation != nil && e.Activation.Present != 0 {
+			used[e.Activation.Present] = e.ID
+		}
+	}
+	last := func(t session.Text) int { return max(t.Entry, used[t.Entry]) }
+	texts := slices.Clone(state.Texts)
+	slices.SortStableFunc(texts, func(a, b session.Text) int { return last(b) - last(a) })
+	there := map[string]bool{} // a skill is kept once, as it was loaded last
+	for _, t := range texts {
+		if there[t.Skill] {
+			continue
+		}
+		there[t.Skill] = true
+		if kept > 0 && t.Entry >= kept {
+			continue // it stays where it is
+		}
+		prompt := r.log.Prompt(t.Entry)
+		k := session.KeptText{Entry: t.Entry, Skill: t.Skill, Tokens: tokens(prompt)}
+		most := min(room, skillMost)
+		inUse := last(t) >= state.Began || r.Agent.Release.of(t) != Auto
+		if !inUse || most < min(k.Tokens, skillLeast) {
+			dropped = append(dropped, t.Skill)
+			continue
+		}
+		if k.Tokens > most {
+			k.Cut = wholeLines(prompt, 4*most)
+			room -= most
+		} else {
+			room -= k.Tokens
+		}
+		keep = append(keep, k)
+	}
+	return keep, dropped
+}
+
+// wholeLines is where a text of at most so many bytes is cut: at the end of a
+// line, if that is not far.
+func wholeLines(s string, most int) int {
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	if i := strings.LastIndexByte(s[:most], '\n'); i > most/2 {
+		return i
+	}
+	return most
+}
+
+// summary asks the run's own model for the summary of the old entries.
+//
+// The request is a transcript with cut results, no tools and a system text of
+// its own: it fits any window, no model can answer it with a call, and it
+// costs about what the whole conversation would from the cache. A cheaper
+// model would have to read it uncached as well, and what it misses is missed
+// for the rest of the session.
+func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry, previous *session.Compaction, window int, perByte float64) (string, error) {
+	answer := min(max(window/8, 500), 8_000)
+	if n := model.Info().MaxOutput; n > 0 {
+		answer = min(answer, n)
+	}
+	var head, tail strings.Builder
+	if previous != nil && previous.Summary != "" {
+		fmt.Fprintf(&head, "<previous-summary>\n%s\n</previous-summary>\n\n", previous.Summary)
+	}
+	if touched := slices.Sorted(maps.Keys(r.log.State().Touched)); len(touched) > 0 {
+		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(strings.Join(touched, ", "), 2000))
+	}
+	if c.Instructions != "" {
+		fmt.Fprintf(&tail, "\n\nThe person asks that the summary look to this above all:\n%s", middle(c.Instructions, 4000))
+	}
+	fmt.Fprintf(&tail, "\n\nWrite the summary, at most %d words.", answer/2)
+	room := int(0.95*float64(window-answer)/perByte) - len(compactText) - head.Len() - tail.Len()
+	for try := 0; ; try++ {
+		said := transcript(old, room>>try)
+		req := &llm.Request{System: compactText, MaxTokens: answer, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
+			llm.Text(head.String() + "<transcript>\n" + said + "\n</transcript>" + tail.String()),
+		}}}}
+		got, err := r.aside(ctx, model, req)
+		if overflowed(err) && try < 2 {
+			continue // the estimate was too low
+		}
+		if err != nil {
+			return "", fmt.Errorf("the summary could not be had: %w", err)
+		}
+		c.Usage.Add(got.Usage)
+		c.Cost += model.Info().Price.Cost(got.Usage)
+		r.end.Usage.Add(got.Usage)
+		r.end.Cost += model.Info().Price.Cost(got.Usage)
+		s := strings.TrimSpace(text(got.Message))
+		switch {
+		case got.Stop == llm.Refusal:
+			return "", errors.New("the model refused to write the summary")
+		case s == "":
+			return "", errors.New("the model gave an empty summary")
+		case got.Stop == llm.MaxTokens:
+			s += "\n\n[The summary was cut here: it had reached its limit.]"
+		}
+		return s, nil
+	}
+}
+
+func overflowed(err error) bool {
+	var e *llm.Error
+	return errors.As(err, &e) && e.Kind == llm.Overflow
+}
+
+// aside asks a model aside from the conversation, again where the reason to
+// fail may pass.
+func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
+	for attempt := 0; ; attempt++ {
+		answer, err := r.quiet(ctx, m, req)
+		if err == nil || ctx.Err() != nil {
+			return answer, err
+		}
+		wait, again := r.again(attempt, err)
+		if !again {
+			return nil, err
+		}
+		r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
+		if err := r.sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// transcript writes entries as text of at most so many bytes, about: what
+// people and the model said is cut last, and if need be the oldest is left out.
+func transcript(es []session.Entry, most int) string {
+	var pieces []string
+	for _, limit := range []struct{ said, data int }{{20_000, 2000}, {8000, 800}, {2000, 300}, {600, 100}} {
+		pieces = pieces[:0]
+		n := 0
+		for _, e := range es {
+			for _, s := range written(e, limit.said, limit.data) {
+				// Nothing in the transcript ends it.
+				s = strings.ReplaceAll(s, "</transcript", "<\\/transcript")
+				pieces = append(pieces, s)
+				n += len(s) + 1
+			}
+		}
+		if n <= most {
+			return strings.Join(pieces, "\n")
+		}
+	}
+	n, from := 0, len(pieces)
+	for from > 0 && n+len(pieces[from-1])+1 <= most-100 {
+		from--
+		n += len(pieces[from]) + 1
+	}
+	return strings.Join(append([]string{fmt.Sprintf("[The %d oldest pieces are left out for want of room.]", from)}, pieces[from:]...), "\n")
+}
+
+// written is an entry as text: said bounds what somebody said, data calls and
+// their results, in bytes.
+func written(e session.Entry, said, data int) (all []string) {
+	add := func(who, s string, most int) {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, fmt.Sprintf("[%s] %s", who, middle(s, most)))
+		}
+	}
+	parts := func(who string, parts []llm.Part, most int) {
+		for _, p := range parts {
+			switch {
+			case p.Call != nil:
+				add("calls "+p.Call.Name, string(p.Call.Input), data)
+			case p.Media != nil:
+				add(who, "("+p.Media.MIME+" "+p.Media.Name+")", most)
+			default:
+				add(who, p.Text, most)
+			}
+		}
+	}
+	switch {
+	case e.User != nil:
+		parts("person", e.User.Parts, said)
+	case e.Answer != nil:
+		parts("agent", e.Answer.Message.Parts, said)
+	case e.Result != nil:
+		who := "result of " + e.Result.Name
+		if e.Result.IsError {
+			who = "error of " + e.Result.Name
+		}
+		parts(who, e.Result.Parts, data)
+	case e.Activation != nil:
+		a := e.Activation
+		add("the "+a.By+" loads the skill "+a.Skill, cmp.Or(a.Args, "(no arguments)"), said)
+		add("text of the skill "+a.Skill, a.Prompt, data)
+		parts("attached", a.Parts, data)
+	case e.Note != nil:
+		add("note", e.Note.Model, data)
+	}
+	return all
+}
+
+// middle cuts a text of more than so many bytes in its middle, and says so.
+func middle(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	head, tail := most*3/4, most/4
+	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", strings.ToValidUTF8(s[:head], ""), len(s)-head-tail, strings.ToValidUTF8(s[len(s)-tail:], ""))
+}

@@ -1,0 +1,60 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestJobsEnd: a call is shown by its description and its command, and what it
+// left running in the background ends with the program.
+func TestJobsEnd(t *testing.T) {
+	t.Parallel()
+	answers := []llmtest.Answer{{Calls: []llmtest.Call{{ID: "c1", Name: "bash", Input: map[string]any{
+		"command": "echo $$ >pid; exec sleep 300", "background": true, "description": "Watch\x1b[31m the clock",
+	}}}}, {Want: []string{"Started as background job 1"}, Text: "It runs.", Calls: []llmtest.Call{{ID: "c2", Name: "bash", Input: map[string]any{
+		"command": "until [ -s pid ]; do sleep 0.01; done",
+	}}}}, llmtest.Reply("It ran.")}
+	allow := []string{"--allow", "Bash(echo *)", "--allow", "Bash(exec *)", "--allow", "Bash(sleep *)", "--allow", "Bash([ *)", "--allow", "Bash(until *)", "--allow", "Edit(pid)"}
+	ended := func(t *testing.T, d desk) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(d.dir, "pid"))
+		n, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+		if err != nil || n == 0 {
+			t.Fatalf("the job's id: %q, %v", data, err)
+		}
+		waitFor(t, "the job's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
+	}
+	t.Run("terminal", func(t *testing.T) {
+		d := newDesk(t, serve(t, answers...))
+		k := d.open(t, allow...)
+		k.says("go")
+		k.wants(`bash\S* Watch.*the clock: echo \$\$ >pid; exec sleep 300`)
+		k.wants(`It ran\.`)
+		k.leaves()
+		if bytes.Contains(k.all.Bytes(), []byte("Watch\x1b")) {
+			t.Error("a description reached the terminal as it was")
+		}
+		ended(t, d)
+	})
+	t.Run("print", func(t *testing.T) {
+		d := newDesk(t, serve(t, answers...))
+		cmd := exec.Command("knack", append([]string{"-p", "--trust", "--sandbox", "off", "go"}, allow...)...)
+		cmd.Dir, cmd.Env = d.dir, d.env
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "It ran.") {
+			t.Fatalf("%v: %s", err, out)
+		}
+		ended(t, d)
+	})
+}

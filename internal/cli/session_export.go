@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/session"
+)
+
+func sessionExportCommand() *cobra.Command {
+	var format, out string
+	force := false
+	c := &cobra.Command{
+		Use:   "export ID",
+		Short: "Write a session as a page, as Markdown, or as JSON lines",
+		Long: `Write a session as one HTML page that needs nothing beside it (html), as Markdown
+(md), or as JSON lines that "knack session import" reads back (jsonl). It is the
+branch that the session would go on with.
+
+The file is readable by you alone: a session holds what was read and said in it,
+secrets too. Look before you hand it on.`,
+		Args: exactly(1, "knack session list"),
+		RunE: func(c *cobra.Command, args []string) error {
+			log, err := readSession(c, args[0])
+			if err != nil {
+				return err
+			}
+			path, f, err := exportTo(log, format, out)
+			if err != nil {
+				return err
+			}
+			if path == "-" {
+				return transcript.Write(c.OutOrStdout(), log, f, exportOptions())
+			}
+			if err := exportSession(log, f, path, force); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), plain.Line(path))
+			return err
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: as the file's name ends, else html")
+	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
+	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	return c
+}
+
+func exportOptions() transcript.Options { return transcript.Options{Program: "Knack " + version()} }
+
+// readSession reads a session of this directory, and tells what is damaged.
+func readSession(c *cobra.Command, id string) (*session.Log, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	log, err := sessionStore(dir).Read(id)
+	if err != nil {
+		return nil, &failure{err, "knack session list", exitFailed}
+	}
+	for _, d := range log.Damage() {
+		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
+	}
+	return log, nil
+}
+
+// exportTo says where an export goes and how it is written: what was not said
+// follows from the rest.
+func exportTo(log *session.Log, format, out string) (string, transcript.Format, error) {
+	var f transcript.Format
+	var err error
+	switch {
+	case format != "":
+		f, err = transcript.ParseFormat(format)
+	case out == "" || out == "-" || filepath.Ext(out) == "":
+		f = transcript.HTML
+	default:
+		f, err = transcript.FormatOf(out)
+	}
+	if err != nil {
+		return "", "", &failure{err, "knack session export ID --format html", exitUsage}
+	}
+	return cmp.Or(out, "knack-"+log.ID()+"."+string(f)), f, nil
+}
+
+// exportSession writes the branch of a session into a file that only its owner
+// reads. A file that is there is replaced as a whole if force is set, and else
+// left alone.
+func exportSession(log *session.Log, f transcript.Format, path string, force bool) (err error) {
+	var file *os.File
+	name := path
+	if force {
+		file, err = os.CreateTemp(filepath.Dir(path), ".knack-*")
+		if err == nil {
+			name = file.Name()
+		}
+	} else {
+		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return &failure{fmt.Errorf("%s is there already", plain.Line(path)), "--force replaces it", exitFailed}
+	}
+	if err != nil {
+		return err
+	}
+	err = transcript.Write(file, log, f, exportOptions())
+	err = errors.Join(err, file.Close())
+	if err == nil && force {
+		err = os.Rename(name, path)
+	}
+	if err != nil {
+		os.Remove(name)
+	}
+	return err
+}
+
+func sessionForkCommand() *cobra.Command {
+	at := ""
+	c := &cobra.Command{
+		Use:   "fork ID",
+		Short: "Copy a session into a new one, and print its id",
+		Long: `Copy the branch of a session into a new one and print its id. With --at the copy
+ends with that entry; "knack session show ID --json" has their numbers.`,
+		Args: exactly(1, "knack session list"),
+		RunE: func(c *cobra.Command, args []string) error {
+			log, err := readSession(c, args[0])
+			if err != nil {
+				return err
+			}
+			if at != "" {
+				n, err := strconv.Atoi(at)
+				if err != nil || n < 1 {
+					return usagef("knack session show "+args[0]+" --json", "--at %q is not the number of an entry", at)
+				}
+				if err := log.Move(n); err != nil {
+					return &failure{err, "knack session show " + args[0] + " --json", exitFailed}
+				}
+			}
+			id, err := forkSession(log)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), id)
+			return err
+		},
+	}
+	c.Flags().StringVar(&at, "at", "", "the `number` of the last entry to copy")
+	return c
+}
+
+// forkSession copies the branch at the leaf of log into a new session of its
+// directory.
+func forkSession(log *session.Log) (id string, err error) {
+	if len(log.Branch()) == 0 {
+		return "", errors.New("there is nothing to copy yet")
+	}
+	to, err := sessionStore(log.Header().Dir).Fork(log, "")
+	if err != nil {
+		return "", err
+	}
+	return to.ID(), to.Close()
+}

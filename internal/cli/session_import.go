@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool/coding"
+)
+
+func sessionImportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Make sessions of transcripts of Claude Code, Pi or Knack",
+		Long: `Make a session of this directory of each transcript, and print its id. What kind
+it is is told by its content: Claude Code (~/.claude/projects/*/*.jsonl), Pi
+(~/.pi/agent/sessions/*/*.jsonl), or Knack ("knack session export -o x.jsonl").
+- is standard input. Going on with the session (knack -r ID) sends the model
+what the other agent would have sent. The model and the permissions are yours,
+not those of the transcript.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("knack session import ~/.claude/projects/DIR/SESSION.jsonl", "%s: which file?", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			var errs []error
+			for _, path := range args {
+				id, err := importFile(c, path)
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintln(c.OutOrStdout(), id)
+			}
+			return errors.Join(errs...)
+		},
+	}
+}
+
+// importFile makes a session of one file, and tells what is wrong with it.
+func importFile(c *cobra.Command, path string) (id string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	in := c.InOrStdin()
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	t, err := readTranscript(c.Context(), in, path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", plain.Line(path), err)
+	}
+	for _, p := range t.Problems {
+		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(p.String()))
+	}
+	if t.Dir != "" && filepath.Clean(t.Dir) != dir {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: the paths in it are of %s; the session is of this directory\n", plain.Line(path), plain.Line(t.Dir))
+	}
+	id, err = importSession(dir, t)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", plain.Line(path), err)
+	}
+	return id, nil
+}
+
+// readTranscript reads one. The tools of ours are asked for their names and
+// inputs only; none runs.
+func readTranscript(ctx context.Context, in io.Reader, name string) (*transcript.Transcript, error) {
+	ws, err := openWorkspace(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer ws.Close()
+	jobs := new(coding.Jobs)
+	defer jobs.Close()
+	return transcript.Read(in, transcript.ReadOptions{Name: name, Tools: coding.Tools(ws, coding.Options{Jobs: jobs})})
+}
+
+// importSession keeps a transcript as a new session of a directory.
+func importSession(dir string, t *transcript.Transcript) (id string, err error) {
+	entries := t.Log.Branch()
+	if len(entries) == 0 {
+		return "", fmt.Errorf("nothing was said in this transcript of %s", t.Agent)
+	}
+	store := sessionStore(dir)
+	h := session.Header{Dir: dir, From: plain.Line(cmp.Or(t.ID, t.Agent))}
+	if t.Agent != transcript.Knack {
+		h.From = plain.Line(t.Agent + " " + t.ID)
+	}
+	to, err := store.Create(h)
+	if err != nil {
+		return "", err
+	}
+	if err = errors.Join(to.Graft(entries), to.Sync(), to.Close()); err != nil {
+		os.Remove(filepath.Join(store.Dir, to.ID()+".jsonl"))
+		return "", err
+	}
+	return to.ID(), nil
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/tool"
+)
+
+// slashContext draws what fills the window. The parts are estimates; the sum
+// is the provider's where it counted one.
+func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string)) (string, error) {
+	st := s.log.State()
+	view := s.agent.View
+	view.For = knack.ByModel
+	view.Window = s.window()
+	listing := s.library.Catalog().Listing(view).Text
+	if st.Listing != nil {
+		listing = st.Listing.Text
+	}
+	tools := s.agent.Tools
+	if listing != "" && !view.Index {
+		tools = append(tools[:len(tools):len(tools)], tool.Skill("", nil, nil))
+	}
+	specs, err := json.Marshal(tools.Specs())
+	if err != nil {
+		return "", err
+	}
+	bytes := len(s.agent.System) + len(specs)
+	if !view.Index {
+		bytes += len(listing)
+	}
+	// At the rate of bytes that the provider has counted.
+	used, perByte := s.log.Size(bytes)
+	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
+	texts := 0
+	for _, t := range st.Texts {
+		texts += estimate(4 * t.Tokens)
+	}
+	system := estimate(len(s.agent.System))
+	if view.Index {
+		system = max(0, system-estimate(len(listing)))
+	}
+	type part struct {
+		name   string
+		tokens int
+		mark   string
+	}
+	parts := []part{
+		{"system prompt", system, "s"},
+		{"tools", estimate(len(specs)), "t"},
+		{"list of skills", estimate(len(listing)), "l"},
+		{"texts of skills", texts, "k"},
+		{"messages", max(0, used-estimate(bytes)-texts), "m"},
+	}
+	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
+	var b strings.Builder
+	fmt.Fprintln(&b, plain.Line(s.modelName()))
+	window := s.window()
+	if counted > 0 && st.Requests > st.Compacted {
+		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", thousands(counted))
+	}
+	if window > 0 {
+		const width = 36
+		bar := ""
+		for _, p := range parts {
+			n := (p.tokens*width + window/2) / window
+			if p.tokens > 0 && n == 0 {
+				n = 1
+			}
+			bar += strings.Repeat(p.mark, n)
+		}
+		bar = bar[:min(len(bar), width)]
+		fmt.Fprintf(&b, "[%s%s]\n", bar, strings.Repeat(".", width-len(bar)))
+		parts = append(parts, part{"free", max(0, window-used), "."})
+	}
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%s %-16s%10s", p.mark, p.name, thousands(p.tokens))
+		if window > 0 {
+			fmt.Fprintf(&b, "  %5.1f%%", 100*float64(p.tokens)/float64(window))
+		}
+		b.WriteString("\n")
+		if p.mark == "k" {
+			for _, t := range st.Texts {
+				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), thousands(estimate(4*t.Tokens)))
+			}
+		}
+	}
+	if window > 0 {
+		fmt.Fprintf(&b, "  %-16s%10s\n", "window", thousands(window))
+	} else {
+		b.WriteString("the model's window is not known\n")
+	}
+	fmt.Fprintf(&b, "Parts are estimates, at %.1f bytes a token.", 1/perByte)
+	say(b.String())
+	return "", nil
+}
+
+// window is that of the model in force, in tokens; 0: not known.
+func (s *sessionRun) window() int {
+	if m, err := s.agent.Resolve(s.modelName()); err == nil {
+		return m.Info().Window
+	}
+	return s.agent.Model.Info().Window
+}
+
+// modelName is the model that the next turn begins with.
+func (s *sessionRun) modelName() string {
+	if name := s.log.State().Model; name != "" {
+		return name
+	}
+	return s.agent.Model.Info().ID
+}
+
+// thousands writes 1942 as 1,942.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A Value is what a key is set to, and by whom, the highest first. Of keys
+// that may hold secrets (env, providers, servers) JSON has the names only.
+type Value struct {
+	Key    string
+	JSON   json.RawMessage
+	Places []Place
+}
+
+// Values are the keys that somebody set, in the order of `knack help
+// settings`.
+func (c *Config) Values() []Value { return c.values }
+
+// shownValue keeps a merged value for Values.
+func (l *loader) shownValue(k key, v any) {
+	places := l.c.from[k.name]
+	fields, isObject := v.(object)
+	switch {
+	case k.kind == rules:
+		var texts []string
+		for _, r := range map[string][]permission.Rule{
+			"permissions.allow": l.c.Rules.Allow, "permissions.ask": l.c.Rules.Ask, "permissions.deny": l.c.Rules.Deny,
+		}[k.name] {
+			texts = append(texts, r.String())
+		}
+		v = texts
+	case k.kind == raw:
+		var names []string
+		for _, p := range l.c.Raw[k.name] {
+			var m map[string]json.RawMessage
+			json.Unmarshal(p.JSON, &m)
+			for name := range m {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		v = slices.Compact(names)
+	case isObject:
+		names := slices.Sorted(maps.Keys(fields))
+		for _, name := range names {
+			if at := l.c.from[k.name+"."+name]; name != "" {
+				places = append(places, at...)
+			}
+		}
+		if k.name == "env" {
+			v = names
+		}
+	}
+	if len(places) == 0 {
+		return
+	}
+	data := bytes.Buffer{}
+	enc := json.NewEncoder(&data)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) == nil {
+		l.c.values = append(l.c.values, Value{k.name, bytes.TrimSpace(data.Bytes()), places})
+	}
+}
+
+// Known returns an error for a dotted key that is no setting. Keys below an
+// object are, such as features.dream.
+func Known(name string) error {
+	_, _, err := row(name)
+	return err
+}
+
+// row is the key of a name; item: the name is of a key below it.
+func row(name string) (k key, item bool, err error) {
+	known := map[string]bool{}
+	for _, k := range table() {
+		known[k.name] = true
+		switch k.kind {
+		case texts, booleans, perProvider, raw:
+			if below, ok := strings.CutPrefix(name, k.name+"."); ok && below != "" {
+				return k, true, nil
+			}
+		}
+		if k.name == name {
+			return k, false, nil
+		}
+	}
+	return key{}, false, fmt.Errorf("there is no setting %s (%s)", name, near(name, known))
+}
+
+// Check says what is wrong with a value for a dotted key; nil: nothing is.
+func Check(name string, value json.RawMessage) error {
+	k, item, err := row(name)
+	if err != nil {
+		return err
+	}
+	broken := false
+	f := file{path: name, data: value, add: func(knack.Problem) { broken = true }}
+	n, whole := f.parse()
+	if n == nil || !whole || broken {
+		return fmt.Errorf("%s: the value is not JSON", name)
+	}
+	want := ""
+	switch {
+	case item && k.kind == raw:
+	case item:
+		want = k.bad(n)
+	default:
+		want = k.wrong(n)
+		for _, it := range n.items {
+			want = cmp.Or(want, k.bad(it))
+			if k.kind == rules && want == "" {
+				if _, err := permission.ParseRule(it.text, permission.User); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		}
+		if n.kind == 'o' && k.kind != raw {
+			for _, m := range n.members {
+				want = cmp.Or(want, k.bad(m.val))
+			}
+		}
+	}
+	if want != "" {
+		return fmt.Errorf("%s is %s, not %s", name, n.shown(), want)
+	}
+	return nil
+}

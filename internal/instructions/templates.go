@@ -1,0 +1,203 @@
+package instructions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/frontmatter"
+)
+
+const (
+	maxTemplates = 1000 // of one directory
+	maxShort     = 60   // characters of a description that nobody wrote
+)
+
+// Templates finds prompt templates: Markdown files that a person says by name,
+// /NAME ARGS, each a [knack.Command] of kind template. First of a name wins:
+// those of Options.Templates, then those of the project (.knack/prompts,
+// .pi/prompts, the nearest directory first), then the person's own. What a
+// project brings must pass Options.Check, when it is found and again when it
+// is used: the text is read each time. A template is text: it grants and runs
+// nothing.
+func Templates(o Options) ([]knack.Command, []knack.Problem) {
+	l := loader{Options: o}
+	var found []knack.Command
+	for _, path := range o.Templates {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			found = append(found, l.template(path, "")...)
+		} else {
+			found = append(found, l.templates(path, "")...)
+		}
+	}
+	for d := o.Dir; d != "" && o.Root != "" && within(o.Root, d); d = filepath.Dir(d) {
+		for _, name := range []string{".knack", ".pi"} {
+			found = append(found, l.templates(filepath.Join(d, name, "prompts"), o.Root)...)
+		}
+		if d == filepath.Dir(d) {
+			break
+		}
+	}
+	found = append(found, l.templates(join(o.ConfigHome, "prompts"), "")...)
+	found = append(found, l.templates(join(o.Home, ".pi/agent/prompts"), "")...)
+
+	var won []knack.Command
+	for _, c := range found {
+		if i := slices.IndexFunc(won, func(w knack.Command) bool { return w.Name == c.Name }); i >= 0 {
+			if won[i].Source != c.Source {
+				l.problem("name-collision", c.Source, "the template /%s is taken by %s, which comes first", c.Name, won[i].Source)
+			}
+			continue
+		}
+		won = append(won, c)
+	}
+	return won, l.found.Problems
+}
+
+// templates reads the templates of a directory, not those below it. A project's
+// lies in bound.
+func (l *loader) templates(dir, bound string) []knack.Command {
+	if dir == "" {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && bound != "" {
+		var top string
+		if top, err = filepath.EvalSymlinks(bound); err == nil && !within(top, real) {
+			err = errors.New("it leads out of the repository")
+		}
+	}
+	var files []fs.DirEntry
+	if err == nil {
+		files, err = os.ReadDir(real)
+	}
+	if err != nil {
+		l.problem("unreadable", dir, "its templates are left out: %v", err)
+		return nil
+	}
+	var all []knack.Command
+	for i, f := range files {
+		if i == maxTemplates {
+			l.problem("limit-reached", dir, "only the first %d files are looked at", maxTemplates)
+			break
+		}
+		if !f.IsDir() && strings.EqualFold(filepath.Ext(f.Name()), ".md") && !strings.HasPrefix(f.Name(), ".") {
+			all = append(all, l.template(filepath.Join(dir, f.Name()), bound)...)
+		}
+	}
+	return all
+}
+
+// template reads one; none if it cannot be used.
+func (l *loader) template(path, bound string) []knack.Command {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
+		l.problem("name-invalid", path, "left out: nobody can type /%q", name)
+		return nil
+	}
+	t, err := l.readTemplate(path, bound)
+	if err != nil {
+		var problem knack.Problem
+		if !errors.As(err, &problem) {
+			problem = knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: path, Message: "left out: " + err.Error()}
+		}
+		l.found.Problems = append(l.found.Problems, problem)
+		return nil
+	}
+	for _, p := range t.problems {
+		p.Path = path
+		l.found.Problems = append(l.found.Problems, p)
+	}
+	again := loader{Options: l.Options}
+	return []knack.Command{{
+		Name: name, Kind: "template", Source: path, Description: t.short, Hint: t.hint, Anytime: true,
+		Run: func(_ context.Context, args string, _ func(string)) (string, error) {
+			t, err := again.readTemplate(path, bound)
+			if err != nil {
+				return "", fmt.Errorf("the template /%s: %w", name, err)
+			}
+			text, used := knack.ExpandTemplate(t.text, args)
+			if !used && args != "" { // what a person typed is not dropped
+				text += "\n\nARGUMENTS: " + args
+			}
+			if strings.TrimSpace(text) == "" {
+				return "", fmt.Errorf("the template /%s says nothing: %s is empty", name, path)
+			}
+			return text, nil
+		},
+	}}
+}
+
+// readTemplate reads and parses the same bytes that Check approves.
+func (l *loader) readTemplate(path, bound string) (template, error) {
+	data, err := l.read(path, bound)
+	if err == nil && bound != "" {
+		err = errors.New("the project is not trusted")
+		if l.Check != nil {
+			err = l.Check(path, data)
+		}
+	}
+	if err != nil {
+		return template{}, err
+	}
+	return parseTemplate(data), nil
+}
+
+// A template is what a file says.
+type template struct {
+	short, hint string
+	text        string
+	problems    []knack.Problem // without their path
+}
+
+func parseTemplate(data []byte) template {
+	file := frontmatter.Split(data)
+	t := template{text: strings.TrimSpace(string(file.Body))}
+	warn := func(code string, line, column int, hint, message string) {
+		t.problems = append(t.problems, knack.Problem{Code: code, Severity: knack.Warn, Line: line, Column: column, Message: message, Hint: hint})
+	}
+	if file.Fence == frontmatter.Unclosed {
+		warn("frontmatter-unclosed", 1, 1, "end it with a line of ---", "the frontmatter is not closed: all is text")
+	}
+	entries, notes := frontmatter.Parse(file.Head, file.Line)
+	for _, n := range notes {
+		code := "yaml-repaired"
+		if n.Kind != frontmatter.Repaired {
+			code = "yaml-invalid"
+		}
+		warn(code, n.Line, n.Column, n.Hint, n.Message)
+	}
+	for _, e := range entries {
+		to := map[string]*string{"description": &t.short, "argument-hint": &t.hint}[e.Key]
+		switch {
+		case to == nil:
+		case e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() != "!!null":
+			*to = strings.Join(strings.Fields(e.Value.Value), " ")
+		case e.Source != "": // [a] [b] is a hint, not a list
+			*to = e.Source
+		case e.Value.Kind != yaml.ScalarNode:
+			warn("field-type", e.Line, e.Column, e.Key+": text", e.Key+" is no text")
+		}
+	}
+	if t.short == "" {
+		first, _, _ := strings.Cut(t.text, "\n")
+		t.short = strings.Join(strings.Fields(first), " ")
+		if r := []rune(t.short); len(r) > maxShort {
+			t.short = string(r[:maxShort]) + "…"
+		}
+	}
+	return t
+}

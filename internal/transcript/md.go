@@ -1,0 +1,243 @@
+package transcript
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// A sheet writes Markdown.
+type sheet struct{ *bufio.Writer }
+
+func writeMarkdown(w *bufio.Writer, log *session.Log, o Options) error {
+	s := sheet{w}
+	branch := log.Branch()
+	h := headingOf(log, branch, o)
+	s.printf("# %s\n\n", plain.Line(h.title))
+	s.list(h.facts)
+	for _, st := range steps(branch) {
+		s.step(st)
+	}
+	s.printf("---\n\n")
+	s.list(h.totals)
+	return nil
+}
+
+func (s sheet) printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
+
+func (s sheet) list(rows [][2]string) {
+	for _, r := range rows {
+		s.printf("- %s: %s\n", plain.Line(r[0]), plain.Line(r[1]))
+	}
+	if len(rows) > 0 {
+		s.printf("\n")
+	}
+}
+
+// fence writes text between fences that are longer than what it holds.
+func (s sheet) fence(kind, text string) {
+	text = strings.TrimRight(visible(text), "\n")
+	if text == "" {
+		return
+	}
+	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
+	s.printf("%s%s\n%s\n%s\n\n", fence, kind, text, fence)
+}
+
+func visible(text string) string { return plain.Text(strings.ReplaceAll(text, "\r\n", "\n")) }
+
+// longest is the length of the longest run of a character.
+func longest(text string, of byte) (most int) {
+	run := 0
+	for i := range len(text) {
+		if text[i] == of {
+			run++
+			most = max(most, run)
+		} else {
+			run = 0
+		}
+	}
+	return most
+}
+
+// prose writes what is Markdown itself. A fence that it leaves open is closed,
+// or what follows would be code.
+func (s sheet) prose(text string) {
+	text = strings.TrimRight(visible(text), "\n")
+	if text == "" {
+		return
+	}
+	open := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		bare := strings.TrimLeft(line, " ")
+		if len(line)-len(bare) > 3 || bare == "" || bare[0] != '`' && bare[0] != '~' {
+			continue
+		}
+		n := len(bare) - len(strings.TrimLeft(bare, bare[:1]))
+		rest := bare[n:]
+		switch {
+		case n < 3:
+		case open == "" && (bare[0] == '~' || !strings.Contains(rest, "`")):
+			open = bare[:n]
+		case open != "" && open[0] == bare[0] && n >= len(open) && strings.TrimSpace(rest) == "":
+			open = ""
+		}
+	}
+	s.printf("%s\n", text)
+	if open != "" {
+		s.printf("%s\n", open)
+	}
+	s.printf("\n")
+}
+
+// aside is a line of what happened beside the conversation.
+func (s sheet) aside(text string) { s.printf("*%s*\n\n", escaped(plain.Line(text))) }
+
+// escaped is text without what Markdown would read as marks or as HTML.
+func escaped(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "&", "&amp;").Replace(text)
+}
+
+func (s sheet) step(st step) {
+	switch {
+	case st.User != nil:
+		s.printf("## You\n\n")
+		if st.User.Typed != "" {
+			s.aside("typed: " + st.User.Typed)
+		}
+		s.parts(st.User.Parts)
+	case st.Answer != nil:
+		s.answer(st)
+	case st.Activation != nil:
+		a := st.Activation
+		s.aside(fmt.Sprintf("skill %s, called by the %s, %d tokens", a.Notice, a.By, a.Tokens))
+		if len(a.Grants) > 0 {
+			s.aside("it allows " + strings.Join(a.Grants, ", ") + " until the turn ends")
+		}
+		if a.Present == 0 {
+			s.fence("", a.Prompt)
+		}
+		s.parts(a.Parts)
+	case st.Note != nil:
+		if st.Note.People != "" {
+			s.aside(st.Note.People)
+		} else {
+			s.aside("told to the model")
+		}
+		s.fence("", st.Note.Model)
+	case st.Release != nil:
+		s.aside(st.Release.Line() + " (" + st.Release.Reason + ")")
+		s.fence("", st.Release.Summary)
+	case st.Compaction != nil:
+		s.aside(st.Compaction.Line())
+		s.fence("", st.Compaction.Summary)
+	case st.TurnEnd != nil:
+		if st.TurnEnd.Reason != "done" {
+			s.aside(strings.TrimSuffix("turn ended: "+st.TurnEnd.Reason+": "+st.TurnEnd.Error, ": "))
+		}
+	case st.Setting != nil:
+		s.aside(settings(st.Setting))
+	case st.Listing != nil:
+		s.aside("skills the model was told of")
+		s.fence("", st.Listing.Text)
+	case st.Decision != nil:
+		if what := decided(st.Decision); what != "" {
+			s.aside(st.Decision.Tool + ": " + what)
+		}
+	case st.Started != nil:
+	case st.Result != nil:
+		s.result(st.Result)
+	default:
+		s.aside(string(st.Type))
+		s.fence("json", other(st.Entry))
+	}
+}
+
+func (s sheet) answer(st step) {
+	who := st.Answer.Model
+	if who == "" {
+		who = "Model"
+	}
+	s.printf("## %s\n\n", escaped(plain.Line(who)))
+	calls := st.calls
+	for _, part := range st.Answer.Message.Parts {
+		switch {
+		case part.Thinking != nil:
+			if part.Thinking.Text != "" {
+				s.aside("thinking")
+				s.fence("", part.Thinking.Text)
+			}
+		case part.Call != nil:
+			s.call(&calls[0])
+			calls = calls[1:]
+		case part.Media != nil:
+			s.media(part.Media)
+		default:
+			s.prose(part.Text)
+		}
+	}
+	if st.Answer.Partial {
+		s.aside("this answer was cut off")
+	}
+}
+
+func (s sheet) call(c *call) {
+	failed := c.failed()
+	if failed != "" {
+		failed = " (" + failed + ")"
+	}
+	s.printf("**%s**%s\n\n", escaped(plain.Line(c.Name)), failed)
+	for _, a := range arguments(c.Input) {
+		if a.name != "" && !strings.Contains(a.value, "\n") && longest(a.value, '`') == 0 && len(a.value) < 200 {
+			s.printf("- %s: `%s`\n\n", escaped(plain.Line(a.name)), plain.Line(a.value))
+			continue
+		}
+		if a.name != "" {
+			s.printf("- %s:\n\n", escaped(plain.Line(a.name)))
+		}
+		s.fence("", a.value)
+	}
+	for _, d := range c.decisions {
+		if what := decided(d); what != "" {
+			s.aside(what)
+		}
+	}
+	if c.result != nil {
+		s.result(c.result)
+	}
+}
+
+func (s sheet) result(r *session.Result) {
+	s.fence("diff", diff(r))
+	for _, p := range r.Parts {
+		if p.Media != nil {
+			s.media(p.Media)
+		} else {
+			s.fence("", p.Text)
+		}
+	}
+}
+
+func (s sheet) parts(parts []llm.Part) {
+	for _, p := range parts {
+		if p.Media != nil {
+			s.media(p.Media)
+		} else {
+			s.prose(p.Text)
+		}
+	}
+}
+
+// media names what text cannot show.
+func (s sheet) media(m *llm.Media) {
+	name := m.Name
+	if name == "" {
+		name = "attachment"
+	}
+	s.aside(fmt.Sprintf("%s (%s, %d bytes)", name, m.MIME, len(m.Data)))
+}

@@ -1,0 +1,330 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/anthropic"
+	"github.com/knack-agent/knack/session"
+)
+
+// A piEntry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first.
+// Entries form a tree by parentId; those of version 1 have no ids and are a
+// list.
+type piEntry struct {
+	Type     string     `json:"type"`
+	ID       string     `json:"id"`
+	Parent   *string    `json:"parentId"`
+	Time     time.Time  `json:"timestamp"`
+	Message  *piMessage `json:"message"`
+	Name     string     `json:"name"`    // session_info
+	Summary  string     `json:"summary"` // compaction, branch_summary
+	Kept     string     `json:"firstKeptEntryId"`
+	Before   int        `json:"tokensBefore"`
+	KeptLine *int       `json:"firstKeptEntryIndex"` // version 1
+
+	CustomType string          `json:"customType"` // custom_message
+	Content    json.RawMessage `json:"content"`
+	Display    bool            `json:"display"`
+
+	n int
+}
+
+type piMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"` // text or parts
+
+	API      string `json:"api"` // assistant
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	Stop     string `json:"stopReason"`
+	Error    string `json:"errorMessage"`
+	Usage    struct {
+		Input      int `json:"input"`
+		Output     int `json:"output"`
+		CacheRead  int `json:"cacheRead"`
+		CacheWrite int `json:"cacheWrite"`
+		Cost       struct {
+			Total float64 `json:"total"`
+		} `json:"cost"`
+	} `json:"usage"`
+
+	Call    string          `json:"toolCallId"` // toolResult
+	Tool    string          `json:"toolName"`
+	IsError bool            `json:"isError"`
+	Details json.RawMessage `json:"details"`
+
+	Command  string `json:"command"` // bashExecution
+	Output   string `json:"output"`
+	Exit     *int   `json:"exitCode"`
+	Canceled bool   `json:"cancelled"`
+	Excluded bool   `json:"excludeFromContext"`
+
+	CustomType string `json:"customType"` // custom
+	Display    bool   `json:"display"`
+	Summary    string `json:"summary"` // branchSummary, compactionSummary
+}
+
+type piPart struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"thinkingSignature"`
+	Redacted  bool            `json:"redacted"`
+	Data      string          `json:"data"`
+	MIME      string          `json:"mimeType"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+func piParts(content json.RawMessage) []piPart {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return []piPart{{Type: "text", Text: text}}
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(content, &list) != nil {
+		return nil
+	}
+	all := make([]piPart, 0, len(list))
+	for _, item := range list {
+		var p piPart
+		if json.Unmarshal(item, &p) == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (b *builder) pi(all []record) {
+	var h struct {
+		ID  string `json:"id"`
+		Cwd string `json:"cwd"`
+	}
+	json.Unmarshal(all[0].data, &h)
+	b.t.ID, b.t.Dir = h.ID, h.Cwd
+	var entries []*piEntry
+	title := ""
+	for _, r := range all[1:] {
+		e := &piEntry{n: r.n}
+		if err := json.Unmarshal(r.data, e); err != nil {
+			b.problem(r.n, "this entry is not understood: "+err.Error())
+			continue
+		}
+		if (e.Type == "message") != (e.Message != nil) {
+			b.problem(r.n, "this entry is not understood: its type and its message do not fit")
+			continue
+		}
+		if e.Type == "session_info" {
+			title = e.Name
+		}
+		entries = append(entries, e)
+	}
+	branch := b.piBranch(entries)
+	starts := map[string]int{}
+	for _, e := range branch {
+		if e.ID != "" {
+			starts[e.ID] = b.log.Last() + 1
+		}
+		switch e.Type {
+		case "message":
+			b.piMessage(e)
+		case "compaction":
+			kept := starts[e.Kept]
+			if e.KeptLine != nil && *e.KeptLine > 0 && *e.KeptLine <= len(entries) {
+				kept = starts[entries[*e.KeptLine-1].ID]
+			}
+			b.compact(e.Time, "auto", e.Summary, kept, e.Before)
+		case "branch_summary":
+			b.note(e.Time, branchSummary(e.Summary), "summary of another branch")
+		case "custom_message":
+			b.piCustom(e.Time, e.CustomType, e.Content, e.Display)
+		case "session_info", "label", "model_change", "thinking_level_change", "custom", "usage":
+			// The name is kept; what is chosen for a run is the person's own here.
+		default:
+			b.left["entries of the type "+e.Type]++
+		}
+	}
+	if title = firstLine(title); title != "" {
+		b.settle(time.Time{})
+		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: title}})
+	}
+}
+
+func branchSummary(summary string) string {
+	return "This is a summary of a branch that the conversation came back from:\n\n<summary>\n" + summary + "\n</summary>"
+}
+
+// piBranch is the entries from the first to the last of the file.
+func (b *builder) piBranch(entries []*piEntry) []*piEntry {
+	byID := map[string]*piEntry{}
+	for i, e := range entries {
+		if e.ID == "" { // version 1
+			e.ID = fmt.Sprintf("line %d", e.n)
+			if i > 0 {
+				e.Parent = &entries[i-1].ID
+			}
+		}
+		byID[e.ID] = e
+	}
+	var branch []*piEntry
+	seen := map[string]bool{}
+	if len(entries) > 0 {
+		for e := entries[len(entries)-1]; e != nil && !seen[e.ID]; {
+			seen[e.ID] = true
+			branch = append(branch, e)
+			if e.Parent == nil {
+				break
+			}
+			next := byID[*e.Parent]
+			if next == nil && *e.Parent != "" {
+				// Its line could not be read: the one before it in the file stands
+				// for it.
+				if i := slices.Index(entries, e); i > 0 && !seen[entries[i-1].ID] {
+					next = entries[i-1]
+				}
+			}
+			e = next
+		}
+	}
+	slices.Reverse(branch)
+	other := 0
+	for _, e := range entries {
+		if e.Type == "message" && !seen[e.ID] {
+			other++
+		}
+	}
+	if other > 0 {
+		b.left["messages of other branches"] = other
+	}
+	return branch
+}
+
+func (b *builder) piMessage(e *piEntry) {
+	m := e.Message
+	switch m.Role {
+	case "user":
+		b.user(e.Time, b.piContent(e.n, m.Content), false)
+	case "assistant":
+		b.piAnswer(e)
+	case "toolResult":
+		r := session.Result{ToolResult: llm.ToolResult{ID: m.Call, IsError: m.IsError, Parts: b.piContent(e.n, m.Content)}}
+		var d struct{ Diff, Patch string }
+		if json.Unmarshal(m.Details, &d) == nil && d.Patch+d.Diff != "" {
+			if d.Patch == "" {
+				d.Patch = d.Diff
+			}
+			r.Details = changed("", d.Patch)
+		}
+		b.result(e.n, e.Time, r)
+	case "bashExecution":
+		text := ""
+		if !m.Excluded {
+			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIt said:\n\n%s", fenced("", m.Command), fenced("", m.Output))
+			switch {
+			case m.Canceled:
+				text += "\nIt was cancelled."
+			case m.Exit != nil && *m.Exit != 0:
+				text += fmt.Sprintf("\nIt exited with code %d.", *m.Exit)
+			}
+		}
+		b.note(e.Time, text, "! "+firstLine(m.Command))
+	case "custom", "hookMessage": // of version 2
+		b.piCustom(e.Time, m.CustomType, m.Content, m.Display)
+	case "branchSummary":
+		b.note(e.Time, branchSummary(m.Summary), "summary of another branch")
+	case "compactionSummary":
+		b.compact(e.Time, "auto", m.Summary, 0, 0)
+	case "system":
+		b.left["system prompts"]++
+	default:
+		b.left["messages of the role "+m.Role]++
+	}
+}
+
+// fenced is text between fences longer than any in it.
+func fenced(kind, text string) string {
+	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
+	return fence + kind + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
+}
+
+func (b *builder) piCustom(at time.Time, kind string, content json.RawMessage, display bool) {
+	var text []string
+	for _, p := range piParts(content) {
+		if p.Type == "text" {
+			text = append(text, p.Text)
+		}
+	}
+	people := ""
+	if display {
+		people = firstLine(kind)
+	}
+	b.note(at, strings.Join(text, "\n"), people)
+}
+
+func (b *builder) piContent(line int, content json.RawMessage) []llm.Part {
+	var parts []llm.Part
+	for _, p := range piParts(content) {
+		switch p.Type {
+		case "text":
+			if strings.TrimSpace(p.Text) != "" {
+				parts = append(parts, llm.Text(p.Text))
+			}
+		case "image":
+			if part, ok := b.image(line, p.MIME, p.Data); ok {
+				parts = append(parts, part)
+			}
+		default:
+			b.left["parts of the type "+p.Type]++
+		}
+	}
+	return parts
+}
+
+func (b *builder) piAnswer(e *piEntry) {
+	m := e.Message
+	id := m.Model
+	if m.Provider != "" {
+		id = m.Provider + "/" + m.Model
+	}
+	if m.Stop == "error" || m.Stop == "aborted" { // Pi does not send these again
+		var text []string
+		for _, p := range piParts(m.Content) {
+			text = append(text, p.Text)
+		}
+		b.note(e.Time, "", strings.TrimSpace(firstLine("the answer failed: "+m.Stop+": "+m.Error+" "+strings.Join(text, " "))))
+		return
+	}
+	a := session.Answer{Model: id, Cost: m.Usage.Cost.Total}
+	a.Usage = llm.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead, CacheWrite: m.Usage.CacheWrite}
+	a.Stop = map[string]llm.StopReason{"stop": llm.EndTurn, "toolUse": llm.ToolUse, "length": llm.MaxTokens}[m.Stop]
+	for _, p := range piParts(m.Content) {
+		part := llm.Part{}
+		switch p.Type {
+		case "text":
+			part = llm.Text(p.Text)
+		case "thinking":
+			part.Thinking = &llm.Thinking{Text: p.Thinking}
+			if m.Provider == "anthropic" && m.API == "anthropic-messages" && p.Signature != "" {
+				part.Thinking.Opaque, part.Thinking.From = p.Signature, id
+				if p.Redacted {
+					part.Thinking.Text, part.Thinking.Opaque = "", anthropic.Redacted+p.Signature
+				}
+			} else if p.Redacted {
+				part.Thinking.Text = ""
+			}
+		case "toolCall":
+			part.Call = &llm.ToolCall{ID: p.ID, Name: p.Name, Input: p.Arguments}
+		default:
+			b.left["parts of the type "+p.Type]++
+			continue
+		}
+		a.Message.Parts = append(a.Message.Parts, part)
+	}
+	b.answer(e.Time, a)
+}

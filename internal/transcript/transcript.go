@@ -1,0 +1,388 @@
+// Package transcript writes a session for people and other programs to read,
+// and reads the transcripts of other agents as sessions.
+//
+// [Write] writes the branch of a session's leaf as one HTML page that needs
+// nothing beside it, as Markdown, or as the session's own lines of JSON. [Read]
+// takes those lines back, and the transcripts of Claude Code and Pi.
+//
+// What a session holds comes from strangers: files, commands, web pages, the
+// model. In the page all of it is text: there is no script, nothing is loaded,
+// and characters that hide or steer are written out (\u202e).
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// A Format is a way to write a session.
+type Format string
+
+const (
+	HTML     Format = "html"
+	Markdown Format = "md"
+	JSONL    Format = "jsonl"
+)
+
+// ParseFormat reads the name of a format, or of the format that files with the
+// extension of a path have.
+func ParseFormat(name string) (Format, error) {
+	switch strings.ToLower(strings.TrimPrefix(name, ".")) {
+	case "html", "htm":
+		return HTML, nil
+	case "md", "markdown":
+		return Markdown, nil
+	case "jsonl":
+		return JSONL, nil
+	}
+	return "", fmt.Errorf("%q is no format: html, md or jsonl", name)
+}
+
+// FormatOf is the format that a file's extension names.
+func FormatOf(path string) (Format, error) { return ParseFormat(filepath.Ext(path)) }
+
+// Options say what a session does not hold itself.
+type Options struct {
+	Program string // who writes, with its version; "": not said
+}
+
+// Write writes the branch at the leaf of log. The text is written as it is
+// made: nothing of the size of the session is held beside it.
+func Write(w io.Writer, log *session.Log, f Format, o Options) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	var err error
+	switch f {
+	case HTML:
+		err = writeHTML(b, log, o)
+	case Markdown:
+		err = writeMarkdown(b, log, o)
+	case JSONL:
+		err = writeJSONL(b, log)
+	default:
+		err = fmt.Errorf("%q is no format: html, md or jsonl", f)
+	}
+	if err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// writeJSONL writes the branch as a session of its own: [Read] and a Store
+// make the same session of it.
+func writeJSONL(w io.Writer, log *session.Log) error {
+	only := session.New(log.Header())
+	if err := only.Graft(log.Branch()); err != nil {
+		return err
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(only.Header()); err != nil {
+		return err
+	}
+	for _, e := range only.Entries() {
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A step is an entry of a branch as a reader wants it: a call stands with its
+// result and what was decided about it.
+type step struct {
+	session.Entry
+	calls []call
+}
+
+type call struct {
+	*llm.ToolCall
+	decisions []*session.Decision
+	started   bool
+	result    *session.Result // nil: there is none
+}
+
+// failed says in a word what became of a call that did not do what it should.
+func (c *call) failed() string {
+	for _, d := range c.decisions {
+		if d.By.Verdict != permission.Allow {
+			return "denied"
+		}
+	}
+	switch {
+	case c.result == nil && c.started:
+		return "interrupted"
+	case c.result == nil:
+		return "not run"
+	case c.result.IsError:
+		return "error"
+	}
+	return ""
+}
+
+// steps pairs the entries of a branch. IDs of calls may come again in later
+// answers, so a call's result is looked for up to the next answer.
+func steps(branch []session.Entry) []step {
+	var all []step
+	open := map[string]*call{}
+	for _, e := range branch {
+		var c *call
+		switch {
+		case e.Started != nil:
+			if c = open[e.Started.Call]; c != nil {
+				c.started = true
+				continue
+			}
+		case e.Decision != nil:
+			if c = open[e.Decision.Call]; c != nil {
+				c.decisions = append(c.decisions, e.Decision)
+				continue
+			}
+		case e.Result != nil:
+			if c = open[e.Result.ID]; c != nil && c.result == nil {
+				c.result = e.Result
+				continue
+			}
+		}
+		s := step{Entry: e}
+		if e.Answer != nil {
+			clear(open)
+			for _, p := range e.Answer.Message.Parts {
+				if p.Call != nil {
+					s.calls = append(s.calls, call{ToolCall: p.Call})
+				}
+			}
+			for i := range s.calls {
+				open[s.calls[i].ID] = &s.calls[i]
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// heading is what is said of a session before its conversation.
+type heading struct {
+	title  string
+	facts  [][2]string // what, and its value
+	totals [][2]string
+}
+
+func headingOf(log *session.Log, branch []session.Entry, o Options) heading {
+	h, st := log.Header(), log.State()
+	out := heading{title: firstLine(st.Title)}
+	var models []string
+	var end time.Time
+	for _, e := range branch {
+		end = e.Time
+		switch {
+		case e.User != nil && out.title == "":
+			for _, p := range e.User.Parts {
+				if out.title == "" {
+					out.title = firstLine(p.Text)
+				}
+			}
+		case e.Activation != nil && out.title == "":
+			out.title = firstLine(e.Activation.Notice)
+		case e.Answer != nil && e.Answer.Model != "" && !slices.Contains(models, e.Answer.Model):
+			models = append(models, e.Answer.Model)
+		}
+	}
+	if out.title == "" {
+		out.title = "Session " + h.ID
+	}
+	fact := func(to *[][2]string, what, value string) {
+		if value != "" {
+			*to = append(*to, [2]string{what, value})
+		}
+	}
+	fact(&out.facts, "Session", h.ID)
+	fact(&out.facts, "From", h.From)
+	fact(&out.facts, "Directory", h.Dir)
+	fact(&out.facts, "Model", strings.Join(models, ", "))
+	if !h.Time.IsZero() {
+		when := stamp(h.Time)
+		if !end.IsZero() && end.Sub(h.Time) >= time.Minute {
+			when += " to " + stamp(end)
+		}
+		fact(&out.facts, "Time", when)
+	}
+	fact(&out.facts, "Written by", o.Program)
+	fact(&out.totals, "Turns", fmt.Sprint(st.Turns))
+	fact(&out.totals, "Requests", fmt.Sprint(st.Requests))
+	for _, m := range slices.Sorted(maps.Keys(st.Usage)) {
+		if u := st.Usage[m]; u != (llm.Usage{}) {
+			fact(&out.totals, "Tokens of "+cmp.Or(m, "a model that is not known"), usage(u))
+		}
+	}
+	if st.Cost > 0 {
+		fact(&out.totals, "Cost", fmt.Sprintf("$%.4f", st.Cost))
+	}
+	return out
+}
+
+func usage(u llm.Usage) string {
+	s := fmt.Sprintf("%d in", u.Input+u.CacheRead+u.CacheWrite)
+	if u.CacheRead > 0 {
+		s += fmt.Sprintf(" (%d from cache)", u.CacheRead)
+	}
+	return s + fmt.Sprintf(", %d out", u.Output)
+}
+
+// stamp is a time as all readers understand it.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// firstLine is the first line of a text that says something, cut at 100
+// characters.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if r := []rune(line); len(r) > 100 {
+		line = string(r[:99]) + "…"
+	}
+	return strings.TrimSpace(line)
+}
+
+// An argument is one field of a call's input.
+type argument struct {
+	name, value string
+	text        bool // the value was a string, not JSON
+}
+
+// arguments are the fields of an input in the order the model wrote them. An
+// input that is no object is one argument without a name.
+func arguments(input json.RawMessage) []argument {
+	var whole map[string]json.RawMessage
+	dec := json.NewDecoder(strings.NewReader(string(input)))
+	if json.Unmarshal(input, &whole) != nil || whole == nil {
+		return []argument{{value: string(input)}}
+	}
+	dec.Token() // the brace
+	var all []argument
+	for dec.More() {
+		key, _ := dec.Token()
+		var v json.RawMessage
+		if dec.Decode(&v) != nil {
+			break
+		}
+		name, _ := key.(string)
+		a := argument{name: name, value: string(v)}
+		if json.Unmarshal(v, &a.value) == nil && len(v) > 0 && v[0] == '"' {
+			a.text = true
+		} else {
+			a.value = indented(v)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func indented(v json.RawMessage) string {
+	if len(v) < 80 {
+		return string(v)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, v, "", "  ") != nil {
+		return string(v)
+	}
+	return b.String()
+}
+
+// telling is the argument that tells most of a call: what stands beside the
+// tool's name.
+func telling(all []argument) string {
+	for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "url", "query", "description", "question", "prompt"} {
+		for _, a := range all {
+			if a.name == name && a.text {
+				return firstLine(a.value)
+			}
+		}
+	}
+	if len(all) > 0 {
+		return firstLine(all[0].value)
+	}
+	return ""
+}
+
+// diff is the patch that a result's details carry.
+func diff(r *session.Result) string {
+	var d struct {
+		Diff string `json:"diff"`
+	}
+	if r == nil || json.Unmarshal(r.Details, &d) != nil {
+		return ""
+	}
+	return strings.TrimRight(d.Diff, "\n")
+}
+
+// decided says of a decision what a reader may want to know: who was asked, and
+// why not. What a rule simply allowed is not worth a line.
+func decided(d *session.Decision) string {
+	if !d.Asked && d.By.Verdict == permission.Allow {
+		return ""
+	}
+	s := "denied"
+	if d.By.Verdict == permission.Allow {
+		s = "allowed"
+	}
+	if d.Asked {
+		s += " by the person"
+		if d.Told != "" {
+			s += ": " + d.Told
+		}
+	}
+	if why := d.By.Reason; why != "" {
+		s += " (" + why + ")"
+	} else if d.By.Rule != "" {
+		s += " (" + d.By.Rule + ")"
+	}
+	return s
+}
+
+// settings says what a setting changed.
+func settings(s *session.Setting) string {
+	var all []string
+	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)}, {"title", s.Title}, {"label", s.Label}} {
+		if f[1] != "" {
+			all = append(all, f[0]+": "+f[1])
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// other is an entry of a type that this program does not know how to show, as
+// JSON without what every entry has.
+func other(e session.Entry) string {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return ""
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) != nil {
+		return ""
+	}
+	for _, f := range []string{"id", "parent", "time", "type"} {
+		delete(fields, f)
+	}
+	if len(fields) == 1 { // the one that the type names
+		for _, v := range fields {
+			return indented(v)
+		}
+	}
+	data, err = json.Marshal(fields)
+	if err != nil || len(fields) == 0 {
+		return ""
+	}
+	return indented(data)
+}

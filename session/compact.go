@@ -1,0 +1,338 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// Compaction takes what came before an entry out of what the model sees, and
+// puts a summary in its place; the entries themselves stay. Without a summary
+// the context is emptied: `/clear`. Source: spec agent §5, skills §7.
+type Compaction struct {
+	Trigger      string `json:"trigger"`                // auto, manual, overflow, clear
+	Instructions string `json:"instructions,omitempty"` // a manual one's
+	Summary      string `json:"summary,omitempty"`
+	// Request is what the person said at the beginning of the user turn that
+	// was cut in two: word for word, because the work is for it.
+	Request string `json:"request,omitempty"`
+	Kept    int    `json:"kept,omitempty"` // the first entry that stays as it was; 0: none does
+
+	Skills  []KeptText `json:"skills,omitempty"`  // texts that follow the summary, the one used last first
+	Dropped []string   `json:"dropped,omitempty"` // skills whose text is gone, by name
+
+	Before int       `json:"before,omitempty"` // tokens that the next request would have had, estimated
+	After  int       `json:"after,omitempty"`
+	Usage  llm.Usage `json:"usage,omitzero"` // of asking for the summary
+	Cost   float64   `json:"cost,omitempty"` // US dollars
+	Model  string    `json:"model,omitempty"`
+}
+
+// A KeptText is the text of an activation that a compaction keeps.
+type KeptText struct {
+	Entry  int    `json:"entry"`
+	Skill  string `json:"skill"`
+	Tokens int    `json:"tokens"`        // of the whole text
+	Cut    int    `json:"cut,omitempty"` // only so many bytes are kept; 0: all
+}
+
+// kept is the tokens that are there, at 4 bytes a token.
+func (k KeptText) kept() int {
+	if k.Cut > 0 {
+		return (k.Cut + 3) / 4
+	}
+	return k.Tokens
+}
+
+// Line tells people what was done.
+func (c *Compaction) Line() string {
+	if c.Trigger == "clear" {
+		return "context emptied; the session keeps everything"
+	}
+	s := "compacted"
+	if c.After > 0 { // it is not known of imported ones
+		s += fmt.Sprintf(": %s to %s tokens", thousands(c.Before), thousands(c.After))
+	}
+	if c.Trigger == "overflow" {
+		s += ", because the window was full"
+	}
+	var kept []string
+	for _, k := range c.Skills {
+		name := k.Skill
+		if k.Cut > 0 {
+			name += fmt.Sprintf(" (cut to %s of %s tokens)", thousands(k.kept()), thousands(k.Tokens))
+		}
+		kept = append(kept, name)
+	}
+	if len(kept) > 0 {
+		s += "; skills kept: " + strings.Join(kept, ", ")
+	}
+	if len(c.Dropped) > 0 {
+		s += "; released: " + strings.Join(c.Dropped, ", ")
+	}
+	return s
+}
+
+// face is what the model sees of a compaction, before the texts of skills.
+func (c *Compaction) face() string {
+	if c.Summary == "" {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\n%s\n</summary>", c.Summary)
+	if c.Request != "" {
+		fmt.Fprintf(&b, "\n\nThe work is going on. What the person asked for, word for word:\n\n<request>\n%s\n</request>", c.Request)
+	}
+	if len(c.Dropped) > 0 {
+		fmt.Fprintf(&b, "\n\nThe text of these skills is not in this conversation any more; load one again when you need it: %s.", strings.Join(c.Dropped, ", "))
+	}
+	if len(c.Skills) > 0 {
+		b.WriteString("\n\nThe skills that follow were loaded before. Go on following what still applies of them; do not begin their tasks anew. Their arguments are those of then.")
+	}
+	return b.String()
+}
+
+// face is the text of a skill after a compaction.
+func (k KeptText) face(prompt string) string {
+	if k.Cut > 0 && k.Cut < len(prompt) {
+		return fmt.Sprintf("The skill %q, the first %s of its %s tokens. Load it again to read the rest.\n\n%s\n\n[The text of the skill %q is cut here.]",
+			k.Skill, thousands(k.kept()), thousands(k.Tokens), prompt[:k.Cut], k.Skill)
+	}
+	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, prompt)
+}
+
+// moved is the compaction in a copy of the session.
+func (c *Compaction) moved(ids map[int]int) *Compaction {
+	m := *c
+	m.Kept = 0
+	for old, id := range ids { // the one that is named may not be readable
+		if c.Kept > 0 && old >= c.Kept && (m.Kept == 0 || id < m.Kept) {
+			m.Kept = id
+		}
+	}
+	m.Skills = slices.Clone(c.Skills)
+	for i := range m.Skills {
+		m.Skills[i].Entry = ids[m.Skills[i].Entry]
+	}
+	return &m
+}
+
+// compact folds a compaction. What it costs is what is kept, not what is left.
+func (l *Log) compact(e Entry) {
+	c := e.Compaction
+	if c == nil {
+		return
+	}
+	tail := l.visible(e.Parent, c.Kept)
+	l.view = l.compacted(c, tail)
+	l.state.compact(c, tail)
+}
+
+// compacted is the view after a compaction that keeps the tail.
+func (l *Log) compacted(c *Compaction, tail []Entry) view {
+	v := view{where: map[int][]place{}, cut: map[int]bool{}}
+	if text := c.face(); text != "" {
+		v.part(llm.Text(text))
+	}
+	for _, k := range c.Skills {
+		prompt := l.prompt(k.Entry)
+		if prompt == "" {
+			continue // the entry cannot be read
+		}
+		v.part(llm.Text(k.face(prompt)))
+		v.where[k.Entry] = []place{{0, len(v.messages[0].Parts) - 1}}
+		v.cut[k.Entry] = k.Cut > 0
+	}
+	for _, e := range tail {
+		v.add(e)
+	}
+	v.last = l.view.last
+	v.last.bytes = -1 // what the provider counted was the conversation before
+	return v
+}
+
+func (s *State) compact(c *Compaction, tail []Entry) {
+	if c.Model != "" {
+		s.spend(c.Model, c.Usage, c.Cost)
+	}
+	s.Compacted = s.Requests
+	var texts []Text
+	for _, t := range s.Texts {
+		i := slices.IndexFunc(c.Skills, func(k KeptText) bool { return k.Entry == t.Entry })
+		switch {
+		case i >= 0:
+			t.Tokens = c.Skills[i].kept()
+			if c.Skills[i].Cut > 0 {
+				t.Hash = ""
+			}
+		case c.Kept == 0 || t.Entry < c.Kept:
+			continue
+		}
+		texts = append(texts, t)
+	}
+	s.Texts = texts
+	// What was announced before the cut is not told any more.
+	s.Told = nil
+	if s.Listing != nil {
+		s.tell(s.Listing.Told)
+	}
+	for _, e := range tail {
+		if e.Note != nil {
+			s.tell(e.Note.Told)
+		}
+	}
+}
+
+// visible are the entries up to a leaf that the model sees, from the one of an
+// ID on: those that no compaction took out. from 0: none; negative: all.
+func (l *Log) visible(leaf, from int) []Entry {
+	var es []Entry
+	last := true // the next compaction is the last one
+	for id := leaf; id > 0 && from != 0 && id >= from; {
+		e := l.entries[id-1]
+		if e.ID == 0 { // it could not be read
+			id--
+			continue
+		}
+		if c := e.Compaction; c == nil {
+			es = append(es, e)
+		} else if last {
+			last = false
+			if c.Kept == 0 {
+				break
+			}
+			from = max(from, c.Kept)
+		}
+		id = e.Parent
+	}
+	slices.Reverse(es)
+	return es
+}
+
+// A sample is what a provider counted for a request and its answer, and the
+// bytes of the view at that time.
+type sample struct {
+	usage llm.Usage
+	sent  int // bytes of the request's messages
+	bytes int // and with the answer; -1: they are not there any more
+}
+
+// Size estimates the tokens of the next request: what the provider counted
+// last, and what came since or went at the rate of bytes that it counted
+// then. overhead is the bytes of system text and tools. perByte is that rate,
+// a quarter where no provider has counted yet.
+func (l *Log) Size(overhead int) (tokens int, perByte float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view.size(overhead)
+}
+
+func (v *view) size(overhead int) (tokens int, perByte float64) {
+	u, counted := v.last.usage, 0.25
+	prompt := u.Input + u.CacheRead + u.CacheWrite
+	if n := v.last.sent + overhead; prompt > 0 && n > 0 {
+		counted = float64(prompt) / float64(n)
+	}
+	perByte = min(max(counted, 0.2), 1) // a short prompt is a poor sample
+	if prompt == 0 || v.last.bytes < 0 {
+		return int(counted * float64(v.bytes+overhead)), perByte
+	}
+	return max(0, prompt+u.Output+int(perByte*float64(v.bytes-v.last.bytes))), perByte
+}
+
+// SizeAfter is what Size would return after a compaction.
+func (l *Log) SizeAfter(c *Compaction, overhead int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.compacted(c, l.visible(l.leaf, c.Kept))
+	n, _ := v.size(overhead)
+	return n
+}
+
+// Cut says where a compaction may cut: what the model sees is old and then
+// kept, the newest of it that comes to most bytes at most.
+//
+// A call stays with its results, and a skill with the call that loaded it.
+// What the model has not answered yet is kept in any case, unless it is
+// results of more than room bytes. Compactions are in neither part; previous
+// is the last one, nil for none.
+func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := l.leaf; id > 0; {
+		e := &l.entries[id-1]
+		if e.ID == 0 {
+			id--
+			continue
+		}
+		if e.Compaction != nil {
+			previous = e.Compaction
+			break
+		}
+		id = e.Parent
+	}
+	all := l.visible(l.leaf, -1)
+	answer := -1 // the last one
+	var starts []int
+	for i, e := range all {
+		switch {
+		case e.Answer != nil:
+			answer = i
+			starts = append(starts, i)
+		case e.User != nil, e.Activation != nil && e.Activation.Call == "":
+			starts = append(starts, i)
+		}
+	}
+	sizes := make([]int, len(all)+1) // of all[i:]
+	for i := len(all) - 1; i >= 0; i-- {
+		sizes[i] = sizes[i+1] + l.shown(&all[i])
+	}
+	at := len(all)
+	words := func() {
+		for _, i := range starts {
+			if i > answer {
+				at = i
+				return
+			}
+		}
+	}
+	if answer >= 0 && slices.ContainsFunc(all[answer].Answer.Message.Parts, func(p llm.Part) bool { return p.Call != nil }) && sizes[answer] <= room {
+		at = answer
+	} else {
+		words()
+	}
+	for _, i := range slices.Backward(starts) {
+		if i < at && sizes[i] <= most {
+			at = i
+		}
+	}
+	return all[:at], all[at:], previous
+}
+
+// shown is the size of what the model sees of an entry, in bytes.
+func (l *Log) shown(e *Entry) int {
+	n := 0
+	add := func(parts []llm.Part) {
+		for _, p := range parts {
+			n += size(p)
+		}
+	}
+	switch {
+	case e.User != nil:
+		add(e.User.Parts)
+	case e.Answer != nil:
+		add(e.Answer.Message.Parts)
+	case e.Result != nil:
+		add(e.Result.Parts)
+	case e.Note != nil:
+		n = len(e.Note.Model)
+	case e.Activation != nil:
+		add(e.Activation.Parts)
+		if slices.ContainsFunc(l.state.Texts, func(t Text) bool { return t.Entry == e.ID }) {
+			n += len(e.Activation.Prompt)
+		}
+	}
+	return n
+}

@@ -1,0 +1,213 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// TestCut: where a conversation is cut, at the bar. What happened is a letter
+// with what it weighs in bytes (10 if it does not say): u what a person said, s
+// steering, i an attached picture (6,000), t an answer of text with signed
+// thinking, p one that was cut off, c an answer with a call, d with two, r the
+// result of the next call, m a skill that a call loaded, k one that a person
+// typed, n a note, e the end of a turn, z a compaction that keeps nothing, y one
+// that keeps the last two.
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		what       string
+		most, room int
+		want       string
+	}{
+		{"all of it is new", 100, 100, "| u"},
+		{"between turns nothing must stay", 5, 100, "u t e |"},
+		{"what fits stays", 20, 100, "u t e | u t e"},
+		{"what fits nearly does not", 19, 100, "u t e u | t e"},
+		{"a new word stays whatever it weighs", 5, 5, "u t e | u500"},
+		{"and the note that follows it", 5, 5, "u t e | u n500"},
+		{"two words that nobody answered", 5, 100, "u t e | u n e u"},
+		{"an answer that was cut off", 15, 100, "u t e u p | u10"},
+		{"and may stay", 20, 100, "u t e u | p u10"},
+		{"a call and its result", 100, 100, "u t e u50 | c r80"},
+		{"a call and its result, which is more than may stay but not answered", 10, 200, "u t e u | c r150"},
+		{"more than there is room for", 10, 100, "u t e u c r150 |"},
+		{"more than there is room for, and steering", 10, 100, "u c r150 | s"},
+		{"steering with what it came after", 10, 100, "u | c r20 s"},
+		{"parallel calls", 100, 100, "u c r u50 | d r40 r40"},
+		{"answered calls", 50, 100, "u c r | d r10 r10 t"},
+		{"answered calls do not come apart", 39, 100, "u c r d r10 r10 | t"},
+		{"a skill stays with its call", 45, 100, "u t | c r m t"},
+		{"a skill goes with its call", 35, 100, "u t c r m | t"},
+		{"a skill that was just loaded", 5, 100, "u t e u | c r m30"},
+		{"a typed skill is what was said", 5, 5, "u t e | k500"},
+		{"a typed skill of before", 20, 100, "u t e | k t e"},
+		{"a skill steered in", 10, 100, "u c r t | k"},
+		{"a picture", 5000, 9000, "u t e u i | t e"},
+		{"a picture that is new", 10, 10, "u t e | u6010"},
+		{"a call that nobody answered", 10, 100, "u t e u | c"},
+		{"a call that nobody answered, and new words", 10, 100, "u t e u | c e u"},
+		{"before a compaction nothing is looked at", 1000, 1000, "u t e z | u t e"},
+		{"but what it kept is", 10, 1000, "u t e u t y u t e | u"},
+		{"and may stay", 1000, 1000, "u t e . u t y u t e"},
+	} {
+		l := New(Header{ID: "s"})
+		calls, results := 0, 0
+		id := func(n int) string { return fmt.Sprint("call", n) }
+		want, from, seen := -1, 0, 0
+		for _, w := range strings.Fields(c.want) {
+			n := 10
+			if len(w) > 1 {
+				n, _ = strconv.Atoi(w[1:])
+			}
+			text := []llm.Part{llm.Text(strings.Repeat("x", n))}
+			say := func(calling int) Entry {
+				m := llm.Message{Role: llm.Assistant, Parts: text}
+				for range calling {
+					calls++
+					m.Parts = append(m.Parts, llm.Part{Call: &llm.ToolCall{ID: id(calls)}})
+				}
+				return Entry{Type: TypeAnswer, Answer: &Answer{Message: m}}
+			}
+			var e Entry
+			switch w[0] {
+			case '|':
+				want = seen - from
+				continue
+			case '.':
+				want = 0
+				continue
+			case 'u', 's':
+				e = Entry{Type: TypeUser, User: &User{Parts: text, Steering: w[0] == 's'}}
+			case 'i':
+				e = Entry{Type: TypeUser, User: &User{Parts: []llm.Part{{Media: &llm.Media{MIME: "image/png"}}}}}
+			case 't', 'p':
+				e = say(0)
+				e.Answer.Message.Parts = []llm.Part{{Thinking: &llm.Thinking{Text: strings.Repeat("x", n/2), Opaque: strings.Repeat("x", n-n/2)}}}
+				e.Answer.Partial = w[0] == 'p'
+			case 'c':
+				e = say(1)
+			case 'd':
+				e = say(2)
+			case 'r':
+				results++
+				e = Entry{Type: TypeResult, Result: &Result{ToolResult: llm.ToolResult{ID: id(results), Parts: text}}}
+			case 'm', 'k':
+				e = Entry{Type: TypeActivation, Activation: &Activation{Skill: "x", Prompt: text[0].Text}}
+				if w[0] == 'm' {
+					e.Activation.Call = id(calls)
+				}
+			case 'n':
+				e = Entry{Type: TypeNote, Note: &Note{Model: text[0].Text}}
+			case 'e':
+				e = Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{}}
+			case 'z':
+				e = Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S"}}
+				from = seen
+			case 'y':
+				e = Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: l.Last() - 1}}
+				from = seen - 2
+			}
+			mustAppend(t, l, e)
+			if w[0] != 'z' && w[0] != 'y' {
+				seen++
+			}
+		}
+		old, kept, previous := l.Cut(c.most, c.room)
+		if len(old) != want || len(old)+len(kept) != seen-from || (previous != nil) != strings.ContainsAny(c.want, "yz") {
+			t.Errorf("%s: %q was cut after %d of %d, not %d", c.what, c.want, len(old), len(old)+len(kept), want)
+		}
+		if len(kept) == 0 {
+			continue
+		}
+		// What stays is what the model saw of it.
+		before := l.Project()
+		mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: kept[0].ID}})
+		after := l.Project()
+		n := 0
+		for i, m := range after {
+			if i > 0 && m.Role == llm.Assistant {
+				n++
+			}
+		}
+		a, b := show(after), show(before)
+		last := a[strings.LastIndex(a, "</summary>\n")+len("</summary>\n"):]
+		last = strings.TrimPrefix(last, "  text: ") // the next word may have followed a result
+		if !strings.HasSuffix(b, last) {
+			t.Errorf("%s: after it the model sees\n%s\nand before it saw\n%s", c.what, a, b)
+		}
+	}
+}
+
+// TestSize: the estimate follows what the provider counted.
+func TestSize(t *testing.T) {
+	l := New(Header{ID: "s"})
+	want := func(what string, tokens int, rate float64) {
+		t.Helper()
+		if n, r := l.Size(400); n != tokens || r != rate {
+			t.Errorf("%s: %d tokens at %.3f, want %d at %.3f", what, n, r, tokens, rate)
+		}
+	}
+	answer := func(bytes int, u llm.Usage) Entry {
+		return Entry{Type: TypeAnswer, Answer: &Answer{Usage: u, Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(strings.Repeat("x", bytes))}}}}
+	}
+	want("empty", 100, 0.25)
+	mustAppend(t, l, said(strings.Repeat("x", 600)))
+	want("nothing counted", 250, 0.25)
+	mustAppend(t, l, answer(100, llm.Usage{Input: 100, CacheRead: 300, CacheWrite: 100, Output: 30}))
+	want("counted", 530, 0.5)
+	mustAppend(t, l, said(strings.Repeat("x", 200)))
+	want("and what came since", 630, 0.5)
+	mustAppend(t, l, answer(10, llm.Usage{}))
+	want("an answer that was cut off is not counted", 635, 0.5)
+	mustAppend(t, l, Entry{Type: TypeActivation, Activation: &Activation{Skill: "x", Prompt: strings.Repeat("x", 1000)}})
+	want("a skill", 1135, 0.5)
+	mustAppend(t, l, Entry{Type: TypeRelease, Release: &Release{Entry: 5, Skill: "x", Tokens: 250}})
+	line := (&Release{Skill: "x", Tokens: 250}).Line()
+	want("released", 635+len(line)/2, 0.5)
+	c := &Compaction{Summary: "S", Kept: 3}
+	n := l.SizeAfter(c, 400)
+	mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: c})
+	want("compacted", (400+len(c.face())+200+10+len(line))/2, 0.5)
+	want("as was foretold", n, 0.5)
+	mustAppend(t, l, said("xx"))
+	want("and what came since", n+1, 0.5)
+	mustAppend(t, l, answer(10, llm.Usage{Input: 90_000}))
+	want("a strange count", 90_000, 1)
+}
+
+// TestCompactDamaged: what a compaction keeps is found where the entry that it
+// names cannot be read, in a copy of the session as well.
+func TestCompactDamaged(t *testing.T) {
+	s := Store{t.TempDir()}
+	l, err := s.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, said("one"), said("two"), said("three"), said("four"),
+		Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: 3}}, said("five"))
+	l.Close()
+	text, err := os.ReadFile(s.path("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.path("s"), []byte(strings.Replace(string(text), "three", "\x00", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = s.Open("s"); err != nil || len(l.Damage()) != 1 {
+		t.Fatal(err, l.Damage())
+	}
+	defer l.Close()
+	copied, err := s.Fork(l, "copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	got := show(l.Project())
+	if show(copied.Project()) != got || !strings.Contains(got, "</summary>\n  text: four\n  text: five\n") {
+		t.Errorf("the model sees\n%s\nand in the copy\n%s", got, show(copied.Project()))
+	}
+}

@@ -1,0 +1,94 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+// TestSkill: the names that the Skill tool takes, what it tells programs, and
+// what permission it asks for (spec skills §4).
+func TestSkill(t *testing.T) {
+	var got tool.SkillInput
+	call := func(_ context.Context, in tool.SkillInput) (tool.SkillAnswer, error) {
+		got = in
+		switch name := tool.SkillName(in.Skill); name {
+		case "":
+			return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedEmpty, Message: "no skill was named"}
+		case "nope":
+			return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedUnknown, Message: "unknown"}
+		case "fails":
+			return tool.SkillAnswer{}, errors.New("the disk is gone")
+		case "told":
+			return tool.SkillAnswer{Text: "the description"}, nil
+		default:
+			return tool.SkillAnswer{Activation: &knack.Activation{Skill: &knack.Skill{Name: name}}}, nil
+		}
+	}
+	asked := ""
+	subject := func(name string) permission.Subject {
+		asked = name
+		return permission.Subject{Kind: "Skill", Text: name, Default: permission.Ask}
+	}
+	skill := tool.Skill("- pdf: Reads\n- </x>\n", subject, call)
+	if !strings.Contains(skill.Description, "<available_skills>\n- pdf: Reads\n- </x>\n</available_skills>") || !skill.ReadOnly || skill.Name != "Skill" {
+		t.Errorf("%s", skill.Description)
+	}
+	for _, rule := range []string{"Before you start on a task, look through the skills below", "with its exact name", "instructions to follow", "that the person named", "ms-office-suite:pdf", "already running", "Built-in commands"} {
+		if !strings.Contains(skill.Description, rule) {
+			t.Errorf("the model is not told: %s", rule)
+		}
+	}
+	deny := func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) {
+		return nil, errors.New("the rule Skill(pdf) denies it")
+	}
+	for _, tt := range []struct {
+		input string
+		gate  tool.Gate
+		skill string // that was asked for
+		text  string
+		want  string
+	}{
+		{`{"skill": "pdf", "args": "a"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
+		{`{"skill": " /pdf "}`, nil, " /pdf ", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
+		{`{"command": "pdf"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
+		{`{"name": "pdf"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
+		{`{"skill": "told", "describe": true}`, nil, "told", "the description", `{"success":true,"commandName":"told"}`},
+		{`{"skill": "/"}`, nil, "/", "no skill was named", `{"success":false,"commandName":"","code":1}`},
+		{`{"skill": "/nope"}`, nil, "/nope", "unknown", `{"success":false,"commandName":"nope","code":2}`},
+		{`{"skill": "fails"}`, nil, "fails", "the disk is gone", `null`},
+		{`{"skill": "/pdf"}`, deny, "", "the rule Skill(pdf) denies it", `{"success":false,"commandName":"pdf","code":7}`},
+	} {
+		got = tool.SkillInput{}
+		gate := tt.gate
+		if gate == nil {
+			gate = func(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) { return in.JSON, nil }
+		}
+		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "Skill", Input: json.RawMessage(tt.input)}, gate, nil)
+		data, err := json.Marshal(r.Structured)
+		if err != nil || string(data) != tt.want || r.Parts[0].Text != tt.text || got.Skill != tt.skill || r.IsError == strings.Contains(tt.want, "true") {
+			t.Errorf("%s: %v, %+v, %s, called with %q", tt.input, err, r, data, got.Skill)
+		}
+	}
+	for input, want := range map[string]string{
+		`{"skill": " /pdf"}`:                  "pdf ask",
+		`{"skill": "/pdf", "describe": true}`: "pdf allow",
+		`{"skill": "pdf", "done": true}`:      "pdf allow",
+		`{"skill": "pdf", "describe": false}`: "pdf ask",
+	} {
+		subjects, err := skill.Subjects(json.RawMessage(input))
+		if err != nil || len(subjects) != 1 || subjects[0].Kind != "Skill" || subjects[0].Text+" "+map[permission.Verdict]string{permission.Ask: "ask", permission.Allow: "allow"}[subjects[0].Default] != want {
+			t.Errorf("%s: %+v, %v", input, subjects, err)
+		}
+	}
+	if asked != "pdf" {
+		t.Errorf("asked about %q", asked)
+	}
+}
