@@ -312,8 +312,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		}
 		c.Usage.Add(got.Usage)
 		c.Cost += model.Info().Price.Cost(got.Usage)
-		r.end.Usage.Add(got.Usage)
-		r.end.Cost += model.Info().Price.Cost(got.Usage)
+		r.spend(0, got.Usage, model.Info().Price.Cost(got.Usage))
 		s := strings.TrimSpace(text(got.Message))
 		switch {
 		case got.Stop == llm.Refusal:
@@ -416,6 +415,8 @@ func written(e session.Entry, said, data int) (all []string) {
 		parts("attached", a.Parts, data)
 	case e.Note != nil:
 		add("note", e.Note.Model, data)
+	case e.Agent != nil:
+		add("note", e.Agent.Text(), data)
 	}
 	return all
 }

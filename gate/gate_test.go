@@ -427,7 +427,7 @@ func TestFork(t *testing.T) {
 	if _, err := run(t, g.For(), "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.Fork(gate.Stricter(g.Mode(), permission.AcceptEdits))
+	child := g.Fork(gate.Stricter(g.Mode(), permission.AcceptEdits), nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("a fork's mode became %s", child.Mode())
 	}

@@ -328,6 +328,8 @@ func (l *Log) shown(e *Entry) int {
 		add(e.Result.Parts)
 	case e.Note != nil:
 		n = len(e.Note.Model)
+	case e.Agent != nil:
+		n = len(e.Agent.Text())
 	case e.Activation != nil:
 		add(e.Activation.Parts)
 		if slices.ContainsFunc(l.state.Texts, func(t Text) bool { return t.Entry == e.ID }) {

@@ -98,6 +98,16 @@ func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
 			own = append(own, found...)
 		}
 	}
+	for _, o := range sc.Outer {
+		if o.Hooks == nil {
+			continue
+		}
+		found, _ := skillHooks(o.Skill, o.Hooks, o.Dir)
+		for i := range found {
+			found[i].Mute = true
+		}
+		own = append(own, found...)
+	}
 	if len(own)+len(s.resources.hooks) == 0 {
 		return nil
 	}
@@ -394,15 +404,15 @@ func (s *sessionRun) startHooks(ctx context.Context, w io.Writer) error {
 	}
 	out, err := s.tellStart(ctx, source)
 	tellPeople(w, out)
-	for _, path := range s.instructions {
+	for _, d := range s.context {
 		if err != nil {
 			break
 		}
 		kind := "Project"
-		if !below(real(s.root), real(path)) {
+		if !below(real(s.root), real(d.Path)) {
 			kind = "User"
 		}
-		out, err = s.agent.Hook(ctx, s.log, hook.Input{Event: hook.InstructionsLoaded, File: path, MemoryType: kind, Loaded: "session_start"})
+		out, err = s.agent.Hook(ctx, s.log, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind, Loaded: "session_start"})
 		tellPeople(w, out)
 	}
 	if err == nil && out.Stop {

@@ -48,6 +48,7 @@ func (s *sessionRun) commands() []knack.Command {
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: s.slashRelease},
 
 		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: s.slashPermissions},
+		{Name: "agents", Description: "list the agents, and which work", Run: s.slashAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: s.slashHooks, Anytime: true},
 		{Name: "trust", Description: "show what the project brings, and approve it", Run: s.slashTrust},
 		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: s.slashSettings},

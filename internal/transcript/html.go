@@ -158,6 +158,12 @@ func (p page) step(s step) {
 		}
 	case s.Compaction != nil:
 		p.compaction(s.Compaction)
+	case s.Agent != nil:
+		if s.Agent.Result == "" {
+			p.line("agent", s.Agent.Line())
+		} else {
+			p.fold("agent", s.Agent.Line(), s.Agent.Result, s.Agent.Call == "")
+		}
 	case s.TurnEnd != nil:
 		if s.TurnEnd.Reason == "done" {
 			p.put("<hr>\n")

@@ -133,6 +133,9 @@ func (s sheet) step(st step) {
 	case st.Release != nil:
 		s.aside(st.Release.Line() + " (" + st.Release.Reason + ")")
 		s.fence("", st.Release.Summary)
+	case st.Agent != nil:
+		s.aside(st.Agent.Line())
+		s.fence("", st.Agent.Result)
 	case st.Compaction != nil:
 		s.aside(st.Compaction.Line())
 		s.fence("", st.Compaction.Summary)
