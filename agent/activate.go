@@ -21,9 +21,16 @@ import (
 // invoke makes a skill's text under the skills in force.
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
 	in = r.invocation(in)
-	if s := r.Skills().Skill(in.Name); s != nil && r.Verify != nil {
-		if err := r.Verify(s); err != nil {
-			return nil, err
+	if s := r.Skills().Skill(in.Name); s != nil {
+		if r.Verify != nil {
+			if err := r.Verify(s); err != nil {
+				return nil, err
+			}
+		}
+		if r.forks(s) {
+			if err := r.mayFork(s.Name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return r.Skills().Invoke(ctx, in)
@@ -44,7 +51,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	if in.Vars == nil {
 		in.Vars = map[string]string{}
 	}
-	in.Vars["CLAUDE_SESSION_ID"] = r.log.ID()
+	in.Vars["CLAUDE_SESSION_ID"] = r.root().log.ID()
 	in.Vars["CLAUDE_EFFORT"] = cmp.Or(state.Effort, r.Effort)
 	return in
 }
@@ -71,7 +78,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
 func (r *run) scopes(state session.State) Scope {
-	return Scope{Skills: state.Scopes, Log: r.log}
+	return Scope{Skills: state.Scopes, Outer: r.outer, Log: r.log}
 }
 
 // force returns the model and the effort that the next request is made with:
@@ -101,28 +108,35 @@ func (r *run) force(state session.State) (llm.Model, string) {
 	return model, effort
 }
 
-// tools are the agent's, and the Skill tool once there is something to list.
-// In index mode reading a listed SKILL.md is what calling the tool is
-// otherwise. The set is the caller's own.
+// tools are the agent's, the Agent tool where it has agents, and the Skill tool
+// once there is something to list. In index mode reading a listed SKILL.md is
+// what calling the tool is otherwise. The set is the caller's own.
 func (r *run) tools(state session.State) tool.Set {
-	if r.Skills == nil || state.Listing == nil || len(state.Told) == 0 {
-		return slices.Clone(r.Tools)
-	}
 	if r.set != nil {
 		return slices.Clone(r.set)
 	}
-	c := &consents{run: r, shown: map[string]string{}}
-	r.set = slices.Clone(r.Tools)
-	if !r.View.Index {
-		r.set = append(r.set, tool.Skill(state.Listing.Text, c.subject, c.call))
+	set := slices.Clone(r.Tools)
+	if r.Fork != nil && len(r.Agents) > 0 && !slices.Contains(r.Without, agentTool) && r.mayFork("") == nil {
+		set = append(set, r.agentTool())
 	}
-	for i := range r.set {
-		if r.View.Index && r.set[i].Name == "read" {
-			r.set[i] = tool.ReadSkill(r.set[i], r.listed, c.subject, c.call)
+	if !r.lists() || state.Listing == nil || len(state.Told) == 0 {
+		return set
+	}
+	c := &consents{run: r, shown: map[string]string{}}
+	if !r.View.Index {
+		set = append(set, tool.Skill(state.Listing.Text, c.subject, c.call))
+	}
+	for i := range set {
+		if r.View.Index && set[i].Name == "read" {
+			set[i] = tool.ReadSkill(set[i], r.listed, c.subject, c.call)
 		}
 	}
-	return slices.Clone(r.set)
+	r.set = set
+	return slices.Clone(set)
 }
+
+// lists says whether the model is told of skills.
+func (r *run) lists() bool { return r.Skills != nil && !slices.Contains(r.Without, "Skill") }
 
 // consents binds what is asked about a skill to the bytes that said so.
 type consents struct {
@@ -140,6 +154,10 @@ func (c *consents) subject(name string) permission.Subject {
 		return sub
 	}
 	sub.Text = s.Name
+	if c.forks(s) && c.mayFork(s.Name) != nil {
+		sub.Default = permission.Allow // the call says why it is not started
+		return sub
+	}
 	asks, err := s.Asks(context.Background())
 	switch {
 	case err != nil:
@@ -182,7 +200,7 @@ func wants(a knack.Asks) string {
 }
 
 // call does what the model asks of the Skill tool.
-func (c *consents) call(ctx context.Context, in tool.SkillInput) (tool.SkillAnswer, error) {
+func (c *consents) call(ctx context.Context, id string, in tool.SkillInput) (tool.SkillAnswer, error) {
 	name := tool.SkillName(in.Skill)
 	inv := knack.Invocation{Name: name, Args: in.Args, By: knack.ByModel}
 	switch {
@@ -206,7 +224,22 @@ func (c *consents) call(ctx context.Context, in tool.SkillInput) (tool.SkillAnsw
 		c.mu.Unlock()
 	}
 	act, err := c.invoke(ctx, inv)
-	return tool.SkillAnswer{Activation: act}, err
+	if err != nil || !c.forks(act.Skill) {
+		return tool.SkillAnswer{Activation: act}, err
+	}
+	def, err := c.definition(act.Skill.Agent)
+	if err != nil {
+		return tool.SkillAnswer{}, err
+	}
+	if err := c.admit(ctx, id, def); err != nil {
+		return tool.SkillAnswer{}, err
+	}
+	end, err := c.delegate(ctx, task{def: def, call: id, act: act, about: act.Notice, background: act.Skill.Background})
+	if err != nil {
+		return tool.SkillAnswer{}, err
+	}
+	text, err := reported(ctx, end)
+	return tool.SkillAnswer{Text: text, Agent: end.Log}, err
 }
 
 // logged is a tool whose start is on disk before it runs, unless it is

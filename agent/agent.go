@@ -15,6 +15,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"time"
@@ -66,6 +67,22 @@ type Agent struct {
 	// none.
 	Hooks func(Scope) *hook.Set
 
+	// Agents are the definitions of agents that may work for this one; the first
+	// of a name wins. With Fork they make the Agent tool, and what skills with
+	// context: fork run in.
+	Agents []Definition
+	// Fork makes of a definition an agent and its empty log, which the run
+	// closes: with a system prompt, with all tools that it might have, which know
+	// nothing of this conversation, and with a gate in the definition's mode.
+	// Which of the tools it has, model, effort and limits are the run's to set.
+	// It may be called concurrently. nil: there are no sub-agents.
+	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Background keeps agents that do not hold the turn; nil: all hold it.
+	Background *Background
+	// Without names tools that a run would add by itself, Skill and Agent, and
+	// that this agent does not have.
+	Without []string
+
 	Limits  Limits
 	Retry   Retry
 	Release Release // how long skill texts stay
@@ -80,7 +97,7 @@ type Agent struct {
 	Debug *slog.Logger // nil: silent
 }
 
-// Limits bound one run. Zero means no limit.
+// Limits bound one run, with what its sub-agents spend. Zero means no limit.
 type Limits struct {
 	Requests int
 	Tokens   int // of input and output, all requests
@@ -113,14 +130,30 @@ func Text(s string) Input { return Input{Text: s} }
 // deny. It says nothing of whether that is allowed.
 type Scope struct {
 	Skills []session.Scope
+	Outer  []Outer // of a sub-agent: what bounds it from without
 	Log    *session.Log
 	// The hooks in force, for the Gate; nil: none guards.
 	PreToolUse, PermissionRequest gate.Hook
 }
 
-// An Event is something that a run did; exactly one field is set. What Entry
-// holds is recorded; the rest is only to be shown.
+// An Outer is what bounds a sub-agent: its definition, or a skill in force
+// where it was started. It grants nothing.
+type Outer struct {
+	Agent, Skill string // exactly one is set
+	Denies       []string
+	// Names are the skill's grants, which are a bound where they are one for the
+	// skill; or the tools of a definition, if not nil nothing else may run.
+	Names []string
+	// Hooks are the skill's, which go on guarding; they allow nothing.
+	Hooks json.RawMessage
+	Dir   string // where paths of Hooks start
+}
+
+// An Event is something that a run did; beside Agent exactly one field is set.
+// What Entry holds is recorded; the rest is only to be shown.
 type Event struct {
+	Agent *Sub // the sub-agent that did it; nil: the run itself
+
 	Text     string         // a piece of the answer
 	Thinking string         // a piece of the reasoning
 	Call     *llm.ToolCall  // a call is about to be decided and run
@@ -129,6 +162,14 @@ type Event struct {
 	Said     *Said          // a command shows something to the person
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
+}
+
+// A Sub is a sub-agent of a run.
+type Sub struct {
+	Name  string // of its definition
+	Log   string // the id of its session
+	Call  string // the model's call that started it; "": a person typed its skill
+	Depth int    // 1: the run started it; at most 4
 }
 
 // Progress is a call's result so far.
@@ -151,7 +192,7 @@ type Retrying struct {
 	Err     error
 }
 
-// End sums a run up.
+// End sums a run up, its sub-agents included.
 type End struct {
 	Reason   string // done, cancelled, limit, error, terminated, stopped
 	Why      string // of stopped: what the hook says

@@ -23,7 +23,7 @@ func (r *run) view(state session.State) knack.View {
 // showListing fixes the catalogue text for the session.
 func (r *run) showListing() error {
 	state := r.log.State()
-	if r.Skills == nil || state.Listing != nil {
+	if !r.lists() || state.Listing != nil {
 		return nil
 	}
 	l := r.Skills().Listing(r.view(state))
@@ -40,7 +40,7 @@ const (
 // changed or went since it was last told: the prefix is never rewritten. It
 // does nothing unless files were touched or the catalogue was swapped.
 func (r *run) announce(ctx context.Context) error {
-	if r.Skills == nil {
+	if !r.lists() {
 		return nil
 	}
 	state := r.log.State()

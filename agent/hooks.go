@@ -84,7 +84,10 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	if !set.Has(in.Event) {
 		return hook.Outcome{}
 	}
-	in.Session = r.log.ID()
+	in.Session = r.root().log.ID()
+	if r.parent != nil {
+		in.AgentID, in.AgentType = r.what.Log, r.what.Name
+	}
 	out := set.Fire(ctx, in)
 	about := string(in.Event)
 	if in.Tool != "" {
@@ -123,7 +126,7 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 // on: what it is about has happened.
 func feeds(e hook.Event) bool {
 	switch e {
-	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SkillActivated:
+	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SubagentStop, hook.SkillActivated:
 		return true
 	}
 	return false
@@ -161,6 +164,16 @@ func (r *run) halted() bool {
 	defer h.mu.Unlock()
 	r.end.Why = h.why
 	return h.stop
+}
+
+// stop ends the run before its next request.
+func (r *run) stop(why string) {
+	h := &r.hooked
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.stop {
+		h.stop, h.why = true, why
+	}
 }
 
 // guarded adds the guards to what the Gate is told.
@@ -317,15 +330,20 @@ func (r *run) released(ctx context.Context, skill, why string) error {
 	return err
 }
 
-// goesOn asks Stop hooks whether the run may end with this answer.
+// goesOn asks Stop hooks, of a sub-agent SubagentStop hooks, whether the run may
+// end with this answer.
 func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
 	active := r.hooked.blocks > 0
-	out, err := r.hook(ctx, hook.Input{Event: hook.Stop, Active: &active, Last: text(answer.Message)})
+	event := hook.Stop
+	if r.parent != nil {
+		event = hook.SubagentStop
+	}
+	out, err := r.hook(ctx, hook.Input{Event: event, Active: &active, Last: text(answer.Message)})
 	if err != nil || out.Stop || !out.Block && len(out.Context) == 0 {
 		return false, err
 	}
 	if r.hooked.blocks++; r.hooked.blocks > maxBlocks {
-		return false, r.note("", fmt.Sprintf("a Stop hook wants the work to go on for the %dth time: it ends all the same", r.hooked.blocks))
+		return false, r.note("", fmt.Sprintf("a %s hook wants the work to go on for the %dth time: it ends all the same", event, r.hooked.blocks))
 	}
 	return true, nil
 }

@@ -23,22 +23,30 @@ type run struct {
 	left  bool // the caller has left the loop
 	start time.Time
 
-	end  End
-	same int    // how often in a row the same calls gave the same results
-	last string // those calls and results
-	seen int    // the last entry of the log that was shown
+	end   End
+	spent ledger
+	same  int    // how often in a row the same calls gave the same results
+	last  string // those calls and results
+	seen  int    // the last entry of the log that was shown
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
 	message string         // what the person said last
+	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 
 	hooked hooked
+
+	parent  *run          // of a sub-agent; nil: this is none
+	what    session.Agent // of a sub-agent: what its parent records of it
+	outer   []Outer       // of a sub-agent: what bounds it
+	pending *task         // a skill that was typed and runs in an agent of its own
+	calls   chan<- Event  // while calls run: to the goroutine that emits
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	r.seen = r.log.Last()
-	denials := r.log.State().Denials
+	r.end.Denials = -r.log.State().Denials
 	said, err := r.begin(ctx, in)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -50,19 +58,32 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 				r.end.Cost += c.Cost
 			}
 		}
-		r.end.Reason = "done"
+		r.end.Reason, r.end.Denials = "done", 0
 		return &r.end, nil
 	}
 	if err != nil { // cancelled before the turn began: nothing was said
-		r.end.Reason = "cancelled"
-		return &r.end, nil
+		return &End{Reason: "cancelled"}, nil
 	}
-	reason, err := r.loop(ctx)
+	return r.turn(ctx)
+}
+
+// turn does what was said, and ends the user turn.
+func (r *run) turn(ctx context.Context) (*End, error) {
+	var reason string
+	var err error
+	if r.pending != nil {
+		reason, err = r.typedTask(ctx)
+	} else {
+		reason, err = r.loop(ctx)
+	}
 	if ctx.Err() != nil && err != nil {
 		reason, err = "cancelled", nil
 	}
 	if err != nil {
 		r.failed(ctx, err)
+	}
+	if e := r.leave(reason); e != nil {
+		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
 	what := session.TurnEnd{Reason: reason}
@@ -78,7 +99,8 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.end.Denials = r.log.State().Denials - denials
+	r.end.Denials += r.log.State().Denials
+	r.end.Requests, r.end.Usage, r.end.Cost = r.spent.total()
 	return &r.end, nil
 }
 
@@ -110,6 +132,11 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			} else if steered {
 				continue
 			}
+			if more, err := r.await(ctx); err != nil {
+				return "", err
+			} else if more {
+				continue
+			}
 			if on, err := r.goesOn(ctx, answer); err != nil {
 				return "", err
 			} else if on {
@@ -133,6 +160,9 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
 		}
+		if _, _, err := r.arrivals(); err != nil {
+			return "", err
+		}
 	}
 }
 
@@ -149,10 +179,8 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		}
 		answer, err := r.stream(ctx, model, req)
 		if err == nil {
-			r.end.Requests++
-			r.end.Usage.Add(answer.Usage)
 			cost := model.Info().Price.Cost(answer.Usage)
-			r.end.Cost += cost
+			r.spend(1, answer.Usage, cost)
 			if t := text(answer.Message); t != "" {
 				r.end.Text = t
 			}
@@ -288,6 +316,8 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		gate = r.denied(hooks, r.Gate(r.guarded(r.scopes(state), hooks)))
 	}
 	events := make(chan Event) // an empty one: look at the log
+	r.calls = events
+	defer func() { r.calls = nil }()
 	tools := r.tools(state)
 	for i := range tools {
 		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
@@ -301,7 +331,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	}()
 	for e := range events {
 		r.show()
-		if e.Progress != nil {
+		if e.Progress != nil || e.Agent != nil {
 			r.emit(e)
 		}
 	}
@@ -367,16 +397,27 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	}
 }
 
-// limit says which limit is reached, "" for none.
+// limit says which limit is reached, of the run or of one that it works for;
+// "" for none.
 func (r *run) limit() string {
-	l, u := r.Limits, r.end.Usage
+	for x := r; x != nil; x = x.parent {
+		if why := x.reached(); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (r *run) reached() string {
+	l := r.Limits
+	requests, u, cost := r.spent.total()
 	switch {
-	case l.Requests > 0 && r.end.Requests >= l.Requests:
-		return fmt.Sprintf("%d requests were made, the limit of this run", r.end.Requests)
+	case l.Requests > 0 && requests >= l.Requests:
+		return fmt.Sprintf("%d requests were made, the limit of this run", requests)
 	case l.Tokens > 0 && u.Input+u.Output+u.CacheRead+u.CacheWrite >= l.Tokens:
 		return fmt.Sprintf("%d tokens were used, the limit of this run", l.Tokens)
-	case l.Cost > 0 && r.end.Cost >= l.Cost:
-		return fmt.Sprintf("$%.4f was spent, the limit of this run is $%.4f", r.end.Cost, l.Cost)
+	case l.Cost > 0 && cost >= l.Cost:
+		return fmt.Sprintf("$%.4f was spent, the limit of this run is $%.4f", cost, l.Cost)
 	case l.Time > 0 && time.Since(r.start) >= l.Time:
 		return fmt.Sprintf("%s have passed, the limit of this run", l.Time)
 	}

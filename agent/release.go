@@ -199,8 +199,7 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			}}}
 			if answer, err := r.quiet(ctx, m, req); err == nil {
 				summary = strings.TrimSpace(text(answer.Message))
-				r.end.Usage.Add(answer.Usage)
-				r.end.Cost += m.Info().Price.Cost(answer.Usage)
+				r.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
 			}
 		}
 	}

@@ -23,6 +23,12 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 			return true, err
 		}
 	}
+	if err := r.interrupted(); err != nil {
+		return true, err
+	}
+	if _, _, err := r.arrivals(); err != nil {
+		return true, err
+	}
 	if err := r.showListing(); err != nil {
 		return true, err
 	}
@@ -60,6 +66,8 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		act, err := r.typed(ctx, name, args)
 		var no *knack.Refusal
 		switch {
+		case err == nil && r.forks(act.Skill):
+			return r.hearFork(ctx, act, in, steering)
 		case err == nil:
 			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
 				return nil, err
@@ -152,8 +160,8 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 			}
 			continue
 		}
-		if record == nil {
-			continue // a command
+		if record == nil { // a command left nothing to say
+			continue
 		}
 		if err := record(); err != nil {
 			return any, err

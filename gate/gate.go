@@ -64,6 +64,10 @@ type Scope struct {
 	Skill string
 	Allow []permission.Rule // with the origin "skill:NAME"
 	Deny  []permission.Rule
+	// Bound, if not "", says that Allow grants nothing and bounds what may run in
+	// this way, whatever Options.Ceiling says: of a sub-agent, what is in force
+	// where it was started, and its definition.
+	Bound Ceiling
 
 	// Foreign says that a project or a plugin brought the skill: its grants of
 	// everything (Bash, *) do not count unless a person's rules name the skill.
@@ -187,10 +191,14 @@ func (g *Gate) SetMode(m permission.Mode) {
 }
 
 // Fork is the Gate of a sub-agent: the same rules, answers and people, a mode
-// of its own. A definition's mode that may only be stricter is
-// Fork(Stricter(g.Mode(), m)).
-func (g *Gate) Fork(m permission.Mode) *Gate {
-	return &Gate{opt: g.opt, answers: g.answers, mode: m}
+// and an audit of its own (nil: that of g). A definition's mode that may only be
+// stricter is Fork(Stricter(g.Mode(), m), nil).
+func (g *Gate) Fork(m permission.Mode, audit func(Record)) *Gate {
+	opt := g.opt
+	if audit != nil {
+		opt.Audit = audit
+	}
+	return &Gate{opt: opt, answers: g.answers, mode: m}
 }
 
 // With is a Gate for other rules and another place, with the mode, the answers
@@ -391,6 +399,9 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 			rules.Allow = append(rules.Allow, a.rule)
 		}
 		for _, s := range grants {
+			if s.Bound != "" {
+				continue
+			}
 			for _, r := range s.Allow {
 				if s.Foreign && r.Broad() && !g.named(s.Skill) {
 					continue
@@ -452,8 +463,8 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 			j.guarded = j.guarded || s.Rule != "" || s.Origin == permission.Builtin
 		}
 	}
-	if g.opt.Ceiling == CeilingAsk || g.opt.Ceiling == CeilingOn {
-		g.ceiling(&j, scopes, subjects, mode)
+	for _, sc := range scopes {
+		g.ceiling(&j, sc, subjects, mode)
 	}
 	return j
 }
@@ -508,28 +519,33 @@ func (s Scope) covers(files []File) string {
 	return ""
 }
 
-// ceiling holds subjects against the lists of the skills in force: all of
-// them must name what is done, also where it would be harmless. The Skill tool
-// and questions to the person are outside of it.
-func (g *Gate) ceiling(j *judgement, scopes []Scope, subjects []permission.Subject, mode permission.Mode) {
-	verdict := permission.Ask
-	if g.opt.Ceiling == CeilingOn || mode == permission.DontAsk {
-		verdict = permission.Deny
+// ceiling holds subjects against the list of a skill in force, or of what
+// bounds a sub-agent, where that is a ceiling: it must name what is done, also
+// where it would be harmless. The Skill tool and questions to the person are
+// outside of it.
+func (g *Gate) ceiling(j *judgement, sc Scope, subjects []permission.Subject, mode permission.Mode) {
+	how := g.opt.Ceiling
+	if sc.Bound != "" {
+		how = sc.Bound
 	}
-	if verdict == permission.Ask && mode == permission.Bypass {
+	verdict := permission.Ask
+	switch {
+	case how != CeilingAsk && how != CeilingOn || len(sc.Allow) == 0:
+		return
+	case how == CeilingOn || mode == permission.DontAsk:
+		verdict = permission.Deny
+	case mode == permission.Bypass:
 		return
 	}
-	for _, sc := range scopes {
-		if len(sc.Allow) == 0 {
+	for _, s := range subjects {
+		if s.Kind == "Skill" || s.Kind == "ask" || g.lists(sc, s) || j.Verdict == permission.Deny {
 			continue
 		}
-		for _, s := range subjects {
-			if s.Kind == "Skill" || s.Kind == "ask" || g.lists(sc, s) || j.Verdict == permission.Deny {
-				continue
-			}
-			j.fixed, j.guarded, j.Suggest = true, true, nil
-			j.Verdict, j.Rule, j.Origin = verdict, "", ""
-			j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
+		j.fixed, j.guarded, j.Suggest = true, true, nil
+		j.Verdict, j.Rule, j.Origin = verdict, "", ""
+		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
+		if name, ok := strings.CutPrefix(sc.Skill, "agent "); ok {
+			j.Reason = fmt.Sprintf("the tools of agent %q do not name it", name)
 		}
 	}
 }
@@ -543,7 +559,7 @@ func (g *Gate) lists(sc Scope, s permission.Subject) bool {
 	}
 	for _, x := range d.Subjects {
 		switch {
-		case strings.HasPrefix(string(x.Origin), "skill:"):
+		case strings.HasPrefix(string(x.Origin), "skill:"), strings.HasPrefix(string(x.Origin), "agent "):
 		case isBash(s.Kind):
 			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool { return isBash(r.Tool) || r.Tool == "*" }) {
 				return false

@@ -427,7 +427,7 @@ func TestFork(t *testing.T) {
 	if _, err := run(t, g.For(), "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.Fork(gate.Stricter(g.Mode(), permission.AcceptEdits))
+	child := g.Fork(gate.Stricter(g.Mode(), permission.AcceptEdits), nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("a fork's mode became %s", child.Mode())
 	}
@@ -506,6 +506,40 @@ func BenchmarkGate(b *testing.B) {
 		if _, err := g(context.Background(), bash, in); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestForHooks: hooks beside the Options' own, and what is said of a call that
+// only a hook wants asked.
+func TestForHooks(t *testing.T) {
+	never := func(context.Context, gate.Call) (gate.Opinion, error) {
+		t.Error("the hook of Options was asked")
+		return gate.Opinion{}, nil
+	}
+	var audit []gate.Record
+	g, err := gate.New(gate.Options{
+		Rules:      permission.Rules{Allow: []permission.Rule{{Tool: "Bash", Any: true}}},
+		PreToolUse: never, Audit: func(r gate.Record) { audit = append(audit, r) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &tool.Tool{Name: "bash", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
+		return permission.CallSubjects("bash", in, "/w")
+	}}
+	in := tool.Input{ID: "1", JSON: json.RawMessage(`{"command":"make"}`)}
+	asks := func(context.Context, gate.Call) (gate.Opinion, error) {
+		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
+	}
+	_, err = g.ForHooks(asks, nil)(t.Context(), b, in)
+	if err == nil || err.Error() != "bash was not run: it is Friday, and nobody can be asked" {
+		t.Errorf("%v", err)
+	}
+	if len(audit) != 1 || audit[0].Hook != "PreToolUse" || audit[0].Decision.Rule != "" || audit[0].Decision.Reason != "it is Friday" {
+		t.Errorf("audit %+v", audit)
+	}
+	if _, err := g.ForHooks(nil, nil)(t.Context(), b, in); err != nil {
+		t.Errorf("without hooks: %v", err)
 	}
 }
 

@@ -51,7 +51,10 @@ func (c *Compaction) Line() string {
 	if c.Trigger == "clear" {
 		return "context emptied; the session keeps everything"
 	}
-	s := fmt.Sprintf("compacted: %s to %s tokens", thousands(c.Before), thousands(c.After))
+	s := "compacted"
+	if c.After > 0 { // it is not known of imported ones
+		s += fmt.Sprintf(": %s to %s tokens", thousands(c.Before), thousands(c.After))
+	}
 	if c.Trigger == "overflow" {
 		s += ", because the window was full"
 	}
@@ -103,7 +106,12 @@ func (k KeptText) face(prompt string) string {
 // moved is the compaction in a copy of the session.
 func (c *Compaction) moved(ids map[int]int) *Compaction {
 	m := *c
-	m.Kept = ids[c.Kept]
+	m.Kept = 0
+	for old, id := range ids { // the one that is named may not be readable
+		if c.Kept > 0 && old >= c.Kept && (m.Kept == 0 || id < m.Kept) {
+			m.Kept = id
+		}
+	}
 	m.Skills = slices.Clone(c.Skills)
 	for i := range m.Skills {
 		m.Skills[i].Entry = ids[m.Skills[i].Entry]
@@ -146,7 +154,9 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 }
 
 func (s *State) compact(c *Compaction, tail []Entry) {
-	s.spend(c.Model, c.Usage, c.Cost)
+	if c.Model != "" {
+		s.spend(c.Model, c.Usage, c.Cost)
+	}
 	s.Compacted = s.Requests
 	var texts []Text
 	for _, t := range s.Texts {
@@ -220,13 +230,14 @@ func (l *Log) Size(overhead int) (tokens int, perByte float64) {
 }
 
 func (v *view) size(overhead int) (tokens int, perByte float64) {
-	u, perByte := v.last.usage, 0.25
+	u, counted := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	if n := v.last.sent + overhead; prompt > 0 && n > 0 {
-		perByte = min(max(float64(prompt)/float64(n), 0.125), 1)
+		counted = float64(prompt) / float64(n)
 	}
+	perByte = min(max(counted, 0.2), 1) // a short prompt is a poor sample
 	if prompt == 0 || v.last.bytes < 0 {
-		return int(perByte * float64(v.bytes+overhead)), perByte
+		return int(counted * float64(v.bytes+overhead)), perByte
 	}
 	return max(0, prompt+u.Output+int(perByte*float64(v.bytes-v.last.bytes))), perByte
 }
@@ -317,6 +328,8 @@ func (l *Log) shown(e *Entry) int {
 		add(e.Result.Parts)
 	case e.Note != nil:
 		n = len(e.Note.Model)
+	case e.Agent != nil:
+		n = len(e.Agent.Text())
 	case e.Activation != nil:
 		add(e.Activation.Parts)
 		if slices.ContainsFunc(l.state.Texts, func(t Text) bool { return t.Entry == e.ID }) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -176,4 +177,37 @@ func TestSize(t *testing.T) {
 	want("and what came since", n+1, 0.5)
 	mustAppend(t, l, answer(10, llm.Usage{Input: 90_000}))
 	want("a strange count", 90_000, 1)
+}
+
+// TestCompactDamaged: what a compaction keeps is found where the entry that it
+// names cannot be read, in a copy of the session as well.
+func TestCompactDamaged(t *testing.T) {
+	s := Store{t.TempDir()}
+	l, err := s.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, said("one"), said("two"), said("three"), said("four"),
+		Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: 3}}, said("five"))
+	l.Close()
+	text, err := os.ReadFile(s.path("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.path("s"), []byte(strings.Replace(string(text), "three", "\x00", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = s.Open("s"); err != nil || len(l.Damage()) != 1 {
+		t.Fatal(err, l.Damage())
+	}
+	defer l.Close()
+	copied, err := s.Fork(l, "copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	got := show(l.Project())
+	if show(copied.Project()) != got || !strings.Contains(got, "</summary>\n  text: four\n  text: five\n") {
+		t.Errorf("the model sees\n%s\nand in the copy\n%s", got, show(copied.Project()))
+	}
 }

@@ -36,6 +36,7 @@ const (
 	TypeSetting    Type = "setting"
 	TypeListing    Type = "listing"
 	TypeCompaction Type = "compaction"
+	TypeAgent      Type = "agent"
 )
 
 // An Entry is one thing that happened. IDs count from 1 within a file; Parent
@@ -59,6 +60,7 @@ type Entry struct {
 	Setting    *Setting    `json:"setting,omitempty"`
 	Listing    *Listing    `json:"listing,omitempty"`
 	Compaction *Compaction `json:"compaction,omitempty"`
+	Agent      *Agent      `json:"agent,omitempty"`
 }
 
 // User is what a person said. Steering marks words that came while the run
@@ -104,6 +106,7 @@ type Decision struct {
 	Tool  string              `json:"tool"`
 	Asked bool                `json:"asked,omitempty"`
 	Told  string              `json:"told,omitempty"` // what the person answered
+	Hook  string              `json:"hook,omitempty"` // the event whose hooks had a say
 	By    permission.Decision `json:"by"`
 }
 
@@ -174,4 +177,27 @@ type Setting struct {
 type Listing struct {
 	Text string            `json:"text"`
 	Told map[string]string `json:"told,omitempty"`
+}
+
+// Agent is a sub-agent that started or, where Reason is set, ended. Its own
+// conversation is the session Log. Like a Started, the entry of its start is on
+// disk before it does anything.
+type Agent struct {
+	Name       string `json:"name"`           // of its definition
+	Log        string `json:"log"`            // the id of its session
+	Call       string `json:"call,omitempty"` // the model's call; "": a person typed the skill
+	Skill      string `json:"skill,omitempty"`
+	Args       string `json:"args,omitempty"` // of the skill
+	Task       string `json:"task,omitempty"` // for people: what it is to do
+	Background bool   `json:"background,omitempty"`
+
+	// Of its end. Reason is that of its TurnEnd, or interrupted where the
+	// program ended first.
+	Reason   string               `json:"reason,omitempty"`
+	Error    string               `json:"error,omitempty"`
+	Requests int                  `json:"requests,omitempty"`
+	Usage    map[string]llm.Usage `json:"usage,omitempty"` // by model, with that of its own sub-agents
+	Cost     float64              `json:"cost,omitempty"`  // US dollars, the same
+	Denials  int                  `json:"denials,omitempty"`
+	Result   string               `json:"result,omitempty"` // its last answer
 }

@@ -33,6 +33,7 @@ type Header struct {
 	Dir     string    `json:"dir"` // working directory
 	Time    time.Time `json:"time"`
 	From    string    `json:"from,omitempty"` // the session it was forked from
+	Of      string    `json:"of,omitempty"`   // of a sub-agent's: the session it works for
 }
 
 // A Log is a session. The zero Log is not usable; see [New] and [Store].

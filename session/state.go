@@ -40,6 +40,7 @@ type State struct {
 	Listing   *Listing
 	Told      map[string]string // what the model was told of each skill, a fingerprint
 	Denials   int
+	Agents    map[string]Agent // sub-agents that started and have not ended, by Log
 }
 
 // A Scope is what one skill does to the run.
@@ -68,6 +69,7 @@ func (s State) clone() State {
 	s.Touched = maps.Clone(s.Touched)
 	s.Usage = maps.Clone(s.Usage)
 	s.Told = maps.Clone(s.Told)
+	s.Agents = maps.Clone(s.Agents)
 	return s
 }
 
@@ -124,6 +126,8 @@ func (s *State) fold(e Entry) {
 		set(&s.Effort, e.Setting.Effort)
 		set(&s.Mode, e.Setting.Mode)
 		set(&s.Title, e.Setting.Title)
+	case TypeAgent:
+		s.agent(e.Agent)
 	case TypeListing:
 		s.Listing = e.Listing
 		s.Told = maps.Clone(e.Listing.Told)
@@ -142,6 +146,23 @@ func (s *State) tell(news map[string]string) {
 		} else {
 			s.Told[name] = print
 		}
+	}
+}
+
+// agent counts what a sub-agent spent as this session's.
+func (s *State) agent(a *Agent) {
+	if a.Reason == "" {
+		if s.Agents == nil {
+			s.Agents = map[string]Agent{}
+		}
+		s.Agents[a.Log] = *a
+		return
+	}
+	delete(s.Agents, a.Log)
+	s.Cost += a.Cost
+	s.Denials += a.Denials
+	for model, used := range a.Usage {
+		s.spend(model, used, 0)
 	}
 }
 

@@ -52,6 +52,16 @@ func (v *view) add(e Entry) {
 			v.started = map[string]bool{}
 		}
 		v.started[e.Started.Call] = true
+	case TypeAgent:
+		if e.Agent.Reason == "" && e.Agent.Call != "" {
+			if v.started == nil {
+				v.started = map[string]bool{}
+			}
+			v.started[e.Agent.Call] = true
+		}
+		if text := e.Agent.Text(); text != "" {
+			v.say(llm.Text(text))
+		}
 	case TypeResult:
 		i := slices.IndexFunc(v.pending, func(c llm.ToolCall) bool { return c.ID == e.Result.ID })
 		if i < 0 {
@@ -108,6 +118,60 @@ func (v *view) again(a *Activation) string {
 // Line is what stands where a released text was.
 func (r *Release) Line() string {
 	return fmt.Sprintf("skill %s released (%s tokens); call Skill to load it again", r.Skill, thousands(r.Tokens))
+}
+
+// Text is what the model is told of a sub-agent's end in a message of its own:
+// where no call is left that its report would be the result of. "": nothing.
+func (a *Agent) Text() string {
+	if a.Reason == "" || a.Call != "" && !a.Background {
+		return ""
+	}
+	who := fmt.Sprintf("The agent %s (%s)", a.Name, a.Log)
+	if a.Skill != "" {
+		who += fmt.Sprintf(", which ran the skill %s,", a.Skill)
+	}
+	switch a.Reason {
+	case "interrupted":
+		return who + " was interrupted when the session ended. What it did may have happened: look at its effects before you have it done again."
+	case "error":
+		return who + " failed: " + a.Error
+	case "cancelled":
+		return who + " was cancelled. What it did until then has happened."
+	}
+	return who + " has ended. Its answer:\n\n" + a.Report()
+}
+
+// Line tells people of a sub-agent that starts, or has ended.
+func (a *Agent) Line() string {
+	if a.Reason == "" {
+		return "agent " + a.Name + ": " + a.Task
+	}
+	line := fmt.Sprintf("agent %s (%s): %s, %d requests", a.Name, a.Log, a.Reason, a.Requests)
+	if a.Cost > 0 {
+		line += fmt.Sprintf(", $%.4f", a.Cost)
+	}
+	if a.Denials > 0 {
+		line += fmt.Sprintf(", %d calls refused", a.Denials)
+	}
+	if a.Error != "" {
+		line += ": " + a.Error
+	}
+	return line
+}
+
+// Report is the last answer of a sub-agent, with what kept it from being whole.
+func (a *Agent) Report() string {
+	text := a.Result
+	if text == "" {
+		text = "(it said nothing)"
+	}
+	if a.Reason == "stopped" {
+		text += "\n\n[It was stopped before it was done: a hook ended the run.]"
+	}
+	if a.Reason == "limit" {
+		text += "\n\n[It was stopped before it was done: it reached a limit.]"
+	}
+	return text
 }
 
 // say adds parts for the model, after the results that are still owed.

@@ -27,17 +27,23 @@ type SkillResult struct {
 	Success     bool   `json:"success"`
 	CommandName string `json:"commandName"`
 	Code        int    `json:"code,omitempty"` // of the refusal, spec skills §4
+
+	// Of a skill that an agent of its own carried out.
+	Status  string `json:"status,omitempty"`  // forked
+	AgentID string `json:"agentId,omitempty"` // the id of its session
+	Result  string `json:"result,omitempty"`
 }
 
 // A SkillAnswer is what calling a skill gives: an Activation, or else a text.
 type SkillAnswer struct {
 	Activation *knack.Activation
 	Text       string
+	Agent      string // the id of the session in which an agent made the text; "": none did
 }
 
-// A SkillCall does what the model asks of the Skill tool. Its error is a
-// *[knack.Refusal] where the model is told a code.
-type SkillCall func(context.Context, SkillInput) (SkillAnswer, error)
+// A SkillCall does what the model asks of the Skill tool; id is that of its
+// call. Its error is a *[knack.Refusal] where the model is told a code.
+type SkillCall func(ctx context.Context, id string, in SkillInput) (SkillAnswer, error)
 
 // A SkillSubject says of a skill, by name, what permission is asked for: its
 // Default is Allow where the skill asks for nothing.
@@ -47,8 +53,8 @@ type SkillSubject func(name string) permission.Subject
 // session.
 func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	text := strings.Replace(strings.TrimSpace(skillText), "{{listing}}", strings.TrimRight(listing, "\n"), 1)
-	t := New("Skill", text, func(ctx context.Context, in SkillInput, _ Input) (Result, error) {
-		return callSkill(ctx, in, call)
+	t := New("Skill", text, func(ctx context.Context, in SkillInput, c Input) (Result, error) {
+		return callSkill(ctx, c.ID, in, call)
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) { Rename(in, "command", "skill", "name", "skill") }
@@ -66,8 +72,8 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	return t
 }
 
-func callSkill(ctx context.Context, in SkillInput, call SkillCall) (Result, error) {
-	a, err := call(ctx, in)
+func callSkill(ctx context.Context, id string, in SkillInput, call SkillCall) (Result, error) {
+	a, err := call(ctx, id, in)
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		r := Errorf("%s", no.Message)
@@ -84,7 +90,12 @@ func callSkill(ctx context.Context, in SkillInput, call SkillCall) (Result, erro
 		r = Text("Launching skill: " + name)
 		r.Activation = a.Activation
 	}
-	r.Structured = SkillResult{Success: true, CommandName: name}
+	done := SkillResult{Success: true, CommandName: name}
+	if a.Agent != "" {
+		done.Status, done.AgentID, done.Result = "forked", a.Agent, a.Text
+		r.Details = done
+	}
+	r.Structured = done
 	return r, nil
 }
 
@@ -110,7 +121,7 @@ func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subje
 	}
 	t.Run = func(ctx context.Context, in Input) (Result, error) {
 		if name, ok := find(in.JSON); ok {
-			return callSkill(ctx, SkillInput{Skill: name}, call)
+			return callSkill(ctx, in.ID, SkillInput{Skill: name}, call)
 		}
 		return read.Run(ctx, in)
 	}

@@ -17,7 +17,7 @@ import (
 // what permission it asks for (spec skills §4).
 func TestSkill(t *testing.T) {
 	var got tool.SkillInput
-	call := func(_ context.Context, in tool.SkillInput) (tool.SkillAnswer, error) {
+	call := func(_ context.Context, _ string, in tool.SkillInput) (tool.SkillAnswer, error) {
 		got = in
 		switch name := tool.SkillName(in.Skill); name {
 		case "":

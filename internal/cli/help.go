@@ -47,6 +47,7 @@ func listCommands(all []knack.Command, indent string) string {
 // topics are the pages of `knack help` that are not about one command.
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
+	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
 	{"permissions", "What may run: rules, modes, trust"},
 	{"hooks", "Commands that are asked or told of events"},
 	{"environment", "Environment variables and exit codes"},

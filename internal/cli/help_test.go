@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/sources"
 )
@@ -165,5 +166,21 @@ func TestFeatures(t *testing.T) {
 	}
 	if c.Settings.Features["night"] {
 		t.Error("the settings were changed")
+	}
+}
+
+// TestHelpHooks holds the help to the events, and to what is read of a hook.
+func TestHelpHooks(t *testing.T) {
+	text := topic(t, "hooks")
+	for _, e := range hook.Events() {
+		if !mentions(text, string(e)) {
+			t.Errorf("the event %s is not in help hooks", e)
+		}
+	}
+	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async", "required", "path",
+		"continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision", "updatedInput", "additionalContext"} {
+		if !mentions(text, word) {
+			t.Errorf("%s is not in help hooks", word)
+		}
 	}
 }

@@ -226,10 +226,10 @@ func doors() []door {
 		list = append(list, d...)
 	}
 	// What other loaders read must pass Check; these files have none yet.
-	for _, name := range []string{".knack/SYSTEM.md", ".pi/SYSTEM.md", ".knack/APPEND_SYSTEM.md", ".claude/agents/evil.md", ".mcp.json", ".claude/hooks/evil.sh"} {
+	for _, name := range []string{".knack/SYSTEM.md", ".pi/SYSTEM.md", ".knack/APPEND_SYSTEM.md", ".mcp.json", ".claude/hooks/evil.sh"} {
 		list = append(list, door{"file " + name, map[string]string{name: "Evil."}, func(s *site) string { return s.passes(name) }, trusting})
 	}
-	return list
+	return append(list, agentDoors()...)
 }
 
 var modes = []permission.Mode{permission.Default, permission.AcceptEdits, permission.Plan, permission.DontAsk, permission.Bypass}

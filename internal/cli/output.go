@@ -32,6 +32,7 @@ type initLine struct {
 	Mode     string   `json:"permissionMode"`
 	Tools    []string `json:"tools"`
 	Skills   []string `json:"skills"`
+	Agents   []string `json:"agents"`
 	Commands []string `json:"slash_commands"`
 	Problems []string `json:"problems"`
 	Version  string   `json:"knack_version"`
@@ -158,6 +159,7 @@ func (o *jsonOutput) init(l initLine) {
 type messageLine struct {
 	Type       string              `json:"type"` // assistant, user
 	Session    string              `json:"session_id"`
+	Parent     string              `json:"parent_tool_use_id,omitempty"` // what a sub-agent says: the call that started it
 	Message    blocks              `json:"message"`
 	Partial    bool                `json:"partial,omitempty"`
 	Details    json.RawMessage     `json:"tool_use_result,omitempty"`
@@ -238,25 +240,39 @@ func (o *jsonOutput) event(e agent.Event) {
 	if !o.lines {
 		return
 	}
+	parent := ""
+	if e.Agent != nil {
+		parent = cmp.Or(e.Agent.Call, e.Agent.Log)
+	}
+	say := func(m map[string]any) {
+		if parent != "" {
+			m["parent_tool_use_id"] = parent
+		}
+		o.enc.Encode(m)
+	}
 	switch {
 	case e.Text != "" && o.partial:
-		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
+		say(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
 	case e.Thinking != "" && o.partial:
-		o.enc.Encode(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
+		say(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
 	case e.Said != nil:
-		o.enc.Encode(map[string]any{"type": "system", "subtype": "command", "name": e.Said.Command, "text": e.Said.Text})
+		say(map[string]any{"type": "system", "subtype": "command", "name": e.Said.Command, "text": e.Said.Text})
 	case e.Retry != nil:
-		o.enc.Encode(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
+		say(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
 			"wait_ms": e.Retry.Wait.Milliseconds(), "error": e.Retry.Err.Error()})
 	case e.Entry != nil:
-		if l := o.message(e.Entry); l != nil {
+		switch l := o.message(e.Entry, parent).(type) {
+		case nil:
+		case map[string]any:
+			say(l)
+		default:
 			o.enc.Encode(l)
 		}
 	}
 }
 
-func (o *jsonOutput) message(e *session.Entry) any {
-	l := messageLine{Session: o.sum.line.Session}
+func (o *jsonOutput) message(e *session.Entry, parent string) any {
+	l := messageLine{Session: o.sum.line.Session, Parent: parent}
 	switch {
 	case e.Answer != nil:
 		l.Type, l.Partial = "assistant", e.Answer.Partial
@@ -283,6 +299,8 @@ func (o *jsonOutput) message(e *session.Entry) any {
 		return map[string]any{"type": "system", "subtype": "compaction", "compaction": e.Compaction}
 	case e.Decision != nil:
 		return map[string]any{"type": "system", "subtype": "decision", "decision": e.Decision}
+	case e.Agent != nil:
+		return map[string]any{"type": "system", "subtype": "agent", "agent": e.Agent}
 	default:
 		return nil
 	}

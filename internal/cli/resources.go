@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ type resourceFlags struct {
 	settings []string
 
 	templates []string // a flag of conversations
+	agents    string
 }
 
 func (f *resourceFlags) register(c *cobra.Command) {
@@ -75,6 +77,8 @@ type resources struct {
 	written          instructions.Options // where people's own words are
 	templates        []knack.Command
 	templateProblems []knack.Problem
+	agents           []agent.Definition
+	agentProblems    []knack.Problem
 }
 
 // open reads settings and finds the places of skills; extra are values of
@@ -101,7 +105,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 		return nil, err
 	}
 	if !f.bare {
-		r.hooks, r.hookProblems = settingsHooks(r.settings.Raw["hooks"])
+		r.readHooks()
 	}
 	set := &r.settings.Settings
 	for _, k := range set.Skills.Order {
@@ -141,7 +145,11 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 		r.written.Dir, r.written.Root, r.written.Home = r.dir, r.root, r.home
 		r.written.ConfigHome, r.written.ClaudeHome = configHome(r.home), claudeHome(r.home)
 	}
+	r.written.Managed = sources.ManagedDirs(runtime.GOOS)
 	r.templates, r.templateProblems = instructions.Templates(r.written)
+	if r.agents, r.agentProblems, err = f.definitions(r.written); err != nil {
+		return nil, err
+	}
 
 	r.view = knack.View{
 		For: knack.ByModel, Window: f.window, Dir: r.root,
@@ -184,7 +192,11 @@ func features(settings *config.Config, env string) map[string]bool {
 // other: overrides without effect, names that cannot be typed after a slash.
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
 	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: (&sessionRun{resources: r}).typed}).Namespace()
-	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, slash)
+	var hooks []knack.Problem
+	for _, k := range cat.Skills() {
+		hooks = append(hooks, hookProblemsOf(k)...)
+	}
+	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, r.agentProblems, hooks, slash)
 }
 
 // load reads the skills too, for the commands that only show them.

@@ -89,6 +89,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
@@ -112,7 +113,11 @@ type sessionRun struct {
 	guarded bool // git runs with permission.GitEnv, and nothing escapes it
 	jobs    *coding.Jobs
 	files   tool.Set // all tools, active or not
-	who     person   // nil: nobody is there
+	chosen  bool     // a person chose them
+	coding  coding.Options
+	read    *coding.State    // what the conversation knows of files
+	context []agent.Document // what every agent is told
+	who     person           // nil: nobody is there
 	flags   *runFlags
 	nested  *sources.Nested
 	old     []*resources // replaced by /reload; texts of theirs may still be in use
@@ -120,6 +125,7 @@ type sessionRun struct {
 	began   int          // entries that the session had before this run
 
 	hookRunner *hook.Runner
+	catalog    *knack.Catalog               // that hooks were told of
 	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
 	started    atomic.Bool                  // hooks were told that the session starts
 }
@@ -158,6 +164,10 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			}
 		}
 	}
+	if who != nil {
+		who = notifying{who, s.notify}
+		s.who = who
+	}
 	set := &s.settings.Settings
 	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
@@ -188,10 +198,19 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			return who.Ask(ctx, q.Question, q.Options)
 		}
 	}
+	s.read = coding.NewState()
+	options.State = s.read
+	s.coding, s.chosen = options, f.tools != ""
 	s.files = coding.Tools(s.ws, options)
-	tools, toolProblems := tool.Select(s.files, coding.Default, f.tools)
+	tools, toolProblems := tool.Select(withAgent(s.files), coding.Default+",Agent", f.tools)
 	for _, p := range toolProblems {
 		fmt.Fprintln(stderr, "knack: warn:", p)
+	}
+	var without []string
+	if i := slices.IndexFunc(tools, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
+		tools = slices.Delete(tools, i, i+1) // it depends on the run
+	} else {
+		without = []string{"Agent"}
 	}
 
 	if s.log, err = f.session(s.dir); err != nil {
@@ -208,6 +227,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 	if s.gate, err = s.newGate(who); err != nil {
 		return nil, err
 	}
+	root := func() *gate.Gate { return s.gate } // as it is then: /new and /reload make another
 	s.agent = &agent.Agent{
 		Model: model, Effort: set.Effort, Tools: tools,
 		System: f.system(s, tools, stderr),
@@ -231,13 +251,14 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			return chooseModel(ctx, choice)
 		},
 		Release: release,
+		Agents:  s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
 		},
 	}
 	if !set.Skills.DisableShell {
-		s.agent.Shell = s.shell
+		s.agent.Shell = s.shell(root)
 	}
 	if !f.bare {
 		if s.hookRunner, err = s.newHookRunner(set.Proxy); err != nil {
@@ -283,6 +304,9 @@ func (s *sessionRun) override(f *runFlags) error {
 }
 
 func (s *sessionRun) close() {
+	if s.agent != nil {
+		s.agent.Background.Close() // a log that cannot be written has been told of
+	}
 	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
@@ -383,6 +407,7 @@ func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) strin
 	if !f.bare {
 		found := instructions.Load(s.written)
 		printProblems(stderr, found.Problems, f.verbose)
+		s.context = found.Context
 		p.Context, p.Append = found.Context, found.Append
 		p.Custom = cmp.Or(f.systemPrompt, found.System)
 	}
@@ -419,12 +444,7 @@ func (s *sessionRun) newGate(who person) (*gate.Gate, error) {
 		Rules: s.settings.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
 		Place:  s.place(),
 		Keeper: s.project,
-		Audit: func(r gate.Record) {
-			// A log that cannot be written stops the run at the next call.
-			s.log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-				Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
-			}})
-		},
+		Audit:  func(r gate.Record) { audit(s.log)(r) }, // as it is then
 	}
 	if who != nil {
 		o.Approver = who
@@ -465,6 +485,9 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 			}
 		}
 		all = append(all, g)
+	}
+	for _, o := range sc.Outer {
+		all = append(all, s.outer(o))
 	}
 	return all
 }
@@ -513,7 +536,11 @@ const maxInline = 50 << 10
 // shell runs inline commands of skills under the rules of bash, with what the
 // skill itself grants. The line is judged with the values of its variables,
 // and runs as it is written.
-func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
+func (s *sessionRun) shell(g func() *gate.Gate) func(agent.Scope) knack.Shell {
+	return func(sc agent.Scope) knack.Shell { return s.inline(g, sc) }
+}
+
+func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
 			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
@@ -530,7 +557,7 @@ func (s *sessionRun) shell(sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		passed, err := s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
+		passed, err := g().ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
 		if err == nil && !bytes.Equal(passed, input) {
 			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
 		}
@@ -588,6 +615,14 @@ func (s *sessionRun) initLine() initLine {
 	}
 	for _, t := range s.agent.Tools {
 		l.Tools = append(l.Tools, t.Name)
+	}
+	if !slices.Contains(s.agent.Without, "Agent") {
+		l.Tools = append(l.Tools, "Agent")
+	}
+	for _, d := range s.agent.Agents {
+		if !slices.Contains(l.Agents, d.Name) {
+			l.Agents = append(l.Agents, d.Name)
+		}
 	}
 	cat := s.library.Catalog()
 	view := s.agent.View

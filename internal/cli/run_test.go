@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/knack-agent/knack/hook"
 )
 
 // Programs of the test scripts, run with exec.
@@ -177,6 +179,44 @@ func lastmessage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out), 0o644))
 }
 
+// turns writes of each recorded request a line: the model, its tools and the
+// whole conversation, of texts the first line: turns REQUESTS.jsonl OUT
+func turns(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: turns requests.jsonl out")
+	}
+	var out strings.Builder
+	for _, body := range bodies(ts, args[0]) {
+		fmt.Fprint(&out, body["model"], " tools:")
+		tools, _ := body["tools"].([]any)
+		for _, t := range tools {
+			fmt.Fprint(&out, " ", t.(map[string]any)["name"])
+		}
+		messages, _ := body["messages"].([]any)
+		for _, m := range messages {
+			m := m.(map[string]any)
+			fmt.Fprint(&out, " | ", m["role"], ":")
+			content, _ := m["content"].([]any)
+			for _, c := range content {
+				switch c := c.(map[string]any); c["type"] {
+				case "text":
+					first, _, _ := strings.Cut(c["text"].(string), "\n")
+					fmt.Fprint(&out, " ", first)
+				case "tool_use":
+					fmt.Fprintf(&out, " [%s]", c["name"])
+				case "tool_result":
+					fmt.Fprintf(&out, " [%s %s]", map[bool]string{false: "result", true: "failed"}[c["is_error"] == true], c["tool_use_id"])
+				default:
+					fmt.Fprintf(&out, " [%s]", c["type"])
+				}
+			}
+		}
+		fmt.Fprintln(&out)
+	}
+	text := regexp.MustCompile(`\d{8}-\d{6}-[0-9a-f]{8}`).ReplaceAllString(out.String(), "ID")
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
 func bodies(ts *testscript.TestScript, file string) []map[string]any {
 	var all []map[string]any
 	for line := range strings.Lines(ts.ReadFile(file)) {
@@ -201,6 +241,21 @@ func toldHooks(ts *testscript.TestScript, neg bool, args []string) {
 	text = regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAllString(text, `"seconds":1`)
 	text = regexp.MustCompile(`/sessions/[^/]*/`).ReplaceAllString(text, "/sessions/DIR/")
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+// toldEvents writes of each line that hooks were told the event, and the source
+// or reason: events LINES OUT
+func toldEvents(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: events lines out")
+	}
+	var out strings.Builder
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var in hook.Input
+		ts.Check(json.Unmarshal([]byte(line), &in))
+		fmt.Fprintln(&out, strings.TrimSpace(string(in.Event)+" "+in.Source+in.Reason))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
 }
 
 // hookServer starts a server that answers every event in the same way, records

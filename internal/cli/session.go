@@ -71,7 +71,8 @@ func sessionShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show what happened in a session",
 		Long: `Show what happened in a session. The beginning of an ID is enough. With --json
-the entries are printed one a line, every branch, as the file has them.`,
+the entries are printed one a line, every branch, as the file has them. The ID may
+also be that of a sub-agent, which the session of its parent names.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])

@@ -56,13 +56,22 @@ secrets too. Look before you hand it on.`,
 
 func exportOptions() transcript.Options { return transcript.Options{Program: "Knack " + version()} }
 
-// readSession reads a session of this directory, and tells what is damaged.
+// readSession reads a session of this directory, or of a sub-agent of one, and
+// tells what is damaged.
 func readSession(c *cobra.Command, id string) (*session.Log, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
 	log, err := sessionStore(dir).Read(id)
+	if err != nil {
+		folders, _ := os.ReadDir(sessionStore(dir).Dir)
+		for _, f := range folders {
+			if found, e := agentStore(dir, f.Name()).Read(id); f.IsDir() && e == nil {
+				log, err = found, nil
+			}
+		}
+	}
 	if err != nil {
 		return nil, &failure{err, "knack session list", exitFailed}
 	}

@@ -23,8 +23,9 @@ func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) er
 		return errors.Join(err, log.Close())
 	}
 	g.SetMode(s.gate.Mode())
-	s.tellEnd(why)
 	old := s.log
+	s.agent.Background.End(old)
+	s.tellEnd(why)
 	if !s.forgets {
 		noteUsage(old.Entries()[s.began:])
 	}
@@ -161,6 +162,15 @@ func (s *sessionRun) slashCost(_ context.Context, _ string, say func(string)) (s
 		switch {
 		case e.Answer != nil:
 			spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
+		case e.Agent != nil && e.Agent.Reason != "":
+			x := by["agents"]
+			for _, u := range e.Agent.Usage {
+				x.Add(u)
+			}
+			x.requests += e.Agent.Requests
+			x.cost += e.Agent.Cost
+			by["agents"] = x
+			total += e.Agent.Cost
 		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear asks nobody
 			spend(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -226,7 +227,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	s.resources = fresh
 	s.nested = sources.NewNested(s.dir, s.options)
 	cat := s.library.Replace(ctx, s.sources...)
-	s.agent.View = s.view
+	s.agent.View, s.agent.Agents = s.view, s.agents
 	s.gate = s.gate.With(s.settings.Rules, s.place())
 	pinned := s.pinned
 	s.pin()
@@ -235,6 +236,10 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
 	say("templates: " + difference(was.templates, s.templates, func(c knack.Command) (string, string) {
 		return c.Name, c.Source + "\x00" + c.Description + "\x00" + c.Hint
+	}))
+	say("agents: " + difference(was.agents, s.agents, func(d agent.Definition) (string, string) {
+		text, _ := json.Marshal(d)
+		return d.Name, string(text)
 	}))
 	say("settings: " + difference(was.settings.Values(), s.settings.Values(), func(v config.Value) (string, string) {
 		return v.Key, string(v.JSON)

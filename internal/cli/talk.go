@@ -62,6 +62,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := s.tellChange(ctx); err != nil {
+			return err
+		}
 		before := s.log
 		for e, err := range s.agent.Run(ctx, s.log, in) {
 			if err != nil {

@@ -397,3 +397,49 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// TestTalkCompact: a long conversation is compacted by hand, which can be
+// interrupted, and emptied.
+func TestTalkCompact(t *testing.T) {
+	t.Parallel()
+	server := serve(t,
+		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada."},
+		llmtest.Answer{When: "Write the summary", Text: "## Goal\nnever finished", Break: llmtest.Hang},
+		llmtest.Answer{When: "^still\\?$", Want: []string{"Dear Ada"}, Text: "Unchanged."},
+		llmtest.Answer{When: "Write the summary", Want: []string{"above all:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
+		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
+		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
+	)
+	d := newDesk(t, server)
+	k := d.open(t)
+	k.says("/greet Ada")
+	k.wants(`Dear Ada\.`)
+	k.says("/compact")
+	for late := time.After(patience); len(server.Requests()) < 2; time.Sleep(time.Millisecond) {
+		select {
+		case <-late:
+			t.Fatal("no summary was asked for")
+		default:
+		}
+	}
+	k.types(ctrlC)
+	k.wants(`Ctrl-C: stop\) > `)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+	k.says("still?")
+	k.wants(`Unchanged\.`)
+	k.says("/compact the names")
+	k.wants(`compacted: [\d,]+ to [\d,]+ tokens`)
+	k.says("whom?")
+	k.wants(`Her\.`)
+	k.says("/clear")
+	k.wants(`context emptied`)
+	k.says("whom?")
+	k.wants(`Whom\?`)
+	k.leaves()
+	k = d.open(t, "-c")
+	k.wants(`Dear Ada\.`)
+	k.wants(`\(compacted: .* tokens`)
+	k.wants(`\(context emptied`)
+	k.leaves()
+}

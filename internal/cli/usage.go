@@ -56,7 +56,14 @@ func (u usage) last(name string) string {
 func noteUsage(entries []session.Entry) {
 	var u usage
 	for _, e := range entries {
-		if e.Activation == nil {
+		name := ""
+		switch {
+		case e.Activation != nil:
+			name = e.Activation.Skill
+		case e.Agent != nil && e.Agent.Reason == "":
+			name = e.Agent.Skill
+		}
+		if name == "" {
 			continue
 		}
 		if u == nil {
@@ -64,8 +71,8 @@ func noteUsage(entries []session.Entry) {
 				u = usage{}
 			}
 		}
-		n := u[e.Activation.Skill]
-		u[e.Activation.Skill] = used{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
+		n := u[name]
+		u[name] = used{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
 	}
 	if u == nil {
 		return

@@ -37,8 +37,9 @@ type Options struct {
 	Dir        string // working directory, absolute
 	Root       string // of the repository: Dir or a directory above it
 	Home       string
-	ConfigHome string // $XDG_CONFIG_HOME/knack
-	ClaudeHome string // ~/.claude
+	ConfigHome string   // $XDG_CONFIG_HOME/knack
+	ClaudeHome string   // ~/.claude
+	Managed    []string // of the machine's administrator; only agents are looked for there
 
 	// Secret reports whether a path, absolute and without links, is a secret.
 	Secret func(path string) bool

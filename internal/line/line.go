@@ -46,10 +46,13 @@ type Front struct {
 	inLine bool // the cursor stands behind streamed text
 	said   []agent.Input
 	stop   func() // ends the run that goes on
+	left   bool   // nobody answers any more
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
 var ErrQuit = errors.New("quit")
+
+var errLeft = errors.New("the person has left")
 
 // Talk reads prompts and hands them to do, until the person leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
@@ -66,6 +69,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		if line == "" {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
+			if err != nil && !errors.Is(err, errInterrupted) || err != nil && interrupts == 1 {
+				f.left = true // an agent in the background may be waiting to ask
+			}
 			f.screen.Unlock()
 		}
 		switch {
@@ -103,7 +109,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 // interruptible runs do, with Ctrl-C.
 func (f *Front) interruptible(line string, do func(context.Context, string) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
+	f.screen.Lock()
 	f.stop = cancel
+	f.screen.Unlock()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt)
 	over := make(chan struct{})
@@ -204,6 +212,8 @@ func (f *Front) Event(e agent.Event) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
 	switch {
+	case e.Agent != nil:
+		f.sub(e)
 	case e.Text != "":
 		io.WriteString(f.Out, plain.Text(e.Text))
 		f.inLine = !strings.HasSuffix(e.Text, "\n")
@@ -230,6 +240,40 @@ func (f *Front) Event(e agent.Event) {
 			fmt.Fprintln(f.Out, f.paint(dim, "("+why+")"))
 		}
 		fmt.Fprintln(f.Out, f.paint(dim, f.total(e.End)))
+	}
+}
+
+// sub shows what a sub-agent did: what it calls, and what it may not. What it
+// says is for the agent that started it.
+func (f *Front) sub(e agent.Event) {
+	say := func(s string) {
+		f.fresh()
+		fmt.Fprintf(f.Out, "%s%s %s\n", strings.Repeat("  ", e.Agent.Depth), f.paint(dim, plain.Line(e.Agent.Name)+" •"), s)
+	}
+	switch {
+	case e.Call != nil:
+		say(f.call(e.Call))
+	case e.Retry != nil:
+		say(f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+	case e.Entry == nil:
+	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
+		say(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
+	case e.Entry.Note != nil && e.Entry.Note.People != "":
+		say(f.paint(dim, "("+plain.Line(e.Entry.Note.People)+")"))
+	}
+}
+
+// agent is a line for a sub-agent that starts or has ended. What it says is
+// shown where no call shows it.
+func (f *Front) agent(a *session.Agent) {
+	f.fresh()
+	if a.Reason == "" {
+		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), plain.Line(clip(a.Line(), 160)))
+		return
+	}
+	fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(a.Line())+")"))
+	if a.Call == "" || a.Background {
+		fmt.Fprintln(f.Out, plain.Text(a.Result))
 	}
 }
 
@@ -265,6 +309,8 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+	case e.Agent != nil:
+		f.agent(e.Agent)
 	case e.Compaction != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
@@ -402,6 +448,9 @@ func clip(s string, n int) string {
 func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
+	if f.left {
+		return gate.Answer{}, errLeft
+	}
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
 	for _, s := range r.Decision.Subjects {
@@ -462,6 +511,9 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
+	if f.left {
+		return "", errLeft
+	}
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
 	for i, o := range options {
@@ -525,7 +577,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(agent.Event{Call: p.Call})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil, e.Agent != nil:
 			f.Event(agent.Event{Entry: &e})
 		}
 	}

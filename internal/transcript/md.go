@@ -107,6 +107,9 @@ func (s sheet) step(st step) {
 	switch {
 	case st.User != nil:
 		s.printf("## You\n\n")
+		if st.User.Typed != "" {
+			s.aside("typed: " + st.User.Typed)
+		}
 		s.parts(st.User.Parts)
 	case st.Answer != nil:
 		s.answer(st)
@@ -130,6 +133,9 @@ func (s sheet) step(st step) {
 	case st.Release != nil:
 		s.aside(st.Release.Line() + " (" + st.Release.Reason + ")")
 		s.fence("", st.Release.Summary)
+	case st.Agent != nil:
+		s.aside(st.Agent.Line())
+		s.fence("", st.Agent.Result)
 	case st.Compaction != nil:
 		s.aside(st.Compaction.Line())
 		s.fence("", st.Compaction.Summary)

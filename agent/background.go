@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/knack-agent/knack/session"
+)
+
+// Background holds the sub-agents that work while the conversation that
+// started them goes on, and the goroutines that they run in. The zero
+// Background has none. Close it before the logs of the conversations. It is
+// safe for concurrent use, and for several sessions.
+type Background struct {
+	// Wait makes a run go on until its agents have ended, and hear them, where
+	// nobody will come back to it. Sub-agents wait for their own in any case.
+	Wait bool
+
+	mu      sync.Mutex
+	closed  bool
+	all     []*worker     // in the order of their starts; those that were heard are gone
+	changed chan struct{} // closed when one ends; nil: nobody waits
+	done    sync.WaitGroup
+}
+
+// A worker is a sub-agent in the background.
+type worker struct {
+	log  *session.Log // of the conversation that it works for
+	sub  *run
+	stop context.CancelCauseFunc
+	over chan struct{}  // closed when it has ended
+	end  *session.Agent // set when it has ended; under Background.mu
+}
+
+var errClosed = errors.New("the session ended")
+
+// start runs the task of a sub-agent. ctx is that of the call, which it
+// outlives.
+func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t task) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		sub.log.Close()
+		return errClosed
+	}
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	w := &worker{log: log, sub: sub, stop: stop, over: make(chan struct{})}
+	b.all = append(b.all, w)
+	b.done.Go(func() {
+		end := sub.work(ctx, t)
+		stop(nil)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		w.end = &end
+		close(w.over)
+		if b.changed != nil {
+			close(b.changed)
+			b.changed = nil
+		}
+	})
+	return nil
+}
+
+// take hands over what has ended for a conversation. more is closed when
+// another one ends; nil: none works.
+func (b *Background) take(log *session.Log) (ended []*worker, more <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	working := false
+	b.all = slices.DeleteFunc(b.all, func(w *worker) bool {
+		switch {
+		case w.log != log:
+			return false
+		case w.end == nil:
+			working = true
+			return false
+		}
+		ended = append(ended, w)
+		return true
+	})
+	if working {
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		more = b.changed
+	}
+	return ended, more
+}
+
+// cancel stops the agents of a conversation and waits for them.
+func (b *Background) cancel(log *session.Log, why error) {
+	b.mu.Lock()
+	all := slices.Clone(b.all)
+	b.mu.Unlock()
+	for _, w := range all {
+		if w.log == log {
+			w.stop(why)
+		}
+	}
+	for _, w := range all {
+		if w.log == log {
+			<-w.over
+		}
+	}
+}
+
+// Unheard lists the agents that a conversation has not heard the end of. Those
+// that have ended have a Reason.
+func (b *Background) Unheard(log *session.Log) []session.Agent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []session.Agent
+	for _, w := range b.all {
+		switch {
+		case w.log != log:
+		case w.end != nil:
+			all = append(all, *w.end)
+		default:
+			all = append(all, w.sub.what)
+		}
+	}
+	return all
+}
+
+// Close stops all agents, waits for them, and records in the logs of their
+// conversations how those ended that nobody has heard of. Later ones are
+// refused.
+func (b *Background) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	all := slices.Clone(b.all)
+	b.mu.Unlock()
+	for _, w := range all {
+		w.stop(errClosed)
+	}
+	b.done.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, b.all = b.all, nil
+	return unheard(all)
+}
+
+// End does for one conversation what Close does for all.
+func (b *Background) End(log *session.Log) error {
+	b.cancel(log, errClosed)
+	ended, _ := b.take(log)
+	return unheard(ended)
+}
+
+// unheard records how agents ended that no run will hear of.
+func unheard(ended []*worker) error {
+	var errs []error
+	for _, w := range ended {
+		if w.end.Reason == "cancelled" {
+			w.end.Reason = "interrupted"
+		}
+		_, err := w.log.Append(session.Entry{Type: session.TypeAgent, Agent: w.end})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// arrivals records what has ended in the background, and shows what it did.
+// more is closed when more ends; nil: nothing works.
+func (r *run) arrivals() (any bool, more <-chan struct{}, err error) {
+	if r.Background == nil {
+		return false, nil, nil
+	}
+	ended, more := r.Background.take(r.log)
+	for _, w := range ended {
+		a := *w.end
+		of := &Sub{Name: a.Name, Log: a.Log, Call: a.Call, Depth: w.sub.depth()}
+		for _, e := range w.sub.log.Entries() {
+			r.emit(Event{Agent: of, Entry: &e})
+		}
+		if _, err := r.record(session.Entry{Type: session.TypeAgent, Agent: &a}); err != nil {
+			return any, more, err
+		}
+		any = true
+	}
+	return any, more, nil
+}
+
+// await waits, where the run is to wait, until something has ended in the
+// background; false: there is nothing to wait for.
+func (r *run) await(ctx context.Context) (bool, error) {
+	for {
+		any, more, err := r.arrivals()
+		if any || err != nil {
+			return any, err
+		}
+		if more == nil || !r.Background.Wait && r.parent == nil {
+			return false, nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// leave ends what nobody would hear of any more: all of a turn that was
+// cancelled, and of a sub-agent.
+func (r *run) leave(reason string) error {
+	if r.Background == nil || reason != "cancelled" && r.parent == nil {
+		return nil
+	}
+	r.Background.cancel(r.log, context.Canceled)
+	_, _, err := r.arrivals()
+	return err
+}
+
+// interrupted records of the agents that worked when the program ended that
+// nobody knows what they did.
+func (r *run) interrupted() error {
+	open := r.log.State().Agents
+	if r.Background != nil {
+		for _, a := range r.Background.Unheard(r.log) {
+			delete(open, a.Log)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(open)) {
+		a := open[id]
+		a.Reason = "interrupted"
+		if _, err := r.record(session.Entry{Type: session.TypeAgent, Agent: &a}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

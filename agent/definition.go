@@ -1,0 +1,368 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A Definition is an agent that can work for another one: what stands in
+// agents/NAME.md (spec agent §6). It is immutable.
+type Definition struct {
+	Name        string
+	Description string // tells a model when to call it; "": only its name does
+	Prompt      string // its system prompt: the file's text
+
+	// Tools names its tools; nil: those of whoever starts it. Where one is a rule
+	// with a pattern, only what the list names may run; it grants nothing.
+	Tools []string
+	// DisallowedTools are rules. A tool alone is taken away, a pattern denied.
+	DisallowedTools []string
+	Model, Effort   string          // "": as whoever starts it
+	Mode            permission.Mode // "": the run's. See [Definition.Loosens]
+	MaxTurns        int             // requests; 0: no limit of its own
+	Skills          []string        // loaded before it starts
+
+	// Hooks and MCPServers are kept as JSON. Nothing runs them yet.
+	Hooks, MCPServers json.RawMessage
+
+	Path string // of its file; "": it has none
+	// Origin is where it comes from: managed, explicit (the command line), user,
+	// project, plugin or bundled.
+	Origin knack.Kind
+}
+
+// Loosens says whether its mode may let more pass than the run's: only that of
+// a person or of the machine's administrator may (spec permissions).
+func (d *Definition) Loosens() bool {
+	switch d.Origin {
+	case knack.Managed, knack.Explicit, knack.User:
+		return true
+	}
+	return false
+}
+
+// Bounds of a definition's file.
+const (
+	maxDefinition = 1 << 20
+	maxHead       = 64 << 10
+	maxAgentName  = 64
+)
+
+// ParseDefinition reads the bytes of agents/NAME.md. A Problem is a word to its
+// author; ok is false where there is nothing to use. A field that is wrong
+// loses no other.
+func ParseDefinition(path string, data []byte, from knack.Kind) (d Definition, problems []knack.Problem, ok bool) {
+	r := definitionReader{path: path}
+	switch {
+	case len(data) > maxDefinition:
+		r.problem("too-large", knack.Error, 0, 0, "the file is larger than %d MiB; it was not loaded", maxDefinition>>20)
+		return d, r.problems, false
+	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
+		r.problem("encoding", knack.Error, 0, 0, "the file is not UTF-8 text; it was not loaded")
+		return d, r.problems, false
+	}
+	f := frontmatter.Split(data)
+	switch {
+	case f.Fence == frontmatter.None:
+		r.problem("frontmatter-missing", knack.Info, 1, 0, "there is no frontmatter: this defines no agent")
+		return d, r.problems, false
+	case f.Fence == frontmatter.Unclosed:
+		r.problem("frontmatter-unclosed", knack.Error, 1, 0, "the frontmatter is not closed: this defines no agent")
+		return d, r.problems, false
+	case len(f.Head) > maxHead:
+		r.problem("too-large", knack.Error, 1, 0, "the frontmatter is larger than %d KiB; it was not loaded", maxHead>>10)
+		return d, r.problems, false
+	}
+	d = Definition{Path: path, Origin: from, Prompt: strings.TrimSpace(string(f.Body))}
+	r.head(&d, f.Head, f.Line)
+	base := filepath.Base(path)
+	base = base[:len(base)-len(filepath.Ext(base))]
+	switch {
+	case d.Name == "" && agentName(base):
+		r.problem("name-missing", knack.Warn, 1, 0, "the frontmatter has no usable name; the agent is called %s", base)
+		d.Name = base
+	case d.Name == "":
+		r.problem("name-missing", knack.Error, 1, 0, "the frontmatter has no usable name; it was not loaded")
+		return d, r.problems, false
+	}
+	r.described(&d)
+	return d, r.problems, true
+}
+
+// ParseDefinitions reads definitions written as one JSON object, name to
+// fields, as --agents takes them. The text of an agent is its field prompt. The
+// error says that text is no such object.
+func ParseDefinitions(text string, from knack.Kind) ([]Definition, []knack.Problem, error) {
+	var all map[string]map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, nil, fmt.Errorf("not an object of agents by name: %w", err)
+	}
+	var defs []Definition
+	var problems []knack.Problem
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !agentName(name) {
+			return nil, nil, fmt.Errorf("%q cannot be the name of an agent", name)
+		}
+		r := definitionReader{path: "agent " + name}
+		d := Definition{Origin: from}
+		var head bytes.Buffer // JSON is YAML: a key a line
+		for _, key := range slices.Sorted(maps.Keys(all[name])) {
+			value := all[name][key]
+			if key == "prompt" {
+				if json.Unmarshal(value, &d.Prompt) != nil {
+					return nil, nil, fmt.Errorf("agent %s: prompt is not a text", name)
+				}
+				continue
+			}
+			head.Write(frontmatter.AppendString(nil, key))
+			head.WriteString(": ")
+			if err := json.Compact(&head, value); err != nil {
+				return nil, nil, err
+			}
+			head.WriteByte('\n')
+		}
+		r.head(&d, head.Bytes(), 1)
+		d.Name, d.Prompt = name, strings.TrimSpace(d.Prompt)
+		r.described(&d)
+		defs = append(defs, d)
+		problems = append(problems, r.problems...)
+	}
+	return defs, problems, nil
+}
+
+// agentName says whether an agent can be called so: in rules, in a list for a
+// model, on a terminal.
+func agentName(name string) bool {
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:", r) {
+			return false
+		}
+	}
+	return name != "" && utf8.RuneCountInString(name) <= maxAgentName
+}
+
+// A definitionReader reads one definition and gathers its Problems.
+type definitionReader struct {
+	path     string
+	problems []knack.Problem
+}
+
+func (r *definitionReader) problem(code string, sev knack.Severity, line, column int, format string, args ...any) {
+	r.problems = append(r.problems, knack.Problem{
+		Code: code, Severity: sev, Path: r.path, Line: line, Column: column, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+func (r *definitionReader) described(d *Definition) {
+	if d.Description == "" {
+		r.problem("description-missing", knack.Warn, 1, 0, "there is no description: a model is told no more than the name")
+	}
+}
+
+func (r *definitionReader) head(d *Definition, head []byte, line int) {
+	entries, notes := frontmatter.Parse(head, line)
+	for _, n := range notes {
+		code, sev := "yaml-repaired", knack.Warn
+		switch n.Kind {
+		case frontmatter.Invalid:
+			code, sev = "yaml-invalid", knack.Error
+		case frontmatter.Duplicate:
+			code = "duplicate-key"
+		case frontmatter.Limit:
+			code, sev = "limit-reached", knack.Error
+		}
+		r.problem(code, sev, n.Line, n.Column, "%s", n.Message)
+	}
+	for _, e := range entries {
+		raw, err := frontmatter.JSON(e.Value)
+		if err != nil {
+			r.problem("limit-reached", knack.Error, e.Line, e.Column, "%s: %v", e.Key, err)
+			continue
+		}
+		r.field(d, &definitionField{r, e, raw})
+	}
+}
+
+// agentKeys are the keys in lower case, without the joints of their words.
+var agentKeys = map[string]string{
+	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
+	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks", "mcpservers": "mcpServers",
+}
+
+func (r *definitionReader) field(d *Definition, f *definitionField) {
+	key := agentKeys[strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(f.Key))]
+	if key != "" && key != f.Key {
+		r.problem("unknown-key", knack.Warn, f.Line, f.Column, "%s is not a key; it was read as %s", f.Key, key)
+	}
+	switch key {
+	case "name":
+		if d.Name = f.text(); d.Name != "" && !agentName(d.Name) {
+			f.wrong("name-invalid", "the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name, maxAgentName)
+			d.Name = ""
+		}
+	case "description":
+		d.Description = f.text()
+	case "tools":
+		d.Tools = f.rules(false)
+		if d.Tools == nil && !f.null() {
+			d.Tools = []string{} // what was meant to narrow does not widen
+		}
+		if slices.Contains(d.Tools, "*") {
+			d.Tools = nil
+		}
+	case "disallowedTools":
+		d.DisallowedTools = f.rules(true)
+	case "model":
+		if d.Model = f.text(); d.Model == "inherit" {
+			d.Model = ""
+		}
+	case "effort":
+		d.Effort = strings.ToLower(f.text())
+		if n, err := strconv.Atoi(d.Effort); d.Effort != "" && (err != nil || n <= 0) && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, d.Effort) {
+			f.wrong("field-type", "effort: %q is none of low, medium, high, xhigh, max, or a number; it was ignored", d.Effort)
+			d.Effort = ""
+		}
+	case "permissionMode":
+		text := f.text()
+		if text == "" {
+			return
+		}
+		mode, err := permission.ParseMode(text)
+		if err != nil {
+			f.wrong("field-type", "permissionMode: %v; it was ignored", err)
+			return
+		}
+		d.Mode = mode
+	case "maxTurns":
+		n, err := strconv.Atoi(f.text())
+		if err != nil || n <= 0 {
+			f.wrong("field-type", "maxTurns is not a number above 0; it was ignored")
+			return
+		}
+		d.MaxTurns = n
+	case "skills":
+		d.Skills = f.list(func(s string) []string {
+			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+		})
+	case "hooks", "mcpServers":
+		if f.null() {
+			return
+		}
+		if key == "hooks" {
+			d.Hooks = f.raw
+		} else {
+			d.MCPServers = f.raw
+		}
+		r.problem("setting-ignored", knack.Info, f.Line, f.Column, "%s of an agent are kept, but nothing runs them yet", key)
+	}
+}
+
+// A definitionField is a key being read into a Definition.
+type definitionField struct {
+	*definitionReader
+	frontmatter.Entry
+	raw json.RawMessage
+}
+
+func (f *definitionField) wrong(code, format string, args ...any) {
+	f.problem(code, knack.Warn, f.Line, f.Column, format, args...)
+}
+
+func (f *definitionField) null() bool { return string(f.raw) == "null" }
+
+// text is a text, or a number or truth value as it is written.
+func (f *definitionField) text() string {
+	var s string
+	switch {
+	case f.null():
+	case json.Unmarshal(f.raw, &s) == nil:
+	case len(f.raw) > 0 && (f.raw[0] == '{' || f.raw[0] == '['):
+		f.wrong("field-type", "%s is not one text; it was ignored", f.Key)
+	default:
+		s = string(f.raw)
+	}
+	return strings.TrimSpace(s)
+}
+
+// list is a list of texts, or one text, which split parts.
+func (f *definitionField) list(split func(string) []string) []string {
+	var all []json.RawMessage
+	if json.Unmarshal(f.raw, &all) != nil || f.null() {
+		return split(f.text())
+	}
+	var words []string
+	for _, raw := range all {
+		var s string
+		if json.Unmarshal(raw, &s) != nil || string(raw) == "null" {
+			f.wrong("field-type", "%s: one of the list is no text; it was ignored", f.Key)
+			continue
+		}
+		if s = strings.TrimSpace(s); s != "" {
+			words = append(words, s)
+		}
+	}
+	return words
+}
+
+// rules are permission rules. One that cannot be read names no tool, and denies
+// its whole tool.
+func (f *definitionField) rules(deny bool) []string {
+	var good []string
+	for _, text := range f.list(splitRules) {
+		rule, err := permission.ParseRule(text, "")
+		if err == nil {
+			if p, ok := rule.Problem(); ok {
+				sev := knack.Severity(p.Severity)
+				f.problem("tool-pattern", sev, f.Line, f.Column, "%s: %s", f.Key, p.Message)
+			}
+			good = append(good, text)
+			continue
+		}
+		f.wrong("tool-pattern", "%s: %v", f.Key, err)
+		if !deny {
+			continue
+		}
+		name, _, _ := strings.Cut(text, "(")
+		if _, err := permission.ParseRule(name, ""); err != nil {
+			name = "*"
+		}
+		good = append(good, strings.TrimSpace(name))
+	}
+	return good
+}
+
+// splitRules parts a text at commas and blanks outside of parentheses. A blank
+// before a parenthesis does not part: Bash (git:*) is not Bash.
+func splitRules(s string) []string {
+	depth := 0
+	words := strings.FieldsFunc(s, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth = max(0, depth-1)
+		}
+		return depth == 0 && (r == ',' || unicode.IsSpace(r))
+	})
+	var rules []string
+	for _, w := range words {
+		if n := len(rules); n > 0 && strings.HasPrefix(w, "(") {
+			rules[n-1] += w
+			continue
+		}
+		rules = append(rules, w)
+	}
+	return rules
+}

@@ -1,0 +1,555 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// A sub-agent is the same loop on an empty log: a run with a parent. What it
+// spends counts for all that it works for, its events are theirs, and its
+// parent's log names its own.
+
+// maxForks is how deep sub-agents start others, spec skills §4.
+const maxForks = 4
+
+const (
+	agentTool    = "Agent"
+	defaultAgent = "general-purpose"
+)
+
+var (
+	//go:embed prompts/general-purpose.md
+	generalText []byte
+	//go:embed prompts/subagent.md
+	subText string
+)
+
+// GeneralPurpose is the agent that skills run in which name none: it has the
+// tools of whoever starts it (spec agent §6).
+func GeneralPurpose() Definition {
+	d, problems, ok := ParseDefinition("general-purpose.md", generalText, knack.Bundled)
+	if !ok || len(problems) > 0 {
+		panic(fmt.Sprint("agent: general-purpose.md: ", problems)) // it is a file of ours
+	}
+	d.Path = ""
+	return d
+}
+
+// A task is what a sub-agent is to do.
+type task struct {
+	def        *Definition
+	call       string            // of the model; "": a person typed the skill
+	act        *knack.Activation // the text of a skill; nil: prompt
+	in         Input             // what a person attached to it
+	prompt     string
+	about      string // for people
+	background bool
+}
+
+// A ledger is what a run and its sub-agents have spent.
+type ledger struct {
+	mu       sync.Mutex
+	requests int
+	usage    llm.Usage
+	cost     float64
+}
+
+func (l *ledger) total() (requests int, u llm.Usage, cost float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.requests, l.usage, l.cost
+}
+
+// spend counts what was spent for the run and for all that it works for.
+func (r *run) spend(requests int, u llm.Usage, cost float64) {
+	for x := r; x != nil; x = x.parent {
+		x.spent.mu.Lock()
+		x.spent.requests += requests
+		x.spent.usage.Add(u)
+		x.spent.cost += cost
+		x.spent.mu.Unlock()
+	}
+}
+
+// root is the run that a person began.
+func (r *run) root() *run {
+	for r.parent != nil {
+		r = r.parent
+	}
+	return r
+}
+
+// depth is 0 for the run that a person began.
+func (r *run) depth() (n int) {
+	for ; r.parent != nil; r = r.parent {
+		n++
+	}
+	return n
+}
+
+// forks says whether a skill runs in an agent of its own here.
+func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Fork != nil }
+
+// mayFork refuses what would go on for ever: agents in agents in agents, and a
+// skill in the agent that runs it. skill is "" where no skill is run.
+func (r *run) mayFork(skill string) error {
+	for x := r; x.parent != nil && skill != ""; x = x.parent {
+		if x.what.Skill == skill {
+			return &knack.Refusal{Code: knack.RefusedRunning, Message: skill + " is already running: it is what this agent was started to do"}
+		}
+	}
+	if r.depth() >= maxForks {
+		return &knack.Refusal{Code: knack.RefusedRunning, Message: fmt.Sprintf("agents start others at most %d deep: do it here", maxForks)}
+	}
+	return nil
+}
+
+// definition finds the agent of a name, "" for the default. The error names
+// those that there are.
+func (r *run) definition(name string) (*Definition, error) {
+	name = cmp.Or(strings.TrimSpace(name), defaultAgent)
+	if d := find(r.Agents, name); d != nil {
+		return d, nil
+	}
+	var names []string
+	for _, d := range r.Agents {
+		if !slices.Contains(names, d.Name) {
+			names = append(names, d.Name)
+		}
+	}
+	return nil, &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("there is no agent %.100q; the agents are %s", name, strings.Join(names, ", "))}
+}
+
+func find(defs []Definition, name string) *Definition {
+	for _, same := range []func(string) bool{
+		func(s string) bool { return s == name },
+		func(s string) bool { return strings.EqualFold(s, name) },
+		func(s string) bool { return s == defaultAgent && strings.EqualFold(name, "general") },
+	} {
+		if i := slices.IndexFunc(defs, func(d Definition) bool { return same(d.Name) }); i >= 0 {
+			return &defs[i]
+		}
+	}
+	return nil
+}
+
+// admit asks the gate whether an agent may be started that a skill names: a
+// rule against the agent counts whoever starts it.
+func (r *run) admit(ctx context.Context, call string, d *Definition) error {
+	if r.Gate == nil {
+		return &knack.Refusal{Code: knack.RefusedByRule, Message: "agents are not allowed: nobody can be asked"}
+	}
+	input, err := json.Marshal(agentInput{Agent: d.Name})
+	if err != nil {
+		return err
+	}
+	t := tool.Tool{Name: agentTool, Subjects: tool.SubjectsOf(r.agentSubjects)}
+	if _, err := r.Gate(r.scopes(r.log.State()))(ctx, &t, tool.Input{ID: call, JSON: input}); err != nil {
+		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
+	}
+	return nil
+}
+
+// delegate has a task done, and returns how it ended; of one in the
+// background, that it started.
+func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
+	skill := ""
+	if t.act != nil {
+		skill = t.act.Skill.Name
+	}
+	if err := r.mayFork(skill); err != nil {
+		return session.Agent{}, err
+	}
+	if t.act != nil {
+		// A stranger's text does not work in the mode that the person's own
+		// definition has.
+		lent := *t.def
+		if lent.Origin = t.act.Skill.Origin.Kind; !lent.Loosens() {
+			t.def = &lent
+		}
+	}
+	child, log, err := r.Fork(ctx, t.def)
+	if err != nil {
+		return session.Agent{}, fmt.Errorf("the agent %s cannot be started: %w", t.def.Name, err)
+	}
+	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.about, Background: t.background && r.Background != nil}
+	if t.act != nil {
+		what.Args = t.act.Args
+	}
+	r.fit(child, t.def)
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, outer: r.bounds(t.def)}
+	sub.emit = func(e Event) {
+		if e.End != nil {
+			return // the entry of its end says more
+		}
+		if e.Agent == nil {
+			e.Agent = &Sub{Name: what.Name, Log: what.Log, Call: what.Call, Depth: sub.depth()}
+		}
+		r.tell(e)
+	}
+	// A call whose start is not on disk could be repeated after a crash.
+	err = r.agentEntry(what)
+	if err == nil {
+		err = r.log.Sync()
+	}
+	if err != nil {
+		log.Close()
+		return session.Agent{}, fmt.Errorf("the agent was not started, because the session cannot be written: %w", err)
+	}
+	if what.Background {
+		sub.emit = func(Event) {} // shown when it has ended, see arrivals
+		return what, r.Background.start(ctx, r.log, sub, t)
+	}
+	end := sub.work(ctx, t)
+	return end, r.agentEntry(end)
+}
+
+// work does the task of a sub-agent and closes its log.
+func (r *run) work(ctx context.Context, t task) session.Agent {
+	defer r.log.Close()
+	a := r.what
+	err := r.receive(ctx, t)
+	end := &End{Reason: "cancelled"}
+	if err == nil {
+		end, err = r.turn(ctx)
+	}
+	switch {
+	case err == nil:
+		a.Reason, a.Result = end.Reason, end.Text
+		if end.Reason == "stopped" {
+			r.parent.stop(end.Why)
+		}
+	case ctx.Err() != nil:
+		a.Reason = "cancelled"
+	default:
+		a.Reason, a.Error = "error", err.Error()
+	}
+	state := r.log.State()
+	a.Requests, _, _ = r.spent.total()
+	a.Usage, a.Cost, a.Denials = state.Usage, state.Cost, state.Denials
+	return a
+}
+
+// receive makes of a task the first entries of an empty log.
+func (r *run) receive(ctx context.Context, t task) error {
+	if err := r.showListing(); err != nil {
+		return err
+	}
+	var err error
+	if t.act != nil {
+		r.message = t.in.Text
+		err = r.activate(ctx, t.act, "fork", t.call, t.in)
+	} else {
+		r.message = t.prompt
+		err = r.user(Text(t.prompt), "", false)
+	}
+	if err == nil {
+		_, err = r.hook(ctx, hook.Input{Event: hook.SubagentStart})
+	}
+	if err != nil || r.Skills == nil {
+		return err
+	}
+	c := &consents{run: r, shown: map[string]string{}}
+	for _, name := range t.def.Skills {
+		if err := c.preload(ctx, name); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			if err := r.note("", fmt.Sprintf("the skill %s is not loaded: %v", name, err)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// preload loads a skill that a definition names: as if the model had called it,
+// with the same permission, but in this conversation even if it would fork.
+func (c *consents) preload(ctx context.Context, name string) error {
+	name = tool.SkillName(name)
+	input, err := json.Marshal(tool.SkillInput{Skill: name})
+	if err != nil {
+		return err
+	}
+	t := tool.Skill("", c.subject, nil)
+	if c.Gate == nil {
+		return errors.New("nobody can be asked")
+	}
+	if _, err := c.Gate(c.scopes(c.log.State()))(ctx, &t, tool.Input{ID: "preload", JSON: input}); err != nil {
+		return err
+	}
+	inv := knack.Invocation{Name: name, By: knack.ByModel}
+	s := c.Skills().Skill(name)
+	if s != nil {
+		inv.Hash = c.shown[s.Name]
+		if c.Verify != nil {
+			if err := c.Verify(s); err != nil {
+				return err
+			}
+		}
+	}
+	act, err := c.Skills().Invoke(ctx, c.invocation(inv))
+	if err != nil {
+		return err
+	}
+	return c.activate(ctx, act, "agent", "", Input{})
+}
+
+// fit gives the agent of a definition what the definition says, within what
+// the run has.
+func (r *run) fit(child *Agent, d *Definition) {
+	state := r.log.State()
+	child.Tools = slices.Clone(child.Tools)
+	child.Agents, child.Background = r.Agents, r.Background
+	child.Steer, child.Typed = nil, nil
+	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
+	child.Release, _ = ParseRelease("never") // nobody goes on with it
+	child.Limits = Limits{Requests: d.MaxTurns}
+	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
+	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
+		if m, err := r.Resolve(name); err == nil {
+			child.Model = m
+		} else if r.Debug != nil {
+			r.Debug.Warn("model of an agent", "agent", d.Name, "name", name, "err", err)
+		}
+	}
+
+	if d.Tools == nil {
+		mine := r.Tools.Names()
+		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
+		child.Without = slices.Clone(r.Without)
+	} else {
+		own := tool.Set{{Name: agentTool}, {Name: "Skill"}}
+		var names []string
+		for _, rule := range d.Tools {
+			name, _, _ := strings.Cut(rule, "(")
+			names = append(names, strings.TrimSpace(name))
+			if strings.HasPrefix(name, "mcp__") && strings.Count(name, "__") == 1 {
+				names = append(names, name+"__*") // all tools of the server
+			}
+		}
+		spec := cmp.Or(strings.Join(names, ","), "-*")
+		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader told of
+		child.Without = nil
+		chosen, _ := tool.Select(own, "", spec)
+		for _, t := range own {
+			if _, ok := chosen.Find(t.Name); !ok {
+				child.Without = append(child.Without, t.Name)
+			}
+		}
+	}
+	for i := range child.Tools { // the person who is asked sees who asks
+		t := &child.Tools[i]
+		t.Label = cmp.Or(t.Label, t.Name) + ", agent " + d.Name
+	}
+	for _, rule := range d.DisallowedTools {
+		if strings.Contains(rule, "(") {
+			continue // see bounds
+		}
+		if t, ok := child.Tools.Find(rule); ok {
+			name := t.Name
+			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return t.Name == name })
+		}
+		for _, name := range []string{agentTool, "Skill"} {
+			if t, ok := (tool.Set{{Name: name}}).Find(rule); ok {
+				child.Without = append(child.Without, t.Name)
+			}
+		}
+	}
+}
+
+// bounds are what an agent of a definition may not do: what the skills in force
+// here deny, and the definition. What they grant is not handed on.
+func (r *run) bounds(d *Definition) []Outer {
+	all := slices.Clone(r.outer)
+	for _, s := range r.log.State().Scopes {
+		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir})
+	}
+	o := Outer{Agent: d.Name, Denies: d.DisallowedTools}
+	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
+		o.Names = d.Tools
+	}
+	return append(all, o)
+}
+
+// agentEntry records that a sub-agent started or ended, from whichever
+// goroutine.
+func (r *run) agentEntry(a session.Agent) error {
+	_, err := r.log.Append(session.Entry{Type: session.TypeAgent, Agent: &a})
+	if r.calls != nil {
+		r.calls <- Event{}
+	} else {
+		r.show()
+	}
+	return err
+}
+
+// tell emits what a sub-agent does: through the goroutine that emits, while
+// calls run.
+func (r *run) tell(e Event) {
+	if r.calls != nil {
+		r.calls <- e
+		return
+	}
+	r.emit(e)
+}
+
+// reported is what a call gives that a sub-agent was started for.
+func reported(ctx context.Context, a session.Agent) (string, error) {
+	switch a.Reason {
+	case "": // in the background
+		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will tell when it has ended: go on with something else, and do not ask for it.", a.Name, a.Log), nil
+	case "error":
+		return "", fmt.Errorf("the agent %s failed: %s", a.Name, a.Error)
+	case "cancelled":
+		return a.Result, cmp.Or(context.Cause(ctx), context.Canceled)
+	}
+	return a.Report(), nil
+}
+
+// hearFork takes in a skill that a person typed and that runs in an agent of
+// its own: their line begins the turn, and the agent's answer is its result.
+func (r *run) hearFork(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
+	def, err := r.definition(act.Skill.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.admit(ctx, "", def); err != nil {
+		return nil, err
+	}
+	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+		return nil, err
+	}
+	t := task{def: def, act: act, in: in, about: act.Notice, background: act.Skill.Background}
+	return func() error {
+		if err := r.user(Text(in.Text), "", steering); err != nil { // what is attached goes to the agent
+			return err
+		}
+		if !steering {
+			r.pending = &t
+			return nil
+		}
+		_, err := r.delegate(ctx, t) // its entry tells the model what came of it
+		return err
+	}, nil
+}
+
+// typedTask is a user turn that an agent does instead of the run.
+func (r *run) typedTask(ctx context.Context) (reason string, err error) {
+	end, err := r.delegate(ctx, *r.pending)
+	if err != nil {
+		return "", err
+	}
+	switch end.Reason {
+	case "": // in the background
+		more, err := r.await(ctx)
+		if err != nil || !more {
+			return "done", err
+		}
+		return r.loop(ctx)
+	case "error", "cancelled":
+		_, err := reported(ctx, end)
+		return "", err
+	}
+	r.end.Text = end.Report()
+	return end.Reason, nil
+}
+
+//go:embed prompts/agent.md
+var agentText string
+
+type agentInput struct {
+	Agent       string `json:"agent,omitempty" jsonschema:"the agent; general-purpose if left out"`
+	Prompt      string `json:"prompt" jsonschema:"the whole task: the agent knows nothing of this conversation"`
+	Description string `json:"description,omitempty" jsonschema:"the task in three to five words, for the person"`
+	Background  bool   `json:"background,omitempty" jsonschema:"do not wait: a message tells when it has ended"`
+}
+
+// agentTool makes the Agent tool. Calls of one answer run side by side.
+func (r *run) agentTool() tool.Tool {
+	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", r.agentList(), 1)
+	t := tool.New(agentTool, text, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
+		d, err := r.definition(in.Agent)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		if strings.TrimSpace(in.Prompt) == "" {
+			return tool.Result{}, errors.New("prompt is empty: say what the agent is to do")
+		}
+		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, about: cmp.Or(in.Description, in.Prompt), background: in.Background})
+		if err != nil {
+			return tool.Result{}, err
+		}
+		report, err := reported(ctx, end)
+		res := tool.Result{Details: end}
+		if report != "" {
+			res.Parts = append(res.Parts, llm.Text(report))
+		}
+		return res, err
+	})
+	t.Fold = func(in map[string]any) {
+		tool.Rename(in, "subagent_type", "agent", "run_in_background", "background")
+	}
+	t.Subjects = tool.SubjectsOf(r.agentSubjects)
+	return t
+}
+
+// agentSubjects is the agent that is to work. What it does is asked about when
+// it does it.
+func (r *run) agentSubjects(in agentInput) []permission.Subject {
+	name := cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)
+	if d := find(r.Agents, name); d != nil {
+		name = d.Name
+	}
+	return []permission.Subject{{Kind: agentTool, Text: name, Default: permission.Allow}}
+}
+
+// agentList tells the model of the agents, a line each.
+func (r *run) agentList() string {
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, d := range r.Agents {
+		if seen[d.Name] {
+			continue
+		}
+		seen[d.Name] = true
+		b.WriteString("- " + d.Name)
+		if text := oneLine(d.Description); text != "" {
+			b.WriteString(": " + text)
+		}
+		if d.Tools != nil {
+			b.WriteString(" (tools: " + cmp.Or(strings.Join(d.Tools, ", "), "none") + ")")
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// maxDescribed bounds what a model is told of one agent, in characters.
+const maxDescribed = 1536
+
+// oneLine keeps a stranger's description inside its line of a list.
+func oneLine(s string) string {
+	s = plain.Line(strings.Join(strings.Fields(s), " "))
+	s = strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(s)
+	if rs := []rune(s); len(rs) > maxDescribed {
+		s = string(rs[:maxDescribed-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,285 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// forked are the logs of sub-agents.
+type forked struct {
+	mu   sync.Mutex
+	logs []*session.Log
+}
+
+// forks makes agents that echo, and keeps their logs in f, if not nil.
+func forks(m llm.Model, f *forked) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+	n := 0
+	var mu sync.Mutex
+	var fork func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error)
+	fork = func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+		mu.Lock()
+		n++
+		log := session.New(session.Header{ID: fmt.Sprint("sub", n)})
+		mu.Unlock()
+		if f != nil {
+			f.mu.Lock()
+			f.logs = append(f.logs, log)
+			f.mu.Unlock()
+		}
+		return &agent.Agent{System: d.Prompt, Model: m, Tools: tool.Set{echo()}, Gate: open, Fork: fork}, log, nil
+	}
+	return fork
+}
+
+func delegating(m llm.Model, f *forked) *agent.Agent {
+	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open, Fork: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}
+}
+
+func start(prompt string, background bool) llmtest.Call {
+	return llmtest.Call{Name: "Agent", Input: map[string]any{"prompt": prompt, "background": background}}
+}
+
+func when(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
+
+// TestSpent: what agents at every depth spend counts for all that they work
+// for, in the End, in the session, and once.
+func TestSpent(t *testing.T) {
+	used := llm.Usage{Input: 1000, Output: 100}
+	m := llmtest.New(
+		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{start("a", false), start("b", false)}, Usage: used},
+		llmtest.Answer{When: "^a$", Calls: []llmtest.Call{start("deep", false)}, Usage: used},
+		llmtest.Answer{When: "^b$", Text: "B", Usage: used},
+		llmtest.Answer{When: "^deep$", Text: "D", Usage: used},
+		llmtest.Answer{When: "^D$", Text: "A", Usage: used},
+		llmtest.Answer{When: "A", Text: "both", Usage: used},
+	)
+	m.Model = llm.Info{ID: "test/m", Price: llm.Price{Input: 1, Output: 10}}
+	log := session.New(session.Header{ID: "s"})
+	end := turn(t, delegating(m, nil), log, "go")
+	state := log.State()
+	if end.Requests != 6 || end.Usage.Input != 6000 || fmt.Sprintf("%.4f", end.Cost) != "0.0120" || end.Text != "both" {
+		t.Errorf("end %+v", end)
+	}
+	if got := state.Usage["test/m"]; got.Input != 6000 || got.Output != 600 || fmt.Sprintf("%.4f", state.Cost) != "0.0120" || len(state.Agents) != 0 {
+		t.Errorf("state %+v", state)
+	}
+}
+
+// TestLimitsShared: agents that work side by side cannot spend together more
+// than the run may.
+func TestLimitsShared(t *testing.T) {
+	n := 0
+	var mu sync.Mutex
+	m := llmtest.New(llmtest.Answer{When: "^go$", Calls: []llmtest.Call{start("a", false), start("b", false), start("c", false)}})
+	m.Func = func(*llm.Request) llmtest.Answer {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return llmtest.Use("echo", map[string]any{"text": fmt.Sprint(n)})
+	}
+	a := delegating(m, nil)
+	a.Limits = agent.Limits{Requests: 10}
+	end := turn(t, a, session.New(session.Header{ID: "s"}), "go")
+	// Each may have one request under way when the limit is reached.
+	if end.Reason != "limit" || end.Requests < 10 || end.Requests > 12 {
+		t.Errorf("end %+v", end)
+	}
+}
+
+// TestBackgroundCloses: Close ends who works, and the session knows.
+func TestBackgroundCloses(t *testing.T) {
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("hang", true)}}),
+		when("^hang$", llmtest.Answer{Text: "hm", Break: llmtest.Hang}),
+		when("in the background", llmtest.Reply("gone on")),
+		when("go on$", llmtest.Reply("ok")),
+	)
+	a := delegating(m, nil)
+	a.Background = &agent.Background{}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, a, log, "go"); end.Text != "gone on" {
+		t.Errorf("end %+v", end)
+	}
+	if all := a.Background.Unheard(log); len(all) != 1 || all[0].Reason != "" {
+		t.Errorf("unheard %+v", all)
+	}
+	if err := a.Background.Close(); err != nil {
+		t.Error(err)
+	}
+	if s := log.State(); len(s.Agents) != 0 {
+		t.Errorf("it still works: %+v", s.Agents)
+	}
+	a.Background = &agent.Background{}
+	defer a.Background.Close()
+	turn(t, a, log, "go on")
+	reqs := m.Requests()
+	if last := all(reqs[len(reqs)-1]); !strings.Contains(last, "was interrupted when the session ended") {
+		t.Errorf("nobody was told: %s", last)
+	}
+}
+
+// TestBackgroundNested: an agent waits for its own, wherever it works.
+func TestBackgroundNested(t *testing.T) {
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("outer", false)}}),
+		when("^outer$", llmtest.Answer{Calls: []llmtest.Call{start("inner", true)}}),
+		when("^inner$", llmtest.Answer{Text: "IN", Delay: 20}),
+		when("in the background", llmtest.Reply("I wait")),
+		when("Its answer:\n\nIN", llmtest.Reply("OUT with IN")),
+		when("OUT with IN", llmtest.Reply("done")),
+	)
+	a := delegating(m, nil)
+	a.Background = &agent.Background{}
+	defer a.Background.Close()
+	if end := turn(t, a, session.New(session.Header{ID: "s"}), "go"); end.Text != "done" || end.Requests != 6 {
+		t.Errorf("end %+v", end)
+	}
+}
+
+// TestBackgroundCancelled: who cancels a run cancels what it started.
+func TestBackgroundCancelled(t *testing.T) {
+	hangs := make(chan struct{})
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("hang", true)}}),
+		when("in the background", llmtest.Answer{Text: "I go on", Break: llmtest.Hang}),
+	)
+	m.Func = func(*llm.Request) llmtest.Answer {
+		close(hangs)
+		return llmtest.Answer{Text: "hm", Break: llmtest.Hang}
+	}
+	a := delegating(m, nil)
+	a.Background = &agent.Background{}
+	defer a.Background.Close()
+	log := session.New(session.Header{ID: "s"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var end *agent.End
+	for e, err := range a.Run(ctx, log, agent.Text("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Text != "" {
+			<-hangs
+			cancel()
+		}
+		end = e.End
+	}
+	if end == nil || end.Reason != "cancelled" || len(a.Background.Unheard(log)) != 0 || len(log.State().Agents) != 0 {
+		t.Errorf("end %+v, unheard %+v", end, a.Background.Unheard(log))
+	}
+}
+
+// TestForkEvents: what a sub-agent does is shown as its own, and its End is not
+// the run's.
+func TestForkEvents(t *testing.T) {
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("a", false)}}),
+		when("^a$", llmtest.Answer{Text: "let me", Calls: []llmtest.Call{start("b", false)}}),
+		when("^b$", llmtest.Use("echo", map[string]any{"text": "x"})),
+		when("^x$", llmtest.Reply("B")), when("^B$", llmtest.Reply("A")), when("^A$", llmtest.Reply("done")),
+	)
+	events, err := do(t, delegating(m, nil), session.New(session.Header{ID: "s"}), "go")
+	ended(t, events, err)
+	got := map[int]string{}
+	for _, e := range events {
+		depth := 0
+		if e.Agent != nil {
+			depth = e.Agent.Depth
+			if e.End != nil || e.Agent.Name != "general-purpose" || e.Agent.Call == "" || e.Agent.Log != fmt.Sprint("sub", depth) {
+				t.Errorf("event %+v of %+v", e, e.Agent)
+			}
+		}
+		got[depth] += e.Text
+	}
+	if got[0] != "done" || got[1] != "let meA" || got[2] != "B" {
+		t.Errorf("texts by depth: %v", got)
+	}
+}
+
+// TestForkWithout: a host that makes no agents runs such a skill in the
+// conversation; one without Background holds the turn.
+func TestForkWithout(t *testing.T) {
+	skills := map[string]string{"fk": skill("context: fork\nbackground: true\n", "FORK ME")}
+	m := llmtest.New(when("FORK ME", llmtest.Reply("inline")))
+	if end := turn(t, skilled(t, m, skills), session.New(session.Header{ID: "s"}), "/fk"); end.Text != "inline" {
+		t.Errorf("end %+v", end)
+	}
+	f := &forked{}
+	m = llmtest.New(when("FORK ME", llmtest.Reply("forked")))
+	a := skilled(t, m, skills)
+	a.Fork, a.Agents = forks(m, f), []agent.Definition{agent.GeneralPurpose()}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, a, log, "/fk"); end.Text != "forked" || len(f.logs) != 1 {
+		t.Errorf("end %+v, %d forks", end, len(f.logs))
+	}
+	if s := log.State(); len(s.Scopes) != 0 || len(s.Texts) != 0 {
+		t.Errorf("the skill is in the parent's conversation: %+v", s)
+	}
+}
+
+// TestForkSteering: a skill that is typed while the run goes on is carried out
+// in between, and one that is refused does not stop the run.
+func TestForkSteering(t *testing.T) {
+	m := llmtest.New(
+		when("^go$", llmtest.Use("echo", map[string]any{"text": "one"})),
+		when("FORK ME", llmtest.Reply("forked")),
+		when("Its answer:\n\nforked", llmtest.Reply("heard")),
+	)
+	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"), "lost": skill("context: fork\nagent: nobody\n", "x")})
+	a.Fork, a.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
+	said := []string{"/lost", "/fk"}
+	a.Steer = func() (agent.Input, bool) {
+		if len(said) == 0 {
+			return agent.Input{}, false
+		}
+		in := agent.Text(said[0])
+		said = said[1:]
+		return in, true
+	}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, a, log, "go"); end.Text != "heard" {
+		t.Errorf("end %+v", end)
+	}
+	notes := ""
+	for _, e := range log.Branch() {
+		if e.Note != nil {
+			notes += e.Note.People
+		}
+	}
+	if !strings.Contains(notes, `there is no agent "nobody"`) {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// TestForkFails: an agent that cannot be made is told of, and nothing is left.
+func TestForkFails(t *testing.T) {
+	m := llmtest.New(when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("a", false), start("", false)}}),
+		when("cannot be started: no disk(.|\n)*prompt is empty", llmtest.Reply("told")))
+	a := delegating(m, nil)
+	a.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+		return nil, nil, errors.New("no disk")
+	}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, a, log, "go"); end.Text != "told" || len(log.State().Agents) != 0 {
+		t.Errorf("end %+v", end)
+	}
+	// The names in the sentence about an unknown agent are those of the list.
+	m = llmtest.New(llmtest.Use("Agent", map[string]any{"agent": "x", "prompt": "y"}), llmtest.Reply("ok"))
+	a = delegating(m, nil)
+	a.Agents = append(a.Agents, agent.Definition{Name: "other"}, agent.Definition{Name: "other"})
+	turn(t, a, session.New(session.Header{ID: "s"}), "go")
+	if last := all(m.Requests()[1]); !regexp.MustCompile(`there is no agent ..x..; the agents are general-purpose, other[^,]`).MatchString(last) {
+		t.Errorf("%s", last)
+	}
+}

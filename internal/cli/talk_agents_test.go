@@ -1,0 +1,119 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+func startAgent(id, prompt string, background bool) llmtest.Answer {
+	return llmtest.Answer{Calls: []llmtest.Call{{ID: id, Name: "Agent", Input: map[string]any{"prompt": prompt, "background": background}}}}
+}
+
+// TestTalkAgents: what agents call is shown under their names; an answer for
+// the session holds in them and from them; Ctrl-C ends them with the turn.
+func TestTalkAgents(t *testing.T) {
+	t.Parallel()
+	when := func(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
+	d := newDesk(t, serve(t,
+		when("^first$", call("c1", "touch mine")),
+		when("no output", startAgent("c2", "do it too", false)),
+		when("^do it too$", call("c3", "touch mine")), // not asked again
+		when("no output", call("c4", "touch theirs")), // asked, for the session
+		when("no output", llmtest.Reply("I did")),
+		when("I did", call("c5", "touch theirs")), // not asked again
+		when("no output", llmtest.Reply("all done")),
+		when("^second$", startAgent("d1", "sleep", false)),
+		when("^sleep$", call("d2", "echo $$ >pid; sleep 300")),
+		when("third$", llmtest.Answer{Want: []string{"Agent did not finish"}, Text: "still here"}),
+		when("^/greeter Ada$|Greet Ada", llmtest.Reply("Dear Ada.")),
+		when("fourth$", llmtest.Answer{Want: []string{"Dear Ada\\."}, Text: "I know"}),
+	))
+	d.file(t, ".claude/skills/greeter/SKILL.md", "---\nname: greeter\ndescription: Greets\ncontext: fork\n---\nGreet $ARGUMENTS.\n")
+	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
+	k.says("first")
+	k.wants(`(?s)May this run\? bash\r.*touch mine.*\x1b\[\?2004h  \? `)
+	k.types("s\r")
+	k.wants(`agent general-purpose: do it too`)
+	k.wants(`general-purpose • bash touch mine`)
+	k.wants(`(?s)May this run\? bash, agent general-purpose\r.*touch theirs.*\x1b\[\?2004h  \? `)
+	k.types("s\r")
+	k.wants(`\(agent general-purpose \(.*\): done, 3 requests`)
+	k.wants(`all done`)
+
+	k.says("second")
+	n := 0
+	waitFor(t, "a pid", func() bool {
+		data, _ := os.ReadFile(filepath.Join(d.dir, "pid"))
+		n, _ = strconv.Atoi(strings.TrimSuffix(string(data), "\n"))
+		return bytes.HasSuffix(data, []byte("\n"))
+	})
+	k.types(ctrlC)
+	k.wants(`say \(empty`)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
+	k.says("third")
+	k.wants(`still here`)
+
+	k.says("/greeter Ada")
+	k.wants(`Dear Ada\.`)
+	k.says("fourth")
+	k.wants(`I know`)
+	k.leaves()
+}
+
+// TestTalkBackground: the person may type while an agent works; what it must
+// ask waits for their next line, and what it says comes with the one after.
+func TestTalkBackground(t *testing.T) {
+	t.Parallel()
+	when := func(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
+	d := newDesk(t, serve(t,
+		when("^first$", startAgent("b1", "work", true)),
+		when("^work$", call("b0", "until [ -e go ]; do sleep 0.02; done; echo child none")),
+		when("child none", call("b2", "touch asked; echo child one")),
+		when("in the background", llmtest.Reply("it works")),
+		when("second$", call("b3", "until [ -e asked ]; do sleep 0.02; done; echo main one")),
+		when("child one", call("b5", "until [ -e late ]; do sleep 0.02; done; echo child two")),
+		when("main one", llmtest.Reply("second is done")),
+		when("child two", llmtest.Reply("what it found")),
+		when("Its answer:\n\nwhat it found(.|\n)*third$", llmtest.Reply("heard")),
+		when("^fourth$", startAgent("b4", "work for ever", true)),
+		when("^work for ever$", llmtest.Answer{Text: "let me see", Break: llmtest.Hang}),
+		when("in the background", llmtest.Reply("gone on")),
+	))
+	k := d.open(t, "--allow", "Bash(sleep *)", "--allow", "Bash([ *)", "--allow", "Bash(echo *)")
+	k.says("first")
+	k.wants(`it works`)
+	k.prompt()
+	d.file(t, "go", "")
+	k.types("second\r")
+	k.wants(`(?s)May this run\? bash, agent general-purpose\r.*touch asked.*\x1b\[\?2004h  \? `)
+	k.types("y\r")
+	k.wants(`second is done`)
+	k.prompt()
+	d.file(t, "late", "")
+	transcripts, err := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/sessions/*/*/*.jsonl"))
+	if err != nil || len(transcripts) != 1 {
+		t.Fatalf("transcripts %q, %v", transcripts, err)
+	}
+	waitFor(t, "the agent's end", func() bool {
+		data, _ := os.ReadFile(transcripts[0])
+		return bytes.Contains(data, []byte(`"type":"turn-end"`))
+	})
+	k.types("third\r")
+	k.wants(`heard`)
+	// One that still works when the person leaves ends with the program.
+	k.says("fourth")
+	k.wants(`gone on`)
+	k.leaves()
+}
