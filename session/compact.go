@@ -226,6 +226,13 @@ func (l *Log) Size(overhead int) (tokens int, perByte float64) {
 	return l.view.size(overhead)
 }
 
+// Bytes is the size of what the model sees.
+func (l *Log) Bytes() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view.bytes
+}
+
 func (v *view) size(overhead int) (tokens int, perByte float64) {
 	u, counted := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
