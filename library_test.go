@@ -362,7 +362,7 @@ func TestStates(t *testing.T) {
 	if got := c.unavailable(c.Skill("mine"), v, ByUser); got != "" {
 		t.Errorf("a person may not call mine: %s", got)
 	}
-	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[1].Message, "nonsense") {
+	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[0].Message, "managed is managed by the administrator") || !strings.Contains(ps[1].Message, "nonsense") {
 		t.Errorf("overruled: %v", ps)
 	}
 
@@ -399,6 +399,12 @@ func TestMeaning(t *testing.T) {
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%q: %q, want %s", name, got, want)
 		}
+	}
+	if f := c.Why("both", View{For: ByUser}).Found[0]; f.Line != nil { // what the model sees of it, whoever asks
+		t.Errorf("the model sees %+v", f.Line)
+	}
+	if f := c.Why("not-user", View{For: ByUser}).Found[0]; f.Line == nil || f.Line.Text != "- not-user: D." {
+		t.Errorf("the model sees %+v", f.Line)
 	}
 	if w := (Why{Name: "z"}); w.Called() != "z" {
 		t.Error(w.Called())

@@ -122,9 +122,6 @@ func (c *Compaction) moved(ids map[int]int) *Compaction {
 // compact folds a compaction. What it costs is what is kept, not what is left.
 func (l *Log) compact(e Entry) {
 	c := e.Compaction
-	if c == nil {
-		return
-	}
 	tail := l.visible(e.Parent, c.Kept)
 	l.view = l.compacted(c, tail)
 	l.state.compact(c, tail)
@@ -288,7 +285,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 		case e.Answer != nil:
 			answer = i
 			starts = append(starts, i)
-		case e.User != nil, e.Activation != nil && e.Activation.Call == "":
+		case e.User != nil, e.Activation != nil && e.Activation.Call == "", e.Agent != nil && e.Agent.Text() != "":
 			starts = append(starts, i)
 		}
 	}
