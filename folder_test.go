@@ -186,6 +186,19 @@ func TestRereads(t *testing.T) {
 	lib = NewLibrary(t.Context(), Dir(filepath.Join(dir, "skills"), Origin{Kind: User, Trust: Trusted}))
 	lead("y")
 	says("a link that leads elsewhere", "In y")
+
+	// So is one whose place is trusted otherwise now.
+	trust := Trusted
+	lib = NewLibrary(t.Context(), &Folder{Path: filepath.Join(dir, "skills"), Root: filepath.Join(dir, "skills"), Origin: Origin{Kind: Project, Trust: Trusted}, Outside: func(string) Trust { return trust }})
+	for _, trust = range []Trust{Trusted, Remote, Trusted} {
+		if s := lib.Reload(t.Context()).Skill("a"); s == nil || s.Origin.Trust != trust {
+			t.Errorf("trust %v: %+v", trust, s)
+		}
+	}
+	trust = Untrusted
+	if s := lib.Reload(t.Context()).Skill("a"); s != nil {
+		t.Errorf("not trusted any more: %+v", s)
+	}
 }
 
 // TestChecked: with a Check trust is decided file by file, on the bytes that
@@ -194,7 +207,8 @@ func TestChecked(t *testing.T) {
 	dir := t.TempDir()
 	head := "---\ndescription: D.\n---\n"
 	long := strings.Repeat("x", 3*headSize)
-	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long + "\ndescription: D.\n---\n", "refused": head, "told": head} {
+	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long + "\ndescription: D.\n---\n",
+		"headed-more": "---\nlicense: " + long + "\ndescription: D.\n---\n" + long, "refused": head, "told": head} {
 		putSkill(t, dir, name, text)
 	}
 	seen := map[string]string{}
@@ -214,7 +228,7 @@ func TestChecked(t *testing.T) {
 		t.Errorf("before it was read: %+v", p)
 	}
 	cat := Load(t.Context(), f)
-	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ", "headed": fmt.Sprint(len(long)+34, " false ")} {
+	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ", "headed": fmt.Sprint(len(long)+34, " false "), "headed-more": fmt.Sprint(2*len(long)+34, " false ")} {
 		if seen[name] != want {
 			t.Errorf("%s: %q was looked at, want %q", name, seen[name], want)
 		}
@@ -223,7 +237,7 @@ func TestChecked(t *testing.T) {
 	for _, e := range cat.Entries() {
 		states += e.Name() + " " + string(e.State) + " "
 	}
-	if states != "headed active large active refused untrusted small active told untrusted " {
+	if states != "headed active headed-more active large active refused untrusted small active told untrusted " {
 		t.Error(states)
 	}
 	codes := map[string]int{}
@@ -233,7 +247,7 @@ func TestChecked(t *testing.T) {
 	if codes["changed-since-approval"] != 1 || codes["unreadable"] != 1 || codes["untrusted"] != 2 {
 		t.Errorf("%v", cat.Problems())
 	}
-	if p := f.Place(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 5 {
+	if p := f.Place(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 6 {
 		t.Errorf("%+v, %+v", p, cat.Places()[0])
 	}
 	// What was good when it was found may not be any more.
