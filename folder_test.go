@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -211,11 +212,14 @@ func TestChecked(t *testing.T) {
 		"headed-more": "---\nlicense: " + long + "\ndescription: D.\n---\n" + long, "refused": head, "told": head} {
 		putSkill(t, dir, name, text)
 	}
+	var mu sync.Mutex // for looks run in parallel
 	seen := map[string]string{}
 	changed := ""
 	f := &Folder{Path: dir, Origin: Origin{Kind: Project}, Check: func(path string, data []byte, head bool) error {
 		name := filepath.Base(filepath.Dir(path))
+		mu.Lock()
 		seen[name] += fmt.Sprintf("%d %v ", len(data), head)
+		mu.Unlock()
 		switch name {
 		case "refused", changed:
 			return errors.New("nobody knows it")

@@ -444,7 +444,7 @@ func TestMeaning(t *testing.T) {
 	for _, p := range problems {
 		said += p.Path + " " + p.Message + "; "
 	}
-	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill /x/SKILL.md: this template is called /template:x;  /t is the template: this prompt is called /prompt:t; " {
+	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill /x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
 		t.Error(said)
 	}
 	if got := strings.Join(Steering(), " "); got != "help quit permissions trust login logout settings hooks plugin mcp model" {
