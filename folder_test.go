@@ -326,3 +326,16 @@ func TestOtherSource(t *testing.T) {
 		t.Error("a label of several skills calls one of them")
 	}
 }
+
+// A SKILL.md at the root of a file system has no directory to be named after.
+func TestRootOfFS(t *testing.T) {
+	fsys := fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: rooted\ndescription: D.\n---\nText.\n")}, "references/a.md": {Data: []byte("A")}}
+	c := Load(t.Context(), FS(fsys, Origin{Kind: Plugin, Label: "kit", Trust: Trusted}))
+	s := c.Skill("rooted")
+	if s == nil || s.Path != "plugin:kit:SKILL.md" || s.ID != s.Path || s.Dir != "" {
+		t.Fatalf("%+v, %v", s, c.Problems())
+	}
+	if files, err := s.Resources(t.Context()); err != nil || strings.Join(files, " ") != "references/a.md" {
+		t.Errorf("%q, %v", files, err)
+	}
+}
