@@ -109,6 +109,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
 		if r.halted() {
+			r.end.Why = r.hooked.why
 			return "stopped", nil
 		}
 		if why := r.limit(); why != "" {

@@ -306,6 +306,48 @@ func TestApprove(t *testing.T) {
 	k.leaves()
 }
 
+// TestTalkHooks: a hook that fails asks the person, whom hooks call; what hooks
+// say is shown; the session ends for them too.
+func TestTalkHooks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		call("a", "touch made.txt"),
+		llmtest.Answer{When: "made it", Text: "Done."},
+		llmtest.Answer{When: "^again", Text: "Still here."},
+	))
+	d.file(t, ".claude/settings.json", `{"hooks": {
+		"SessionStart": [{"hooks": [{"type": "command", "command": "cat >> told.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
+		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo what is this"}]}],
+		"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo '{\"hookSpecificOutput\": {\"additionalContext\": \"made it\"}}'"}]}],
+		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": "cat >> told.txt; echo >> called.txt"}]}],
+		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> told.txt"}]}],
+		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> told.txt"}]}]}}`)
+	k := d.open(t, "--allow", "Bash(touch *)")
+	k.wants("the hooks greet you")
+	k.says("go")
+	k.wants(`failed: it printed no JSON object`)
+	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
+	k.wants(`\x1b\[\?2004h  \? `)
+	k.types("y\r")
+	k.wants(`Done\.`)
+	k.says("/reload")
+	d.file(t, ".claude/skills/late/SKILL.md", "---\nname: late\ndescription: Late\n---\nLate.\n")
+	k.says("/reload")
+	k.wants(`\d+ skills`)
+	k.says("again")
+	k.wants(`Still here\.`)
+	k.leaves()
+	told, err := os.ReadFile(filepath.Join(d.dir, "told.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"source":"startup"`, `"notification_type":"permission_prompt"`, `"hook_event_name":"ConfigChange","source":"skills"`, `"hook_event_name":"SessionEnd"`} {
+		if !strings.Contains(string(told), want) {
+			t.Errorf("hooks were not told %s: %s", want, told)
+		}
+	}
+}
+
 // TestInterrupt: Ctrl-C asks for a word to the model, and stops at the second
 // time; a running command dies; at a question it stops the run.
 func TestInterrupt(t *testing.T) {
