@@ -133,6 +133,20 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// TestSince: a skill of the same words from elsewhere is another one.
+func TestSince(t *testing.T) {
+	sk := func(id, description string) *Skill {
+		return &Skill{Name: "a", ID: id, Description: description, Origin: Origin{Kind: User, Trust: Trusted}}
+	}
+	v := View{For: ByModel}
+	one := Load(t.Context(), list{sk("x", "D.")}).Listing(v)
+	for s, changed := range map[*Skill]int{sk("x", "D."): 0, sk("y", "D."): 1, sk("x", "E."): 1} {
+		if ch := Load(t.Context(), list{s}).Listing(v).Since(one); len(ch.Changed) != changed || len(ch.Added)+len(ch.Removed) != 0 {
+			t.Errorf("%+v: %+v", s, ch)
+		}
+	}
+}
+
 // changing is a Source whose skills change.
 type changing struct {
 	yield func(func(*Skill, error) bool)
@@ -257,6 +271,20 @@ func TestBudget(t *testing.T) {
 		}
 		if cut != strings.Contains(l.Text, toolNote) {
 			t.Errorf("cut: %v, and the model is told: %v", cut, !cut)
+		}
+		v.Index = true
+		index := c.Listing(v)
+		whole, least := 0, utf8.RuneCountInString(index.Text)
+		for _, e := range index.Entries {
+			if n := utf8.RuneCountInString(e.Text); n != e.Chars || (e.Cut == Whole) != (e.Chars == e.Full) {
+				t.Errorf("index: %s: %d characters, Chars %d of %d, %q", e.Skill.Name, n, e.Chars, e.Full, e.Cut)
+			}
+			if e.Cut == CutShare || e.Cut == CutFloor { // it could be less
+				whole++
+			}
+		}
+		if index.Chars != least || whole > 0 && index.Chars > int(v.Budget) {
+			t.Errorf("index: %d characters of %d, %d", index.Chars, least, int(v.Budget))
 		}
 	}
 }
