@@ -276,6 +276,7 @@ func Steering() []string {
 // is taken is called skill:NAME, another thing KIND:NAME, and a Problem says
 // so. Skills that a person cannot call are left out.
 func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem) {
+	v.For = ByUser
 	all := slices.Clone(first)
 	for _, s := range c.skills {
 		if !s.NotUser && c.unavailable(s, v, ByUser) == "" {

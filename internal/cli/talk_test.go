@@ -333,7 +333,7 @@ func TestTalkHooks(t *testing.T) {
 	k.says("/reload")
 	d.file(t, ".claude/skills/late/SKILL.md", "---\nname: late\ndescription: Late\n---\nLate.\n")
 	k.says("/reload")
-	k.wants(`\d+ skills`)
+	k.wants(`skills: \d+`)
 	k.says("again")
 	k.wants(`Still here\.`)
 	k.leaves()
