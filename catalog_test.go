@@ -130,7 +130,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			if has("outside") {
 				f.Outside = func(dir string) Trust {
-					if dir == at(opts["outside"]) {
+					if within(at(opts["outside"]), dir) {
 						return Trusted
 					}
 					return Untrusted
@@ -327,4 +327,30 @@ func expandX(text []byte) []byte {
 
 func shortenX(text string) string {
 	return runs.ReplaceAllStringFunc(text, func(m string) string { return fmt.Sprintf("x*%d", len(m)) })
+}
+
+// TestCalled: a name finds what is listed under it, KIND:NAME what has lost it.
+func TestCalled(t *testing.T) {
+	all, problems := (&Catalog{}).Commands(View{},
+		[]Command{{Name: "help", Kind: "command"}},
+		[]Command{{Name: "help", Kind: "template", Source: "/t/help.md"}, {Name: "say", Kind: "template", Source: "/t/say.md"}, {Name: "say", Kind: "command"}})
+	for name, want := range map[string]string{
+		"help": "command", "template:help": "template", "command:help": "command", "say": "template", "template:say": "template",
+		"command:say": "command", "skill:say": "", "nope": "", "": "", ":": "",
+	} {
+		if c, ok := Called(all, name); c.Kind != want || ok != (want != "") {
+			t.Errorf("%q calls %q, %v; want %q", name, c.Kind, ok, want)
+		}
+	}
+	got := ""
+	for _, p := range problems {
+		got += string(p.Severity) + " " + p.String() + "\n"
+	}
+	if want := "warn /t/help.md: /help is a command of the program: this template is called /template:help\n" +
+		"info /say is the template /t/say.md: this command is called /command:say\n"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got := Near("hlep", []string{"quit", "help", "heap", "help", "session"}); len(got) == 0 || got[0] != "help" || len(got) > 3 {
+		t.Errorf("near hlep: %q", got)
+	}
 }

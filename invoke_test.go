@@ -320,6 +320,27 @@ func TestDirectoryInRules(t *testing.T) {
 	}
 }
 
+// Each character that a rule would read as a part of a pattern counts.
+func TestDirectoryCharacters(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read(${CLAUDE_PROJECT_DIR}/**)\ndisallowed-tools: Edit(${CLAUDE_PROJECT_DIR}/**)\n---\n")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	s.List = func(context.Context) ([]string, error) { return nil, nil }
+	for _, c := range strings.Split("*?[]{}()!\\'\"`$\n", "") {
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
+		if err != nil || len(a.Grants) != 0 || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 || a.Problems[0].Code != "tool-pattern" ||
+			!strings.Contains(a.Problems[0].Message, "grants nothing") || !strings.Contains(a.Problems[1].Message, "denies all of Edit") {
+			t.Errorf("%q: %v, %+v", c, err, a)
+		}
+	}
+	for _, c := range strings.Split("-_ .,:;#~^%@+=é", "") {
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
+		if err != nil || !slices.Equal(a.Grants, []string{"Read(/x" + c + "y/**)"}) || len(a.Problems) != 0 {
+			t.Errorf("%q: %v, %+v", c, err, a)
+		}
+	}
+}
+
 // TestPlainReader: wherever a plain YAML reader accepts a frontmatter, our
 // fields equal its fields.
 func TestPlainReader(t *testing.T) {
@@ -396,9 +417,30 @@ func TestCommandTime(t *testing.T) {
 	})
 }
 
+// A command that the rules refuse is refusal 7, one that fails is 3; either way
+// nothing reaches the model, and those after it do not run.
+func TestCommandRefused(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\n---\n!`first` !`second` !`third`")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	for code, fail := range map[int]error{RefusedByRule: &Refusal{Code: RefusedByRule, Message: "the rule Bash(second) denies it"}, RefusedUnread: errors.New("exit status 1")} {
+		ran := ""
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(_ context.Context, _ *Activation, line string, _ []string) (string, error) {
+			ran += line + " "
+			if line == "second" {
+				return "half", fail
+			}
+			return "out", nil
+		}})
+		if r := refusal(t, err); a != nil || r.Code != code || !strings.Contains(r.Message, "`second`") || !strings.Contains(r.Message, fail.Error()) || ran != "first second " {
+			t.Errorf("%+v, ran %s", r, ran)
+		}
+	}
+}
+
 // A value larger than 100 KiB is not given to a command.
 func TestLargeValue(t *testing.T) {
-	for size, refused := range map[int]bool{maxValue: false, maxValue + 1: true} {
+	for size, refused := range map[int]bool{100 << 10: false, 100<<10 + 1: true} {
 		v := newValues(strings.Repeat("x", size), nil)
 		_, _, _, err := scanner{}.prepare("echo $0", &v, false)
 		if (err != nil) != refused {
@@ -409,7 +451,7 @@ func TestLargeValue(t *testing.T) {
 
 // A frontmatter of more than 64 KiB is not read; the text loads.
 func TestLargeFrontmatter(t *testing.T) {
-	for size, code := range map[int]string{maxFrontmatter - 100: "", maxFrontmatter + 100: "too-large"} {
+	for size, code := range map[int]string{64<<10 - 28: "", 64<<10 - 27: "too-large"} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
 		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{}, true)
 		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {

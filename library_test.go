@@ -100,7 +100,61 @@ These skills are no longer available:
 	if lib.Reload(ended) != four {
 		t.Error("a reload that was ended swapped the Catalog")
 	}
+	if s := lib.Reload(ctx).Skill("pkg:b"); s == nil {
+		t.Error("what was added is gone after a reload")
+	}
 }
+
+// TestSwap: whatever of a skill changes, the Catalog is another one.
+func TestSwap(t *testing.T) {
+	now := Skill{Name: "a", ID: "a", Path: "/a", Description: "D.", Size: 1, Origin: Origin{Kind: MCP, Trust: Remote}, fields: []field{{"license", "1"}}}
+	var problem error
+	src := new(changing)
+	src.yield = func(yield func(*Skill, error) bool) {
+		s := now
+		s.fields = slices.Clone(now.fields)
+		_ = yield(&s, nil) && (problem == nil || yield(nil, problem))
+	}
+	lib := NewLibrary(t.Context(), src)
+	same := lib.Catalog()
+	if lib.Reload(t.Context()) != same {
+		t.Error("nothing changed")
+	}
+	for what, change := range map[string]func(){
+		"name": func() { now.Name = "b" }, "ID": func() { now.ID = "b" }, "description": func() { now.Description = "E." }, "when_to_use": func() { now.WhenToUse = "W." },
+		"size": func() { now.Size = 2 }, "gate": func() { now.Gated = "x is off" }, "trust": func() { now.Origin.Trust = Trusted }, "field": func() { now.fields[0].value = "2" },
+		"key": func() { now.fields[0].key = "version" }, "problem": func() { problem = Problem{Code: "x", Message: "new"} }, "place": func() { src.place.Missing = true },
+	} {
+		before := lib.Catalog()
+		change()
+		if lib.Reload(t.Context()) == before {
+			t.Errorf("another %s, and the same Catalog", what)
+		}
+	}
+}
+
+// TestSince: a skill of the same words from elsewhere is another one.
+func TestSince(t *testing.T) {
+	sk := func(id, description string) *Skill {
+		return &Skill{Name: "a", ID: id, Description: description, Origin: Origin{Kind: User, Trust: Trusted}}
+	}
+	v := View{For: ByModel}
+	one := Load(t.Context(), list{sk("x", "D.")}).Listing(v)
+	for s, changed := range map[*Skill]int{sk("x", "D."): 0, sk("y", "D."): 1, sk("x", "E."): 1} {
+		if ch := Load(t.Context(), list{s}).Listing(v).Since(one); len(ch.Changed) != changed || len(ch.Added)+len(ch.Removed) != 0 {
+			t.Errorf("%+v: %+v", s, ch)
+		}
+	}
+}
+
+// changing is a Source whose skills change.
+type changing struct {
+	yield func(func(*Skill, error) bool)
+	place Place
+}
+
+func (c *changing) Skills(context.Context) iter.Seq2[*Skill, error] { return c.yield }
+func (c *changing) Place() Place                                    { return c.place }
 
 func TestWatch(t *testing.T) {
 	for _, poll := range []time.Duration{0, 10 * time.Millisecond} {
@@ -131,11 +185,20 @@ func TestWatch(t *testing.T) {
 			wait("a new skill in a new directory", func(c *Catalog) bool { return c.Skill("a") != nil })
 			writeSkill(t, dir, "a", "Another description")
 			wait("a change", func(c *Catalog) bool { return c.Skill("a").Description == "Another description" })
+			// Where the directories are watched already, and nothing else happens.
+			for _, text := range []string{"The next one", "And one more"} {
+				writeSkill(t, dir, "a", text)
+				wait("a further change", func(c *Catalog) bool { return c.Skill("a").Description == text })
+			}
 			src.found = true
 			tell()
 			wait("what a source tells of", func(c *Catalog) bool { return c.Skill("told") != nil })
 			os.RemoveAll(filepath.Join(dir, "a"))
 			wait("a removal", func(c *Catalog) bool { return c.Skill("a") == nil })
+			writeSkill(t, dir, "a", "Back")
+			wait("what comes back", func(c *Catalog) bool { return c.Skill("a") != nil })
+			writeSkill(t, dir, "a", "Back and changed")
+			wait("a change of it", func(c *Catalog) bool { return c.Skill("a").Description == "Back and changed" })
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -208,6 +271,20 @@ func TestBudget(t *testing.T) {
 		}
 		if cut != strings.Contains(l.Text, toolNote) {
 			t.Errorf("cut: %v, and the model is told: %v", cut, !cut)
+		}
+		v.Index = true
+		index := c.Listing(v)
+		whole, least := 0, utf8.RuneCountInString(index.Text)
+		for _, e := range index.Entries {
+			if n := utf8.RuneCountInString(e.Text); n != e.Chars || (e.Cut == Whole) != (e.Chars == e.Full) {
+				t.Errorf("index: %s: %d characters, Chars %d of %d, %q", e.Skill.Name, n, e.Chars, e.Full, e.Cut)
+			}
+			if e.Cut == CutShare || e.Cut == CutFloor { // it could be less
+				whole++
+			}
+		}
+		if index.Chars != least || whole > 0 && index.Chars > int(v.Budget) {
+			t.Errorf("index: %d characters of %d, %d", index.Chars, least, int(v.Budget))
 		}
 	}
 }
@@ -313,7 +390,7 @@ func TestStates(t *testing.T) {
 	if got := c.unavailable(c.Skill("mine"), v, ByUser); got != "" {
 		t.Errorf("a person may not call mine: %s", got)
 	}
-	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[1].Message, "nonsense") {
+	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[0].Message, "managed is managed by the administrator") || !strings.Contains(ps[1].Message, "nonsense") {
 		t.Errorf("overruled: %v", ps)
 	}
 
@@ -327,6 +404,105 @@ func TestStates(t *testing.T) {
 	}
 	if c.Skill("skill:off") != c.Skill("off") {
 		t.Error("skill:off does not call it")
+	}
+}
+
+// TestMeaning: how a name means a skill, and what comes first.
+func TestMeaning(t *testing.T) {
+	sk := func(name, label string, aliases ...string) *Skill {
+		return &Skill{Name: name, Label: label, Aliases: aliases, ID: "/" + name, Path: "/" + name + "/SKILL.md", Description: "D.", Origin: Origin{Kind: User, Trust: Trusted}}
+	}
+	notUser, both, waits := sk("not-user", ""), sk("both", ""), sk("waits", "")
+	notUser.NotUser, both.NotUser, both.NotModel, waits.Paths = true, true, true, []string{"*.go"}
+	waits.Origin.Dir = "/w"
+	c := Load(t.Context(), list{sk("a:x", "lbl"), sk("b", "x"), sk("c", "", "x", "y"), sk("x", "lbl"), notUser, both, waits, sk("off", "")})
+	for name, want := range map[string]string{
+		"x": "x name, c alias, b label, a:x part", " /x ": "x name, c alias, b label, a:x part", "skill:x": "x name, c alias, b label, a:x part", "/skill:y": "c alias",
+		"lbl": "a:x label, x label", "/b/SKILL.md": "b path", "a:x": "a:x name", "": "", "nothing": "",
+	} {
+		got := []string{}
+		for _, f := range c.Why(name, View{For: ByUser}).Found {
+			got = append(got, f.Name()+" "+f.As)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q: %q, want %s", name, got, want)
+		}
+	}
+	if f := c.Why("both", View{For: ByUser}).Found[0]; f.Line != nil { // what the model sees of it, whoever asks
+		t.Errorf("the model sees %+v", f.Line)
+	}
+	if f := c.Why("not-user", View{For: ByUser}).Found[0]; f.Line == nil || f.Line.Text != "- not-user: D." {
+		t.Errorf("the model sees %+v", f.Line)
+	}
+	if w := (Why{Name: "z"}); w.Called() != "z" {
+		t.Error(w.Called())
+	}
+	if w := c.Why("y", View{}); w.Called() != "c" {
+		t.Error(w.Called())
+	}
+	p := sk("p", "")
+	p.Path = "user:p/SKILL.md"
+	if w := Load(t.Context(), list{p}).Why("user:p/SKILL.md", View{}); len(w.Found) != 1 || w.Found[0].As != "path" {
+		t.Errorf("%+v", w.Found)
+	}
+	v := View{Touched: []string{"/w/a.go"}, Overrides: map[string]State{"off": Off, "b": UserOnly, "x": "on"}}
+	for name, want := range map[string]string{
+		"waits": "a tool touched a file that matches *.go", "not-user": "the model can call it; a person cannot (user-invocable)",
+		"both": "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it",
+	} {
+		if f := c.Why(name, v).Found[0]; f.Reason != want || f.State != Active {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	if ps := c.Overruled(v); len(ps) != 0 {
+		t.Errorf("%v", ps)
+	}
+
+	own := []Command{{Name: "b", Kind: "command"}, {Name: "z", Kind: "command"}}
+	rest := []Command{{Name: "x", Kind: "template"}, {Name: "t", Kind: "template"}, {Name: "t", Kind: "prompt"}}
+	all, problems := c.Commands(v, own, rest)
+	names := ""
+	for _, cmd := range all {
+		names += cmd.Name + " "
+	}
+	if names != "b z a:x skill:b c waits x template:x t prompt:t " {
+		t.Error(names)
+	}
+	said := ""
+	for _, p := range problems {
+		said += p.Path + " " + p.Message + "; "
+	}
+	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill /x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
+		t.Error(said)
+	}
+	if got := strings.Join(Steering(), " "); got != "help quit permissions trust login logout settings hooks plugin mcp model" {
+		t.Error(got)
+	}
+}
+
+// TestNear: at most three names, the nearest first.
+func TestNear(t *testing.T) {
+	var all list
+	for _, name := range []string{"release-notes", "release-note", "releasenotes", "release-notes2", "pdf", "x", "notes", "ab", "plugin:pdf", "abcdef"} {
+		all = append(all, &Skill{Name: name, ID: name, Description: "D.", Origin: Origin{Kind: User, Trust: Trusted}})
+	}
+	c := Load(t.Context(), all)
+	for name, want := range map[string]string{
+		"release-nots": "release-note release-notes release-notes2", "pd": "pdf", "pfd": "pdf", "fdp": "", "pdff": "pdf", "notes-of": "notes", "plugin": "plugin:pdf",
+		"y": "x", "abcd": "abcdef", "abcedf": "abcdef", "bacdef": "abcdef", "abc": "ab abcdef", "read-the-notes-here": "notes", "ba": "ab",
+	} {
+		if got := strings.Join(c.near(name), " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	for _, d := range []struct {
+		a, b string
+		most int
+		want int
+	}{{"", "", 2, 0}, {"abc", "abc", 2, 0}, {"abc", "acb", 2, 1}, {"abc", "ab", 2, 1}, {"abc", "bca", 2, 2}, {"abc", "xyz", 2, 3}, {"abc", "xyz", 3, 3}, {"abcd", "a", 2, 3}, {"a", "abcd", 2, 3}, {"ca", "abc", 3, 3}, {"xab", "yba", 3, 2}} {
+		if got := distance(d.a, d.b, d.most); got != d.want {
+			t.Errorf("%s to %s: %d, want %d", d.a, d.b, got, d.want)
+		}
 	}
 }
 
@@ -412,4 +588,19 @@ func TestClosed(t *testing.T) {
 		defer os.Chmod(name, 0o700)
 	}
 	check(Load(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted})), "a c; SKILL.md group")
+}
+
+// TestReplace: other sources from now on, those that were added too.
+func TestReplace(t *testing.T) {
+	source := func(name string) Source {
+		return FS(fstest.MapFS{name + "/SKILL.md": {Data: []byte("---\ndescription: D\n---\n")}}, Origin{Kind: User, Trust: Trusted})
+	}
+	l := NewLibrary(t.Context(), source("one"))
+	l.Add(t.Context(), source("two"))
+	for _, want := range []string{"three", "one"} {
+		c := l.Replace(t.Context(), source(want))
+		if c != l.Catalog() || len(c.Skills()) != 1 || c.Skill(want) == nil {
+			t.Errorf("%d skills, %s %v", len(c.Skills()), want, c.Skill(want))
+		}
+	}
 }

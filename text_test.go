@@ -151,7 +151,7 @@ func TestExpand(t *testing.T) {
 			fmt.Fprintf(&b, "args %s\n", line)
 			in := Invocation{By: ByUser, Shell: echoShell, Vars: map[string]string{
 				"CLAUDE_SESSION_ID": "s-1", "CLAUDE_PROJECT_DIR": "/project", "CLAUDE_EFFORT": "high",
-				"CLAUDE_PLUGIN_ROOT": "/plugin", "CLAUDE_PLUGIN_DATA": "/data", "HOME": "/nobody",
+				"CLAUDE_PLUGIN_ROOT": "/plugin", "CLAUDE_SKILL_DIR": "/forged", "CLAUDE_PLUGIN_DATA": "/data", "HOME": "/nobody",
 			}}
 			o := Origin{Kind: Project, Trust: Trusted}
 			for {

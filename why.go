@@ -44,13 +44,14 @@ type Finding struct {
 // label of a skill, the last part of a qualified name, or the path of a file.
 func (c *Catalog) Why(name string, v View) Why {
 	v.For = ByModel
+	path := name
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "/"), "skill:")
 	w := Why{Name: name, Places: c.places}
 	listing := c.Listing(v)
 	called := c.Skill(name)
 	paths := map[string]bool{}
 	for _, e := range c.entries {
-		f := Finding{Entry: e, As: meaning(e, name)}
+		f := Finding{Entry: e, As: meaning(e, name, path)}
 		if f.As == "" {
 			continue
 		}
@@ -83,12 +84,12 @@ func (f Finding) rank(called *Skill) int {
 	return slices.Index([]string{"name", "alias", "label", "part", "path"}, f.As)
 }
 
-func meaning(e Entry, name string) string {
+func meaning(e Entry, name, path string) string {
 	s := e.Skill
 	switch {
 	case e.Name() == name:
 		return "name"
-	case e.Path == name:
+	case e.Path == path && path != "":
 		return "path"
 	case s == nil:
 		return ""
@@ -300,12 +301,15 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 			cmd.Name = cmd.Kind + ":" + cmd.Name
 		}
 		if _, ok := taken[cmd.Name]; !ok {
-			taken[cmd.Name] = strings.TrimSpace("a " + cmd.Kind + " of the program")
 			switch {
 			case cmd.Skill != nil:
 				taken[cmd.Name] = "the skill " + cmd.Skill.Path
-			case cmd.Kind != "command":
-				taken[cmd.Name] = strings.TrimSpace("the " + cmd.Kind + " " + cmd.Source)
+			case cmd.Source != "":
+				taken[cmd.Name] = "the " + cmd.Kind + " " + cmd.Source
+			case cmd.Kind == "command":
+				taken[cmd.Name] = "a command of the program"
+			default:
+				taken[cmd.Name] = "a " + cmd.Kind
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -62,12 +63,12 @@ func Clear(log *session.Log) (*session.Compaction, error) {
 }
 
 // room compacts where the next request comes near the window. Without a
-// summary the run goes on: the window is not full yet.
+// summary the run goes on: the window is not full yet. It is tried once.
 func (r *run) room(ctx context.Context) error {
 	state := r.log.State()
 	model, _ := r.force(state)
 	window := model.Info().Window
-	if r.NoCompact || window == 0 || state.Requests == state.Compacted {
+	if r.NoCompact || r.full || window == 0 || state.Requests == state.Compacted {
 		return nil // an answer must have come since the last one
 	}
 	size, _ := r.log.Size(r.overhead(state))
@@ -81,6 +82,7 @@ func (r *run) room(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
+	r.full = true
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
 }
 
@@ -150,22 +152,49 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 		}
 	}
 
+	told := hook.Input{Event: hook.PreCompact, Trigger: "auto", Custom: instructions}
+	if trigger == "manual" {
+		told.Trigger = trigger
+	}
+	if out, err := r.hook(ctx, told); err != nil {
+		return nil, err
+	} else if out.Block {
+		return nil, fmt.Errorf("a PreCompact hook refused it: %s", out.Reason)
+	}
 	summary, err := r.summary(ctx, model, c, old, previous, window, perByte)
 	if err != nil {
 		return nil, err
 	}
 	c.Summary = summary
+	if cutResults(old, kept) {
+		c.Summary += "\n\n[The results of the last calls were too long to stay: ask for less at a time.]"
+	}
 	c.After = r.log.SizeAfter(c, overhead)
 	if _, err := r.record(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
 		return nil, err
 	}
 	r.catalog = nil // what was announced before the cut is announced again
-	return c, nil
+	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: told.Trigger, Summary: c.Summary})
+	return c, err
+}
+
+// cutResults reports whether the results that came last are not kept.
+func cutResults(old, kept []session.Entry) bool {
+	answers := func(e session.Entry) bool { return e.Answer != nil }
+	if slices.ContainsFunc(kept, answers) {
+		return false
+	}
+	for _, e := range slices.Backward(old) {
+		if answers(e) {
+			return len(callsOf(e.Answer.Message)) > 0
+		}
+	}
+	return false
 }
 
 // matters reports whether a summary has something to say of an entry.
 func matters(e session.Entry) bool {
-	return e.User != nil || e.Activation != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
+	return e.User != nil || e.Activation != nil || e.Agent != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
 }
 
 // asked is what the person said at an entry that begins a user turn.
@@ -386,6 +415,8 @@ func written(e session.Entry, said, data int) (all []string) {
 		parts("attached", a.Parts, data)
 	case e.Note != nil:
 		add("note", e.Note.Model, data)
+	case e.Agent != nil:
+		add("agent "+e.Agent.Name, e.Agent.Text(), said)
 	case e.Agent != nil:
 		add("note", e.Agent.Text(), data)
 	}

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -292,6 +293,29 @@ func TestCompactOverflow(t *testing.T) {
 	}
 }
 
+// TestCompactHuge: a result that would fill the window does not stay; the model
+// has the person's words, what the summary says of it, and asks for less.
+func TestCompactHuge(t *testing.T) {
+	m := llmtest.New(calls(12_000, "huge"),
+		llmtest.Answer{When: "Write the summary", Want: []string{"huge abc", "bytes left out"}, Text: "## Goal\nG"},
+		llmtest.Answer{Want: []string{"count the words", "too long to stay: ask for less"}, Calls: calls(100, "less").Calls},
+		llmtest.Answer{Want: []string{"less abc"}, Text: "100"})
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	log := session.New(session.Header{ID: "s"})
+	if end := turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Gate: open}, log, "count the words"); end.Text != "100" {
+		t.Errorf("%+v", end)
+	}
+	if c := compactions(log); len(c) != 1 || c[0].Trigger != "auto" || c[0].Kept != 0 || c[0].Before < 9_000 || c[0].After > 1_000 {
+		t.Errorf("%+v", c)
+	}
+	for _, req := range m.Requests() {
+		if sent(req) > 8_000 {
+			t.Errorf("a request of %d tokens", sent(req))
+		}
+	}
+	same(t, t.TempDir(), log)
+}
+
 // TestCompactFails: near the window, a summary that cannot be had is told and
 // the run goes on.
 func TestCompactFails(t *testing.T) {
@@ -311,6 +335,33 @@ func TestCompactFails(t *testing.T) {
 		return e.Note != nil && strings.Contains(e.Note.People, "no summaries today")
 	}) {
 		t.Error("nobody was told")
+	}
+}
+
+// TestCompactCancelled: a run that is cancelled while it compacts ends as any
+// other, with nothing half done.
+func TestCompactCancelled(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Answer{Text: "one", Usage: llm.Usage{Input: 7_900, Output: 10}},
+		llmtest.Answer{Text: "## Goal and so on", Break: llmtest.Hang})
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	a := &agent.Agent{Model: m, Gate: open}
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, strings.Repeat("many words ", 2000))
+	ctx, cancel := context.WithCancel(t.Context())
+	a.Model = cancels{m, cancel}
+	var end *agent.End
+	for e, err := range a.Run(ctx, log, agent.Text("go on")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		end = e.End
+	}
+	if end == nil || end.Reason != "cancelled" || len(compactions(log)) > 0 || log.State().InTurn {
+		t.Errorf("%+v, %d compactions", end, len(compactions(log)))
+	}
+	if s := shownAs(log); !strings.Contains(s, "go on") || strings.Contains(s, "## Goal") {
+		t.Errorf("the model sees %s", s[max(0, len(s)-300):])
 	}
 }
 
@@ -495,4 +546,50 @@ func TestCompactTold(t *testing.T) {
 		}
 		claims(t, log)
 	}
+}
+
+// TestCompactRequest: the request for a summary, and what stands in the place
+// of the turn that it cuts, as the model sees them.
+func TestCompactRequest(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Answer{Thinking: "not shown", Text: "I look.", Calls: []llmtest.Call{
+			{Name: "read", Input: map[string]any{"path": "/w/a.go"}}, {Name: "big", Input: map[string]any{"tokens": 1000, "word": "</transcript>"}}, {Name: "none"}}},
+		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), calls(30, "last"),
+		llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: "too long"}},
+		llmtest.Reply("## Goal\nThe report."), llmtest.Reply("done"),
+		llmtest.Reply("## Goal\nThe report, again."))
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	a := skilled(t, m, map[string]string{"pdf": skill("", "Read PDFs."), "report": skill("", "Report on $ARGUMENTS.")})
+	a.Tools = append(a.Tools, big())
+	log := session.New(session.Header{ID: "s"})
+	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Compact(t.Context(), log, "the figures"); err != nil {
+		t.Fatal(err)
+	}
+	var doc strings.Builder
+	for _, req := range m.Requests() {
+		switch {
+		case asksSummary(req):
+			fmt.Fprintf(&doc, "=== a request for a summary, of %d tokens at most\n%s\n", req.MaxTokens, req.Messages[0].Parts[0].Text)
+		case strings.Contains(all(req), "compacted"):
+			fmt.Fprintf(&doc, "=== the request after it\n")
+			for _, m := range req.Messages {
+				for _, p := range m.Parts {
+					data, err := json.Marshal(p)
+					if p.Text != "" {
+						data = []byte(p.Text)
+					}
+					fmt.Fprintf(&doc, "--- %s\n%s\n", m.Role, data)
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	golden(t, "testdata/compact.golden", doc.String())
 }

@@ -160,7 +160,12 @@ func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 		return err
 	}
 	t := tool.Tool{Name: agentTool, Subjects: tool.SubjectsOf(r.agentSubjects)}
-	if _, err := r.Gate(r.scopes(r.log.State()))(ctx, &t, tool.Input{ID: call, JSON: input}); err != nil {
+	sc := r.scopes(r.log.State())
+	passed, err := r.Gate(r.guarded(sc, r.hooks(sc)))(ctx, &t, tool.Input{ID: call, JSON: input})
+	if err == nil && string(passed) != string(input) {
+		err = errors.New("a hook wants another agent in its place, and this one is started or none")
+	}
+	if err != nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
 	return nil
@@ -291,7 +296,12 @@ func (c *consents) preload(ctx context.Context, name string) error {
 	if c.Gate == nil {
 		return errors.New("nobody can be asked")
 	}
-	if _, err := c.Gate(c.scopes(c.log.State()))(ctx, &t, tool.Input{ID: "preload", JSON: input}); err != nil {
+	sc := c.scopes(c.log.State())
+	passed, err := c.Gate(c.guarded(sc, c.hooks(sc)))(ctx, &t, tool.Input{ID: "preload", JSON: input})
+	if err == nil && string(passed) != string(input) {
+		err = errors.New("a hook wants another skill in its place, and this one is loaded or none")
+	}
+	if err != nil {
 		return err
 	}
 	inv := knack.Invocation{Name: name, By: knack.ByModel}

@@ -162,7 +162,6 @@ func (r *run) halted() bool {
 	h := &r.hooked
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r.end.Why = h.why
 	return h.stop
 }
 
@@ -183,6 +182,9 @@ func (r *run) guarded(sc Scope, set *hook.Set) Scope {
 			return nil
 		}
 		return func(ctx context.Context, c gate.Call) (gate.Opinion, error) {
+			if r.halted() { // by a hook of an earlier call of the same answer
+				return gate.Opinion{Says: gate.SaysDeny, Reason: "a hook ended the run before"}, nil
+			}
 			out := r.fire(ctx, set, hook.Input{Event: e, Tool: c.Tool, ToolInput: c.Input, Call: c.ID, Suggestion: c.Decision.Suggest})
 			says := [...]gate.Say{hook.Nothing: gate.SaysNothing, hook.Allow: gate.SaysAllow, hook.Ask: gate.SaysAsk, hook.Deny: gate.SaysDeny}
 			return gate.Opinion{Says: says[out.Vote], Input: out.Input, Reason: out.Reason}, nil
@@ -279,9 +281,9 @@ func (r *run) submitted(ctx context.Context, said string, steering bool, act *kn
 }
 
 // expanded asks hooks about a typed /name; from is what kind of thing it is.
-func (r *run) expanded(ctx context.Context, name, args, from string) error {
+func (r *run) expanded(ctx context.Context, name, args, from string, steering bool) error {
 	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
-		Command: name, Arguments: args, From: from, Prompt: r.message}, false, nil)
+		Command: name, Arguments: args, From: from, Prompt: r.message}, steering, nil)
 }
 
 func (r *run) heardOf(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {

@@ -31,6 +31,7 @@ type run struct {
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
 	message string         // what the person said last
+	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 
@@ -108,6 +109,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 func (r *run) loop(ctx context.Context) (reason string, err error) {
 	for {
 		if r.halted() {
+			r.end.Why = r.hooked.why
 			return "stopped", nil
 		}
 		if why := r.limit(); why != "" {

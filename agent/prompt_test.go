@@ -46,20 +46,25 @@ func TestPrompt(t *testing.T) {
 			if got != strings.ReplaceAll(p.String(), "Platform: "+runtime.GOOS, "Platform: GOOS") {
 				t.Error("equal input gave other bytes")
 			}
-			file := filepath.Join("testdata", "prompt", name+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			golden(t, filepath.Join("testdata", "prompt", name+".txt"), got)
 		})
+	}
+}
+
+// golden holds a text against a file.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }

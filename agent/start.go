@@ -54,7 +54,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 				return nil, err
 			}
 			typed := in.Text
-			if err := r.expanded(ctx, cmd.Name, args, cmd.Kind); err != nil {
+			if err := r.expanded(ctx, cmd.Name, args, cmd.Kind, steering); err != nil {
 				return nil, err
 			}
 			if err := r.submitted(ctx, typed, steering, nil); err != nil {
@@ -63,7 +63,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 			in.Text = prompt
 			return func() error { return r.user(in, typed, steering) }, nil
 		}
-		act, err := r.typed(ctx, name, args)
+		act, err := r.typed(ctx, name, args, steering)
 		var no *knack.Refusal
 		switch {
 		case err == nil && r.forks(act.Skill):
@@ -91,7 +91,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 	return func() error { return r.user(in, "", steering) }, nil
 }
 
-func (r *run) typed(ctx context.Context, name, args string) (*knack.Activation, error) {
+func (r *run) typed(ctx context.Context, name, args string, steering bool) (*knack.Activation, error) {
 	if r.Skills == nil {
 		return nil, &knack.Refusal{Code: knack.RefusedUnknown}
 	}
@@ -101,7 +101,7 @@ func (r *run) typed(ctx context.Context, name, args string) (*knack.Activation, 
 				return nil, err
 			}
 		}
-		if err := r.expanded(ctx, s.Name, args, string(s.Origin.Kind)); err != nil {
+		if err := r.expanded(ctx, s.Name, args, string(s.Origin.Kind), steering); err != nil {
 			return nil, err
 		}
 	}

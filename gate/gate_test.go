@@ -508,3 +508,60 @@ func BenchmarkGate(b *testing.B) {
 		}
 	}
 }
+
+// TestForHooks: hooks beside the Options' own, and what is said of a call that
+// only a hook wants asked.
+func TestForHooks(t *testing.T) {
+	never := func(context.Context, gate.Call) (gate.Opinion, error) {
+		t.Error("the hook of Options was asked")
+		return gate.Opinion{}, nil
+	}
+	var audit []gate.Record
+	g, err := gate.New(gate.Options{
+		Rules:      permission.Rules{Allow: []permission.Rule{{Tool: "Bash", Any: true}}},
+		PreToolUse: never, Audit: func(r gate.Record) { audit = append(audit, r) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &tool.Tool{Name: "bash", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
+		return permission.CallSubjects("bash", in, "/w")
+	}}
+	in := tool.Input{ID: "1", JSON: json.RawMessage(`{"command":"make"}`)}
+	asks := func(context.Context, gate.Call) (gate.Opinion, error) {
+		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
+	}
+	_, err = g.ForHooks(asks, nil)(t.Context(), b, in)
+	if err == nil || err.Error() != "bash was not run: it is Friday, and nobody can be asked" {
+		t.Errorf("%v", err)
+	}
+	if len(audit) != 1 || audit[0].Hook != "PreToolUse" || audit[0].Decision.Rule != "" || audit[0].Decision.Reason != "it is Friday" {
+		t.Errorf("audit %+v", audit)
+	}
+	if _, err := g.ForHooks(nil, nil)(t.Context(), b, in); err != nil {
+		t.Errorf("without hooks: %v", err)
+	}
+}
+
+// TestWith: other rules, and the mode and the answers of before.
+func TestWith(t *testing.T) {
+	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
+	g.SetMode(permission.AcceptEdits)
+	if _, err := run(t, g.For(), "npm ci"); err != nil {
+		t.Fatal(err)
+	}
+	g = g.With(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.Place{})
+	if g.Mode() != permission.AcceptEdits || len(g.SessionRules()) != 1 || len(g.KeptRules()) != 0 {
+		t.Errorf("mode %s, session %v, kept %v", g.Mode(), g.SessionRules(), g.KeptRules())
+	}
+	for command, want := range map[string]bool{"npm ci": true, "go test": true} {
+		if _, err := run(t, g.For(), command); (err == nil) != want {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	g = g.With(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.Place{})
+	if _, err := run(t, g.For(), "npm ci"); err == nil {
+		t.Error("an answer of before beats a deny rule of now")
+	}
+}

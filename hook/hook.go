@@ -294,7 +294,8 @@ type Outcome struct {
 	// that said something, at most 10,000 characters each.
 	Context  []string
 	Messages []string
-	// Stop ends the run after this event ("continue": false).
+	// Stop ends the run after this event ("continue": false); of a guard it is
+	// a vote to deny, too.
 	Stop       bool
 	StopReason string
 	// Failed are the hooks that broke, or that ended with a code that means

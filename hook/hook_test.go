@@ -155,6 +155,8 @@ func TestMerge(t *testing.T) {
 		{"input that is no object is garbage", []string{`{"hookSpecificOutput":{"updatedInput":"x"}}`}, Ask, "", "", 1},
 		{"another event's answer is garbage", []string{`{"hookSpecificOutput":{"hookEventName":"Stop"}}`}, Ask, "", "", 1},
 		{"127 could not be run", []string{"127|not found"}, Ask, "", "", 1},
+		{"139 was ended by a signal", []string{"139|"}, Ask, "", "", 1},
+		{"whoever ends the run denies", []string{allow, `{"continue":false,"stopReason":"enough"}`}, Deny, "enough", "", 0},
 		{"1 is reported", []string{"1|hm", allow}, Allow, "fine", "", 1},
 	} {
 		o := set(t, guards(c.commands...), prints).Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"})

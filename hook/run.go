@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -313,6 +314,8 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 			said = "it says no more than exit code 2"
 		}
 		return reply{vote: Deny, block: true, reason: said}, nil
+	case out.Code > 128 && out.Code <= 192: // as shells tell of a program that a signal ended
+		return reply{}, fmt.Errorf("it was ended by signal %d", out.Code-128)
 	case out.Code == 126 || out.Code == 127: // of the shell: it cannot be run, or is not there
 		return reply{}, fmt.Errorf("it could not be run: exit code %d: %s", out.Code, shortly(bytes.TrimSpace(out.Stderr)))
 	case len(out.Stdout) >= MaxOutput:
@@ -445,6 +448,9 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		r.vote, r.reason = Nothing, ""
 	}
 	if e.Guards() {
+		if r.stop { // whoever ends the run does not want its next call
+			r.vote, r.reason = Deny, cmp.Or(r.stopReason, r.reason, "a hook ends the run")
+		}
 		if r.input != nil { // who allowed so far did not see it
 			if o.Vote == Allow {
 				o.Vote, o.Reason = Nothing, ""

@@ -51,7 +51,10 @@ func (c *Compaction) Line() string {
 	if c.Trigger == "clear" {
 		return "context emptied; the session keeps everything"
 	}
-	s := fmt.Sprintf("compacted: %s to %s tokens", thousands(c.Before), thousands(c.After))
+	s := "compacted"
+	if c.After > 0 { // it is not known of imported ones
+		s += fmt.Sprintf(": %s to %s tokens", thousands(c.Before), thousands(c.After))
+	}
 	if c.Trigger == "overflow" {
 		s += ", because the window was full"
 	}
@@ -103,7 +106,12 @@ func (k KeptText) face(prompt string) string {
 // moved is the compaction in a copy of the session.
 func (c *Compaction) moved(ids map[int]int) *Compaction {
 	m := *c
-	m.Kept = ids[c.Kept]
+	m.Kept = 0
+	for old, id := range ids { // the one that is named may not be readable
+		if c.Kept > 0 && old >= c.Kept && (m.Kept == 0 || id < m.Kept) {
+			m.Kept = id
+		}
+	}
 	m.Skills = slices.Clone(c.Skills)
 	for i := range m.Skills {
 		m.Skills[i].Entry = ids[m.Skills[i].Entry]
@@ -114,9 +122,6 @@ func (c *Compaction) moved(ids map[int]int) *Compaction {
 // compact folds a compaction. What it costs is what is kept, not what is left.
 func (l *Log) compact(e Entry) {
 	c := e.Compaction
-	if c == nil {
-		return
-	}
 	tail := l.visible(e.Parent, c.Kept)
 	l.view = l.compacted(c, tail)
 	l.state.compact(c, tail)
@@ -146,7 +151,9 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 }
 
 func (s *State) compact(c *Compaction, tail []Entry) {
-	s.spend(c.Model, c.Usage, c.Cost)
+	if c.Model != "" {
+		s.spend(c.Model, c.Usage, c.Cost)
+	}
 	s.Compacted = s.Requests
 	var texts []Text
 	for _, t := range s.Texts {
@@ -219,14 +226,22 @@ func (l *Log) Size(overhead int) (tokens int, perByte float64) {
 	return l.view.size(overhead)
 }
 
+// Bytes is the size of what the model sees.
+func (l *Log) Bytes() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view.bytes
+}
+
 func (v *view) size(overhead int) (tokens int, perByte float64) {
-	u, perByte := v.last.usage, 0.25
+	u, counted := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	if n := v.last.sent + overhead; prompt > 0 && n > 0 {
-		perByte = min(max(float64(prompt)/float64(n), 0.125), 1)
+		counted = float64(prompt) / float64(n)
 	}
+	perByte = min(max(counted, 0.2), 1) // a short prompt is a poor sample
 	if prompt == 0 || v.last.bytes < 0 {
-		return int(perByte * float64(v.bytes+overhead)), perByte
+		return int(counted * float64(v.bytes+overhead)), perByte
 	}
 	return max(0, prompt+u.Output+int(perByte*float64(v.bytes-v.last.bytes))), perByte
 }
@@ -270,7 +285,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 		case e.Answer != nil:
 			answer = i
 			starts = append(starts, i)
-		case e.User != nil, e.Activation != nil && e.Activation.Call == "":
+		case e.User != nil, e.Activation != nil && e.Activation.Call == "", e.Agent != nil && e.Agent.Text() != "":
 			starts = append(starts, i)
 		}
 	}

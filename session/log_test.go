@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -306,5 +307,36 @@ func BenchmarkTurn(b *testing.B) {
 				add(n + i)
 			}
 		})
+	}
+}
+
+// TestHooksOfScopes: hooks of a skill are in force until its turn ends, also
+// in a session that was read from disk.
+func TestHooksOfScopes(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	log, err := store.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	append := func(e Entry) {
+		t.Helper()
+		if _, err := log.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	append(Entry{Type: TypeActivation, Activation: &Activation{Skill: "a", Hooks: json.RawMessage(`{"Stop":[]}`), Dir: "/a"}})
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if log, err = store.Open("s"); err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if sc := log.State().Scopes; len(sc) != 1 || string(sc[0].Hooks) != `{"Stop":[]}` || sc[0].Dir != "/a" {
+		t.Errorf("read again: %+v", sc)
+	}
+	append(Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: "done"}})
+	if sc := log.State().Scopes; len(sc) != 0 {
+		t.Errorf("after the turn: %+v", sc)
 	}
 }

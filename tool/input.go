@@ -87,7 +87,10 @@ func (t *Tool) check(data json.RawMessage) error {
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
 	}
-	return sh.resolved.Validate(v)
+	if err := sh.resolved.Validate(v); err != nil || t.fits == nil {
+		return err
+	}
+	return t.fits(data) // an integer in JSON may be more than one in Go
 }
 
 func (t *Tool) invalid(raw json.RawMessage, faults []string) error {
@@ -245,7 +248,7 @@ func wholeNumber(n json.Number) json.Number {
 		return n
 	}
 	f, err := n.Float64()
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
 		return n
 	}
 	return json.Number(strconv.FormatInt(int64(f), 10))
@@ -382,6 +385,10 @@ func (w *walk) value(path string, s *jsonschema.Schema, v any) {
 			}
 		}
 	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			w.fault(path, "%s is out of range", v)
+			return
+		}
 		if _, err := v.Int64(); err != nil && takes(w.root, s, "integer") && !takes(w.root, s, "number") {
 			w.fault(path, "want an integer, got %s", v)
 			return

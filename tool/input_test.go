@@ -83,6 +83,7 @@ func TestFold(t *testing.T) {
 		`{"path":"a","opt":"{\"n\":\"3\"}"}`:                                      `{"opt":{"n":3},"path":"a"}`,
 		`{"path":"a","map":{"k":"3"}}`:                                            `{"map":{"k":3},"path":"a"}`,
 		`{"path":"<&>"}`:                                                          `{"path":"<&>"}`,
+		`{"path":"a","offset":1e18}`:                                              `{"offset":1000000000000000000,"path":"a"}`,
 		`{"path":"a","offset":9007199254740993}`:                                  `{"offset":9007199254740993,"path":"a"}`,
 	} {
 		got := call(t, tool.Set{echoTool()}, "sample", in)
@@ -106,9 +107,11 @@ func TestBadInput(t *testing.T) {
 		`{"path":["a"]}`:              "Invalid input for sample: path: want a string, got an array\nReceived: {\"path\":[\"a\"]}",
 		`{"path":"a","offset":"ten"}`: "Invalid input for sample: offset: want an integer, got the string \"ten\"\nReceived: {\"path\":\"a\",\"offset\":\"ten\"}",
 		`{"path":"a","offset":1.5}`:   "Invalid input for sample: offset: want an integer, got 1.5\nReceived: {\"path\":\"a\",\"offset\":1.5}",
-		`{"path":"a","offest":1}`:     "Invalid input for sample: offest: no such field; did you mean offset?\nReceived: {\"path\":\"a\",\"offest\":1}",
-		`{"path":"a","Path":"b"}`:     "Invalid input for sample: Path: no such field; did you mean path?\nReceived: {\"path\":\"a\",\"Path\":\"b\"}",
-		`{"path":"a","quux":1}`:       "Invalid input for sample: quux: no such field; the fields are deep, edits, map, names, offset, opt, path, ratio\nReceived: {\"path\":\"a\",\"quux\":1}",
+		`{"path":"a","offset":99999999999999999999}`: "Invalid input for sample: offset: want an integer, got 99999999999999999999\nReceived: {\"path\":\"a\",\"offset\":99999999999999999999}",
+		`{"path":"a","ratio":1e400}`:                 "Invalid input for sample: ratio: 1e400 is out of range\nReceived: {\"path\":\"a\",\"ratio\":1e400}",
+		`{"path":"a","offest":1}`:                    "Invalid input for sample: offest: no such field; did you mean offset?\nReceived: {\"path\":\"a\",\"offest\":1}",
+		`{"path":"a","Path":"b"}`:                    "Invalid input for sample: Path: no such field; did you mean path?\nReceived: {\"path\":\"a\",\"Path\":\"b\"}",
+		`{"path":"a","quux":1}`:                      "Invalid input for sample: quux: no such field; the fields are deep, edits, map, names, offset, opt, path, ratio\nReceived: {\"path\":\"a\",\"quux\":1}",
 		`{"deep":3,"edits":[{"old":"x"},{"old":[],"new":"y"},7],"opt":{}}`: `Invalid input for sample: 6 faults
 - path: missing
 - deep: want a boolean, got the number 3

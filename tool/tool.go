@@ -48,7 +48,8 @@ type Tool struct {
 	// could not do it, and is told to the model as it is.
 	Run func(ctx context.Context, call Input) (Result, error)
 
-	made func() shape // of Schema; nil: made anew for each call
+	made func() shape                // of Schema; nil: made anew for each call
+	fits func(json.RawMessage) error // that Run can decode an input; nil: it decodes it itself
 }
 
 // An Input is what one call of a tool is given.
@@ -66,7 +67,7 @@ type Input struct {
 // new name is already there stays. Null is no field.
 func Rename(in map[string]any, names ...string) {
 	for i := 0; i+1 < len(names); i += 2 {
-		if v, ok := in[names[i]]; ok && (v == nil || in[names[i+1]] == nil) {
+		if v, ok := in[names[i]]; ok && in[names[i+1]] == nil {
 			delete(in, names[i])
 			if v != nil {
 				in[names[i+1]] = v
@@ -113,6 +114,7 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 	return Tool{
 		Name: name, Description: description, Schema: data,
 		made: sync.OnceValue(func() shape { return shapeOf(data) }),
+		fits: func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
 		Run: func(ctx context.Context, call Input) (Result, error) {
 			var in In
 			if err := json.Unmarshal(call.JSON, &in); err != nil {

@@ -360,7 +360,7 @@ func (p *process) pipe(out io.Writer) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pumps = append(p.pumps, &pump{r: r, out: out, done: make(chan struct{})})
+	p.pumps = append(p.pumps, &pump{r: r, out: out, done: make(chan struct{}), flushed: make(chan struct{})})
 	return w, nil
 }
 
@@ -382,9 +382,10 @@ func (p *process) disconnect() {
 // A pump reads one pipe to its end, which may come long after the command's:
 // who holds it in the background must not die of SIGPIPE.
 type pump struct {
-	r     io.ReadCloser
-	done  chan struct{}
-	reads atomic.Int64
+	r       io.ReadCloser
+	done    chan struct{}
+	flushed chan struct{} // closed when what the pipe held at a deadline was passed on; only of files
+	reads   atomic.Int64
 
 	mu  sync.Mutex
 	out io.Writer // nil: nobody listens any more
@@ -396,21 +397,37 @@ func (p *pump) run() {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := p.r.Read(buf)
-		if n > 0 {
-			p.reads.Add(1)
-			p.mu.Lock()
-			if p.out != nil {
-				p.out.Write(buf[:n])
+		p.pass(buf[:n])
+		if f, ok := p.r.(*os.File); ok && errors.Is(err, os.ErrDeadlineExceeded) {
+			f.SetReadDeadline(time.Time{})
+			for range 64 { // 2 MiB, more than a pipe holds
+				if n := readNow(f, buf); n > 0 {
+					p.pass(buf[:n])
+					continue
+				}
+				break
 			}
-			p.mu.Unlock()
-		}
-		if err != nil {
+			close(p.flushed)
+		} else if err != nil {
 			return
 		}
 	}
 }
 
-// wait returns when the pipe has ended or is idle; nothing is written after.
+func (p *pump) pass(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	p.reads.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out != nil {
+		p.out.Write(data)
+	}
+}
+
+// wait returns when the pipe has ended or is idle; nothing is written after. It
+// is called once.
 func (p *pump) wait() {
 	select {
 	case <-p.done:
@@ -428,6 +445,14 @@ func (p *pump) wait() {
 		}
 		if p.reads.Load() == before {
 			break
+		}
+	}
+	// Where this program had no time to read, a pipe seems idle that is full:
+	// the pump, and nobody else, says what is in it by now.
+	if f, ok := p.r.(*os.File); ok && f.SetReadDeadline(time.Now()) == nil {
+		select {
+		case <-p.flushed:
+		case <-p.done:
 		}
 	}
 	p.mu.Lock()

@@ -116,3 +116,16 @@ func TestBackgroundMayWrite(t *testing.T) {
 	}
 	t.Error("the child died")
 }
+
+// A command leads a session of its own, so that nothing in it can wait for a
+// terminal.
+func TestOwnSession(t *testing.T) {
+	w := newLocal(t)
+	var out bytes.Buffer
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "read -r _ _ _ _ group session _ </proc/$$/stat; echo $$ $group $session", Output: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if f := strings.Fields(out.String()); len(f) != 3 || f[0] != f[1] || f[0] != f[2] {
+		t.Errorf("process, group and session are %s", out.String())
+	}
+}

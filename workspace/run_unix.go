@@ -36,3 +36,14 @@ func exitOf(s *os.ProcessState) Exit {
 	}
 	return Exit{Code: s.ExitCode()}
 }
+
+// readNow reads what is there, without waiting.
+func readNow(f *os.File, buf []byte) (n int) {
+	if conn, err := f.SyscallConn(); err == nil {
+		conn.Read(func(fd uintptr) bool {
+			n, _ = syscall.Read(int(fd), buf)
+			return true
+		})
+	}
+	return n
+}

@@ -89,3 +89,6 @@ func exitOf(s *os.ProcessState) Exit {
 	}
 	return Exit{Code: s.ExitCode()}
 }
+
+// readNow is not called: pipes have no deadlines here.
+func readNow(*os.File, []byte) int { return 0 }

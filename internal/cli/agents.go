@@ -132,7 +132,7 @@ func (s *sessionRun) modeOf(m permission.Mode, d *agent.Definition) permission.M
 func audit(log *session.Log) func(gate.Record) {
 	return func(r gate.Record) {
 		log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), By: r.Decision,
+			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: told(r), Hook: r.Hook, By: r.Decision,
 		}})
 	}
 }

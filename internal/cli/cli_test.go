@@ -32,7 +32,7 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver,
-			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "told": toldHooks, "hookserver": hookServer,
+			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "told": toldHooks, "events": toldEvents, "hookserver": hookServer,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "sandbox" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/sources"
 )
@@ -27,6 +28,29 @@ func topic(t *testing.T, name string) string {
 // mentions says whether a text has a word, in a place of its own.
 func mentions(text, word string) bool {
 	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
+}
+
+// TestHelpCommands holds the help to the table of commands.
+func TestHelpCommands(t *testing.T) {
+	const golden = "testdata/help-commands.golden"
+	got := topic(t, "commands")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
+	}
+	for _, c := range (&sessionRun{}).commands() {
+		if c.Run == nil || c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
+			t.Errorf("the row of %s: it does not fit in 80 columns, or is not whole", c.Name)
+		}
+	}
 }
 
 // TestHelpFormats holds the help to the types that are printed.
@@ -142,5 +166,21 @@ func TestFeatures(t *testing.T) {
 	}
 	if c.Settings.Features["night"] {
 		t.Error("the settings were changed")
+	}
+}
+
+// TestHelpHooks holds the help to the events, and to what is read of a hook.
+func TestHelpHooks(t *testing.T) {
+	text := topic(t, "hooks")
+	for _, e := range hook.Events() {
+		if !mentions(text, string(e)) {
+			t.Errorf("the event %s is not in help hooks", e)
+		}
+	}
+	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async", "required", "path",
+		"continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision", "updatedInput", "additionalContext"} {
+		if !mentions(text, word) {
+			t.Errorf("%s is not in help hooks", word)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"unicode/utf8"
 
@@ -157,11 +158,10 @@ func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, 
 }
 
 // unchanged holds what a project's hook would run against what a person
-// approved. Of a skill that is its whole folder. Of settings it is each script
-// in a folder of resources that the command names, and whatever of the folder
-// hooks beside the settings file was approved: scripts read each other. Other
-// scripts in the working tree are anybody's to change, the model's too, which
-// then would run what nobody decided on: they hold as the session found them.
+// approved. Of a skill that is its whole folder, of settings what approved
+// looks at. Other scripts in the working tree are anybody's to change, the
+// model's too, which then would run what nobody decided on: they hold as the
+// session found them.
 func (s *sessionRun) unchanged(h *hook.Hook) error {
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
 		if k := s.library.Catalog().Skill(name); k != nil {
@@ -169,20 +169,53 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 		}
 		return fmt.Errorf("the skill %s is gone", name)
 	}
-	err := s.scripts(h, func(path string, data []byte) error {
-		if h.Origin == string(permission.Project) && resourceFile(s.root, path) {
-			return s.project.Check(path, data)
-		}
+	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
+		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
+	}
+	return s.approved(h, s.ws.Dir(), func(path string, data []byte) error {
 		if s.pinned[path] != sha256.Sum256(data) {
 			return fmt.Errorf("%s is not as it was when the session began", path)
 		}
 		return nil
 	})
-	if err != nil || h.Origin != string(permission.Project) {
+}
+
+// pin keeps what the scripts are that hooks of settings run.
+func (s *sessionRun) pin() {
+	s.pinned = map[string][sha256.Size]byte{}
+	for i := range s.resources.hooks {
+		s.approved(&s.resources.hooks[i], s.ws.Dir(), func(path string, data []byte) error {
+			s.pinned[path] = sha256.Sum256(data)
+			return nil
+		})
+	}
+}
+
+// approved holds the scripts of a hook of settings, which runs in dir, against
+// what a person approved. Of a project's hook these are the scripts in folders
+// of resources that the command names, and whatever of the folder hooks beside
+// the settings file was approved: scripts read each other. other is given all
+// other scripts of the working tree.
+func (r *resources) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) error {
+	projects := h.Origin == string(permission.Project)
+	line := h.Command
+	for _, a := range h.Args {
+		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	line = strings.NewReplacer("$CLAUDE_PROJECT_DIR", r.root, "${CLAUDE_PROJECT_DIR}", r.root).Replace(line)
+	err := gate.CheckScripts(line, dir, func(path string, data []byte) error {
+		switch {
+		case projects && resourceFile(r.root, path):
+			return r.project.Check(path, data)
+		case below(real(r.root), path) || below(dir, path):
+			return other(path, data)
+		}
+		return nil
+	})
+	if err != nil || !projects {
 		return err
 	}
-	beside := filepath.Join(filepath.Dir(h.Place), "hooks")
-	return filepath.WalkDir(beside, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(filepath.Join(filepath.Dir(h.Place), "hooks"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil // what is not there was not changed
 		}
@@ -191,38 +224,39 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 			return nil
 		}
 		var p knack.Problem
-		if err := s.project.Check(path, data); errors.As(err, &p) && p.Code == trust.CodeChanged {
+		if err := r.project.Check(path, data); errors.As(err, &p) && p.Code == trust.CodeChanged {
 			return err
 		}
 		return nil
 	})
 }
 
-// scripts calls do with every file of the working tree that a hook of settings
-// would run by name.
-func (s *sessionRun) scripts(h *hook.Hook, do func(path string, data []byte) error) error {
-	line := h.Command
-	for _, a := range h.Args {
-		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-	}
-	line = strings.NewReplacer("$CLAUDE_PROJECT_DIR", s.root, "${CLAUDE_PROJECT_DIR}", s.root).Replace(line)
-	return gate.CheckScripts(line, s.ws.Dir(), func(path string, data []byte) error {
-		if !below(real(s.root), path) && !below(s.ws.Dir(), path) {
-			return nil
+// readHooks takes the hooks of settings. Scripts that a project's hooks would
+// run and nobody approved are problems now, so that a person is asked.
+func (r *resources) readHooks() {
+	r.hooks, r.hookProblems = settingsHooks(r.settings.Raw["hooks"])
+	for i := range r.hooks {
+		var p knack.Problem
+		err := r.approved(&r.hooks[i], r.dir, func(string, []byte) error { return nil })
+		if errors.As(err, &p) && !slices.Contains(r.hookProblems, p) {
+			r.hookProblems = append(r.hookProblems, p)
 		}
-		return do(path, data)
-	})
+	}
 }
 
-// pin keeps what the scripts are that hooks of settings run.
-func (s *sessionRun) pin() {
-	s.pinned = map[string][sha256.Size]byte{}
-	for i := range s.resources.hooks {
-		s.scripts(&s.resources.hooks[i], func(path string, data []byte) error {
-			s.pinned[path] = sha256.Sum256(data)
-			return nil
-		})
+// hookProblemsOf are what is wrong with the hooks of a skill.
+func hookProblemsOf(k *knack.Skill) []knack.Problem {
+	if k.Hooks == nil {
+		return nil
 	}
+	var problems []knack.Problem
+	_, bad := skillHooks(k.Name, k.Hooks, "")
+	for _, b := range bad {
+		p := hookProblem(k.Path, b)
+		p.Severity = knack.Warn // the skill works without
+		problems = append(problems, p)
+	}
+	return problems
 }
 
 // resourceFile says whether a path below a root leads through a folder whose
@@ -370,6 +404,17 @@ func (s *sessionRun) startHooks(ctx context.Context, w io.Writer) error {
 	}
 	out, err := s.tellStart(ctx, source)
 	tellPeople(w, out)
+	for _, d := range s.context {
+		if err != nil {
+			break
+		}
+		kind := "Project"
+		if !below(real(s.root), real(d.Path)) {
+			kind = "User"
+		}
+		out, err = s.agent.Hook(ctx, s.log, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind, Loaded: "session_start"})
+		tellPeople(w, out)
+	}
 	if err == nil && out.Stop {
 		err = stoppedBy(out.StopReason)
 	}
@@ -394,6 +439,49 @@ func (s *sessionRun) endHooks() {
 		s.tellEnd("other")
 		s.hookRunner.Close()
 	}
+}
+
+// tellChange tells hooks that there are other skills than before.
+func (s *sessionRun) tellChange(ctx context.Context) error {
+	now := s.library.Catalog()
+	was := s.catalog
+	s.catalog = now
+	if was == nil || was == now {
+		return nil
+	}
+	_, err := s.agent.Hook(ctx, s.log, hook.Input{Event: hook.ConfigChange, Source: "skills"})
+	return err
+}
+
+// A notifying is a person whom hooks call before they are asked.
+type notifying struct {
+	person
+	tell func(ctx context.Context, kind, message string)
+}
+
+// while tells hooks of what a person is asked, as long as they are.
+func (n notifying) while(ctx context.Context, kind, message string, ask func(context.Context)) {
+	telling, answered := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() { n.tell(telling, kind, message) })
+	ask(ctx)
+	answered()
+	told.Wait()
+}
+
+func (n notifying) Approve(ctx context.Context, r gate.Request) (a gate.Answer, err error) {
+	n.while(ctx, "permission_prompt", "Knack asks whether "+r.Tool+" may run", func(ctx context.Context) { a, err = n.person.Approve(ctx, r) })
+	return a, err
+}
+
+func (n notifying) Ask(ctx context.Context, question string, options []string) (answer string, err error) {
+	n.while(ctx, "question", question, func(ctx context.Context) { answer, err = n.person.Ask(ctx, question, options) })
+	return answer, err
+}
+
+// notify tells hooks that a person is needed.
+func (s *sessionRun) notify(ctx context.Context, kind, message string) {
+	s.agent.Hook(ctx, s.log, hook.Input{Event: hook.Notification, Kind: kind, Message: message})
 }
 
 func (s *sessionRun) slashHooks(_ context.Context, _ string, say func(string)) (string, error) {
@@ -440,5 +528,9 @@ func hooksText(hooks []hook.Hook) string {
 		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", h.Event, plain.Line(matcher), h.Type, plain.Line(h.String()), plain.Line(shownIn(h.Place)), strings.Join(h.State(), ", "))
 	}
 	w.Flush()
-	return strings.TrimRight(b.String(), "\n")
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
 }

@@ -130,6 +130,7 @@ func (o *textOutput) end(err error) {
 	if o.text != "" {
 		fmt.Fprintln(o.w, strings.TrimRight(o.text, "\n"))
 	}
+	o.text = ""
 }
 
 // jsonOutput prints one object at the end, or with lines set one a line as

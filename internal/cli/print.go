@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,7 +117,8 @@ func (s *sessionRun) turn(ctx context.Context, in agent.Input, out output) error
 }
 
 // stream runs a user turn for each line of structured input. A line that
-// cannot be read ends it.
+// cannot be read ends it; one that is refused, such as a command that is
+// mistyped, has its result line and is the error of the whole.
 func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) error {
 	lines := make(chan []byte)
 	var broken error // of stdin, once lines is closed
@@ -133,6 +135,7 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		}
 		broken = sc.Err()
 	}()
+	var refused error // the first that was, with nothing recorded: the session goes on
 	for n := 1; ; n++ {
 		var text []byte
 		ok := false
@@ -145,7 +148,7 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 			if broken != nil {
 				return fmt.Errorf("line %d of the input: %w", n, broken)
 			}
-			return nil
+			return refused
 		}
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
@@ -156,7 +159,14 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 			out.end(err)
 			return err
 		}
-		if err := s.turn(ctx, in, out); err != nil {
+		log, last := s.log, s.log.Last()
+		err = s.turn(ctx, in, out)
+		switch {
+		case errors.Is(err, line.ErrQuit):
+			return cmp.Or(refused, err)
+		case err != nil && ctx.Err() == nil && s.log == log && log.Last() == last:
+			refused = cmp.Or(refused, err)
+		case err != nil:
 			return err
 		}
 	}

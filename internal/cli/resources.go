@@ -105,7 +105,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 		return nil, err
 	}
 	if !f.bare {
-		r.hooks, r.hookProblems = settingsHooks(r.settings.Raw["hooks"])
+		r.readHooks()
 	}
 	set := &r.settings.Settings
 	for _, k := range set.Skills.Order {
@@ -192,7 +192,11 @@ func features(settings *config.Config, env string) map[string]bool {
 // other: overrides without effect, names that cannot be typed after a slash.
 func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
 	_, slash := (&agent.Agent{Skills: func() *knack.Catalog { return cat }, View: r.view, Commands: (&sessionRun{resources: r}).typed}).Namespace()
-	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, r.agentProblems, slash)
+	var hooks []knack.Problem
+	for _, k := range cat.Skills() {
+		hooks = append(hooks, hookProblemsOf(k)...)
+	}
+	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, r.agentProblems, hooks, slash)
 }
 
 // load reads the skills too, for the commands that only show them.

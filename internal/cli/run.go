@@ -125,6 +125,7 @@ type sessionRun struct {
 	began   int          // entries that the session had before this run
 
 	hookRunner *hook.Runner
+	catalog    *knack.Catalog               // that hooks were told of
 	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
 	started    atomic.Bool                  // hooks were told that the session starts
 }
@@ -162,6 +163,10 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 				return nil, err
 			}
 		}
+	}
+	if who != nil {
+		who = notifying{who, s.notify}
+		s.who = who
 	}
 	set := &s.settings.Settings
 	s.nested = sources.NewNested(s.dir, s.options)
@@ -643,8 +648,15 @@ func (s *sessionRun) explain(err error) error {
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		hint := "knack skill list"
-		if len(no.Near) > 0 {
+		switch {
+		case len(no.Near) > 0 && s.who != nil:
+			hint = "" // the message names them
+		case len(no.Near) > 0:
 			hint = "knack -p /" + no.Near[0]
+		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(s.templateProblems, inert):
+			hint = "knack trust --show: the project brings templates that nobody has trusted"
+		case s.who != nil:
+			hint = "/help, or /skills"
 		}
 		code := exitFailed
 		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {
@@ -658,7 +670,11 @@ func (s *sessionRun) explain(err error) error {
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
-		return &failure{fmt.Errorf("the conversation is longer than the model's window: %w", err), "knack -p starts a new one", exitFailed}
+		hint := "knack -p starts a new one"
+		if s.who != nil {
+			hint = "/clear empties the context, /new starts another session"
+		}
+		return &failure{fmt.Errorf("the conversation is longer than the model's window: %w", err), hint, exitFailed}
 	}
 	return err
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/knack-agent/knack/hook"
 )
 
 // Programs of the test scripts, run with exec.
@@ -239,6 +241,21 @@ func toldHooks(ts *testscript.TestScript, neg bool, args []string) {
 	text = regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAllString(text, `"seconds":1`)
 	text = regexp.MustCompile(`/sessions/[^/]*/`).ReplaceAllString(text, "/sessions/DIR/")
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+// toldEvents writes of each line that hooks were told the event, and the source
+// or reason: events LINES OUT
+func toldEvents(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: events lines out")
+	}
+	var out strings.Builder
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var in hook.Input
+		ts.Check(json.Unmarshal([]byte(line), &in))
+		fmt.Fprintln(&out, strings.TrimSpace(string(in.Event)+" "+in.Source+in.Reason))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
 }
 
 // hookServer starts a server that answers every event in the same way, records

@@ -94,6 +94,12 @@ func checkPath(c *cobra.Command, path string) ([]checkedSkill, error) {
 
 func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
+	if s != nil {
+		for _, p := range hookProblemsOf(s) {
+			p.Path = filepath.Join(dir, filepath.Base(p.Path))
+			problems = append(problems, p)
+		}
+	}
 	r := checkedSkill{Path: shown, OK: true, Problems: problems}
 	if s != nil {
 		r.Name = s.Label

@@ -30,6 +30,12 @@ func (s *sessionRun) commands() []knack.Command {
 		{Name: "new", Description: "start an empty session", Run: s.slashNew},
 		{Name: "resume", Hint: "[ID]", Description: "go on with another session, or list them", Run: s.slashResume},
 		{Name: "name", Hint: "[TITLE]", Description: "show the session's title, or give it one", Run: s.slashName, Anytime: true},
+		{Name: "clone", Description: "go on in a copy of the session", Run: s.slashClone},
+		{Name: "fork", Hint: "[N]", Description: "start a session at an earlier message, or list them", Run: s.slashFork},
+		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: s.slashTree},
+		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: s.slashExport, Anytime: true},
+		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: s.slashShare},
+		{Name: "copy", Description: "put the last answer on the clipboard", Run: s.slashCopy, Anytime: true},
 		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: s.slashCompact},
 		{Name: "clear", Description: "empty the context and keep the session", Run: s.slashClear},
 		{Name: "context", Description: "show what fills the model's window", Run: s.slashContext, Anytime: true},
@@ -64,28 +70,21 @@ func (s *sessionRun) typed() []knack.Command { return slices.Concat(s.templates,
 
 func (s *sessionRun) slashHelp(_ context.Context, _ string, say func(string)) (string, error) {
 	all, _ := s.agent.Namespace()
-	width := 0
-	typed := func(c knack.Command) string { return strings.TrimSpace("/" + c.Name + " " + c.Hint) }
-	for _, c := range all {
-		if c.Kind == "command" {
-			width = max(width, len(typed(c)))
-		}
-	}
-	var b strings.Builder
-	for _, c := range s.commands() {
-		i := slices.IndexFunc(all, func(d knack.Command) bool {
-			return d.Kind == c.Kind && (d.Name == c.Name || d.Name == c.Kind+":"+c.Name)
+	rank := func(c knack.Command) int { // as the table has them, then what else is no skill
+		i := slices.IndexFunc(s.commands(), func(d knack.Command) bool {
+			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
 		})
-		fmt.Fprintf(&b, "%-*s  %s\n", width, typed(all[i]), c.Description)
-	}
-	for _, c := range all {
-		if c.Kind == "template" {
-			fmt.Fprintf(&b, "%-*s  %s\n", width, plain.Line(typed(c)), oneLine(c.Description, 60))
+		if i < 0 {
+			return len(all)
 		}
+		return i
 	}
-	fmt.Fprintf(&b, "%-*s  a skill: /skills lists them\n", width, "/NAME ARGS")
-	fmt.Fprintf(&b, "%-*s  says /TEXT to the model", width, "//TEXT")
-	say(b.String())
+	shown := slices.DeleteFunc(slices.Clone(all), func(c knack.Command) bool { return c.Skill != nil })
+	slices.SortStableFunc(shown, func(a, b knack.Command) int { return rank(a) - rank(b) })
+	shown = append(shown,
+		knack.Command{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
+		knack.Command{Name: "/TEXT", Description: "says /TEXT to the model"})
+	say(strings.TrimRight(listCommands(shown, ""), "\n"))
 	return "", nil
 }
 

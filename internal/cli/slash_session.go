@@ -15,13 +15,14 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin goes on with another log from here on: the one before is closed. why,
-// clear or resume, is what hooks are told.
+// begin goes on with another log from here on, in the same mode: the one before
+// is closed. why, clear or resume, is what hooks are told.
 func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) error {
 	g, err := s.newGate(s.who) // answers "in this session" were for the other
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
+	g.SetMode(s.gate.Mode())
 	old := s.log
 	s.agent.Background.End(old)
 	s.tellEnd(why)
@@ -149,26 +150,27 @@ func (s *sessionRun) slashCost(_ context.Context, _ string, say func(string)) (s
 	}
 	by := map[string]spent{}
 	total := 0.0
-	for _, e := range s.log.Entries() {
-		if a := e.Agent; a != nil && a.Reason != "" {
-			x := by["agents"]
-			for _, u := range a.Usage {
-				x.Add(u)
+	spend := func(who string, u llm.Usage, requests int, cost float64) {
+		x := by[who]
+		x.Add(u)
+		x.requests += requests
+		x.cost += cost
+		by[who] = x
+		total += cost
+	}
+	for _, e := range s.log.Entries() { // of every branch: it was paid for
+		switch {
+		case e.Answer != nil:
+			spend(e.Answer.Model, e.Answer.Usage, 1, e.Answer.Cost)
+		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear asks nobody
+			spend(e.Compaction.Model, e.Compaction.Usage, 1, e.Compaction.Cost)
+		case e.Agent != nil && e.Agent.Reason != "": // it has ended
+			var all llm.Usage
+			for _, u := range e.Agent.Usage {
+				all.Add(u)
 			}
-			x.requests += a.Requests
-			x.cost += a.Cost
-			by["agents"] = x
-			total += a.Cost
+			spend("agent "+e.Agent.Name, all, e.Agent.Requests, e.Agent.Cost)
 		}
-		if e.Answer == nil {
-			continue
-		}
-		x := by[e.Answer.Model]
-		x.Add(e.Answer.Usage)
-		x.requests++
-		x.cost += e.Answer.Cost
-		by[e.Answer.Model] = x
-		total += e.Answer.Cost
 	}
 	if len(by) == 0 {
 		say("nothing yet: no request was made")

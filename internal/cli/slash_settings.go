@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -186,20 +187,25 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 	var b strings.Builder
 	printTrust(&b, s.project, items, rules)
 	say(strings.TrimRight(b.String(), "\n"))
+	refused := slices.ContainsFunc(items, func(it trust.Item) bool { return it.Refused != "" })
 	open := slices.DeleteFunc(items, func(it trust.Item) bool { return it.State == trust.Approved || it.Refused != "" })
+	question := fmt.Sprintf("Trust these %d?", len(open))
 	switch {
-	case len(open) == 0:
+	case len(open) == 0 && (refused || s.project.Trusted()):
 		return "", nil
-	case s.who == nil:
+	case len(open) == 0:
+		question = "Trust the folder? Git and other programs obey its configuration."
+	}
+	if s.who == nil {
 		say("nothing was approved, because nobody is here to ask: knack trust -y approves what is shown")
 		return "", nil
 	}
-	const yes = "yes, trust them"
-	answer, err := s.who.Ask(ctx, fmt.Sprintf("Trust these %d?", len(open)), []string{yes, "no"})
+	const yes = "yes"
+	answer, err := s.who.Ask(ctx, question, []string{yes, "no"})
 	if err != nil {
 		return "", err
 	}
-	if answer != yes && answer != "y" && answer != "yes" {
+	if answer != yes && answer != "y" {
 		say("nothing was approved")
 		return "", nil
 	}
@@ -223,6 +229,9 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	cat := s.library.Replace(ctx, s.sources...)
 	s.agent.View, s.agent.Agents = s.view, s.agents
 	s.gate = s.gate.With(s.settings.Rules, s.place())
+	pinned := s.pinned
+	s.pin()
+	maps.Copy(s.pinned, pinned) // a script that changed meanwhile stays out
 
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
 	say("templates: " + difference(was.templates, s.templates, func(c knack.Command) (string, string) {
@@ -234,7 +243,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	}))
 	say("settings: " + difference(was.settings.Values(), s.settings.Values(), func(v config.Value) (string, string) {
 		return v.Key, string(v.JSON)
-	}) + "; of them the rules count from now on, the rest from the next start")
+	}) + "; of them rules and hooks count from now on, the rest from the next start")
 	problems := s.problems(cat)
 	bad := slices.DeleteFunc(problems, func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, p := range bad {

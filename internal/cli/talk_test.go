@@ -67,10 +67,16 @@ func (d desk) file(t *testing.T, name, text string) {
 	}
 }
 
-// open starts knack on a terminal of its own.
+// open starts knack on a terminal of its own, in a project that is trusted.
 func (d desk) open(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	cmd := exec.Command("knack", append([]string{"--trust", "--sandbox", "off"}, args...)...)
+	return d.start(t, append([]string{"--trust"}, args...)...)
+}
+
+// start is open where trust is not yet given.
+func (d desk) start(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command("knack", append([]string{"--sandbox", "off"}, args...)...)
 	cmd.Dir, cmd.Env = d.dir, d.env
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
 	if errors.Is(err, exec.ErrNotFound) {
@@ -300,6 +306,48 @@ func TestApprove(t *testing.T) {
 	k.leaves()
 }
 
+// TestTalkHooks: a hook that fails asks the person, whom hooks call; what hooks
+// say is shown; the session ends for them too.
+func TestTalkHooks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		call("a", "touch made.txt"),
+		llmtest.Answer{When: "made it", Text: "Done."},
+		llmtest.Answer{When: "^again", Text: "Still here."},
+	))
+	d.file(t, ".claude/settings.json", `{"hooks": {
+		"SessionStart": [{"hooks": [{"type": "command", "command": "cat >> told.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
+		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo what is this"}]}],
+		"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo '{\"hookSpecificOutput\": {\"additionalContext\": \"made it\"}}'"}]}],
+		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": "cat >> told.txt; echo >> called.txt"}]}],
+		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> told.txt"}]}],
+		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> told.txt"}]}]}}`)
+	k := d.open(t, "--allow", "Bash(touch *)")
+	k.wants("the hooks greet you")
+	k.says("go")
+	k.wants(`failed: it printed no JSON object`)
+	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
+	k.wants(`\x1b\[\?2004h  \? `)
+	k.types("y\r")
+	k.wants(`Done\.`)
+	k.says("/reload")
+	d.file(t, ".claude/skills/late/SKILL.md", "---\nname: late\ndescription: Late\n---\nLate.\n")
+	k.says("/reload")
+	k.wants(`skills: \d+`)
+	k.says("again")
+	k.wants(`Still here\.`)
+	k.leaves()
+	told, err := os.ReadFile(filepath.Join(d.dir, "told.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"source":"startup"`, `"notification_type":"permission_prompt"`, `"hook_event_name":"ConfigChange","source":"skills"`, `"hook_event_name":"SessionEnd"`} {
+		if !strings.Contains(string(told), want) {
+			t.Errorf("hooks were not told %s: %s", want, told)
+		}
+	}
+}
+
 // TestInterrupt: Ctrl-C asks for a word to the model, and stops at the second
 // time; a running command dies; at a question it stops the run.
 func TestInterrupt(t *testing.T) {
@@ -390,4 +438,50 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("%s did not come", what)
 		}
 	}
+}
+
+// TestTalkCompact: a long conversation is compacted by hand, which can be
+// interrupted, and emptied.
+func TestTalkCompact(t *testing.T) {
+	t.Parallel()
+	server := serve(t,
+		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada."},
+		llmtest.Answer{When: "Write the summary", Text: "## Goal\nnever finished", Break: llmtest.Hang},
+		llmtest.Answer{When: "^still\\?$", Want: []string{"Dear Ada"}, Text: "Unchanged."},
+		llmtest.Answer{When: "Write the summary", Want: []string{"above all:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
+		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
+		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
+	)
+	d := newDesk(t, server)
+	k := d.open(t)
+	k.says("/greet Ada")
+	k.wants(`Dear Ada\.`)
+	k.says("/compact")
+	for late := time.After(patience); len(server.Requests()) < 2; time.Sleep(time.Millisecond) {
+		select {
+		case <-late:
+			t.Fatal("no summary was asked for")
+		default:
+		}
+	}
+	k.types(ctrlC)
+	k.wants(`Ctrl-C: stop\) > `)
+	k.types(ctrlC)
+	k.wants(`\(cancelled\)`)
+	k.says("still?")
+	k.wants(`Unchanged\.`)
+	k.says("/compact the names")
+	k.wants(`compacted: [\d,]+ to [\d,]+ tokens`)
+	k.says("whom?")
+	k.wants(`Her\.`)
+	k.says("/clear")
+	k.wants(`context emptied`)
+	k.says("whom?")
+	k.wants(`Whom\?`)
+	k.leaves()
+	k = d.open(t, "-c")
+	k.wants(`Dear Ada\.`)
+	k.wants(`\(compacted: .* tokens`)
+	k.wants(`\(context emptied`)
+	k.leaves()
 }

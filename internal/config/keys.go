@@ -95,7 +95,7 @@ func table() []key {
 		{"shell.prefix", text, person, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, person, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
 
-		{"hooks", raw, anyone, nil, "Commands that are asked or told of events: {Event: [{matcher, hooks: [{type, command}]}]}.", nil},
+		{"hooks", raw, anyone, nil, "Commands that are asked or told of events: {Event: [{matcher, hooks: [{type, command}]}]}; see `knack help hooks`.", nil},
 		{"mcpServers", raw, anyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
 		{"plugins", booleans, anyone, nil, "Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
 		{"marketplaces", raw, anyone, nil, "Where plugins come from: by name, a source.", nil},
@@ -303,6 +303,9 @@ func (k key) schema() object {
 		s["anyOf"] = []any{str, object{"type": "object", "additionalProperties": object{"type": "string"}}}
 	case raw:
 		s["type"] = "object"
+		if k.name == "hooks" {
+			s = hooksSchema()
+		}
 	}
 	s["description"] = k.doc + k.who.note()
 	return s

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -76,5 +77,79 @@ func TestSetBroken(t *testing.T) {
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != broken {
 		t.Errorf("the file is now %q, %v", data, err)
+	}
+}
+
+// TestCheck: what Set would write is held to the table first.
+func TestCheck(t *testing.T) {
+	for _, tt := range []struct{ key, value, want string }{
+		{"model", `"x/y"`, ""},
+		{"model", `3`, "model is 3, not a string"},
+		{"effort", `"mad"`, `effort is "mad", not one of low, medium, high, xhigh, max, or a number of thinking tokens`},
+		{"effort", `2000`, ""},
+		{"limits.turns", `-1`, "limits.turns is -1, not a number that is not negative"},
+		{"limits.turns", `{`, "limits.turns: the value is not JSON"},
+		{"limits.turns", ``, "limits.turns: the value is not JSON"},
+		{"features.dream", `true`, ""},
+		{"features.dream", `"yes"`, `features.dream is "yes", not true or false`},
+		{"features", `{"dream": 1}`, "features is an object, not true or false"},
+		{"skills.overrides.pdf", `"off"`, ""},
+		{"skills.overrides.pdf", `"of"`, `skills.overrides.pdf is "of", not one of on, name-only, user-only, off`},
+		{"skills.order", `["user", "nobody"]`, "skills.order is a list, not one of bundled, builtin-plugin, managed, explicit, user, project, additional, legacy, plugin, mcp"},
+		{"permissions.deny", `["Bash(rm *)"]`, ""},
+		{"permissions.deny", `["Bash("]`, "permissions.deny: "},
+		{"providers.x", `{"baseURL": "http://x"}`, ""},
+		{"models.fast", `{"openai": "x"}`, ""},
+		{"featurs", `{}`, "there is no setting featurs (knack help settings)"},
+		{"turns", `{}`, "there is no setting turns (perhaps limits.turns)"},
+		{"features.", `true`, "there is no setting features. (perhaps features)"},
+	} {
+		got := ""
+		if err := Check(tt.key, json.RawMessage(tt.value)); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want && !(strings.HasSuffix(tt.want, ": ") && strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%s = %s: %q, want %q", tt.key, tt.value, got, tt.want)
+		}
+		if known := Known(tt.key) == nil; known != !strings.HasPrefix(got, "there is no") {
+			t.Errorf("%s: known %v", tt.key, known)
+		}
+	}
+}
+
+// TestValues: what is set, with its places; of what may hold secrets the names.
+func TestValues(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, "settings.json")
+	if err := os.WriteFile(path, []byte(`{
+  "env": {"B": "s3cret", "A": "s3cret"},
+  "permissions": {"allow": ["Bash(ls *)", "nonsense("]},
+  "features": {"dream": true}
+}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{ConfigHome: home, Settings: []string{
+		`{"providers": {"x": {"headers": {"k": "s3cret"}}}, "features": {"loop": false}, "limits": {"cost": 0.5}}`},
+		Flags: map[string]any{"permissions.allow": []string{"Read"}, "permissions.disableBypassPermissionsMode": "disable", "permissions.defaultMode": "bypassPermissions"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, v := range c.Values() {
+		got += v.Key + " " + string(v.JSON)
+		for _, p := range v.Places {
+			got += fmt.Sprintf(" %s:%d", p.Origin, p.Line)
+		}
+		got += "\n"
+	}
+	want := `providers ["x"] flag:1
+env ["A","B"] user:2 user:2
+permissions.allow ["Read","Bash(ls *)"] flag:0 user:3
+permissions.disableBypassPermissionsMode "disable" flag:0
+features {"dream":true,"loop":false} user:4 flag:1
+limits.cost 0.5 flag:1
+`
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,15 +50,13 @@ func (l *loader) shownValue(k key, v any) {
 		slices.Sort(names)
 		v = slices.Compact(names)
 	case isObject:
-		var names []string
-		for name := range fields {
-			names = append(names, name)
+		names := slices.Sorted(maps.Keys(fields))
+		for _, name := range names {
 			if at := l.c.from[k.name+"."+name]; name != "" {
 				places = append(places, at...)
 			}
 		}
 		if k.name == "env" {
-			slices.Sort(names)
 			v = names
 		}
 	}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,13 +14,13 @@ import (
 func TestPath(t *testing.T) {
 	for _, name := range []string{
 		"", "/etc/passwd", `\etc\passwd`, `C:\x`, "C:x", "..", "../x", "a/../b", `a\..\b`, `..\x`, `a\b`, "a//b", "./a", "a/.", "a/",
-		"nul", "NUL.txt", "a/COM1", "lpt9.log", "aux ", "con", "COM¹", "a.", "a ", "a:b", "a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000),
+		"nul", "NUL.txt", "prn", "AUX.c", "conin$", "CONOUT$.txt", "COM²", "lpt³", "a/.", "x\x7f", "a<", "a>", `a"b`, "a|", "a?", strings.Repeat("a", 1025), "a/COM1", "lpt9.log", "aux ", "con", "COM¹", "a.", "a ", "a:b", "a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000),
 	} {
 		if Path(name) == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}
-	for _, name := range []string{"a", "a/b.txt", "scripts/run.sh", "..a", "a..b", "communism", "nulls/x", ".hidden", "日本語/é.md"} {
+	for _, name := range []string{"a", "a/b.txt", "scripts/run.sh", "..a", "a..b", "communism", "COM", "COM10", "COMa", "LPT", "lptx", "console", "nulls/x", strings.Repeat("a", 1024), ".hidden", "日本語/é.md"} {
 		if err := Path(name); err != nil {
 			t.Error(err)
 		}
@@ -89,6 +90,31 @@ func TestExists(t *testing.T) {
 		t.Error("a path that leads upwards was written")
 	}
 	if _, err := os.Lstat(elsewhere); err == nil {
+		t.Error("a link was followed")
+	}
+}
+
+// The file itself is created, whatever came to be there meanwhile.
+func TestWrite(t *testing.T) {
+	dir, root := make1(t, t.TempDir())
+	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"there"}
+	for name, target := range map[string]string{"link": "there", "dangling": "new"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err == nil {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if err := write(root, name, File{Data: []byte("new")}); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "there")); err != nil || string(text) != "old" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "new")); err == nil {
 		t.Error("a link was followed")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -473,6 +474,9 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 			fmt.Fprintf(f.Out, "  %s", f.paint(dim, plain.Line(why)))
 		}
 		io.WriteString(f.Out, "\n")
+	}
+	if why := r.Decision.Reason; why != "" && !slices.ContainsFunc(r.Decision.Subjects, func(s permission.Judged) bool { return s.Reason == why }) {
+		fmt.Fprintf(f.Out, "  %s\n", f.paint(dim, plain.Line(clip(why, 300)))) // a hook's, or a changed file's
 	}
 	for _, file := range r.Files {
 		what := "would run"

@@ -18,6 +18,7 @@ func TestApply(t *testing.T) {
 	}{
 		{"one", "a\nb\nc\n", []Edit{{Old: "b", New: "B"}}, "a\nB\nc\n", ""},
 		{"all match the original", "a b", []Edit{{Old: "a", New: "b"}, {Old: "b", New: "a"}}, "b a", ""},
+		{"in any order", "a b c", []Edit{{Old: "c", New: "C"}, {Old: "a", New: "A"}}, "A b C", ""},
 		{"delete", "a\nb\nc\n", []Edit{{Old: "b\n", New: ""}}, "a\nc\n", ""},
 		{"mixed endings", "a\r\nb\nc\r\n", []Edit{{Old: "b", New: "B"}}, "a\r\nB\nc\r\n", ""},
 		{"mixed endings over lines", "a\r\nb\nc\r\nd\n", []Edit{{Old: "a\nb\nc\nd", New: "a\nB\nC\nd"}}, "a\r\nB\nC\r\nd\n", ""},
@@ -48,6 +49,7 @@ func TestApply(t *testing.T) {
 		{"empty old", "a", []Edit{{New: "b"}}, "", "oldText is empty"},
 		{"same", "a", []Edit{{Old: "a", New: "a"}}, "", "nothing would change"},
 		{"swapped to the same", "aa", []Edit{{Old: "aa", New: "aa"}}, "", "nothing would change"},
+		{"together nothing", "ab", []Edit{{Old: "a", New: ""}, {Old: "b", New: "ab"}}, "", "leave the file as it is"},
 		{"twice", "a\nb\na\n", []Edit{{Old: "a", New: "c"}}, "", "oldText occurs 2 times, at lines 1, 3"},
 		{"twice by overlap", "aaa", []Edit{{Old: "aa", New: "c"}}, "", "occurs 2 times"},
 		{"twice, fuzzily", "‘a’\n’a’\n", []Edit{{Old: "'a'", New: "c"}}, "", "occurs 2 times, at lines 1, 2"},

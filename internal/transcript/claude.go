@@ -84,9 +84,13 @@ type claudeBlock struct {
 	} `json:"source"`
 }
 
+// A claudeAttachment is what the program put beside a message.
 type claudeAttachment struct {
-	Type   string          `json:"type"`
-	Prompt json.RawMessage `json:"prompt"` // of a queued_command
+	Type     string          `json:"type"`
+	Prompt   json.RawMessage `json:"prompt"`   // of a queued_command
+	Filename string          `json:"filename"` // of a file, an edited_text_file
+	Snippet  string          `json:"snippet"`  // of an edited_text_file
+	Content  json.RawMessage `json:"content"`
 }
 
 // blocks reads content that is text or a list of blocks.
@@ -170,10 +174,8 @@ func (b *builder) claude(all []record) {
 			b.note(l.Time, l.Content, firstLine(l.Content))
 		case l.Type == "system":
 			b.left["system lines"]++
-		case l.Type == "attachment" && l.Attachment != nil && l.Attachment.Type == "queued_command":
-			b.user(l.Time, b.claudeParts(l, blocks(l.Attachment.Prompt)), true)
 		case l.Type == "attachment" && l.Attachment != nil:
-			b.left["attachments of the kind "+l.Attachment.Type]++
+			b.claudeAttachment(l, l.Attachment)
 		}
 	}
 	if title := claudeTitle(lines, starts); title != "" {
@@ -187,6 +189,8 @@ func (b *builder) claude(all []record) {
 func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
 	byID := map[string]*claudeLine{}
 	var leaf *claudeLine
+	// A sub-agent may have a file of its own, which is then what is read.
+	own := !slices.ContainsFunc(lines, func(l *claudeLine) bool { return l.Message != nil && !l.Sidechain })
 	for _, l := range lines {
 		if b.t.ID == "" {
 			b.t.ID = l.Session
@@ -195,7 +199,7 @@ func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
 			b.t.Dir = l.Cwd
 		}
 		switch {
-		case l.Sidechain:
+		case l.Sidechain && !own:
 			b.left["lines of sub-agents"]++
 		case l.UUID == "":
 		case (l.Type == "user" || l.Type == "assistant") && l.Message == nil:
@@ -284,6 +288,11 @@ func (b *builder) claudeAnswer(l *claudeLine, a *session.Answer) {
 				part.Thinking.Opaque, part.Thinking.From = anthropic.Redacted+block.Data, from
 			}
 		case "tool_use":
+			again := m.ID + "\x00" + block.ID
+			if m.ID != "" && b.seen[again] {
+				continue // it was written twice
+			}
+			b.seen[again] = true
 			part.Call = &llm.ToolCall{ID: block.ID, Name: block.Name, Input: block.Input}
 		default:
 			b.left["blocks of the type "+block.Type]++
@@ -322,6 +331,50 @@ func (b *builder) claudeUser(l *claudeLine) {
 	default:
 		b.user(l.Time, parts, false)
 	}
+}
+
+// claudeAttachment adds what the model saw of an attachment. Reminders of what
+// only the other program has are left out.
+func (b *builder) claudeAttachment(l *claudeLine, a *claudeAttachment) {
+	switch a.Type {
+	case "queued_command":
+		b.user(l.Time, b.claudeParts(l, blocks(a.Prompt)), true)
+		return
+	case "edited_text_file":
+		b.note(l.Time, fmt.Sprintf("The file %s was changed since it was read:\n\n%s", a.Filename, fenced("", a.Snippet)), "changed: "+firstLine(a.Filename))
+		return
+	case "file":
+		var c struct {
+			Type string `json:"type"`
+			File struct {
+				Content string `json:"content"`
+				Base64  string `json:"base64"`
+				MIME    string `json:"type"`
+			} `json:"file"`
+		}
+		if json.Unmarshal(a.Content, &c) != nil {
+			break
+		}
+		if c.Type == "text" {
+			b.note(l.Time, fmt.Sprintf("The person attached %s:\n\n%s", a.Filename, fenced("", c.File.Content)), "attached: "+firstLine(a.Filename))
+			return
+		}
+		if c.Type == "image" {
+			if p, ok := b.image(l.n, c.File.MIME, c.File.Base64); ok {
+				b.user(l.Time, []llm.Part{p}, true)
+			}
+			return
+		}
+	case "hook_additional_context", "critical_system_reminder":
+		var text string
+		var list []string
+		if json.Unmarshal(a.Content, &text) != nil && json.Unmarshal(a.Content, &list) != nil {
+			break
+		}
+		b.note(l.Time, strings.TrimSpace(strings.Join(append(list, text), "\n")), "")
+		return
+	}
+	b.left["attachments of the kind "+a.Type]++
 }
 
 // byProgram reports whether a message is what the program said, or an echo of

@@ -104,6 +104,7 @@ var tags = regexp.MustCompile(`^(` +
 	`|!doctype html|html lang="en"|hr|br|meta charset="utf-8"|meta name="(viewport|referrer|color-scheme)" content="[a-z0-9=, -]+"` +
 	`|meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'sha256-[A-Za-z0-9+/=]+'; base-uri 'none'; form-action 'none'"` +
 	`|(section|details|p|pre|dl|div|span) class="[a-z ]+"( open)?` +
+	`|ol start="[0-9]+"` +
 	`|time datetime="[0-9TZ:-]+"` +
 	`|a rel="noopener noreferrer" href="(https?://|mailto:)[^"<>]*" title="(https?://|mailto:)[^"<>]*"` +
 	`|img alt="[^"<>]*" src="data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*"` +
@@ -180,5 +181,32 @@ func TestFences(t *testing.T) {
 	got = written(t, logOf(t, answer(llm.EndTurn, llm.Text("so:\n\n~~~~ go\n```\nx := 1")), user(llm.Text("next"))), Markdown)
 	if !strings.Contains(got, "x := 1\n~~~~\n\n## You\n") {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// TestMarkdown: what a model's Markdown becomes.
+func TestMarkdown(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"a *b* **c** `d <e>`", "<p>a <em>b</em> <strong>c</strong> <code>d &lt;e&gt;</code></p>"},
+		{"# one\n\n###### six", "<h3>one</h3>\n<h6>six</h6>"},
+		{"<b>x</b> &amp; &lt;i&gt; \\<u\\>", "<p>&lt;b&gt;x&lt;/b&gt; &amp; &lt;i&gt; &lt;u&gt;</p>"},
+		{"<div>\n*x*\n</div>", "<p>&lt;div&gt;\n<em>x</em>\n&lt;/div&gt;</p>"},
+		{"3. c\n4. d", `<ol start="3"><li>c</li>` + "\n<li>d</li>\n</ol>"},
+		{"see https://a.example/x_y_z_1?a=1&b=2, or (http://b.example/(q)).",
+			`<p>see <a rel="noopener noreferrer" href="https://a.example/x_y_z_1?a=1&amp;b=2" title="https://a.example/x_y_z_1?a=1&amp;b=2">https://a.example/x_y_z_1?a=1&amp;b=2</a>, or (<a rel="noopener noreferrer" href="http://b.example/(q)" title="http://b.example/(q)">http://b.example/(q)</a>).</p>`},
+		{"[a](javascript:x) http:// https://", `<p>a <span class="dest">(javascript:x)</span> http:// https://</p>`},
+		{"![p](https://a.example/p.png)", `<p><a rel="noopener noreferrer" href="https://a.example/p.png" title="https://a.example/p.png">[image: p]</a></p>`},
+		{"| a | b |\n|---|:-:|\n| `c` | d\\|e |\n| f |", "<div class=\"table\"><table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td><code>c</code></td><td>d|e</td></tr>\n<tr><td>f</td></tr>\n</table></div>"},
+		{"a | b\nc | d", "<p>a | b\nc | d</p>"},
+		{"a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>"},
+		{"> q\n\n---\n\n    code", "<blockquote><p>q</p>\n</blockquote>\n<hr>\n<pre class=\"code\">\ncode</pre>"},
+		{"x\u202ey &#x202e; \x1b[0m", `<p>x\u202ey \u202e \x1b[0m</p>`},
+	} {
+		page := written(t, logOf(t, answer(llm.EndTurn, llm.Text(c.in))), HTML)
+		_, got, _ := strings.Cut(page, "<div class=\"text\">\n")
+		got, _, _ = strings.Cut(got, "\n</div>\n</section>")
+		if got != c.want {
+			t.Errorf("%q\n got %s\nwant %s", c.in, got, c.want)
+		}
 	}
 }

@@ -125,7 +125,15 @@ func (p page) step(s step) {
 			who = "You, in between"
 		}
 		p.head("user", who, s.Time, "")
-		p.parts(s.User.Parts)
+		parts := s.User.Parts
+		if s.User.Typed != "" {
+			p.put(`<div class="text said">`, esc(s.User.Typed), "</div>\n")
+			if len(parts) > 0 {
+				p.fold("note", "what it stands for", parts[0].Text, false)
+				parts = parts[1:]
+			}
+		}
+		p.parts(parts)
 		p.put("</section>\n")
 	case s.Answer != nil:
 		p.answer(s)
@@ -275,7 +283,7 @@ func (p page) call(c *call) {
 		p.arguments(args)
 		p.put("</details>\n")
 		p.diff(patch)
-	} else if len(args) != 1 || args[0].value != telling(args) { // else the summary has it all
+	} else if len(args) != 1 || !args[0].text || args[0].value != telling(args) { // else the summary has it all
 		p.arguments(args)
 	}
 	if text != "" {
@@ -364,7 +372,7 @@ func (p page) activation(a *session.Activation) {
 	var rows [][2]string
 	for _, f := range [][2]string{
 		{"arguments", a.Args}, {"allows", strings.Join(a.Grants, ", ")}, {"denies", strings.Join(a.Denies, ", ")},
-		{"model", a.Model}, {"effort", a.Effort}, {"hash", a.Hash},
+		{"model", a.Model}, {"effort", a.Effort}, {"hooks", string(a.Hooks)}, {"hash", a.Hash},
 	} {
 		if f[1] != "" {
 			rows = append(rows, f)

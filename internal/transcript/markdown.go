@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -64,7 +65,37 @@ func (m marked) parse(src string) {
 
 func (m marked) children(n ast.Node) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		m.node(c)
+		t, ok := c.(*ast.Text)
+		if !ok {
+			m.node(c)
+			continue
+		}
+		// The parser parts text at marks that turn out to be none.
+		last := t
+		for {
+			next, ok := last.NextSibling().(*ast.Text)
+			if !ok || last.SoftLineBreak() || last.HardLineBreak() || next.IsRaw() != t.IsRaw() || next.Segment.Start != last.Segment.Stop {
+				break
+			}
+			last = next
+		}
+		c = last
+		m.text(string(m.src[t.Segment.Start:last.Segment.Stop]), last)
+	}
+}
+
+// text writes a run of text, of which last is the end.
+func (m marked) text(s string, last *ast.Text) {
+	if last.IsRaw() {
+		m.put(esc(s))
+	} else {
+		m.linked(unescape(s))
+	}
+	if last.HardLineBreak() {
+		m.put("<br>")
+	}
+	if last.HardLineBreak() || last.SoftLineBreak() {
+		m.put("\n")
 	}
 }
 
@@ -93,10 +124,15 @@ func (m marked) node(n ast.Node) {
 	case *ast.ThematicBreak:
 		m.put("<hr>\n")
 	case *ast.List:
-		if n.IsOrdered() {
-			m.in("ol", n)
-		} else {
+		switch {
+		case !n.IsOrdered():
 			m.in("ul", n)
+		case n.Start != 1:
+			m.put(`<ol start="`, strconv.Itoa(n.Start), `">`)
+			m.children(n)
+			m.put("</ol>\n")
+		default:
+			m.in("ol", n)
 		}
 	case *ast.ListItem:
 		m.in("li", n)
@@ -131,19 +167,6 @@ func (m marked) node(n ast.Node) {
 			dest = "mailto:" + dest
 		}
 		m.link(dest, func(m marked) { m.put(esc(string(n.Label(m.src)))) })
-	case *ast.Text:
-		value := string(n.Value(m.src))
-		if n.IsRaw() {
-			m.put(esc(value))
-		} else {
-			m.linked(unescape(value))
-		}
-		if n.HardLineBreak() {
-			m.put("<br>")
-		}
-		if n.HardLineBreak() || n.SoftLineBreak() {
-			m.put("\n")
-		}
 	case *ast.String:
 		m.put(esc(string(n.Value)))
 	default:
@@ -188,14 +211,9 @@ func harmless(dest string) (string, bool) {
 // linked writes text in which an address is a link.
 func (m marked) linked(s string) {
 	for {
-		i := strings.Index(s, "http")
-		for i >= 0 && !strings.HasPrefix(s[i:], "http://") && !strings.HasPrefix(s[i:], "https://") {
-			next := strings.Index(s[i+4:], "http")
-			if next < 0 {
-				i = -1
-				break
-			}
-			i += 4 + next
+		i := strings.Index(s, "http://")
+		if j := strings.Index(s, "https://"); i < 0 || j >= 0 && j < i {
+			i = j
 		}
 		if i < 0 || m.inLink {
 			m.put(esc(s))

@@ -107,6 +107,9 @@ func (s sheet) step(st step) {
 	switch {
 	case st.User != nil:
 		s.printf("## You\n\n")
+		if st.User.Typed != "" {
+			s.aside("typed: " + st.User.Typed)
+		}
 		s.parts(st.User.Parts)
 	case st.Answer != nil:
 		s.answer(st)

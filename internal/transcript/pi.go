@@ -234,7 +234,7 @@ func (b *builder) piMessage(e *piEntry) {
 			}
 		}
 		b.note(e.Time, text, "! "+firstLine(m.Command))
-	case "custom":
+	case "custom", "hookMessage": // of version 2
 		b.piCustom(e.Time, m.CustomType, m.Content, m.Display)
 	case "branchSummary":
 		b.note(e.Time, branchSummary(m.Summary), "summary of another branch")

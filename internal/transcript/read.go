@@ -72,9 +72,9 @@ type Transcript struct {
 func Read(r io.Reader, o ReadOptions) (*Transcript, error) {
 	b := &builder{
 		ReadOptions: o, t: &Transcript{}, log: session.New(session.Header{}),
-		ids: map[string]string{}, used: map[string]bool{}, left: map[string]int{},
+		ids: map[string]string{}, used: map[string]bool{}, left: map[string]int{}, seen: map[string]bool{},
 	}
-	all, err := b.lines(r)
+	all, err := b.lines(r, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +103,17 @@ type record struct {
 	data json.RawMessage
 }
 
-// lines reads the lines that are objects. The last may be torn.
-func (b *builder) lines(r io.Reader) ([]record, error) {
+// lines reads the lines that are objects, of at most so many bytes. The last
+// may be torn.
+func (b *builder) lines(r io.Reader, most int64) ([]record, error) {
 	var all []record
-	total := 0
-	for n, line := range splitLines(r) {
+	in := &io.LimitedReader{R: r, N: most + 1} // a device has no end
+	for n, line := range splitLines(in) {
 		if line.err != nil {
 			return nil, line.err
 		}
-		if total += len(line.data); total > maxFile {
-			return nil, fmt.Errorf("it is larger than %d GiB", maxFile>>30)
+		if in.N == 0 {
+			return nil, fmt.Errorf("it is larger than %d MiB", most>>20)
 		}
 		data := bytes.TrimSpace(line.data)
 		switch {
@@ -203,9 +204,9 @@ func agentOf(all []record) string {
 	return ""
 }
 
-// knack reads a session of ours. What it says of permission was said on
-// another day, perhaps by another person: the mode is left out, and grants end
-// with their turn in any case.
+// knack reads a session of ours, which somebody else may have written: hooks
+// and the permission mode are left out, and a turn that is open ends, and with
+// it what its skills were granted.
 func (b *builder) knack(all []record) error {
 	var h session.Header
 	if err := json.Unmarshal(all[0].data, &h); err != nil {
@@ -229,6 +230,10 @@ func (b *builder) knack(all []record) error {
 		if err != nil {
 			b.problem(r.n, err.Error())
 			continue
+		}
+		if e.Activation != nil && e.Activation.Hooks != nil {
+			e.Activation.Hooks, e.Activation.Dir = nil, ""
+			b.left["hooks of a skill"]++
 		}
 		if e.Setting != nil && e.Setting.Mode != "" {
 			e.Setting.Mode = ""
@@ -254,7 +259,11 @@ func (b *builder) knack(all []record) error {
 		id = e.Parent
 	}
 	slices.Reverse(branch)
-	return b.log.Graft(branch)
+	err := b.log.Graft(branch)
+	if n := len(branch); err == nil && b.log.State().InTurn {
+		_, err = b.log.Append(session.Entry{Time: branch[n-1].Time, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "interrupted"}})
+	}
+	return err
 }
 
 // complete reports whether the field that an entry's type names is set, and no
@@ -310,6 +319,7 @@ type builder struct {
 	ids       map[string]string // the IDs of its calls, theirs to ours
 	used      map[string]bool   // IDs of ours
 	left      map[string]int    // what was left out, and how often
+	seen      map[string]bool   // blocks of answers
 	compacted int
 	more      int // problems that are not told
 }

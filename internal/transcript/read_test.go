@@ -111,7 +111,11 @@ func TestReadHostile(t *testing.T) {
 			t.Errorf("%s: %d entries, problems %v", line, got.Log.Last(), got.Problems)
 		}
 	}
-	got := read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","title":"t"}}`+"\n")
+	got := read(t, head+`{"id":1,"parent":0,"type":"activation","activation":{"skill":"x","by":"user","hash":"x","notice":"x","prompt":"p","tokens":1,"grants":["Bash"],"hooks":{"Stop":[]},"dir":"/x"}}`+"\n")
+	if st := got.Log.State(); len(st.Scopes) != 0 || strings.Contains(written(t, got.Log, JSONL), "hooks") {
+		t.Errorf("scopes %v in\n%s", st.Scopes, written(t, got.Log, JSONL))
+	}
+	got = read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","title":"t"}}`+"\n")
 	if st := got.Log.State(); st.Mode != "" || st.Title != "t" {
 		t.Errorf("mode %q, title %q", st.Mode, st.Title)
 	}
@@ -141,6 +145,21 @@ func TestReadLong(t *testing.T) {
 		t.Errorf("problems %v", got.Problems)
 	}
 }
+
+// TestReadEndless: what has no end is refused.
+func TestReadEndless(t *testing.T) {
+	b := &builder{t: &Transcript{}}
+	if _, err := b.lines(zeros{}, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("got %v", err)
+	}
+	if all, err := b.lines(strings.NewReader("{}\n{}\n"), 6); err != nil || len(all) != 2 {
+		t.Errorf("got %v, %v", all, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // show is a conversation as the model gets it, a line for each part.
 func show(all []llm.Message) string {
@@ -280,4 +299,97 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("read back (-want +got):\n%s", cmp.Diff(first, second))
 		}
 	})
+}
+
+// TestReadCases: shapes that transcripts have beside the ordinary ones.
+func TestReadCases(t *testing.T) {
+	const pi = `{"type":"session","version":3,"id":"x","cwd":"/"}` + "\n"
+	for _, c := range []struct{ name, in, want string }{
+		{"claude: a segment that a compaction kept",
+			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"old"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[{"type":"text","text":"OLD"}]}}
+{"type":"user","uuid":"3","parentUuid":"2","message":{"content":"kept"}}
+{"type":"assistant","uuid":"4","parentUuid":"3","message":{"id":"b","content":[{"type":"text","text":"KEPT"}]}}
+{"type":"system","subtype":"compact_boundary","uuid":"5","logicalParentUuid":"4","compactMetadata":{"trigger":"manual","preTokens":9,"preservedSegment":{"headUuid":"3","tailUuid":"4"}}}
+{"type":"user","uuid":"6","parentUuid":"5","isCompactSummary":true,"message":{"content":"SUM"}}
+{"type":"user","uuid":"7","parentUuid":"6","message":{"content":"new"}}`,
+			`user "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\nSUM\n</summary>"
+user "kept"
+assistant "KEPT"
+user "new"
+`},
+		{"claude: a beginning that is missing, an answer written twice, IDs met again",
+			`{"type":"assistant","uuid":"1","parentUuid":"0","sessionId":"s","message":{"id":"a","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":1}}]}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":1}}]}}
+{"type":"user","uuid":"3","parentUuid":"2","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"1"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}}
+{"type":"assistant","uuid":"4","parentUuid":"3","message":{"id":"b","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":2}}]}}
+{"type":"user","uuid":"5","parentUuid":"4","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"2","is_error":true}]}}`,
+			`user "[The beginning of this conversation is missing.]"
+assistant calls c X {"a":1}
+user result c false "1"
+user "<system-reminder>r</system-reminder>"
+assistant calls c_3 X {"a":2}
+user result c_3 true "2"
+`},
+		{"claude: attachments",
+			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
+{"type":"attachment","uuid":"2","parentUuid":"1","attachment":{"type":"file","filename":"/a.txt","content":{"type":"text","file":{"filePath":"/a.txt","content":"A"}}}}
+{"type":"attachment","uuid":"3","parentUuid":"2","attachment":{"type":"hook_additional_context","content":["H"]}}
+{"type":"attachment","uuid":"4","parentUuid":"3","attachment":{"type":"task_reminder","content":[{"x":1}]}}
+{"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
+			"user \"q\"\nuser \"The person attached /a.txt:\\n\\n```\\nA\\n```\"\nuser \"H\"\nassistant \"R\"\n"},
+		{"claude: the file of a sub-agent",
+			`{"type":"user","uuid":"1","isSidechain":true,"sessionId":"s","message":{"content":"q"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","isSidechain":true,"sessionId":"s","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
+			"user \"q\"\nassistant \"R\"\n"},
+		{"claude: foreign thinking, and none that is not signed",
+			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","model":"other-1","content":[{"type":"thinking","thinking":"t","signature":"sig"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"A"}]}}
+{"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"b","model":"claude-1","content":[{"type":"thinking","thinking":"t"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"B"}]}}`,
+			`user "q"
+assistant thinks "t" signed "" from ""
+assistant thinks "" signed "" from ""
+assistant "A"
+assistant thinks "t" signed "" from ""
+assistant thinks "" signed "redacted_thinking:d" from "anthropic/claude-1"
+assistant "B"
+`},
+		{"pi: what was said while a call ran stands after its result",
+			pi + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"q"}}
+{"type":"message","id":"2","parentId":"1","message":{"role":"assistant","stopReason":"toolUse","content":[{"type":"toolCall","id":"a/ö","name":"t.x","arguments":{}},{"type":"toolCall","id":"b","name":"u","arguments":null}]}}
+{"type":"message","id":"3","parentId":"2","message":{"role":"user","content":"wait"}}
+{"type":"message","id":"4","parentId":"3","message":{"role":"toolResult","toolCallId":"b","content":[{"type":"text","text":"B"}]}}
+{"type":"message","id":"5","parentId":"4","message":{"role":"toolResult","toolCallId":"a/ö","content":[{"type":"text","text":"A"}]}}`,
+			`user "q"
+assistant calls a__ t_x {}
+assistant calls b u {}
+user result a__ false "A"
+user result b false "B"
+user "wait"
+`},
+		{"pi: version 1, which has no ids",
+			`{"type":"session","id":"x","cwd":"/","provider":"anthropic"}
+{"type":"message","message":{"role":"user","content":"one"}}
+{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"1"}]}}
+{"type":"message","message":{"role":"user","content":"two"}}
+{"type":"compaction","summary":"SUM","firstKeptEntryIndex":3}
+{"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"2"}]}}`,
+			`user "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\nSUM\n</summary>"
+user "two"
+assistant "2"
+`},
+		{"pi: an entry whose parent could not be read follows the one before it",
+			pi + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"one"}}
+{"type":"message","id":"2","parentId":"1","message":{"role":"assistant","content":[{"ty
+{"type":"message","id":"3","parentId":"2","message":{"role":"user","content":"two"}}`,
+			`user "one"
+user "two"
+`},
+	} {
+		got := read(t, c.in).Log.Project()
+		if d := cmp.Diff(c.want, show(got)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+		valid(t, got)
+	}
 }

@@ -126,10 +126,13 @@ func rich(t testing.TB) *session.Log {
 		session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "done"}},
 		session.Entry{Type: session.TypeRelease, Release: &session.Release{Entry: 14, Skill: "chart", Tokens: 412, Reason: "the turn ended"}},
 		session.Entry{Type: session.TypeCompaction, Compaction: &session.Compaction{Trigger: "manual", Instructions: "the report", Summary: "## Goal\nA straight report.\n- **done**", Kept: 22, Before: 14100, After: 900}},
-		user(llm.Text("thanks")),
+		session.Entry{Type: session.TypeUser, User: &session.User{Typed: "/commit", Parts: []llm.Part{llm.Text("Commit all that changed.\nThanks!")}}},
 		answer(llm.ToolUse, called("call_8", "bash", `{"command":"git commit -am 'straight report'"}`)),
 		session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: "call_8", Name: "bash"}},
 		session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "error", Error: "the model's server is overloaded"}},
+		session.Entry{Type: session.TypeAgent, Agent: &session.Agent{Name: "general-purpose", Log: "20261103-093440-0000000a", Task: "read the other reports"}},
+		session.Entry{Type: session.TypeAgent, Agent: &session.Agent{Name: "general-purpose", Log: "20261103-093440-0000000a", Task: "read the other reports",
+			Reason: "done", Requests: 3, Cost: 0.02, Result: "All three are straight."}},
 		session.Entry{Type: "weather"},
 	)
 }

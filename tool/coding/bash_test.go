@@ -226,6 +226,41 @@ func TestBashBoundaries(t *testing.T) {
 	}
 }
 
+// The call that the notice names shows the lines before, where read can.
+func TestBashNextCall(t *testing.T) {
+	var jobs Jobs
+	defer jobs.Close()
+	set := Tools(newWorkspace(t), Options{TempDir: t.TempDir(), Jobs: &jobs})
+	for _, c := range []struct{ line, next string }{
+		{`seq 3000 | sed 's/.*/\x1b[31m&\x1b[0m\r/'`, "Use read with limit=1000 for the lines before."},
+		{`printf '10%%\r20%%\r30%%\n'; seq 3000`, "Use bash with head -c on the file for what is before."},
+		{`seq 3000; head -c 3 /dev/zero`, "Use bash with head -c on the file for what is before."},
+	} {
+		text, res := say(t, set, "bash", m{"command": c.line})
+		file := res.Details.(BashDetails).FullOutput
+		if _, notice, _ := strings.Cut(text, "\n\n["); !strings.Contains(notice, c.next) {
+			t.Errorf("%s: %s", c.line, notice)
+		} else if got, res := say(t, set, "read", m{"path": file, "limit": 1000}); strings.Contains(c.next, "read") && (res.IsError || !strings.Contains(got, "1000\x1b[0m\r\n\n[2000 more lines")) {
+			t.Errorf("%s: read says …%q", c.line, got[max(0, len(got)-100):])
+		}
+	}
+	// Of a job's output from somewhere on, the lines are counted from there.
+	say(t, set, "bash", m{"command": "seq 5000", "background": true})
+	text := ""
+	for !strings.Contains(text, "exited") {
+		time.Sleep(10 * time.Millisecond)
+		text, _ = say(t, set, "bash_output", m{"id": "1", "since": 3893}) // behind 1000
+	}
+	if !strings.HasPrefix(text, "3001\n") || !strings.Contains(text, "[Showing lines 2001-4000 of 4000 (2000 line limit). Use bash: tail -c +3894 /") {
+		t.Errorf("…%q", text[max(0, len(text)-300):])
+	}
+	_, line, _ := strings.Cut(text, "Use bash: ")
+	line, _, _ = strings.Cut(line, " for the lines before")
+	if got, _ := say(t, set, "bash", m{"command": line}); !strings.HasPrefix(got, "1001\n") || !strings.HasSuffix(got, "\n3000") {
+		t.Errorf("%s says %.20q…%q", line, got, got[max(0, len(got)-20):])
+	}
+}
+
 // Terminal sequences count for nothing, so what they fill needs no file.
 func TestBashOnlySequences(t *testing.T) {
 	temp := t.TempDir()
@@ -374,32 +409,38 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// A character whose halves come at different times is shown once, whole.
-func TestJobsSplitRune(t *testing.T) {
+// A character, a sequence or a line break whose halves come at different times
+// is shown once, whole.
+func TestJobsSplit(t *testing.T) {
 	w := newWorkspace(t)
 	var jobs Jobs
 	defer jobs.Close()
 	set := runTools(w, Options{Jobs: &jobs, TempDir: t.TempDir()})
-	say(t, set, "bash", m{"command": `printf 'ready \303'; until [ -e go ]; do sleep 0.01; done; printf '\251t\303\251'`, "background": true})
-	until := func(want string) string {
-		for range 1000 {
-			got, _ := say(t, set, "bash_output", m{"id": "1"})
-			if strings.Contains(got, want) {
-				return got
+	for i, c := range []struct{ first, second, want string }{
+		{`\303`, `\251t\303\251.`, "été."}, {`\033[3`, `1mred.`, "red."}, {`\033]0;ti`, `tle\007end.`, "end."}, {`\r`, `\nnext.`, "\nnext."}, {`\r`, `60%%\r.`, "\n60%\n."},
+	} {
+		id := fmt.Sprint(i + 1)
+		say(t, set, "bash", m{"command": fmt.Sprintf(`printf 'ready %s'; until [ -e go%s ]; do sleep 0.01; done; printf '%s'`, c.first, id, c.second), "background": true})
+		until := func(want string) string {
+			for range 1000 {
+				got, _ := say(t, set, "bash_output", m{"id": id})
+				if strings.Contains(got, want+"\n\n[Job") {
+					return got
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-			time.Sleep(10 * time.Millisecond)
+			t.Fatalf("the job never said %q", want)
+			return ""
 		}
-		t.Fatalf("the job never said %q", want)
-		return ""
-	}
-	if got := until("ready"); !strings.HasPrefix(got, "ready \n\n[Job 1 ") || !strings.HasSuffix(got, "Use since=6 for what follows.]") {
-		t.Errorf("the first half: %q", got)
-	}
-	if err := w.WriteFile(t.Context(), "go", nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := until("t\u00e9"); !strings.HasPrefix(got, "été\n\n[Job 1 ") {
-		t.Errorf("the second half: %q", got)
+		if got := until("ready "); !strings.HasSuffix(got, "Use since=6 for what follows.]") {
+			t.Errorf("%s: %q", c.first, got)
+		}
+		if err := w.WriteFile(t.Context(), "go"+id, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := until("."); !strings.HasPrefix(got, c.want+"\n\n[Job") {
+			t.Errorf("%s, then %s: %q, want %q", c.first, c.second, got, c.want)
+		}
 	}
 }
 

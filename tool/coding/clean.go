@@ -14,6 +14,7 @@ type cleaner struct {
 	w     io.Writer
 	state escape
 	held  []byte // the beginning of a character
+	open  int    // bytes of the sequence or line break that has begun
 	cr    bool   // the last byte was a carriage return
 	out   []byte
 }
@@ -44,6 +45,7 @@ func (c *cleaner) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		if p[0] < utf8.RuneSelf {
 			c.char(rune(p[0]))
+			c.began(1)
 			p = p[1:]
 			continue
 		}
@@ -53,6 +55,7 @@ func (c *cleaner) Write(p []byte) (int, error) {
 		}
 		r, size := utf8.DecodeRune(p)
 		c.char(r) // a byte that is no character is U+FFFD
+		c.began(size)
 		p = p[size:]
 	}
 	if len(c.out) > 0 {
@@ -60,6 +63,21 @@ func (c *cleaner) Write(p []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// began counts the bytes of what has begun.
+func (c *cleaner) began(size int) {
+	switch {
+	case c.state != plainText:
+		c.open += size
+	case c.cr:
+		c.open = 1
+	default:
+		c.open = 0
+	}
+}
+
+// pending is how many of the bytes written have not come out yet.
+func (c *cleaner) pending() int { return c.open + len(c.held) }
 
 // end passes on what was held back.
 func (c *cleaner) end() {

@@ -455,6 +455,10 @@ func TestBadInput(t *testing.T) {
 		{"find", `{}`, "pattern"},
 		{"ls", `{"path":{"a":1}}`, "path"},
 		{"nope", `{}`, "Tool nope not found"},
+		{"grep", `{"pattern":"a","limit":99999999999999999999}`, "limit: want an integer, got 99999999999999999999"},
+		{"read", `{"path":"f","offset":1e18}`, "offset 1000000000000000000 is beyond the end of the file (1 line)"},
+		{"bash", `{"command":"true","timeout":1e400}`, "timeout: 1e400 is out of range"},
+		{"find", `{"pattern":"../*"}`, `pattern "../*" leaves the directory: give the directory as path, and a pattern below it`},
 	} {
 		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, allow, nil)
 		if !res.IsError || len(res.Parts) != 1 || !strings.Contains(res.Parts[0].Text, c.want) || strings.Contains(res.Parts[0].Text, "failed:") {

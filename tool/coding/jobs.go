@@ -126,6 +126,7 @@ func (b *job) status() string {
 func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	b.out.mu.Lock()
 	next, path := b.out.size, ""
+	nul := b.out.nul
 	err = b.out.err
 	if b.out.file != nil {
 		path = b.out.file.Name()
@@ -153,12 +154,16 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	case <-b.ended:
 		cl.end()
 	default:
-		next -= int64(len(cl.held)) // half a character comes with its other half
+		next -= int64(cl.pending()) // half a character comes with its other half
 	}
 	text, c = t.end()
 	text = strings.TrimSuffix(text, "\n")
 	if c.By != "" {
-		text += "\n\n" + tailNotice(c, defaultLimits, path, nil)
+		before := ""
+		if from > 0 || nul {
+			before = fmt.Sprintf("Use bash: tail -c +%d %s | head -n %d for the lines before.", from+1, quote(path), c.TotalLines-c.Lines)
+		}
+		text += "\n\n" + tailNotice(c, defaultLimits, path, before, nil)
 	}
 	return text, c, next, nil
 }

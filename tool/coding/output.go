@@ -22,6 +22,8 @@ type output struct {
 	raw     []byte   // everything, until there is a file
 	file    *os.File // nil: not yet
 	size    int64
+	breaks  int   // line breaks, as they were written
+	nul     bool  // read would take the file for a binary one
 	changed bool  // since the last glance
 	err     error // of the file
 }
@@ -36,7 +38,11 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.clean.Write(p)
+	if room := readBlock - o.size; room > 0 && bytes.IndexByte(p[:min(int64(len(p)), room)], 0) >= 0 {
+		o.nul = true
+	}
 	o.size += int64(len(p))
+	o.breaks += bytes.Count(p, newline)
 	o.changed = true
 	switch {
 	case o.err != nil:
@@ -99,7 +105,11 @@ func (o *output) end() (text string, c cut, path string) {
 	}
 	text = strings.TrimSuffix(text, "\n")
 	if c.By != "" {
-		text += "\n\n" + tailNotice(c, o.limits, path, o.err)
+		next := ""
+		if o.nul || o.breaks != o.tail.newlines {
+			next = "Use bash with head -c on the file for what is before."
+		}
+		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
 	}
 	if strings.TrimSpace(text) == "" { // models refuse blank text
 		text = "(no output)"
@@ -107,10 +117,11 @@ func (o *output) end() (text string, c cut, path string) {
 	return text, c, path
 }
 
-// tailNotice tells the model what of an output it does not see, and how to.
-func tailNotice(c cut, l limits, path string, err error) string {
+// tailNotice tells the model what of an output it does not see, and how to;
+// next, if not empty, is how to where read would show other lines.
+func tailNotice(c cut, l limits, path, next string, err error) string {
 	first := c.TotalLines - c.Lines + 1
-	var shown, next string
+	var shown string
 	switch {
 	case c.LineBytes > 0:
 		shown = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines, formatSize(c.LineBytes))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,6 +194,9 @@ func newGlob(pattern, root string) (glob, error) {
 		p = "./" + rest
 	} else if filepath.IsAbs(pattern) {
 		return g, fmt.Errorf("pattern %q is absolute: give the directory as path, and a pattern below it", pattern)
+	}
+	if slices.Contains(strings.Split(filepath.ToSlash(p), "/"), "..") {
+		return g, fmt.Errorf("pattern %q leaves the directory: give the directory as path, and a pattern below it", pattern)
 	}
 	for strings.HasPrefix(p, "./") {
 		p, g.deep = p[2:], true

@@ -1,0 +1,148 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+)
+
+// A Go host adds commands as values.
+func ExampleAgent_commands() {
+	weather := knack.Command{
+		Name: "weather", Kind: "command", Hint: "CITY", Description: "ask about the weather",
+		Run: func(_ context.Context, args string, say func(string)) (string, error) {
+			say("Looking out of the window.")
+			return "What is the weather like in " + args + "?", nil
+		},
+	}
+	a := agent.Agent{
+		Model:    llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."}),
+		Commands: func() []knack.Command { return []knack.Command{weather} },
+	}
+	log := session.New(session.Header{})
+	for e, err := range a.Run(context.Background(), log, agent.Text("/weather Bern")) {
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case e.Said != nil:
+			fmt.Println(e.Said.Command+":", e.Said.Text)
+		case e.Entry != nil && e.Entry.User != nil:
+			fmt.Println("typed:", e.Entry.User.Typed)
+		case e.End != nil:
+			fmt.Println(e.End.Text)
+		}
+	}
+	// Output:
+	// weather: Looking out of the window.
+	// typed: /weather Bern
+	// Sunny.
+}
+
+// says is a command that only says its name.
+func says(name, kind string) knack.Command {
+	return knack.Command{Name: name, Kind: kind, Run: func(_ context.Context, args string, say func(string)) (string, error) {
+		say(strings.TrimSpace(kind + " " + args))
+		return "", nil
+	}}
+}
+
+// TestCommands: who has a name, and what nobody has.
+func TestCommands(t *testing.T) {
+	failing := knack.Command{Name: "fails", Kind: "command", Run: func(context.Context, string, func(string)) (string, error) {
+		return "", errors.New("it failed")
+	}}
+	for _, tt := range []struct{ line, want string }{
+		{"/help me", "command me"},
+		{"/template:help", "template"},
+		{"/skill:help x", "model: skill help x"},
+		{"/cost", "model: skill cost"},
+		{"/command:cost", "command"},
+		{"/hidden", "command"}, // a skill that no person can call has no name here
+		{"/say", "template"},
+		{"/command:say", "command"},
+		{"/skill:say", "error: unknown command: /skill:say; did you mean /say?"},
+		{"/fails", "error: it failed"},
+		{"/hlp", "error: unknown command: /hlp; did you mean /help?"},
+		{"/mcp", "error: /mcp: the name is kept for a command that this version does not have"},
+		{"/zzzzzz", "error: unknown command: /zzzzzz"},
+		{"/\x1b[2J", `error: unknown command: /\x1b[2J`},
+		{"/usr/bin/env", "model: /usr/bin/env"},
+		{"//cost", "model: /cost"},
+		{" /cost", "model:  /cost"},
+	} {
+		m := llmtest.New(llmtest.Reply("ok"))
+		a := skilled(t, m, map[string]string{
+			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"), "hidden": skill("user-invocable: false\n", "hidden"),
+		})
+		a.Commands = func() []knack.Command {
+			return []knack.Command{says("help", "template"), says("say", "template"), says("help", "command"), says("cost", "command"),
+				says("hidden", "command"), says("say", "command"), failing}
+		}
+		log := session.New(session.Header{})
+		got := ""
+		for e, err := range a.Run(t.Context(), log, agent.Text(tt.line)) {
+			switch {
+			case err != nil:
+				got = "error: " + err.Error()
+			case e.Said != nil:
+				got = e.Said.Text
+			case e.Entry != nil && e.Entry.User != nil:
+				got = "model: " + e.Entry.User.Parts[0].Text
+			case e.Entry != nil && e.Entry.Activation != nil:
+				_, body, _ := strings.Cut(e.Entry.Activation.Prompt, "</command-name>\n")
+				lines := strings.Split(strings.TrimSpace(body), "\n")
+				got = "model: " + lines[len(lines)-1]
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.line, got, tt.want)
+		}
+		if !strings.HasPrefix(tt.want, "model") && len(log.Entries()) > 0 {
+			t.Errorf("%q: it was recorded: %+v", tt.line, log.Entries())
+		}
+	}
+}
+
+// TestCommandsWhileItRuns: what says nothing to the model does not change what
+// it sees, and a command that must wait is told so.
+func TestCommandsWhileItRuns(t *testing.T) {
+	anytime := says("now", "command")
+	anytime.Anytime = true
+	said := []string{"/now", "/later", "/ask"}
+	m := llmtest.New(llmtest.Reply("one"), llmtest.Answer{When: "^asked$", Text: "two"})
+	a := &agent.Agent{Model: m, Steer: func() (agent.Input, bool) {
+		if len(said) == 0 {
+			return agent.Input{}, false
+		}
+		text := said[0]
+		said = said[1:]
+		return agent.Text(text), true
+	}, Commands: func() []knack.Command {
+		return []knack.Command{anytime, says("later", "command"), {Name: "ask", Kind: "template", Anytime: true,
+			Run: func(context.Context, string, func(string)) (string, error) { return "asked", nil }}}
+	}}
+	log := session.New(session.Header{})
+	var shown []string
+	for e, err := range a.Run(t.Context(), log, agent.Text("go")) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case e.Said != nil:
+			shown = append(shown, e.Said.Command)
+		case e.Entry != nil && e.Entry.Note != nil:
+			shown = append(shown, e.Entry.Note.People)
+		case e.Entry != nil && e.Entry.User != nil && e.Entry.User.Steering:
+			shown = append(shown, e.Entry.User.Typed)
+		}
+	}
+	if got := strings.Join(shown, "|"); got != "now|/later waits for the end of the run: type it again then|/ask" {
+		t.Error(got)
+	}
+}

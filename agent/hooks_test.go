@@ -1,0 +1,192 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// A witness is hooks that write down what they are told. Each command is what
+// it answers.
+type witness struct {
+	mu   sync.Mutex
+	told []string
+	set  *hook.Set
+}
+
+// hooked is an agent with hooks of a mapping.
+func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
+	t.Helper()
+	hooks, problems := hook.Parse([]byte(text), nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	w := &witness{}
+	r := &hook.Runner{Run: func(ctx context.Context, c hook.Command) (hook.Output, error) {
+		w.mu.Lock()
+		w.told = append(w.told, string(c.Stdin))
+		w.mu.Unlock()
+		if c.Line == "wait" {
+			<-ctx.Done()
+			return hook.Output{}, context.Cause(ctx)
+		}
+		if reason, ok := strings.CutPrefix(c.Line, "2|"); ok {
+			return hook.Output{Code: 2, Stderr: []byte(reason)}, nil
+		}
+		return hook.Output{Stdout: []byte(c.Line)}, nil
+	}}
+	t.Cleanup(func() { r.Close() })
+	w.set = &hook.Set{Hooks: hooks, Runner: r}
+	g, err := gate.New(gate.Options{Rules: permission.Rules{Allow: []permission.Rule{{Tool: "echo", Any: true}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Hooks: func(agent.Scope) *hook.Set { return w.set },
+		Gate: func(sc agent.Scope) tool.Gate { return g.ForHooks(sc.PreToolUse, sc.PermissionRequest) }}, w
+}
+
+// TestHookNotes: what hooks add about parallel calls stands after all of their
+// results, in the order of the calls, whatever ended first.
+func TestHookNotes(t *testing.T) {
+	var calls []llmtest.Call
+	for i := range 6 {
+		calls = append(calls, llmtest.Call{ID: fmt.Sprintf("c%d", i), Name: "echo", Input: map[string]any{"text": fmt.Sprint(i)}})
+	}
+	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("done"))
+	a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "x"}]}], "PostToolBatch": [{"hooks": [{"command": "2|all of them"}]}]}`)
+	w.set.Runner.Run = func(_ context.Context, c hook.Command) (hook.Output, error) {
+		_, call, ok := strings.Cut(string(c.Stdin), `"tool_use_id":"`)
+		if !ok || c.Hook.Event == hook.PostToolBatch {
+			return hook.Output{Code: 2, Stderr: []byte("batch")}, nil
+		}
+		return hook.Output{Stdout: []byte(`{"hookSpecificOutput":{"additionalContext":"of ` + call[:2] + `"}}`)}, nil
+	}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	ended(t, all, err)
+	last := m.Requests()[1].Messages
+	var got []string
+	for _, p := range last[len(last)-1].Parts {
+		if p.Result != nil {
+			got = append(got, p.Result.ID)
+		} else {
+			got = append(got, p.Text[strings.LastIndex(p.Text, " ")+1:])
+		}
+	}
+	if want := []string{"c0", "c1", "c2", "c3", "c4", "c5", "c0", "c1", "c2", "c3", "c4", "c5", "batch"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestHookStops: continue false ends the run where it stands.
+func TestHookStops(t *testing.T) {
+	for _, event := range []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch"} {
+		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("never"))
+		a, _ := hooked(t, m, `{"`+event+`": [{"hooks": [{"command": "{\"continue\": false, \"stopReason\": \"enough\"}"}]}]}`)
+		log := session.New(session.Header{})
+		all, err := do(t, a, log, "go")
+		if end := ended(t, all, err); end.Reason != "stopped" || end.Why != "enough" {
+			t.Errorf("%s: %+v", event, end)
+		}
+		if log.State().InTurn {
+			t.Errorf("%s: the turn goes on", event)
+		}
+	}
+}
+
+// TestHookRefuses: nothing of a refused prompt is kept, and the next one works.
+func TestHookRefuses(t *testing.T) {
+	m := llmtest.New(llmtest.Reply("done"))
+	a, w := hooked(t, m, `{"UserPromptSubmit": [{"hooks": [{"command": "2|no"}]}]}`)
+	log := session.New(session.Header{})
+	_, err := do(t, a, log, "secret")
+	var no *agent.Blocked
+	if !errors.As(err, &no) || no.Reason != "no" || len(log.Entries()) != 0 {
+		t.Errorf("%v, %d entries", err, len(log.Entries()))
+	}
+	w.set = nil
+	all, err := do(t, a, log, "hello")
+	ended(t, all, err)
+	if len(m.Requests()) != 1 || strings.Contains(fmt.Sprint(m.Requests()[0].Messages), "secret") {
+		t.Errorf("it was sent: %v", m.Requests())
+	}
+}
+
+// TestHookFailure: hooks are told of a run that ends with an error.
+func TestHookFailure(t *testing.T) {
+	m := llmtest.New(llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Message: "bad request"}})
+	a, w := hooked(t, m, `{"StopFailure": [{"hooks": [{"command": "{}"}]}], "Stop": [{"hooks": [{"command": "{}"}]}]}`)
+	if _, err := do(t, a, session.New(session.Header{}), "go"); err == nil {
+		t.Fatal("no error")
+	}
+	if len(w.told) != 1 || !strings.Contains(w.told[0], `"error":"bad request"`) {
+		t.Errorf("told %q", w.told)
+	}
+}
+
+// TestHookCancel: a run that is cancelled does not wait for its hooks.
+func TestHookCancel(t *testing.T) {
+	for _, event := range []string{"PreToolUse", "PostToolUse", "PostToolBatch", "Stop"} {
+		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
+		a, w := hooked(t, m, `{"`+event+`": [{"hooks": [{"command": "wait"}]}]}`)
+		ctx, cancel := context.WithCancel(t.Context())
+		inner := w.set.Runner.Run
+		w.set.Runner.Run = func(ctx context.Context, c hook.Command) (hook.Output, error) {
+			cancel()
+			return inner(ctx, c)
+		}
+		log := session.New(session.Header{})
+		var end *agent.End
+		for e, err := range a.Run(ctx, log, agent.Text("go")) {
+			if err != nil {
+				t.Errorf("%s: %v", event, err)
+			}
+			if e.End != nil {
+				end = e.End
+			}
+		}
+		if end == nil || log.State().InTurn {
+			t.Errorf("%s: end %+v", event, end)
+		}
+		cancel()
+	}
+}
+
+// TestHookSteering: words that a hook refuses while the run goes on do not end
+// it.
+func TestHookSteering(t *testing.T) {
+	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
+	a, w := hooked(t, m, `{"UserPromptSubmit": [{"hooks": [{"command": "{}"}]}]}`)
+	said := false
+	a.Steer = func() (agent.Input, bool) {
+		if said {
+			return agent.Input{}, false
+		}
+		said = true
+		w.set.Runner.Run = func(context.Context, hook.Command) (hook.Output, error) {
+			return hook.Output{Code: 2, Stderr: []byte("not now")}, nil
+		}
+		return agent.Text("steer"), true
+	}
+	log := session.New(session.Header{})
+	all, err := do(t, a, log, "go")
+	if end := ended(t, all, err); end.Text != "done" {
+		t.Errorf("%+v", end)
+	}
+	noted := slices.ContainsFunc(log.Entries(), func(e session.Entry) bool { return e.Note != nil && strings.Contains(e.Note.People, "not now") })
+	if !noted || strings.Contains(fmt.Sprint(m.Requests()[1].Messages), "steer") {
+		t.Error("it was not refused")
+	}
+}

@@ -1,0 +1,101 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestTalkBranches: fork, clone, tree, export, copy and share at a terminal.
+func TestTalkBranches(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^one$", Text: "First answer."},
+		llmtest.Answer{When: "^two$", Want: []string{"First answer"}, Text: "Second answer."},
+		llmtest.Answer{When: "^three$", Want: []string{"First answer"}, Text: "Third answer."},
+		llmtest.Answer{When: "^four$", Want: []string{"First answer", "Third answer"}, Text: "Fourth answer."},
+		llmtest.Answer{When: "^five$", Text: "Fifth answer."},
+	))
+	bin := filepath.Join(filepath.Dir(d.dir), "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{
+		"gh":     "#!/bin/sh\nprintf '%s ' \"$1\" \"$2\" \"$#\" >\"$HOME/gh.txt\"\ngrep -c 'Third answer' \"$3\" >>\"$HOME/gh.txt\"\necho https://gist.example/1\n",
+		"pbcopy": "#!/bin/sh\ncat >\"$HOME/copied.txt\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.env = append(d.env, "PATH="+bin+":"+os.Getenv("PATH"), "DISPLAY=", "WAYLAND_DISPLAY=")
+	home := func(name string) string {
+		data, _ := os.ReadFile(filepath.Join(filepath.Dir(d.dir), name))
+		return strings.TrimSpace(string(data))
+	}
+
+	k := d.open(t, "--session-id", "first")
+	k.says("/export")
+	k.wants("nothing was said in this session yet")
+	k.says("one")
+	k.wants(`First answer\.`)
+	k.says("two")
+	k.wants(`Second answer\.`)
+	k.says("/tree")
+	k.wants(`\* +(\d+) +one`)
+	k.wants(`\* +5 +two`)
+	k.says("/tree 99")
+	k.wants("session first has no entry 99")
+	k.says("/tree 5")
+	k.wants("at entry 4; what came after it stays")
+	k.wants("what you said there:\r\ntwo")
+	k.says("three")
+	k.wants(`Third answer\.`)
+	k.says("/tree")
+	k.wants(`  +5 +two`)
+	k.wants(`\* +8 +three +\(from 4\)`)
+	k.says("/clone")
+	k.wants(`on with \d{8}-\d{6}-[0-9a-f]{8}, 2 turns; first stays as it was`)
+	k.says("four")
+	k.wants(`Fourth answer\.`)
+	k.says("/copy")
+	k.wants("copied, 14 characters")
+	if got := home("copied.txt"); got != "Fourth answer." {
+		t.Errorf("copied %q", got)
+	}
+	k.says("/export out.md")
+	k.wants("written, for you alone to read: .*/out.md")
+	k.says("/export out.md")
+	k.wants("out.md is there already")
+	k.says("/share")
+	k.wants("secret gist of yours")
+	k.types("no\r")
+	k.wants("nothing was shared")
+	if got := home("gh.txt"); got != "" {
+		t.Errorf("gh was called with %q", got)
+	}
+	k.says("/share")
+	k.wants("secret gist of yours")
+	k.types("1\r")
+	k.wants("shared: https://gist.example/1")
+	if got := home("gh.txt"); got != "gist create 3 1" {
+		t.Errorf("gh was called with %q", got)
+	}
+	k.says("/fork")
+	k.wants(`\d+ +one\r\n +(\d+) +three`)
+	k.says("/fork 2")
+	k.wants("on with .*, 0 turns")
+	k.wants("what you said there:\r\none")
+	k.says("five")
+	k.wants(`Fifth answer\.`)
+	k.leaves()
+	data, err := os.ReadFile(filepath.Join(d.dir, "out.md"))
+	if err != nil || !strings.Contains(string(data), "Third answer.") || strings.Contains(string(data), "Second answer.") {
+		t.Errorf("%v, exported\n%s", err, data)
+	}
+}

@@ -1,0 +1,93 @@
+package workspace
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// How long a pipe that a background child holds keeps the call: to its end, or
+// until it is silent, or for so long at most.
+func TestPumpWait(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		pause  time.Duration // before each word
+		words  int
+		closes bool
+		took   time.Duration
+		out    string
+	}{
+		{"silent", 0, 0, false, idle, ""},
+		{"ended", 0, 0, true, 0, ""},
+		{"ends soon", 30 * time.Millisecond, 2, true, 60 * time.Millisecond, "xx"},
+		{"a word, then silent", 30 * time.Millisecond, 1, false, 2 * idle, "x"},
+		{"too late", idle + 50*time.Millisecond, 1, false, idle, ""},
+		{"never silent", 40 * time.Millisecond, 1000, false, drain, "x"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, w := io.Pipe()
+			var out bytes.Buffer
+			p := &pump{r: r, out: &out, done: make(chan struct{})}
+			go p.run()
+			go func() {
+				for range c.words {
+					time.Sleep(c.pause)
+					w.Write([]byte("x"))
+				}
+				if c.closes {
+					w.Close()
+				}
+			}()
+			if c.closes && c.words == 0 {
+				synctest.Wait()
+			}
+			start := time.Now()
+			p.wait()
+			got := out.String()
+			if took := time.Since(start); took != c.took || !bytes.HasPrefix([]byte(got), []byte(c.out)) || c.words < 3 && got != c.out {
+				t.Errorf("%s: took %v, want %v; read %q", c.name, took, c.took, got)
+			}
+			time.Sleep(time.Minute) // who writes on does not die of it
+			if len(out.String()) != len(got) {
+				t.Errorf("%s: written after the end", c.name)
+			}
+			w.Close()
+			<-p.done
+		})
+	}
+}
+
+// What a command wrote is not lost where this program gets no time to read it
+// before the pipe counts as idle.
+func TestPumpStarved(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var out bytes.Buffer
+	p := &pump{r: r, out: &out, done: make(chan struct{}), flushed: make(chan struct{})}
+	if _, err := w.WriteString("written before the end"); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		time.Sleep(3 * idle)
+		p.run()
+	}()
+	p.wait()
+	if runtime.GOOS != "windows" && out.String() != "written before the end" {
+		t.Errorf("read %q", out.String())
+	}
+	if _, err := w.WriteString("late"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	<-p.done
+	if bytes.HasSuffix(out.Bytes(), []byte("late")) {
+		t.Error("written after the end")
+	}
+}
