@@ -42,6 +42,7 @@ type run struct {
 	outer   []Outer       // of a sub-agent: what bounds it
 	pending *task         // a skill that was typed and runs in an agent of its own
 	calls   chan<- Event  // while calls run: to the goroutine that emits
+	starter *tool.Tool    // the Agent tool; nil: not made yet
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
