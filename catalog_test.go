@@ -130,7 +130,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			if has("outside") {
 				f.Outside = func(dir string) Trust {
-					if dir == at(opts["outside"]) {
+					if within(at(opts["outside"]), dir) {
 						return Trusted
 					}
 					return Untrusted

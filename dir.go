@@ -61,7 +61,7 @@ type Folder struct {
 	// read of it: nil is Trusted, an error Untrusted and a Problem. data are all
 	// bytes of the file, or, when head is set, the first 4 KiB: then nothing
 	// else of it was looked at. What is parsed, and what is read when the skill
-	// is invoked, are bytes that it let pass.
+	// is invoked, are bytes that it let pass. It is called concurrently.
 	Check func(path string, data []byte, head bool) error
 
 	mu   sync.Mutex

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -186,6 +187,19 @@ func TestRereads(t *testing.T) {
 	lib = NewLibrary(t.Context(), Dir(filepath.Join(dir, "skills"), Origin{Kind: User, Trust: Trusted}))
 	lead("y")
 	says("a link that leads elsewhere", "In y")
+
+	// So is one whose place is trusted otherwise now.
+	trust := Trusted
+	lib = NewLibrary(t.Context(), &Folder{Path: filepath.Join(dir, "skills"), Root: filepath.Join(dir, "skills"), Origin: Origin{Kind: Project, Trust: Trusted}, Outside: func(string) Trust { return trust }})
+	for _, trust = range []Trust{Trusted, Remote, Trusted} {
+		if s := lib.Reload(t.Context()).Skill("a"); s == nil || s.Origin.Trust != trust {
+			t.Errorf("trust %v: %+v", trust, s)
+		}
+	}
+	trust = Untrusted
+	if s := lib.Reload(t.Context()).Skill("a"); s != nil {
+		t.Errorf("not trusted any more: %+v", s)
+	}
 }
 
 // TestChecked: with a Check trust is decided file by file, on the bytes that
@@ -194,14 +208,18 @@ func TestChecked(t *testing.T) {
 	dir := t.TempDir()
 	head := "---\ndescription: D.\n---\n"
 	long := strings.Repeat("x", 3*headSize)
-	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long + "\ndescription: D.\n---\n", "refused": head, "told": head} {
+	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long + "\ndescription: D.\n---\n",
+		"headed-more": "---\nlicense: " + long + "\ndescription: D.\n---\n" + long, "refused": head, "told": head} {
 		putSkill(t, dir, name, text)
 	}
+	var mu sync.Mutex // for looks run in parallel
 	seen := map[string]string{}
 	changed := ""
 	f := &Folder{Path: dir, Origin: Origin{Kind: Project}, Check: func(path string, data []byte, head bool) error {
 		name := filepath.Base(filepath.Dir(path))
+		mu.Lock()
 		seen[name] += fmt.Sprintf("%d %v ", len(data), head)
+		mu.Unlock()
 		switch name {
 		case "refused", changed:
 			return errors.New("nobody knows it")
@@ -214,7 +232,7 @@ func TestChecked(t *testing.T) {
 		t.Errorf("before it was read: %+v", p)
 	}
 	cat := Load(t.Context(), f)
-	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ", "headed": fmt.Sprint(len(long)+34, " false ")} {
+	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ", "headed": fmt.Sprint(len(long)+34, " false "), "headed-more": fmt.Sprint(2*len(long)+34, " false ")} {
 		if seen[name] != want {
 			t.Errorf("%s: %q was looked at, want %q", name, seen[name], want)
 		}
@@ -223,7 +241,7 @@ func TestChecked(t *testing.T) {
 	for _, e := range cat.Entries() {
 		states += e.Name() + " " + string(e.State) + " "
 	}
-	if states != "headed active large active refused untrusted small active told untrusted " {
+	if states != "headed active headed-more active large active refused untrusted small active told untrusted " {
 		t.Error(states)
 	}
 	codes := map[string]int{}
@@ -233,7 +251,7 @@ func TestChecked(t *testing.T) {
 	if codes["changed-since-approval"] != 1 || codes["unreadable"] != 1 || codes["untrusted"] != 2 {
 		t.Errorf("%v", cat.Problems())
 	}
-	if p := f.Place(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 5 {
+	if p := f.Place(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 6 {
 		t.Errorf("%+v, %+v", p, cat.Places()[0])
 	}
 	// What was good when it was found may not be any more.
@@ -306,5 +324,18 @@ func TestOtherSource(t *testing.T) {
 	}
 	if c.Skill("l") != nil {
 		t.Error("a label of several skills calls one of them")
+	}
+}
+
+// A SKILL.md at the root of a file system has no directory to be named after.
+func TestRootOfFS(t *testing.T) {
+	fsys := fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: rooted\ndescription: D.\n---\nText.\n")}, "references/a.md": {Data: []byte("A")}}
+	c := Load(t.Context(), FS(fsys, Origin{Kind: Plugin, Label: "kit", Trust: Trusted}))
+	s := c.Skill("rooted")
+	if s == nil || s.Path != "plugin:kit:SKILL.md" || s.ID != s.Path || s.Dir != "" {
+		t.Fatalf("%+v, %v", s, c.Problems())
+	}
+	if files, err := s.Resources(t.Context()); err != nil || strings.Join(files, " ") != "references/a.md" {
+		t.Errorf("%q, %v", files, err)
 	}
 }

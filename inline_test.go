@@ -45,6 +45,9 @@ func TestCodeWords(t *testing.T) {
 	try(each(shells+" "+scripts+" "+pythons+" "+editors, "NAME $0", "NAME -- $0", "/bin/NAME $0", "NAME.exe $0", "NAME -x $0"), true)
 	try(each(shells+" "+scripts+" "+pythons, "NAME f $0", "NAME -- f $0"), false)
 	try(each(shells, "NAME -c $0", "NAME -c 'x' $0 | NAME", "NAME -lc $0", "NAME -euxc $0", "NAME -o pipefail -c $0", "NAME x -c y; NAME -c \"a $0\""), true)
+	try(each(shells, "NAME -lc x $0", "NAME -c x y $0", "NAME a=b $0", "NAME 5 $0"), false)
+	try([]string{"perl -ne x $0", "perl -lanE x $0", "ruby -ne x f $0"}, false)
+	try([]string{"'bash' -c $0", `"bash" -c $0`, "ba'sh' -c $0", `b"as"h -c $0`, `\\bash -c $0`, "bash '-c' $0", `bash "-"c $0`, "echo $0 | 'bash'"}, true)
 	try(each(scripts, "NAME -e $0", `NAME -e"$0"`), true)
 	try(each("perl ruby", "NAME -ne $0", "NAME -lane $0", "NAME -nE $0", "NAME -M$0 f"), true)
 	try(each("node nodejs bun deno tsx", "NAME --eval $0", "NAME -p $0", "NAME -r $0 f", "NAME eval $0", "NAME --eval=$0"), true)
@@ -62,8 +65,8 @@ func TestCodeWords(t *testing.T) {
 	// What is piped into them, or comes by a here-string or file.
 	try(each(shells+" "+scripts+" "+pythons+" "+editors+" "+databases, "echo $0 | NAME", "echo $0 |& NAME", "echo $0 | sudo NAME", "echo $0 | NAME -",
 		"echo $0 | { NAME; }", "NAME <<< $0", "NAME < $0", "NAME <<E\n$0\nE"), true)
-	try([]string{"echo $0 | bash -s", "echo $0 | xargs ls", "echo $0 | sudo xargs ls", "echo $0 | time -- bash", "echo $0 | sudo -- bash", "echo $0 | eval x", "cat <<E | sh\n$0\nE"}, true)
-	try([]string{"echo $0 | bash f", "echo $0 | perl -e x", "echo $0 | cat", "echo $0 | sort | uniq", "echo $0 | { cat; }", "echo $0 || bash", "cat <<< $0", "cat <<E\n$0\nE"}, false)
+	try([]string{"echo $0 | bash -s", "echo $0 | xargs ls", "echo $0 | sudo xargs ls", "echo $0 | time -- bash", "echo $0 | sudo -- bash", "echo $0 | eval x", "cat <<E | sh\n$0\nE", "echo $0 | bash -x", "echo $0 | python3 -u -", "echo $0 | perl -w"}, true)
+	try([]string{"echo $0 | bash f", "echo $0 | perl -e x", "echo $0 | cat", "echo $0 | cat bash", "echo $0 | grep -e perl", "echo $0 | sort | uniq", "echo $0 | { cat; }", "echo $0 || bash", "cat <<< $0", "cat <<E\n$0\nE"}, false)
 	try(each(reading, "echo $0 | NAME x"), false)
 	try([]string{"cat <<'E'\n$0\nE", "cat <<\"E\"\n$0\nE", "cat <<\\E\n$0\nE"}, true)
 

@@ -320,6 +320,27 @@ func TestDirectoryInRules(t *testing.T) {
 	}
 }
 
+// Each character that a rule would read as a part of a pattern counts.
+func TestDirectoryCharacters(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read(${CLAUDE_PROJECT_DIR}/**)\ndisallowed-tools: Edit(${CLAUDE_PROJECT_DIR}/**)\n---\n")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted}, true)
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	s.List = func(context.Context) ([]string, error) { return nil, nil }
+	for _, c := range strings.Split("*?[]{}()!\\'\"`$\n", "") {
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
+		if err != nil || len(a.Grants) != 0 || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 || a.Problems[0].Code != "tool-pattern" ||
+			!strings.Contains(a.Problems[0].Message, "grants nothing") || !strings.Contains(a.Problems[1].Message, "denies all of Edit") {
+			t.Errorf("%q: %v, %+v", c, err, a)
+		}
+	}
+	for _, c := range strings.Split("-_ .,:;#~^%@+=é", "") {
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
+		if err != nil || !slices.Equal(a.Grants, []string{"Read(/x" + c + "y/**)"}) || len(a.Problems) != 0 {
+			t.Errorf("%q: %v, %+v", c, err, a)
+		}
+	}
+}
+
 // TestPlainReader: wherever a plain YAML reader accepts a frontmatter, our
 // fields equal its fields.
 func TestPlainReader(t *testing.T) {

@@ -133,6 +133,20 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// TestSince: a skill of the same words from elsewhere is another one.
+func TestSince(t *testing.T) {
+	sk := func(id, description string) *Skill {
+		return &Skill{Name: "a", ID: id, Description: description, Origin: Origin{Kind: User, Trust: Trusted}}
+	}
+	v := View{For: ByModel}
+	one := Load(t.Context(), list{sk("x", "D.")}).Listing(v)
+	for s, changed := range map[*Skill]int{sk("x", "D."): 0, sk("y", "D."): 1, sk("x", "E."): 1} {
+		if ch := Load(t.Context(), list{s}).Listing(v).Since(one); len(ch.Changed) != changed || len(ch.Added)+len(ch.Removed) != 0 {
+			t.Errorf("%+v: %+v", s, ch)
+		}
+	}
+}
+
 // changing is a Source whose skills change.
 type changing struct {
 	yield func(func(*Skill, error) bool)
@@ -258,6 +272,20 @@ func TestBudget(t *testing.T) {
 		if cut != strings.Contains(l.Text, toolNote) {
 			t.Errorf("cut: %v, and the model is told: %v", cut, !cut)
 		}
+		v.Index = true
+		index := c.Listing(v)
+		whole, least := 0, utf8.RuneCountInString(index.Text)
+		for _, e := range index.Entries {
+			if n := utf8.RuneCountInString(e.Text); n != e.Chars || (e.Cut == Whole) != (e.Chars == e.Full) {
+				t.Errorf("index: %s: %d characters, Chars %d of %d, %q", e.Skill.Name, n, e.Chars, e.Full, e.Cut)
+			}
+			if e.Cut == CutShare || e.Cut == CutFloor { // it could be less
+				whole++
+			}
+		}
+		if index.Chars != least || whole > 0 && index.Chars > int(v.Budget) {
+			t.Errorf("index: %d characters of %d, %d", index.Chars, least, int(v.Budget))
+		}
 	}
 }
 
@@ -362,7 +390,7 @@ func TestStates(t *testing.T) {
 	if got := c.unavailable(c.Skill("mine"), v, ByUser); got != "" {
 		t.Errorf("a person may not call mine: %s", got)
 	}
-	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[1].Message, "nonsense") {
+	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[0].Message, "managed is managed by the administrator") || !strings.Contains(ps[1].Message, "nonsense") {
 		t.Errorf("overruled: %v", ps)
 	}
 
@@ -399,6 +427,12 @@ func TestMeaning(t *testing.T) {
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%q: %q, want %s", name, got, want)
 		}
+	}
+	if f := c.Why("both", View{For: ByUser}).Found[0]; f.Line != nil { // what the model sees of it, whoever asks
+		t.Errorf("the model sees %+v", f.Line)
+	}
+	if f := c.Why("not-user", View{For: ByUser}).Found[0]; f.Line == nil || f.Line.Text != "- not-user: D." {
+		t.Errorf("the model sees %+v", f.Line)
 	}
 	if w := (Why{Name: "z"}); w.Called() != "z" {
 		t.Error(w.Called())

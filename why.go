@@ -301,13 +301,14 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 			cmd.Name = cmd.Kind + ":" + cmd.Name
 		}
 		if _, ok := taken[cmd.Name]; !ok {
-			taken[cmd.Name] = "a " + cmd.Kind + " of the program"
 			switch {
 			case cmd.Skill != nil:
 				taken[cmd.Name] = "the skill " + cmd.Skill.Path
 			case cmd.Source != "":
 				taken[cmd.Name] = "the " + cmd.Kind + " " + cmd.Source
-			case cmd.Kind != "command":
+			case cmd.Kind == "command":
+				taken[cmd.Name] = "a command of the program"
+			default:
 				taken[cmd.Name] = "a " + cmd.Kind
 			}
 		}

@@ -194,7 +194,7 @@ func cutResults(old, kept []session.Entry) bool {
 
 // matters reports whether a summary has something to say of an entry.
 func matters(e session.Entry) bool {
-	return e.User != nil || e.Activation != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
+	return e.User != nil || e.Activation != nil || e.Agent != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
 }
 
 // asked is what the person said at an entry that begins a user turn.
@@ -415,6 +415,8 @@ func written(e session.Entry, said, data int) (all []string) {
 		parts("attached", a.Parts, data)
 	case e.Note != nil:
 		add("note", e.Note.Model, data)
+	case e.Agent != nil:
+		add("agent "+e.Agent.Name, e.Agent.Text(), said)
 	case e.Agent != nil:
 		add("note", e.Agent.Text(), data)
 	}

@@ -98,6 +98,14 @@ func TestExtractionFails(t *testing.T) {
 	}
 }
 
+// Without a directory for state nothing is extracted, and nothing is wrong.
+func TestStateless(t *testing.T) {
+	a := invoke(t, New("", ""), "skill-creator", "")
+	if a.Dir != "" || len(a.Problems) != 0 || !strings.Contains(a.Prompt, "# Make a skill") {
+		t.Errorf("%q, %v", a.Dir, a.Problems)
+	}
+}
+
 // A gate closes a skill: it takes no name, is seen by nobody, and why says so.
 func TestGates(t *testing.T) {
 	ctx := t.Context()

@@ -279,7 +279,11 @@ func (a *analysis) runner(c *Command, base string) bool {
 		a.shell(c, base)
 	case "eval":
 		c.wrapper = true
-		text, ok := plainJoin(words[1:])
+		rest := words[1:]
+		if len(rest) > 0 && rest[0].is("--") {
+			rest = rest[1:]
+		}
+		text, ok := plainJoin(rest)
 		if !ok {
 			opaque("what it evaluates is not known before it runs")
 			break

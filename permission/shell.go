@@ -416,6 +416,10 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		a.decl(c)
 	case *syntax.TimeClause:
 		if c.Stmt != nil {
+			// bash passes over the --, the parser takes it for a command.
+			if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == "--" {
+				a.unclear(c, "time -- runs what stands behind it")
+			}
 			a.stmt(c.Stmt)
 		}
 	case *syntax.CoprocClause:

@@ -122,9 +122,6 @@ func (c *Compaction) moved(ids map[int]int) *Compaction {
 // compact folds a compaction. What it costs is what is kept, not what is left.
 func (l *Log) compact(e Entry) {
 	c := e.Compaction
-	if c == nil {
-		return
-	}
 	tail := l.visible(e.Parent, c.Kept)
 	l.view = l.compacted(c, tail)
 	l.state.compact(c, tail)
@@ -229,6 +226,13 @@ func (l *Log) Size(overhead int) (tokens int, perByte float64) {
 	return l.view.size(overhead)
 }
 
+// Bytes is the size of what the model sees.
+func (l *Log) Bytes() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view.bytes
+}
+
 func (v *view) size(overhead int) (tokens int, perByte float64) {
 	u, counted := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
@@ -281,7 +285,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 		case e.Answer != nil:
 			answer = i
 			starts = append(starts, i)
-		case e.User != nil, e.Activation != nil && e.Activation.Call == "":
+		case e.User != nil, e.Activation != nil && e.Activation.Call == "", e.Agent != nil && e.Agent.Text() != "":
 			starts = append(starts, i)
 		}
 	}

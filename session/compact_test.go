@@ -1,11 +1,16 @@
 package session
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
 
 	"github.com/knack-agent/knack/llm"
 )
@@ -15,7 +20,7 @@ import (
 // steering, i an attached picture (6,000), t an answer of text with signed
 // thinking, p one that was cut off, c an answer with a call, d with two, r the
 // result of the next call, m a skill that a call loaded, k one that a person
-// typed, n a note, e the end of a turn, z a compaction that keeps nothing, y one
+// typed, n a note, g an agent that has ended (g0: the result of a call), e the end of a turn, z a compaction that keeps nothing, y one
 // that keeps the last two.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
@@ -46,6 +51,9 @@ func TestCut(t *testing.T) {
 		{"a typed skill is what was said", 5, 5, "u t e | k500"},
 		{"a typed skill of before", 20, 100, "u t e | k t e"},
 		{"a skill steered in", 10, 100, "u c r t | k"},
+		{"what an agent of the background did", 5, 5, "u t e | g500"},
+		{"and may stay", 555, 5, "u t e | g500 t e"},
+		{"an agent that holds the call", 25, 100, "u c g0 r | t e"},
 		{"a picture", 5000, 9000, "u t e u i | t e"},
 		{"a picture that is new", 10, 10, "u t e | u6010"},
 		{"a call that nobody answered", 10, 100, "u t e u | c"},
@@ -102,6 +110,11 @@ func TestCut(t *testing.T) {
 				}
 			case 'n':
 				e = Entry{Type: TypeNote, Note: &Note{Model: text[0].Text}}
+			case 'g':
+				e = Entry{Type: TypeAgent, Agent: &Agent{Name: "x", Reason: "done", Result: text[0].Text, Background: true}}
+				if n == 0 {
+					e.Agent.Call, e.Agent.Background = id(calls), false
+				}
 			case 'e':
 				e = Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{}}
 			case 'z':
@@ -210,4 +223,59 @@ func TestCompactDamaged(t *testing.T) {
 	if show(copied.Project()) != got || !strings.Contains(got, "</summary>\n  text: four\n  text: five\n") {
 		t.Errorf("the model sees\n%s\nand in the copy\n%s", got, show(copied.Project()))
 	}
+}
+
+// FuzzOpen: whatever stands in a file, it is refused, or becomes a session that
+// can be looked at, compacted and gone on with.
+func FuzzOpen(f *testing.F) {
+	paths, err := filepath.Glob("testdata/project/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range paths {
+		ar, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var text strings.Builder
+		for i, line := range strings.Split(strings.TrimSpace(string(ar.Files[0].Data)), "\n") {
+			fmt.Fprintf(&text, "{\"id\":%d,\"parent\":%d,%s\n", i+1, i, strings.TrimPrefix(line, "{"))
+		}
+		f.Add(text.String())
+	}
+	f.Add(`{"id":1,"parent":0,"type":"user"}` + "\n" + `{"id":2,"parent":0,"type":"compaction"}` + "\n" + `{"id":3,"parent":0,"type":"later"}` + "\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := Store{t.TempDir()}
+		if err := os.WriteFile(s.path("s"), []byte(`{"knack_session":1,"id":"s"}`+"\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read, err := s.Read("s")
+		if err != nil {
+			return
+		}
+		l := refolded(read) // in memory
+		st := l.State()
+		for _, x := range st.Texts {
+			l.Behind(x.Entry)
+		}
+		_, kept, _ := l.Cut(100, 1000)
+		c := &Compaction{Summary: "S"}
+		if len(kept) > 0 {
+			c.Kept = kept[0].ID
+		}
+		for _, x := range st.Texts {
+			c.Skills = append(c.Skills, KeptText{Entry: x.Entry, Skill: x.Skill, Tokens: x.Tokens})
+		}
+		l.SizeAfter(c, 0)
+		l.Project()
+		mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: c}, said("on"))
+		now, err := json.Marshal(l.Project())
+		again, err2 := json.Marshal(refolded(l).Project())
+		if err != nil || err2 != nil || !bytes.Equal(now, again) {
+			t.Errorf("folded from the start the view is\n%s\nand was\n%s", again, now)
+		}
+		if n, _ := l.Size(0); n < 0 {
+			t.Errorf("a size of %d", n)
+		}
+	})
 }

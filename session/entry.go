@@ -63,6 +63,40 @@ type Entry struct {
 	Agent      *Agent      `json:"agent,omitempty"`
 }
 
+// whole reports whether the field that Type names is set. A type of a later
+// version says nothing here, and is kept.
+func (e *Entry) whole() bool {
+	switch e.Type {
+	case TypeUser:
+		return e.User != nil
+	case TypeAnswer:
+		return e.Answer != nil
+	case TypeStarted:
+		return e.Started != nil
+	case TypeResult:
+		return e.Result != nil
+	case TypeDecision:
+		return e.Decision != nil
+	case TypeActivation:
+		return e.Activation != nil
+	case TypeNote:
+		return e.Note != nil
+	case TypeTurnEnd:
+		return e.TurnEnd != nil
+	case TypeRelease:
+		return e.Release != nil
+	case TypeSetting:
+		return e.Setting != nil
+	case TypeListing:
+		return e.Listing != nil
+	case TypeCompaction:
+		return e.Compaction != nil
+	case TypeAgent:
+		return e.Agent != nil
+	}
+	return true
+}
+
 // User is what a person said. Steering marks words that came while the run
 // was going on; every other User begins a user turn.
 type User struct {

@@ -166,6 +166,9 @@ func (l *Log) load(path string) (good int64, err error) {
 		if err == nil && (e.ID <= len(l.entries) || e.ID > len(l.entries)+maxGap || e.Parent >= e.ID || e.Parent < 0) {
 			err = errors.New("its numbers are wrong")
 		}
+		if err == nil && !e.whole() {
+			err = errors.New("it does not say what happened")
+		}
 		if !whole || (err != nil && len(rest) == 0) {
 			// Torn by a crash: it was never acknowledged.
 			l.damage = append(l.damage, fmt.Sprintf("line %d was cut off", n))

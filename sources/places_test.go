@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/knack-agent/knack"
@@ -125,11 +126,14 @@ func TestDirectories(t *testing.T) {
 // nested ones too; a directory that a person named is not asked about.
 func TestChecks(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/.claude/skills/own/SKILL.md", "repo/.claude/commands/cmd.md=Do", "repo/sub/.pi/skills/nested/SKILL.md", "added/.claude/skills/added/SKILL.md", "home/.claude/skills/mine/SKILL.md")
+	var mu sync.Mutex
 	var asked []string
 	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{}, AddDirs: []string{filepath.Join(root, "added")},
 		Check: func(path string, data []byte, head bool) error {
 			rel, _ := filepath.Rel(root, path)
+			mu.Lock()
 			asked = append(asked, filepath.ToSlash(rel))
+			mu.Unlock()
 			if strings.Contains(path, "cmd") {
 				return os.ErrPermission
 			}

@@ -104,14 +104,14 @@ func TestDefault(t *testing.T) {
 
 // TestProject holds how far up a project goes.
 func TestProject(t *testing.T) {
-	root := tree(t, "home/plain/a/", "home/repo/.git/", "home/repo/pkg/", "home/tree/.git=gitdir: elsewhere", "home/tree/x/", "else/where/")
+	root := tree(t, "home/plain/a/", "home/repo/.git/", "home/repo/pkg/", "home/over/tree/.git=gitdir: elsewhere", "home/over/tree/x/", "else/where/")
 	at := func(name string) string { return filepath.Join(root, name) }
 	for dir, want := range map[string]string{
-		"home/repo/pkg": "home/repo/pkg home/repo",
-		"home/tree/x":   "home/tree/x home/tree", // a worktree's .git is a file
-		"home/plain/a":  "home/plain/a home/plain",
-		"home":          "",
-		"else/where":    "else/where",
+		"home/repo/pkg":    "home/repo/pkg home/repo",
+		"home/over/tree/x": "home/over/tree/x home/over/tree", // a worktree's .git is a file
+		"home/plain/a":     "home/plain/a home/plain",
+		"home":             "",
+		"else/where":       "else/where",
 	} {
 		o := sources.Options{Home: at("home"), Managed: []string{}, Order: []knack.Kind{knack.Project}}
 		var got []string

@@ -67,7 +67,7 @@ type Input struct {
 // new name is already there stays. Null is no field.
 func Rename(in map[string]any, names ...string) {
 	for i := 0; i+1 < len(names); i += 2 {
-		if v, ok := in[names[i]]; ok && (v == nil || in[names[i+1]] == nil) {
+		if v, ok := in[names[i]]; ok && in[names[i+1]] == nil {
 			delete(in, names[i])
 			if v != nil {
 				in[names[i+1]] = v

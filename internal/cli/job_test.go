@@ -17,11 +17,11 @@ import (
 )
 
 // TestJobsEnd: a call is shown by its description and its command, and what it
-// left running in the background ends with the program.
+// left running in the background ends with the program, as does its output.
 func TestJobsEnd(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{{Calls: []llmtest.Call{{ID: "c1", Name: "bash", Input: map[string]any{
-		"command": "echo $$ >pid; exec sleep 300", "background": true, "description": "Watch\x1b[31m the clock",
+		"command": "echo out; echo $$ >pid; exec sleep 300", "background": true, "description": "Watch\x1b[31m the clock",
 	}}}}, {Want: []string{"Started as background job 1"}, Text: "It runs.", Calls: []llmtest.Call{{ID: "c2", Name: "bash", Input: map[string]any{
 		"command": "until [ -s pid ]; do sleep 0.01; done",
 	}}}}, llmtest.Reply("It ran.")}
@@ -34,12 +34,15 @@ func TestJobsEnd(t *testing.T) {
 			t.Fatalf("the job's id: %q, %v", data, err)
 		}
 		waitFor(t, "the job's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/output/*")); len(left) > 0 {
+			t.Errorf("its output is left: %q", left)
+		}
 	}
 	t.Run("terminal", func(t *testing.T) {
 		d := newDesk(t, serve(t, answers...))
 		k := d.open(t, allow...)
 		k.says("go")
-		k.wants(`bash\S* Watch.*the clock: echo \$\$ >pid; exec sleep 300`)
+		k.wants(`bash\S* Watch.*the clock: echo out; echo \$\$ >pid; exec sleep 300`)
 		k.wants(`It ran\.`)
 		k.leaves()
 		if bytes.Contains(k.all.Bytes(), []byte("Watch\x1b")) {

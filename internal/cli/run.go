@@ -647,8 +647,15 @@ func (s *sessionRun) explain(err error) error {
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		hint := "knack skill list"
-		if len(no.Near) > 0 {
+		switch {
+		case len(no.Near) > 0 && s.who != nil:
+			hint = "" // the message names them
+		case len(no.Near) > 0:
 			hint = "knack -p /" + no.Near[0]
+		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(s.templateProblems, inert):
+			hint = "knack trust --show: the project brings templates that nobody has trusted"
+		case s.who != nil:
+			hint = "/help, or /skills"
 		}
 		code := exitFailed
 		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {
@@ -662,7 +669,11 @@ func (s *sessionRun) explain(err error) error {
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
-		return &failure{fmt.Errorf("the conversation is longer than the model's window: %w", err), "knack -p starts a new one", exitFailed}
+		hint := "knack -p starts a new one"
+		if s.who != nil {
+			hint = "/clear empties the context, /new starts another session"
+		}
+		return &failure{fmt.Errorf("the conversation is longer than the model's window: %w", err), hint, exitFailed}
 	}
 	return err
 }

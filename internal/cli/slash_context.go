@@ -2,61 +2,32 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/tool"
 )
 
 // slashContext draws what fills the window. The parts are estimates; the sum
 // is the provider's where it counted one.
 func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string)) (string, error) {
 	st := s.log.State()
-	view := s.agent.View
-	view.For = knack.ByModel
-	view.Window = s.window()
-	listing := s.library.Catalog().Listing(view).Text
-	if st.Listing != nil {
-		listing = st.Listing.Text
-	}
-	tools := s.agent.Tools
-	if listing != "" && !view.Index {
-		tools = append(tools[:len(tools):len(tools)], tool.Skill("", nil, nil))
-	}
-	specs, err := json.Marshal(tools.Specs())
-	if err != nil {
-		return "", err
-	}
-	bytes := len(s.agent.System) + len(specs)
-	if !view.Index {
-		bytes += len(listing)
-	}
-	// At the rate of bytes that the provider has counted.
-	used, perByte := s.log.Size(bytes)
+	c := s.agent.Context(s.log)
+	used := c.Tokens
+	perByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
 	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
-	texts := 0
-	for _, t := range st.Texts {
-		texts += estimate(4 * t.Tokens)
-	}
-	system := estimate(len(s.agent.System))
-	if view.Index {
-		system = max(0, system-estimate(len(listing)))
-	}
 	type part struct {
 		name   string
 		tokens int
 		mark   string
 	}
 	parts := []part{
-		{"system prompt", system, "s"},
-		{"tools", estimate(len(specs)), "t"},
-		{"list of skills", estimate(len(listing)), "l"},
-		{"texts of skills", texts, "k"},
-		{"messages", max(0, used-estimate(bytes)-texts), "m"},
+		{"system prompt", estimate(c.System), "s"},
+		{"tools", estimate(c.Tools), "t"},
+		{"list of skills", estimate(c.Listing), "l"},
+		{"texts of skills", estimate(c.Texts), "k"},
+		{"messages", estimate(c.Messages), "m"},
 	}
 	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
 	var b strings.Builder
@@ -96,7 +67,7 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 	} else {
 		b.WriteString("the model's window is not known\n")
 	}
-	fmt.Fprintf(&b, "Parts are estimates, at %.1f bytes a token.", 1/perByte)
+	fmt.Fprintf(&b, "Parts are estimates, at %.1f bytes a token.", 1/max(perByte, 0.01))
 	say(b.String())
 	return "", nil
 }

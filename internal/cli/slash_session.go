@@ -151,29 +151,26 @@ func (s *sessionRun) slashCost(_ context.Context, _ string, say func(string)) (s
 	}
 	by := map[string]spent{}
 	total := 0.0
-	spend := func(model string, u llm.Usage, cost float64) {
-		x := by[model]
+	spend := func(who string, u llm.Usage, requests int, cost float64) {
+		x := by[who]
 		x.Add(u)
-		x.requests++
+		x.requests += requests
 		x.cost += cost
-		by[model] = x
+		by[who] = x
 		total += cost
 	}
 	for _, e := range s.log.Entries() { // of every branch: it was paid for
 		switch {
 		case e.Answer != nil:
-			spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
-		case e.Agent != nil && e.Agent.Reason != "":
-			x := by["agents"]
-			for _, u := range e.Agent.Usage {
-				x.Add(u)
-			}
-			x.requests += e.Agent.Requests
-			x.cost += e.Agent.Cost
-			by["agents"] = x
-			total += e.Agent.Cost
+			spend(e.Answer.Model, e.Answer.Usage, 1, e.Answer.Cost)
 		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear asks nobody
-			spend(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
+			spend(e.Compaction.Model, e.Compaction.Usage, 1, e.Compaction.Cost)
+		case e.Agent != nil && e.Agent.Reason != "": // it has ended
+			var all llm.Usage
+			for _, u := range e.Agent.Usage {
+				all.Add(u)
+			}
+			spend("agent "+e.Agent.Name, all, e.Agent.Requests, e.Agent.Cost)
 		}
 	}
 	if len(by) == 0 {

@@ -96,6 +96,7 @@ func TestSlashTrust(t *testing.T) {
 	k.types("n\n")
 	k.says("/review this")
 	k.wants(`error: unknown command: /review`)
+	k.wants(`hint: knack trust --show: the project brings templates`)
 	k.says("/trust")
 	k.wants(`(?s)Trust these 2\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")

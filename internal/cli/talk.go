@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -67,7 +68,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		before := s.log
 		for e, err := range s.agent.Run(ctx, s.log, in) {
 			if err != nil {
-				return s.explain(err)
+				return hinted(s.explain(err))
 			}
 			front.Event(e)
 		}
@@ -85,7 +86,6 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 // askTrust shows what the project brings and was not approved, or has changed
 // since, and asks once. Whoever says no goes on without it.
 func (s *sessionRun) askTrust(ctx context.Context, confirm func(string) (bool, error), stderr io.Writer) (trusted bool, err error) {
-	inert := func(p knack.Problem) bool { return p.Code == trust.CodeUntrusted || p.Code == trust.CodeChanged }
 	if !slices.ContainsFunc(s.problems(s.library.Catalog()), inert) {
 		return false, nil
 	}
@@ -103,6 +103,20 @@ func (s *sessionRun) askTrust(ctx context.Context, confirm func(string) (bool, e
 		return false, err
 	}
 	return true, s.project.Approve(items...)
+}
+
+// inert says of a problem that trust would end it.
+func inert(p knack.Problem) bool {
+	return p.Code == trust.CodeUntrusted || p.Code == trust.CodeChanged
+}
+
+// hinted is an error with what to type next, for the prompt.
+func hinted(err error) error {
+	var f *failure
+	if errors.As(err, &f) && f.hint != "" {
+		return fmt.Errorf("%w\nhint: %s", err, f.hint)
+	}
+	return err
 }
 
 // leaveWhole ends the program when it is terminated or its terminal goes away:

@@ -18,6 +18,7 @@ func TestApply(t *testing.T) {
 	}{
 		{"one", "a\nb\nc\n", []Edit{{Old: "b", New: "B"}}, "a\nB\nc\n", ""},
 		{"all match the original", "a b", []Edit{{Old: "a", New: "b"}, {Old: "b", New: "a"}}, "b a", ""},
+		{"in any order", "a b c", []Edit{{Old: "c", New: "C"}, {Old: "a", New: "A"}}, "A b C", ""},
 		{"delete", "a\nb\nc\n", []Edit{{Old: "b\n", New: ""}}, "a\nc\n", ""},
 		{"mixed endings", "a\r\nb\nc\r\n", []Edit{{Old: "b", New: "B"}}, "a\r\nB\nc\r\n", ""},
 		{"mixed endings over lines", "a\r\nb\nc\r\nd\n", []Edit{{Old: "a\nb\nc\nd", New: "a\nB\nC\nd"}}, "a\r\nB\nC\r\nd\n", ""},

@@ -130,6 +130,9 @@ func rich(t testing.TB) *session.Log {
 		answer(llm.ToolUse, called("call_8", "bash", `{"command":"git commit -am 'straight report'"}`)),
 		session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: "call_8", Name: "bash"}},
 		session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "error", Error: "the model's server is overloaded"}},
+		session.Entry{Type: session.TypeAgent, Agent: &session.Agent{Name: "general-purpose", Log: "20261103-093440-0000000a", Task: "read the other reports"}},
+		session.Entry{Type: session.TypeAgent, Agent: &session.Agent{Name: "general-purpose", Log: "20261103-093440-0000000a", Task: "read the other reports",
+			Reason: "done", Requests: 3, Cost: 0.02, Result: "All three are straight."}},
 		session.Entry{Type: "weather"},
 	)
 }

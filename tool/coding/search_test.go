@@ -61,6 +61,8 @@ func TestGrep(t *testing.T) {
 		{`{"pattern":""}`, "error: pattern is empty: every line would match"},
 		{`{"pattern":"x","limit":0}`, "error: limit is 0: it must be at least 1"},
 		{`{"pattern":"x","context":-1}`, "error: context is -1: it must be 0 to 100"},
+		{`{"pattern":"x","context":101}`, "error: context is 101: it must be 0 to 100"},
+		{`{"pattern":"--pre=x","context":100}`, "-flag:1: --pre=x"},
 		{`{"pattern":"x","path":"nope"}`, "error: Path not found: DIR/nope"},
 		{`{"pattern":"x","glob":"[a"}`, `error: invalid glob pattern "[a": a [, { or \ is not closed`},
 		{`{"pattern":"x","glob":"/elsewhere/*"}`, `error: pattern "/elsewhere/*" is absolute: give the directory as path, and a pattern below it`},
@@ -162,6 +164,7 @@ func TestFind(t *testing.T) {
 		{`{"pattern":"nope"}`, "No files found matching pattern"},
 		{`{"pattern":"*.go","limit":3}`, "a.go\nb/c.go\nb/d/e.go"},
 		{fmt.Sprintf(`{"pattern":"%s/b/*.go"}`, filepath.ToSlash(b.dir)), "b/c.go"},
+		{fmt.Sprintf(`{"pattern":"%s/*.go"}`, filepath.ToSlash(b.dir)), "a.go"},
 		{`{"pattern":""}`, "error: the glob pattern is empty"},
 		{`{"pattern":"{a"}`, `error: invalid glob pattern "{a": a [, { or \ is not closed`},
 		{`{"pattern":"*","path":"a.go"}`, "error: Not a directory: DIR/a.go"},
@@ -246,19 +249,31 @@ func TestSecretListIsPermissions(t *testing.T) {
 		}
 	}
 	words = append(words, "src", "main.go", "README", "1")
-	rapid.Check(t, func(t *rapid.T) {
-		root := rapid.SampledFrom([]string{home, linked, "/etc", "/proc", "/run", "/w", "/root"}).Draw(t, "root")
-		root = filepath.Join(append([]string{root}, rapid.SliceOfN(rapid.SampledFrom(words), 0, 2).Draw(t, "above")...)...)
-		path := rapid.SliceOfN(rapid.SampledFrom(words), 1, 3).Draw(t, "path")
+	agree := func(t interface{ Fatalf(string, ...any) }, root string, path []string) {
 		secret, out := FileOptions{}.secretEntry(ws, root), false
 		for i := range path {
-			e := search.Entry{Parent: strings.Join(path[:i], "/"), Name: path[i]}
-			out = out || secret(&e)
+			out = out || secret(&search.Entry{Parent: strings.Join(path[:i], "/"), Name: path[i]})
 		}
 		full := filepath.Join(append([]string{root}, path...)...)
 		if want := place.Secret(full); out != want || (FileOptions{}).secret(ws, full) != want {
 			t.Fatalf("%s below %s: left out %v, permission asks %v", full, root, out, want)
 		}
+	}
+	for _, s := range permission.Secrets {
+		s = strings.NewReplacer("**", "7", "*", "x").Replace(s)
+		for _, root := range []string{home, linked, "/"} {
+			path := strings.Split(strings.Trim(s, "/~"), "/")
+			agree(t, root, path)
+			agree(t, root, append(path, "in"))
+			for i := 1; i < len(path); i++ {
+				agree(t, filepath.Join(root, filepath.Join(path[:i]...)), path[i:])
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		root := rapid.SampledFrom([]string{home, linked, "/etc", "/proc", "/run", "/w", "/root"}).Draw(t, "root")
+		root = filepath.Join(append([]string{root}, rapid.SliceOfN(rapid.SampledFrom(words), 0, 2).Draw(t, "above")...)...)
+		agree(t, root, rapid.SliceOfN(rapid.SampledFrom(words), 1, 3).Draw(t, "path"))
 	})
 }
 

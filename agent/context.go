@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"github.com/knack-agent/knack/session"
+)
+
+// A Context says what the next request would hold: bytes of each part, and
+// what all of them come to.
+type Context struct {
+	System   int // the system text
+	Tools    int // names, descriptions and schemas, without the list of skills
+	Listing  int // the list of skills; in index mode it is counted in System
+	Texts    int // of skills
+	Messages int // all else that was said
+	Tokens   int // of all, estimated from what the provider counted last
+}
+
+// Context measures what a session would send now.
+func (a *Agent) Context(log *session.Log) Context {
+	r := &run{Agent: a, log: log}
+	state := log.State()
+	if state.Listing == nil && r.lists() { // nothing was said yet
+		l := r.Skills().Listing(r.view(state))
+		state.Listing, state.Told = &session.Listing{Text: l.Text}, told(l)
+	}
+	overhead := r.overhead(state)
+	c := Context{System: len(a.System), Tools: overhead - len(a.System)}
+	if state.Listing != nil && !a.View.Index && len(state.Told) > 0 {
+		c.Listing = min(len(state.Listing.Text), c.Tools)
+		c.Tools -= c.Listing
+	}
+	said := log.Bytes()
+	for _, t := range state.Texts {
+		c.Texts += 4 * t.Tokens
+	}
+	c.Texts = min(c.Texts, said)
+	c.Messages = said - c.Texts
+	c.Tokens, _ = log.Size(overhead)
+	return c
+}

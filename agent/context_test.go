@@ -1,0 +1,40 @@
+package agent_test
+
+import (
+	"testing"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+)
+
+// TestContext: what is measured is what is sent.
+func TestContext(t *testing.T) {
+	m := llmtest.New(llmtest.Reply("hello to you"), llmtest.Reply("done"))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "Do PDF.")})
+	a.System = "You are a system."
+	log := session.New(session.Header{})
+	before := a.Context(log)
+	if before.System != len(a.System) || before.Tools == 0 || before.Listing == 0 || before.Texts+before.Messages != 0 || before.Tokens == 0 {
+		t.Errorf("an empty session: %+v", before)
+	}
+	turn(t, a, log, "hello")
+	said := a.Context(log)
+	specs := 0
+	for _, s := range m.Requests()[0].Tools {
+		specs += len(s.Name) + len(s.Description) + len(s.Schema)
+	}
+	if said.Tools+said.Listing != specs || said.Tools != before.Tools || said.Listing != before.Listing {
+		t.Errorf("tools of %d bytes were sent: %+v, before %+v", specs, said, before)
+	}
+	if want := len("hello") + len("hello to you"); said.Messages != want {
+		t.Errorf("%d bytes were said: %+v", want, said)
+	}
+	turn(t, a, log, "/pdf")
+	if c := a.Context(log); c.Texts == 0 || c.Messages < said.Messages || c.Tokens <= 0 {
+		t.Errorf("with a skill: %+v", c)
+	}
+	if c := (&agent.Agent{Model: m}).Context(session.New(session.Header{})); c != (agent.Context{}) {
+		t.Errorf("nothing: %+v", c)
+	}
+}
