@@ -222,8 +222,9 @@ func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 		if ctx.Err() != nil {
 			return res, err
 		}
+		took := time.Since(began).Milliseconds()
 		what := hook.Input{Event: hook.PostToolUse, Tool: name, ToolInput: in.JSON, Call: in.ID,
-			Response: response(res), Milli: time.Since(began).Milliseconds()}
+			Response: response(res), Milli: &took}
 		if err != nil || res.IsError {
 			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, said(res)
 			if err != nil {

@@ -198,7 +198,7 @@ type Input struct {
 	ToolInput  json.RawMessage `json:"tool_input,omitempty"`
 	Call       string          `json:"tool_use_id,omitempty"`
 	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse
-	Milli      int64           `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
+	Milli      *int64          `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
 	Calls      []Call          `json:"tool_calls,omitempty"` // PostToolBatch
 
