@@ -306,6 +306,9 @@ func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) too
 					r.Decision.Verdict, r.Decision.Reason = permission.Deny, reason(op, "a PermissionRequest hook")
 				case op.Input != nil && !bytes.Equal(op.Input, input):
 					input = bytes.Clone(op.Input)
+					if vote == SaysAllow { // of what came before
+						vote = SaysNothing
+					}
 					if op.Says == SaysAllow {
 						vote = SaysAllow
 					}

@@ -237,6 +237,7 @@ func TestHooks(t *testing.T) {
 		{"request fails", nil, say(allow, errors.New("timeout")), "npm ci", "", ""},
 		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.SaysAllow), nil), "npm ci", "", ""},
 		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.SaysNothing), nil), "npm ci", "make", ""},
+		{"allow is for what the hook saw, not for what a request makes of it", say(allow, nil), say(rewrite("npm publish", gate.SaysNothing), nil), "git push", "", ""},
 		{"request does not answer for a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

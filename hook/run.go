@@ -145,31 +145,71 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 		ctx, cancel = context.WithTimeoutCause(ctx, endTimeout, errors.New("the session ends"))
 		defer cancel()
 	}
-	replies := make([]reply, len(chosen))
-	errs := make([]error, len(chosen))
-	var all sync.WaitGroup
-	for i, h := range chosen {
+	var waited []*Hook
+	for _, h := range chosen {
 		if h.Async {
 			r.launch(h, text)
-			continue
+		} else {
+			waited = append(waited, h)
 		}
-		all.Go(func() { replies[i], errs[i] = r.ask(ctx, h, text) })
 	}
-	all.Wait()
+	replies, errs := r.askAll(ctx, waited, text)
 	var o Outcome
-	for i, h := range chosen {
-		if h.Async {
-			continue
-		}
-		if r.Told != nil && replies[i].input != nil {
-			replies[i].input = r.Told(tool, replies[i].input)
+	author := "" // of the input that counts
+	done := map[string]bool{} // hooks that are not asked again: the author, and what broke
+	for i, h := range waited {
+		done[h.key()] = errs[i] != nil
+		if replies[i].input != nil {
+			author = h.key()
+			if r.Told != nil {
+				replies[i].input = r.Told(tool, replies[i].input)
+			}
 		}
 		o.add(in.Event, h, replies[i], errs[i])
+	}
+	if o.Input != nil && o.Vote != Deny {
+		in.ToolInput = o.Input
+		done[author] = true
+		s.guard(ctx, &o, about, in, done)
 	}
 	if o.Vote == Deny {
 		o.Input = nil
 	}
 	return o
+}
+
+// guard asks the other hooks about an input that one of them made: each has
+// seen another one so far. What they would make of it in turn is left out.
+func (s *Set) guard(ctx context.Context, o *Outcome, about []string, in Input, done map[string]bool) {
+	var others []*Hook
+	for _, h := range s.choose(about, &in) {
+		if !h.Async && !done[h.key()] {
+			others = append(others, h)
+		}
+	}
+	if len(others) == 0 {
+		return
+	}
+	text, err := s.Runner.text(in)
+	replies, errs := make([]reply, len(others)), make([]error, len(others))
+	if err == nil {
+		replies, errs = s.Runner.askAll(ctx, others, text)
+	}
+	for i, h := range others {
+		said := replies[i]
+		o.add(in.Event, h, reply{vote: said.vote, reason: said.reason, stop: said.stop, stopReason: said.stopReason}, cmp.Or(err, errs[i]))
+	}
+}
+
+// askAll runs hooks side by side.
+func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]reply, []error) {
+	replies, errs := make([]reply, len(hooks)), make([]error, len(hooks))
+	var all sync.WaitGroup
+	for i, h := range hooks {
+		all.Go(func() { replies[i], errs[i] = r.ask(ctx, h, text) })
+	}
+	all.Wait()
+	return replies, errs
 }
 
 // choose picks the hooks that an event concerns, each deed once.

@@ -182,6 +182,7 @@ func (l *Log) load(path string) (good int64, err error) {
 		l.put(e)
 	}
 	l.resumed = true
+	l.over()
 	return good, nil
 }
 
@@ -348,8 +349,14 @@ func (l *Log) Move(id int) error {
 	}
 	l.leaf = id
 	l.refold()
+	l.over()
 	return nil
 }
+
+// over ends the skills of a turn that the program's end or a move of the leaf
+// cut off: nobody works on it any more, and what has been trusted and allowed
+// since is not known here. The turn itself is ended by the next one.
+func (l *Log) over() { l.state.Scopes = nil }
 
 // Resumed reports whether the session was read from a file and no model has
 // answered since then.

@@ -310,8 +310,9 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// TestHooksOfScopes: hooks of a skill are in force until its turn ends, also
-// in a session that was read from disk.
+// TestHooksOfScopes: hooks of a skill are in force until its turn ends, or the
+// program does: a session that is read from disk, moved in or copied has none
+// in force.
 func TestHooksOfScopes(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	log, err := store.Create(Header{ID: "s"})
@@ -325,6 +326,17 @@ func TestHooksOfScopes(t *testing.T) {
 		}
 	}
 	append(Entry{Type: TypeActivation, Activation: &Activation{Skill: "a", Hooks: json.RawMessage(`{"Stop":[]}`), Dir: "/a"}})
+	if sc := log.State().Scopes; len(sc) != 1 || string(sc[0].Hooks) != `{"Stop":[]}` || sc[0].Dir != "/a" {
+		t.Errorf("in force: %+v", sc)
+	}
+	copied, err := store.Fork(log, "copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	if sc := copied.State().Scopes; len(sc) != 0 {
+		t.Errorf("in a copy: %+v", sc)
+	}
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -332,11 +344,22 @@ func TestHooksOfScopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if sc := log.State().Scopes; len(sc) != 1 || string(sc[0].Hooks) != `{"Stop":[]}` || sc[0].Dir != "/a" {
-		t.Errorf("read again: %+v", sc)
+	if s := log.State(); len(s.Scopes) != 0 || !s.InTurn {
+		t.Errorf("read again: %+v", s.Scopes)
+	}
+	again := log.Last()
+	append(Entry{Type: TypeActivation, Activation: &Activation{Skill: "b"}})
+	if sc := log.State().Scopes; len(sc) != 1 || sc[0].Skill != "b" {
+		t.Errorf("activated since: %+v", sc)
 	}
 	append(Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: "done"}})
 	if sc := log.State().Scopes; len(sc) != 0 {
 		t.Errorf("after the turn: %+v", sc)
+	}
+	if err := log.Move(again); err != nil {
+		t.Fatal(err)
+	}
+	if sc := log.State().Scopes; len(sc) != 0 {
+		t.Errorf("moved into the turn: %+v", sc)
 	}
 }

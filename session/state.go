@@ -19,7 +19,7 @@ type State struct {
 	Requests, TurnRequests int
 
 	// Scopes are the skills in force, oldest first: those activated in this
-	// user turn.
+	// user turn, since the log was opened or its leaf moved.
 	Scopes []Scope
 	// Texts are the activations whose text the model still sees, whole or in part.
 	Texts []Text

@@ -177,5 +177,8 @@ func (l *Log) Graft(branch []Entry) error {
 		}
 		moved[old] = e.ID
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over()
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -235,20 +234,51 @@ func (r *resources) approved(h *hook.Hook, dir string, other func(path string, d
 	if err != nil || !projects {
 		return err
 	}
-	return filepath.WalkDir(filepath.Join(filepath.Dir(h.Place), "hooks"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil // what is not there was not changed
+	return r.asApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
+}
+
+// asApproved reports the first file below a folder of hooks that was approved
+// and has changed. Links are followed, as approval followed them: the bytes
+// count, wherever they are.
+func (r *resources) asApproved(dir string, depth int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // what is not there was not changed
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+		case info.IsDir() && depth > 1:
+			if err := r.asApproved(path, depth-1); err != nil {
+				return err
+			}
+		case info.Mode().IsRegular():
+			data, err := head(path, maxApproved+1)
+			if err != nil {
+				continue
+			}
+			var p knack.Problem
+			if err := r.project.Check(path, data); errors.As(err, &p) && p.Code == trust.CodeChanged {
+				return err
+			}
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil
-		}
-		var p knack.Problem
-		if err := r.project.Check(path, data); errors.As(err, &p) && p.Code == trust.CodeChanged {
-			return err
-		}
-		return nil
-	})
+	}
+	return nil
+}
+
+// maxApproved is the size of the largest file that trust approves, in bytes.
+const maxApproved = 1 << 20
+
+// head reads at most the first n bytes of a file.
+func head(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, n))
 }
 
 // readHooks takes the hooks of settings. Scripts that a project's hooks would

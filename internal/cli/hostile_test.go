@@ -52,6 +52,7 @@ type site struct {
 	links      bool                                 // links that leave are followed
 	personally bool                                 // settings are read as if they were the person's
 	again      bool                                 // what changed was approved again
+	later      bool                                 // another session began after the change
 }
 
 func trusting(s *site) { s.check = func(string, []byte) error { return nil } }
@@ -205,6 +206,22 @@ func doors() []door {
 		{"a hook's script in the tree", "tools/run.sh", "cd tools && ./run.sh", "tools/run.sh"},
 	} {
 		list = append(list, door{d.what + " changed after approval", with(d.file, d.command), func(s *site) string { return s.ranChanged(d.changed) }, again})
+	}
+	// A link in a folder of resources is approved as the bytes that it leads to,
+	// which hold for the sessions to come.
+	for _, d := range []struct {
+		what, command string
+		files         map[string]string
+	}{
+		{"a hook's script, a link into the tree", "sh .claude/hooks/run.sh", map[string]string{"tools/run.sh": "true\n", ".claude/hooks/run.sh": "link: ../../tools/run.sh"}},
+		{"a hook's script, a link that no rule sees", "for f in .claude/hooks/*; do sh $f; done", map[string]string{"tools/run.sh": "true\n", ".claude/hooks/run.sh": "link: ../../tools/run.sh"}},
+		{"a hook's script in a link to a folder", "sh .claude/hooks/run.sh", map[string]string{"tools/run.sh": "true\n", ".claude/hooks": "link: ../tools"}},
+	} {
+		d.files[".claude/settings.json"] = strings.ReplaceAll(hooks, "sh .claude/hooks/run.sh", d.command)
+		list = append(list, door{d.what + " changed before the next session", d.files, func(s *site) string {
+			s.later = true
+			return s.ranChanged("tools/run.sh")
+		}, again})
 	}
 	list = append(list, door{"a script of a skill's hook changed after approval", hooked, func(s *site) string { return s.ranChanged(".claude/skills/evil/run.sh") }, again})
 	for _, d := range [][]door{
@@ -560,6 +577,8 @@ func (s *site) ranChanged(name string) string {
 	must(os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(name)), []byte("touch "+canary+"\n"), 0o600))
 	if s.again {
 		approve()
+	}
+	if s.again || s.later { // another session
 		run.now.Store(nil)
 		run.stand()
 	}

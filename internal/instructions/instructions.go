@@ -157,6 +157,9 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 	if l.Secret != nil && l.Secret(real) {
 		return nil, errors.New("it leads to a file that holds secrets")
 	}
+	if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() { // to open a pipe waits for its writer
+		return nil, errors.New("it is not a regular file")
+	}
 	var f *os.File
 	if bound == "" {
 		f, err = os.Open(real)
