@@ -41,9 +41,6 @@ type Options struct {
 	Keeper   Keeper   // nil: "always" is not offered
 	Ceiling  Ceiling  // skills.enforceAllowedTools
 
-	PreToolUse        Hook // nil: none
-	PermissionRequest Hook // nil: none
-
 	// Audit is given every decision, one at a time; nil: nobody listens. It
 	// must not call the Gate.
 	Audit func(Record)
@@ -240,12 +237,10 @@ func rulesOf(answers []answer) []permission.Rule {
 	return rules
 }
 
-// For is the tool.Gate under the skills in force, with the hooks of Options.
-func (g *Gate) For(scopes ...Scope) tool.Gate {
-	return g.ForHooks(g.opt.PreToolUse, g.opt.PermissionRequest, scopes...)
-}
+// For is the tool.Gate under the skills in force, without hooks.
+func (g *Gate) For(scopes ...Scope) tool.Gate { return g.ForHooks(nil, nil, scopes...) }
 
-// ForHooks is For with these hooks: skills in force bring their own. nil: none.
+// ForHooks is For with the hooks in force; nil: none.
 func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) tool.Gate {
 	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
 		// The bytes that are judged belong to the Gate alone, and are those that run.
