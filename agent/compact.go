@@ -310,9 +310,10 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		if err != nil {
 			return "", fmt.Errorf("the summary could not be had: %w", err)
 		}
+		cost := model.Info().Price.Cost(got.Usage)
 		c.Usage.Add(got.Usage)
-		c.Cost += model.Info().Price.Cost(got.Usage)
-		r.spend(0, got.Usage, model.Info().Price.Cost(got.Usage))
+		c.Cost += cost
+		r.spend(0, got.Usage, cost)
 		s := strings.TrimSpace(text(got.Message))
 		switch {
 		case got.Stop == llm.Refusal:
@@ -339,12 +340,7 @@ func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Re
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		wait, again := r.again(attempt, err)
-		if !again {
-			return nil, err
-		}
-		r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
-		if err := r.sleep(ctx, wait); err != nil {
+		if err := r.retry(ctx, attempt, err); err != nil {
 			return nil, err
 		}
 	}
@@ -417,8 +413,6 @@ func written(e session.Entry, said, data int) (all []string) {
 		add("note", e.Note.Model, data)
 	case e.Agent != nil:
 		add("agent "+e.Agent.Name, e.Agent.Text(), said)
-	case e.Agent != nil:
-		add("note", e.Agent.Text(), data)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -166,10 +167,7 @@ func (r *run) cold(state session.State) bool {
 // ahead estimates how many requests are still to come: as many as the window
 // has room for at the session's own growth, until it counts as full.
 func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
-	window := info.Window
-	if window == 0 {
-		window = 200_000
-	}
+	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
 	return max(0, full*float64(window)-float64(used)) / float64(growth)
 }
@@ -216,7 +214,7 @@ func (r *run) quiet(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Re
 			return ev.Done, nil
 		}
 	}
-	return nil, &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
+	return nil, errUnfinished()
 }
 
 // ReleaseByHand takes the text of a skill, or of all with the name "all", out
