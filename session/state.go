@@ -12,11 +12,10 @@ import (
 
 // State is what holds at a moment of a session.
 type State struct {
-	InTurn bool // a user turn has begun and not ended
-	Turns  int  // user turns begun
-	Began  int  // the entry that began the last of them
-	// Requests counts the answers, TurnRequests those of this user turn.
-	Requests, TurnRequests int
+	InTurn   bool // a user turn has begun and not ended
+	Turns    int  // user turns begun
+	Began    int  // the entry that began the last of them
+	Requests int  // answers
 
 	// Scopes are the skills in force, oldest first: those activated in this
 	// user turn.
@@ -92,7 +91,6 @@ func (s *State) fold(e Entry) {
 		s.touch(e.User.Touched)
 	case TypeAnswer:
 		s.Requests++
-		s.TurnRequests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
 		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
 	case TypeResult:
@@ -189,7 +187,6 @@ func (s *State) begin(entry int) {
 	s.InTurn = true
 	s.Began = entry
 	s.Turns++
-	s.TurnRequests = 0
 	s.Scopes = nil // a turn that did not end, because the program did
 }
 

@@ -83,22 +83,7 @@ type piPart struct {
 }
 
 func piParts(content json.RawMessage) []piPart {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []piPart{{Type: "text", Text: text}}
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(content, &list) != nil {
-		return nil
-	}
-	all := make([]piPart, 0, len(list))
-	for _, item := range list {
-		var p piPart
-		if json.Unmarshal(item, &p) == nil {
-			all = append(all, p)
-		}
-	}
-	return all
+	return items(content, func(text string) piPart { return piPart{Type: "text", Text: text} })
 }
 
 func (b *builder) pi(all []record) {

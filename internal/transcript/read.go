@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -541,6 +542,27 @@ func (b *builder) compact(at time.Time, trigger, summary string, kept, before in
 	b.add(session.Entry{Time: at, Type: session.TypeCompaction, Compaction: c})
 }
 
+// items reads content that is one text or a list. What is none of its kind is
+// left out.
+func items[T any](content json.RawMessage, one func(text string) T) []T {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return []T{one(text)}
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(content, &list) != nil {
+		return nil
+	}
+	all := make([]T, 0, len(list))
+	for _, raw := range list {
+		var item T
+		if json.Unmarshal(raw, &item) == nil {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
 // image makes media of base64 data of a kind that our tools make.
 func (b *builder) image(line int, mime, data string) (llm.Part, bool) {
 	raw, err := base64.StdEncoding.DecodeString(data)
@@ -558,7 +580,7 @@ func (b *builder) image(line int, mime, data string) (llm.Part, bool) {
 // counted is "2 x, 1 y", by name.
 func counted(m map[string]int) string {
 	var all []string
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, fmt.Sprintf("%d %s", m[k], k))
 	}
 	return strings.Join(all, ", ")
