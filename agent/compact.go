@@ -314,7 +314,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		c.Usage.Add(got.Usage)
 		c.Cost += cost
 		r.spend(0, got.Usage, cost)
-		s := strings.TrimSpace(text(got.Message))
+		s := strings.TrimSpace(llm.TextOf(got.Message.Parts))
 		switch {
 		case got.Stop == llm.Refusal:
 			return "", errors.New("the model refused to write the summary")
@@ -336,7 +336,7 @@ func overflowed(err error) bool {
 // fail may pass.
 func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
-		answer, err := r.quiet(ctx, m, req)
+		answer, err := llm.Ask(ctx, m, req)
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -184,7 +185,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		if err == nil {
 			cost := model.Info().Price.Cost(answer.Usage)
 			r.spend(1, answer.Usage, cost)
-			if t := text(answer.Message); t != "" {
+			if t := llm.TextOf(answer.Message.Parts); t != "" {
 				r.end.Text = t
 			}
 			_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
@@ -240,11 +241,7 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 			return part(partial), context.Cause(ctx)
 		}
 	}
-	return part(partial), errUnfinished()
-}
-
-func errUnfinished() error {
-	return &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
+	return part(partial), &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
 }
 
 func part(text string) *llm.Response {
@@ -394,9 +391,7 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	key := ""
 	for i, c := range calls {
 		key += fmt.Sprintf("%s %s %t ", c.Name, c.Input, results[i].IsError)
-		for _, p := range results[i].Parts {
-			key += p.Text
-		}
+		key += llm.TextOf(results[i].Parts)
 	}
 	if key != r.last {
 		r.last, r.same = key, 1
@@ -426,7 +421,7 @@ func (r *run) reached() string {
 	requests, u, cost := r.spent.total()
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
-		return fmt.Sprintf("%d requests were made, the limit of this run", requests)
+		return plain.Count(requests, "request") + ", the limit of this run"
 	case l.Tokens > 0 && u.Input+u.Output+u.CacheRead+u.CacheWrite >= l.Tokens:
 		return fmt.Sprintf("%d tokens were used, the limit of this run", l.Tokens)
 	case l.Cost > 0 && cost >= l.Cost:
@@ -474,12 +469,4 @@ func callsOf(m llm.Message) []llm.ToolCall {
 		}
 	}
 	return calls
-}
-
-func text(m llm.Message) string {
-	s := ""
-	for _, p := range m.Parts {
-		s += p.Text
-	}
-	return s
 }

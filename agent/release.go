@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -89,7 +90,7 @@ func (r *run) expire(ctx context.Context) error {
 		case p.name == "eager":
 			err = r.release(ctx, t, "its turn is over", "")
 		case p.name == "after" && state.Turns-t.Turn+1 >= p.turns:
-			err = r.release(ctx, t, fmt.Sprintf("%d turns are over", p.turns), "")
+			err = r.release(ctx, t, "after "+plain.Count(p.turns, "turn"), "")
 		case p.name == "summary":
 			err = r.summarise(ctx, t)
 		}
@@ -195,26 +196,13 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			req := &llm.Request{MaxTokens: 300, Messages: []llm.Message{{
 				Role: llm.User, Parts: []llm.Part{llm.Text(summaryRequest + r.log.Prompt(t.Entry))},
 			}}}
-			if answer, err := r.quiet(ctx, m, req); err == nil {
-				summary = strings.TrimSpace(text(answer.Message))
+			if answer, err := llm.Ask(ctx, m, req); err == nil {
+				summary = strings.TrimSpace(llm.TextOf(answer.Message.Parts))
 				r.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
 			}
 		}
 	}
 	return r.release(ctx, t, "summarised", summary)
-}
-
-// quiet asks a model aside from the conversation.
-func (r *run) quiet(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
-	for ev, err := range m.Stream(ctx, req) {
-		if err != nil {
-			return nil, err
-		}
-		if ev.Done != nil {
-			return ev.Done, nil
-		}
-	}
-	return nil, errUnfinished()
 }
 
 // ReleaseByHand takes the text of a skill, or of all with the name "all", out

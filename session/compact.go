@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -53,7 +54,7 @@ func (c *Compaction) Line() string {
 	}
 	s := "compacted"
 	if c.After > 0 { // it is not known of imported ones
-		s += fmt.Sprintf(": %s to %s tokens", thousands(c.Before), thousands(c.After))
+		s += fmt.Sprintf(": %s to %s tokens", plain.Number(c.Before), plain.Number(c.After))
 	}
 	if c.Trigger == "overflow" {
 		s += ", because the window was full"
@@ -62,7 +63,7 @@ func (c *Compaction) Line() string {
 	for _, k := range c.Skills {
 		name := k.Skill
 		if k.Cut > 0 {
-			name += fmt.Sprintf(" (cut to %s of %s tokens)", thousands(k.kept()), thousands(k.Tokens))
+			name += fmt.Sprintf(" (cut to %s of %s tokens)", plain.Number(k.kept()), plain.Number(k.Tokens))
 		}
 		kept = append(kept, name)
 	}
@@ -98,7 +99,7 @@ func (c *Compaction) face() string {
 func (k KeptText) face(prompt string) string {
 	if k.Cut > 0 && k.Cut < len(prompt) {
 		return fmt.Sprintf("The skill %q, the first %s of its %s tokens. Load it again to read the rest.\n\n%s\n\n[The text of the skill %q is cut here.]",
-			k.Skill, thousands(k.kept()), thousands(k.Tokens), prompt[:k.Cut], k.Skill)
+			k.Skill, plain.Number(k.kept()), plain.Number(k.Tokens), prompt[:k.Cut], k.Skill)
 	}
 	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, prompt)
 }

@@ -27,7 +27,6 @@ type State struct {
 
 	Model  string
 	Effort string
-	Mode   permission.Mode
 	Title  string
 
 	Touched   map[string]bool // absolute paths that tools touched
@@ -122,7 +121,6 @@ func (s *State) fold(e Entry) {
 	case TypeSetting:
 		set(&s.Model, e.Setting.Model)
 		set(&s.Effort, e.Setting.Effort)
-		set(&s.Mode, e.Setting.Mode)
 		set(&s.Title, e.Setting.Title)
 	case TypeAgent:
 		s.agent(e.Agent)

@@ -248,7 +248,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	bad := slices.DeleteFunc(problems, func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, p := range bad {
 		if i == 5 {
-			say(fmt.Sprintf("and %d more problems: knack skill list --all", len(bad)-i))
+			say(fmt.Sprintf("and %s: knack skill list --all", plain.Count(len(bad)-i, "more problem")))
 			break
 		}
 		say(fmt.Sprintf("%s: %s", p.Severity, shownProblem(p)))

@@ -175,7 +175,7 @@ func (s *sessionRun) branchOff(ctx context.Context, branch []session.Entry, say 
 	if err := s.begin(ctx, log, "resume"); err != nil {
 		return err
 	}
-	say(fmt.Sprintf("on with %s, %d turns; %s stays as it was", log.ID(), log.State().Turns, was))
+	say(fmt.Sprintf("on with %s, %s; %s stays as it was", log.ID(), plain.Count(log.State().Turns, "turn"), was))
 	return nil
 }
 

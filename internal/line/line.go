@@ -280,7 +280,7 @@ func (f *Front) agent(a *session.Agent) {
 
 func (f *Front) total(e *agent.End) string {
 	u := e.Usage
-	s := fmt.Sprintf("%d requests, %d tokens in (%d from cache), %d out", e.Requests,
+	s := fmt.Sprintf("%s, %d tokens in (%d from cache), %d out", plain.Count(e.Requests, "request"),
 		u.Input+u.CacheRead+u.CacheWrite, u.CacheRead, u.Output)
 	if e.Cost > 0 {
 		s += fmt.Sprintf(", $%.4f", e.Cost)
@@ -373,11 +373,7 @@ func (f *Front) result(r *session.Result) {
 		}
 		return
 	}
-	text := ""
-	for _, p := range r.Parts {
-		text += p.Text
-	}
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(llm.TextOf(r.Parts), "\n"), "\n")
 	if n := len(lines); n > tailLines {
 		fmt.Fprintf(f.Out, "    %s\n", f.paint(dim, fmt.Sprintf("… %d lines", n-tailLines)))
 		lines = lines[n-tailLines:]

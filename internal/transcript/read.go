@@ -457,7 +457,7 @@ func (b *builder) end() {
 		}
 	}
 	if b.more > 0 {
-		b.t.Problems = append(b.t.Problems, knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: b.Name, Message: fmt.Sprintf("%d more problems", b.more)})
+		b.t.Problems = append(b.t.Problems, knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: b.Name, Message: plain.Count(b.more, "more problem")})
 	}
 	if what := counted(b.left); what != "" {
 		b.t.Problems = append(b.t.Problems, knack.Problem{Code: "unreadable", Severity: knack.Info, Path: b.Name, Message: "left out: " + plain.Line(what)})
