@@ -18,8 +18,6 @@ type Problem struct {
 	Kept    bool // the hook counts all the same
 }
 
-func (p Problem) Error() string { return p.Message }
-
 // maxTimeout bounds what a hook may ask for.
 const maxTimeout = 24 * time.Hour
 

@@ -545,7 +545,7 @@ func (s *site) ranChanged(name string) string {
 	ws, err := workspace.NewLocal(s.dir)
 	must(err)
 	defer ws.Close()
-	run := &sessionRun{resources: &resources{dir: s.dir, root: s.dir, project: p}, ws: ws,
+	run := &sessionRun{resources: &resources{dir: s.dir, root: s.dir, project: p, settings: s.settings()}, ws: ws,
 		library: knack.NewLibrary(context.Background(), sources.Default(context.Background(), s.dir, s.options())...)}
 	run.resources.hooks, _ = settingsHooks(s.settings().Raw["hooks"])
 	all := run.resources.hooks
@@ -553,14 +553,15 @@ func (s *site) ranChanged(name string) string {
 		found, _ := skillHooks("evil", act.Hooks, act.Dir)
 		all = append(all, found...)
 	}
-	run.pin()
+	run.stand()
 	if len(all) != 1 || run.unchanged(&all[0]) != nil {
 		s.t.Fatalf("what was approved does not run: %v", all)
 	}
 	must(os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(name)), []byte("touch "+canary+"\n"), 0o600))
 	if s.again {
 		approve()
-		run.pin()
+		run.now.Store(nil)
+		run.stand()
 	}
 	if run.unchanged(&all[0]) != nil {
 		return ""

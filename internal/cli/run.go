@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,9 +124,9 @@ type sessionRun struct {
 	began   int          // entries that the session had before this run
 
 	hookRunner *hook.Runner
-	catalog    *knack.Catalog               // that hooks were told of
-	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
-	started    atomic.Bool                  // hooks were told that the session starts
+	catalog    *knack.Catalog // that hooks were told of
+	now        atomic.Pointer[standing]
+	started    atomic.Bool // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.

@@ -30,6 +30,7 @@ func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) er
 		noteUsage(old.Entries()[s.began:])
 	}
 	s.gate, s.log, s.began = g, log, len(log.Entries())
+	s.stand()
 	if err := old.Close(); err != nil {
 		return err
 	}

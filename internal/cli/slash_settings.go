@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -229,9 +228,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	cat := s.library.Replace(ctx, s.sources...)
 	s.agent.View, s.agent.Agents = s.view, s.agents
 	s.gate = s.gate.With(s.settings.Rules, s.place())
-	pinned := s.pinned
-	s.pin()
-	maps.Copy(s.pinned, pinned) // a script that changed meanwhile stays out
+	s.stand()
 
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
 	say("templates: " + difference(was.templates, s.templates, func(c knack.Command) (string, string) {
