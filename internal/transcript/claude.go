@@ -162,10 +162,7 @@ func (b *builder) claude(all []record) {
 			b.claudeAttachment(l, l.Attachment)
 		}
 	}
-	if title := claudeTitle(lines, starts); title != "" {
-		b.settle(time.Time{})
-		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: title}})
-	}
+	b.title(claudeTitle(lines, starts))
 }
 
 // claudeBranch is the lines from the first to the last, in the order of the
@@ -456,5 +453,5 @@ func claudeTitle(lines []*claudeLine, on map[string]int) string {
 			}
 		}
 	}
-	return firstLine(cmp.Or(custom, ai, summary))
+	return cmp.Or(custom, ai, summary)
 }

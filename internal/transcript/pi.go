@@ -135,10 +135,7 @@ func (b *builder) pi(all []record) {
 			b.left["entries of the type "+e.Type]++
 		}
 	}
-	if title = firstLine(title); title != "" {
-		b.settle(time.Time{})
-		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: title}})
-	}
+	b.title(title)
 }
 
 func branchSummary(summary string) string {
@@ -230,12 +227,6 @@ func (b *builder) piMessage(e *piEntry) {
 	default:
 		b.left["messages of the role "+m.Role]++
 	}
-}
-
-// fenced is text between fences longer than any in it.
-func fenced(kind, text string) string {
-	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
-	return fence + kind + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
 
 func (b *builder) piCustom(at time.Time, kind string, content json.RawMessage, display bool) {

@@ -448,6 +448,14 @@ func (b *builder) flush() {
 	}
 }
 
+// title names the session, if there is a name.
+func (b *builder) title(text string) {
+	if text = firstLine(text); text != "" {
+		b.settle(time.Time{})
+		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: text}})
+	}
+}
+
 // end closes what is open, and tells of what was left out.
 func (b *builder) end() {
 	if b.t.Agent != Knack {

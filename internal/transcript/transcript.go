@@ -350,6 +350,19 @@ func decided(d *session.Decision) string {
 	return s
 }
 
+// ended says how a turn ended.
+func ended(t *session.TurnEnd) string {
+	if t.Error != "" {
+		return "turn ended: " + t.Reason + ": " + t.Error
+	}
+	return "turn ended: " + t.Reason
+}
+
+// attachment names media.
+func attachment(m *llm.Media) string {
+	return fmt.Sprintf("%s (%s, %d bytes)", cmp.Or(m.Name, "attachment"), m.MIME, len(m.Data))
+}
+
 // settings says what a setting changed.
 func settings(s *session.Setting) string {
 	var all []string
