@@ -99,16 +99,7 @@ func (s *sessionRun) outer(o agent.Outer) gate.Scope {
 	if g.Bound == "" {
 		g.Bound = gate.CeilingOff
 	}
-	for _, text := range o.Names {
-		if r, err := permission.ParseRule(text, origin); err == nil {
-			g.Allow = append(g.Allow, r)
-		}
-	}
-	for _, text := range o.Denies {
-		if r, err := permission.ParseRule(text, origin); err == nil {
-			g.Deny = append(g.Deny, r)
-		}
-	}
+	g.Allow, g.Deny = rulesOf(o.Names, origin), rulesOf(o.Denies, origin)
 	return g
 }
 

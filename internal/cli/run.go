@@ -463,18 +463,8 @@ func told(r gate.Record) string {
 func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	var all []gate.Scope
 	for _, k := range sc.Skills {
-		g := gate.Scope{Skill: k.Skill}
 		origin := permission.Origin("skill:" + k.Skill)
-		for _, text := range k.Grants {
-			if r, err := permission.ParseRule(text, origin); err == nil {
-				g.Allow = append(g.Allow, r)
-			}
-		}
-		for _, text := range k.Denies {
-			if r, err := permission.ParseRule(text, origin); err == nil {
-				g.Deny = append(g.Deny, r)
-			}
-		}
+		g := gate.Scope{Skill: k.Skill, Allow: rulesOf(k.Grants, origin), Deny: rulesOf(k.Denies, origin)}
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
@@ -487,6 +477,17 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	}
 	for _, o := range sc.Outer {
 		all = append(all, s.outer(o))
+	}
+	return all
+}
+
+// rulesOf are the rules among texts. Whoever wrote one that is none was told.
+func rulesOf(texts []string, origin permission.Origin) []permission.Rule {
+	var all []permission.Rule
+	for _, text := range texts {
+		if r, err := permission.ParseRule(text, origin); err == nil {
+			all = append(all, r)
+		}
 	}
 	return all
 }
@@ -512,16 +513,8 @@ func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 // verify holds the whole folder of a project's skill against what was
 // approved, at every activation.
 func (s *sessionRun) verify(k *knack.Skill) error {
-	if k.Dir == "" || !below(s.root, k.Dir) {
-		return nil
-	}
-	switch k.Origin.Kind {
-	case knack.Project, knack.Legacy:
-	default:
-		return nil
-	}
-	if k.Origin.Kind == knack.Legacy {
-		return nil // one file, which was checked when it was read
+	if k.Origin.Kind != knack.Project || k.Dir == "" || !below(s.root, k.Dir) {
+		return nil // a legacy command is one file, which was checked when it was read
 	}
 	if err := s.project.Verify(k.Dir); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v. A person can look at it with: knack trust --show", k.Name, err)}

@@ -38,6 +38,15 @@ func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) er
 	return err
 }
 
+// create makes an empty session; from is the one that it will be a copy of.
+func (s *sessionRun) create(from string) (*session.Log, error) {
+	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir, From: from}
+	if s.forgets {
+		return session.New(h), nil
+	}
+	return sessionStore(s.dir).Create(h)
+}
+
 func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string)) (string, error) {
 	st := s.log.State()
 	rows := [][2]string{
@@ -64,13 +73,9 @@ func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string))
 }
 
 func (s *sessionRun) slashNew(ctx context.Context, _ string, say func(string)) (string, error) {
-	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir}
-	log := session.New(h)
-	if !s.forgets {
-		var err error
-		if log, err = sessionStore(s.dir).Create(h); err != nil {
-			return "", err
-		}
+	log, err := s.create("")
+	if err != nil {
+		return "", err
 	}
 	if err := s.begin(ctx, log, "clear"); err != nil {
 		return "", err
