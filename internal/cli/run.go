@@ -534,9 +534,8 @@ func (s *sessionRun) shell(g func() *gate.Gate) func(agent.Scope) knack.Shell {
 
 func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
-		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
-			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
-		})}
+		with := sc // what bounds the agent bounds this command
+		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies})
 		c, err := s.ws.Prepare(workspace.Command{Line: line, Env: env})
 		if err != nil {
 			return "", err
