@@ -194,7 +194,7 @@ type Retrying struct {
 
 // End sums a run up, its sub-agents included.
 type End struct {
-	Reason   string // done, cancelled, limit, error, terminated, stopped
+	Reason   string // done, cancelled, limit, terminated, stopped
 	Why      string // of stopped: what the hook says
 	Text     string // the last answer
 	Requests int

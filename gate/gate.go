@@ -2,8 +2,8 @@
 // rules, and last a person.
 //
 // Most people want [New] with the rules, the mode and the place of a session,
-// and an [Approver] where somebody can be asked; [Gate.For] is then the
-// [tool.Gate] of the skills in force. Without an Approver whatever would be
+// and an [Approver] where somebody can be asked; [Gate.For], or with hooks
+// [Gate.ForHooks], is then the [tool.Gate] of the skills in force. Without an Approver whatever would be
 // asked is refused, and the refusal names the rule that would have allowed it.
 //
 // The order of one call (spec permissions, Order): PreToolUse hooks → the

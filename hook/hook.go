@@ -226,7 +226,7 @@ type Input struct {
 	Loaded     string `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
 	SkillArgs  string `json:"skill_args,omitempty"`          // SkillActivated
-	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model
+	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
 }
 
 // A Call is one call of a PostToolBatch.
