@@ -77,6 +77,9 @@ type Agent struct {
 	// Which of the tools it has, model, effort and limits are the run's to set.
 	// It may be called concurrently. nil: there are no sub-agents.
 	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Forked reads the session of a sub-agent, which the program's end interrupted,
+	// for what it spent; nil: nobody knows.
+	Forked func(id string) (*session.Log, error)
 	// Background keeps agents that do not hold the turn; nil: all hold it.
 	Background *Background
 	// Without names tools that a run would add by itself, Skill and Agent, and

@@ -36,6 +36,7 @@ type run struct {
 	last string // those calls and results
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
+	starter *tool.Tool     // the Agent tool; nil: not made yet
 	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int

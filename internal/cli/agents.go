@@ -72,7 +72,13 @@ func (s *sessionRun) forker(from func() *gate.Gate) func(context.Context, *agent
 		o := s.coding
 		o.State = s.read.Fork()
 		a := *s.agent
-		a.System = agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}.String()
+		p := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}
+		if s.view.Index && (d.Tools == nil || slices.Contains(d.Tools, "Skill")) {
+			v := s.view
+			v.For = knack.ByModel
+			p.Index = s.library.Catalog().Listing(v).Text
+		}
+		a.System = p.String()
 		a.Tools = coding.Tools(s.ws, o)
 		if s.chosen { // what the person took away no definition brings back
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(s.agent.Tools.Names(), ","))

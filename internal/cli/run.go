@@ -250,6 +250,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			return chooseModel(ctx, choice)
 		},
 		Release: release,
+		Forked:  func(id string) (*session.Log, error) { return agentStore(s.dir, s.log.ID()).Read(id) },
 		Agents:  s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,

@@ -178,6 +178,12 @@ func chronicle(log *session.Log, name string) []happening {
 			}
 		case e.Result != nil && called[e.Result.ID] && e.Result.IsError:
 			say(e, "refused to the model: %s", llm.TextOf(e.Result.Parts))
+		case e.Agent != nil && e.Agent.Skill == name && e.Agent.Reason == "":
+			by := "model"
+			if e.Agent.Call == "" {
+				by = "user"
+			}
+			say(e, "called by the %s, in the agent %s (%s)", by, e.Agent.Name, e.Agent.Log)
 		case e.Activation != nil && e.Activation.Skill == name:
 			what := ""
 			if e.Activation.Present != 0 {

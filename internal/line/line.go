@@ -47,13 +47,11 @@ type Front struct {
 	inLine bool // the cursor stands behind streamed text
 	said   []agent.Input
 	stop   func() // ends the run that goes on
-	left   bool   // nobody answers any more
+	left   bool   // the person has gone
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
 var ErrQuit = errors.New("quit")
-
-var errLeft = errors.New("the person has left")
 
 // Talk reads prompts and hands them to do, until the person leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
@@ -190,6 +188,18 @@ func (f *Front) answer(prompt string) (string, error) {
 		f.stop()
 	}
 	return s, err
+}
+
+// there waits for the screen, and takes it. Where the person has gone it waits
+// for the end of who wants to ask, which is near; false: it has come.
+func (f *Front) there(ctx context.Context) bool {
+	f.screen.Lock()
+	if !f.left {
+		return true
+	}
+	f.screen.Unlock()
+	<-ctx.Done()
+	return false
 }
 
 // Say shows a line of our own.
@@ -443,11 +453,10 @@ func clip(s string, n int) string {
 
 // Approve asks the person; it is the Approver of the run.
 func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	if f.left {
-		return gate.Answer{}, errLeft
+	if !f.there(ctx) {
+		return gate.Answer{}, context.Cause(ctx)
 	}
+	defer f.screen.Unlock()
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
 	for _, s := range r.Decision.Subjects {
@@ -509,11 +518,10 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 
 // Ask puts a question of the model's to the person: the ask tool.
 func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	if f.left {
-		return "", errLeft
+	if !f.there(ctx) {
+		return "", context.Cause(ctx)
 	}
+	defer f.screen.Unlock()
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
 	for i, o := range options {
