@@ -44,7 +44,7 @@ type Agent struct {
 	// are now: the program's own, of kind command, and others. nil: there are none.
 	Commands func() []knack.Command
 	// View says how skills are listed. The agent sets For, Window and
-	// Touched. With Index set the listing belongs into System, see [Index].
+	// Touched. With Index set the listing belongs into System, see [Prompt].
 	View knack.View
 	// Shell runs inline commands of skills; nil: they stay text.
 	Shell func(Scope) knack.Shell

@@ -74,9 +74,7 @@ func (s *sessionRun) forker(from func() *gate.Gate) func(context.Context, *agent
 		a := *s.agent
 		p := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}
 		if s.view.Index && (d.Tools == nil || slices.Contains(d.Tools, "Skill")) {
-			v := s.view
-			v.For = knack.ByModel
-			p.Index = s.library.Catalog().Listing(v).Text
+			p.Index = s.index()
 		}
 		a.System = p.String()
 		a.Tools = coding.Tools(s.ws, o)

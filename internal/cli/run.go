@@ -413,12 +413,13 @@ func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) strin
 	}
 	p.Append = append(p.Append, f.appendPrompt...)
 	if s.view.Index {
-		v := s.view
-		v.For = knack.ByModel
-		p.Index = s.library.Catalog().Listing(v).Text
+		p.Index = s.index()
 	}
 	return p.String()
 }
+
+// index is the list of skills that stands in a system prompt.
+func (s *sessionRun) index() string { return s.library.Catalog().Listing(s.view).Text }
 
 // place is where paths are judged.
 func (s *sessionRun) place() permission.Place {
@@ -617,9 +618,7 @@ func (s *sessionRun) initLine() initLine {
 		}
 	}
 	cat := s.library.Catalog()
-	view := s.agent.View
-	view.For = knack.ByModel
-	if !view.Index && len(cat.Listing(view).Entries) > 0 {
+	if !s.view.Index && len(cat.Listing(s.view).Entries) > 0 {
 		l.Tools = append(l.Tools, "Skill")
 	}
 	for _, k := range cat.Skills() {
