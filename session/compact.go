@@ -39,8 +39,8 @@ type KeptText struct {
 	Cut    int    `json:"cut,omitempty"` // only so many bytes are kept; 0: all
 }
 
-// kept is the tokens that are there, at 4 bytes a token.
-func (k KeptText) kept() int {
+// Left is the tokens that are there, at 4 bytes a token.
+func (k KeptText) Left() int {
 	if k.Cut > 0 {
 		return (k.Cut + 3) / 4
 	}
@@ -63,7 +63,7 @@ func (c *Compaction) Line() string {
 	for _, k := range c.Skills {
 		name := k.Skill
 		if k.Cut > 0 {
-			name += fmt.Sprintf(" (cut to %s of %s tokens)", plain.Number(k.kept()), plain.Number(k.Tokens))
+			name += fmt.Sprintf(" (cut to %s of %s tokens)", plain.Number(k.Left()), plain.Number(k.Tokens))
 		}
 		kept = append(kept, name)
 	}
@@ -99,7 +99,7 @@ func (c *Compaction) face() string {
 func (k KeptText) face(prompt string) string {
 	if k.Cut > 0 && k.Cut < len(prompt) {
 		return fmt.Sprintf("The skill %q, the first %s of its %s tokens. Load it again to read the rest.\n\n%s\n\n[The text of the skill %q is cut here.]",
-			k.Skill, plain.Number(k.kept()), plain.Number(k.Tokens), prompt[:k.Cut], k.Skill)
+			k.Skill, plain.Number(k.Left()), plain.Number(k.Tokens), prompt[:k.Cut], k.Skill)
 	}
 	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, prompt)
 }
@@ -161,7 +161,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 		i := slices.IndexFunc(c.Skills, func(k KeptText) bool { return k.Entry == t.Entry })
 		switch {
 		case i >= 0:
-			t.Tokens = c.Skills[i].kept()
+			t.Tokens = c.Skills[i].Left()
 			if c.Skills[i].Cut > 0 {
 				t.Hash = ""
 			}

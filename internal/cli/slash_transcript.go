@@ -171,7 +171,7 @@ func (s *sessionRun) branchOff(ctx context.Context, branch []session.Entry, say 
 func saidBy(e session.Entry) string {
 	switch {
 	case e.User != nil:
-		return cmp.Or(joined(e.User.Parts, "\n"), "(an attachment)")
+		return cmp.Or(e.User.Typed, joined(e.User.Parts, "\n"), "(an attachment)")
 	case e.Activation != nil && e.Activation.By == "user":
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}
