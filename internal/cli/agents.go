@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,13 +148,6 @@ func agentStore(dir, id string) session.Store {
 
 // slashAgents shows which agents there are, and which work.
 func (s *sessionRun) slashAgents(_ context.Context, _ string, say func(string)) (string, error) {
-	var b strings.Builder
-	s.agentsText(&b)
-	say(strings.TrimRight(b.String(), "\n"))
-	return "", nil
-}
-
-func (s *sessionRun) agentsText(w io.Writer) {
 	rows := [][]string{{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
 	seen := map[string]bool{}
 	working := map[string]int{}
@@ -182,7 +174,10 @@ func (s *sessionRun) agentsText(w io.Writer) {
 		}
 		rows = append(rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")), oneLine(tools, 60), state, plain.Line(shown(d.Path))})
 	}
-	writeTable(w, rows)
+	var b strings.Builder
+	writeTable(&b, rows)
+	say(strings.TrimRight(b.String(), "\n"))
+	return "", nil
 }
 
 // withAgent are tools and the one that the agent adds, for Select.
