@@ -327,7 +327,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	child.Agents, child.Background = r.Agents, r.Background
 	child.Steer, child.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
-	child.Release, _ = ParseRelease("never") // nobody goes on with it
+	child.Release = Release{name: "never"} // nobody goes on with it
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {

@@ -71,12 +71,11 @@ func (s *sessionRun) slashShare(ctx context.Context, _ string, say func(string))
 	if err != nil {
 		return "", err
 	}
-	const yes = "yes, upload it"
-	answer, err := s.who.Ask(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Whoever has its address can read it.", (info.Size()+999)/1000), []string{yes, "no"})
+	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Whoever has its address can read it.", (info.Size()+999)/1000), "yes, upload it")
 	if err != nil {
 		return "", err
 	}
-	if answer != yes && answer != "y" && answer != "yes" {
+	if !agreed {
 		say("nothing was shared")
 		return "", nil
 	}
