@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +36,7 @@ const (
 	JSONL    Format = "jsonl"
 )
 
-// ParseFormat reads the name of a format, or of the format that files with the
-// extension of a path have.
+// ParseFormat reads the name of a format, or the extension of its files.
 func ParseFormat(name string) (Format, error) {
 	switch strings.ToLower(strings.TrimPrefix(name, ".")) {
 	case "html", "htm":
@@ -50,9 +48,6 @@ func ParseFormat(name string) (Format, error) {
 	}
 	return "", fmt.Errorf("%q is no format: html, md or jsonl", name)
 }
-
-// FormatOf is the format that a file's extension names.
-func FormatOf(path string) (Format, error) { return ParseFormat(filepath.Ext(path)) }
 
 // Options say what a session does not hold itself.
 type Options struct {
