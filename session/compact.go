@@ -188,14 +188,12 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 func (l *Log) visible(leaf, from int) []Entry {
 	var es []Entry
 	last := true // the next compaction is the last one
-	for id := leaf; id > 0 && from != 0 && id >= from; {
-		e := l.entries[id-1]
-		if e.ID == 0 { // it could not be read
-			id--
-			continue
+	for e := range l.back(leaf) {
+		if from == 0 || e.ID < from {
+			break
 		}
 		if c := e.Compaction; c == nil {
-			es = append(es, e)
+			es = append(es, *e)
 		} else if last {
 			last = false
 			if c.Kept == 0 {
@@ -203,7 +201,6 @@ func (l *Log) visible(leaf, from int) []Entry {
 			}
 			from = max(from, c.Kept)
 		}
-		id = e.Parent
 	}
 	slices.Reverse(es)
 	return es
@@ -266,17 +263,10 @@ func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := l.leaf; id > 0; {
-		e := &l.entries[id-1]
-		if e.ID == 0 {
-			id--
-			continue
-		}
-		if e.Compaction != nil {
-			previous = e.Compaction
+	for e := range l.back(l.leaf) {
+		if previous = e.Compaction; previous != nil {
 			break
 		}
-		id = e.Parent
 	}
 	all := l.visible(l.leaf, -1)
 	answer := -1 // the last one
