@@ -19,6 +19,7 @@ package hook
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -180,8 +181,10 @@ func (h *Hook) compile() error {
 		return nil
 	}
 	var err error
-	h.re, err = regexp.Compile(m)
-	return err
+	if h.re, err = regexp.Compile(m); err != nil {
+		return fmt.Errorf("matcher %q: %w", h.Matcher, err)
+	}
+	return nil
 }
 
 // An Input is what hooks are told, as JSON. The fields in front are of every
@@ -226,7 +229,7 @@ type Input struct {
 	Loaded     string `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
 	SkillArgs  string `json:"skill_args,omitempty"`          // SkillActivated
-	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model
+	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
 }
 
 // A Call is one call of a PostToolBatch.

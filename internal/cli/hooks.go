@@ -325,19 +325,11 @@ func (s *sessionRun) askFast(ctx context.Context, prompt string) (string, error)
 		return "", err
 	}
 	req := &llm.Request{MaxTokens: 500, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}
-	for ev, err := range m.Stream(ctx, req) {
-		switch {
-		case err != nil:
-			return "", err
-		case ev.Done != nil:
-			text := ""
-			for _, p := range ev.Done.Message.Parts {
-				text += p.Text
-			}
-			return text, nil
-		}
+	answer, err := llm.Ask(ctx, m, req)
+	if err != nil {
+		return "", err
 	}
-	return "", errors.New("the model's stream ended before its answer did")
+	return llm.TextOf(answer.Message.Parts), nil
 }
 
 // fits says whether a call fits a permission rule, or may.

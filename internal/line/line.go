@@ -68,7 +68,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		if line == "" {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
-			if err != nil && !errors.Is(err, errInterrupted) || err != nil && interrupts == 1 {
+			if err != nil && (interrupts == 1 || !errors.Is(err, errInterrupted)) {
 				f.left = true // an agent in the background may be waiting to ask
 			}
 			f.screen.Unlock()
@@ -233,7 +233,7 @@ func (f *Front) Event(e agent.Event) {
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), f.call(e.Call))
 	case e.Retry != nil:
 		f.fresh()
-		fmt.Fprintf(f.Out, "%s\n", f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+		fmt.Fprintf(f.Out, "%s\n", f.again(e.Retry))
 	case e.Said != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, wrap(plain.Text(e.Said.Text), f.width()))
@@ -254,6 +254,10 @@ func (f *Front) Event(e agent.Event) {
 	}
 }
 
+func (f *Front) again(r *agent.Retrying) string {
+	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
+}
+
 // sub shows what a sub-agent did: what it calls, and what it may not. What it
 // says is for the agent that started it.
 func (f *Front) sub(e agent.Event) {
@@ -265,7 +269,7 @@ func (f *Front) sub(e agent.Event) {
 	case e.Call != nil:
 		say(f.call(e.Call))
 	case e.Retry != nil:
-		say(f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+		say(f.again(e.Retry))
 	case e.Entry == nil:
 	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
 		say(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
@@ -290,7 +294,7 @@ func (f *Front) agent(a *session.Agent) {
 
 func (f *Front) total(e *agent.End) string {
 	u := e.Usage
-	s := fmt.Sprintf("%d requests, %d tokens in (%d from cache), %d out", e.Requests,
+	s := fmt.Sprintf("%s, %d tokens in (%d from cache), %d out", plain.Count(e.Requests, "request"),
 		u.Input+u.CacheRead+u.CacheWrite, u.CacheRead, u.Output)
 	if e.Cost > 0 {
 		s += fmt.Sprintf(", $%.4f", e.Cost)
@@ -383,11 +387,7 @@ func (f *Front) result(r *session.Result) {
 		}
 		return
 	}
-	text := ""
-	for _, p := range r.Parts {
-		text += p.Text
-	}
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(llm.TextOf(r.Parts), "\n"), "\n")
 	if n := len(lines); n > tailLines {
 		fmt.Fprintf(f.Out, "    %s\n", f.paint(dim, fmt.Sprintf("… %d lines", n-tailLines)))
 		lines = lines[n-tailLines:]
