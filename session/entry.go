@@ -169,6 +169,17 @@ type Activation struct {
 	Dir   string          `json:"dir,omitempty"`
 }
 
+// Origin says for people who called the skill.
+func (a *Activation) Origin() string {
+	switch a.By {
+	case "fork":
+		return "the task of this agent"
+	case "agent":
+		return "loaded by the agent's definition"
+	}
+	return "called by the " + a.By
+}
+
 // Note is what the program tells the model between its answers, and what
 // people see of it ("" nothing).
 type Note struct {

@@ -189,7 +189,7 @@ func chronicle(log *session.Log, name string) []happening {
 			if e.Activation.Present != 0 {
 				what = ", its text was there already"
 			}
-			say(e, "called by the %s (%d tokens%s)", e.Activation.By, e.Activation.Tokens, what)
+			say(e, "%s (%d tokens%s)", e.Activation.Origin(), e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:
 			say(e, "released: %s", e.Release.Reason)
 		case e.Compaction != nil:

@@ -346,11 +346,7 @@ func (p page) media(m *llm.Media) {
 }
 
 func (p page) activation(a *session.Activation) {
-	by := "the model"
-	if a.By == "user" {
-		by = "you"
-	}
-	p.put(`<details class="activation"><summary><b>skill</b> <code>`, esc(a.Notice), `</code> `, esc("called by "+by))
+	p.put(`<details class="activation"><summary><b>skill</b> <code>`, esc(a.Notice), `</code> `, esc(a.Origin()))
 	if a.Present == 0 {
 		p.put(esc(fmt.Sprintf(", %d tokens", a.Tokens)))
 	} else {

@@ -120,7 +120,7 @@ func (s sheet) step(st step) {
 		s.answer(st)
 	case st.Activation != nil:
 		a := st.Activation
-		s.aside(fmt.Sprintf("skill %s, called by the %s, %d tokens", a.Notice, a.By, a.Tokens))
+		s.aside(fmt.Sprintf("skill %s, %s, %d tokens", a.Notice, a.Origin(), a.Tokens))
 		if len(a.Grants) > 0 {
 			s.aside("it allows " + strings.Join(a.Grants, ", ") + " until the turn ends")
 		}
