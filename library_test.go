@@ -74,7 +74,7 @@ func TestReload(t *testing.T) {
 	}
 	three := lib.Reload(ctx)
 	v := View{For: ByModel}
-	ch := three.Listing(v).Since(one.Listing(v))
+	ch := three.Listing(v).Since(one.Listing(v).Told())
 	want := `These skills are available from now on:
 - c: Third
 The descriptions of these skills have changed:
@@ -85,7 +85,7 @@ These skills are no longer available:
 	if got := ch.Text(); got != want {
 		t.Errorf("changes:\n%s", got)
 	}
-	if !three.Listing(v).Since(three.Listing(View{For: ByModel, Budget: 10})).Empty() {
+	if !three.Listing(v).Since(three.Listing(View{For: ByModel, Budget: 10}).Told()).Empty() {
 		t.Error("a cut is taken for a change")
 	}
 
@@ -141,7 +141,7 @@ func TestSince(t *testing.T) {
 	v := View{For: ByModel}
 	one := Load(t.Context(), list{sk("x", "D.")}).Listing(v)
 	for s, changed := range map[*Skill]int{sk("x", "D."): 0, sk("y", "D."): 1, sk("x", "E."): 1} {
-		if ch := Load(t.Context(), list{s}).Listing(v).Since(one); len(ch.Changed) != changed || len(ch.Added)+len(ch.Removed) != 0 {
+		if ch := Load(t.Context(), list{s}).Listing(v).Since(one.Told()); len(ch.Changed) != changed || len(ch.Added)+len(ch.Removed) != 0 {
 			t.Errorf("%+v: %+v", s, ch)
 		}
 	}

@@ -2,7 +2,10 @@ package knack
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -374,27 +377,34 @@ type Changes struct {
 	Removed        []string // names
 }
 
-// Since compares a listing with an older one. That a text was cut otherwise is
-// no change.
-func (l Listing) Since(old Listing) Changes {
-	var ch Changes
-	before := make(map[string]*Skill, len(old.Entries))
-	for _, e := range old.Entries {
-		before[e.Skill.Name] = e.Skill
-	}
+// Told is a fingerprint, by name, of what the listing says of each skill. That
+// a text was cut for want of room is not in it.
+func (l Listing) Told() map[string]string {
+	told := make(map[string]string, len(l.Entries))
 	for _, e := range l.Entries {
-		was, ok := before[e.Skill.Name]
-		switch {
-		case !ok:
+		sum := sha256.Sum256([]byte(e.Skill.ID + "\x00" + e.Skill.Summary()))
+		told[e.Skill.Name] = hex.EncodeToString(sum[:6])
+	}
+	return told
+}
+
+// Since compares the listing with what a model was told before: the Told of an
+// older one.
+func (l Listing) Since(told map[string]string) Changes {
+	var ch Changes
+	now := l.Told()
+	for _, e := range l.Entries {
+		switch name := e.Skill.Name; told[name] {
+		case now[name]:
+		case "":
 			ch.Added = append(ch.Added, e)
-		case was != e.Skill && (was.ID != e.Skill.ID || was.Summary() != e.Skill.Summary()):
+		default:
 			ch.Changed = append(ch.Changed, e)
 		}
-		delete(before, e.Skill.Name)
 	}
-	for _, e := range old.Entries {
-		if before[e.Skill.Name] != nil {
-			ch.Removed = append(ch.Removed, e.Skill.Name)
+	for _, name := range slices.Sorted(maps.Keys(told)) {
+		if now[name] == "" {
+			ch.Removed = append(ch.Removed, name)
 		}
 	}
 	return ch

@@ -117,7 +117,11 @@ func (r *run) tools(state session.State) tool.Set {
 	}
 	set := slices.Clone(r.Tools)
 	if r.Fork != nil && len(r.Agents) > 0 && !slices.Contains(r.Without, agentTool) && r.mayFork("") == nil {
-		set = append(set, r.agentTool())
+		if r.starter == nil {
+			t := r.agentTool()
+			r.starter = &t
+		}
+		set = append(set, *r.starter)
 	}
 	if !r.lists() || state.Listing == nil || len(state.Told) == 0 {
 		return set

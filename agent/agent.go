@@ -44,7 +44,7 @@ type Agent struct {
 	// are now: the program's own, of kind command, and others. nil: there are none.
 	Commands func() []knack.Command
 	// View says how skills are listed. The agent sets For, Window and
-	// Touched. With Index set the listing belongs into System, see [Index].
+	// Touched. With Index set the listing belongs into System, see [Prompt].
 	View knack.View
 	// Shell runs inline commands of skills; nil: they stay text.
 	Shell func(Scope) knack.Shell
@@ -77,6 +77,9 @@ type Agent struct {
 	// Which of the tools it has, model, effort and limits are the run's to set.
 	// It may be called concurrently. nil: there are no sub-agents.
 	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Forked reads the session of a sub-agent, which the program's end interrupted,
+	// for what it spent; nil: nobody knows.
+	Forked func(id string) (*session.Log, error)
 	// Background keeps agents that do not hold the turn; nil: all hold it.
 	Background *Background
 	// Without names tools that a run would add by itself, Skill and Agent, and
@@ -194,7 +197,7 @@ type Retrying struct {
 
 // End sums a run up, its sub-agents included.
 type End struct {
-	Reason   string // done, cancelled, limit, error, terminated, stopped
+	Reason   string // done, cancelled, limit, terminated, stopped
 	Why      string // of stopped: what the hook says
 	Text     string // the last answer
 	Requests int

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"slices"
 
@@ -27,7 +25,7 @@ func (r *run) showListing() error {
 		return nil
 	}
 	l := r.Skills().Listing(r.view(state))
-	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: told(l)}})
+	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told()}})
 	return err
 }
 
@@ -55,27 +53,7 @@ func (r *run) announce(ctx context.Context) error {
 
 	view := r.view(state)
 	l := cat.Listing(view)
-	now := told(l)
-	news := map[string]string{}
-	var ch knack.Changes
-	for _, e := range l.Entries {
-		name := e.Skill.Name
-		if state.Told[name] == now[name] {
-			continue
-		}
-		news[name] = now[name]
-		if state.Told[name] == "" {
-			ch.Added = append(ch.Added, e)
-		} else {
-			ch.Changed = append(ch.Changed, e)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(state.Told)) {
-		if now[name] == "" {
-			news[name] = ""
-			ch.Removed = append(ch.Removed, name)
-		}
-	}
+	ch := l.Since(state.Told)
 	if ch.Empty() {
 		return nil
 	}
@@ -92,21 +70,17 @@ func (r *run) announce(ctx context.Context) error {
 			}
 		}
 	}
+	news, now := map[string]string{}, l.Told()
+	for _, line := range slices.Concat(ch.Added, ch.Changed) {
+		news[line.Skill.Name] = now[line.Skill.Name]
+	}
+	for _, name := range ch.Removed {
+		news[name] = ""
+	}
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{
 		Model: ch.Text(), People: people(ch), Told: news,
 	}})
 	return err
-}
-
-// told is a fingerprint of what a listing says of each skill. What was cut for
-// want of room is no news.
-func told(l knack.Listing) map[string]string {
-	m := make(map[string]string, len(l.Entries))
-	for _, e := range l.Entries {
-		sum := sha256.Sum256([]byte(e.Skill.ID + "\x00" + e.Skill.Summary()))
-		m[e.Skill.Name] = hex.EncodeToString(sum[:6])
-	}
-	return m
 }
 
 // people is one line of an announcement.

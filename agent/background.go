@@ -226,6 +226,12 @@ func (r *run) interrupted() error {
 	for _, id := range slices.Sorted(maps.Keys(open)) {
 		a := open[id]
 		a.Reason = "interrupted"
+		if r.Forked != nil {
+			if log, err := r.Forked(id); err == nil {
+				s := log.State()
+				a.Requests, a.Usage, a.Cost, a.Denials = s.Requests, s.Usage, s.Cost, s.Denials
+			}
+		}
 		if _, err := r.record(session.Entry{Type: session.TypeAgent, Agent: &a}); err != nil {
 			return err
 		}

@@ -310,10 +310,11 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		if err != nil {
 			return "", fmt.Errorf("the summary could not be had: %w", err)
 		}
+		cost := model.Info().Price.Cost(got.Usage)
 		c.Usage.Add(got.Usage)
-		c.Cost += model.Info().Price.Cost(got.Usage)
-		r.spend(0, got.Usage, model.Info().Price.Cost(got.Usage))
-		s := strings.TrimSpace(text(got.Message))
+		c.Cost += cost
+		r.spend(0, got.Usage, cost)
+		s := strings.TrimSpace(llm.TextOf(got.Message.Parts))
 		switch {
 		case got.Stop == llm.Refusal:
 			return "", errors.New("the model refused to write the summary")
@@ -335,16 +336,11 @@ func overflowed(err error) bool {
 // fail may pass.
 func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
-		answer, err := r.quiet(ctx, m, req)
+		answer, err := llm.Ask(ctx, m, req)
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		wait, again := r.again(attempt, err)
-		if !again {
-			return nil, err
-		}
-		r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
-		if err := r.sleep(ctx, wait); err != nil {
+		if err := r.retry(ctx, attempt, err); err != nil {
 			return nil, err
 		}
 	}
@@ -417,8 +413,6 @@ func written(e session.Entry, said, data int) (all []string) {
 		add("note", e.Note.Model, data)
 	case e.Agent != nil:
 		add("agent "+e.Agent.Name, e.Agent.Text(), said)
-	case e.Agent != nil:
-		add("note", e.Agent.Text(), data)
 	}
 	return all
 }

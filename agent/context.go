@@ -21,7 +21,7 @@ func (a *Agent) Context(log *session.Log) Context {
 	state := log.State()
 	if state.Listing == nil && r.lists() { // nothing was said yet
 		l := r.Skills().Listing(r.view(state))
-		state.Listing, state.Told = &session.Listing{Text: l.Text}, told(l)
+		state.Listing, state.Told = &session.Listing{Text: l.Text}, l.Told()
 	}
 	overhead := r.overhead(state)
 	c := Context{System: len(a.System), Tools: overhead - len(a.System)}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -155,20 +156,26 @@ func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 	if r.Gate == nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: "agents are not allowed: nobody can be asked"}
 	}
-	input, err := json.Marshal(agentInput{Agent: d.Name})
-	if err != nil {
-		return err
-	}
 	t := tool.Tool{Name: agentTool, Subjects: tool.SubjectsOf(r.agentSubjects)}
-	sc := r.scopes(r.log.State())
-	passed, err := r.Gate(r.guarded(sc, r.hooks(sc)))(ctx, &t, tool.Input{ID: call, JSON: input})
-	if err == nil && string(passed) != string(input) {
-		err = errors.New("a hook wants another agent in its place, and this one is started or none")
-	}
-	if err != nil {
+	if err := r.passes(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
 	return nil
+}
+
+// passes asks the Gate about a call that nobody made as one: it is made with
+// this very input or not at all.
+func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) error {
+	input, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	sc := r.scopes(r.log.State())
+	passed, err := r.Gate(r.guarded(sc, r.hooks(sc)))(ctx, t, tool.Input{ID: call, JSON: input})
+	if err == nil && !bytes.Equal(passed, input) {
+		err = fmt.Errorf("a hook wants another input for %s: it is called with this one or not at all", t.Name)
+	}
+	return err
 }
 
 // delegate has a task done, and returns how it ended; of one in the
@@ -288,20 +295,11 @@ func (r *run) receive(ctx context.Context, t task) error {
 // with the same permission, but in this conversation even if it would fork.
 func (c *consents) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
-	input, err := json.Marshal(tool.SkillInput{Skill: name})
-	if err != nil {
-		return err
-	}
-	t := tool.Skill("", c.subject, nil)
 	if c.Gate == nil {
 		return errors.New("nobody can be asked")
 	}
-	sc := c.scopes(c.log.State())
-	passed, err := c.Gate(c.guarded(sc, c.hooks(sc)))(ctx, &t, tool.Input{ID: "preload", JSON: input})
-	if err == nil && string(passed) != string(input) {
-		err = errors.New("a hook wants another skill in its place, and this one is loaded or none")
-	}
-	if err != nil {
+	t := tool.Skill("", c.subject, nil)
+	if err := c.passes(ctx, &t, "preload", tool.SkillInput{Skill: name}); err != nil {
 		return err
 	}
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
@@ -329,7 +327,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	child.Agents, child.Background = r.Agents, r.Background
 	child.Steer, child.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
-	child.Release, _ = ParseRelease("never") // nobody goes on with it
+	child.Release = Release{name: "never"} // nobody goes on with it
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {

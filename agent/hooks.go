@@ -222,10 +222,11 @@ func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 		if ctx.Err() != nil {
 			return res, err
 		}
+		took := time.Since(began).Milliseconds()
 		what := hook.Input{Event: hook.PostToolUse, Tool: name, ToolInput: in.JSON, Call: in.ID,
-			Response: response(res), Milli: time.Since(began).Milliseconds()}
+			Response: response(res), Milli: &took}
 		if err != nil || res.IsError {
-			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, said(res)
+			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, llm.TextOf(res.Parts)
 			if err != nil {
 				what.Error = err.Error()
 			}
@@ -244,7 +245,7 @@ func response(res tool.Result) json.RawMessage {
 		v = struct {
 			Text    string `json:"text"`
 			Details any    `json:"details,omitempty"`
-		}{said(res), res.Details}
+		}{llm.TextOf(res.Parts), res.Details}
 	}
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -252,8 +253,6 @@ func response(res tool.Result) json.RawMessage {
 	}
 	return data
 }
-
-func said(res tool.Result) string { return text(llm.Message{Parts: res.Parts}) }
 
 // settled tells hooks that all calls of an answer have ended, and records what
 // hooks said about them.
@@ -340,7 +339,7 @@ func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
 	if r.parent != nil {
 		event = hook.SubagentStop
 	}
-	out, err := r.hook(ctx, hook.Input{Event: event, Active: &active, Last: text(answer.Message)})
+	out, err := r.hook(ctx, hook.Input{Event: event, Active: &active, Last: llm.TextOf(answer.Message.Parts)})
 	if err != nil || out.Stop || !out.Block && len(out.Context) == 0 {
 		return false, err
 	}

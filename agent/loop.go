@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -18,53 +19,56 @@ import (
 // A run is one user turn.
 type run struct {
 	*Agent
-	log   *session.Log
-	emit  func(Event)
-	left  bool // the caller has left the loop
-	start time.Time
+	log     *session.Log
+	start   time.Time
+	message string // what the person said last
+	end     End
+	spent   ledger
 
-	end   End
-	spent ledger
-	same  int    // how often in a row the same calls gave the same results
-	last  string // those calls and results
-	seen  int    // the last entry of the log that was shown
+	// What the caller is shown.
+	emit  func(Event)
+	left  bool         // the caller has left the loop
+	seen  int          // the last entry of the log that was shown
+	calls chan<- Event // while calls run: to the goroutine that emits
+
+	// The loop detector.
+	same int    // how often in a row the same calls gave the same results
+	last string // those calls and results
 
 	set     tool.Set       // with the Skill tool; nil: not made yet
-	message string         // what the person said last
+	starter *tool.Tool     // the Agent tool; nil: not made yet
 	full    bool           // the conversation could not be compacted
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
+	hooked  hooked
 
-	hooked hooked
-
+	pending *task         // a skill that was typed and runs in an agent of its own
 	parent  *run          // of a sub-agent; nil: this is none
 	what    session.Agent // of a sub-agent: what its parent records of it
 	outer   []Outer       // of a sub-agent: what bounds it
-	pending *task         // a skill that was typed and runs in an agent of its own
-	calls   chan<- Event  // while calls run: to the goroutine that emits
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	r.seen = r.log.Last()
 	r.end.Denials = -r.log.State().Denials
 	said, err := r.begin(ctx, in)
-	if err != nil && ctx.Err() == nil {
-		return nil, err
-	}
-	if err == nil && !said { // a command has done what there was to do
-		for _, e := range r.log.After(r.seen) {
-			if c := e.Compaction; c != nil {
-				r.end.Usage.Add(c.Usage)
-				r.end.Cost += c.Cost
-			}
-		}
-		r.end.Reason, r.end.Denials = "done", 0
-		return &r.end, nil
-	}
-	if err != nil { // cancelled before the turn began: nothing was said
+	switch {
+	case err != nil && ctx.Err() != nil: // before the turn began: nothing was said
 		return &End{Reason: "cancelled"}, nil
+	case err != nil:
+		return nil, err
+	case said:
+		return r.turn(ctx)
 	}
-	return r.turn(ctx)
+	// A command has done what there was to do, and may have compacted.
+	end := &End{Reason: "done"}
+	for _, e := range r.log.After(r.seen) {
+		if c := e.Compaction; c != nil {
+			end.Usage.Add(c.Usage)
+			end.Cost += c.Cost
+		}
+	}
+	return end, nil
 }
 
 // turn does what was said, and ends the user turn.
@@ -182,7 +186,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		if err == nil {
 			cost := model.Info().Price.Cost(answer.Usage)
 			r.spend(1, answer.Usage, cost)
-			if t := text(answer.Message); t != "" {
+			if t := llm.TextOf(answer.Message.Parts); t != "" {
 				r.end.Text = t
 			}
 			_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
@@ -211,12 +215,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		wait, again := r.again(attempt, err)
-		if !again {
-			return nil, err
-		}
-		r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
-		if err := r.sleep(ctx, wait); err != nil {
+		if err := r.retry(ctx, attempt, err); err != nil {
 			return nil, err
 		}
 	}
@@ -251,6 +250,17 @@ func part(text string) *llm.Response {
 		return nil
 	}
 	return &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(text)}}}
+}
+
+// retry waits until a failed request may be sent again. Its error is that of
+// the request where it may not be, or says that nobody waits any more.
+func (r *run) retry(ctx context.Context, attempt int, err error) error {
+	wait, again := r.again(attempt, err)
+	if !again {
+		return err
+	}
+	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
+	return r.sleep(ctx, wait)
 }
 
 // again says whether, and after how long, a failed request is sent again.
@@ -382,9 +392,7 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	key := ""
 	for i, c := range calls {
 		key += fmt.Sprintf("%s %s %t ", c.Name, c.Input, results[i].IsError)
-		for _, p := range results[i].Parts {
-			key += p.Text
-		}
+		key += llm.TextOf(results[i].Parts)
 	}
 	if key != r.last {
 		r.last, r.same = key, 1
@@ -414,7 +422,7 @@ func (r *run) reached() string {
 	requests, u, cost := r.spent.total()
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
-		return fmt.Sprintf("%d requests were made, the limit of this run", requests)
+		return plain.Count(requests, "request") + ", the limit of this run"
 	case l.Tokens > 0 && u.Input+u.Output+u.CacheRead+u.CacheWrite >= l.Tokens:
 		return fmt.Sprintf("%d tokens were used, the limit of this run", l.Tokens)
 	case l.Cost > 0 && cost >= l.Cost:
@@ -462,12 +470,4 @@ func callsOf(m llm.Message) []llm.ToolCall {
 		}
 	}
 	return calls
-}
-
-func text(m llm.Message) string {
-	s := ""
-	for _, p := range m.Parts {
-		s += p.Text
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -88,7 +90,7 @@ func (r *run) expire(ctx context.Context) error {
 		case p.name == "eager":
 			err = r.release(ctx, t, "its turn is over", "")
 		case p.name == "after" && state.Turns-t.Turn+1 >= p.turns:
-			err = r.release(ctx, t, fmt.Sprintf("%d turns are over", p.turns), "")
+			err = r.release(ctx, t, "after "+plain.Count(p.turns, "turn"), "")
 		case p.name == "summary":
 			err = r.summarise(ctx, t)
 		}
@@ -166,10 +168,7 @@ func (r *run) cold(state session.State) bool {
 // ahead estimates how many requests are still to come: as many as the window
 // has room for at the session's own growth, until it counts as full.
 func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
-	window := info.Window
-	if window == 0 {
-		window = 200_000
-	}
+	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
 	return max(0, full*float64(window)-float64(used)) / float64(growth)
 }
@@ -197,26 +196,13 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			req := &llm.Request{MaxTokens: 300, Messages: []llm.Message{{
 				Role: llm.User, Parts: []llm.Part{llm.Text(summaryRequest + r.log.Prompt(t.Entry))},
 			}}}
-			if answer, err := r.quiet(ctx, m, req); err == nil {
-				summary = strings.TrimSpace(text(answer.Message))
+			if answer, err := llm.Ask(ctx, m, req); err == nil {
+				summary = strings.TrimSpace(llm.TextOf(answer.Message.Parts))
 				r.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
 			}
 		}
 	}
 	return r.release(ctx, t, "summarised", summary)
-}
-
-// quiet asks a model aside from the conversation.
-func (r *run) quiet(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
-	for ev, err := range m.Stream(ctx, req) {
-		if err != nil {
-			return nil, err
-		}
-		if ev.Done != nil {
-			return ev.Done, nil
-		}
-	}
-	return nil, &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
 }
 
 // ReleaseByHand takes the text of a skill, or of all with the name "all", out

@@ -84,7 +84,9 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
-	in.Text = strings.TrimPrefix(in.Text, escaped(in.Text))
+	if strings.HasPrefix(in.Text, "//") { // a line that begins with a slash and is no command
+		in.Text = in.Text[1:]
+	}
 	if in.Text == "" && len(in.Parts) == 0 {
 		return nil, errors.New("nothing was said")
 	}
@@ -131,14 +133,6 @@ func Slash(line string) (name, args string, ok bool) {
 		return rest, "", true
 	}
 	return rest[:i], strings.TrimSpace(rest[i:]), true
-}
-
-// escaped is the slash that a line of two loses.
-func escaped(line string) string {
-	if strings.HasPrefix(line, "//") {
-		return "/"
-	}
-	return ""
 }
 
 // steer takes in what the person has said meanwhile.

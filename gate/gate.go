@@ -2,8 +2,8 @@
 // rules, and last a person.
 //
 // Most people want [New] with the rules, the mode and the place of a session,
-// and an [Approver] where somebody can be asked; [Gate.For] is then the
-// [tool.Gate] of the skills in force. Without an Approver whatever would be
+// and an [Approver] where somebody can be asked; [Gate.For], or with hooks
+// [Gate.ForHooks], is then the [tool.Gate] of the skills in force. Without an Approver whatever would be
 // asked is refused, and the refusal names the rule that would have allowed it.
 //
 // The order of one call (spec permissions, Order): PreToolUse hooks → the
@@ -40,9 +40,6 @@ type Options struct {
 	Approver Approver // nil: nobody can be asked
 	Keeper   Keeper   // nil: "always" is not offered
 	Ceiling  Ceiling  // skills.enforceAllowedTools
-
-	PreToolUse        Hook // nil: none
-	PermissionRequest Hook // nil: none
 
 	// Audit is given every decision, one at a time; nil: nobody listens. It
 	// must not call the Gate.
@@ -240,12 +237,10 @@ func rulesOf(answers []answer) []permission.Rule {
 	return rules
 }
 
-// For is the tool.Gate under the skills in force, with the hooks of Options.
-func (g *Gate) For(scopes ...Scope) tool.Gate {
-	return g.ForHooks(g.opt.PreToolUse, g.opt.PermissionRequest, scopes...)
-}
+// For is the tool.Gate under the skills in force, without hooks.
+func (g *Gate) For(scopes ...Scope) tool.Gate { return g.ForHooks(nil, nil, scopes...) }
 
-// ForHooks is For with these hooks: skills in force bring their own. nil: none.
+// ForHooks is For with the hooks in force; nil: none.
 func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) tool.Gate {
 	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
 		// The bytes that are judged belong to the Gate alone, and are those that run.

@@ -185,17 +185,15 @@ func TestOrder(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Once)}, before: func(int) { order = append(order, "person") }}
 	g := newGate(t, gate.Options{
 		Approver: p,
-		PreToolUse: func(_ context.Context, c gate.Call) (gate.Opinion, error) {
-			order = append(order, "PreToolUse "+string(c.Input))
-			return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
-		},
-		PermissionRequest: func(_ context.Context, c gate.Call) (gate.Opinion, error) {
-			order = append(order, "PermissionRequest "+string(c.Input)+" "+c.Decision.Subjects[0].Text)
-			return gate.Opinion{}, nil
-		},
-		Audit: func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
+		Audit:    func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
+	}).ForHooks(func(_ context.Context, c gate.Call) (gate.Opinion, error) {
+		order = append(order, "PreToolUse "+string(c.Input))
+		return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
+	}, func(_ context.Context, c gate.Call) (gate.Opinion, error) {
+		order = append(order, "PermissionRequest "+string(c.Input)+" "+c.Decision.Subjects[0].Text)
+		return gate.Opinion{}, nil
 	})
-	got, err := run(t, g.For(), "rm x")
+	got, err := run(t, g, "rm x")
 	if err != nil || got != "npm ci" {
 		t.Errorf("runs %q, %v", got, err)
 	}
@@ -241,8 +239,8 @@ func TestHooks(t *testing.T) {
 		{"request does not answer for a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, gate.Options{Rules: some, Mode: c.mode, PreToolUse: c.pre, PermissionRequest: c.request})
-			got, err := run(t, g.For(), c.line)
+			g := newGate(t, gate.Options{Rules: some, Mode: c.mode})
+			got, err := run(t, g.ForHooks(c.pre, c.request), c.line)
 			if (err == nil) != (c.runs != "") || got != c.runs {
 				t.Errorf("runs %q, %v", got, err)
 			}
@@ -510,17 +508,12 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// TestForHooks: hooks beside the Options' own, and what is said of a call that
-// only a hook wants asked.
+// TestForHooks: what is said of a call that only a hook wants asked.
 func TestForHooks(t *testing.T) {
-	never := func(context.Context, gate.Call) (gate.Opinion, error) {
-		t.Error("the hook of Options was asked")
-		return gate.Opinion{}, nil
-	}
 	var audit []gate.Record
 	g, err := gate.New(gate.Options{
-		Rules:      permission.Rules{Allow: []permission.Rule{{Tool: "Bash", Any: true}}},
-		PreToolUse: never, Audit: func(r gate.Record) { audit = append(audit, r) },
+		Rules: permission.Rules{Allow: []permission.Rule{{Tool: "Bash", Any: true}}},
+		Audit: func(r gate.Record) { audit = append(audit, r) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ package hook
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -180,8 +181,10 @@ func (h *Hook) compile() error {
 		return nil
 	}
 	var err error
-	h.re, err = regexp.Compile(m)
-	return err
+	if h.re, err = regexp.Compile(m); err != nil {
+		return fmt.Errorf("matcher %q: %w", h.Matcher, err)
+	}
+	return nil
 }
 
 // An Input is what hooks are told, as JSON. The fields in front are of every
@@ -198,7 +201,7 @@ type Input struct {
 	ToolInput  json.RawMessage `json:"tool_input,omitempty"`
 	Call       string          `json:"tool_use_id,omitempty"`
 	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse
-	Milli      int64           `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
+	Milli      *int64          `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
 	Calls      []Call          `json:"tool_calls,omitempty"` // PostToolBatch
 
@@ -226,7 +229,7 @@ type Input struct {
 	Loaded     string `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
 	SkillArgs  string `json:"skill_args,omitempty"`          // SkillActivated
-	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model
+	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
 }
 
 // A Call is one call of a PostToolBatch.

@@ -18,8 +18,6 @@ type Problem struct {
 	Kept    bool // the hook counts all the same
 }
 
-func (p Problem) Error() string { return p.Message }
-
 // maxTimeout bounds what a hook may ask for.
 const maxTimeout = 24 * time.Hour
 
@@ -95,7 +93,7 @@ func (p *parser) matcher(e Event, m value) {
 	}, nil)
 	if wrong == "" {
 		if err := h.compile(); err != nil {
-			wrong = fmt.Sprintf("matcher %q: %v", h.Matcher, err)
+			wrong = err.Error()
 		}
 	}
 	if hooks == nil || kind(hooks.text) != '[' {
@@ -184,7 +182,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	}, nil)
 	if wrong == "" && listed {
 		if err := h.compile(); err != nil {
-			wrong = fmt.Sprintf("matcher %q: %v", h.Matcher, err)
+			wrong = err.Error()
 		}
 	}
 	if wrong == "" {

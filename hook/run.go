@@ -317,13 +317,18 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %s", limit))
 	defer cancel()
+	how := r.command
 	switch h.Type {
 	case OfHTTP:
-		return r.post(ctx, h, text)
+		how = r.post
 	case OfPrompt:
-		return r.judge(ctx, h, text)
+		how = r.judge
 	}
-	return r.command(ctx, h, text)
+	said, err := how(ctx, h, text)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause // says more: that it had no more time, or that somebody left
+	}
+	return said, err
 }
 
 // command runs a command: 0 is well, 2 blocks with what it says on stderr, any
@@ -408,18 +413,12 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
 		return reply{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput+1))
 	switch {
 	case err != nil:
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
 		return reply{}, err
 	case len(body) > MaxOutput:
 		return reply{}, fmt.Errorf("it answered with more than %d bytes", MaxOutput)
@@ -447,9 +446,6 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 	}
 	said, err := r.Model(ctx, prompt)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
 		return reply{}, err
 	}
 	var v struct {

@@ -29,6 +29,20 @@ type Model interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[Event, error]
 }
 
+// Ask streams one answer and returns it when it is whole. Its errors are those
+// of Stream; a stream that ends before its answer did is Broken.
+func Ask(ctx context.Context, m Model, req *Request) (*Response, error) {
+	for ev, err := range m.Stream(ctx, req) {
+		if err != nil {
+			return nil, err
+		}
+		if ev.Done != nil {
+			return ev.Done, nil
+		}
+	}
+	return nil, &Error{Kind: Broken, Message: "the model's stream ended before its answer did"}
+}
+
 // Info describes a model. Zero values mean unknown or unable.
 type Info struct {
 	ID        string `json:"id"` // "provider/model"
@@ -114,6 +128,16 @@ type Part struct {
 
 // Text is a part that is text.
 func Text(s string) Part { return Part{Text: s} }
+
+// TextOf is the text of parts, one after the other. It leaves out what is not
+// text, thinking too.
+func TextOf(parts []Part) string {
+	text := ""
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text
+}
 
 // Thinking is a model's reasoning. Opaque is what its provider needs to see
 // again unchanged (a signature, an encrypted item); From names the model that

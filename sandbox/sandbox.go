@@ -134,9 +134,6 @@ func New(p Policy, m Mode) *Sandbox {
 	return &Sandbox{policy: p, mode: m, system: newSystem(p)}
 }
 
-// Mode is the mode that the sandbox was made with.
-func (s *Sandbox) Mode() Mode { return s.mode }
-
 // Report says what commands are held to. The first call tries it out, which
 // starts up to three processes.
 func (s *Sandbox) Report() Report {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -38,8 +39,8 @@ type KeptText struct {
 	Cut    int    `json:"cut,omitempty"` // only so many bytes are kept; 0: all
 }
 
-// kept is the tokens that are there, at 4 bytes a token.
-func (k KeptText) kept() int {
+// Left is the tokens that are there, at 4 bytes a token.
+func (k KeptText) Left() int {
 	if k.Cut > 0 {
 		return (k.Cut + 3) / 4
 	}
@@ -53,7 +54,7 @@ func (c *Compaction) Line() string {
 	}
 	s := "compacted"
 	if c.After > 0 { // it is not known of imported ones
-		s += fmt.Sprintf(": %s to %s tokens", thousands(c.Before), thousands(c.After))
+		s += fmt.Sprintf(": %s to %s tokens", plain.Number(c.Before), plain.Number(c.After))
 	}
 	if c.Trigger == "overflow" {
 		s += ", because the window was full"
@@ -62,7 +63,7 @@ func (c *Compaction) Line() string {
 	for _, k := range c.Skills {
 		name := k.Skill
 		if k.Cut > 0 {
-			name += fmt.Sprintf(" (cut to %s of %s tokens)", thousands(k.kept()), thousands(k.Tokens))
+			name += fmt.Sprintf(" (cut to %s of %s tokens)", plain.Number(k.Left()), plain.Number(k.Tokens))
 		}
 		kept = append(kept, name)
 	}
@@ -98,7 +99,7 @@ func (c *Compaction) face() string {
 func (k KeptText) face(prompt string) string {
 	if k.Cut > 0 && k.Cut < len(prompt) {
 		return fmt.Sprintf("The skill %q, the first %s of its %s tokens. Load it again to read the rest.\n\n%s\n\n[The text of the skill %q is cut here.]",
-			k.Skill, thousands(k.kept()), thousands(k.Tokens), prompt[:k.Cut], k.Skill)
+			k.Skill, plain.Number(k.Left()), plain.Number(k.Tokens), prompt[:k.Cut], k.Skill)
 	}
 	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, prompt)
 }
@@ -160,7 +161,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 		i := slices.IndexFunc(c.Skills, func(k KeptText) bool { return k.Entry == t.Entry })
 		switch {
 		case i >= 0:
-			t.Tokens = c.Skills[i].kept()
+			t.Tokens = c.Skills[i].Left()
 			if c.Skills[i].Cut > 0 {
 				t.Hash = ""
 			}
@@ -187,14 +188,12 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 func (l *Log) visible(leaf, from int) []Entry {
 	var es []Entry
 	last := true // the next compaction is the last one
-	for id := leaf; id > 0 && from != 0 && id >= from; {
-		e := l.entries[id-1]
-		if e.ID == 0 { // it could not be read
-			id--
-			continue
+	for e := range l.back(leaf) {
+		if from == 0 || e.ID < from {
+			break
 		}
 		if c := e.Compaction; c == nil {
-			es = append(es, e)
+			es = append(es, *e)
 		} else if last {
 			last = false
 			if c.Kept == 0 {
@@ -202,7 +201,6 @@ func (l *Log) visible(leaf, from int) []Entry {
 			}
 			from = max(from, c.Kept)
 		}
-		id = e.Parent
 	}
 	slices.Reverse(es)
 	return es
@@ -265,17 +263,10 @@ func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := l.leaf; id > 0; {
-		e := &l.entries[id-1]
-		if e.ID == 0 {
-			id--
-			continue
-		}
-		if e.Compaction != nil {
-			previous = e.Compaction
+	for e := range l.back(l.leaf) {
+		if previous = e.Compaction; previous != nil {
 			break
 		}
-		id = e.Parent
 	}
 	all := l.visible(l.leaf, -1)
 	answer := -1 // the last one

@@ -149,7 +149,7 @@ type Decision struct {
 type Activation struct {
 	Skill   string     `json:"skill"`
 	Args    string     `json:"args,omitempty"`
-	By      string     `json:"by"`             // "user" or "model"
+	By      string     `json:"by"`             // user, model, fork (the task of a sub-agent), agent (its definition)
 	Call    string     `json:"call,omitempty"` // the model's call
 	Hash    string     `json:"hash"`           // of Prompt
 	Notice  string     `json:"notice"`
@@ -184,7 +184,7 @@ type Note struct {
 // TurnEnd ends a user turn, and with it the grants, denials, model, effort and
 // hooks of its skills.
 type TurnEnd struct {
-	Reason string `json:"reason"` // done, cancelled, limit, error, stopped
+	Reason string `json:"reason"` // done, cancelled, limit, error, terminated, stopped, interrupted
 	Error  string `json:"error,omitempty"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"sync"
@@ -218,16 +219,27 @@ func (l *Log) fold(e Entry) {
 	l.view.add(e)
 }
 
+// back goes from a leaf to the beginning of its branch.
+func (l *Log) back(leaf int) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for id := leaf; id > 0; {
+			e := &l.entries[id-1]
+			if e.ID == 0 { // it could not be read: go on with the one before it
+				id--
+				continue
+			}
+			if !yield(e) {
+				return
+			}
+			id = e.Parent
+		}
+	}
+}
+
 func (l *Log) branch(leaf int) []Entry {
 	var ids []int
-	for id := leaf; id > 0; {
-		e := &l.entries[id-1]
-		if e.ID == 0 { // it could not be read: go on with the one before it
-			id--
-			continue
-		}
-		ids = append(ids, id)
-		id = e.Parent
+	for e := range l.back(leaf) {
+		ids = append(ids, e.ID)
 	}
 	es := make([]Entry, len(ids))
 	for i, id := range ids {

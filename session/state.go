@@ -12,11 +12,10 @@ import (
 
 // State is what holds at a moment of a session.
 type State struct {
-	InTurn bool // a user turn has begun and not ended
-	Turns  int  // user turns begun
-	Began  int  // the entry that began the last of them
-	// Requests counts the answers, TurnRequests those of this user turn.
-	Requests, TurnRequests int
+	InTurn   bool // a user turn has begun and not ended
+	Turns    int  // user turns begun
+	Began    int  // the entry that began the last of them
+	Requests int  // answers
 
 	// Scopes are the skills in force, oldest first: those activated in this
 	// user turn, since the log was opened or its leaf moved.
@@ -28,7 +27,6 @@ type State struct {
 
 	Model  string
 	Effort string
-	Mode   permission.Mode
 	Title  string
 
 	Touched   map[string]bool // absolute paths that tools touched
@@ -92,7 +90,6 @@ func (s *State) fold(e Entry) {
 		s.touch(e.User.Touched)
 	case TypeAnswer:
 		s.Requests++
-		s.TurnRequests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
 		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
 	case TypeResult:
@@ -124,7 +121,6 @@ func (s *State) fold(e Entry) {
 	case TypeSetting:
 		set(&s.Model, e.Setting.Model)
 		set(&s.Effort, e.Setting.Effort)
-		set(&s.Mode, e.Setting.Mode)
 		set(&s.Title, e.Setting.Title)
 	case TypeAgent:
 		s.agent(e.Agent)
@@ -189,7 +185,6 @@ func (s *State) begin(entry int) {
 	s.InTurn = true
 	s.Began = entry
 	s.Turns++
-	s.TurnRequests = 0
 	s.Scopes = nil // a turn that did not end, because the program did
 }
 

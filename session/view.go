@@ -3,8 +3,8 @@ package session
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -117,7 +117,7 @@ func (v *view) again(a *Activation) string {
 
 // Line is what stands where a released text was.
 func (r *Release) Line() string {
-	return fmt.Sprintf("skill %s released (%s tokens); call Skill to load it again", r.Skill, thousands(r.Tokens))
+	return fmt.Sprintf("skill %s released (%s tokens); call Skill to load it again", r.Skill, plain.Number(r.Tokens))
 }
 
 // Text is what the model is told of a sub-agent's end in a message of its own:
@@ -146,12 +146,12 @@ func (a *Agent) Line() string {
 	if a.Reason == "" {
 		return "agent " + a.Name + ": " + a.Task
 	}
-	line := fmt.Sprintf("agent %s (%s): %s, %d requests", a.Name, a.Log, a.Reason, a.Requests)
+	line := fmt.Sprintf("agent %s (%s): %s, %s", a.Name, a.Log, a.Reason, plain.Count(a.Requests, "request"))
 	if a.Cost > 0 {
 		line += fmt.Sprintf(", $%.4f", a.Cost)
 	}
 	if a.Denials > 0 {
-		line += fmt.Sprintf(", %d calls refused", a.Denials)
+		line += ", " + plain.Count(a.Denials, "call") + " refused"
 	}
 	if a.Error != "" {
 		line += ": " + a.Error
@@ -234,15 +234,6 @@ func (l *Log) Project() []llm.Message {
 	}
 	v.settle()
 	return v.messages
-}
-
-// thousands writes 1942 as 1,942.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // Behind estimates the tokens that the model sees after the text of an

@@ -110,7 +110,7 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 	if gate == nil {
 		return nil, Input{}, Errorf("%s is not allowed: nobody can be asked", t.Name)
 	}
-	folded, err := t.fold(call.Input)
+	folded, err := t.Folded(call.Input)
 	if err != nil {
 		return nil, Input{}, Errorf("%s", err)
 	}

@@ -39,12 +39,13 @@ func shapeOf(data json.RawMessage) shape {
 	return shape{&s, r}
 }
 
-// fold makes of a model's words the input it meant: other names of fields are
-// renamed ([Tool].Fold), null for an optional field is no field, "1" is 1 where
-// a number is due and 1 is "1" where text is, "true" is true, and JSON in a
-// string is what it says where an object or array is due. Then the schema must
-// hold. The error names every bad path and repeats what was received.
-func (t *Tool) fold(raw json.RawMessage) (json.RawMessage, error) {
+// Folded makes of a model's words the input it meant, with which the call would
+// run: other names of fields are renamed ([Tool].Fold), null for an optional
+// field is no field, "1" is 1 where a number is due and 1 is "1" where text is,
+// "true" is true, and JSON in a string is what it says where an object or array
+// is due. Then the schema must hold. The error names every bad path and repeats
+// what was received.
+func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
 	sh := t.shape()
 	in, err := decode(raw)
 	if err != nil {
@@ -65,10 +66,6 @@ func (t *Tool) fold(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	return out, nil
 }
-
-// Folded is the input that a call with raw would run with; the error says why
-// it would not run.
-func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) { return t.fold(raw) }
 
 func (t *Tool) shape() shape {
 	if t.made != nil {

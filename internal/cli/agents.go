@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,7 +71,11 @@ func (s *sessionRun) forker(from func() *gate.Gate) func(context.Context, *agent
 		o := s.coding
 		o.State = s.read.Fork()
 		a := *s.agent
-		a.System = agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}.String()
+		p := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}
+		if s.view.Index && (d.Tools == nil || slices.Contains(d.Tools, "Skill")) {
+			p.Index = s.index()
+		}
+		a.System = p.String()
 		a.Tools = coding.Tools(s.ws, o)
 		if s.chosen { // what the person took away no definition brings back
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(s.agent.Tools.Names(), ","))
@@ -99,16 +102,7 @@ func (s *sessionRun) outer(o agent.Outer) gate.Scope {
 	if g.Bound == "" {
 		g.Bound = gate.CeilingOff
 	}
-	for _, text := range o.Names {
-		if r, err := permission.ParseRule(text, origin); err == nil {
-			g.Allow = append(g.Allow, r)
-		}
-	}
-	for _, text := range o.Denies {
-		if r, err := permission.ParseRule(text, origin); err == nil {
-			g.Deny = append(g.Deny, r)
-		}
-	}
+	g.Allow, g.Deny = rulesOf(o.Names, origin), rulesOf(o.Denies, origin)
 	return g
 }
 
@@ -154,13 +148,6 @@ func agentStore(dir, id string) session.Store {
 
 // slashAgents shows which agents there are, and which work.
 func (s *sessionRun) slashAgents(_ context.Context, _ string, say func(string)) (string, error) {
-	var b strings.Builder
-	s.agentsText(&b)
-	say(strings.TrimRight(b.String(), "\n"))
-	return "", nil
-}
-
-func (s *sessionRun) agentsText(w io.Writer) {
 	rows := [][]string{{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
 	seen := map[string]bool{}
 	working := map[string]int{}
@@ -187,7 +174,10 @@ func (s *sessionRun) agentsText(w io.Writer) {
 		}
 		rows = append(rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")), oneLine(tools, 60), state, plain.Line(shown(d.Path))})
 	}
-	writeTable(w, rows)
+	var b strings.Builder
+	writeTable(&b, rows)
+	say(strings.TrimRight(b.String(), "\n"))
+	return "", nil
 }
 
 // withAgent are tools and the one that the agent adds, for Select.

@@ -41,15 +41,21 @@ func TestScript(t *testing.T) {
 			policy, err := sandbox.Default(t.TempDir())
 			return err == nil && sandbox.New(policy, sandbox.Auto).Report().Level == sandbox.Complete, nil
 		},
-		Setup: func(e *testscript.Env) error {
-			home := e.WorkDir + "/home"
-			e.Setenv("HOME", home)
-			e.Setenv("XDG_CONFIG_HOME", home+"/.config")
-			e.Setenv("XDG_STATE_HOME", home+"/.local/state")
-			e.Setenv("XDG_DATA_HOME", home+"/.local/share")
-			return os.MkdirAll(home, 0o700)
-		},
+		Setup: func(e *testscript.Env) error { return atHome(e) },
 	})
+}
+
+// atHome gives a script a home of its own, and more of an environment.
+func atHome(e *testscript.Env, more ...string) error {
+	home := e.WorkDir + "/home"
+	for _, kv := range append([]string{
+		"HOME=" + home, "XDG_CONFIG_HOME=" + home + "/.config", "XDG_STATE_HOME=" + home + "/.local/state", "XDG_DATA_HOME=" + home + "/.local/share",
+		"GORACE=atexit_sleep_ms=0", // else every program that the race detector is in ends a second late
+	}, more...) {
+		name, value, _ := strings.Cut(kv, "=")
+		e.Setenv(name, value)
+	}
+	return os.MkdirAll(home, 0o700)
 }
 
 // llmserver starts a scripted model server, and leads the program to it:

@@ -33,15 +33,9 @@ func TestExamples(t *testing.T) {
 		UpdateScripts: *update,
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"llmserver": llmserver},
 		Setup: func(e *testscript.Env) error {
-			home := filepath.Join(e.WorkDir, "home")
-			for _, kv := range [][2]string{
-				{"HOME", home}, {"XDG_CONFIG_HOME", home + "/.config"}, {"XDG_STATE_HOME", home + "/.local/state"}, {"XDG_DATA_HOME", home + "/.local/share"},
-				{"GIT_CONFIG_NOSYSTEM", "1"}, {"GIT_AUTHOR_NAME", "A"}, {"GIT_AUTHOR_EMAIL", "a@example.com"}, {"GIT_AUTHOR_DATE", "2026-03-04T12:00:00Z"},
-				{"GIT_COMMITTER_NAME", "A"}, {"GIT_COMMITTER_EMAIL", "a@example.com"}, {"GIT_COMMITTER_DATE", "2026-03-04T12:00:00Z"},
-			} {
-				e.Setenv(kv[0], kv[1])
-			}
-			if err := os.MkdirAll(home, 0o700); err != nil {
+			if err := atHome(e, "GIT_CONFIG_NOSYSTEM=1",
+				"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=2026-03-04T12:00:00Z",
+				"GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE=2026-03-04T12:00:00Z"); err != nil {
 				return err
 			}
 			return os.CopyFS(filepath.Join(e.WorkDir, "examples", "skills"), skills)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -107,10 +109,37 @@ func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
 		}
 		own = append(own, found...)
 	}
-	if len(own)+len(s.resources.hooks) == 0 {
+	now := s.now.Load()
+	if now == nil || len(own)+len(now.hooks) == 0 {
 		return nil
 	}
-	return &hook.Set{Hooks: append(own, s.resources.hooks...), Runner: s.hookRunner}
+	return &hook.Set{Hooks: append(own, now.hooks...), Runner: s.hookRunner}
+}
+
+// A standing is what hooks go by, which /new and /reload swap whole: agents in
+// the background have hooks too.
+type standing struct {
+	*resources
+	gate   *gate.Gate
+	log    *session.Log
+	place  permission.Place
+	pinned map[string][sha256.Size]byte // scripts that hooks run, as the session found them
+}
+
+// stand takes what hooks go by from here on. A script that was found before
+// and has changed since stays out.
+func (s *sessionRun) stand() {
+	now := &standing{resources: s.resources, gate: s.gate, log: s.log, place: s.place(), pinned: map[string][sha256.Size]byte{}}
+	for i := range now.hooks {
+		now.approved(&now.hooks[i], s.ws.Dir(), func(path string, data []byte) error {
+			now.pinned[path] = sha256.Sum256(data)
+			return nil
+		})
+	}
+	if was := s.now.Load(); was != nil {
+		maps.Copy(now.pinned, was.pinned)
+	}
+	s.now.Store(now)
 }
 
 // newHookRunner says how hooks run here.
@@ -119,15 +148,16 @@ func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.pin()
+	s.stand()
 	return &hook.Runner{
 		Run:    s.runHook,
 		Client: c,
 		Model:  s.askFast,
 		Fill: func(in *hook.Input) {
-			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
+			now := s.now.Load()
+			in.Dir, in.Mode = s.ws.Dir(), string(now.gate.Mode())
 			if !s.forgets {
-				in.Transcript = filepath.Join(sessionStore(s.dir).Dir, s.log.ID()+".jsonl")
+				in.Transcript = filepath.Join(sessionStore(now.dir).Dir, now.log.ID()+".jsonl")
 			}
 		},
 		Fits:  s.fits,
@@ -139,8 +169,8 @@ func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
 
 // runHook runs a hook's command where tools act, and under the same sandbox.
 func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, error) {
-	h := c.Hook
-	env := []string{"CLAUDE_PROJECT_DIR=" + s.root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
+	h, now := c.Hook, s.now.Load()
+	env := []string{"CLAUDE_PROJECT_DIR=" + now.root, "CLAUDE_CODE_SESSION_ID=" + now.log.ID()}
 	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin)}
 	if h.Dir != "" {
 		env = append(env, "CLAUDE_SKILL_DIR="+h.Dir, "CLAUDE_PLUGIN_ROOT="+h.Dir)
@@ -180,23 +210,13 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
 		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
 	}
-	return s.approved(h, s.ws.Dir(), func(path string, data []byte) error {
-		if s.pinned[path] != sha256.Sum256(data) {
+	now := s.now.Load()
+	return now.approved(h, s.ws.Dir(), func(path string, data []byte) error {
+		if now.pinned[path] != sha256.Sum256(data) {
 			return fmt.Errorf("%s is not as it was when the session began", path)
 		}
 		return nil
 	})
-}
-
-// pin keeps what the scripts are that hooks of settings run.
-func (s *sessionRun) pin() {
-	s.pinned = map[string][sha256.Size]byte{}
-	for i := range s.resources.hooks {
-		s.approved(&s.resources.hooks[i], s.ws.Dir(), func(path string, data []byte) error {
-			s.pinned[path] = sha256.Sum256(data)
-			return nil
-		})
-	}
 }
 
 // approved holds the scripts of a hook of settings, which runs in dir, against
@@ -314,19 +334,11 @@ func (s *sessionRun) askFast(ctx context.Context, prompt string) (string, error)
 		return "", err
 	}
 	req := &llm.Request{MaxTokens: 500, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}
-	for ev, err := range m.Stream(ctx, req) {
-		switch {
-		case err != nil:
-			return "", err
-		case ev.Done != nil:
-			text := ""
-			for _, p := range ev.Done.Message.Parts {
-				text += p.Text
-			}
-			return text, nil
-		}
+	answer, err := llm.Ask(ctx, m, req)
+	if err != nil {
+		return "", err
 	}
-	return "", errors.New("the model's stream ended before its answer did")
+	return llm.TextOf(answer.Message.Parts), nil
 }
 
 // fits says whether a call fits a permission rule, or may.
@@ -340,7 +352,7 @@ func (s *sessionRun) fits(rule string, in *hook.Input) bool {
 		return true
 	}
 	// As widely as a denial: what may be meant runs the hook.
-	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, s.place(), subjects...).Verdict == permission.Deny
+	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, s.now.Load().place, subjects...).Verdict == permission.Deny
 }
 
 // tellInput writes a tool's input in the words that people's hooks know.

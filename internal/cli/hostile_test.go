@@ -562,7 +562,7 @@ func (s *site) ranChanged(name string) string {
 	ws, err := workspace.NewLocal(s.dir)
 	must(err)
 	defer ws.Close()
-	run := &sessionRun{resources: &resources{dir: s.dir, root: s.dir, project: p}, ws: ws,
+	run := &sessionRun{resources: &resources{dir: s.dir, root: s.dir, project: p, settings: s.settings()}, ws: ws,
 		library: knack.NewLibrary(context.Background(), sources.Default(context.Background(), s.dir, s.options())...)}
 	run.resources.hooks, _ = settingsHooks(s.settings().Raw["hooks"])
 	all := run.resources.hooks
@@ -570,7 +570,7 @@ func (s *site) ranChanged(name string) string {
 		found, _ := skillHooks("evil", act.Hooks, act.Dir)
 		all = append(all, found...)
 	}
-	run.pin()
+	run.stand()
 	if len(all) != 1 || run.unchanged(&all[0]) != nil {
 		s.t.Fatalf("what was approved does not run: %v", all)
 	}
@@ -578,8 +578,9 @@ func (s *site) ranChanged(name string) string {
 	if s.again {
 		approve()
 	}
-	if s.again || s.later {
-		run.pin()
+	if s.again || s.later { // another session
+		run.now.Store(nil)
+		run.stand()
 	}
 	if run.unchanged(&all[0]) != nil {
 		return ""

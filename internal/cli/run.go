@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,9 +124,9 @@ type sessionRun struct {
 	began   int          // entries that the session had before this run
 
 	hookRunner *hook.Runner
-	catalog    *knack.Catalog               // that hooks were told of
-	pinned     map[string][sha256.Size]byte // scripts that hooks run, as the session found them
-	started    atomic.Bool                  // hooks were told that the session starts
+	catalog    *knack.Catalog // that hooks were told of
+	now        atomic.Pointer[standing]
+	started    atomic.Bool // hooks were told that the session starts
 }
 
 // A person is somebody who can be asked; nil: nobody is there.
@@ -251,6 +250,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			return chooseModel(ctx, choice)
 		},
 		Release: release,
+		Forked:  func(id string) (*session.Log, error) { return agentStore(s.dir, s.log.ID()).Read(id) },
 		Agents:  s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
@@ -413,12 +413,13 @@ func (f *runFlags) system(s *sessionRun, tools tool.Set, stderr io.Writer) strin
 	}
 	p.Append = append(p.Append, f.appendPrompt...)
 	if s.view.Index {
-		v := s.view
-		v.For = knack.ByModel
-		p.Index = s.library.Catalog().Listing(v).Text
+		p.Index = s.index()
 	}
 	return p.String()
 }
+
+// index is the list of skills that stands in a system prompt.
+func (s *sessionRun) index() string { return s.library.Catalog().Listing(s.view).Text }
 
 // place is where paths are judged.
 func (s *sessionRun) place() permission.Place {
@@ -464,18 +465,8 @@ func told(r gate.Record) string {
 func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	var all []gate.Scope
 	for _, k := range sc.Skills {
-		g := gate.Scope{Skill: k.Skill}
 		origin := permission.Origin("skill:" + k.Skill)
-		for _, text := range k.Grants {
-			if r, err := permission.ParseRule(text, origin); err == nil {
-				g.Allow = append(g.Allow, r)
-			}
-		}
-		for _, text := range k.Denies {
-			if r, err := permission.ParseRule(text, origin); err == nil {
-				g.Deny = append(g.Deny, r)
-			}
-		}
+		g := gate.Scope{Skill: k.Skill, Allow: rulesOf(k.Grants, origin), Deny: rulesOf(k.Denies, origin)}
 		if skill := s.library.Catalog().Skill(k.Skill); skill == nil {
 			g.Foreign = true
 		} else {
@@ -488,6 +479,17 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	}
 	for _, o := range sc.Outer {
 		all = append(all, s.outer(o))
+	}
+	return all
+}
+
+// rulesOf are the rules among texts. Whoever wrote one that is none was told.
+func rulesOf(texts []string, origin permission.Origin) []permission.Rule {
+	var all []permission.Rule
+	for _, text := range texts {
+		if r, err := permission.ParseRule(text, origin); err == nil {
+			all = append(all, r)
+		}
 	}
 	return all
 }
@@ -513,16 +515,8 @@ func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 // verify holds the whole folder of a project's skill against what was
 // approved, at every activation.
 func (s *sessionRun) verify(k *knack.Skill) error {
-	if k.Dir == "" || !below(s.root, k.Dir) {
-		return nil
-	}
-	switch k.Origin.Kind {
-	case knack.Project, knack.Legacy:
-	default:
-		return nil
-	}
-	if k.Origin.Kind == knack.Legacy {
-		return nil // one file, which was checked when it was read
+	if k.Origin.Kind != knack.Project || k.Dir == "" || !below(s.root, k.Dir) {
+		return nil // a legacy command is one file, which was checked when it was read
 	}
 	if err := s.project.Verify(k.Dir); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v. A person can look at it with: knack trust --show", k.Name, err)}
@@ -542,9 +536,8 @@ func (s *sessionRun) shell(g func() *gate.Gate) func(agent.Scope) knack.Shell {
 
 func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
-		with := agent.Scope{Log: sc.Log, Skills: append(slices.Clip(sc.Skills), session.Scope{
-			Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies,
-		})}
+		with := sc // what bounds the agent bounds this command
+		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies})
 		c, err := s.ws.Prepare(workspace.Command{Line: line, Env: env})
 		if err != nil {
 			return "", err
@@ -625,9 +618,7 @@ func (s *sessionRun) initLine() initLine {
 		}
 	}
 	cat := s.library.Catalog()
-	view := s.agent.View
-	view.For = knack.ByModel
-	if !view.Index && len(cat.Listing(view).Entries) > 0 {
+	if !s.view.Index && len(cat.Listing(s.view).Entries) > 0 {
 		l.Tools = append(l.Tools, "Skill")
 	}
 	for _, k := range cat.Skills() {

@@ -84,16 +84,7 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 // exportTo says where an export goes and how it is written: what was not said
 // follows from the rest.
 func exportTo(log *session.Log, format, out string) (string, transcript.Format, error) {
-	var f transcript.Format
-	var err error
-	switch {
-	case format != "":
-		f, err = transcript.ParseFormat(format)
-	case out == "" || out == "-" || filepath.Ext(out) == "":
-		f = transcript.HTML
-	default:
-		f, err = transcript.FormatOf(out)
-	}
+	f, err := transcript.ParseFormat(cmp.Or(format, filepath.Ext(out), string(transcript.HTML)))
 	if err != nil {
 		return "", "", &failure{err, "knack session export ID --format html", exitUsage}
 	}

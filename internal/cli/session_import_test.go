@@ -30,14 +30,7 @@ func TestTranscripts(t *testing.T) {
 					"llmserver": signedServer, "heard": heard,
 				},
 				Setup: func(e *testscript.Env) error {
-					home := e.WorkDir + "/home"
-					for _, kv := range [][2]string{
-						{"HOME", home}, {"XDG_CONFIG_HOME", home + "/.config"}, {"XDG_STATE_HOME", home + "/.local/state"}, {"XDG_DATA_HOME", home + "/.local/share"},
-						{"MODEL", f.provider + "/default"}, {"TRANSCRIPTS", transcripts},
-					} {
-						e.Setenv(kv[0], kv[1])
-					}
-					return os.MkdirAll(home, 0o700)
+					return atHome(e, "MODEL="+f.provider+"/default", "TRANSCRIPTS="+transcripts)
 				},
 			})
 		})

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/plain"
@@ -34,7 +33,7 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 	fmt.Fprintln(&b, plain.Line(s.modelName()))
 	window := s.window()
 	if counted > 0 && st.Requests > st.Compacted {
-		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", thousands(counted))
+		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", plain.Number(counted))
 	}
 	if window > 0 {
 		const width = 36
@@ -51,19 +50,19 @@ func (s *sessionRun) slashContext(_ context.Context, _ string, say func(string))
 		parts = append(parts, part{"free", max(0, window-used), "."})
 	}
 	for _, p := range parts {
-		fmt.Fprintf(&b, "%s %-16s%10s", p.mark, p.name, thousands(p.tokens))
+		fmt.Fprintf(&b, "%s %-16s%10s", p.mark, p.name, plain.Number(p.tokens))
 		if window > 0 {
 			fmt.Fprintf(&b, "  %5.1f%%", 100*float64(p.tokens)/float64(window))
 		}
 		b.WriteString("\n")
 		if p.mark == "k" {
 			for _, t := range st.Texts {
-				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), thousands(estimate(4*t.Tokens)))
+				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), plain.Number(estimate(4*t.Tokens)))
 			}
 		}
 	}
 	if window > 0 {
-		fmt.Fprintf(&b, "  %-16s%10s\n", "window", thousands(window))
+		fmt.Fprintf(&b, "  %-16s%10s\n", "window", plain.Number(window))
 	} else {
 		b.WriteString("the model's window is not known\n")
 	}
@@ -86,13 +85,4 @@ func (s *sessionRun) modelName() string {
 		return name
 	}
 	return s.agent.Model.Info().ID
-}
-
-// thousands writes 1942 as 1,942.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -30,11 +30,21 @@ func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) er
 		noteUsage(old.Entries()[s.began:])
 	}
 	s.gate, s.log, s.began = g, log, len(log.Entries())
+	s.stand()
 	if err := old.Close(); err != nil {
 		return err
 	}
 	_, err = s.tellStart(ctx, why)
 	return err
+}
+
+// create makes an empty session; from is the one that it will be a copy of.
+func (s *sessionRun) create(from string) (*session.Log, error) {
+	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir, From: from}
+	if s.forgets {
+		return session.New(h), nil
+	}
+	return sessionStore(s.dir).Create(h)
 }
 
 func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string)) (string, error) {
@@ -47,7 +57,7 @@ func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string))
 		{"model", plain.Line(s.modelName())},
 		{"effort", cmp.Or(st.Effort, s.agent.Effort)},
 		{"permissions", string(s.gate.Mode())},
-		{"so far", fmt.Sprintf("%d turns, %d requests, $%.4f", st.Turns, st.Requests, st.Cost)},
+		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"), st.Cost)},
 	}
 	if s.forgets {
 		rows = append(rows, [2]string{"file", "none: --no-session"})
@@ -63,13 +73,9 @@ func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string))
 }
 
 func (s *sessionRun) slashNew(ctx context.Context, _ string, say func(string)) (string, error) {
-	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir}
-	log := session.New(h)
-	if !s.forgets {
-		var err error
-		if log, err = sessionStore(s.dir).Create(h); err != nil {
-			return "", err
-		}
+	log, err := s.create("")
+	if err != nil {
+		return "", err
 	}
 	if err := s.begin(ctx, log, "clear"); err != nil {
 		return "", err
@@ -98,7 +104,7 @@ func (s *sessionRun) slashResume(ctx context.Context, id string, say func(string
 				say(fmt.Sprintf("and %d older ones: knack session list", len(all)-i))
 				break
 			}
-			say(fmt.Sprintf("%s  %s  %d turns\n    %s", x.ID, x.Changed.Local().Format("2006-01-02 15:04"), x.Turns, oneLine(cmp.Or(x.Title, x.First), 70)))
+			say(fmt.Sprintf("%s  %s  %s\n    %s", x.ID, x.Changed.Local().Format("2006-01-02 15:04"), plain.Count(x.Turns, "turn"), oneLine(cmp.Or(x.Title, x.First), 70)))
 		}
 		return "", nil
 	}
@@ -121,7 +127,7 @@ func (s *sessionRun) slashResume(ctx context.Context, id string, say func(string
 	if err := s.begin(ctx, log, "resume"); err != nil {
 		return "", err
 	}
-	say(fmt.Sprintf("on with %s, %d turns", log.ID(), log.State().Turns))
+	say(fmt.Sprintf("on with %s, %s", log.ID(), plain.Count(log.State().Turns, "turn")))
 	return "", nil
 }
 
@@ -179,9 +185,9 @@ func (s *sessionRun) slashCost(_ context.Context, _ string, say func(string)) (s
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		x := by[name]
-		fmt.Fprintf(&b, "%s: $%.4f, %d requests\n", plain.Line(cmp.Or(name, "unknown model")), x.cost, x.requests)
+		fmt.Fprintf(&b, "%s: $%.4f, %s\n", plain.Line(cmp.Or(name, "unknown model")), x.cost, plain.Count(x.requests, "request"))
 		fmt.Fprintf(&b, "    in %s, from cache %s, to cache %s, out %s tokens\n",
-			thousands(x.Input), thousands(x.CacheRead), thousands(x.CacheWrite), thousands(x.Output))
+			plain.Number(x.Input), plain.Number(x.CacheRead), plain.Number(x.CacheWrite), plain.Number(x.Output))
 	}
 	fmt.Fprintf(&b, "in all: $%.4f", total)
 	say(b.String())

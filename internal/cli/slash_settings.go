@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -200,12 +199,11 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 		say("nothing was approved, because nobody is here to ask: knack trust -y approves what is shown")
 		return "", nil
 	}
-	const yes = "yes"
-	answer, err := s.who.Ask(ctx, question, []string{yes, "no"})
+	agreed, err := s.agrees(ctx, question, "yes")
 	if err != nil {
 		return "", err
 	}
-	if answer != yes && answer != "y" {
+	if !agreed {
 		say("nothing was approved")
 		return "", nil
 	}
@@ -213,6 +211,12 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 		return "", err
 	}
 	return s.slashReload(ctx, "", say)
+}
+
+// agrees asks somebody who is there; yes is what they choose, or say in short.
+func (s *sessionRun) agrees(ctx context.Context, question, yes string) (bool, error) {
+	answer, err := s.who.Ask(ctx, question, []string{yes, "no"})
+	return answer == yes || answer == "yes" || answer == "y", err
 }
 
 // slashReload reads everything again and swaps it whole, or leaves it as it is.
@@ -229,9 +233,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	cat := s.library.Replace(ctx, s.sources...)
 	s.agent.View, s.agent.Agents = s.view, s.agents
 	s.gate = s.gate.With(s.settings.Rules, s.place())
-	pinned := s.pinned
-	s.pin()
-	maps.Copy(s.pinned, pinned) // a script that changed meanwhile stays out
+	s.stand()
 
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
 	say("templates: " + difference(was.templates, s.templates, func(c knack.Command) (string, string) {
@@ -248,7 +250,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	bad := slices.DeleteFunc(problems, func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, p := range bad {
 		if i == 5 {
-			say(fmt.Sprintf("and %d more problems: knack skill list --all", len(bad)-i))
+			say(fmt.Sprintf("and %s: knack skill list --all", plain.Count(len(bad)-i, "more problem")))
 			break
 		}
 		say(fmt.Sprintf("%s: %s", p.Severity, shownProblem(p)))

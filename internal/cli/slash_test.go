@@ -70,7 +70,7 @@ func TestSlashWhileItRuns(t *testing.T) {
 	k := d.open(t, "--permission-mode", "bypassPermissions")
 	k.says("work")
 	for _, c := range []struct{ line, want string }{
-		{"/cost", `\$0\.\d{4}, 1 requests`}, {"/new", `/new waits for the end of the run`}, {"/more", `says: Say more\.`},
+		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new waits for the end of the run`}, {"/more", `says: Say more\.`},
 	} {
 		waitFor(t, "its start", func() bool { _, err := os.Stat(filepath.Join(d.dir, "started")); return err == nil })
 		k.types(ctrlC)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -70,12 +71,11 @@ func (s *sessionRun) slashShare(ctx context.Context, _ string, say func(string))
 	if err != nil {
 		return "", err
 	}
-	const yes = "yes, upload it"
-	answer, err := s.who.Ask(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Whoever has its address can read it.", (info.Size()+999)/1000), []string{yes, "no"})
+	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Whoever has its address can read it.", (info.Size()+999)/1000), "yes, upload it")
 	if err != nil {
 		return "", err
 	}
-	if answer != yes && answer != "y" && answer != "yes" {
+	if !agreed {
 		say("nothing was shared")
 		return "", nil
 	}
@@ -100,17 +100,8 @@ func (s *sessionRun) slashShare(ctx context.Context, _ string, say func(string))
 func (s *sessionRun) slashCopy(ctx context.Context, _ string, say func(string)) (string, error) {
 	text := ""
 	for _, e := range s.log.Branch() {
-		if e.Answer == nil {
-			continue
-		}
-		var said []string
-		for _, p := range e.Answer.Message.Parts {
-			if p.Text != "" {
-				said = append(said, p.Text)
-			}
-		}
-		if len(said) > 0 {
-			text = strings.Join(said, "\n\n")
+		if e.Answer != nil {
+			text = cmp.Or(joined(e.Answer.Message.Parts, "\n\n"), text)
 		}
 	}
 	if text == "" {
@@ -160,13 +151,9 @@ func (s *sessionRun) slashClone(ctx context.Context, _ string, say func(string))
 
 // branchOff goes on in a new session that begins with entries of this one.
 func (s *sessionRun) branchOff(ctx context.Context, branch []session.Entry, say func(string)) error {
-	h := session.Header{ID: session.NewID(time.Now()), Dir: s.dir, From: s.log.ID()}
-	log := session.New(h)
-	if !s.forgets {
-		var err error
-		if log, err = sessionStore(s.dir).Create(h); err != nil {
-			return err
-		}
+	log, err := s.create(s.log.ID())
+	if err != nil {
+		return err
 	}
 	if err := errors.Join(log.Graft(branch), log.Sync()); err != nil {
 		return errors.Join(err, log.Close())
@@ -175,7 +162,7 @@ func (s *sessionRun) branchOff(ctx context.Context, branch []session.Entry, say 
 	if err := s.begin(ctx, log, "resume"); err != nil {
 		return err
 	}
-	say(fmt.Sprintf("on with %s, %d turns; %s stays as it was", log.ID(), log.State().Turns, was))
+	say(fmt.Sprintf("on with %s, %s; %s stays as it was", log.ID(), plain.Count(log.State().Turns, "turn"), was))
 	return nil
 }
 
@@ -183,17 +170,22 @@ func (s *sessionRun) branchOff(ctx context.Context, branch []session.Entry, say 
 func saidBy(e session.Entry) string {
 	switch {
 	case e.User != nil:
-		var text []string
-		for _, p := range e.User.Parts {
-			if p.Text != "" {
-				text = append(text, p.Text)
-			}
-		}
-		return cmp.Or(strings.Join(text, "\n"), "(an attachment)")
+		return cmp.Or(e.User.Typed, joined(e.User.Parts, "\n"), "(an attachment)")
 	case e.Activation != nil && e.Activation.By == "user":
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}
 	return ""
+}
+
+// joined is the texts among parts.
+func joined(parts []llm.Part, between string) string {
+	var text []string
+	for _, p := range parts {
+		if p.Text != "" {
+			text = append(text, p.Text)
+		}
+	}
+	return strings.Join(text, between)
 }
 
 func (s *sessionRun) slashFork(ctx context.Context, at string, say func(string)) (string, error) {

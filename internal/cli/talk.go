@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
@@ -176,11 +177,13 @@ func chronicle(log *session.Log, name string) []happening {
 				}
 			}
 		case e.Result != nil && called[e.Result.ID] && e.Result.IsError:
-			text := ""
-			for _, p := range e.Result.Parts {
-				text += p.Text
+			say(e, "refused to the model: %s", llm.TextOf(e.Result.Parts))
+		case e.Agent != nil && e.Agent.Skill == name && e.Agent.Reason == "":
+			by := "model"
+			if e.Agent.Call == "" {
+				by = "user"
 			}
-			say(e, "refused to the model: %s", text)
+			say(e, "called by the %s, in the agent %s (%s)", by, e.Agent.Name, e.Agent.Log)
 		case e.Activation != nil && e.Activation.Skill == name:
 			what := ""
 			if e.Activation.Present != 0 {

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/llm/llmtest"
 )
@@ -88,7 +90,8 @@ func TestTalkBackground(t *testing.T) {
 		when("child two", llmtest.Reply("what it found")),
 		when("Its answer:\n\nwhat it found(.|\n)*third$", llmtest.Reply("heard")),
 		when("^fourth$", startAgent("b4", "work for ever", true)),
-		when("^work for ever$", llmtest.Answer{Text: "let me see", Break: llmtest.Hang}),
+		when("^work for ever$", call("b6", "until [ -e leaving ]; do sleep 0.02; done; echo child three")),
+		when("child three", call("b7", "touch later")), // asked, but nobody is there any more
 		when("in the background", llmtest.Reply("gone on")),
 	))
 	k := d.open(t, "--allow", "Bash(sleep *)", "--allow", "Bash([ *)", "--allow", "Bash(echo *)")
@@ -115,5 +118,23 @@ func TestTalkBackground(t *testing.T) {
 	// One that still works when the person leaves ends with the program.
 	k.says("fourth")
 	k.wants(`gone on`)
-	k.leaves()
+	k.prompt()
+	d.file(t, "leaving", "")
+	waitFor(t, "the agent's question", func() bool {
+		transcripts, err := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/sessions/*/*/*.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(transcripts, func(name string) bool {
+			data, _ := os.ReadFile(name)
+			return bytes.Contains(data, []byte("touch later"))
+		})
+	})
+	time.Sleep(50 * time.Millisecond) // it is about to ask; if it is not yet, that shows nothing
+	k.types("\x04")
+	select {
+	case <-k.over:
+	case <-time.After(patience):
+		t.Fatal("Ctrl-D did not end it")
+	}
 }

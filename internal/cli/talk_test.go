@@ -209,7 +209,7 @@ func TestTalk(t *testing.T) {
 	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
 	k.says("hello")
 	k.wants(`Hello to you\.`)
-	k.wants(`1 requests, \d+ tokens in`)
+	k.wants(`1 request, \d+ tokens in`)
 	k.prompt()
 	k.types("/gre\t")
 	k.wants(`/greet `)

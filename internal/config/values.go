@@ -52,9 +52,7 @@ func (l *loader) shownValue(k key, v any) {
 	case isObject:
 		names := slices.Sorted(maps.Keys(fields))
 		for _, name := range names {
-			if at := l.c.from[k.name+"."+name]; name != "" {
-				places = append(places, at...)
-			}
+			places = append(places, l.c.from[k.name+"."+name]...)
 		}
 		if k.name == "env" {
 			v = names

@@ -22,8 +22,9 @@ const (
 // Agents finds the definitions of agents (spec agent §6) in the order of their
 // precedence: managed, given, the person's, the project's with the nearest
 // directory first. Those whose name is taken are among them, behind the one
-// that took it, and a Problem each. A project's definition counts only where [Options.Check] approves its
-// very bytes, and none is read through a link that leaves the repository.
+// that took it, and a Problem each. A project's definition counts only where
+// [Options.Check] approves its very bytes, and none is read through a link
+// that leaves the repository.
 func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Problem) {
 	l := loader{Options: o}
 	var defs []agent.Definition
@@ -58,29 +59,15 @@ func agentPlace(d agent.Definition) string {
 
 // agents reads the *.md files of directories.
 func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string) []agent.Definition {
-	bound := ""
-	if from == knack.Project {
-		bound = l.Root
-	}
+	project := from == knack.Project
 	for _, dir := range dirs {
 		if dir == "" {
 			continue
 		}
-		for _, path := range l.agentFiles(dir, bound) {
-			data, err := l.read(path, bound)
-			if err == nil && from == knack.Project {
-				err = errors.New("the project is not trusted")
-				if l.Check != nil {
-					err = l.Check(path, data)
-				}
-			}
-			var problem knack.Problem
-			if errors.As(err, &problem) {
-				l.found.Problems = append(l.found.Problems, problem)
-				continue
-			}
+		for _, path := range l.agentFiles(dir, project) {
+			data, err := l.approved(path, project)
 			if err != nil {
-				l.problem("unreadable", path, "left out: %v", err)
+				l.refused("unreadable", path, err)
 				continue
 			}
 			d, problems, ok := agent.ParseDefinition(path, data, from)
@@ -95,16 +82,10 @@ func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string
 
 // agentFiles lists the *.md files below a directory, in order. Links to
 // directories are not followed.
-func (l *loader) agentFiles(dir, bound string) []string {
-	real, err := filepath.EvalSymlinks(dir)
+func (l *loader) agentFiles(dir string, project bool) []string {
+	real, _, err := inside(l.bound(project), dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err == nil && bound != "" {
-		var top string
-		if top, err = filepath.EvalSymlinks(bound); err == nil && !within(top, real) {
-			err = errors.New("it leads out of the repository")
-		}
 	}
 	var paths []string
 	if err == nil {

@@ -1,12 +1,12 @@
 // Package instructions finds what people wrote for every run: context files
 // (AGENTS.md, CLAUDE.md) and system prompts (SYSTEM.md, APPEND_SYSTEM.md); and
-// what they wrote to be said by name: prompt templates.
+// what they wrote to be called by name: prompt templates and agents.
 //
-// Most people want [Load] and [Templates]. Context files load without trust, so they are read
-// with care: links and imports of a project's files stay under the
-// repository's root, secrets are not read, and sizes are bounded. A project's
-// system prompts and templates count only where [Options.Check] approves their
-// bytes.
+// Most people want [Load], [Templates] and [Agents]. Context files load without
+// trust, so they are read with care: links and imports of a project's files
+// stay under the repository's root, secrets are not read, and sizes are
+// bounded. A project's system prompts, templates and agents count only where
+// [Options.Check] approves their bytes.
 // Source: spec agent §3, permissions (Trust).
 package instructions
 
@@ -43,8 +43,8 @@ type Options struct {
 
 	// Secret reports whether a path, absolute and without links, is a secret.
 	Secret func(path string) bool
-	// Check approves the bytes of a project's SYSTEM.md, APPEND_SYSTEM.md and
-	// templates; its error is reported. nil: none are approved.
+	// Check approves the bytes of a project's SYSTEM.md, APPEND_SYSTEM.md,
+	// templates and agents; its error is reported. nil: none are approved.
 	Check func(path string, data []byte) error
 
 	// Templates are files and directories of templates that a person named.
@@ -138,21 +138,56 @@ func (l *loader) document(path, bound string) bool {
 	return true
 }
 
+// inside resolves the links of a path, which must not lead out of bound; "" is
+// no bound. top is bound, resolved.
+func inside(bound, path string) (real, top string, err error) {
+	if real, err = filepath.EvalSymlinks(path); err != nil || bound == "" {
+		return real, "", err
+	}
+	if top, err = filepath.EvalSymlinks(bound); err == nil && !within(top, real) {
+		err = errors.New("it leads out of the repository")
+	}
+	return real, top, err
+}
+
+// bound is what files must lie in: those of a project under its root.
+func (l *loader) bound(project bool) string {
+	if project {
+		return l.Root
+	}
+	return ""
+}
+
+// approved reads a file. That of a project counts only where Check approves
+// the very bytes that are returned.
+func (l *loader) approved(path string, project bool) ([]byte, error) {
+	data, err := l.read(path, l.bound(project))
+	switch {
+	case err != nil || !project:
+		return data, err
+	case l.Check == nil:
+		return nil, errors.New("the project is not trusted")
+	}
+	return data, l.Check(path, data)
+}
+
+// refused tells of a file that is left out: in the words of Check where those
+// are a Problem.
+func (l *loader) refused(code, path string, err error) {
+	var p knack.Problem
+	if errors.As(err, &p) {
+		l.found.Problems = append(l.found.Problems, p)
+		return
+	}
+	l.problem(code, path, "left out: %v", err)
+}
+
 // read reads a regular file of at most maxFile bytes that lies, links
 // resolved, in bound and is no secret.
 func (l *loader) read(path, bound string) ([]byte, error) {
-	real, err := filepath.EvalSymlinks(path)
+	real, top, err := inside(bound, path)
 	if err != nil {
 		return nil, err
-	}
-	if bound != "" {
-		top, err := filepath.EvalSymlinks(bound)
-		if err != nil {
-			return nil, err
-		}
-		if !within(top, real) {
-			return nil, errors.New("it leads out of the repository")
-		}
 	}
 	if l.Secret != nil && l.Secret(real) {
 		return nil, errors.New("it leads to a file that holds secrets")
@@ -170,7 +205,6 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 			return nil, err
 		}
 		defer root.Close()
-		top, _ := filepath.EvalSymlinks(bound)
 		rel, relErr := filepath.Rel(top, real)
 		if relErr != nil {
 			return nil, relErr
@@ -297,27 +331,12 @@ func (l *loader) prompt(name string) (string, bool) {
 		if p.path == "" {
 			continue
 		}
-		bound := ""
-		if p.project {
-			bound = l.Root
-		}
-		data, err := l.read(p.path, bound)
+		data, err := l.approved(p.path, p.project)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err == nil && p.project {
-			err = errors.New("the project is not trusted")
-			if l.Check != nil {
-				err = l.Check(p.path, data)
-			}
-		}
 		if err != nil {
-			var problem knack.Problem
-			if errors.As(err, &problem) {
-				l.found.Problems = append(l.found.Problems, problem)
-			} else {
-				l.problem("untrusted", p.path, "left out: %v", err)
-			}
+			l.refused("untrusted", p.path, err)
 			continue
 		}
 		return strings.TrimSpace(string(data)), true

@@ -35,21 +35,21 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 	var found []knack.Command
 	for _, path := range o.Templates {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			found = append(found, l.template(path, "")...)
+			found = append(found, l.template(path, false)...)
 		} else {
-			found = append(found, l.templates(path, "")...)
+			found = append(found, l.templates(path, false)...)
 		}
 	}
 	for d := o.Dir; d != "" && o.Root != "" && within(o.Root, d); d = filepath.Dir(d) {
 		for _, name := range []string{".knack", ".pi"} {
-			found = append(found, l.templates(filepath.Join(d, name, "prompts"), o.Root)...)
+			found = append(found, l.templates(filepath.Join(d, name, "prompts"), true)...)
 		}
 		if d == filepath.Dir(d) {
 			break
 		}
 	}
-	found = append(found, l.templates(join(o.ConfigHome, "prompts"), "")...)
-	found = append(found, l.templates(join(o.Home, ".pi/agent/prompts"), "")...)
+	found = append(found, l.templates(join(o.ConfigHome, "prompts"), false)...)
+	found = append(found, l.templates(join(o.Home, ".pi/agent/prompts"), false)...)
 
 	var won []knack.Command
 	for _, c := range found {
@@ -64,21 +64,14 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 	return won, l.found.Problems
 }
 
-// templates reads the templates of a directory, not those below it. A project's
-// lies in bound.
-func (l *loader) templates(dir, bound string) []knack.Command {
+// templates reads the templates of a directory, not those below it.
+func (l *loader) templates(dir string, project bool) []knack.Command {
 	if dir == "" {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	real, _, err := inside(l.bound(project), dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err == nil && bound != "" {
-		var top string
-		if top, err = filepath.EvalSymlinks(bound); err == nil && !within(top, real) {
-			err = errors.New("it leads out of the repository")
-		}
 	}
 	var files []fs.DirEntry
 	if err == nil {
@@ -95,26 +88,22 @@ func (l *loader) templates(dir, bound string) []knack.Command {
 			break
 		}
 		if !f.IsDir() && strings.EqualFold(filepath.Ext(f.Name()), ".md") && !strings.HasPrefix(f.Name(), ".") {
-			all = append(all, l.template(filepath.Join(dir, f.Name()), bound)...)
+			all = append(all, l.template(filepath.Join(dir, f.Name()), project)...)
 		}
 	}
 	return all
 }
 
 // template reads one; none if it cannot be used.
-func (l *loader) template(path, bound string) []knack.Command {
+func (l *loader) template(path string, project bool) []knack.Command {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
 		l.problem("name-invalid", path, "left out: nobody can type /%q", name)
 		return nil
 	}
-	t, err := l.readTemplate(path, bound)
+	t, err := l.readTemplate(path, project)
 	if err != nil {
-		var problem knack.Problem
-		if !errors.As(err, &problem) {
-			problem = knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: path, Message: "left out: " + err.Error()}
-		}
-		l.found.Problems = append(l.found.Problems, problem)
+		l.refused("unreadable", path, err)
 		return nil
 	}
 	for _, p := range t.problems {
@@ -125,7 +114,7 @@ func (l *loader) template(path, bound string) []knack.Command {
 	return []knack.Command{{
 		Name: name, Kind: "template", Source: path, Description: t.short, Hint: t.hint, Anytime: true,
 		Run: func(_ context.Context, args string, _ func(string)) (string, error) {
-			t, err := again.readTemplate(path, bound)
+			t, err := again.readTemplate(path, project)
 			if err != nil {
 				return "", fmt.Errorf("the template /%s: %w", name, err)
 			}
@@ -142,14 +131,8 @@ func (l *loader) template(path, bound string) []knack.Command {
 }
 
 // readTemplate reads and parses the same bytes that Check approves.
-func (l *loader) readTemplate(path, bound string) (template, error) {
-	data, err := l.read(path, bound)
-	if err == nil && bound != "" {
-		err = errors.New("the project is not trusted")
-		if l.Check != nil {
-			err = l.Check(path, data)
-		}
-	}
+func (l *loader) readTemplate(path string, project bool) (template, error) {
+	data, err := l.approved(path, project)
 	if err != nil {
 		return template{}, err
 	}

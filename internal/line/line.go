@@ -47,13 +47,11 @@ type Front struct {
 	inLine bool // the cursor stands behind streamed text
 	said   []agent.Input
 	stop   func() // ends the run that goes on
-	left   bool   // nobody answers any more
+	left   bool   // the person has gone
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
 var ErrQuit = errors.New("quit")
-
-var errLeft = errors.New("the person has left")
 
 // Talk reads prompts and hands them to do, until the person leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
@@ -70,7 +68,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		if line == "" {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
-			if err != nil && !errors.Is(err, errInterrupted) || err != nil && interrupts == 1 {
+			if err != nil && (interrupts == 1 || !errors.Is(err, errInterrupted)) {
 				f.left = true // an agent in the background may be waiting to ask
 			}
 			f.screen.Unlock()
@@ -192,6 +190,18 @@ func (f *Front) answer(prompt string) (string, error) {
 	return s, err
 }
 
+// there waits for the screen, and takes it. Where the person has gone it waits
+// for the end of who wants to ask, which is near; false: it has come.
+func (f *Front) there(ctx context.Context) bool {
+	f.screen.Lock()
+	if !f.left {
+		return true
+	}
+	f.screen.Unlock()
+	<-ctx.Done()
+	return false
+}
+
 // Say shows a line of our own.
 func (f *Front) Say(s string) {
 	f.screen.Lock()
@@ -223,7 +233,7 @@ func (f *Front) Event(e agent.Event) {
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), f.call(e.Call))
 	case e.Retry != nil:
 		f.fresh()
-		fmt.Fprintf(f.Out, "%s\n", f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+		fmt.Fprintf(f.Out, "%s\n", f.again(e.Retry))
 	case e.Said != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, wrap(plain.Text(e.Said.Text), f.width()))
@@ -244,6 +254,10 @@ func (f *Front) Event(e agent.Event) {
 	}
 }
 
+func (f *Front) again(r *agent.Retrying) string {
+	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
+}
+
 // sub shows what a sub-agent did: what it calls, and what it may not. What it
 // says is for the agent that started it.
 func (f *Front) sub(e agent.Event) {
@@ -255,7 +269,7 @@ func (f *Front) sub(e agent.Event) {
 	case e.Call != nil:
 		say(f.call(e.Call))
 	case e.Retry != nil:
-		say(f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(e.Retry.Err.Error()), e.Retry.Wait.Round(time.Second/10))))
+		say(f.again(e.Retry))
 	case e.Entry == nil:
 	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
 		say(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
@@ -280,7 +294,7 @@ func (f *Front) agent(a *session.Agent) {
 
 func (f *Front) total(e *agent.End) string {
 	u := e.Usage
-	s := fmt.Sprintf("%d requests, %d tokens in (%d from cache), %d out", e.Requests,
+	s := fmt.Sprintf("%s, %d tokens in (%d from cache), %d out", plain.Count(e.Requests, "request"),
 		u.Input+u.CacheRead+u.CacheWrite, u.CacheRead, u.Output)
 	if e.Cost > 0 {
 		s += fmt.Sprintf(", $%.4f", e.Cost)
@@ -373,11 +387,7 @@ func (f *Front) result(r *session.Result) {
 		}
 		return
 	}
-	text := ""
-	for _, p := range r.Parts {
-		text += p.Text
-	}
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(llm.TextOf(r.Parts), "\n"), "\n")
 	if n := len(lines); n > tailLines {
 		fmt.Fprintf(f.Out, "    %s\n", f.paint(dim, fmt.Sprintf("… %d lines", n-tailLines)))
 		lines = lines[n-tailLines:]
@@ -447,11 +457,10 @@ func clip(s string, n int) string {
 
 // Approve asks the person; it is the Approver of the run.
 func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	if f.left {
-		return gate.Answer{}, errLeft
+	if !f.there(ctx) {
+		return gate.Answer{}, context.Cause(ctx)
 	}
+	defer f.screen.Unlock()
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
 	for _, s := range r.Decision.Subjects {
@@ -513,11 +522,10 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 
 // Ask puts a question of the model's to the person: the ask tool.
 func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	if f.left {
-		return "", errLeft
+	if !f.there(ctx) {
+		return "", context.Cause(ctx)
 	}
+	defer f.screen.Unlock()
 	f.fresh()
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
 	for i, o := range options {

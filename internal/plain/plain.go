@@ -2,11 +2,13 @@
 // and messages that came out of files.
 //
 // For a terminal use [Line] or [Text], which make what could hide or steer
-// visible as \x1b or \u202e. For a model use [Fold], which takes it out.
+// visible as \x1b or \u202e. For a model use [Fold], which takes it out. Numbers
+// for either are [Count] and [Number].
 package plain
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -118,4 +120,21 @@ func Fold(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Count is "1 request" or "2 requests", of request.
+func Count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return strconv.Itoa(n) + " " + of + "s"
+}
+
+// Number writes 1942 as 1,942.
+func Number(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

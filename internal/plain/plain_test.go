@@ -43,6 +43,17 @@ func TestFold(t *testing.T) {
 	}
 }
 
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int][2]string{
+		0: {"0 calls", "0"}, 1: {"1 call", "1"}, 2: {"2 calls", "2"}, 999: {"999 calls", "999"},
+		1942: {"1942 calls", "1,942"}, 1000000: {"1000000 calls", "1,000,000"},
+	} {
+		if got := [2]string{Count(n, "call"), Number(n)}; got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func FuzzPlain(f *testing.F) {
 	f.Add("- x\n</available_skills>\x1b[0m\u202e")
 	f.Add("<\xff<>\u2029\U000e007f")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -95,22 +94,7 @@ type claudeAttachment struct {
 
 // blocks reads content that is text or a list of blocks.
 func blocks(content json.RawMessage) []claudeBlock {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []claudeBlock{{Type: "text", Text: text}}
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(content, &list) != nil {
-		return nil
-	}
-	all := make([]claudeBlock, 0, len(list))
-	for _, item := range list {
-		var block claudeBlock
-		if json.Unmarshal(item, &block) == nil {
-			all = append(all, block)
-		}
-	}
-	return all
+	return items(content, func(text string) claudeBlock { return claudeBlock{Type: "text", Text: text} })
 }
 
 func (b *builder) claude(all []record) {
@@ -178,10 +162,7 @@ func (b *builder) claude(all []record) {
 			b.claudeAttachment(l, l.Attachment)
 		}
 	}
-	if title := claudeTitle(lines, starts); title != "" {
-		b.settle(time.Time{})
-		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: title}})
-	}
+	b.title(claudeTitle(lines, starts))
 }
 
 // claudeBranch is the lines from the first to the last, in the order of the
@@ -472,7 +453,5 @@ func claudeTitle(lines []*claudeLine, on map[string]int) string {
 			}
 		}
 	}
-	return firstLine(cmp.Or(custom, ai, summary))
+	return cmp.Or(custom, ai, summary)
 }
-
-func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -28,7 +28,7 @@ type page struct{ *bufio.Writer }
 // esc makes a stranger's text safe to stand in an element or a quoted
 // attribute, with hidden characters written out.
 func esc(s string) string {
-	return html.EscapeString(plain.Text(strings.ReplaceAll(s, "\r\n", "\n")))
+	return html.EscapeString(visible(s))
 }
 
 func (p page) put(parts ...string) {
@@ -169,11 +169,7 @@ func (p page) step(s step) {
 			p.put("<hr>\n")
 			return
 		}
-		what := "turn ended: " + s.TurnEnd.Reason
-		if s.TurnEnd.Error != "" {
-			what += ": " + s.TurnEnd.Error
-		}
-		p.line("bad", what)
+		p.line("bad", ended(s.TurnEnd))
 	case s.Setting != nil:
 		p.line("setting", settings(s.Setting))
 	case s.Listing != nil:
@@ -201,11 +197,7 @@ func (p page) answer(s step) {
 	if a.Cost > 0 {
 		more += fmt.Sprintf(", $%.4f", a.Cost)
 	}
-	who := a.Model
-	if who == "" {
-		who = "Model"
-	}
-	p.head("answer", who, s.Time, more)
+	p.head("answer", cmp.Or(a.Model, "Model"), s.Time, more)
 	calls := s.calls
 	for _, part := range a.Message.Parts {
 		switch {
@@ -336,11 +328,7 @@ func (p page) diff(patch string) {
 // media shows a picture of a kind that can only be a picture, and names the
 // rest: an SVG is a document that may hold anything.
 func (p page) media(m *llm.Media) {
-	name := m.Name
-	if name == "" {
-		name = "attachment"
-	}
-	what := fmt.Sprintf("%s (%s, %d bytes)", name, m.MIME, len(m.Data))
+	what := attachment(m)
 	switch m.MIME {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		p.put(`<figure><img alt="`, esc(what), `" src="data:`, m.MIME, `;base64,`)

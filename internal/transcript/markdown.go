@@ -11,8 +11,6 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
-
-	"github.com/knack-agent/knack/internal/plain"
 )
 
 // maxMarkdown bounds what is read as Markdown, in bytes; a longer text is
@@ -42,7 +40,7 @@ func markdownParser() parser.Parser {
 
 // markdown writes what a model said. The tags are those below and no others.
 func (p page) markdown(src string) {
-	src = plain.Text(strings.ReplaceAll(src, "\r\n", "\n"))
+	src = visible(src)
 	if len(src) > maxMarkdown {
 		p.pre("", src)
 		return

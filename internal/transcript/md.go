@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -38,16 +39,20 @@ func (s sheet) list(rows [][2]string) {
 	}
 }
 
-// fence writes text between fences that are longer than what it holds.
+// fence writes text that is shown as it is.
 func (s sheet) fence(kind, text string) {
-	text = strings.TrimRight(visible(text), "\n")
-	if text == "" {
-		return
+	if text = visible(text); strings.Trim(text, "\n") != "" {
+		s.printf("%s\n\n", fenced(kind, text))
 	}
-	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
-	s.printf("%s%s\n%s\n%s\n\n", fence, kind, text, fence)
 }
 
+// fenced is text between fences longer than any in it.
+func fenced(kind, text string) string {
+	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
+	return fence + kind + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
+}
+
+// visible is text with hidden characters written out.
 func visible(text string) string { return plain.Text(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // longest is the length of the longest run of a character.
@@ -141,7 +146,7 @@ func (s sheet) step(st step) {
 		s.fence("", st.Compaction.Summary)
 	case st.TurnEnd != nil:
 		if st.TurnEnd.Reason != "done" {
-			s.aside(strings.TrimSuffix("turn ended: "+st.TurnEnd.Reason+": "+st.TurnEnd.Error, ": "))
+			s.aside(ended(st.TurnEnd))
 		}
 	case st.Setting != nil:
 		s.aside(settings(st.Setting))
@@ -162,11 +167,7 @@ func (s sheet) step(st step) {
 }
 
 func (s sheet) answer(st step) {
-	who := st.Answer.Model
-	if who == "" {
-		who = "Model"
-	}
-	s.printf("## %s\n\n", escaped(plain.Line(who)))
+	s.printf("## %s\n\n", escaped(plain.Line(cmp.Or(st.Answer.Model, "Model"))))
 	calls := st.calls
 	for _, part := range st.Answer.Message.Parts {
 		switch {
@@ -237,10 +238,4 @@ func (s sheet) parts(parts []llm.Part) {
 }
 
 // media names what text cannot show.
-func (s sheet) media(m *llm.Media) {
-	name := m.Name
-	if name == "" {
-		name = "attachment"
-	}
-	s.aside(fmt.Sprintf("%s (%s, %d bytes)", name, m.MIME, len(m.Data)))
-}
+func (s sheet) media(m *llm.Media) { s.aside(attachment(m)) }

@@ -83,22 +83,7 @@ type piPart struct {
 }
 
 func piParts(content json.RawMessage) []piPart {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []piPart{{Type: "text", Text: text}}
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(content, &list) != nil {
-		return nil
-	}
-	all := make([]piPart, 0, len(list))
-	for _, item := range list {
-		var p piPart
-		if json.Unmarshal(item, &p) == nil {
-			all = append(all, p)
-		}
-	}
-	return all
+	return items(content, func(text string) piPart { return piPart{Type: "text", Text: text} })
 }
 
 func (b *builder) pi(all []record) {
@@ -150,10 +135,7 @@ func (b *builder) pi(all []record) {
 			b.left["entries of the type "+e.Type]++
 		}
 	}
-	if title = firstLine(title); title != "" {
-		b.settle(time.Time{})
-		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: title}})
-	}
+	b.title(title)
 }
 
 func branchSummary(summary string) string {
@@ -245,12 +227,6 @@ func (b *builder) piMessage(e *piEntry) {
 	default:
 		b.left["messages of the role "+m.Role]++
 	}
-}
-
-// fenced is text between fences longer than any in it.
-func fenced(kind, text string) string {
-	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
-	return fence + kind + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
 
 func (b *builder) piCustom(at time.Time, kind string, content json.RawMessage, display bool) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -447,6 +448,14 @@ func (b *builder) flush() {
 	}
 }
 
+// title names the session, if there is a name.
+func (b *builder) title(text string) {
+	if text = firstLine(text); text != "" {
+		b.settle(time.Time{})
+		b.add(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Title: text}})
+	}
+}
+
 // end closes what is open, and tells of what was left out.
 func (b *builder) end() {
 	if b.t.Agent != Knack {
@@ -456,7 +465,7 @@ func (b *builder) end() {
 		}
 	}
 	if b.more > 0 {
-		b.t.Problems = append(b.t.Problems, knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: b.Name, Message: fmt.Sprintf("%d more problems", b.more)})
+		b.t.Problems = append(b.t.Problems, knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: b.Name, Message: plain.Count(b.more, "more problem")})
 	}
 	if what := counted(b.left); what != "" {
 		b.t.Problems = append(b.t.Problems, knack.Problem{Code: "unreadable", Severity: knack.Info, Path: b.Name, Message: "left out: " + plain.Line(what)})
@@ -541,6 +550,27 @@ func (b *builder) compact(at time.Time, trigger, summary string, kept, before in
 	b.add(session.Entry{Time: at, Type: session.TypeCompaction, Compaction: c})
 }
 
+// items reads content that is one text or a list. What is none of its kind is
+// left out.
+func items[T any](content json.RawMessage, one func(text string) T) []T {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return []T{one(text)}
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(content, &list) != nil {
+		return nil
+	}
+	all := make([]T, 0, len(list))
+	for _, raw := range list {
+		var item T
+		if json.Unmarshal(raw, &item) == nil {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
 // image makes media of base64 data of a kind that our tools make.
 func (b *builder) image(line int, mime, data string) (llm.Part, bool) {
 	raw, err := base64.StdEncoding.DecodeString(data)
@@ -558,7 +588,7 @@ func (b *builder) image(line int, mime, data string) (llm.Part, bool) {
 // counted is "2 x, 1 y", by name.
 func counted(m map[string]int) string {
 	var all []string
-	for _, k := range sortedKeys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, fmt.Sprintf("%d %s", m[k], k))
 	}
 	return strings.Join(all, ", ")

@@ -116,8 +116,8 @@ func TestReadHostile(t *testing.T) {
 		t.Errorf("scopes %v in\n%s", st.Scopes, written(t, got.Log, JSONL))
 	}
 	got = read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","title":"t"}}`+"\n")
-	if st := got.Log.State(); st.Mode != "" || st.Title != "t" {
-		t.Errorf("mode %q, title %q", st.Mode, st.Title)
+	if s := got.Log.Entries()[0].Setting; s.Mode != "" || s.Title != "t" {
+		t.Errorf("mode %q, title %q", s.Mode, s.Title)
 	}
 }
 

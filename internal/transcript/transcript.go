@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +36,7 @@ const (
 	JSONL    Format = "jsonl"
 )
 
-// ParseFormat reads the name of a format, or of the format that files with the
-// extension of a path have.
+// ParseFormat reads the name of a format, or the extension of its files.
 func ParseFormat(name string) (Format, error) {
 	switch strings.ToLower(strings.TrimPrefix(name, ".")) {
 	case "html", "htm":
@@ -50,9 +48,6 @@ func ParseFormat(name string) (Format, error) {
 	}
 	return "", fmt.Errorf("%q is no format: html, md or jsonl", name)
 }
-
-// FormatOf is the format that a file's extension names.
-func FormatOf(path string) (Format, error) { return ParseFormat(filepath.Ext(path)) }
 
 // Options say what a session does not hold itself.
 type Options struct {
@@ -348,6 +343,19 @@ func decided(d *session.Decision) string {
 		s += " (" + d.By.Rule + ")"
 	}
 	return s
+}
+
+// ended says how a turn ended.
+func ended(t *session.TurnEnd) string {
+	if t.Error != "" {
+		return "turn ended: " + t.Reason + ": " + t.Error
+	}
+	return "turn ended: " + t.Reason
+}
+
+// attachment names media.
+func attachment(m *llm.Media) string {
+	return fmt.Sprintf("%s (%s, %d bytes)", cmp.Or(m.Name, "attachment"), m.MIME, len(m.Data))
 }
 
 // settings says what a setting changed.
