@@ -193,10 +193,19 @@ func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, 
 // session found them.
 func (s *sessionRun) unchanged(h *hook.Hook) error {
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
-		if k := s.library.Catalog().Skill(name); k != nil {
-			return s.verify(k)
+		k := s.library.Catalog().Skill(name)
+		if k == nil {
+			return fmt.Errorf("the skill %s is gone", name)
 		}
-		return fmt.Errorf("the skill %s is gone", name)
+		if err := s.verify(k); err != nil {
+			return err
+		}
+		path := filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))
+		if h.Path != "" && foreign(k.Origin.Kind) && !below(real(h.Dir), real(path)) {
+			// Where a link leads is no part of the folder that was approved.
+			return fmt.Errorf("%s leads out of the folder of the skill %s", path, name)
+		}
+		return nil
 	}
 	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
 		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
