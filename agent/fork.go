@@ -354,7 +354,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 		}
 		spec := cmp.Or(strings.Join(names, ","), "-*")
 		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader told of
-		child.Without = slices.Clone(r.root().Without) // no definition brings back what the person took away
+		child.Without = slices.Clone(r.root().Without)      // no definition brings back what the person took away
 		chosen, _ := tool.Select(own, "", spec)
 		for _, t := range own {
 			if _, ok := chosen.Find(t.Name); !ok {

@@ -155,7 +155,7 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	}
 	replies, errs := r.askAll(ctx, waited, text)
 	var o Outcome
-	author := "" // of the input that counts
+	author := ""              // of the input that counts
 	done := map[string]bool{} // hooks that are not asked again: the author, and what broke
 	for i, h := range waited {
 		done[h.key()] = errs[i] != nil
