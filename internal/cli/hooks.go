@@ -200,12 +200,21 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 		if err := s.verify(k); err != nil {
 			return err
 		}
+		if !foreign(k.Origin.Kind) {
+			return nil
+		}
 		path := filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))
-		if h.Path != "" && foreign(k.Origin.Kind) && !below(real(h.Dir), real(path)) {
+		if h.Path != "" && !below(real(h.Dir), real(path)) {
 			// Where a link leads is no part of the folder that was approved.
 			return fmt.Errorf("%s leads out of the folder of the skill %s", path, name)
 		}
-		return nil
+		root := real(s.now.Load().root)
+		return gate.CheckScripts(commandLine(h, root), s.ws.Dir(), func(path string, _ []byte) error {
+			if !below(real(h.Dir), path) && (below(root, path) || below(s.ws.Dir(), path)) {
+				return fmt.Errorf("%s is no part of the folder of the skill %s, which is what was approved", path, name)
+			}
+			return nil
+		})
 	}
 	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
 		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
@@ -226,12 +235,7 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 // other scripts of the working tree.
 func (r *resources) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) error {
 	projects := h.Origin == string(permission.Project)
-	line := h.Command
-	for _, a := range h.Args {
-		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-	}
-	line = strings.NewReplacer("$CLAUDE_PROJECT_DIR", r.root, "${CLAUDE_PROJECT_DIR}", r.root).Replace(line)
-	err := gate.CheckScripts(line, dir, func(path string, data []byte) error {
+	err := gate.CheckScripts(commandLine(h, r.root), dir, func(path string, data []byte) error {
 		switch {
 		case projects && resourceFile(r.root, path):
 			return r.project.Check(path, data)
@@ -244,6 +248,22 @@ func (r *resources) approved(h *hook.Hook, dir string, other func(path string, d
 		return err
 	}
 	return r.asApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
+}
+
+// commandLine is what a hook runs, with the directories that its environment
+// names.
+func commandLine(h *hook.Hook, root string) string {
+	line := h.Command
+	for _, a := range h.Args {
+		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	dirs := []string{"$CLAUDE_PROJECT_DIR", root, "${CLAUDE_PROJECT_DIR}", root}
+	if h.Dir != "" {
+		for _, name := range []string{"$CLAUDE_SKILL_DIR", "${CLAUDE_SKILL_DIR}", "$CLAUDE_PLUGIN_ROOT", "${CLAUDE_PLUGIN_ROOT}"} {
+			dirs = append(dirs, name, h.Dir)
+		}
+	}
+	return strings.NewReplacer(dirs...).Replace(line)
 }
 
 // asApproved reports the first file below a folder of hooks that was approved
