@@ -78,6 +78,7 @@ func callSkill(ctx context.Context, id string, in SkillInput, call SkillCall) (R
 	if errors.As(err, &no) {
 		r := Errorf("%s", no.Message)
 		r.Structured = SkillResult{CommandName: SkillName(in.Skill), Code: no.Code}
+		r.Details = r.Structured
 		return r, nil
 	}
 	if err != nil {
@@ -93,9 +94,8 @@ func callSkill(ctx context.Context, id string, in SkillInput, call SkillCall) (R
 	done := SkillResult{Success: true, CommandName: name}
 	if a.Agent != "" {
 		done.Status, done.AgentID, done.Result = "forked", a.Agent, a.Text
-		r.Details = done
 	}
-	r.Structured = done
+	r.Structured, r.Details = done, done
 	return r, nil
 }
 
