@@ -147,9 +147,10 @@ type Outer struct {
 	// Names are the skill's grants, which are a bound where they are one for the
 	// skill; or the tools of a definition, if not nil nothing else may run.
 	Names []string
-	// Hooks are the skill's, which go on guarding; they allow nothing.
+	// Hooks are the skill's, which go on guarding, or the definition's; they
+	// allow nothing.
 	Hooks json.RawMessage
-	Dir   string // where paths of Hooks start
+	Dir   string // where paths of a skill's Hooks start
 }
 
 // An Event is something that a run did; beside Agent exactly one field is set.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/frontmatter"
 	"github.com/knack-agent/knack/permission"
 )
@@ -34,8 +35,11 @@ type Definition struct {
 	MaxTurns        int             // requests; 0: no limit of its own
 	Skills          []string        // loaded before it starts
 
-	// Hooks and MCPServers are kept as JSON. Nothing runs them yet.
-	Hooks, MCPServers json.RawMessage
+	// Hooks are in force while it works, as JSON (see [hook.Parse]): Stop is its
+	// SubagentStop, SessionStart its SubagentStart. They allow nothing.
+	Hooks json.RawMessage
+	// MCPServers are kept as JSON. Nothing starts them yet.
+	MCPServers json.RawMessage
 
 	Path string // of its file; "": it has none
 	// Origin is where it comes from: managed, explicit (the command line), user,
@@ -256,16 +260,27 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		d.Skills = f.list(func(s string) []string {
 			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		})
-	case "hooks", "mcpServers":
+	case "hooks":
 		if f.null() {
 			return
 		}
-		if key == "hooks" {
-			d.Hooks = f.raw
-		} else {
-			d.MCPServers = f.raw
+		d.Hooks = f.raw
+		found, bad := hook.Parse(f.raw, func(rule string) error {
+			_, err := permission.ParseRule(rule, permission.User)
+			return err
+		})
+		for _, b := range bad {
+			r.problem("hook-invalid", knack.Warn, f.Line, f.Column, "hooks: %s", b.Message)
 		}
-		r.problem("setting-ignored", knack.Info, f.Line, f.Column, "%s of an agent are kept, but nothing runs them yet", key)
+		if slices.ContainsFunc(found, func(h hook.Hook) bool { return h.Path != "" }) {
+			r.problem("hook-invalid", knack.Warn, f.Line, f.Column, "hooks: an agent has no folder that a path could start at: write a command")
+		}
+	case "mcpServers":
+		if f.null() {
+			return
+		}
+		d.MCPServers = f.raw
+		r.problem("setting-ignored", knack.Info, f.Line, f.Column, "mcpServers of an agent are kept, but nothing starts them yet")
 	}
 }
 

@@ -389,7 +389,7 @@ func (r *run) bounds(d *Definition) []Outer {
 	for _, s := range r.log.State().Scopes {
 		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir})
 	}
-	o := Outer{Agent: d.Name, Denies: d.DisallowedTools}
+	o := Outer{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
 		o.Names = d.Tools
 	}

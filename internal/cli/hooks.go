@@ -85,6 +85,24 @@ func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []h
 	return found, bad
 }
 
+// agentHooks are those of an agent's definition: what it calls the session is
+// the agent's work. One with a path has no folder to find it in.
+func agentHooks(name string, text json.RawMessage) []hook.Hook {
+	found, _ := hook.Parse(text, ruleText)
+	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" })
+	for i := range found {
+		h := &found[i]
+		h.Origin, h.Place = "agent:"+name, "the agent "+name
+		switch h.Event {
+		case hook.SessionStart:
+			h.Event = hook.SubagentStart
+		case hook.Stop:
+			h.Event = hook.SubagentStop
+		}
+	}
+	return found
+}
+
 // hooks are those in force under skills: theirs, then those of settings.
 func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
 	var own []hook.Hook
@@ -104,6 +122,9 @@ func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
 			continue
 		}
 		found, _ := skillHooks(o.Skill, o.Hooks, o.Dir)
+		if o.Agent != "" {
+			found = agentHooks(o.Agent, o.Hooks)
+		}
 		for i := range found {
 			found[i].Mute = true
 		}
@@ -187,8 +208,8 @@ func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, 
 }
 
 // unchanged holds what a project's hook would run against what a person
-// approved. Of a skill that is its whole folder, of settings what approved
-// looks at. Other scripts in the working tree are anybody's to change, the
+// approved. Of a skill that is its whole folder, of an agent a script in a
+// folder of resources, of settings what approved looks at. Other scripts in the working tree are anybody's to change, the
 // model's too, which then would run what nobody decided on: they hold as the
 // session found them.
 func (s *sessionRun) unchanged(h *hook.Hook) error {
@@ -216,10 +237,31 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 			return nil
 		})
 	}
-	if _, here := s.ws.(*workspace.Local); !here && h.Origin == string(permission.Project) {
+	now := s.now.Load()
+	name, agents := strings.CutPrefix(h.Origin, "agent:")
+	strange := h.Origin == string(permission.Project)
+	if agents {
+		i := slices.IndexFunc(now.agents, func(d agent.Definition) bool { return d.Name == name })
+		strange = i < 0 || foreign(now.agents[i].Origin)
+	}
+	if _, here := s.ws.(*workspace.Local); !here && strange {
 		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
 	}
-	now := s.now.Load()
+	if agents && !strange {
+		return nil
+	}
+	if agents {
+		root := real(now.root)
+		return gate.CheckScripts(commandLine(h, root), s.ws.Dir(), func(path string, data []byte) error {
+			switch {
+			case resourceFile(root, path):
+				return now.project.Check(path, data)
+			case below(root, path), below(s.ws.Dir(), path):
+				return fmt.Errorf("%s was not approved with the agent %s", path, name)
+			}
+			return nil
+		})
+	}
 	return now.approved(h, s.ws.Dir(), func(path string, data []byte) error {
 		if now.pinned[path] != sha256.Sum256(data) {
 			return fmt.Errorf("%s is not as it was when the session began", path)
