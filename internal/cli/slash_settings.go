@@ -23,6 +23,9 @@ import (
 func (s *sessionRun) slashModel(_ context.Context, name string, say func(string)) (string, error) {
 	if name != "" {
 		m, err := s.agent.Resolve(name)
+		if err == nil {
+			err = s.alone()
+		}
 		if err != nil {
 			return "", err
 		}
@@ -219,8 +222,22 @@ func (s *sessionRun) agrees(ctx context.Context, question, yes string) (bool, er
 	return answer == yes || answer == "yes" || answer == "y", err
 }
 
+// alone refuses to change what agents in the background go by.
+func (s *sessionRun) alone() error {
+	for _, a := range s.agent.Background.Unheard(s.log) {
+		if a.Reason == "" {
+			return &failure{fmt.Errorf("the agent %s works in the background, and would see this change meanwhile", plain.Line(a.Name)),
+				"wait until it has ended, or end it with /new", exitFailed}
+		}
+	}
+	return nil
+}
+
 // slashReload reads everything again and swaps it whole, or leaves it as it is.
 func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)) (string, error) {
+	if err := s.alone(); err != nil {
+		return "", err
+	}
 	fresh, err := s.flags.resourceFlags.open(ctx, s.flags.values())
 	if err != nil {
 		return "", fmt.Errorf("nothing was changed: %w", err)

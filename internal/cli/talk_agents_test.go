@@ -119,6 +119,11 @@ func TestTalkBackground(t *testing.T) {
 	k.says("fourth")
 	k.wants(`gone on`)
 	k.prompt()
+	for _, change := range []string{"/reload", "/model opus"} {
+		k.types(change + "\r")
+		k.wants(`the agent general-purpose works in the background`)
+		k.prompt()
+	}
 	d.file(t, "leaving", "")
 	waitFor(t, "the agent's question", func() bool {
 		transcripts, err := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/sessions/*/*/*.jsonl"))
