@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -288,7 +289,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 	}
 	var head, tail strings.Builder
 	if previous != nil && previous.Summary != "" {
-		fmt.Fprintf(&head, "<previous-summary>\n%s\n</previous-summary>\n\n", previous.Summary)
+		fmt.Fprintf(&head, "<previous-summary>\n%s\n</previous-summary>\n\n", plain.Within("previous-summary", previous.Summary))
 	}
 	if touched := slices.Sorted(maps.Keys(r.log.State().Touched)); len(touched) > 0 {
 		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(strings.Join(touched, ", "), 2000))
@@ -356,7 +357,7 @@ func transcript(es []session.Entry, most int) string {
 		for _, e := range es {
 			for _, s := range written(e, limit.said, limit.data) {
 				// Nothing in the transcript ends it.
-				s = strings.ReplaceAll(s, "</transcript", "<\\/transcript")
+				s = plain.Within("transcript", s)
 				pieces = append(pieces, s)
 				n += len(s) + 1
 			}
@@ -378,6 +379,7 @@ func transcript(es []session.Entry, most int) string {
 func written(e session.Entry, said, data int) (all []string) {
 	add := func(who, s string, most int) {
 		if s = strings.TrimSpace(s); s != "" {
+			s = strings.ReplaceAll(s, "\n[", "\n [") // no piece begins another one
 			all = append(all, fmt.Sprintf("[%s] %s", who, middle(s, most)))
 		}
 	}

@@ -82,9 +82,9 @@ func (c *Compaction) face() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\n%s\n</summary>", c.Summary)
+	fmt.Fprintf(&b, "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\n%s\n</summary>", plain.Within("summary", c.Summary))
 	if c.Request != "" {
-		fmt.Fprintf(&b, "\n\nThe work is going on. What the person asked for, word for word:\n\n<request>\n%s\n</request>", c.Request)
+		fmt.Fprintf(&b, "\n\nThe work is going on. What the person asked for, word for word:\n\n<request>\n%s\n</request>", plain.Within("request", c.Request))
 	}
 	if len(c.Dropped) > 0 {
 		fmt.Fprintf(&b, "\n\nThe text of these skills is not in this conversation any more; load one again when you need it: %s.", strings.Join(c.Dropped, ", "))

@@ -8,6 +8,7 @@ package plain
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -120,6 +121,12 @@ func Fold(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Within returns text that stands between <tag> and </tag>: nothing in it ends
+// the place that it has, in whatever letters or with whatever blanks it tries.
+func Within(tag, s string) string {
+	return regexp.MustCompile(`(?i)<(\s*/\s*`+regexp.QuoteMeta(tag)+")").ReplaceAllString(s, `<\$1`)
 }
 
 // Count is "1 request" or "2 requests", of request.
