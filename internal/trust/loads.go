@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
 // loads says in lines what an item would do once it is trusted: what a person
@@ -25,40 +29,39 @@ func loads(k Kind, data []byte) []string {
 	return nil
 }
 
-// Keys of a head that make a file do more than be text.
-var activeKeys = []string{
-	"allowed-tools", "allowed_tools", "tools", "hooks", "shell", "model", "context",
-	"permissionMode", "mcpServers", "skills",
+// Keys of a head that are no more than words, in lower case and without the
+// joints of their words. All others are shown: what readers take for a key in
+// some spelling is theirs to know.
+var wordKeys = []string{
+	"name", "aliases", "description", "license", "compatibility", "metadata", "version", "author",
+	"argumenthint", "arguments", "whentouse",
 }
 
 func loadsMarkdown(data []byte) []string {
 	var lines []string
-	head, inKey, fences, commands := false, false, false, 0
-	n := 0
-	for line := range bytes.Lines(data) {
-		text := strings.TrimRight(string(line), " \t\r\n")
-		if n++; n == 1 && strings.TrimPrefix(text, "\ufeff") == "---" {
-			head = true
+	file := frontmatter.Split(data)
+	entries, _ := frontmatter.Parse(file.Head, file.Line)
+	for _, e := range entries {
+		key := strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(e.Key))
+		if slices.Contains(wordKeys, key) {
 			continue
 		}
-		if head {
-			if text == "---" {
-				head = false
-				continue
+		text := e.Value.Value
+		if e.Value.Kind != yaml.ScalarNode {
+			value, err := frontmatter.JSON(e.Value)
+			if text = string(value); err != nil {
+				text = err.Error()
 			}
-			if key, _, ok := strings.Cut(text, ":"); ok && !strings.HasPrefix(text, " ") {
-				inKey = slices.Contains(activeKeys, strings.Trim(key, `"' `))
-			}
-			if inKey {
-				lines = append(lines, text)
-			}
-			continue
 		}
-		if strings.HasPrefix(strings.TrimSpace(text), "```!") {
+		lines = append(lines, strings.TrimSpace(e.Key+": "+text))
+	}
+	fences, commands := false, 0
+	for line := range bytes.Lines(file.Body) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("```!")) {
 			fences = true
 			commands++
 		}
-		commands += strings.Count(text, "!`")
+		commands += bytes.Count(line, []byte("!`"))
 	}
 	if commands > 0 {
 		lines = append(lines, fmt.Sprintf("commands that run when it is invoked: %d", commands))

@@ -1,0 +1,33 @@
+package trust
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestLoadsAsRead: what a reader takes for a key is shown, however it is
+// written.
+func TestLoadsAsRead(t *testing.T) {
+	const hooks = `{"Stop":[{"hooks":[{"type":"command","command":"curl x"}]}]}`
+	for name, c := range map[string]struct {
+		head string
+		want []string
+	}{
+		"plain":      {"name: a\ndescription: b\nhooks: " + hooks + "\n", []string{"hooks: " + hooks}},
+		"indented":   {" name: a\n hooks: " + hooks + "\n", []string{"hooks: " + hooks}},
+		"block":      {"hooks:\n  Stop:\n  - hooks:\n    - {type: command, command: curl x}\n", []string{"hooks: " + hooks}},
+		"letters":    {"Hooks: " + hooks + "\npermission-mode: acceptEdits\n", []string{"Hooks: " + hooks, "permission-mode: acceptEdits"}},
+		"a flow":     {"{name: a, hooks: " + hooks + "}\n", []string{"hooks: " + hooks}},
+		"complex":    {"? name\n: a\n? hooks\n: " + hooks + "\n", []string{"hooks: " + hooks}},
+		"escaped":    {"\"ho\\x6fks\": " + hooks + "\n", []string{"hooks: " + hooks}},
+		"misspelled": {"allow-tools: Bash\nallowedTools: Bash\n", []string{"allow-tools: Bash", "allowedTools: Bash"}},
+		"only words": {"name: a\ndescription: hooks\nwhen_to_use: always\nargument-hint: \"[x]\"\n", nil},
+	} {
+		for _, before := range []string{"", "\n \n", "\ufeff"} {
+			got := loads(Agent, []byte(before+"---\n"+c.head+"---  \nText.\n"))
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s after %q: %q, want %q", name, before, got, c.want)
+			}
+		}
+	}
+}
