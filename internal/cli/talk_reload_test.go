@@ -1,0 +1,55 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestReloadChanged: what was approved and is not any more as it was has gone
+// after /reload: an agent, a template, hooks and what the settings allow.
+func TestReloadChanged(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^Plan it\\.$", Text: "Planned."},
+		llmtest.Answer{When: "^still\\?$", Text: "Alone."},
+	))
+	write := func(more string) {
+		d.file(t, ".claude/agents/reviewer.md", "---\nname: reviewer\ndescription: Reviews"+more+"\n---\nYou review.\n")
+		d.file(t, ".knack/prompts/plan.md", "Plan it."+more+"\n")
+		d.file(t, ".claude/settings.json", `{"permissions": {"allow": ["Bash(touch *)"]}, "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo `+more+` >>hooked.txt"}]}]}}`)
+	}
+	write("")
+	k := d.start(t)
+	k.wants(`Trust them\? \[y/N\] `)
+	k.types("y\n")
+	k.says("/plan")
+	k.wants(`Planned\.`)
+	k.says("/agents")
+	k.wants(`reviewer +project`)
+	hooked := filepath.Join(d.dir, "hooked.txt")
+	if err := os.Remove(hooked); err != nil {
+		t.Fatal(err)
+	}
+	write(" more")
+	k.says("/plan")
+	k.wants(`error: .*plan\.md: .*changed`)
+	k.says("/reload")
+	k.wants(`templates: 0, gone plan`)
+	k.wants(`agents: 2, gone reviewer`)
+	k.wants(`settings\.json.*changed`)
+	k.says("/hooks")
+	k.wants(`No hooks are in force`)
+	k.says("/permissions")
+	k.prompt()
+	k.types("still?\r")
+	k.wants(`Alone\.`)
+	k.leaves()
+	if _, err := os.Stat(hooked); err == nil {
+		t.Error("the changed hook ran")
+	}
+}
