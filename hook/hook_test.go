@@ -365,15 +365,27 @@ func TestHTTP(t *testing.T) {
 			http.Redirect(w, r, "/deny", http.StatusTemporaryRedirect)
 		case "/round":
 			http.Redirect(w, r, "/round", http.StatusTemporaryRedirect)
+		case "/moved": // a GET without the event
+			http.Redirect(w, r, "/empty", http.StatusFound)
+		case "/drip":
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, " ")
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Millisecond)
+			}
+		case "/endless":
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, strings.Repeat(" ", 1<<16))
+			}
 		case "/hang":
 			<-r.Context().Done()
 		}
 	}))
 	defer server.Close()
-	for path, want := range map[string]Vote{"/deny": Deny, "/empty": Nothing, "/broken": Ask, "/text": Ask, "/big": Ask, "/away": Ask, "/on": Deny, "/round": Ask, "/hang": Ask} {
+	for path, want := range map[string]Vote{"/deny": Deny, "/empty": Nothing, "/broken": Ask, "/text": Ask, "/big": Ask, "/away": Ask, "/on": Deny, "/round": Ask, "/hang": Ask, "/moved": Ask, "/drip": Ask, "/endless": Ask} {
 		s := set(t, `{"PreToolUse": [{"hooks": [{"type": "http", "url": "`+server.URL+path+`"}]}]}`, nil)
 		s.Runner.Client = server.Client()
-		if path == "/hang" {
+		if path == "/hang" || path == "/drip" {
 			s.Hooks[0].Timeout = 50 * time.Millisecond
 		}
 		if o := s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"}); o.Vote != want {

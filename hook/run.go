@@ -52,8 +52,8 @@ type Runner struct {
 	// cause. It keeps at most MaxOutput bytes of each stream and reads the rest
 	// away. nil: commands cannot be run.
 	Run func(ctx context.Context, c Command) (Output, error)
-	// Client posts to URLs; nil: http.DefaultClient. A redirect to another host
-	// is not followed.
+	// Client posts to URLs; nil: http.DefaultClient. A redirect to another host,
+	// or one that loses the event, is not followed.
 	Client *http.Client
 	// Model asks the fast model; nil: there is none.
 	Model func(ctx context.Context, prompt string) (string, error)
@@ -406,6 +406,8 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 		switch {
 		case to.URL.Host != req.URL.Host || to.URL.Scheme != req.URL.Scheme && to.URL.Scheme != "https":
 			return fmt.Errorf("it leads to another host, %s", to.URL.Host)
+		case to.Method != http.MethodPost: // 301 to 303: what answers was not asked
+			return fmt.Errorf("it leads on to %s, and the event would be lost", to.URL)
 		case len(via) >= 5:
 			return errors.New("it leads on too often")
 		}
