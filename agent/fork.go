@@ -542,7 +542,7 @@ func (r *run) agentList() string {
 			b.WriteString(": " + text)
 		}
 		if d.Tools != nil {
-			b.WriteString(" (tools: " + cmp.Or(strings.Join(d.Tools, ", "), "none") + ")")
+			b.WriteString(" (tools: " + cmp.Or(oneLine(strings.Join(d.Tools, ", ")), "none") + ")")
 		}
 		b.WriteByte('\n')
 	}
