@@ -1,7 +1,9 @@
 package trust
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +30,21 @@ func TestLoadsAsRead(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%s after %q: %q, want %q", name, before, got, c.want)
 			}
+		}
+	}
+}
+
+// TestLoadsSettings: a byte order mark, which readers pass over, and a crowd of
+// keys hide no hook.
+func TestLoadsSettings(t *testing.T) {
+	var crowd strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&crowd, "%q: 1, ", fmt.Sprint("a", i))
+	}
+	for _, before := range []string{"{", "\ufeff{", "{" + crowd.String()} {
+		got := loads(Settings, []byte(before+`"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl x"}]}]}}`))
+		if !slices.Contains(got, `hooks.Stop.hooks.command: "curl x"`) {
+			t.Errorf("after %.20q: %q", before, got[:min(len(got), 60)])
 		}
 	}
 }
