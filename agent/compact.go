@@ -292,7 +292,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		fmt.Fprintf(&head, "<previous-summary>\n%s\n</previous-summary>\n\n", plain.Within("previous-summary", previous.Summary))
 	}
 	if touched := slices.Sorted(maps.Keys(r.log.State().Touched)); len(touched) > 0 {
-		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(strings.Join(touched, ", "), 2000))
+		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(plain.Fold(strings.Join(touched, ", ")), 2000))
 	}
 	if c.Instructions != "" {
 		fmt.Fprintf(&tail, "\n\nThe person asks that the summary look to this above all:\n%s", middle(c.Instructions, 4000))

@@ -407,7 +407,7 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 		case to.URL.Host != req.URL.Host || to.URL.Scheme != req.URL.Scheme && to.URL.Scheme != "https":
 			return fmt.Errorf("it leads to another host, %s", to.URL.Host)
 		case to.Method != http.MethodPost: // 301 to 303: what answers was not asked
-			return fmt.Errorf("it leads on to %s, and the event would be lost", to.URL)
+			return fmt.Errorf("it leads on to %s, and the event would be lost", to.URL.Redacted())
 		case len(via) >= 5:
 			return errors.New("it leads on too often")
 		}
