@@ -19,6 +19,7 @@ package hook
 
 import (
 	"encoding/json"
+	"net/url"
 	"fmt"
 	"regexp"
 	"slices"
@@ -128,6 +129,9 @@ func (h *Hook) String() string {
 		what = h.Path
 	case h.Type == OfHTTP:
 		what = h.URL
+		if u, err := url.Parse(what); err == nil {
+			what = u.Redacted() // a password is for nobody's screen
+		}
 	case h.Type == OfPrompt:
 		what = h.Prompt
 	case len(h.Args) > 0:

@@ -33,6 +33,13 @@ func rule(text string) error {
 	return nil
 }
 
+func TestStringHidesPassword(t *testing.T) {
+	h := Hook{Type: OfHTTP, URL: "https://ada:secret@example.com/guard"}
+	if got := h.String(); strings.Contains(got, "secret") || !strings.Contains(got, "example.com/guard") {
+		t.Error(got)
+	}
+}
+
 func TestParse(t *testing.T) {
 	files, err := filepath.Glob("testdata/parse/*.txtar")
 	if err != nil || len(files) == 0 {
