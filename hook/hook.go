@@ -19,8 +19,8 @@ package hook
 
 import (
 	"encoding/json"
-	"net/url"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
