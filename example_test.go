@@ -33,11 +33,11 @@ func ExampleLoad() {
 
 func ExampleCatalog_Listing() {
 	cat := knack.Load(context.Background(), knack.FS(skills, mine))
-	view := knack.View{For: knack.ByModel, Window: 200_000, Dir: "/work"}
+	view := knack.View{For: knack.ByModel, Window: 200_000, Dir: "/src"}
 	before := cat.Listing(view)
 	fmt.Print(before.Text)
 
-	view.Touched = []string{"/work/main.zig"} // a tool did
+	view.Touched = []string{"/src/main.zig"} // a tool did
 	fmt.Print(cat.Listing(view).Since(before.Told()).Text())
 	// Output:
 	// - pdf: Read PDF files
