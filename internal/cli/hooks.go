@@ -121,9 +121,11 @@ func (s *sessionRun) hooks(sc agent.Scope) *hook.Set {
 		if o.Hooks == nil {
 			continue
 		}
-		found, _ := skillHooks(o.Skill, o.Hooks, o.Dir)
+		var found []hook.Hook
 		if o.Agent != "" {
 			found = agentHooks(o.Agent, o.Hooks)
+		} else {
+			found, _ = skillHooks(o.Skill, o.Hooks, o.Dir)
 		}
 		for i := range found {
 			found[i].Mute = true
@@ -207,64 +209,67 @@ func (s *sessionRun) runHook(ctx context.Context, c hook.Command) (hook.Output, 
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
 }
 
-// unchanged holds what a project's hook would run against what a person
-// approved. Of a skill that is its whole folder, of an agent a script in a
-// folder of resources, of settings what approved looks at. Other scripts in the working tree are anybody's to change, the
-// model's too, which then would run what nobody decided on: they hold as the
-// session found them.
+// unchanged holds what a stranger's hook would run against what a person
+// approved: of a skill that is its whole folder, of an agent a script in a
+// folder of resources, of settings what approved looks at. Other scripts in the
+// working tree are anybody's to change, the model's too, which then would run
+// what nobody decided on: for hooks of settings they hold as the session found
+// them.
 func (s *sessionRun) unchanged(h *hook.Hook) error {
+	now, dir := s.now.Load(), s.ws.Dir()
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
 		k := s.library.Catalog().Skill(name)
 		if k == nil {
 			return fmt.Errorf("the skill %s is gone", name)
 		}
-		if err := s.verify(k); err != nil {
+		if err := s.verify(k); err != nil || !foreign(k.Origin.Kind) {
 			return err
-		}
-		if !foreign(k.Origin.Kind) {
-			return nil
 		}
 		path := filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))
 		if h.Path != "" && !below(real(h.Dir), real(path)) {
 			// Where a link leads is no part of the folder that was approved.
 			return fmt.Errorf("%s leads out of the folder of the skill %s", path, name)
 		}
-		root := real(s.now.Load().root)
-		return gate.CheckScripts(commandLine(h, root), s.ws.Dir(), func(path string, _ []byte) error {
-			if !below(real(h.Dir), path) && (below(root, path) || below(s.ws.Dir(), path)) {
-				return fmt.Errorf("%s is no part of the folder of the skill %s, which is what was approved", path, name)
+		return now.inTree(h, dir, func(path string, _ []byte) error {
+			if below(real(h.Dir), path) {
+				return nil
 			}
-			return nil
+			return fmt.Errorf("%s is no part of the folder of the skill %s, which is what was approved", path, name)
 		})
 	}
-	now := s.now.Load()
 	name, agents := strings.CutPrefix(h.Origin, "agent:")
-	strange := h.Origin == string(permission.Project)
 	if agents {
 		i := slices.IndexFunc(now.agents, func(d agent.Definition) bool { return d.Name == name })
-		strange = i < 0 || foreign(now.agents[i].Origin)
+		if i >= 0 && !foreign(now.agents[i].Origin) {
+			return nil
+		}
 	}
-	if _, here := s.ws.(*workspace.Local); !here && strange {
+	if _, here := s.ws.(*workspace.Local); !here && (agents || h.Origin == string(permission.Project)) {
 		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
 	}
-	if agents && !strange {
-		return nil
-	}
 	if agents {
-		root := real(now.root)
-		return gate.CheckScripts(commandLine(h, root), s.ws.Dir(), func(path string, data []byte) error {
-			switch {
-			case resourceFile(root, path):
+		return now.inTree(h, dir, func(path string, data []byte) error {
+			if resourceFile(now.root, path) {
 				return now.project.Check(path, data)
-			case below(root, path), below(s.ws.Dir(), path):
-				return fmt.Errorf("%s was not approved with the agent %s", path, name)
 			}
-			return nil
+			return fmt.Errorf("%s was not approved with the agent %s", path, name)
 		})
 	}
-	return now.approved(h, s.ws.Dir(), func(path string, data []byte) error {
+	return now.approved(h, dir, func(path string, data []byte) error {
 		if now.pinned[path] != sha256.Sum256(data) {
 			return fmt.Errorf("%s is not as it was when the session began", path)
+		}
+		return nil
+	})
+}
+
+// inTree holds the scripts of the working tree that a hook would run, started
+// in dir, against ok.
+func (r *resources) inTree(h *hook.Hook, dir string, ok func(path string, data []byte) error) error {
+	root := real(r.root)
+	return gate.CheckScripts(commandLine(h, r.root), dir, func(path string, data []byte) error {
+		if below(root, path) || below(dir, path) {
+			return ok(path, data)
 		}
 		return nil
 	})
@@ -277,14 +282,11 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 // other scripts of the working tree.
 func (r *resources) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) error {
 	projects := h.Origin == string(permission.Project)
-	err := gate.CheckScripts(commandLine(h, r.root), dir, func(path string, data []byte) error {
-		switch {
-		case projects && resourceFile(r.root, path):
+	err := r.inTree(h, dir, func(path string, data []byte) error {
+		if projects && resourceFile(r.root, path) {
 			return r.project.Check(path, data)
-		case below(real(r.root), path) || below(dir, path):
-			return other(path, data)
 		}
-		return nil
+		return other(path, data)
 	})
 	if err != nil || !projects {
 		return err
@@ -326,7 +328,7 @@ func (r *resources) asApproved(dir string, depth int) error {
 				return err
 			}
 		case info.Mode().IsRegular():
-			data, err := head(path, maxApproved+1)
+			data, err := head(path, trust.MaxFile+1)
 			if err != nil {
 				continue
 			}
@@ -338,9 +340,6 @@ func (r *resources) asApproved(dir string, depth int) error {
 	}
 	return nil
 }
-
-// maxApproved is the size of the largest file that trust approves, in bytes.
-const maxApproved = 1 << 20
 
 // head reads at most the first n bytes of a file.
 func head(path string, n int64) ([]byte, error) {

@@ -240,7 +240,7 @@ func (p *Project) keep(it Item) error {
 	}
 	defer root.Close()
 	for _, e := range it.list {
-		if e.kind == 'l' || e.size > maxFile {
+		if e.kind == 'l' || e.size > MaxFile {
 			continue
 		}
 		data, err := readRegular(root, e.path)

@@ -57,7 +57,7 @@ type Item struct {
 
 // Bounds of what can be approved.
 const (
-	maxFile        = 1 << 20 // of an item that is a file, and of a file kept for diffs
+	MaxFile        = 1 << 20 // of an item that is a file, and of a file kept for diffs
 	maxFolderFiles = 10_000
 	maxFolderBytes = 256 << 20
 	maxEntries     = 200_000 // of a scan
@@ -329,7 +329,7 @@ func (s *scan) add(it Item) {
 	s.items = append(s.items, it)
 }
 
-// readRegular reads a file of at most maxFile bytes. It opens nothing but
+// readRegular reads a file of at most MaxFile bytes. It opens nothing but
 // regular files: a pipe would hold the program for ever.
 func readRegular(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Stat(name)
@@ -357,9 +357,9 @@ func readOutside(name string) ([]byte, error) {
 }
 
 func readAll(f *os.File) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("larger than %d bytes", maxFile)
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(data) > MaxFile {
+		err = fmt.Errorf("larger than %d bytes", MaxFile)
 	}
 	return data, err
 }
