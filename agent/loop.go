@@ -320,11 +320,12 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		r.emit(Event{Call: &calls[i]})
 	}
 	state := r.log.State()
-	hooks := r.hooks(r.scopes(state)) // until all of these calls have ended
+	sc := r.scopes(state)
+	hooks := r.hooks(sc) // until all of these calls have ended
 	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Gate != nil {
-		gate = r.denied(hooks, r.Gate(r.guarded(r.scopes(state), hooks)))
+		gate = r.denied(hooks, r.Gate(r.guarded(sc, hooks)))
 	}
 	events := make(chan Event) // an empty one: look at the log
 	r.calls = events
@@ -359,7 +360,11 @@ const (
 func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	r.repeated(calls, results)
 	for i, res := range results {
-		details, err := json.Marshal(res.Details)
+		told := res.Details
+		if told == nil { // what the tool says to programs is all that it says
+			told = res.Structured
+		}
+		details, err := json.Marshal(told)
 		if err != nil || string(details) == "null" {
 			details = nil
 		}

@@ -132,7 +132,6 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 		res := Errorf("%s", err)
 		if t.Denied != nil {
 			res.Structured = t.Denied(folded)
-			res.Details = res.Structured
 		}
 		return nil, Input{}, res
 	}

@@ -78,7 +78,6 @@ func callSkill(ctx context.Context, id string, in SkillInput, call SkillCall) (R
 	if errors.As(err, &no) {
 		r := Errorf("%s", no.Message)
 		r.Structured = SkillResult{CommandName: SkillName(in.Skill), Code: no.Code}
-		r.Details = r.Structured
 		return r, nil
 	}
 	if err != nil {
@@ -95,7 +94,7 @@ func callSkill(ctx context.Context, id string, in SkillInput, call SkillCall) (R
 	if a.Agent != "" {
 		done.Status, done.AgentID, done.Result = "forked", a.Agent, a.Text
 	}
-	r.Structured, r.Details = done, done
+	r.Structured = done
 	return r, nil
 }
 
