@@ -32,7 +32,13 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .
 //
 // The last section, want, is golden. x*300 stands for 300 letters x.
 func TestCatalog(t *testing.T) {
-	cases, err := filepath.Glob("testdata/catalog/*.txtar")
+	wantCases(t, "catalog", runCase)
+}
+
+// wantCases runs the cases of a directory of testdata: what run makes of one is
+// held against its last section, want.
+func wantCases(t *testing.T, dir string, run func(t *testing.T, a *txtar.Archive) string) {
+	cases, err := filepath.Glob("testdata/" + dir + "/*.txtar")
 	if err != nil || len(cases) == 0 {
 		t.Fatal("no cases", err)
 	}
@@ -46,7 +52,7 @@ func TestCatalog(t *testing.T) {
 			if last.Name != "want" {
 				t.Fatal("the last section is not want")
 			}
-			got := runCase(t, a)
+			got := run(t, a)
 			if *updateGolden {
 				last.Data = []byte(got)
 				if err := os.WriteFile(name, txtar.Format(a), 0o666); err != nil {
@@ -241,78 +247,56 @@ func TestCheck(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no modes")
 	}
-	cases, err := filepath.Glob("testdata/check/*.txtar")
-	if err != nil || len(cases) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, name := range cases {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			a, err := txtar.ParseFile(name)
+	wantCases(t, "check", func(t *testing.T, a *txtar.Archive) string {
+		root, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
+		for _, f := range a.Files[:len(a.Files)-1] {
+			err := os.MkdirAll(filepath.Dir(at(f.Name)), 0o777)
+			if err == nil {
+				err = os.WriteFile(at(f.Name), bytes.ReplaceAll(expandX(f.Data), []byte("LATIN1"), []byte("caf\xe9")), 0o666)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			last := &a.Files[len(a.Files)-1]
-			if last.Name != "want" {
-				t.Fatal("the last section is not want")
+		}
+		var out strings.Builder
+		for line := range strings.Lines(string(a.Comment)) {
+			words := strings.Fields(line)
+			if len(words) < 2 {
+				continue
 			}
-			root, err := filepath.EvalSymlinks(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			at := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }
-			for _, f := range a.Files[:len(a.Files)-1] {
-				err := os.MkdirAll(filepath.Dir(at(f.Name)), 0o777)
+			switch words[0] {
+			case "check":
+				fmt.Fprintf(&out, "> %s", line)
+				s, problems := Check(t.Context(), at(words[1]))
+				if s == nil {
+					out.WriteString("cannot be read\n")
+				}
+				for _, p := range problems {
+					fmt.Fprintf(&out, "%s %s %s\n", p.Severity, p.Code, strings.TrimPrefix(p.String(), at(words[1])+string(filepath.Separator)))
+					if p.Hint == "" && p.Severity != Info {
+						t.Errorf("%s: nothing to do about it", p)
+					}
+				}
+			case "chmod":
+				mode, err := strconv.ParseUint(words[1], 8, 32)
 				if err == nil {
-					err = os.WriteFile(at(f.Name), bytes.ReplaceAll(expandX(f.Data), []byte("LATIN1"), []byte("caf\xe9")), 0o666)
+					err = os.Chmod(at(words[2]), os.FileMode(mode))
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			var out strings.Builder
-			for line := range strings.Lines(string(a.Comment)) {
-				words := strings.Fields(line)
-				if len(words) < 2 {
-					continue
-				}
-				switch words[0] {
-				case "check":
-					fmt.Fprintf(&out, "> %s", line)
-					s, problems := Check(t.Context(), at(words[1]))
-					if s == nil {
-						out.WriteString("cannot be read\n")
-					}
-					for _, p := range problems {
-						fmt.Fprintf(&out, "%s %s %s\n", p.Severity, p.Code, strings.TrimPrefix(p.String(), at(words[1])+string(filepath.Separator)))
-						if p.Hint == "" && p.Severity != Info {
-							t.Errorf("%s: nothing to do about it", p)
-						}
-					}
-				case "chmod":
-					mode, err := strconv.ParseUint(words[1], 8, 32)
-					if err == nil {
-						err = os.Chmod(at(words[2]), os.FileMode(mode))
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-				case "link":
-					if err := os.Symlink(words[1], at(words[2])); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			got := shortenX(strings.ReplaceAll(out.String(), root+"/", ""))
-			if *updateGolden {
-				last.Data = []byte(got)
-				if err := os.WriteFile(name, txtar.Format(a), 0o666); err != nil {
+			case "link":
+				if err := os.Symlink(words[1], at(words[2])); err != nil {
 					t.Fatal(err)
 				}
-			} else if got != string(last.Data) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, last.Data)
 			}
-		})
-	}
+		}
+		return shortenX(strings.ReplaceAll(out.String(), root+"/", ""))
+	})
 }
 
 var stars = regexp.MustCompile(`x\*\d+`)

@@ -64,12 +64,18 @@ func llmserver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: llmserver script.json [requests.jsonl]")
 	}
-	answers, err := llmtest.ReadScript(ts.MkAbs(args[0]))
+	scriptedServer(ts, args...)
+}
+
+// scriptedServer starts the server of a script file, which records into a
+// second file if there is one.
+func scriptedServer(ts *testscript.TestScript, files ...string) *llmtest.Server {
+	answers, err := llmtest.ReadScript(ts.MkAbs(files[0]))
 	ts.Check(err)
 	s := llmtest.NewServer(answers...)
 	ts.Defer(s.Close)
-	if len(args) == 2 {
-		f, err := os.Create(ts.MkAbs(args[1]))
+	if len(files) == 2 {
+		f, err := os.Create(ts.MkAbs(files[1]))
 		ts.Check(err)
 		ts.Defer(func() { f.Close() })
 		s.Record(f)
@@ -83,6 +89,7 @@ func llmserver(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Logf("the server refused: %q", refused)
 		}
 	})
+	return s
 }
 
 // skilltext writes the text of the last skill in the last recorded request:

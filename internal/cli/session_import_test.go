@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/knack-agent/knack/llm/llmtest"
 )
 
 // TestTranscripts goes on with transcripts of other agents, once in each wire
@@ -43,23 +39,7 @@ func signedServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: llmserver script.json requests.jsonl")
 	}
-	answers, err := llmtest.ReadScript(ts.MkAbs(args[0]))
-	ts.Check(err)
-	s := llmtest.NewServer(answers...)
-	ts.Defer(s.Close)
+	s := scriptedServer(ts, args...)
 	s.Signed("sig-of-1", "I look at the plan and the log.")
 	s.Signed("pi-sig", "Glaze notes are in glaze.md.")
-	f, err := os.Create(ts.MkAbs(args[1]))
-	ts.Check(err)
-	ts.Defer(func() { f.Close() })
-	s.Record(f)
-	for _, kv := range s.Env() {
-		k, v, _ := strings.Cut(kv, "=")
-		ts.Setenv(k, v)
-	}
-	ts.Defer(func() {
-		if refused := s.Refused(); len(refused) > 0 {
-			ts.Logf("the server refused: %q", refused)
-		}
-	})
 }
