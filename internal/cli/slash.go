@@ -70,8 +70,9 @@ func (s *sessionRun) typed() []knack.Command { return slices.Concat(s.templates,
 
 func (s *sessionRun) slashHelp(_ context.Context, _ string, say func(string)) (string, error) {
 	all, _ := s.agent.Namespace()
+	table := s.commands()
 	rank := func(c knack.Command) int { // as the table has them, then what else is no skill
-		i := slices.IndexFunc(s.commands(), func(d knack.Command) bool {
+		i := slices.IndexFunc(table, func(d knack.Command) bool {
 			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
 		})
 		if i < 0 {
