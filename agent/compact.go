@@ -206,13 +206,7 @@ func (r *run) asked(entry int) string {
 	e := r.log.After(entry - 1)[0]
 	switch {
 	case e.User != nil:
-		var all []string
-		for _, p := range e.User.Parts {
-			if p.Text != "" {
-				all = append(all, p.Text)
-			}
-		}
-		return strings.Join(all, "\n\n")
+		return llm.JoinText(e.User.Parts, "\n\n")
 	case e.Activation != nil:
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -131,12 +132,17 @@ func Text(s string) Part { return Part{Text: s} }
 
 // TextOf is the text of parts, one after the other. It leaves out what is not
 // text, thinking too.
-func TextOf(parts []Part) string {
-	text := ""
+func TextOf(parts []Part) string { return JoinText(parts, "") }
+
+// JoinText is TextOf with something between the texts.
+func JoinText(parts []Part, between string) string {
+	var texts []string
 	for _, p := range parts {
-		text += p.Text
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
 	}
-	return text
+	return strings.Join(texts, between)
 }
 
 // Thinking is a model's reasoning. Opaque is what its provider needs to see

@@ -101,7 +101,7 @@ func (s *sessionRun) slashCopy(ctx context.Context, _ string, say func(string)) 
 	text := ""
 	for _, e := range s.log.Branch() {
 		if e.Answer != nil {
-			text = cmp.Or(joined(e.Answer.Message.Parts, "\n\n"), text)
+			text = cmp.Or(llm.JoinText(e.Answer.Message.Parts, "\n\n"), text)
 		}
 	}
 	if text == "" {
@@ -170,22 +170,11 @@ func (s *sessionRun) branchOff(ctx context.Context, branch []session.Entry, say 
 func saidBy(e session.Entry) string {
 	switch {
 	case e.User != nil:
-		return cmp.Or(e.User.Typed, joined(e.User.Parts, "\n"), "(an attachment)")
+		return cmp.Or(e.User.Typed, llm.JoinText(e.User.Parts, "\n"), "(an attachment)")
 	case e.Activation != nil && e.Activation.By == "user":
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}
 	return ""
-}
-
-// joined is the texts among parts.
-func joined(parts []llm.Part, between string) string {
-	var text []string
-	for _, p := range parts {
-		if p.Text != "" {
-			text = append(text, p.Text)
-		}
-	}
-	return strings.Join(text, between)
 }
 
 func (s *sessionRun) slashFork(ctx context.Context, at string, say func(string)) (string, error) {
