@@ -198,6 +198,9 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 	case len(open) == 0:
 		question = "Trust the folder? Git and other programs obey its configuration."
 	}
+	if err := s.alone(); err != nil { // what is approved is read at once
+		return "", err
+	}
 	if s.who == nil {
 		say("nothing was approved, because nobody is here to ask: knack trust -y approves what is shown")
 		return "", nil
