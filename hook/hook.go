@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -142,6 +143,11 @@ func (h *Hook) String() string {
 		what = strings.ToValidUTF8(what[:77], "") + "…"
 	}
 	return what
+}
+
+// File is the file that a hook with a Path runs.
+func (h *Hook) File() string {
+	return filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))
 }
 
 // key is the same for hooks that do the same.

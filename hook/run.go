@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -340,7 +339,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	c := Command{Hook: h, Line: h.Command, Stdin: text}
 	switch {
 	case h.Path != "":
-		c.Line, c.Args = "", []string{filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))}
+		c.Line, c.Args = "", []string{h.File()}
 	case len(h.Args) > 0:
 		c.Line, c.Args = "", append([]string{h.Command}, h.Args...)
 	}

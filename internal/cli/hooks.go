@@ -225,10 +225,9 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 		if err := s.verify(k); err != nil || !foreign(k.Origin.Kind) {
 			return err
 		}
-		path := filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))
-		if h.Path != "" && !below(real(h.Dir), real(path)) {
+		if h.Path != "" && !below(real(h.Dir), real(h.File())) {
 			// Where a link leads is no part of the folder that was approved.
-			return fmt.Errorf("%s leads out of the folder of the skill %s", path, name)
+			return fmt.Errorf("%s leads out of the folder of the skill %s", h.File(), name)
 		}
 		return now.inTree(h, dir, func(path string, _ []byte) error {
 			if below(real(h.Dir), path) {
