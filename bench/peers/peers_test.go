@@ -28,9 +28,10 @@ func TestMain(m *testing.M) {
 }
 
 // TestMeasure measures a little of everything, with Knack and with programs
-// that are not there or of no use.
+// that are missing or do not work. Whether the host has rg and fd makes no
+// difference: nothing but a shell is on PATH.
 func TestMeasure(t *testing.T) {
-	t.Setenv("PATH", filepath.Dir(shell(t)))
+	onlyShell(t)
 	tree := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tree, "ring.go"), []byte("package ring\n\nfunc (r *Ring) Len() int { return 0 }\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -57,7 +58,7 @@ func TestMeasure(t *testing.T) {
 	if n := len(tasks); len(res.Tools) < 2*n {
 		t.Errorf("%d searches, want %d at least", len(res.Tools), 2*n)
 	}
-	for _, want := range []string{"One prompt over 3 skills", "2 shell calls", "2 read calls", "pi: ", "codex: "} {
+	for _, want := range []string{"One prompt over 3 skills", "2 shell calls", "2 read calls", "pi: ", "codex: ", "rg: not on PATH"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables lack %q", want)
 		}
@@ -78,9 +79,9 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestNotDriven sends an agent wrong calls: that is said, and not measured.
+// TestNotDriven sends an agent wrong calls: they are reported and not measured.
 func TestNotDriven(t *testing.T) {
-	t.Setenv("PATH", filepath.Dir(shell(t)))
+	onlyShell(t)
 	knack := filepath.Join(t.TempDir(), asKnack)
 	copyTo(t, knack)
 	wrong := agents[0]
@@ -95,16 +96,21 @@ func TestNotDriven(t *testing.T) {
 	}
 }
 
-// shell finds the shell that Knack's bash tool needs.
-func shell(t *testing.T) string {
+// onlyShell sets PATH to a directory that contains only the shell that Knack's
+// bash tool needs.
+func onlyShell(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"bash", "sh"} {
 		if path, err := exec.LookPath(name); err == nil {
-			return path
+			dir := t.TempDir()
+			if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+				dir = filepath.Dir(path)
+			}
+			t.Setenv("PATH", dir)
+			return
 		}
 	}
 	t.Skip("neither bash nor sh is installed")
-	return ""
 }
 
 func copyTo(t *testing.T, file string) {
