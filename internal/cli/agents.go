@@ -5,13 +5,13 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/plain"
@@ -52,7 +52,7 @@ func (f *resourceFlags) definitions(o instructions.Options) ([]agent.Definition,
 	if f.agents != "" {
 		var err error
 		if given, problems, err = agent.ParseDefinitions(f.agents, knack.Explicit); err != nil {
-			return nil, nil, usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
+			return nil, nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
 		}
 	}
 	defs, more := instructions.Agents(o, given)
@@ -138,12 +138,7 @@ func (s *sessionRun) agentLog() (*session.Log, error) {
 	if s.forgets {
 		return session.New(h), nil
 	}
-	return agentStore(s.dir, s.log.ID()).Create(h)
-}
-
-// agentStore is where the sessions of a session's sub-agents are kept.
-func agentStore(dir, id string) session.Store {
-	return session.Store{Dir: filepath.Join(sessionStore(dir).Dir, id)}
+	return engine.Env(nil).AgentSessions(s.dir, s.log.ID()).Create(h)
 }
 
 // slashAgents shows which agents there are, and which work.

@@ -14,37 +14,15 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/engine"
 )
-
-// Exit codes, spec interfaces §1.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitRefused     = 3
-	exitInterrupted = 130
-	exitTerminated  = 143
-)
-
-// failure is an error with what to type next and an exit code.
-type failure struct {
-	err  error
-	hint string // "" none
-	code int    // 0: exitFailed
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-// usagef is a failure of the words on the command line.
-func usagef(hint, format string, args ...any) error {
-	return &failure{fmt.Errorf(format, args...), hint, exitUsage}
-}
 
 // exactly is cobra.ExactArgs with our exit code and a hint to type.
 func exactly(n int, hint string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := cobra.ExactArgs(n)(c, args); err != nil {
-			return usagef(hint, "%s: %w", c.CommandPath(), err)
+			return engine.Usagef(hint, "%s: %w", c.CommandPath(), err)
 		}
 		return nil
 	}
@@ -81,18 +59,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
-	code := exitFailed
-	var f *failure
-	if errors.As(err, &f) && f.code != 0 {
-		code = f.code
+	code := engine.ExitFailed
+	var f *engine.Error
+	if errors.As(err, &f) && f.Exit != 0 {
+		code = f.Exit
 	}
 	if err.Error() != "" {
 		fmt.Fprintf(stderr, "knack: error: %v\n", err)
 	}
-	if f != nil && f.hint != "" {
-		fmt.Fprintf(stderr, "knack: hint: %s\n", f.hint)
+	if f != nil && f.Hint != "" {
+		fmt.Fprintf(stderr, "knack: hint: %s\n", f.Hint)
 	}
-	return code
+	return int(code)
 }
 
 func rootCommand() *cobra.Command {
@@ -114,7 +92,7 @@ func rootCommand() *cobra.Command {
 		return f.print(c, args)
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef(c.CommandPath()+" --help", "%w", err)
+		return engine.Usagef(c.CommandPath()+" --help", "%w", err)
 	})
 	root.AddCommand(
 		skillCommand(),

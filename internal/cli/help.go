@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -78,7 +79,7 @@ func helpCommand() *cobra.Command {
 				if len(args) == 0 {
 					return c.Root().Help()
 				}
-				return usagef("knack help", "there is no help on %q", strings.Join(args, " "))
+				return engine.Usagef("knack help", "there is no help on %q", strings.Join(args, " "))
 			}
 			return about.Help()
 		},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
@@ -167,7 +168,7 @@ func (s *sessionRun) stand() {
 
 // newHookRunner says how hooks run here.
 func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
-	c, err := client(proxy)
+	c, err := engine.Client(proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
 			now := s.now.Load()
 			in.Dir, in.Mode = s.ws.Dir(), string(now.gate.Mode())
 			if !s.forgets {
-				in.Transcript = filepath.Join(sessionStore(now.dir).Dir, now.log.ID()+".jsonl")
+				in.Transcript = filepath.Join(engine.Env(nil).Sessions(now.dir).Dir, now.log.ID()+".jsonl")
 			}
 		},
 		Fits:  s.fits,
@@ -619,7 +620,7 @@ func stoppedBy(why string) error {
 	if why != "" {
 		text += ": " + why
 	}
-	return &failure{errors.New(text), "", exitFailed}
+	return &engine.Error{errors.New(text), "", engine.ExitFailed}
 }
 
 // hooksText lists hooks for people: those of settings, then those of skills in

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -30,14 +31,14 @@ The exit code is 0 for allow and 3 for ask and deny.`,
   knack permission check --deny 'Read(.env)' Read '{"path":"app/.env"}'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("knack permission check bash '{\"command\":\"ls\"}'", "permission check takes a tool and its input as JSON")
+				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "permission check takes a tool and its input as JSON")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			m, err := permission.ParseMode(mode)
 			if err != nil {
-				return usagef("--mode default", "%w", err)
+				return engine.Usagef("--mode default", "%w", err)
 			}
 			dir, err := os.Getwd()
 			if err != nil {
@@ -52,7 +53,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 				parsed, problems := permission.ParseRules(list.texts, permission.Flag, dir)
 				for _, p := range problems {
 					if p.Severity == "error" {
-						return usagef("knack help permissions", "%s: %s", list.flag, p.Message)
+						return engine.Usagef("knack help permissions", "%s: %s", list.flag, p.Message)
 					}
 					fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s %s\n", p.Severity, list.flag, p)
 				}
@@ -60,7 +61,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			}
 			subjects, err := permission.CallSubjects(args[0], json.RawMessage(args[1]), dir)
 			if err != nil {
-				return usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
+				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
 			home, _ := os.UserHomeDir() // "": rules for ~ match nothing
 			d := rules.Decide(m, permission.Place{Dir: dir, Home: home, GitEnv: true}, subjects...)
@@ -71,7 +72,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 				return err
 			}
 			if d.Verdict != permission.Allow {
-				return &failure{err: errSilent{}, code: exitRefused}
+				return &engine.Error{Err: errSilent{}, Exit: engine.ExitRefused}
 			}
 			return nil
 		},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"testing"
+
+	"github.com/knack-agent/knack/engine"
 )
 
 func TestPermissionCheckExit(t *testing.T) {
@@ -13,11 +15,11 @@ func TestPermissionCheckExit(t *testing.T) {
 		args []string
 	}{
 		{0, []string{"bash", `{"command":"ls"}`}},
-		{exitRefused, []string{"bash", `{"command":"make"}`}},
-		{exitRefused, []string{"--deny", "Bash", "bash", `{"command":"ls"}`}},
-		{exitUsage, []string{"--allow", "Bash(", "bash", `{"command":"ls"}`}},
-		{exitUsage, []string{"--nope", "bash", `{}`}},
-		{exitUsage, []string{"bash"}},
+		{engine.ExitRefused, []string{"bash", `{"command":"make"}`}},
+		{engine.ExitRefused, []string{"--deny", "Bash", "bash", `{"command":"ls"}`}},
+		{engine.ExitUsage, []string{"--allow", "Bash(", "bash", `{"command":"ls"}`}},
+		{engine.ExitUsage, []string{"--nope", "bash", `{}`}},
+		{engine.ExitUsage, []string{"bash"}},
 	} {
 		var out, errs bytes.Buffer
 		if got := run(context.Background(), append([]string{"permission", "check"}, c.args...), nil, &out, &errs); got != c.want {

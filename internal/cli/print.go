@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
@@ -36,7 +37,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	case "json", "stream-json":
 		out = newJSONOutput(c.OutOrStdout(), f.outputFormat == "stream-json", f.partial)
 	default:
-		return usagef("--output-format text, json or stream-json", "--output-format %s: unknown format", f.outputFormat)
+		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format", f.outputFormat)
 	}
 	var text string
 	switch f.inputFormat {
@@ -47,10 +48,10 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	case "stream-json":
 		if len(args) > 0 {
-			return usagef("pipe lines of JSON into knack -p --input-format stream-json", "a prompt and structured input cannot be given together")
+			return engine.Usagef("pipe lines of JSON into knack -p --input-format stream-json", "a prompt and structured input cannot be given together")
 		}
 	default:
-		return usagef("--input-format text or stream-json", "--input-format %s: unknown format", f.inputFormat)
+		return engine.Usagef("--input-format text or stream-json", "--input-format %s: unknown format", f.inputFormat)
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
@@ -73,7 +74,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	for _, a := range args {
 		if path, ok := strings.CutPrefix(a, "@"); ok && path != "" && !slices.Contains(in.Touched, s.ws.Path(path)) {
-			return usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
+			return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
 		}
 	}
 	out.init(s.initLine())
@@ -155,7 +156,7 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		}
 		in, err := readInput(text)
 		if err != nil {
-			err = &failure{fmt.Errorf("line %d of the input: %w", n, err), `{"type":"user","message":{"role":"user","content":"your prompt"}}`, exitUsage}
+			err = &engine.Error{fmt.Errorf("line %d of the input: %w", n, err), `{"type":"user","message":{"role":"user","content":"your prompt"}}`, engine.ExitUsage}
 			out.end(err)
 			return err
 		}
@@ -265,11 +266,11 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 	case "cancelled":
 		var sig signalError
 		if errors.As(context.Cause(ctx), &sig) {
-			return &failure{sig, "", sig.code}
+			return &engine.Error{sig, "", sig.code}
 		}
-		return &failure{errors.New("interrupted"), "", exitInterrupted}
+		return &engine.Error{errors.New("interrupted"), "", engine.ExitInterrupted}
 	case "limit":
-		return &failure{errors.New("the run reached its limit"), "knack -c -p 'go on'", exitFailed}
+		return &engine.Error{errors.New("the run reached its limit"), "knack -c -p 'go on'", engine.ExitFailed}
 	case "stopped":
 		return stoppedBy(end.Why)
 	}
@@ -291,7 +292,7 @@ func prompt(stdin io.Reader, args []string) (string, error) {
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", usagef("knack -p 'your prompt'", "there is no prompt")
+		return "", engine.Usagef("knack -p 'your prompt'", "there is no prompt")
 	}
 	return text, nil
 }
@@ -328,7 +329,7 @@ func readPipe(stdin io.Reader) (string, error) {
 // signalError is why a run was cancelled.
 type signalError struct {
 	name string
-	code int
+	code engine.Exit
 }
 
 func (e signalError) Error() string { return e.name }
@@ -345,9 +346,9 @@ func signals(ctx context.Context) (context.Context, func()) {
 		case s := <-ch:
 			signal.Stop(ch)
 			if s == syscall.SIGTERM {
-				cancel(signalError{"terminated", exitTerminated})
+				cancel(signalError{"terminated", engine.ExitTerminated})
 			} else {
-				cancel(signalError{"interrupted", exitInterrupted})
+				cancel(signalError{"interrupted", engine.ExitInterrupted})
 			}
 		case <-done:
 		}

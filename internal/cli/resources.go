@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/instructions"
@@ -91,7 +92,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	}
 	for _, path := range slices.Concat(f.skills, f.addDirs, f.templates) {
 		if _, err := os.Stat(path); err != nil {
-			return nil, usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
+			return nil, engine.Usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
 		}
 	}
 	o := sources.FromEnv(os.Getenv)
@@ -133,13 +134,13 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 		}
 		return knack.Untrusted
 	}
-	r.bundled = bundled.New(filepath.Dir(stateDir()), version())
+	r.bundled = bundled.New(filepath.Dir(engine.Env(nil).StateDir()), version())
 	r.bundled.Features = features(r.settings, os.Getenv("KNACK_FEATURES"))
 	o.Bundled = []knack.Source{r.bundled}
 	r.options = o
 	r.sources = sources.Default(ctx, r.dir, o)
 
-	place := permission.Place{Dir: r.dir, Home: r.home, Own: []string{stateDir()}}
+	place := permission.Place{Dir: r.dir, Home: r.home, Own: []string{engine.Env(nil).StateDir()}}
 	r.written = instructions.Options{Secret: place.Secret, Check: r.project.Check, Templates: f.templates}
 	if !f.bare {
 		r.written.Dir, r.written.Root, r.written.Home = r.dir, r.root, r.home
@@ -154,7 +155,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	r.view = knack.View{
 		For: knack.ByModel, Window: f.window, Dir: r.root,
 		Budget: set.Skills.ListingBudget, MaxChars: set.Skills.ListingMaxChars,
-		Used: readUsage().order(),
+		Used: engine.ReadUsage(nil).Order(),
 	}
 	for name, state := range set.Skills.Overrides {
 		if r.view.Overrides == nil {
@@ -206,7 +207,7 @@ func (f *resourceFlags) load(ctx context.Context) (*catalogView, error) {
 		return nil, err
 	}
 	cat := knack.Load(ctx, r.sources...)
-	return &catalogView{Catalog: cat, view: r.view, all: r.problems(cat), used: readUsage()}, nil
+	return &catalogView{Catalog: cat, view: r.view, all: r.problems(cat), used: engine.ReadUsage(nil)}, nil
 }
 
 // completeSkill offers the shell the names of skills, or files.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
@@ -171,16 +171,16 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 	s.nested = sources.NewNested(s.dir, s.options)
 	for _, p := range s.settings.Problems {
 		if p.Path == "command line" && p.Severity == knack.Error {
-			return nil, usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
+			return nil, engine.Usagef(cmp.Or(p.Hint, "knack --help"), "%s", p.Message)
 		}
 	}
 	printProblems(stderr, s.problems(s.library.Catalog()), f.verbose)
 
-	choice := modelChoice{Name: set.Model, Proxy: set.Proxy, Offline: s.procedure}
-	if choice.Extra, err = modelSettings(s.settings); err != nil {
+	found := &engine.Models{Proxy: set.Proxy, Procedure: s.procedure}
+	if found.Tables, err = engine.ModelSettings(s.settings); err != nil {
 		return nil, err
 	}
-	model, err := chooseModel(ctx, choice)
+	model, err := found.Default(ctx, set.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		return nil, err
 	}
 	s.jobs = &coding.Jobs{}
-	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(stateDir(), "output")}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(engine.Env(nil).StateDir(), "output")}
 	if f.printing {
 		options.Timeout = 120 * time.Second
 	}
@@ -245,13 +245,13 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		Typed:  s.consents,
 		Verify: s.verify,
 		Resolve: func(name string) (llm.Model, error) {
-			choice := choice
-			choice.Name, choice.Current, choice.Known = name, model.Info().ID, true
-			return chooseModel(ctx, choice)
+			return found.Named(ctx, name, model.Info().ID)
 		},
 		Release: release,
-		Forked:  func(id string) (*session.Log, error) { return agentStore(s.dir, s.log.ID()).Read(id) },
-		Agents:  s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
+		Forked: func(id string) (*session.Log, error) {
+			return engine.Env(nil).AgentSessions(s.dir, s.log.ID()).Read(id)
+		},
+		Agents: s.agents, Fork: s.forker(root), Background: &agent.Background{Wait: f.printing}, Without: without,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
@@ -310,7 +310,7 @@ func (s *sessionRun) close() {
 	s.endHooks()
 	if s.log != nil {
 		if !s.forgets {
-			noteUsage(s.log.Entries()[s.began:])
+			engine.NoteUsage(nil, s.log.Entries()[s.began:])
 		}
 		s.log.Close()
 	}
@@ -425,7 +425,7 @@ func (s *sessionRun) index() string { return s.library.Catalog().Listing(s.view)
 func (s *sessionRun) place() permission.Place {
 	p := permission.Place{
 		Dir: s.dir, Roots: s.settings.Settings.Permissions.AdditionalDirectories, Home: s.home,
-		Own: []string{stateDir()}, GitEnv: s.guarded, Untrusted: !s.project.Trusted(),
+		Own: []string{engine.Env(nil).StateDir()}, GitEnv: s.guarded, Untrusted: !s.project.Trusted(),
 	}
 	if _, ok := s.ws.(*workspace.Local); s.ws != nil && !ok {
 		// Another machine's paths: links are resolved there, and what cannot be
@@ -649,15 +649,15 @@ func (s *sessionRun) explain(err error) error {
 		case s.who != nil:
 			hint = "/help, or /skills"
 		}
-		code := exitFailed
+		code := engine.ExitFailed
 		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {
-			code = exitRefused
+			code = engine.ExitRefused
 		}
-		return &failure{err, hint, code}
+		return &engine.Error{err, hint, code}
 	}
 	var blocked *agent.Blocked
 	if errors.As(err, &blocked) {
-		return &failure{err, "knack help hooks", exitRefused}
+		return &engine.Error{err, "knack help hooks", engine.ExitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
@@ -665,7 +665,7 @@ func (s *sessionRun) explain(err error) error {
 		if s.who != nil {
 			hint = "/clear empties the context, /new starts another session"
 		}
-		return &failure{fmt.Errorf("the conversation is longer than the model's window: %w", err), hint, exitFailed}
+		return &engine.Error{fmt.Errorf("the conversation is longer than the model's window: %w", err), hint, engine.ExitFailed}
 	}
 	return err
 }
@@ -732,13 +732,13 @@ func (f *runFlags) session(dir string) (*session.Log, error) {
 	if f.noSession {
 		return session.New(session.Header{ID: session.NewID(time.Now()), Dir: dir}), nil
 	}
-	store := sessionStore(dir)
+	store := engine.Env(nil).Sessions(dir)
 	id := f.resume
 	if f.cont {
 		all, _ := store.List()
 		all = slices.DeleteFunc(all, func(s session.Summary) bool { return s.Turns == 0 }) // nothing was said in it
 		if len(all) == 0 {
-			return nil, &failure{errors.New("there is no session to go on with in this directory"), "knack -p 'your prompt'", exitFailed}
+			return nil, &engine.Error{errors.New("there is no session to go on with in this directory"), "knack -p 'your prompt'", engine.ExitFailed}
 		}
 		id = all[0].ID
 	}
@@ -757,11 +757,11 @@ func (f *runFlags) session(dir string) (*session.Log, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, &failure{fmt.Errorf("there is a session %s already", f.sessionID), "knack -r " + f.sessionID, exitFailed}
+		return nil, &engine.Error{fmt.Errorf("there is a session %s already", f.sessionID), "knack -r " + f.sessionID, engine.ExitFailed}
 	case errors.Is(err, session.ErrLocked):
-		return nil, &failure{fmt.Errorf("session %s: %w", id, err), "knack --fork-session -r " + id, exitFailed}
+		return nil, &engine.Error{fmt.Errorf("session %s: %w", id, err), "knack --fork-session -r " + id, engine.ExitFailed}
 	case err != nil && id != "":
-		return nil, &failure{err, "knack session list", exitFailed}
+		return nil, &engine.Error{err, "knack session list", engine.ExitFailed}
 	}
 	return log, err
 }
@@ -771,35 +771,15 @@ func (f *runFlags) checkSession() error {
 	old := f.cont || f.resume != ""
 	switch {
 	case f.cont && f.resume != "":
-		return usagef("knack -r "+f.resume, "-c and -r both say which session to go on with")
+		return engine.Usagef("knack -r "+f.resume, "-c and -r both say which session to go on with")
 	case f.noSession && old:
-		return usagef("knack --fork-session, which leaves the session as it is", "--no-session: there is no session to go on with then")
+		return engine.Usagef("knack --fork-session, which leaves the session as it is", "--no-session: there is no session to go on with then")
 	case f.noSession && f.sessionID != "":
-		return usagef("knack --session-id ID", "--no-session and --session-id say two things")
+		return engine.Usagef("knack --session-id ID", "--no-session and --session-id say two things")
 	case f.fork && !old:
-		return usagef("knack -c --fork-session", "--fork-session: of which session? -c or -r ID says it")
+		return engine.Usagef("knack -c --fork-session", "--fork-session: of which session? -c or -r ID says it")
 	case f.sessionID != "" && old && !f.fork:
-		return usagef("knack --fork-session --session-id ID", "--session-id is for a new session; -c and -r go on with one")
+		return engine.Usagef("knack --fork-session --session-id ID", "--session-id is for a new session; -c and -r go on with one")
 	}
 	return nil
-}
-
-// sessionStore is where the sessions of a directory are kept.
-func sessionStore(dir string) session.Store {
-	slug := strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, dir)
-	return session.Store{Dir: filepath.Join(stateDir(), "sessions", slug)}
-}
-
-// stateDir is $XDG_STATE_HOME/knack.
-func stateDir() string {
-	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
-		return filepath.Join(d, "knack")
-	}
-	home, _ := os.UserHomeDir()
-	return filepath.Join(home, ".local", "state", "knack")
 }

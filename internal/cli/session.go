@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 )
@@ -34,7 +35,7 @@ func sessionListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, damaged := sessionStore(dir).List()
+			all, damaged := engine.Env(nil).Sessions(dir).List()
 			if damaged != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Text(damaged.Error()))
 			}

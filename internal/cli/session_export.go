@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/session"
@@ -63,17 +64,17 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := sessionStore(dir).Read(id)
+	log, err := engine.Env(nil).Sessions(dir).Read(id)
 	if err != nil {
-		folders, _ := os.ReadDir(sessionStore(dir).Dir)
+		folders, _ := os.ReadDir(engine.Env(nil).Sessions(dir).Dir)
 		for _, f := range folders {
-			if found, e := agentStore(dir, f.Name()).Read(id); f.IsDir() && e == nil {
+			if found, e := engine.Env(nil).AgentSessions(dir, f.Name()).Read(id); f.IsDir() && e == nil {
 				log, err = found, nil
 			}
 		}
 	}
 	if err != nil {
-		return nil, &failure{err, "knack session list", exitFailed}
+		return nil, &engine.Error{err, "knack session list", engine.ExitFailed}
 	}
 	for _, d := range log.Damage() {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
@@ -86,7 +87,7 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 func exportTo(log *session.Log, format, out string) (string, transcript.Format, error) {
 	f, err := transcript.ParseFormat(cmp.Or(format, filepath.Ext(out), string(transcript.HTML)))
 	if err != nil {
-		return "", "", &failure{err, "knack session export ID --format html", exitUsage}
+		return "", "", &engine.Error{err, "knack session export ID --format html", engine.ExitUsage}
 	}
 	return cmp.Or(out, "knack-"+log.ID()+"."+string(f)), f, nil
 }
@@ -106,7 +107,7 @@ func exportSession(log *session.Log, f transcript.Format, path string, force boo
 		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return &failure{fmt.Errorf("%s is there already", plain.Line(path)), "--force replaces it", exitFailed}
+		return &engine.Error{fmt.Errorf("%s is there already", plain.Line(path)), "--force replaces it", engine.ExitFailed}
 	}
 	if err != nil {
 		return err
@@ -138,10 +139,10 @@ ends with that entry; "knack session show ID --json" has their numbers.`,
 			if at != "" {
 				n, err := strconv.Atoi(at)
 				if err != nil || n < 1 {
-					return usagef("knack session show "+args[0]+" --json", "--at %q is not the number of an entry", at)
+					return engine.Usagef("knack session show "+args[0]+" --json", "--at %q is not the number of an entry", at)
 				}
 				if err := log.Move(n); err != nil {
-					return &failure{err, "knack session show " + args[0] + " --json", exitFailed}
+					return &engine.Error{err, "knack session show " + args[0] + " --json", engine.ExitFailed}
 				}
 			}
 			id, err := forkSession(log)
@@ -162,7 +163,7 @@ func forkSession(log *session.Log) (id string, err error) {
 	if len(log.Branch()) == 0 {
 		return "", errors.New("there is nothing to copy yet")
 	}
-	to, err := sessionStore(log.Header().Dir).Fork(log, "")
+	to, err := engine.Env(nil).Sessions(log.Header().Dir).Fork(log, "")
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/session"
@@ -29,7 +30,7 @@ what the other agent would have sent. The model and the permissions are yours,
 not those of the transcript.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("knack session import ~/.claude/projects/DIR/SESSION.jsonl", "%s: which file?", c.CommandPath())
+				return engine.Usagef("knack session import ~/.claude/projects/DIR/SESSION.jsonl", "%s: which file?", c.CommandPath())
 			}
 			return nil
 		},
@@ -99,7 +100,7 @@ func importSession(dir string, t *transcript.Transcript) (id string, err error) 
 	if len(entries) == 0 {
 		return "", fmt.Errorf("nothing was said in this transcript of %s", t.Agent)
 	}
-	store := sessionStore(dir)
+	store := engine.Env(nil).Sessions(dir)
 	h := session.Header{Dir: dir, From: plain.Line(cmp.Or(t.ID, t.Agent))}
 	if t.Agent != transcript.Knack {
 		h.From = plain.Line(t.Agent + " " + t.ID)

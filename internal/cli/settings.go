@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/sources"
@@ -25,7 +26,7 @@ func loadSettings(dir string, project *trust.Project, settings []string, flags m
 	}
 	c, err := config.Load(o)
 	if err != nil {
-		return nil, &failure{err, "knack help settings", exitUsage}
+		return nil, &engine.Error{err, "knack help settings", engine.ExitUsage}
 	}
 	return c, nil
 }

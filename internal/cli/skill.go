@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 )
 
 func skillCommand() *cobra.Command {
@@ -91,7 +92,7 @@ type catalogView struct {
 	*knack.Catalog
 	view knack.View
 	all  []knack.Problem // of settings too
-	used usage
+	used engine.Usage
 
 	lines    map[*knack.Skill]knack.Line // what json needs, made when it is first asked
 	problems map[string][]knack.Problem

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/skillzip"
 )
@@ -36,7 +37,7 @@ if there is an error in any skill.`,
 		Example: "  knack skill check .claude/skills/pdf\n  knack skill check --json .claude/skills",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("knack skill check .claude/skills", "%s: which skill?", c.CommandPath())
+				return engine.Usagef("knack skill check .claude/skills", "%s: which skill?", c.CommandPath())
 			}
 			return nil
 		},
@@ -45,7 +46,7 @@ if there is an error in any skill.`,
 			for _, arg := range args {
 				skills, err := checkPath(c, arg)
 				if err != nil {
-					return &failure{err: fmt.Errorf("skill check: %w", err), hint: "name a skill's directory, a directory of skills or a .skill file"}
+					return &engine.Error{Err: fmt.Errorf("skill check: %w", err), Hint: "name a skill's directory, a directory of skills or a .skill file"}
 				}
 				all = append(all, skills...)
 			}
@@ -67,7 +68,7 @@ if there is an error in any skill.`,
 			}
 			if failed > 0 {
 				// What is wrong has been said.
-				return &failure{err: errors.New(""), code: exitFailed}
+				return &engine.Error{Err: errors.New(""), Exit: engine.ExitFailed}
 			}
 			return nil
 		},

@@ -5,10 +5,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -99,7 +101,7 @@ func listSkills(w io.Writer, cat *catalogView, all bool) {
 		} else {
 			tokens, text = "-", shown(e.Path)
 		}
-		rows = append(rows, []string{plain.Line(e.Name()), source(e.Origin), string(state), tokens, cat.used.last(e.Name()), oneLine(text, 72)})
+		rows = append(rows, []string{plain.Line(e.Name()), source(e.Origin), string(state), tokens, lastUsed(cat.used, e.Name()), oneLine(text, 72)})
 	}
 	if len(rows) > 0 {
 		writeTable(w, slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"}))
@@ -112,4 +114,12 @@ func source(o knack.Origin) string {
 		return string(o.Kind) + ":" + plain.Line(o.Label)
 	}
 	return string(o.Kind)
+}
+
+// lastUsed is the day of a skill's last use.
+func lastUsed(u engine.Usage, name string) string {
+	if n, ok := u[name]; ok {
+		return n.Last.Local().Format(time.DateOnly)
+	}
+	return "-"
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/extract"
 	"github.com/knack-agent/knack/internal/plain"
 )
@@ -38,7 +39,7 @@ reference and an asset. Nothing that is there already is changed.`,
 
 func newSkill(c *cobra.Command, name, parent string) error {
 	if why := knack.CheckName(name); why != "" {
-		return usagef("use a-z, 0-9 and single hyphens: knack skill new my-skill", "the name %q %s", name, why)
+		return engine.Usagef("use a-z, 0-9 and single hyphens: knack skill new my-skill", "the name %q %s", name, why)
 	}
 	var files []extract.File
 	words := strings.ReplaceAll(name, "-", " ")
@@ -67,7 +68,7 @@ func newSkill(c *cobra.Command, name, parent string) error {
 	dir := filepath.Join(parent, name)
 	if err := extract.Files(root, name, files); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return &failure{err: fmt.Errorf("skill new: %s is already there", plain.Line(dir)), hint: "knack skill check " + plain.Line(dir)}
+			return &engine.Error{Err: fmt.Errorf("skill new: %s is already there", plain.Line(dir)), Hint: "knack skill check " + plain.Line(dir)}
 		}
 		return fmt.Errorf("skill new: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/extract"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/skillzip"
@@ -55,7 +56,7 @@ func packSkill(c *cobra.Command, path, output string) error {
 				}
 			}
 		}
-		return &failure{err: fmt.Errorf("skill pack: %s breaks the specification", path), hint: "knack skill check " + path}
+		return &engine.Error{Err: fmt.Errorf("skill pack: %s breaks the specification", path), Hint: "knack skill check " + path}
 	}
 	if output == "" {
 		output = name + ".skill"
@@ -67,7 +68,7 @@ func packSkill(c *cobra.Command, path, output string) error {
 	// What is there is never overwritten; a file half written is removed.
 	w, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
-		return &failure{err: fmt.Errorf("skill pack: %s is already there", output), hint: "remove it, or name another file with -o"}
+		return &engine.Error{Err: fmt.Errorf("skill pack: %s is already there", output), Hint: "remove it, or name another file with -o"}
 	}
 	if err != nil {
 		return fmt.Errorf("skill pack: %w", err)

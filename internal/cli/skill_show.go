@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -99,7 +100,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 			if len(w.Near) > 0 {
 				hint = "knack skill show " + plain.Line(w.Near[0])
 			}
-			return knack.Entry{}, nil, &failure{fmt.Errorf("no skill is called %q", arg), hint, exitFailed}
+			return knack.Entry{}, nil, &engine.Error{fmt.Errorf("no skill is called %q", arg), hint, engine.ExitFailed}
 		}
 	}
 	path, err := filepath.Abs(arg)
@@ -107,7 +108,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return knack.Entry{}, nil, &failure{fmt.Errorf("%s: no such file or directory", plain.Line(arg)), "knack skill list", exitFailed}
+		return knack.Entry{}, nil, &engine.Error{fmt.Errorf("%s: no such file or directory", plain.Line(arg)), "knack skill list", engine.ExitFailed}
 	}
 	id := real(path)
 	for _, e := range cat.Entries() { // one that a source holds has a state
@@ -120,9 +121,9 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 	case len(entries) == 1:
 		return entries[0], &catalogView{Catalog: only, view: cat.view, all: only.Problems(), used: cat.used}, nil
 	case len(entries) > 1:
-		return knack.Entry{}, nil, &failure{fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), "knack skill list --skill " + plain.Line(arg), exitFailed}
+		return knack.Entry{}, nil, &engine.Error{fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), "knack skill list --skill " + plain.Line(arg), engine.ExitFailed}
 	}
-	return knack.Entry{}, nil, &failure{fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), "knack skill new NAME", exitFailed}
+	return knack.Entry{}, nil, &engine.Error{fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), "knack skill new NAME", engine.ExitFailed}
 }
 
 func isPath(arg string) bool {
@@ -157,7 +158,7 @@ func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string)
 func brokenSkill(cat *catalogView, e knack.Entry) error {
 	for _, p := range cat.all {
 		if p.Path == e.Path {
-			return &failure{p, p.Hint, exitFailed}
+			return &engine.Error{p, p.Hint, engine.ExitFailed}
 		}
 	}
 	return fmt.Errorf("%s could not be loaded", plain.Line(e.Path))

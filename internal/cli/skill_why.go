@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/session"
 )
@@ -78,8 +79,8 @@ there; a skill that waits for files counts what was touched in that session.`,
 				if err != nil {
 					return err
 				}
-				if log, err = sessionStore(dir).Read(id); err != nil {
-					return &failure{err, "knack session list", exitFailed}
+				if log, err = engine.Env(nil).Sessions(dir).Read(id); err != nil {
+					return &engine.Error{err, "knack session list", engine.ExitFailed}
 				}
 				defer log.Close()
 				cat.view.Touched = touched(log)

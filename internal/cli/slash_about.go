@@ -5,10 +5,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -40,45 +39,43 @@ func (s *sessionRun) slashLogin(ctx context.Context, name string, say func(strin
 	if name == "" {
 		name, _, _ = strings.Cut(s.modelName(), "/")
 	}
-	if err := isProvider(name); err != nil {
+	if err := engine.CheckProvider(name); err != nil {
 		return "", err
 	}
 	if s.who == nil {
-		return "", &failure{errors.New("/login needs a person at a terminal"), "knack login " + name + " reads the key from standard input", exitFailed}
+		return "", &engine.Error{errors.New("/login needs a person at a terminal"), "knack login " + name + " reads the key from standard input", engine.ExitFailed}
 	}
 	key, err := s.who.Secret(ctx, "Key of "+name)
 	if err != nil {
 		return "", err
 	}
-	if key, err = checkKey(key); err != nil {
+	keys := engine.OpenKeys(nil)
+	if err := keys.Set(name, key); err != nil {
 		return "", fmt.Errorf("login: %w", err)
 	}
-	keys := openKeys()
-	if err := keys.set(name, key); err != nil {
-		return "", fmt.Errorf("login: %w", err)
-	}
-	say(fmt.Sprintf("The key of %s is stored in %s. /model takes it into use.", name, plain.Line(shown(keys.where(name)))))
+	say(fmt.Sprintf("The key of %s is stored in %s. /model takes it into use.", name, plain.Line(shown(keys.Where(name)))))
 	return "", nil
 }
 
 func slashLogout(_ context.Context, name string, say func(string)) (string, error) {
-	keys := openKeys()
-	if keys.err != nil {
-		return "", keys.err
+	keys := engine.OpenKeys(nil)
+	names, err := keys.Providers()
+	if err != nil {
+		return "", err
 	}
 	if name == "" {
-		for _, stored := range slices.Sorted(maps.Keys(keys.entries)) {
-			say(fmt.Sprintf("%s, in %s", plain.Line(stored), plain.Line(shown(keys.where(stored)))))
+		for _, stored := range names {
+			say(fmt.Sprintf("%s, in %s", plain.Line(stored), plain.Line(shown(keys.Where(stored)))))
 		}
-		if len(keys.entries) == 0 {
+		if len(names) == 0 {
 			say("no key is stored")
 		}
 		return "", nil
 	}
-	if !keys.has(name) {
+	if !keys.Has(name) {
 		return "", fmt.Errorf("no key of %s is stored", plain.Line(name))
 	}
-	if err := keys.remove(name); err != nil {
+	if err := keys.Remove(name); err != nil {
 		return "", fmt.Errorf("logout: %w", err)
 	}
 	say("The key of " + plain.Line(name) + " is forgotten.")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
@@ -27,7 +28,7 @@ func (s *sessionRun) begin(ctx context.Context, log *session.Log, why string) er
 	s.agent.Background.End(old)
 	s.tellEnd(why)
 	if !s.forgets {
-		noteUsage(old.Entries()[s.began:])
+		engine.NoteUsage(nil, old.Entries()[s.began:])
 	}
 	s.gate, s.log, s.began = g, log, len(log.Entries())
 	s.stand()
@@ -44,7 +45,7 @@ func (s *sessionRun) create(from string) (*session.Log, error) {
 	if s.forgets {
 		return session.New(h), nil
 	}
-	return sessionStore(s.dir).Create(h)
+	return engine.Env(nil).Sessions(s.dir).Create(h)
 }
 
 func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string)) (string, error) {
@@ -88,7 +89,7 @@ func (s *sessionRun) slashNew(ctx context.Context, _ string, say func(string)) (
 const maxResumed = 15
 
 func (s *sessionRun) slashResume(ctx context.Context, id string, say func(string)) (string, error) {
-	store := sessionStore(s.dir)
+	store := engine.Env(nil).Sessions(s.dir)
 	if id == "" {
 		all, err := store.List()
 		if err != nil {
@@ -119,7 +120,7 @@ func (s *sessionRun) slashResume(ctx context.Context, id string, say func(string
 		return "", fmt.Errorf("session %s: %w", id, err)
 	}
 	if err != nil {
-		return "", &failure{err, "/resume lists them", exitFailed}
+		return "", &engine.Error{err, "/resume lists them", engine.ExitFailed}
 	}
 	for _, d := range log.Damage() {
 		say("session: " + plain.Line(d))

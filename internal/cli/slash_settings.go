@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -73,7 +74,7 @@ func (s *sessionRun) slashSettings(_ context.Context, args string, say func(stri
 			say("nothing is set; knack help settings lists what can be")
 		default:
 			if err := config.Known(key); err != nil {
-				return "", &failure{err, "knack help settings", exitFailed}
+				return "", &engine.Error{err, "knack help settings", engine.ExitFailed}
 			}
 			say(plain.Line(key) + " is not set")
 		}
@@ -84,7 +85,7 @@ func (s *sessionRun) slashSettings(_ context.Context, args string, say func(stri
 		data, _ = json.Marshal(value)
 	}
 	if err := config.Check(key, data); err != nil {
-		return "", &failure{err, "knack help settings", exitUsage}
+		return "", &engine.Error{err, "knack help settings", engine.ExitUsage}
 	}
 	path := filepath.Join(configHome(s.home), "settings.json")
 	if err := config.Set(path, key, data); err != nil {
@@ -229,8 +230,8 @@ func (s *sessionRun) agrees(ctx context.Context, question, yes string) (bool, er
 func (s *sessionRun) alone() error {
 	for _, a := range s.agent.Background.Unheard(s.log) {
 		if a.Reason == "" {
-			return &failure{fmt.Errorf("the agent %s works in the background, and would see this change meanwhile", plain.Line(a.Name)),
-				"wait until it has ended, or end it with /new", exitFailed}
+			return &engine.Error{fmt.Errorf("the agent %s works in the background, and would see this change meanwhile", plain.Line(a.Name)),
+				"wait until it has ended, or end it with /new", engine.ExitFailed}
 		}
 	}
 	return nil

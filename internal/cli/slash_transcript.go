@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/llm"
@@ -25,7 +26,7 @@ func (s *sessionRun) slashExport(_ context.Context, file string, say func(string
 	}
 	path, f, err := exportTo(s.log, "", file)
 	if err != nil {
-		return "", &failure{err, "/export FILE.html, FILE.md or FILE.jsonl", exitUsage}
+		return "", &engine.Error{err, "/export FILE.html, FILE.md or FILE.jsonl", engine.ExitUsage}
 	}
 	if path == "-" {
 		return "", errors.New("/export writes a file: knack session export ID -o - writes to standard output")
@@ -53,10 +54,10 @@ func (s *sessionRun) slashShare(ctx context.Context, _ string, say func(string))
 	}
 	gh, err := exec.LookPath("gh")
 	if err != nil {
-		return "", &failure{errors.New("/share needs the program gh, which is not there"), "/export writes a file that you can send", exitFailed}
+		return "", &engine.Error{errors.New("/share needs the program gh, which is not there"), "/export writes a file that you can send", engine.ExitFailed}
 	}
 	if s.who == nil {
-		return "", &failure{errors.New("nothing was shared: there is nobody to ask"), "knack session export " + s.log.ID(), exitRefused}
+		return "", &engine.Error{errors.New("nothing was shared: there is nobody to ask"), "knack session export " + s.log.ID(), engine.ExitRefused}
 	}
 	dir, err := os.MkdirTemp("", "knack-share-*")
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *sessionRun) slashCopy(ctx context.Context, _ string, say func(string)) 
 		say(fmt.Sprintf("copied, %d characters", len([]rune(text))))
 		return "", nil
 	}
-	return "", &failure{errors.New("there is no program for the clipboard here"), "install wl-copy, xclip or xsel; or /export FILE.md", exitFailed}
+	return "", &engine.Error{errors.New("there is no program for the clipboard here"), "install wl-copy, xclip or xsel; or /export FILE.md", engine.ExitFailed}
 }
 
 // clipboards are the programs that fill the clipboard of where we are.
@@ -197,7 +198,7 @@ func (s *sessionRun) slashFork(ctx context.Context, at string, say func(string))
 			return "", nil
 		}
 	}
-	return "", &failure{fmt.Errorf("%s is no message of yours on this branch", plain.Line(at)), "/fork lists them", exitFailed}
+	return "", &engine.Error{fmt.Errorf("%s is no message of yours on this branch", plain.Line(at)), "/fork lists them", engine.ExitFailed}
 }
 
 // slashTree shows what the person said on all branches, or moves to an entry:
@@ -233,7 +234,7 @@ func (s *sessionRun) slashTree(_ context.Context, at string, say func(string)) (
 	}
 	n, err := strconv.Atoi(at)
 	if err != nil || n < 1 {
-		return "", &failure{fmt.Errorf("%q is not the number of an entry", at), "/tree lists them", exitUsage}
+		return "", &engine.Error{fmt.Errorf("%q is not the number of an entry", at), "/tree lists them", engine.ExitUsage}
 	}
 	text, to := "", n
 	for _, e := range all {
@@ -244,7 +245,7 @@ func (s *sessionRun) slashTree(_ context.Context, at string, say func(string)) (
 		}
 	}
 	if err := s.log.Move(to); err != nil {
-		return "", &failure{err, "/tree lists them", exitFailed}
+		return "", &engine.Error{err, "/tree lists them", engine.ExitFailed}
 	}
 	say(fmt.Sprintf("at entry %d; what came after it stays on its branch", to))
 	if text != "" {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -31,9 +32,9 @@ import (
 func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	in, ok := c.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return usagef("knack -p 'your prompt'", "there is no terminal to talk on")
+		return engine.Usagef("knack -p 'your prompt'", "there is no terminal to talk on")
 	}
-	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: filepath.Join(stateDir(), "history")}
+	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: filepath.Join(engine.Env(nil).StateDir(), "history")}
 	var ask func(string) (bool, error)
 	if !f.trust && !f.bare {
 		ask = func(question string) (bool, error) { return confirm(c, question) }
@@ -113,9 +114,9 @@ func inert(p knack.Problem) bool {
 
 // hinted is an error with what to type next, for the prompt.
 func hinted(err error) error {
-	var f *failure
-	if errors.As(err, &f) && f.hint != "" {
-		return fmt.Errorf("%w\nhint: %s", err, f.hint)
+	var f *engine.Error
+	if errors.As(err, &f) && f.Hint != "" {
+		return fmt.Errorf("%w\nhint: %s", err, f.Hint)
 	}
 	return err
 }
@@ -136,7 +137,7 @@ func (s *sessionRun) leaveWhole(in *os.File) func() {
 			if was != nil {
 				term.Restore(int(in.Fd()), was)
 			}
-			os.Exit(exitTerminated)
+			os.Exit(engine.ExitTerminated)
 		}
 	}()
 	return func() {

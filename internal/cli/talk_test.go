@@ -19,6 +19,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
@@ -424,7 +425,7 @@ func TestHangUp(t *testing.T) {
 		k.cmd.Process.Signal(sig)
 		<-k.over
 		k.cmd.Wait()
-		if code := k.cmd.ProcessState.ExitCode(); code != exitTerminated {
+		if code := k.cmd.ProcessState.ExitCode(); code != engine.ExitTerminated {
 			t.Errorf("%v: exit code %d", sig, code)
 		}
 		waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -108,10 +109,10 @@ program. The exit code is 1 for an error result.`,
 			}
 			var sig signalError
 			if errors.As(context.Cause(ctx), &sig) {
-				return &failure{sig, "", sig.code}
+				return &engine.Error{sig, "", sig.code}
 			}
 			if res.IsError {
-				return &failure{err: errSilent{}, code: exitFailed}
+				return &engine.Error{Err: errSilent{}, Exit: engine.ExitFailed}
 			}
 			return nil
 		},
@@ -125,7 +126,7 @@ program. The exit code is 1 for an error result.`,
 func openWorkspace(ctx context.Context, place string) (workspace.Workspace, error) {
 	ws, err := workspace.Parse(ctx, place)
 	if err != nil {
-		return nil, &failure{fmt.Errorf("workspace: %w", err), "knack help environment", exitFailed}
+		return nil, &engine.Error{fmt.Errorf("workspace: %w", err), "knack help environment", engine.ExitFailed}
 	}
 	return ws, nil
 }
@@ -136,7 +137,7 @@ func ownCall(at permission.Place, deny []string) (tool.Gate, error) {
 	denied, problems := permission.ParseRules(deny, permission.Flag, at.Dir)
 	for _, p := range problems {
 		if p.Severity == "error" {
-			return nil, usagef("knack help permissions", "--deny: %s", p.Message)
+			return nil, engine.Usagef("knack help permissions", "--deny: %s", p.Message)
 		}
 	}
 	return func(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/knack-agent/knack/engine"
 )
 
 // A command's processes, three levels of them and one that left the session,
@@ -55,7 +57,7 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 	if !started {
 		t.Fatalf("the command did not start: %s", out.String())
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exitTerminated {
+	if code := cmd.ProcessState.ExitCode(); code != engine.ExitTerminated {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 	f, err := os.Open(pids)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/sources"
@@ -21,9 +22,9 @@ import (
 // openProject is the trust of the project that dir belongs to; with once it is
 // trusted for this run.
 func openProject(dir string, once bool) (*trust.Project, error) {
-	p, err := trust.Open(stateDir()).Project(sources.Root(dir, sources.FromEnv(os.Getenv).Home))
+	p, err := trust.Open(engine.Env(nil).StateDir()).Project(sources.Root(dir, sources.FromEnv(os.Getenv).Home))
 	if err != nil {
-		return nil, &failure{fmt.Errorf("what is trusted cannot be read: %w", err), "knack trust --revoke starts anew", exitFailed}
+		return nil, &engine.Error{fmt.Errorf("what is trusted cannot be read: %w", err), "knack trust --revoke starts anew", engine.ExitFailed}
 	}
 	if once {
 		p.Once()
@@ -84,7 +85,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		return err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return usagef("knack trust --help", "%s: no such directory", plain.Line(dir))
+		return engine.Usagef("knack trust --help", "%s: no such directory", plain.Line(dir))
 	}
 	p, err := openProject(dir, false)
 	if err != nil {
@@ -142,18 +143,18 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 				return err
 			}
 			if !ok {
-				return &failure{errors.New("nothing was approved"), "", exitRefused}
+				return &engine.Error{errors.New("nothing was approved"), "", engine.ExitRefused}
 			}
 		}
 	case len(open) == 0:
-		return &failure{errors.New("what is left cannot be approved as it is"), "knack trust --links, if you know where the links lead", exitRefused}
+		return &engine.Error{errors.New("what is left cannot be approved as it is"), "knack trust --links, if you know where the links lead", engine.ExitRefused}
 	case !f.yes:
 		ok, err := confirm(c, fmt.Sprintf("Trust these %d?", len(open)))
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return &failure{errors.New("nothing was approved"), "", exitRefused}
+			return &engine.Error{errors.New("nothing was approved"), "", engine.ExitRefused}
 		}
 	}
 	if err := p.Approve(open...); err != nil {
@@ -170,7 +171,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 // confirm asks a person at a terminal; where there is none the answer is no.
 func confirm(c *cobra.Command, question string) (bool, error) {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, &failure{errors.New("nothing was approved: there is nobody to ask"), "knack trust --yes approves what is shown", exitRefused}
+		return false, &engine.Error{errors.New("nothing was approved: there is nobody to ask"), "knack trust --yes approves what is shown", engine.ExitRefused}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
 	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')

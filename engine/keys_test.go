@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"errors"
@@ -22,16 +22,16 @@ func TestKeyring(t *testing.T) {
 	file := filepath.Join(state, "knack", "keys.json")
 
 	keyring.MockInit()
-	if err := openKeys().set("anthropic", "sk-1"); err != nil {
+	if err := OpenKeys(nil).Set("anthropic", "sk-1"); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := os.ReadFile(file); err != nil || strings.Contains(string(data), "sk-1") {
 		t.Errorf("the file has the key: %s, %v", data, err)
 	}
-	if k, err := openKeys().get("anthropic"); k != "sk-1" || err != nil {
+	if k, err := OpenKeys(nil).Get("anthropic"); k != "sk-1" || err != nil {
 		t.Errorf("got %q, %v", k, err)
 	}
-	if err := openKeys().remove("anthropic"); err != nil {
+	if err := OpenKeys(nil).Remove("anthropic"); err != nil {
 		t.Error(err)
 	}
 	if _, err := keyring.Get(keyringService, "anthropic"); !errors.Is(err, keyring.ErrNotFound) {
@@ -39,10 +39,10 @@ func TestKeyring(t *testing.T) {
 	}
 
 	keyring.MockInitWithError(errors.New("locked"))
-	if err := openKeys().set("openai", "sk-2"); err != nil {
+	if err := OpenKeys(nil).Set("openai", "sk-2"); err != nil {
 		t.Fatal(err)
 	}
-	if k, err := openKeys().get("openai"); k != "sk-2" || err != nil {
+	if k, err := OpenKeys(nil).Get("openai"); k != "sk-2" || err != nil {
 		t.Errorf("got %q, %v", k, err)
 	}
 	if fi, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
@@ -53,7 +53,7 @@ func TestKeyring(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := openKeys().set("openai", "sk-3"); err == nil {
+	if err := OpenKeys(nil).Set("openai", "sk-3"); err == nil {
 		t.Error("a broken file was overwritten")
 	}
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

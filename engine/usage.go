@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"cmp"
@@ -16,45 +16,39 @@ import (
 // maxUsed bounds the usage that is kept: the skills used last.
 const maxUsed = 1000
 
-// A usage says how often a person has used which skills, by name, in all
-// projects. It is a habit, not a record: what cannot be read counts as never
+// A Usage says how often the user has used which skills, by name, in all
+// projects. It need not be exact: a file that cannot be read counts as never
 // used, and of two conversations that end at the same instant one may be lost.
-type usage map[string]used
+type Usage map[string]Used
 
-type used struct {
+// Used is how often, and when last, a skill was used.
+type Used struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-func usageFile() string { return filepath.Join(stateDir(), "usage.json") }
+func usageFile(env Env) string { return filepath.Join(env.StateDir(), "usage.json") }
 
-func readUsage() usage {
-	var u usage
-	data, err := os.ReadFile(usageFile())
+// ReadUsage reads the usage of all sessions so far; nil: there is none.
+func ReadUsage(env Env) Usage {
+	var u Usage
+	data, err := os.ReadFile(usageFile(env))
 	if err != nil || json.Unmarshal(data, &u) != nil {
 		return nil
 	}
 	return u
 }
 
-// order is the names, the most used first; of those used alike the last used.
-func (u usage) order() []string {
+// Order is the names, the most used first; of those used alike the last used.
+func (u Usage) Order() []string {
 	return slices.SortedFunc(maps.Keys(u), func(a, b string) int {
 		return cmp.Or(u[b].Count-u[a].Count, u[b].Last.Compare(u[a].Last), cmp.Compare(a, b))
 	})
 }
 
-// last is the day of a skill's last use, for a table.
-func (u usage) last(name string) string {
-	if n, ok := u[name]; ok {
-		return n.Last.Local().Format(time.DateOnly)
-	}
-	return "-"
-}
-
-// noteUsage adds the skills that were called in a part of a session.
-func noteUsage(entries []session.Entry) {
-	var u usage
+// NoteUsage adds the skills that were called in a part of a session.
+func NoteUsage(env Env, entries []session.Entry) {
+	var u Usage
 	for _, e := range entries {
 		name := ""
 		switch {
@@ -67,12 +61,12 @@ func noteUsage(entries []session.Entry) {
 			continue
 		}
 		if u == nil {
-			if u = readUsage(); u == nil {
-				u = usage{}
+			if u = ReadUsage(env); u == nil {
+				u = Usage{}
 			}
 		}
 		n := u[name]
-		u[name] = used{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
+		u[name] = Used{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
 	}
 	if u == nil {
 		return
@@ -84,8 +78,8 @@ func noteUsage(entries []session.Entry) {
 		}
 	}
 	data, err := json.Marshal(u)
-	if err != nil || os.MkdirAll(stateDir(), 0o700) != nil {
+	if err != nil || os.MkdirAll(env.StateDir(), 0o700) != nil {
 		return
 	}
-	atomicfile.Write(usageFile(), data, 0o600) // a habit that is not kept does no harm
+	atomicfile.Write(usageFile(env), data, 0o600) // it need not be exact
 }

@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/anthropic"
+	"github.com/knack-agent/knack/llm/google"
+	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/llm/offline"
+	"github.com/knack-agent/knack/llm/openai"
+)
+
+// Models finds language models by name, with the keys and servers that the
+// environment, the stored keys and the settings give. What it finds it keeps: a
+// key helper runs once, and a server is asked once which models it has. The
+// zero Models knows no settings. It is safe for concurrent use.
+type Models struct {
+	Env       Env            // nil: that of the process
+	Tables    []models.Table // of settings
+	Proxy     string         // a URL; "": HTTPS_PROXY and its like
+	Procedure offline.Lookup // finds a skill's procedure for the offline model
+
+	mu    sync.Mutex
+	found map[modelName]llm.Model
+}
+
+type modelName struct{ name, current string }
+
+// Default is the model that a name means, provider/name or an alias; without
+// one it is that of the first provider with a key in the environment, else of
+// one with a stored key, else of a configured local server. Nothing is probed.
+func (m *Models) Default(ctx context.Context, name string) (llm.Model, error) {
+	return m.find(ctx, modelName{name: name})
+}
+
+// Named is the model that a name means while another is in use: current is the
+// ID of that one, whose provider says what fast or haiku means. An unknown name
+// without a provider is an error. The offline model is never left: what
+// somebody else's skill names must not send a conversation over the network.
+func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, error) {
+	return m.find(ctx, modelName{name, current})
+}
+
+// Forget drops what was found, so that new keys are used.
+func (m *Models) Forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found = nil
+}
+
+func (m *Models) find(ctx context.Context, n modelName) (llm.Model, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found, ok := m.found[n]; ok {
+		return found, nil
+	}
+	found, err := m.choose(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	if m.found == nil {
+		m.found = map[modelName]llm.Model{}
+	}
+	m.found[n] = found
+	return found, nil
+}
+
+func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
+	if n.name == offline.ID || n.current == offline.ID {
+		return offline.New(m.Procedure), nil
+	}
+	table := models.Known(m.Tables...)
+	keys := OpenKeys(m.Env)
+	current, _, _ := strings.Cut(n.current, "/")
+	if current == "" {
+		current = m.provider(table, keys)
+	}
+	name := n.name
+	switch {
+	case name == "" && n.current != "":
+		name = n.current
+	case name == "" && current == "":
+		return nil, noModel()
+	case name == "":
+		name = "default"
+	case current == "":
+		current = "anthropic" // which defines haiku, sonnet and opus
+	}
+	p, model, err := table.Find(name, current)
+	if err != nil {
+		return nil, &Error{fmt.Errorf("model: %w", err), "knack --model provider/name, such as anthropic/claude-sonnet-5-5", ExitUsage}
+	}
+	if n.current != "" && model == name && !strings.Contains(name, "/") && !table.Has(p, model) {
+		return nil, fmt.Errorf("no model is called %s", name)
+	}
+	e, format := table.Endpoint(p, model, m.Env.Get)
+	e.Client, err = Client(cmp.Or(p.Proxy, m.Proxy))
+	if err != nil {
+		return nil, err
+	}
+	if err := m.authorize(ctx, &e, p, keys); err != nil {
+		return nil, err
+	}
+	if model == "" { // a server that the user configured may be asked which models it has
+		if e.Name, err = firstModel(ctx, &e); err != nil {
+			return nil, &Error{fmt.Errorf("%s: which models are there: %w", p.Name, err), "knack --model " + p.Name + "/NAME", ExitFailed}
+		}
+		asked := e
+		e, format = table.Endpoint(p, asked.Name, m.Env.Get)
+		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
+	}
+	switch format {
+	case models.Messages:
+		return anthropic.New(e), nil
+	case models.Responses:
+		return openai.Responses(e), nil
+	case models.Gemini:
+		return google.New(e), nil
+	}
+	return openai.Chat(e), nil
+}
+
+// ModelSettings are the settings of models as tables. Settings that cannot be
+// read are an error, because they say where keys and prompts go.
+func ModelSettings(c *config.Config) ([]models.Table, error) {
+	one := func(key string) json.RawMessage {
+		if parts := c.Raw[key]; len(parts) > 0 {
+			return parts[0].JSON // the highest
+		}
+		return nil
+	}
+	t, err := models.Settings(one("providers"), one("models.known"))
+	if err != nil {
+		return nil, &Error{fmt.Errorf("settings: %w", err), "knack help settings", ExitFailed}
+	}
+	// One id is the alias itself; an id for a provider is that provider's.
+	set := c.Settings.Models
+	t.Aliases = map[string]string{}
+	maps.Copy(t.Aliases, set.Aliases)
+	tiers := models.Table{}
+	for tier, per := range map[string]config.PerProvider{"fast": set.Fast, "default": set.Default, "strong": set.Strong} {
+		for name, id := range per {
+			if name == "" {
+				t.Aliases[tier] = id
+				continue
+			}
+			id = strings.TrimPrefix(id, name+"/")
+			tiers.Providers = append(tiers.Providers, models.Provider{Name: name, Aliases: map[string]string{tier: id}})
+		}
+	}
+	return []models.Table{t, tiers}, nil
+}
+
+// noModel says how to get one.
+func noModel() error {
+	return &Error{errors.New("no model: there is no key in the environment and no local server is configured"),
+		"export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
+			"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
+			"knack: hint: knack --model offline …, which needs neither and runs procedures only", ExitFailed}
+}
+
+// provider is the one to use where none is named; "": there is none.
+func (m *Models) provider(t models.Table, keys Keys) string {
+	for _, p := range t.Providers {
+		if k, _ := m.envKey(p); k != "" && !p.Named && !p.Local {
+			return p.Name
+		}
+	}
+	for _, p := range t.Providers {
+		if keys.Has(p.Name) {
+			return p.Name
+		}
+	}
+	for _, p := range t.Providers {
+		if p.Configured || p.Local && p.BaseEnv != "" && m.Env.Get(p.BaseEnv) != "" {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// envKey is a provider's key in the environment, and whether it is a bearer
+// token.
+func (m *Models) envKey(p models.Provider) (key string, bearer bool) {
+	for _, name := range p.KeyEnv {
+		if k := strings.TrimSpace(m.Env.Get(name)); k != "" {
+			return k, false
+		}
+	}
+	if p.TokenEnv != "" {
+		if k := strings.TrimSpace(m.Env.Get(p.TokenEnv)); k != "" {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+// authorize finds the key. A server that is not the vendor's may need none.
+func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
+	if p.KeyHelper != "" {
+		key, err := helped(ctx, p.KeyHelper)
+		if err != nil {
+			return &Error{fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), "knack help settings", ExitFailed}
+		}
+		e.Key = key
+		return nil
+	}
+	if e.Key, e.Bearer = m.envKey(p); e.Key != "" {
+		return nil
+	}
+	stored, err := keys.Get(p.Name)
+	if err != nil {
+		return &Error{fmt.Errorf("the stored key of %s: %w", p.Name, err), "knack login " + p.Name, ExitFailed}
+	}
+	if e.Key = stored; stored == "" && !p.Local && !p.Configured && e.BaseURL == p.Base {
+		hint := "knack login " + p.Name
+		if len(p.KeyEnv) > 0 {
+			hint = "export " + p.KeyEnv[0] + "=…, or " + hint
+		}
+		return &Error{fmt.Errorf("no key for %s", p.Name), hint, ExitFailed}
+	}
+	return nil
+}
+
+// helped is what a key helper prints.
+func helped(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	shell, flag := "/bin/sh", "-c"
+	if runtime.GOOS == "windows" {
+		shell, flag = "cmd", "/C"
+	}
+	cmd := exec.CommandContext(ctx, shell, flag, command)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return "", err
+	}
+	key := strings.TrimSpace(string(out))
+	if key == "" || strings.ContainsAny(key, "\n\r") {
+		return "", errors.New("it did not print one line")
+	}
+	return key, nil
+}
+
+// Client is nil, which means the default, unless a proxy was set.
+func Client(proxy string) (*http.Client, error) {
+	if proxy == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(proxy)
+	if err != nil || u.Host == "" {
+		return nil, &Error{fmt.Errorf("proxy: %q is not a URL", proxy), "knack help settings", ExitUsage}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = http.ProxyURL(u)
+	return &http.Client{Transport: t}, nil
+}
+
+// firstModel asks a server for the first model that it lists.
+func firstModel(ctx context.Context, e *llm.Endpoint) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+"/models", nil)
+	if err != nil {
+		return "", err
+	}
+	if e.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+e.Key)
+	}
+	c := cmp.Or(e.Client, http.DefaultClient)
+	resp, err := c.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", errors.New(resp.Status)
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&list); err != nil {
+		return "", err
+	}
+	if len(list.Data) == 0 {
+		return "", errors.New("none")
+	}
+	return list.Data[0].ID, nil
+}
