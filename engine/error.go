@@ -26,5 +26,5 @@ const (
 
 // Usagef is an Error about what the user typed.
 func Usagef(hint, format string, args ...any) error {
-	return &Error{fmt.Errorf(format, args...), hint, ExitUsage}
+	return &Error{Err: fmt.Errorf(format, args...), Hint: hint, Exit: ExitUsage}
 }

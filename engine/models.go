@@ -103,7 +103,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	p, model, err := table.Find(name, current)
 	if err != nil {
-		return nil, &Error{fmt.Errorf("model: %w", err), "knack --model provider/name, such as anthropic/claude-sonnet-5-5", ExitUsage}
+		return nil, &Error{Err: fmt.Errorf("model: %w", err), Hint: "knack --model provider/name, such as anthropic/claude-sonnet-5-5", Exit: ExitUsage}
 	}
 	if n.current != "" && model == name && !strings.Contains(name, "/") && !table.Has(p, model) {
 		return nil, fmt.Errorf("no model is called %s", name)
@@ -118,7 +118,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	if model == "" { // a server that the user configured may be asked which models it has
 		if e.Name, err = firstModel(ctx, &e); err != nil {
-			return nil, &Error{fmt.Errorf("%s: which models are there: %w", p.Name, err), "knack --model " + p.Name + "/NAME", ExitFailed}
+			return nil, &Error{Err: fmt.Errorf("%s: which models are there: %w", p.Name, err), Hint: "knack --model " + p.Name + "/NAME"}
 		}
 		asked := e
 		e, format = table.Endpoint(p, asked.Name, m.Env.Get)
@@ -146,7 +146,7 @@ func ModelSettings(c *config.Config) ([]models.Table, error) {
 	}
 	t, err := models.Settings(one("providers"), one("models.known"))
 	if err != nil {
-		return nil, &Error{fmt.Errorf("settings: %w", err), "knack help settings", ExitFailed}
+		return nil, &Error{Err: fmt.Errorf("settings: %w", err), Hint: "knack help settings"}
 	}
 	// One id is the alias itself; an id for a provider is that provider's.
 	set := c.Settings.Models
@@ -168,10 +168,9 @@ func ModelSettings(c *config.Config) ([]models.Table, error) {
 
 // noModel says how to get one.
 func noModel() error {
-	return &Error{errors.New("no model: there is no key in the environment and no local server is configured"),
-		"export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
-			"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
-			"knack: hint: knack --model offline …, which needs neither and runs procedures only", ExitFailed}
+	return &Error{Err: errors.New("no model: there is no key in the environment and no local server is configured"), Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
+		"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
+		"knack: hint: knack --model offline …, which needs neither and runs procedures only"}
 }
 
 // provider is the one to use where none is named; "": there is none.
@@ -215,7 +214,7 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 	if p.KeyHelper != "" {
 		key, err := helped(ctx, p.KeyHelper)
 		if err != nil {
-			return &Error{fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), "knack help settings", ExitFailed}
+			return &Error{Err: fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), Hint: "knack help settings"}
 		}
 		e.Key = key
 		return nil
@@ -225,14 +224,14 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 	}
 	stored, err := keys.Get(p.Name)
 	if err != nil {
-		return &Error{fmt.Errorf("the stored key of %s: %w", p.Name, err), "knack login " + p.Name, ExitFailed}
+		return &Error{Err: fmt.Errorf("the stored key of %s: %w", p.Name, err), Hint: "knack login " + p.Name}
 	}
 	if e.Key = stored; stored == "" && !p.Local && !p.Configured && e.BaseURL == p.Base {
 		hint := "knack login " + p.Name
 		if len(p.KeyEnv) > 0 {
 			hint = "export " + p.KeyEnv[0] + "=…, or " + hint
 		}
-		return &Error{fmt.Errorf("no key for %s", p.Name), hint, ExitFailed}
+		return &Error{Err: fmt.Errorf("no key for %s", p.Name), Hint: hint}
 	}
 	return nil
 }
@@ -265,7 +264,7 @@ func Client(proxy string) (*http.Client, error) {
 	}
 	u, err := url.Parse(proxy)
 	if err != nil || u.Host == "" {
-		return nil, &Error{fmt.Errorf("proxy: %q is not a URL", proxy), "knack help settings", ExitUsage}
+		return nil, &Error{Err: fmt.Errorf("proxy: %q is not a URL", proxy), Hint: "knack help settings", Exit: ExitUsage}
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy = http.ProxyURL(u)

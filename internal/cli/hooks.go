@@ -620,7 +620,7 @@ func stoppedBy(why string) error {
 	if why != "" {
 		text += ": " + why
 	}
-	return &engine.Error{errors.New(text), "", engine.ExitFailed}
+	return &engine.Error{Err: errors.New(text)}
 }
 
 // hooksText lists hooks for people: those of settings, then those of skills in

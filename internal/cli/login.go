@@ -62,7 +62,7 @@ func logoutCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			keys := engine.OpenKeys(nil)
 			if !keys.Has(args[0]) {
-				return &engine.Error{fmt.Errorf("logout: no key of %s is stored", args[0]), "knack login --list", engine.ExitFailed}
+				return &engine.Error{Err: fmt.Errorf("logout: no key of %s is stored", args[0]), Hint: "knack login --list"}
 			}
 			if err := keys.Remove(args[0]); err != nil {
 				return fmt.Errorf("logout: %w", err)

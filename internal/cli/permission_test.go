@@ -15,11 +15,11 @@ func TestPermissionCheckExit(t *testing.T) {
 		args []string
 	}{
 		{0, []string{"bash", `{"command":"ls"}`}},
-		{engine.ExitRefused, []string{"bash", `{"command":"make"}`}},
-		{engine.ExitRefused, []string{"--deny", "Bash", "bash", `{"command":"ls"}`}},
-		{engine.ExitUsage, []string{"--allow", "Bash(", "bash", `{"command":"ls"}`}},
-		{engine.ExitUsage, []string{"--nope", "bash", `{}`}},
-		{engine.ExitUsage, []string{"bash"}},
+		{int(engine.ExitRefused), []string{"bash", `{"command":"make"}`}},
+		{int(engine.ExitRefused), []string{"--deny", "Bash", "bash", `{"command":"ls"}`}},
+		{int(engine.ExitUsage), []string{"--allow", "Bash(", "bash", `{"command":"ls"}`}},
+		{int(engine.ExitUsage), []string{"--nope", "bash", `{}`}},
+		{int(engine.ExitUsage), []string{"bash"}},
 	} {
 		var out, errs bytes.Buffer
 		if got := run(context.Background(), append([]string{"permission", "check"}, c.args...), nil, &out, &errs); got != c.want {

@@ -156,7 +156,7 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		}
 		in, err := readInput(text)
 		if err != nil {
-			err = &engine.Error{fmt.Errorf("line %d of the input: %w", n, err), `{"type":"user","message":{"role":"user","content":"your prompt"}}`, engine.ExitUsage}
+			err = &engine.Error{Err: fmt.Errorf("line %d of the input: %w", n, err), Hint: `{"type":"user","message":{"role":"user","content":"your prompt"}}`, Exit: engine.ExitUsage}
 			out.end(err)
 			return err
 		}
@@ -266,11 +266,11 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 	case "cancelled":
 		var sig signalError
 		if errors.As(context.Cause(ctx), &sig) {
-			return &engine.Error{sig, "", sig.code}
+			return &engine.Error{Err: sig, Exit: sig.code}
 		}
-		return &engine.Error{errors.New("interrupted"), "", engine.ExitInterrupted}
+		return &engine.Error{Err: errors.New("interrupted"), Exit: engine.ExitInterrupted}
 	case "limit":
-		return &engine.Error{errors.New("the run reached its limit"), "knack -c -p 'go on'", engine.ExitFailed}
+		return &engine.Error{Err: errors.New("the run reached its limit"), Hint: "knack -c -p 'go on'"}
 	case "stopped":
 		return stoppedBy(end.Why)
 	}

@@ -653,11 +653,11 @@ func (s *sessionRun) explain(err error) error {
 		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {
 			code = engine.ExitRefused
 		}
-		return &engine.Error{err, hint, code}
+		return &engine.Error{Err: err, Hint: hint, Exit: code}
 	}
 	var blocked *agent.Blocked
 	if errors.As(err, &blocked) {
-		return &engine.Error{err, "knack help hooks", engine.ExitRefused}
+		return &engine.Error{Err: err, Hint: "knack help hooks", Exit: engine.ExitRefused}
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
@@ -665,7 +665,7 @@ func (s *sessionRun) explain(err error) error {
 		if s.who != nil {
 			hint = "/clear empties the context, /new starts another session"
 		}
-		return &engine.Error{fmt.Errorf("the conversation is longer than the model's window: %w", err), hint, engine.ExitFailed}
+		return &engine.Error{Err: fmt.Errorf("the conversation is longer than the model's window: %w", err), Hint: hint}
 	}
 	return err
 }
@@ -738,7 +738,7 @@ func (f *runFlags) session(dir string) (*session.Log, error) {
 		all, _ := store.List()
 		all = slices.DeleteFunc(all, func(s session.Summary) bool { return s.Turns == 0 }) // nothing was said in it
 		if len(all) == 0 {
-			return nil, &engine.Error{errors.New("there is no session to go on with in this directory"), "knack -p 'your prompt'", engine.ExitFailed}
+			return nil, &engine.Error{Err: errors.New("there is no session to go on with in this directory"), Hint: "knack -p 'your prompt'"}
 		}
 		id = all[0].ID
 	}
@@ -757,11 +757,11 @@ func (f *runFlags) session(dir string) (*session.Log, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, &engine.Error{fmt.Errorf("there is a session %s already", f.sessionID), "knack -r " + f.sessionID, engine.ExitFailed}
+		return nil, &engine.Error{Err: fmt.Errorf("there is a session %s already", f.sessionID), Hint: "knack -r " + f.sessionID}
 	case errors.Is(err, session.ErrLocked):
-		return nil, &engine.Error{fmt.Errorf("session %s: %w", id, err), "knack --fork-session -r " + id, engine.ExitFailed}
+		return nil, &engine.Error{Err: fmt.Errorf("session %s: %w", id, err), Hint: "knack --fork-session -r " + id}
 	case err != nil && id != "":
-		return nil, &engine.Error{err, "knack session list", engine.ExitFailed}
+		return nil, &engine.Error{Err: err, Hint: "knack session list"}
 	}
 	return log, err
 }

@@ -74,7 +74,7 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 		}
 	}
 	if err != nil {
-		return nil, &engine.Error{err, "knack session list", engine.ExitFailed}
+		return nil, &engine.Error{Err: err, Hint: "knack session list"}
 	}
 	for _, d := range log.Damage() {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
@@ -87,7 +87,7 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 func exportTo(log *session.Log, format, out string) (string, transcript.Format, error) {
 	f, err := transcript.ParseFormat(cmp.Or(format, filepath.Ext(out), string(transcript.HTML)))
 	if err != nil {
-		return "", "", &engine.Error{err, "knack session export ID --format html", engine.ExitUsage}
+		return "", "", &engine.Error{Err: err, Hint: "knack session export ID --format html", Exit: engine.ExitUsage}
 	}
 	return cmp.Or(out, "knack-"+log.ID()+"."+string(f)), f, nil
 }
@@ -107,7 +107,7 @@ func exportSession(log *session.Log, f transcript.Format, path string, force boo
 		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return &engine.Error{fmt.Errorf("%s is there already", plain.Line(path)), "--force replaces it", engine.ExitFailed}
+		return &engine.Error{Err: fmt.Errorf("%s is there already", plain.Line(path)), Hint: "--force replaces it"}
 	}
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ ends with that entry; "knack session show ID --json" has their numbers.`,
 					return engine.Usagef("knack session show "+args[0]+" --json", "--at %q is not the number of an entry", at)
 				}
 				if err := log.Move(n); err != nil {
-					return &engine.Error{err, "knack session show " + args[0] + " --json", engine.ExitFailed}
+					return &engine.Error{Err: err, Hint: "knack session show " + args[0] + " --json"}
 				}
 			}
 			id, err := forkSession(log)

@@ -26,7 +26,7 @@ func loadSettings(dir string, project *trust.Project, settings []string, flags m
 	}
 	c, err := config.Load(o)
 	if err != nil {
-		return nil, &engine.Error{err, "knack help settings", engine.ExitUsage}
+		return nil, &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
 	}
 	return c, nil
 }

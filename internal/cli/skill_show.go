@@ -100,7 +100,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 			if len(w.Near) > 0 {
 				hint = "knack skill show " + plain.Line(w.Near[0])
 			}
-			return knack.Entry{}, nil, &engine.Error{fmt.Errorf("no skill is called %q", arg), hint, engine.ExitFailed}
+			return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("no skill is called %q", arg), Hint: hint}
 		}
 	}
 	path, err := filepath.Abs(arg)
@@ -108,7 +108,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return knack.Entry{}, nil, &engine.Error{fmt.Errorf("%s: no such file or directory", plain.Line(arg)), "knack skill list", engine.ExitFailed}
+		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: no such file or directory", plain.Line(arg)), Hint: "knack skill list"}
 	}
 	id := real(path)
 	for _, e := range cat.Entries() { // one that a source holds has a state
@@ -121,9 +121,9 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 	case len(entries) == 1:
 		return entries[0], &catalogView{Catalog: only, view: cat.view, all: only.Problems(), used: cat.used}, nil
 	case len(entries) > 1:
-		return knack.Entry{}, nil, &engine.Error{fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), "knack skill list --skill " + plain.Line(arg), engine.ExitFailed}
+		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), Hint: "knack skill list --skill " + plain.Line(arg)}
 	}
-	return knack.Entry{}, nil, &engine.Error{fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), "knack skill new NAME", engine.ExitFailed}
+	return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), Hint: "knack skill new NAME"}
 }
 
 func isPath(arg string) bool {
@@ -158,7 +158,7 @@ func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string)
 func brokenSkill(cat *catalogView, e knack.Entry) error {
 	for _, p := range cat.all {
 		if p.Path == e.Path {
-			return &engine.Error{p, p.Hint, engine.ExitFailed}
+			return &engine.Error{Err: p, Hint: p.Hint}
 		}
 	}
 	return fmt.Errorf("%s could not be loaded", plain.Line(e.Path))

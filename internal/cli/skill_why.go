@@ -80,7 +80,7 @@ there; a skill that waits for files counts what was touched in that session.`,
 					return err
 				}
 				if log, err = engine.Env(nil).Sessions(dir).Read(id); err != nil {
-					return &engine.Error{err, "knack session list", engine.ExitFailed}
+					return &engine.Error{Err: err, Hint: "knack session list"}
 				}
 				defer log.Close()
 				cat.view.Touched = touched(log)

@@ -43,7 +43,7 @@ func (s *sessionRun) slashLogin(ctx context.Context, name string, say func(strin
 		return "", err
 	}
 	if s.who == nil {
-		return "", &engine.Error{errors.New("/login needs a person at a terminal"), "knack login " + name + " reads the key from standard input", engine.ExitFailed}
+		return "", &engine.Error{Err: errors.New("/login needs a person at a terminal"), Hint: "knack login " + name + " reads the key from standard input"}
 	}
 	key, err := s.who.Secret(ctx, "Key of "+name)
 	if err != nil {

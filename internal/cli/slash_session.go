@@ -120,7 +120,7 @@ func (s *sessionRun) slashResume(ctx context.Context, id string, say func(string
 		return "", fmt.Errorf("session %s: %w", id, err)
 	}
 	if err != nil {
-		return "", &engine.Error{err, "/resume lists them", engine.ExitFailed}
+		return "", &engine.Error{Err: err, Hint: "/resume lists them"}
 	}
 	for _, d := range log.Damage() {
 		say("session: " + plain.Line(d))

@@ -74,7 +74,7 @@ func (s *sessionRun) slashSettings(_ context.Context, args string, say func(stri
 			say("nothing is set; knack help settings lists what can be")
 		default:
 			if err := config.Known(key); err != nil {
-				return "", &engine.Error{err, "knack help settings", engine.ExitFailed}
+				return "", &engine.Error{Err: err, Hint: "knack help settings"}
 			}
 			say(plain.Line(key) + " is not set")
 		}
@@ -85,7 +85,7 @@ func (s *sessionRun) slashSettings(_ context.Context, args string, say func(stri
 		data, _ = json.Marshal(value)
 	}
 	if err := config.Check(key, data); err != nil {
-		return "", &engine.Error{err, "knack help settings", engine.ExitUsage}
+		return "", &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
 	}
 	path := filepath.Join(configHome(s.home), "settings.json")
 	if err := config.Set(path, key, data); err != nil {
@@ -230,8 +230,7 @@ func (s *sessionRun) agrees(ctx context.Context, question, yes string) (bool, er
 func (s *sessionRun) alone() error {
 	for _, a := range s.agent.Background.Unheard(s.log) {
 		if a.Reason == "" {
-			return &engine.Error{fmt.Errorf("the agent %s works in the background, and would see this change meanwhile", plain.Line(a.Name)),
-				"wait until it has ended, or end it with /new", engine.ExitFailed}
+			return &engine.Error{Err: fmt.Errorf("the agent %s works in the background, and would see this change meanwhile", plain.Line(a.Name)), Hint: "wait until it has ended, or end it with /new"}
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ func (s *sessionRun) slashExport(_ context.Context, file string, say func(string
 	}
 	path, f, err := exportTo(s.log, "", file)
 	if err != nil {
-		return "", &engine.Error{err, "/export FILE.html, FILE.md or FILE.jsonl", engine.ExitUsage}
+		return "", &engine.Error{Err: err, Hint: "/export FILE.html, FILE.md or FILE.jsonl", Exit: engine.ExitUsage}
 	}
 	if path == "-" {
 		return "", errors.New("/export writes a file: knack session export ID -o - writes to standard output")
@@ -54,10 +54,10 @@ func (s *sessionRun) slashShare(ctx context.Context, _ string, say func(string))
 	}
 	gh, err := exec.LookPath("gh")
 	if err != nil {
-		return "", &engine.Error{errors.New("/share needs the program gh, which is not there"), "/export writes a file that you can send", engine.ExitFailed}
+		return "", &engine.Error{Err: errors.New("/share needs the program gh, which is not there"), Hint: "/export writes a file that you can send"}
 	}
 	if s.who == nil {
-		return "", &engine.Error{errors.New("nothing was shared: there is nobody to ask"), "knack session export " + s.log.ID(), engine.ExitRefused}
+		return "", &engine.Error{Err: errors.New("nothing was shared: there is nobody to ask"), Hint: "knack session export " + s.log.ID(), Exit: engine.ExitRefused}
 	}
 	dir, err := os.MkdirTemp("", "knack-share-*")
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *sessionRun) slashCopy(ctx context.Context, _ string, say func(string)) 
 		say(fmt.Sprintf("copied, %d characters", len([]rune(text))))
 		return "", nil
 	}
-	return "", &engine.Error{errors.New("there is no program for the clipboard here"), "install wl-copy, xclip or xsel; or /export FILE.md", engine.ExitFailed}
+	return "", &engine.Error{Err: errors.New("there is no program for the clipboard here"), Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
 }
 
 // clipboards are the programs that fill the clipboard of where we are.
@@ -198,7 +198,7 @@ func (s *sessionRun) slashFork(ctx context.Context, at string, say func(string))
 			return "", nil
 		}
 	}
-	return "", &engine.Error{fmt.Errorf("%s is no message of yours on this branch", plain.Line(at)), "/fork lists them", engine.ExitFailed}
+	return "", &engine.Error{Err: fmt.Errorf("%s is no message of yours on this branch", plain.Line(at)), Hint: "/fork lists them"}
 }
 
 // slashTree shows what the person said on all branches, or moves to an entry:
@@ -234,7 +234,7 @@ func (s *sessionRun) slashTree(_ context.Context, at string, say func(string)) (
 	}
 	n, err := strconv.Atoi(at)
 	if err != nil || n < 1 {
-		return "", &engine.Error{fmt.Errorf("%q is not the number of an entry", at), "/tree lists them", engine.ExitUsage}
+		return "", &engine.Error{Err: fmt.Errorf("%q is not the number of an entry", at), Hint: "/tree lists them", Exit: engine.ExitUsage}
 	}
 	text, to := "", n
 	for _, e := range all {
@@ -245,7 +245,7 @@ func (s *sessionRun) slashTree(_ context.Context, at string, say func(string)) (
 		}
 	}
 	if err := s.log.Move(to); err != nil {
-		return "", &engine.Error{err, "/tree lists them", engine.ExitFailed}
+		return "", &engine.Error{Err: err, Hint: "/tree lists them"}
 	}
 	say(fmt.Sprintf("at entry %d; what came after it stays on its branch", to))
 	if text != "" {

@@ -137,7 +137,7 @@ func (s *sessionRun) leaveWhole(in *os.File) func() {
 			if was != nil {
 				term.Restore(int(in.Fd()), was)
 			}
-			os.Exit(engine.ExitTerminated)
+			os.Exit(int(engine.ExitTerminated))
 		}
 	}()
 	return func() {

@@ -425,7 +425,7 @@ func TestHangUp(t *testing.T) {
 		k.cmd.Process.Signal(sig)
 		<-k.over
 		k.cmd.Wait()
-		if code := k.cmd.ProcessState.ExitCode(); code != engine.ExitTerminated {
+		if code := k.cmd.ProcessState.ExitCode(); code != int(engine.ExitTerminated) {
 			t.Errorf("%v: exit code %d", sig, code)
 		}
 		waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })

@@ -109,7 +109,7 @@ program. The exit code is 1 for an error result.`,
 			}
 			var sig signalError
 			if errors.As(context.Cause(ctx), &sig) {
-				return &engine.Error{sig, "", sig.code}
+				return &engine.Error{Err: sig, Exit: sig.code}
 			}
 			if res.IsError {
 				return &engine.Error{Err: errSilent{}, Exit: engine.ExitFailed}
@@ -126,7 +126,7 @@ program. The exit code is 1 for an error result.`,
 func openWorkspace(ctx context.Context, place string) (workspace.Workspace, error) {
 	ws, err := workspace.Parse(ctx, place)
 	if err != nil {
-		return nil, &engine.Error{fmt.Errorf("workspace: %w", err), "knack help environment", engine.ExitFailed}
+		return nil, &engine.Error{Err: fmt.Errorf("workspace: %w", err), Hint: "knack help environment"}
 	}
 	return ws, nil
 }

@@ -57,7 +57,7 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 	if !started {
 		t.Fatalf("the command did not start: %s", out.String())
 	}
-	if code := cmd.ProcessState.ExitCode(); code != engine.ExitTerminated {
+	if code := cmd.ProcessState.ExitCode(); code != int(engine.ExitTerminated) {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 	f, err := os.Open(pids)

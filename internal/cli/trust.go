@@ -24,7 +24,7 @@ import (
 func openProject(dir string, once bool) (*trust.Project, error) {
 	p, err := trust.Open(engine.Env(nil).StateDir()).Project(sources.Root(dir, sources.FromEnv(os.Getenv).Home))
 	if err != nil {
-		return nil, &engine.Error{fmt.Errorf("what is trusted cannot be read: %w", err), "knack trust --revoke starts anew", engine.ExitFailed}
+		return nil, &engine.Error{Err: fmt.Errorf("what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts anew"}
 	}
 	if once {
 		p.Once()
@@ -143,18 +143,18 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 				return err
 			}
 			if !ok {
-				return &engine.Error{errors.New("nothing was approved"), "", engine.ExitRefused}
+				return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
 			}
 		}
 	case len(open) == 0:
-		return &engine.Error{errors.New("what is left cannot be approved as it is"), "knack trust --links, if you know where the links lead", engine.ExitRefused}
+		return &engine.Error{Err: errors.New("what is left cannot be approved as it is"), Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
 	case !f.yes:
 		ok, err := confirm(c, fmt.Sprintf("Trust these %d?", len(open)))
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return &engine.Error{errors.New("nothing was approved"), "", engine.ExitRefused}
+			return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
 		}
 	}
 	if err := p.Approve(open...); err != nil {
@@ -171,7 +171,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 // confirm asks a person at a terminal; where there is none the answer is no.
 func confirm(c *cobra.Command, question string) (bool, error) {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, &engine.Error{errors.New("nothing was approved: there is nobody to ask"), "knack trust --yes approves what is shown", engine.ExitRefused}
+		return false, &engine.Error{Err: errors.New("nothing was approved: there is nobody to ask"), Hint: "knack trust --yes approves what is shown", Exit: engine.ExitRefused}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
 	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
