@@ -23,7 +23,7 @@ var rows = map[string]int{
 	"llm/anthropic": 1, "llm/openai": 1, "llm/google": 1, "llm/offline": 1, "llm/llmtest": 1,
 	"bundled": 1, "knacktest": 1, "workspace/workspacetest": 1,
 	"tool/coding": 2, "mcp": 2, "gate": 2,
-	"agent":        3,
+	"agent":           3,
 	"internal/config": 4, "internal/trust": 4, "internal/instructions": 4, "internal/transcript": 4,
 	"engine":       5,
 	"internal/cli": 6, "internal/line": 6, "internal/tui": 6, "internal/acp": 6, "internal/control": 6,
