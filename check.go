@@ -47,7 +47,7 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	if err != nil {
 		return nil, []Problem{{Code: "unreadable", Severity: Error, Path: file, Message: err.Error(), Hint: "name the directory in full"}}
 	}
-	s, body, problems := parseFile(abs, data, Origin{Kind: Explicit, Trust: Trusted}, true)
+	s, body, problems := parseFile(abs, data, Origin{Kind: Explicit, Trust: Trusted})
 	c := checker{reader: reader{path: file, problems: problems}, ctx: ctx, skill: s, dir: filepath.Dir(file)}
 	for i := range c.problems {
 		p := &c.problems[i]

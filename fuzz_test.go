@@ -1,6 +1,7 @@
 package knack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -31,12 +32,16 @@ func FuzzFrontmatter(f *testing.F) {
 		"---\n- a\n- b\n---\n",
 		"---\n0: \"\n---\n",
 		"---\n0:\n---\xc7",
+		"---\nname: a\n<<<<<<< a\ndescription: b\n=======\ndescription: c\n>>>>>>> b\n---# T\n",
+		"```markdown\n---\nname: a\ndescription: \"C:\\Users\\tools\"\n---\nText\n```\n",
+		"<!-- c -->\n# T\n---\nname: a\ndescription: b\r---\rBody.\n",
+		"---name: a\rallowed-tools: >\r - Read\r -\r--- Body",
 		"--- \n[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n---\n",
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, body, problems := parseFile("x/SKILL.md", data, Origin{}, true)
+		s, body, problems := parseFile("x/SKILL.md", data, Origin{})
 		if s == nil {
 			if len(problems) == 0 {
 				t.Fatal("not loaded, and nothing said")
@@ -61,14 +66,24 @@ func FuzzFrontmatter(f *testing.F) {
 		}
 		if fields, ok := plainFields(data); ok && utf8.Valid(data) {
 			for _, p := range problems {
-				if p.Code == "yaml-repaired" {
+				if p.Code == "yaml-repaired" && len(frontmatter.Split(data).Notes) == 0 && !bytes.Contains(data, []byte(`:\`)) {
 					t.Fatalf("a plain reader reads %v; we say %v", fields, p)
 				}
 			}
 		}
 		// A head that is enough says what the file says.
-		if head, _ := parseSkill("x/SKILL.md", data, int64(len(data)), Origin{}); head == nil || len(head.fields) != len(s.fields) {
-			t.Fatal("head and file differ")
+		for n := headSize; ; n *= 2 {
+			part := data[:min(n, len(data))]
+			if len(part) < len(data) && !enough(part) {
+				continue
+			}
+			head, _ := parseSkill("x/SKILL.md", part, int64(len(data)), Origin{})
+			if head == nil || len(head.fields) != len(s.fields) || len(data) <= maxFrontmatter && head.Summary() != s.Summary() {
+				t.Fatal("head and file differ")
+			}
+			if len(part) == len(data) {
+				break
+			}
 		}
 	})
 }
@@ -216,8 +231,8 @@ func TestInjection(t *testing.T) {
 func TestLinear(t *testing.T) {
 	for _, part := range []string{"[", "a: [", "a: b: c\n", "\"", "'", "- ", "? ", "&a ", "a: *a\n", "\t", "{a: ", "a: |\n", ">", "\\u", "k: \"a \"b\n", "é", "# \n", "  - x: y: z\n", "`` ", "(a", "---", "!!x ", "%"} {
 		body := strings.Repeat(part, maxFrontmatter/8/len(part))
-		parseFile("x/SKILL.md", []byte("---\n"+body+"\n---\n"), Origin{}, true)
-		parseFile("x/SKILL.md", []byte("---\na: "+body+"\n---\n"), Origin{}, true)
+		parseFile("x/SKILL.md", []byte("---\n"+body+"\n---\n"), Origin{})
+		parseFile("x/SKILL.md", []byte("---\na: "+body+"\n---\n"), Origin{})
 		frontmatter.Parse([]byte(body), 1)
 		splitTools(body)
 	}

@@ -255,7 +255,7 @@ func (s *Skill) fresh(ctx context.Context) (fresh *Skill, body, hash string, err
 		}
 		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, err)
 	}
-	fresh, text, problems := parseFile(s.Path, data, s.Origin, true)
+	fresh, text, problems := parseFile(s.Path, data, s.Origin)
 	if fresh == nil {
 		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, problems[0])
 	}

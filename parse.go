@@ -16,47 +16,80 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
-// Bounds, spec skills §1.
 const (
 	maxFile        = 1 << 20
 	maxFrontmatter = 64 << 10
+	maxParagraph   = 16 << 10 // bytes of the body that are searched for a first paragraph
 )
 
-// Bounds of the open specification, in characters.
+// Limits of the open specification, in characters.
 const (
 	maxName          = 64
 	maxDescription   = 1024
 	maxCompatibility = 500
 )
 
-// enough says whether the first bytes of a SKILL.md tell all that parseSkill
-// can take from it: the frontmatter to its closing fence and, where that has
-// no description, the body's first paragraph, which stands in for it. A source
-// reads 4 KiB, then on until enough or the end of the file.
+// enough says whether the first bytes of a SKILL.md contain all that parseSkill
+// uses of it: the frontmatter to its closing fence and, where that has no
+// description, the body's first paragraph, which replaces it. A source reads
+// 4 KiB, then more until enough or the end of the file.
 func enough(head []byte) bool {
-	if len(head) >= maxFrontmatter+4<<10 {
+	if len(head) >= maxFrontmatter+maxParagraph {
 		return true
 	}
 	f := frontmatter.Split(head)
-	return f.Fence != frontmatter.Unclosed && (len(f.Body) >= 2<<10 ||
-		bytes.HasPrefix(f.Head, []byte("description:")) || bytes.Contains(f.Head, []byte("\ndescription:")))
+	if f.Fence == frontmatter.Unclosed || len(f.Body) == 0 {
+		return false // the last line may be cut: --- can be the beginning of -----
+	}
+	if len(f.Body) >= maxParagraph || hasDescription(f.Head) {
+		return true
+	}
+	_, complete := firstParagraph(f.Body[:bytes.LastIndexByte(f.Body, '\n')+1])
+	return complete
 }
 
-// parseSkill reads the head of a SKILL.md: at least what enough asks for. The
-// Skill is nil if there is nothing to load; otherwise a Problem is a word to
-// its author. It keeps nothing of head. size is that of the whole file in bytes.
-// The caller sets ID.
+// hasDescription says whether a frontmatter contains a description without
+// parsing it. It may miss one.
+func hasDescription(head []byte) bool {
+	const key = "\ndescription:"
+	var value []byte
+	if i := bytes.LastIndex(head, []byte(key)); i >= 0 {
+		value = head[i+len(key):]
+	} else if v, ok := bytes.CutPrefix(head, []byte(key[1:])); ok {
+		value = v
+	} else {
+		return false
+	}
+	line, below, _ := bytes.Cut(value, []byte("\n"))
+	line = bytes.Trim(line, " \t\r\"'")
+	if len(line) > 0 && bytes.IndexByte([]byte("#>|&!*[{"), line[0]) < 0 {
+		return string(line) != "~" && !bytes.EqualFold(line, []byte("null"))
+	}
+	below, _, _ = bytes.Cut(below, []byte("\n"))
+	return len(below) > 0 && isBlank(below[0]) && len(bytes.TrimSpace(below)) > 0
+}
+
+// parseSkill reads the head of a SKILL.md, at least what enough requires, for a
+// list of skills. The Skill is nil if there is nothing to load; the Problems are
+// for its author. It keeps no reference to head. size is that of the whole file
+// in bytes. The caller sets ID.
 func parseSkill(path string, head []byte, size int64, o Origin) (*Skill, []Problem) {
-	s, _, problems := parseFile(path, head, o, int64(len(head)) == size)
+	s, _, problems := parse(path, head, o, int64(len(head)) == size, frontmatter.ParseFast)
 	if s != nil {
 		s.Size = size
 	}
 	return s, problems
 }
 
-// parseFile is parseSkill, which also returns the body. whole says that data
-// is all of the file: otherwise its last character may be cut.
-func parseFile(path string, data []byte, o Origin, whole bool) (s *Skill, body []byte, problems []Problem) {
+// parseFile reads a whole SKILL.md and also returns its body.
+func parseFile(path string, data []byte, o Origin) (*Skill, []byte, []Problem) {
+	return parse(path, data, o, true, frontmatter.Parse)
+}
+
+// parse reads a file with a reader of frontmatter. whole says that data is the
+// whole file: otherwise its last character may be cut.
+func parse(path string, data []byte, o Origin, whole bool,
+	entries func(head []byte, line int) ([]frontmatter.Entry, []frontmatter.Note)) (s *Skill, body []byte, problems []Problem) {
 	p := reader{path: path}
 	size := int64(len(data))
 	data, ok := p.decode(data, whole)
@@ -74,25 +107,28 @@ func parseFile(path string, data []byte, o Origin, whole bool) (s *Skill, body [
 	case frontmatter.Unclosed:
 		p.warn("frontmatter-unclosed", 1, 0, "put a line of --- after the last key", "the frontmatter is not closed: the whole file was taken as text")
 	}
-	s = &Skill{ID: path, Path: path, Origin: o, Size: size, bodyAt: len(data) - len(f.Body)}
-	p.fields(s, f)
+	p.notes(f.Notes)
+	s = &Skill{ID: path, Path: path, Origin: o, Size: size, bodyAt: max(0, len(data)-len(f.Body))}
+	found, notes := entries(f.Head, f.Line)
+	p.notes(notes)
+	p.fields(s, found)
 	p.name(s)
 	p.describe(s, f.Body)
-	// What the skill holds as text is not held twice; what it holds otherwise
-	// than it was written is.
+	// A text that the Skill has as a field of its own is not kept twice, unless
+	// it was changed.
 	for _, t := range p.texts {
-		if held, _ := s.shared(s.fields[t.field].key); held != t.text {
+		if kept, _ := s.shared(s.fields[t.field].key); kept != t.text {
 			s.fields[t.field].value = string(jsonString(t.text))
 		}
 	}
 	return s, f.Body, p.problems
 }
 
-// A reader reads one file and gathers its Problems.
+// A reader reads one file and collects its Problems.
 type reader struct {
 	path     string
-	nameLine int    // where the name stands; 0 nowhere
-	texts    []text // of fields without a value: the skill should have them
+	nameLine int    // line of the name; 0: none
+	texts    []text // of fields without a value: the Skill should have them
 	problems []Problem
 }
 
@@ -234,10 +270,8 @@ func near(key string) string {
 	return ""
 }
 
-// fields reads the frontmatter key by key: a wrong type in one loses neither
-// the skill nor another.
-func (p *reader) fields(s *Skill, f frontmatter.File) {
-	entries, notes := frontmatter.Parse(f.Head, f.Line)
+// notes makes Problems of what was wrong with the frontmatter as a whole.
+func (p *reader) notes(notes []frontmatter.Note) {
 	for _, n := range notes {
 		code, sev := "yaml-repaired", Warn
 		switch n.Kind {
@@ -250,6 +284,11 @@ func (p *reader) fields(s *Skill, f frontmatter.File) {
 		}
 		p.problem(code, sev, n.Line, n.Column, n.Hint, "%s", n.Message)
 	}
+}
+
+// fields reads the frontmatter key by key: a wrong type in one discards neither
+// the skill nor another key.
+func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 	exact := func(key string) bool {
 		return slices.ContainsFunc(entries, func(e frontmatter.Entry) bool { return e.Key == key })
 	}
@@ -366,11 +405,11 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "shell":
 		s.Shell = e.oneOf(strings.ToLower(e.text()), "bash", "powershell")
 	case "scope":
-		s.Scope = strings.ToLower(e.text())
-		if n, err := strconv.Atoi(s.Scope); err == nil && n > 0 {
+		s.Retain = strings.ToLower(e.text())
+		if n, err := strconv.Atoi(s.Retain); err == nil && n > 0 {
 			break
 		}
-		s.Scope = e.oneOf(s.Scope, "turn", "session")
+		s.Retain = e.oneOf(s.Retain, "turn", "session")
 	}
 }
 
@@ -471,7 +510,8 @@ func (p *reader) describe(s *Skill, body []byte) {
 		return
 	}
 	s.WhenToUse = ""
-	if s.Description = strings.Clone(firstParagraph(body)); s.Description == "" {
+	paragraph, _ := firstParagraph(body)
+	if s.Description = strings.Clone(paragraph); s.Description == "" {
 		p.problem("description-missing", Error, 1, 0, hint, "there is no description and no text to take one from: a model is not told of the skill")
 		return
 	}
@@ -549,7 +589,11 @@ func (e *entry) list(split func(string) []string) []string {
 		if e.null() {
 			return nil
 		}
-		return split(e.value.Value)
+		var words []string
+		for _, item := range e.items() {
+			words = append(words, split(item)...)
+		}
+		return words
 	}
 	if e.value.Kind != yaml.SequenceNode {
 		e.mistyped("a text or a list of texts")
@@ -600,8 +644,40 @@ func (e *entry) tools(deny bool) []string {
 		}
 		return rules
 	}
-	one(e.text(), e.value.Line, e.value.Column)
+	if e.value.Kind != yaml.ScalarNode {
+		e.mistyped("one text")
+		return nil
+	}
+	if !e.null() {
+		for _, item := range e.items() {
+			one(item, e.value.Line, e.value.Column)
+		}
+	}
 	return rules
+}
+
+// items returns the items of a list that its author wrote as a block of text
+// (allowed-tools: > and lines that begin with a hyphen); of any other text, the
+// text.
+func (e *entry) items() []string {
+	text := e.value.Value
+	if e.value.Style&(yaml.FoldedStyle|yaml.LiteralStyle) == 0 || !strings.HasPrefix(strings.TrimSpace(text)+" ", "- ") {
+		return []string{text}
+	}
+	e.warn("field-type", e.Line, e.Column, "remove the > or | after "+e.Key+":", "%s is a list inside a block of text; it was read as a list", e.Key)
+	var items []string
+	var item []string
+	for word := range strings.FieldsSeq(text + " -") {
+		if word != "-" {
+			item = append(item, word)
+			continue
+		}
+		if len(item) > 0 {
+			items = append(items, strings.Join(item, " "))
+		}
+		item = nil
+	}
+	return items
 }
 
 // splitTools parts a text at commas and white space outside parentheses and
@@ -623,7 +699,7 @@ func splitTools(s string) (rules, bad []string) {
 		}
 		name, _, _ := strings.Cut(word, "(")
 		switch {
-		case word == "":
+		case word == "", word == "-": // a lone hyphen of a list
 		case quoted && !oneRule(word):
 			bad = append(bad, strings.Clone(word))
 		case name == "", strings.ContainsAny(name, blanks+","), strings.HasSuffix(word, ")") != strings.Contains(word, "("):
@@ -893,9 +969,13 @@ func scalar(m *yaml.Node, key string) string {
 	return ""
 }
 
-// firstParagraph is the first paragraph of a Markdown text as plain text; the
-// first heading where there is none. At most 1,024 characters.
-func firstParagraph(body []byte) string {
+// firstParagraph returns the first paragraph of a Markdown text as plain text,
+// or the first heading where there is no paragraph; at most 1,024 characters.
+// It searches 16 KiB. complete says that more text would change nothing.
+func firstParagraph(body []byte) (paragraph string, complete bool) {
+	if complete = len(body) >= maxParagraph; complete {
+		body = dropCut(body[:maxParagraph])
+	}
 	var heading string
 	var lines []string
 	fence := ""
@@ -932,6 +1012,7 @@ func firstParagraph(body []byte) string {
 			continue
 		}
 		if len(lines) > 0 {
+			complete = true
 			break
 		}
 	}
@@ -939,7 +1020,7 @@ func firstParagraph(body []byte) string {
 	if text == "" {
 		text = heading
 	}
-	return clip(text, maxDescription)
+	return clip(text, maxDescription), complete
 }
 
 // clip cuts a text to n characters, the last of them … where it was longer.

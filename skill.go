@@ -43,7 +43,7 @@ type Skill struct {
 	Paths           []string        // not empty: conditional
 	Hooks           json.RawMessage // as written, order kept, as JSON: an object event → matchers, or a list; nil: none
 	Shell           string          // bash or powershell; "": bash
-	Scope           string          // the author's wish for how long the text stays: turn, session or a number; ""
+	Retain          string          // scope: how long the author wants the text kept: turn, session, a number of turns; ""
 
 	ID     string // realpath of SKILL.md, or a URI: the same ID is the same skill
 	Path   string // where SKILL.md was found; "" for computed skills

@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 		if kind, rest, ok := strings.Cut(name, ":"); ok {
 			o.Kind, name = Kind(kind), rest
 		}
-		s, body, problems := parseFile(filepath.FromSlash(name), data, o, true)
+		s, body, problems := parseFile(filepath.FromSlash(name), data, o)
 		return dumpSkill(s, string(body)) + dumpProblems(problems)
 	})
 }
@@ -120,7 +120,7 @@ func dumpSkill(s *Skill, body string) string {
 	show("paths", s.Paths)
 	show("hooks", s.Hooks)
 	show("shell", s.Shell)
-	show("scope", s.Scope)
+	show("retain", s.Retain)
 	for _, f := range s.Fields() {
 		fmt.Fprintf(&b, "field %s = %s\n", f.Key, f.Value)
 	}
@@ -232,7 +232,7 @@ func echoShell(_ context.Context, _ *Activation, line string, env []string) (str
 }
 
 func invokeText(t *testing.T, name string, data []byte, o Origin, in Invocation) string {
-	s, _, _ := parseFile(name, data, o, true)
+	s, _, _ := parseFile(name, data, o)
 	if s == nil {
 		return "not loaded\n"
 	}

@@ -212,7 +212,12 @@ func (s *Skill) Body(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(frontmatter.Split(data).Body), nil
+	p := reader{path: s.Path}
+	text, ok := p.decode(data, true)
+	if !ok {
+		return "", p.problems[0]
+	}
+	return string(frontmatter.Split(text).Body), nil
 }
 
 // maxResources bounds what Resources returns.

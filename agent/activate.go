@@ -65,7 +65,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 		Skill: act.Skill.Name, Args: act.Args, By: by, Call: call, Hash: hash,
 		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
-		Scope: act.Skill.Scope, Tokens: tokens(act.Prompt), Present: state.Text(hash),
+		Scope: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: hookDir(act),
 	}})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// Bounds, spec skills §1.
 const (
 	maxDepth   = 32
 	maxAliases = 16
@@ -38,7 +37,7 @@ const (
 	Limit                 // deeper or with more aliases than is read
 )
 
-// A Note tells the author what was wrong with the YAML.
+// A Note informs the author of what was wrong with the file.
 type Note struct {
 	Kind         Kind
 	Line, Column int // 1-based, of the file
@@ -49,8 +48,22 @@ type Note struct {
 // Parse reads the lines between the fences; line is the number of the first of
 // them in the file. The entries are in the order of the file, each key once.
 // What is broken is repaired, then left out, entry by entry; each gives a Note.
-func Parse(head []byte, line int) ([]Entry, []Note) {
+func Parse(head []byte, line int) ([]Entry, []Note) { return parse(head, line, load) }
+
+// ParseFast is Parse for lists of many files: it reads plain heads without the
+// YAML library. What grants or runs is read by Parse.
+func ParseFast(head []byte, line int) ([]Entry, []Note) {
+	return parse(head, line, func(text []byte) (*yaml.Node, error) {
+		if root := simple(text); root != nil {
+			return root, nil
+		}
+		return load(text)
+	})
+}
+
+func parse(head []byte, line int, load func([]byte) (*yaml.Node, error)) ([]Entry, []Note) {
 	p := parser{offset: line - 1}
+	head = p.windowsPaths(head)
 	root, err := load(head)
 	if err == nil {
 		p.take(root, head)
@@ -64,9 +77,6 @@ func Parse(head []byte, line int) ([]Entry, []Note) {
 func load(text []byte) (*yaml.Node, error) {
 	if blank(text) {
 		return nil, nil
-	}
-	if root := simple(text); root != nil {
-		return root, nil
 	}
 	var doc yaml.Node
 	err := yaml.Load(text, &doc, yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthFunc(depth))))

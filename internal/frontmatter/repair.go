@@ -1,6 +1,7 @@
 package frontmatter
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"unicode"
@@ -405,4 +406,90 @@ func loads(value string) bool {
 	}
 	_, err := load([]byte("k: " + value + "\n"))
 	return err == nil
+}
+
+// windowsPaths doubles the backslashes of Windows paths in double quotes, where
+// YAML would take \t of "C:\tools" for a tab and refuse \U of "C:\Users".
+func (p *parser) windowsPaths(head []byte) []byte {
+	if !bytes.Contains(head, []byte(`:\`)) {
+		return head
+	}
+	var out []byte
+	inside := false // double quotes, which may go on for several lines
+	for n, rest := 1, head; len(rest) > 0; n++ {
+		line, after := cutLine(rest)
+		if len(line) > 0 && (isLetter(line[0]) || line[0] == '-') { // a key: what precedes it has ended
+			inside = false
+		}
+		fixed := literalPaths(string(line), &inside)
+		if fixed != string(line) {
+			p.note(Repaired, p.offset+n, 1, "put the value in single quotes",
+				"the backslashes of a Windows path in double quotes were taken literally")
+		}
+		out = append(out, fixed...)
+		out = append(out, rest[len(line):len(rest)-len(after)]...)
+		rest = after
+	}
+	return out
+}
+
+// literalPaths doubles the backslashes of the Windows paths in a line that
+// stand in double quotes.
+func literalPaths(line string, inside *bool) string {
+	if !*inside && !strings.Contains(line, `"`) {
+		return line
+	}
+	var b strings.Builder
+	path, single := false, false
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		b.WriteByte(c)
+		next := byte(0)
+		if i+1 < len(line) {
+			next = line[i+1]
+		}
+		opens := i == 0 || strings.IndexByte(" \t,[{(:", line[i-1]) >= 0
+		switch {
+		case single:
+			single = c != '\''
+		case !*inside:
+			*inside, path = c == '"' && opens, false
+			single = c == '\'' && opens
+		case c == '"':
+			*inside, path = false, false
+		case c == ':' && next == '\\' && i > 0 && isLetter(line[i-1]) && (i < 2 || !isLetter(line[i-2])):
+			path = true
+		case c == ' ' && path:
+			path = continues(line[i+1:])
+		case strings.IndexByte(",;<>|?*", c) >= 0:
+			path = false
+		case c != '\\':
+		case next == '\\', next == '"' && (!path || !endsQuote(line[i+2:])), next != 0 && !path:
+			b.WriteByte(next) // an escape, as its author meant it
+			i++
+		case path && next != 0:
+			b.WriteByte('\\')
+		}
+	}
+	return b.String()
+}
+
+// continues says whether a path goes on after a blank: Program Files\x.
+func continues(rest string) bool {
+	end := strings.IndexAny(rest, `\/"`)
+	if end <= 0 || end > 24 || rest[end] != '\\' {
+		return false
+	}
+	for word := range strings.FieldsSeq(rest[:end]) {
+		if c := word[0]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '(' {
+			return false
+		}
+	}
+	return true
+}
+
+// endsQuote says whether a value ends where rest begins.
+func endsQuote(rest string) bool {
+	rest = strings.TrimLeft(rest, " \t\r")
+	return rest == "" || strings.IndexByte(",]}#", rest[0]) >= 0
 }
