@@ -6,32 +6,46 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
-// ProtectedPaths are the names that always ask before they are written, in the
-// syntax of path rules: what they hold is run or obeyed by other programs. The
-// directories in [Place.Own] count too. The sandbox mounts the same read-only.
-// Do not change it.
-var ProtectedPaths = []string{
+// ProtectedPaths returns the names that require approval before they are
+// written, in the syntax of path rules: what they hold is run or obeyed by other
+// programs. The directories in [Place.Own] and every git directory are protected
+// too. The sandbox mounts the same names read-only.
+func ProtectedPaths() []string { return slices.Clone(protectedPaths) }
+
+// Secrets returns the files that require approval before they are read, in the
+// syntax of path rules. The sandbox hides the same files.
+func Secrets() []string { return slices.Clone(secrets) }
+
+var protectedPaths = []string{
 	".git", ".knack", ".claude", ".agents", ".pi", ".mcp.json", ".husky", ".vscode", ".idea", ".envrc",
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".inputrc",
-	".config/fish", ".config/nushell", ".config/git", ".gitconfig", ".gitmodules", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".cargo", ".devcontainer", ".direnv", ".pre-commit-config.yaml",
-	".config/systemd", ".config/autostart", ".config/environment.d", ".pam_environment", ".ssh", ".gnupg", ".local/bin",
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc",
+	".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login",
+	".inputrc", ".config/fish", ".config/nushell", ".config/git", ".gitconfig", ".gitmodules", ".npmrc",
+	".yarnrc", ".yarnrc.yml", ".pypirc", ".cargo", ".devcontainer", ".direnv", ".pre-commit-config.yaml",
+	".config/systemd", ".config/autostart", ".config/environment.d", ".pam_environment", ".ssh", ".gnupg",
+	".local/bin",
 }
 
-// Secrets are the files that ask before they are read, in the syntax of path
-// rules. The sandbox hides the same. Do not change it.
-var Secrets = []string{
-	".env*", "*.pem", "*.p12", "*.pfx", "*.key", "*.keystore", "*.jks", "*.kdbx", "id_*", ".netrc", "_netrc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".vault-token", ".npmrc", ".pypirc",
-	"credentials.json", "service-account*.json", "secrets.yaml", "secrets.yml", "secrets.json", ".dockercfg", ".s3cfg", ".boto",
-	"~/.ssh", "~/.aws", "~/.gnupg", "~/.kube", "~/.azure", "~/.docker/config.json", "~/.config/gcloud", "~/.config/gh", "~/.config/hub", "~/.config/glab-cli", "~/.terraform.d", "~/.terraformrc",
-	"~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.m2/settings.xml", "~/.gradle/gradle.properties", "~/.password-store", "~/.local/share/keyrings", "~/Library/Keychains", "~/.config/op",
-	"~/.mozilla", "~/.config/google-chrome", "~/.config/chromium", "~/.config/BraveSoftware", "~/.config/microsoft-edge", "~/Library/Application Support/Google", "~/Library/Application Support/Firefox", "~/.thunderbird",
-	"~/.claude.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.gemini", "~/.pi/agent/auth.json", "~/.config/github-copilot", "~/.config/opencode", "~/.local/share/opencode", "~/.bash_history", "~/.zsh_history", "~/.python_history", "~/.node_repl_history",
-	"~/.config/knack/keys", "~/.local/state/knack/keys", "~/.local/share/knack/keys",
-	"//etc/shadow", "//etc/gshadow", "//etc/sudoers", "//etc/ssl/private", "//root/.ssh", "//proc/**/environ", "//proc/**/mem", "//dev/mem", "//dev/kmem",
-	"//run/secrets", "//var/run/secrets",
+var secrets = []string{
+	".env*", "*.pem", "*.p12", "*.pfx", "*.key", "*.keystore", "*.jks", "*.kdbx", "id_*", ".netrc", "_netrc",
+	".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".vault-token", ".npmrc", ".pypirc",
+	"credentials.json", "service-account*.json", "secrets.yaml", "secrets.yml", "secrets.json", ".dockercfg",
+	".s3cfg", ".boto", "~/.ssh", "~/.aws", "~/.gnupg", "~/.kube", "~/.azure", "~/.docker/config.json",
+	"~/.config/gcloud", "~/.config/gh", "~/.config/hub", "~/.config/glab-cli", "~/.terraform.d",
+	"~/.terraformrc", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials",
+	"~/.m2/settings.xml", "~/.gradle/gradle.properties", "~/.password-store", "~/.local/share/keyrings",
+	"~/Library/Keychains", "~/.config/op", "~/.mozilla", "~/.config/google-chrome", "~/.config/chromium",
+	"~/.config/BraveSoftware", "~/.config/microsoft-edge", "~/Library/Application Support/Google",
+	"~/Library/Application Support/Firefox", "~/.thunderbird", "~/.claude.json", "~/.claude/.credentials.json",
+	"~/.codex/auth.json", "~/.gemini", "~/.pi/agent/auth.json", "~/.config/github-copilot",
+	"~/.config/opencode", "~/.local/share/opencode", "~/.bash_history", "~/.zsh_history", "~/.python_history",
+	"~/.node_repl_history", "~/.config/knack/keys", "~/.local/state/knack/keys", "~/.local/share/knack/keys",
+	"//etc/shadow", "//etc/gshadow", "//etc/sudoers", "//etc/ssl/private", "//root/.ssh", "//proc/**/environ",
+	"//proc/**/mem", "//dev/mem", "//dev/kmem", "//run/secrets", "//var/run/secrets",
 }
 
 // names are the paths that a path goes by: as it is spelled, and where its
@@ -255,9 +269,9 @@ func (p *Place) dirNames(dir string) []string {
 	return n
 }
 
-// protected returns the pattern of ProtectedPaths that a path falls under.
+// protected returns the pattern of protectedPaths that a path falls under.
 func (p *Place) protected(n names) string {
-	if pat := p.listed(n, ProtectedPaths); pat != "" {
+	if pat := p.listed(n, protectedPaths); pat != "" {
 		return pat
 	}
 	for _, s := range n.all {
@@ -288,13 +302,13 @@ func (p *Place) own() []string {
 	return p.ownNames
 }
 
-// secret returns the pattern of Secrets that a path falls under.
-func (p *Place) secret(n names) string { return p.listed(n, Secrets) }
+// secret returns the pattern of secrets that a path falls under.
+func (p *Place) secret(n names) string { return p.listed(n, secrets) }
 
 // Secret reports whether reading a path, absolute and without links, would be
 // asked about as a secret. It looks at the name only, and is quick.
 func (p Place) Secret(path string) bool {
-	return p.listed(names{all: []string{path}}, Secrets) != ""
+	return p.listed(names{all: []string{path}}, secrets) != ""
 }
 
 func (p *Place) listed(n names, list []string) string {

@@ -9,7 +9,7 @@ import (
 // directory of that name: the quick look before them loses none.
 func TestListsInAnyCase(t *testing.T) {
 	place := Place{Dir: "/w", Home: "/h"}
-	for _, list := range [][]string{Secrets, ProtectedPaths} {
+	for _, list := range [][]string{Secrets(), ProtectedPaths()} {
 		for _, pat := range list {
 			name := strings.ReplaceAll(strings.ReplaceAll(pat, "**", "7"), "*", "x")
 			switch {
@@ -31,3 +31,12 @@ func TestListsInAnyCase(t *testing.T) {
 }
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// A host that changes the lists it got changes no decision.
+func TestListsAreCopies(t *testing.T) {
+	clear(ProtectedPaths())
+	clear(Secrets())
+	if ProtectedPaths()[0] != ".git" || Secrets()[0] != ".env*" {
+		t.Error("the caller changed the built-in lists")
+	}
+}

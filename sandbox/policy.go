@@ -48,8 +48,8 @@ func Default(dir string) (Policy, error) {
 	if err != nil {
 		home = ""
 	}
-	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths}
-	for _, s := range permission.Secrets {
+	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
+	for _, s := range permission.Secrets() {
 		// Patterns ask when a tool reads; hiding every *.pem from a build
 		// would break its tests. Of a project only .env* is hidden (isEnvFile).
 		abs, rooted := strings.CutPrefix(s, "//")

@@ -323,7 +323,7 @@ func TestOpenGit(t *testing.T) {
 			case "below the repository":
 				dir = filepath.Join(b.dir, "sub")
 			}
-			b.box = New(Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths}, Auto)
+			b.box = New(Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths()}, Auto)
 			b.complete()
 			local, err := workspace.NewLocal(dir)
 			if err != nil {

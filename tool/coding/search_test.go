@@ -243,7 +243,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 	}
 	place := permission.Place{Dir: home, Home: linked}
 	var words []string
-	for _, s := range permission.Secrets {
+	for _, s := range permission.Secrets() {
 		for w := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(s, "/~"), "*", "x"), "/") {
 			words = append(words, w, strings.ToUpper(w), strings.ToUpper(w[:1])+w[1:], w+"x", "x"+w)
 		}
@@ -259,7 +259,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 			t.Fatalf("%s below %s: left out %v, permission asks %v", full, root, out, want)
 		}
 	}
-	for _, s := range permission.Secrets {
+	for _, s := range permission.Secrets() {
 		s = strings.NewReplacer("**", "7", "*", "x").Replace(s)
 		for _, root := range []string{home, linked, "/"} {
 			path := strings.Split(strings.Trim(s, "/~"), "/")

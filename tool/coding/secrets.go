@@ -32,7 +32,7 @@ type deep struct{ dir, name string } // dir ends in a slash
 // patterns below it are left out.
 func newSecretList(homes ...string) *secretList {
 	s := &secretList{}
-	for _, p := range permission.Secrets {
+	for _, p := range permission.Secrets() {
 		p = strings.ToLower(p)
 		if rest, ok := strings.CutPrefix(p, "~/"); ok {
 			for _, home := range homes {
