@@ -1,0 +1,83 @@
+package styled
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func text(lines []Line) string {
+	var all []string
+	for _, l := range lines {
+		all = append(all, l.String())
+	}
+	return strings.Join(all, "|")
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		width int
+		want  string
+	}{
+		{"", 10, ""},
+		{"one two three", 20, "one two three"},
+		{"one two three", 7, "one two|three"},
+		{"one two three", 8, "one two|three"},
+		{"one  two", 4, "one|two"},
+		{"abcdefghij", 4, "abcd|efgh|ij"},
+		{"日本語のテキスト", 5, "日本|語の|テキ|スト"},
+		{"日本。語", 4, "日|本。|語"},
+		{"「日本」", 4, "「日|本」"},
+		{"e\u0301e\u0301e\u0301", 2, "e\u0301e\u0301|e\u0301"},
+		{"👩\u200d💻👩\u200d💻", 3, "👩\u200d💻|👩\u200d💻"},
+		{"日", 1, "日"},
+	} {
+		if got := text(Wrap(S(Text, c.in), c.width, nil, nil)); got != c.want {
+			t.Errorf("%q in %d cells: %q, want %q", c.in, c.width, got, c.want)
+		}
+	}
+}
+
+// TestWrapKeeps: every character but blanks is kept in order, and lines fit.
+func TestWrapKeeps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOfN(rapid.RuneFrom([]rune("ab e\u0301日本。「」👩💻 -")), 0, 60, -1).Draw(t, "text")
+		width := rapid.IntRange(2, 20).Draw(t, "width")
+		lines := Wrap(S(Bold, s), width, S(Dim, "> "), S(Dim, "  "))
+		var b strings.Builder
+		for i, l := range lines {
+			if l.Width() > max(width, 4) {
+				t.Fatalf("%d cells of %d: %q", l.Width(), width, l.String())
+			}
+			b.WriteString(strings.TrimPrefix(l.String(), []string{"> ", "  "}[min(i, 1)]))
+		}
+		none := func(s string) string { return strings.ReplaceAll(s, " ", "") }
+		if none(b.String()) != none(s) {
+			t.Fatalf("%q became %q", s, b.String())
+		}
+	})
+}
+
+func TestCut(t *testing.T) {
+	l := Line{{Text: "ab", Style: Bold}, {Text: "日本語"}}
+	for width, want := range map[int]string{8: "ab日本語", 7: "ab日本…", 5: "ab日…", 3: "ab…", 2: "a…", 1: "…", 0: ""} {
+		if got := l.Cut(width).String(); got != want {
+			t.Errorf("cut to %d: %q, want %q", width, got, want)
+		}
+	}
+}
+
+func TestAppend(t *testing.T) {
+	theme, _ := ThemeNamed("dark")
+	l := Line{{Text: "a", Style: Bad | Bold}, {Text: "b"}, {Text: "c", Link: "https://go.dev"}, {Text: "d\x1b[2J\u009b"}}
+	want := "\x1b[1;31ma\x1b[mb\x1b]8;;https://go.dev\x1b\\c\x1b]8;;\x1b\\d\ufffd[2J\ufffd"
+	if got := string(theme.Append(nil, l)); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var none Theme
+	if got := string(none.Append(nil, l[:3])); got != "abc" {
+		t.Errorf("without colours and attributes: %q", got)
+	}
+}
