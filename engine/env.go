@@ -1,13 +1,14 @@
 package engine
 
 import (
-	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/sources"
 )
 
 // An Env looks up an environment variable, and from these follow the user's
@@ -22,29 +23,74 @@ func (e Env) Get(name string) string {
 	return e(name)
 }
 
-// Home is the user's home directory.
-func (e Env) Home() string { return sources.FromEnv(e.Get).Home }
+// dirs are the user's directories; none of them is relative.
+func (e Env) dirs() userdirs.Dirs { return userdirs.From(e.Get) }
 
-// StateDir is $XDG_STATE_HOME/knack: sessions, approvals, history and keys.
-func (e Env) StateDir() string {
-	if d := e.Get("XDG_STATE_HOME"); filepath.IsAbs(d) {
-		return filepath.Join(d, "knack")
+// Home is the user's home directory; "": there is none.
+func (e Env) Home() string { return e.dirs().Home }
+
+// StateDir is $XDG_STATE_HOME/knack: sessions, approvals, history and keys. "":
+// there is no home directory, and nothing is stored.
+func (e Env) StateDir() string { return e.dirs().State }
+
+// StateHome is $XDG_STATE_HOME; "": there is no home directory.
+func (e Env) StateHome() string { return e.dirs().StateHome }
+
+// StateFile is a file of StateDir; "": there is no home directory.
+func (e Env) StateFile(name string) string {
+	if dir := e.StateDir(); dir != "" {
+		return filepath.Join(dir, name)
 	}
-	return filepath.Join(e.Home(), ".local", "state", "knack")
+	return ""
 }
 
 // ConfigDir is $XDG_CONFIG_HOME/knack: the user's settings, skills and agents.
-func (e Env) ConfigDir() string {
-	return filepath.Join(cmp.Or(sources.FromEnv(e.Get).ConfigHome, filepath.Join(e.Home(), ".config")), "knack")
+// "": there is no home directory.
+func (e Env) ConfigDir() string { return e.dirs().Config }
+
+// ClaudeDir is where Claude Code keeps the user's files; "": there is no home
+// directory.
+func (e Env) ClaudeDir() string { return e.dirs().Claude }
+
+// OwnDirs are the directories that only this program writes.
+func (e Env) OwnDirs() []string { return e.dirs().Own() }
+
+// ErrNoState is the error of an operation that needs StateDir where there is
+// none. what is what was not done.
+func ErrNoState(what string) error {
+	return &Error{
+		Err:  fmt.Errorf("%s: there is no home directory to store it in", what),
+		Hint: "set " + userdirs.HomeVariable() + " to an absolute path", Exit: ExitFailed,
+	}
 }
 
-// claudeDir is where Claude Code keeps the user's files.
-func (e Env) claudeDir() string {
-	return cmp.Or(sources.FromEnv(e.Get).ClaudeConfig, filepath.Join(e.Home(), ".claude"))
+// Problems reports the variables that do not name the user's directories by
+// absolute paths.
+func (e Env) Problems() []knack.Problem {
+	d := e.dirs()
+	problem := func(code, name, message string) knack.Problem {
+		return knack.Problem{
+			Code: code, Severity: knack.Warn, Path: name,
+			Message: message, Hint: "set " + name + " to an absolute path",
+		}
+	}
+	if d.Home == "" {
+		return []knack.Problem{problem("home-missing", userdirs.HomeVariable(), "not an absolute path: "+
+			"no settings, skills or context files of the user are read, and nothing is recorded")}
+	}
+	var all []knack.Problem
+	for _, name := range d.Ignored {
+		all = append(all, problem("dir-relative", name, "not an absolute path: the default is used"))
+	}
+	return all
 }
 
-// Sessions is where the sessions of a directory are recorded.
+// Sessions is where the sessions of a directory are recorded. Without StateDir
+// it has none.
 func (e Env) Sessions(dir string) session.Store {
+	if e.StateDir() == "" {
+		return session.Store{}
+	}
 	slug := strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -57,5 +103,9 @@ func (e Env) Sessions(dir string) session.Store {
 // AgentSessions is where the sessions of the sub-agents of a session are
 // recorded.
 func (e Env) AgentSessions(dir, id string) session.Store {
-	return session.Store{Dir: filepath.Join(e.Sessions(dir).Dir, id)}
+	s := e.Sessions(dir)
+	if s.Dir != "" {
+		s.Dir = filepath.Join(s.Dir, id)
+	}
+	return s
 }

@@ -37,7 +37,10 @@ type keyEntry struct {
 // OpenKeys reads the index of the stored keys. One that cannot be read is the
 // error of every later call.
 func OpenKeys(env Env) Keys {
-	s := Keys{env: env, file: filepath.Join(env.StateDir(), "keys.json"), entries: map[string]keyEntry{}}
+	s := Keys{env: env, file: env.StateFile("keys.json"), entries: map[string]keyEntry{}}
+	if s.file == "" {
+		return s
+	}
 	data, err := os.ReadFile(s.file)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -87,6 +90,9 @@ func (s Keys) Set(name, key string) error {
 	}
 	if s.err != nil {
 		return s.err
+	}
+	if s.file == "" { // the index of what is in the keyring is a file, too
+		return ErrNoState("the key was not stored")
 	}
 	e := keyEntry{Key: key}
 	if s.hasKeyring() && keyring.Set(keyringService, name, key) == nil {

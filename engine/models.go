@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/llm/google"
@@ -245,6 +247,7 @@ func helped(ctx context.Context, command string) (string, error) {
 		shell, flag = "cmd", "/C"
 	}
 	cmd := exec.CommandContext(ctx, shell, flag, command)
+	cmd.Env = userdirs.Environ(os.Environ())
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {

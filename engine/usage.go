@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ type Used struct {
 	Last  time.Time `json:"last"`
 }
 
-func usageFile(env Env) string { return filepath.Join(env.StateDir(), "usage.json") }
+func usageFile(env Env) string { return env.StateFile("usage.json") }
 
 // ReadUsage reads the usage of all sessions so far; nil: there is none.
 func ReadUsage(env Env) Usage {
@@ -78,7 +77,7 @@ func NoteUsage(env Env, entries []session.Entry) {
 		}
 	}
 	data, err := json.Marshal(u)
-	if err != nil || os.MkdirAll(env.StateDir(), 0o700) != nil {
+	if err != nil || env.StateDir() == "" || os.MkdirAll(env.StateDir(), 0o700) != nil {
 		return
 	}
 	atomicfile.Write(usageFile(env), data, 0o600) // it need not be exact

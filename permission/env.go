@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/userdirs"
 )
 
 // CleanPath drops the entries of a PATH that are relative, empty or inside one
@@ -230,9 +232,9 @@ func gitKeys(file string, depth int) ([]string, error) {
 		if (section == "include" || strings.HasPrefix(section, "includeif.")) && name == "path" {
 			to := strings.Trim(strings.TrimSpace(value), `"`)
 			if rest, ok := strings.CutPrefix(to, "~/"); ok {
-				home, err := os.UserHomeDir()
-				if err != nil {
-					return keys, err
+				home := userdirs.Home()
+				if home == "" {
+					return keys, fmt.Errorf("%s: ~ in an include, and no home directory", file)
 				}
 				to = filepath.Join(home, rest)
 			} else if !filepath.IsAbs(to) {

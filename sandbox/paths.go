@@ -21,13 +21,6 @@ var moreSecrets = []string{
 	"~/.psql_history", "~/.mysql_history",
 }
 
-// ownDirs are where Knack keeps what is its own (design, decision 1).
-var ownDirs = []struct{ variable, otherwise string }{
-	{"XDG_CONFIG_HOME", "~/.config"},
-	{"XDG_STATE_HOME", "~/.local/state"},
-	{"XDG_DATA_HOME", "~/.local/share"},
-}
-
 // toolCaches are what ordinary builds write outside the working directory.
 var toolCaches = []struct{ variable, under, otherwise, program string }{
 	{"GOCACHE", "", "~/.cache/go-build", "go"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -44,10 +45,8 @@ func Default(dir string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = ""
-	}
+	user := userdirs.From(nil)
+	home := user.Home
 	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
 	for _, s := range permission.Secrets() {
 		// Patterns ask when a tool reads; hiding every *.pem from a build
@@ -66,15 +65,7 @@ func Default(dir string) (Policy, error) {
 			p.Secrets = append(p.Secrets, path)
 		}
 	}
-	for _, d := range ownDirs {
-		base := os.Getenv(d.variable)
-		if !filepath.IsAbs(base) {
-			base = expand(d.otherwise, home)
-		}
-		if base != "" {
-			p.Own = append(p.Own, filepath.Join(base, "knack"))
-		}
-	}
+	p.Own = user.Own()
 	p.Write = caches(home)
 	return p, nil
 }

@@ -62,8 +62,8 @@ func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
 		}
 	}
 	t.Setenv("HOME", home)
-	for _, d := range ownDirs {
-		t.Setenv(d.variable, strings.Replace(d.otherwise, "~", home, 1))
+	for variable, dir := range map[string]string{"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share"} {
+		t.Setenv(variable, filepath.Join(home, dir))
 	}
 	p, err := Default(dir)
 	if err != nil {

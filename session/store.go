@@ -15,10 +15,14 @@ import (
 	"encoding/hex"
 )
 
-// A Store is a directory of sessions, one file each, named by their IDs.
+// A Store is a directory of sessions, one file each, named by their IDs. A Store
+// without a directory has no sessions, and none can be created in it.
 type Store struct {
 	Dir string
 }
+
+// ErrNoDir is the error of a Store without a directory.
+var ErrNoDir = errors.New("there is no directory for sessions")
 
 // NewID makes an ID that sorts by time.
 func NewID(now time.Time) string {
@@ -52,6 +56,9 @@ func (s Store) Create(h Header) (*Log, error) {
 	if err := checkID(h.ID); err != nil {
 		return nil, err
 	}
+	if s.Dir == "" {
+		return nil, ErrNoDir
+	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -68,16 +75,19 @@ func (s Store) open(id string, write bool) (*Log, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
+	if s.Dir == "" {
+		return nil, fmt.Errorf("no session %s", id)
+	}
 	path := s.path(id)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		found, err := filepath.Glob(filepath.Join(s.Dir, id+"*.jsonl"))
+		found, err := s.names(id)
 		if err != nil || len(found) == 0 {
 			return nil, fmt.Errorf("no session %s", id)
 		}
 		if len(found) > 1 {
 			return nil, fmt.Errorf("%d sessions begin with %s", len(found), id)
 		}
-		path = found[0]
+		path = filepath.Join(s.Dir, found[0])
 	}
 	l, err := open(path, write)
 	if err != nil {
@@ -87,6 +97,27 @@ func (s Store) open(id string, write bool) (*Log, error) {
 		l.failed = fs.ErrClosed
 	}
 	return l, nil
+}
+
+// names are the names of the files of sessions whose IDs begin with prefix.
+func (s Store) names(prefix string) ([]string, error) {
+	if s.Dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(s.Dir) // not filepath.Glob: the directory's own name may contain [ or *
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), ".jsonl") && !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }
 
 // A Summary is what a list of sessions shows.
@@ -102,13 +133,14 @@ type Summary struct {
 // read is left out and named in the error, which does not make the rest
 // useless.
 func (s Store) List() ([]Summary, error) {
-	paths, err := filepath.Glob(filepath.Join(s.Dir, "*.jsonl"))
+	names, err := s.names("")
 	if err != nil {
 		return nil, err
 	}
 	var all []Summary
 	var errs []error
-	for _, p := range paths {
+	for _, name := range names {
+		p := filepath.Join(s.Dir, name)
 		info, err := os.Stat(p)
 		if err != nil {
 			errs = append(errs, err)

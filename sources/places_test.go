@@ -66,7 +66,12 @@ func TestHomeless(t *testing.T) {
 	if len(got) != 6 {
 		t.Errorf("%q", got)
 	}
-	o.ConfigHome = filepath.Join(root, "xdg") // said, though there is no home
+	o.Home, o.ConfigHome, o.ClaudeConfig = "a", ".config", "." // below the working directory: not the user's
+	if got := places(root, sources.Default(t.Context(), filepath.Join(root, "a", "b"), o)); len(got) != 6 {
+		t.Errorf("%q", got)
+	}
+	o.Home, o.ClaudeConfig = "", ""
+	o.ConfigHome = filepath.Join(root, "xdg") // given, though there is no home
 	o.Order = []knack.Kind{knack.User, knack.Legacy}
 	if got := places(root, sources.Default(t.Context(), root, o)); !slices.Equal(got, strings.Split("user xdg/knack/skills;legacy xdg/knack/commands;legacy .claude/commands;legacy .knack/commands", ";")) {
 		t.Errorf("%q", got)

@@ -18,12 +18,15 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/userdirs"
 )
 
 // Options say who looks, and what for. With the zero Options only what is
 // below the working directory is found, and it is not trusted.
 type Options struct {
-	Home         string // "" there is none
+	// Home, ConfigHome and ClaudeConfig are absolute; a relative path counts as
+	// "", since it would name a directory below the working directory.
+	Home         string
 	ConfigHome   string // $XDG_CONFIG_HOME; "": .config in Home
 	ClaudeConfig string // $CLAUDE_CONFIG_DIR; "": .claude in Home
 	// Managed are the directories of the machine's administrator; nil: those
@@ -54,13 +57,10 @@ type Options struct {
 	Bundled, BuiltinPlugins, Plugins, MCP []knack.Source
 }
 
-// FromEnv fills in what the environment says of the person and the machine.
+// FromEnv fills in the user's directories from an environment.
 func FromEnv(getenv func(string) string) Options {
-	home := getenv("HOME")
-	if runtime.GOOS == "windows" {
-		home = getenv("USERPROFILE")
-	}
-	return Options{Home: home, ConfigHome: getenv("XDG_CONFIG_HOME"), ClaudeConfig: getenv("CLAUDE_CONFIG_DIR")}
+	d := userdirs.From(getenv)
+	return Options{Home: d.Home, ConfigHome: d.ConfigHome, ClaudeConfig: d.Claude}
 }
 
 // ManagedDirs are the directories of administrators on an operating system, as
@@ -119,6 +119,11 @@ type table struct {
 
 func newTable(dir string, o Options) table {
 	t := table{Options: o, dir: dir}
+	for _, path := range []*string{&t.Home, &t.ConfigHome, &t.ClaudeConfig} {
+		if !filepath.IsAbs(*path) {
+			*path = ""
+		}
+	}
 	t.ups = project(dir, t.Home)
 	t.root = dir
 	if len(t.ups) > 0 {

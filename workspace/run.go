@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/knack-agent/knack/internal/userdirs"
 )
 
 const (
@@ -85,7 +87,7 @@ func (l *Local) ShellName() (string, error) {
 // workspace could fill: relative ones, and those inside it (spec permissions,
 // Shell).
 func (l *Local) environ() []string {
-	env := os.Environ()
+	env := userdirs.Environ(os.Environ())
 	for i, kv := range env {
 		name, list, _ := strings.Cut(kv, "=")
 		if name != "PATH" && !(runtime.GOOS == "windows" && strings.EqualFold(name, "PATH")) {

@@ -22,6 +22,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/knack-agent/knack/internal/userdirs"
 )
 
 // SSHOptions say how to reach a host. Nothing is ever asked: no password, no
@@ -121,9 +123,9 @@ func explain(err error, host string) error {
 }
 
 func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return nil, nil, err
+	home := userdirs.Home()
+	if home == "" {
+		return nil, nil, errors.New("the keys and known hosts cannot be found: HOME is not an absolute path")
 	}
 	hosts := o.KnownHosts
 	if hosts == nil {

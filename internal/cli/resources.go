@@ -134,17 +134,17 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 		}
 		return knack.Untrusted
 	}
-	r.bundled = bundled.New(filepath.Dir(engine.Env(nil).StateDir()), version())
+	r.bundled = bundled.New(engine.Env(nil).StateHome(), version())
 	r.bundled.Features = features(r.settings, os.Getenv("KNACK_FEATURES"))
 	o.Bundled = []knack.Source{r.bundled}
 	r.options = o
 	r.sources = sources.Default(ctx, r.dir, o)
 
-	place := permission.Place{Dir: r.dir, Home: r.home, Own: []string{engine.Env(nil).StateDir()}}
+	place := permission.Place{Dir: r.dir, Home: r.home, Own: engine.Env(nil).OwnDirs()}
 	r.written = instructions.Options{Secret: place.Secret, Check: r.project.Check, Templates: f.templates}
 	if !f.bare {
 		r.written.Dir, r.written.Root, r.written.Home = r.dir, r.root, r.home
-		r.written.ConfigHome, r.written.ClaudeHome = configHome(r.home), claudeHome(r.home)
+		r.written.ConfigHome, r.written.ClaudeHome = engine.Env(nil).ConfigDir(), engine.Env(nil).ClaudeDir()
 	}
 	r.written.Managed = sources.ManagedDirs(runtime.GOOS)
 	r.templates, r.templateProblems = instructions.Templates(r.written)
@@ -197,7 +197,7 @@ func (r *resources) problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, hookProblemsOf(k)...)
 	}
-	return slices.Concat(r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, r.agentProblems, hooks, slash)
+	return slices.Concat(engine.Env(nil).Problems(), r.settings.Problems, r.hookProblems, cat.Problems(), cat.Overruled(r.view), r.templateProblems, r.agentProblems, hooks, slash)
 }
 
 // load reads the skills too, for the commands that only show them.
@@ -300,7 +300,7 @@ func shown(path string) string {
 			return rel
 		}
 	}
-	if home, err := os.UserHomeDir(); err == nil && home != "" && below(home, path) {
+	if home := engine.Env(nil).Home(); home != "" && below(home, path) {
 		if rel, err := filepath.Rel(home, path); err == nil {
 			return filepath.Join("~", rel)
 		}
@@ -336,7 +336,7 @@ func shownIn(text string) string {
 	if dir, err := os.Getwd(); err == nil && len(dir) > 1 {
 		text = strings.ReplaceAll(text, dir+string(filepath.Separator), "")
 	}
-	if home, err := os.UserHomeDir(); err == nil && len(home) > 1 {
+	if home := engine.Env(nil).Home(); len(home) > 1 {
 		text = strings.ReplaceAll(text, home+string(filepath.Separator), "~"+string(filepath.Separator))
 	}
 	return text

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -142,7 +141,7 @@ type person interface {
 // before all of that is known to be good. confirm asks whether to trust what
 // the project brings; nil: it is left out.
 func (f *runFlags) open(ctx context.Context, who person, confirm func(question string) (bool, error), stderr io.Writer) (s *sessionRun, err error) {
-	s = &sessionRun{forgets: f.noSession, who: who, flags: f}
+	s = &sessionRun{forgets: f.noSession || engine.Env(nil).StateDir() == "", who: who, flags: f}
 	defer func(opened *sessionRun) { // an error return sets s to nil
 		if err != nil {
 			opened.close()
@@ -188,7 +187,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		return nil, err
 	}
 	s.jobs = &coding.Jobs{}
-	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: filepath.Join(engine.Env(nil).StateDir(), "output")}
+	options := coding.Options{Jobs: s.jobs, Files: coding.FileOptions{Model: func() llm.Info { return model.Info() }}, TempDir: engine.Env(nil).StateFile("output")}
 	if f.printing {
 		options.Timeout = 120 * time.Second
 	}
@@ -425,7 +424,7 @@ func (s *sessionRun) index() string { return s.library.Catalog().Listing(s.view)
 func (s *sessionRun) place() permission.Place {
 	p := permission.Place{
 		Dir: s.dir, Roots: s.settings.Settings.Permissions.AdditionalDirectories, Home: s.home,
-		Own: []string{engine.Env(nil).StateDir()}, GitEnv: s.guarded, Untrusted: !s.project.Trusted(),
+		Own: engine.Env(nil).OwnDirs(), GitEnv: s.guarded, Untrusted: !s.project.Trusted(),
 	}
 	if _, ok := s.ws.(*workspace.Local); s.ws != nil && !ok {
 		// Another machine's paths: links are resolved there, and what cannot be
@@ -729,8 +728,12 @@ func (f *runFlags) session(dir string) (*session.Log, error) {
 	if err := f.checkSession(); err != nil {
 		return nil, err
 	}
-	if f.noSession {
-		return session.New(session.Header{ID: session.NewID(time.Now()), Dir: dir}), nil
+	stored := engine.Env(nil).StateDir() != ""
+	if !stored && (f.cont || f.resume != "") {
+		return nil, engine.ErrNoState("no session can be resumed")
+	}
+	if f.noSession || !stored {
+		return session.New(session.Header{ID: cmp.Or(f.sessionID, session.NewID(time.Now())), Dir: dir}), nil
 	}
 	store := engine.Env(nil).Sessions(dir)
 	id := f.resume

@@ -66,7 +66,10 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 	}
 	log, err := engine.Env(nil).Sessions(dir).Read(id)
 	if err != nil {
-		folders, _ := os.ReadDir(engine.Env(nil).Sessions(dir).Dir)
+		var folders []os.DirEntry
+		if store := engine.Env(nil).Sessions(dir); store.Dir != "" {
+			folders, _ = os.ReadDir(store.Dir)
+		}
 		for _, f := range folders {
 			if found, e := engine.Env(nil).AgentSessions(dir, f.Name()).Read(id); f.IsDir() && e == nil {
 				log, err = found, nil

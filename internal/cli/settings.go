@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -18,27 +15,17 @@ import (
 // loadSettings reads the settings that count in dir. settings is what
 // --settings was given, flags are the values of other flags by key.
 func loadSettings(dir string, project *trust.Project, settings []string, flags map[string]any) (*config.Config, error) {
-	env := sources.FromEnv(os.Getenv)
+	env := engine.Env(nil)
 	o := config.Options{
-		Managed: sources.ManagedDirs(runtime.GOOS), Dir: dir, Root: sources.Root(dir, env.Home),
+		Managed: sources.ManagedDirs(runtime.GOOS), Dir: dir, Root: sources.Root(dir, env.Home()),
 		Settings: settings, Flags: flags, Check: project.Check,
-		ConfigHome: configHome(env.Home), ClaudeHome: claudeHome(env.Home),
+		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
 	}
 	c, err := config.Load(o)
 	if err != nil {
 		return nil, &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
 	}
 	return c, nil
-}
-
-// configHome is $XDG_CONFIG_HOME/knack.
-func configHome(home string) string {
-	return filepath.Join(cmp.Or(sources.FromEnv(os.Getenv).ConfigHome, filepath.Join(home, ".config")), "knack")
-}
-
-// claudeHome is where Claude Code keeps a person's files.
-func claudeHome(home string) string {
-	return cmp.Or(sources.FromEnv(os.Getenv).ClaudeConfig, filepath.Join(home, ".claude"))
 }
 
 func helpSettingsCommand() *cobra.Command {

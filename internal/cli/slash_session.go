@@ -61,7 +61,7 @@ func (s *sessionRun) slashSession(_ context.Context, _ string, say func(string))
 		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"), st.Cost)},
 	}
 	if s.forgets {
-		rows = append(rows, [2]string{"file", "none: --no-session"})
+		rows = append(rows, [2]string{"file", "none: nothing is recorded"})
 	}
 	var b strings.Builder
 	for _, r := range rows {

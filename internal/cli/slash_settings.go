@@ -87,7 +87,10 @@ func (s *sessionRun) slashSettings(_ context.Context, args string, say func(stri
 	if err := config.Check(key, data); err != nil {
 		return "", &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
 	}
-	path := filepath.Join(configHome(s.home), "settings.json")
+	if engine.Env(nil).ConfigDir() == "" {
+		return "", engine.ErrNoState("the setting was not stored")
+	}
+	path := filepath.Join(engine.Env(nil).ConfigDir(), "settings.json")
 	if err := config.Set(path, key, data); err != nil {
 		return "", err
 	}
@@ -205,6 +208,9 @@ func (s *sessionRun) slashTrust(ctx context.Context, _ string, say func(string))
 	if s.who == nil {
 		say("nothing was approved, because nobody is here to ask: knack trust -y approves what is shown")
 		return "", nil
+	}
+	if engine.Env(nil).StateDir() == "" {
+		return "", engine.ErrNoState("no approval can be stored")
 	}
 	agreed, err := s.agrees(ctx, question, "yes")
 	if err != nil {

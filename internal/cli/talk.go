@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,7 +33,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return engine.Usagef("knack -p 'your prompt'", "there is no terminal to talk on")
 	}
-	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: filepath.Join(engine.Env(nil).StateDir(), "history")}
+	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: engine.Env(nil).StateFile("history")}
 	var ask func(string) (bool, error)
 	if !f.trust && !f.bare {
 		ask = func(question string) (bool, error) { return confirm(c, question) }
@@ -103,6 +102,10 @@ func (s *sessionRun) askTrust(ctx context.Context, confirm func(string) (bool, e
 	yes, err := confirm(fmt.Sprintf("This project brings these %d. Trust them?", len(items)))
 	if err != nil || !yes {
 		return false, err
+	}
+	if engine.Env(nil).StateDir() == "" { // an approval cannot be stored: it holds for this run
+		s.flags.trust = true
+		return true, nil
 	}
 	return true, s.project.Approve(items...)
 }

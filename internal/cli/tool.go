@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -96,8 +95,7 @@ program. The exit code is 1 for an error result.`,
 			defer ws.Close()
 			var jobs coding.Jobs
 			defer jobs.Close()
-			home, _ := os.UserHomeDir() // "": rules for ~ match nothing
-			at := permission.Place{Dir: ws.Dir(), Roots: []string{ws.Dir()}, Home: home, GitEnv: true}
+			at := permission.Place{Dir: ws.Dir(), Roots: []string{ws.Dir()}, Home: engine.Env(nil).Home(), GitEnv: true}
 			gate, err := ownCall(at, deny)
 			if err != nil {
 				return err

@@ -91,6 +91,9 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
+	if engine.Env(nil).StateDir() == "" && !f.show && !f.json {
+		return engine.ErrNoState("no approval can be changed")
+	}
 	if f.revoke {
 		if err := p.Revoke(); err != nil {
 			return err

@@ -44,8 +44,12 @@ func (p *Project) Kept() ([]gate.Kept, error) {
 	return kept, nil
 }
 
-// Keep adds rules, or renews those that are there already.
+// Keep adds rules, or renews those that are there already. Without a state
+// directory it does nothing: the gate remembers them for the session.
 func (p *Project) Keep(kept ...gate.Kept) error {
+	if p.store == "" {
+		return nil
+	}
 	unlock, err := p.lock()
 	if err != nil {
 		return err
@@ -91,6 +95,9 @@ func sameFiles(a, b map[string]string) bool {
 
 func (p *Project) readRules() (keptRules, error) {
 	doc := keptRules{Version: 1}
+	if p.store == "" {
+		return doc, nil
+	}
 	err := readJSON(filepath.Join(p.store, "rules.json"), &doc, &doc.Version)
 	return doc, err
 }

@@ -62,9 +62,16 @@ type Store struct {
 	dir string
 }
 
+// ErrNoState is the error of changing a record that has no place on disk.
+var ErrNoState = errors.New("there is no state directory to keep it in")
+
 // Open names the store in a state directory ($XDG_STATE_HOME/knack). It reads
-// and creates nothing.
+// and creates nothing. With "" nothing is stored: no project has a record, and
+// changing one is [ErrNoState].
 func Open(stateDir string) *Store {
+	if stateDir == "" {
+		return &Store{}
+	}
 	return &Store{filepath.Join(stateDir, "projects")}
 }
 
@@ -73,7 +80,7 @@ func Open(stateDir string) *Store {
 type Project struct {
 	root  string // as it was named, absolute
 	real  string // without links
-	store string // projects/<hash>
+	store string // projects/<hash>; "": there is no state directory
 
 	mu     sync.RWMutex
 	items  map[string]record // by path
@@ -128,8 +135,11 @@ func (s *Store) Project(root string) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(real))
-	p := &Project{root: root, real: real, store: filepath.Join(s.dir, hex.EncodeToString(sum[:16]))}
+	p := &Project{root: root, real: real}
+	if s.dir != "" {
+		sum := sha256.Sum256([]byte(real))
+		p.store = filepath.Join(s.dir, hex.EncodeToString(sum[:16]))
+	}
 	return p, p.Reload()
 }
 
@@ -172,6 +182,9 @@ func (p *Project) take(doc document) {
 
 func (p *Project) read() (document, error) {
 	doc := document{Version: 1, Root: p.real}
+	if p.store == "" {
+		return doc, nil
+	}
 	err := readJSON(filepath.Join(p.store, "trust.json"), &doc, &doc.Version)
 	return doc, err
 }
@@ -200,6 +213,9 @@ func (p *Project) update(change func(*document) error) error {
 }
 
 func (p *Project) lock() (unlock func(), err error) {
+	if p.store == "" {
+		return nil, ErrNoState
+	}
 	if err := os.MkdirAll(p.store, 0o700); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -54,9 +55,9 @@ func resolve(ctx context.Context, ws pathFS, path string) (string, error) {
 		if _, ok := ws.(osFS); !ok {
 			return "", fmt.Errorf("~ is not known in this workspace: write the path in full, or relative to %s", ws.Dir())
 		}
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("~ is not known: %w", err)
+		home := userdirs.Home()
+		if home == "" {
+			return "", errors.New("~ is not known: HOME is not an absolute path")
 		}
 		path = home + rest
 	}

@@ -1,12 +1,12 @@
 package coding
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -99,8 +99,8 @@ func homes(ws pathFS) []string {
 	if _, ok := ws.(osFS); !ok {
 		return nil
 	}
-	dir, err := os.UserHomeDir()
-	if err != nil {
+	dir := userdirs.Home()
+	if dir == "" {
 		return nil
 	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
