@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
@@ -126,13 +125,12 @@ func (r *run) tools(state session.State) tool.Set {
 	if !r.lists() || state.Listing == nil || len(state.Told) == 0 {
 		return set
 	}
-	c := &consents{run: r, shown: map[string]string{}}
 	if !r.View.Index {
-		set = append(set, tool.Skill(state.Listing.Text, c.subject, c.call))
+		set = append(set, tool.Skill(state.Listing.Text, r.skillSubject, r.callSkill))
 	}
 	for i := range set {
 		if r.View.Index && set[i].Name == "read" {
-			set[i] = tool.ReadSkill(set[i], r.listed, c.subject, c.call)
+			set[i] = tool.ReadSkill(set[i], r.listed, r.skillSubject, r.callSkill)
 		}
 	}
 	r.set = set
@@ -142,27 +140,22 @@ func (r *run) tools(state session.State) tool.Set {
 // lists says whether the model is told of skills.
 func (r *run) lists() bool { return r.Skills != nil && !slices.Contains(r.Without, "Skill") }
 
-// consents binds what is asked about a skill to the bytes that said so.
-type consents struct {
-	*run
-	mu    sync.Mutex
-	shown map[string]string // by name, the hash of what was decided on
-}
-
-// subject says what permission a skill needs: none if it asks for nothing.
-func (c *consents) subject(name string) permission.Subject {
+// skillSubject says what permission a skill needs: none if it asks for nothing.
+// Its hash is that of the bytes that say so, which are those that are invoked.
+func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
 	sub := permission.Subject{Kind: "Skill", Text: name}
-	s := c.Skills().Skill(name)
+	s := r.Skills().Skill(name)
 	if s == nil {
 		sub.Default = permission.Allow // the call says that there is none
 		return sub
 	}
 	sub.Text = s.Name
-	if c.forks(s) && c.mayFork(s.Name) != nil {
+	if r.forks(s) && r.mayFork(s.Name) != nil {
 		sub.Default = permission.Allow // the call says why it is not started
 		return sub
 	}
-	asks, err := s.Asks(context.Background())
+	asks, err := s.Asks(ctx)
+	sub.Hash = asks.Hash
 	switch {
 	case err != nil:
 		sub.Default = permission.Allow // the call says why it cannot be read
@@ -171,10 +164,26 @@ func (c *consents) subject(name string) permission.Subject {
 	default:
 		sub.Note = wants(asks)
 	}
-	c.mu.Lock()
-	c.shown[s.Name] = asks.Hash
-	c.mu.Unlock()
 	return sub
+}
+
+// approved returns the hash of the bytes of a skill that a call was decided on.
+// The error says why there is none.
+func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill) (string, error) {
+	for _, x := range subjects {
+		if x.Kind == "Skill" && x.Text == s.Name && (x.Hash != "" || s.Prompt != nil) { // a Prompt has no bytes
+			return x.Hash, nil
+		}
+	}
+	if r.forks(s) {
+		if err := r.mayFork(s.Name); err != nil {
+			return "", err
+		}
+	}
+	if _, err := s.Asks(ctx); err != nil {
+		return "", err
+	}
+	return "", &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("the skill %s changed while its call was decided: call it again", s.Name)}
 }
 
 // wants says for people what a skill asks for.
@@ -203,42 +212,44 @@ func wants(a knack.Asks) string {
 	return "the skill " + strings.Join(all, "; ")
 }
 
-// call does what the model asks of the Skill tool.
-func (c *consents) call(ctx context.Context, id string, in tool.SkillInput) (tool.SkillAnswer, error) {
+// callSkill does what the model asks of the Skill tool.
+func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input) (tool.SkillAnswer, error) {
 	name := tool.SkillName(in.Skill)
 	inv := knack.Invocation{Name: name, Args: in.Args, By: knack.ByModel}
 	switch {
 	case in.Done:
-		released, err := ReleaseByHand(c.log, name, "the model is done with it")
+		released, err := ReleaseByHand(r.log, name, "the model is done with it")
 		if err == nil && len(released) == 0 {
 			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("no text of a skill %q is in the conversation", name)}
 		}
 		for _, rel := range released {
-			c.released(ctx, rel.Skill, rel.Reason)
+			r.released(ctx, rel.Skill, rel.Reason)
 			return tool.SkillAnswer{Text: rel.Line()}, err
 		}
 		return tool.SkillAnswer{}, err
 	case in.Describe:
-		text, err := c.Skills().Describe(c.invocation(inv))
+		text, err := r.Skills().Describe(r.invocation(inv))
 		return tool.SkillAnswer{Text: text}, err
 	}
-	if s := c.Skills().Skill(name); s != nil {
-		c.mu.Lock()
-		inv.Hash = c.shown[s.Name]
-		c.mu.Unlock()
+	if s := r.Skills().Skill(name); s != nil {
+		hash, err := r.approved(ctx, call.Subjects, s)
+		if err != nil {
+			return tool.SkillAnswer{}, err
+		}
+		inv.Hash = hash
 	}
-	act, err := c.invoke(ctx, inv)
-	if err != nil || !c.forks(act.Skill) {
+	act, err := r.invoke(ctx, inv)
+	if err != nil || !r.forks(act.Skill) {
 		return tool.SkillAnswer{Activation: act}, err
 	}
-	def, err := c.definition(act.Skill.Agent)
+	def, err := r.definition(act.Skill.Agent)
 	if err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	if err := c.admit(ctx, id, def); err != nil {
+	if err := r.admit(ctx, call.ID, def); err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	end, err := c.delegate(ctx, task{def: def, call: id, act: act, about: act.Notice, background: act.Skill.Background})
+	end, err := r.delegate(ctx, task{def: def, call: call.ID, act: act, about: act.Notice, background: act.Skill.Background})
 	if err != nil {
 		return tool.SkillAnswer{}, err
 	}

@@ -51,7 +51,8 @@ type Agent struct {
 	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.
 	Vars map[string]string
 
-	// Gate decides which calls may run, under the skills in force; nil: none.
+	// Gate decides which calls may run, under the skills in force; nil: only those
+	// that ask for nothing, see [tool.Gate].
 	Gate func(Scope) tool.Gate
 	// Typed is asked when a person types a skill's name, which consents to what
 	// it declares but not against a deny rule: its error, usually a

@@ -153,29 +153,30 @@ func find(defs []Definition, name string) *Definition {
 // admit asks the gate whether an agent may be started that a skill names: a
 // rule against the agent counts whoever starts it.
 func (r *run) admit(ctx context.Context, call string, d *Definition) error {
-	if r.Gate == nil {
-		return &knack.Refusal{Code: knack.RefusedByRule, Message: "agents are not allowed: nobody can be asked"}
-	}
-	t := tool.Tool{Name: agentTool, Subjects: tool.SubjectsOf(r.agentSubjects)}
-	if err := r.passes(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
+	t := r.agentTool()
+	if _, err := r.passes(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
 	return nil
 }
 
-// passes asks the Gate about a call that nobody made as one: it is made with
-// this very input or not at all.
-func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) error {
+// passes asks the Gate about a call that the model did not make: it is made
+// with this very input or not at all.
+func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (tool.Permit, error) {
 	input, err := json.Marshal(in)
 	if err != nil {
-		return err
+		return tool.Permit{}, err
 	}
-	sc := r.scopes(r.log.State())
-	passed, err := r.Gate(r.guarded(sc, r.hooks(sc)))(ctx, t, tool.Input{ID: call, JSON: input})
-	if err == nil && !bytes.Equal(passed, input) {
+	var gate tool.Gate
+	if r.Gate != nil {
+		sc := r.scopes(r.log.State())
+		gate = r.Gate(r.guarded(sc, r.hooks(sc)))
+	}
+	permit, err := t.Propose(call, input).Decide(ctx, gate)
+	if err == nil && !bytes.Equal(permit.Input, input) {
 		err = fmt.Errorf("a hook wants another input for %s: it is called with this one or not at all", t.Name)
 	}
-	return err
+	return permit, err
 }
 
 // delegate has a task done, and returns how it ended; of one in the
@@ -277,9 +278,8 @@ func (r *run) receive(ctx context.Context, t task) error {
 	if err != nil || r.Skills == nil {
 		return err
 	}
-	c := &consents{run: r, shown: map[string]string{}}
 	for _, name := range t.def.Skills {
-		if err := c.preload(ctx, name); err != nil {
+		if err := r.preload(ctx, name); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
@@ -293,30 +293,29 @@ func (r *run) receive(ctx context.Context, t task) error {
 
 // preload loads a skill that a definition names: as if the model had called it,
 // with the same permission, but in this conversation even if it would fork.
-func (c *consents) preload(ctx context.Context, name string) error {
+func (r *run) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
-	if c.Gate == nil {
-		return errors.New("nobody can be asked")
-	}
-	t := tool.Skill("", c.subject, nil)
-	if err := c.passes(ctx, &t, "preload", tool.SkillInput{Skill: name}); err != nil {
+	t := tool.Skill("", r.skillSubject, nil)
+	permit, err := r.passes(ctx, &t, "preload", tool.SkillInput{Skill: name})
+	if err != nil {
 		return err
 	}
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
-	s := c.Skills().Skill(name)
-	if s != nil {
-		inv.Hash = c.shown[s.Name]
-		if c.Verify != nil {
-			if err := c.Verify(s); err != nil {
+	if s := r.Skills().Skill(name); s != nil {
+		if inv.Hash, err = r.approved(ctx, permit.Subjects, s); err != nil {
+			return err
+		}
+		if r.Verify != nil {
+			if err := r.Verify(s); err != nil {
 				return err
 			}
 		}
 	}
-	act, err := c.Skills().Invoke(ctx, c.invocation(inv))
+	act, err := r.Skills().Invoke(ctx, r.invocation(inv))
 	if err != nil {
 		return err
 	}
-	return c.activate(ctx, act, "agent", "", Input{})
+	return r.activate(ctx, act, "agent", "", Input{})
 }
 
 // fit gives the agent of a definition what the definition says, within what
@@ -520,7 +519,7 @@ func (r *run) agentTool() tool.Tool {
 
 // agentSubjects is the agent that is to work. What it does is asked about when
 // it does it.
-func (r *run) agentSubjects(in agentInput) []permission.Subject {
+func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subject {
 	name := cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)
 	if d := find(r.Agents, name); d != nil {
 		name = d.Name

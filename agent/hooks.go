@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
@@ -181,13 +182,13 @@ func (r *run) guarded(sc Scope, set *hook.Set) Scope {
 		if !set.Has(e) {
 			return nil
 		}
-		return func(ctx context.Context, c gate.Call) (gate.Opinion, error) {
+		return func(ctx context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
 			if r.halted() { // by a hook of an earlier call of the same answer
 				return gate.Opinion{Says: gate.SaysDeny, Reason: "a hook ended the run before"}, nil
 			}
-			out := r.fire(ctx, set, hook.Input{Event: e, Tool: c.Tool, ToolInput: c.Input, Call: c.ID, Suggestion: c.Decision.Suggest})
+			out := r.fire(ctx, set, hook.Input{Event: e, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Suggestion: d.Suggest})
 			says := [...]gate.Say{hook.Nothing: gate.SaysNothing, hook.Allow: gate.SaysAllow, hook.Ask: gate.SaysAsk, hook.Deny: gate.SaysDeny}
-			return gate.Opinion{Says: says[out.Vote], Input: out.Input, Reason: out.Reason}, nil
+			return gate.Opinion{Says: says[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
 		}
 	}
 	sc.PreToolUse, sc.PermissionRequest = guard(hook.PreToolUse), guard(hook.PermissionRequest)
@@ -199,14 +200,26 @@ func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 	if g == nil || !set.Has(hook.PermissionDenied) {
 		return g
 	}
-	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
-		out, err := g(ctx, t, in)
+	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+		permit, err := g.Ask(ctx, p)
 		var no *gate.Denied
 		if errors.As(err, &no) {
-			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: t.Name, ToolInput: in.JSON, Call: in.ID, Reason: no.Text})
+			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Reason: no.Text})
 		}
-		return out, err
-	}
+		return permit, err
+	})
+}
+
+// stoppable ends the run where the user, asked about a call, wants that.
+func (r *run) stoppable(g tool.Gate) tool.Gate {
+	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+		permit, err := g.Ask(ctx, p)
+		var no *gate.Denied
+		if errors.As(err, &no) && no.Stop {
+			r.stop("the user ended the run")
+		}
+		return permit, err
+	})
 }
 
 // followed tells hooks that a tool ran, before a call that waits for this one

@@ -55,7 +55,9 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 		t.Fatal(err)
 	}
 	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Hooks: func(agent.Scope) *hook.Set { return w.set },
-		Gate: func(sc agent.Scope) tool.Gate { return g.ForHooks(sc.PreToolUse, sc.PermissionRequest) }}, w
+		Gate: func(sc agent.Scope) tool.Gate {
+			return g.With(gate.Scoped{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
+		}}, w
 }
 
 // TestHookNotes: what hooks add about parallel calls stands after all of their

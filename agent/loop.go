@@ -325,7 +325,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Gate != nil {
-		gate = r.denied(hooks, r.Gate(r.guarded(sc, hooks)))
+		gate = r.stoppable(r.denied(hooks, r.Gate(r.guarded(sc, hooks))))
 	}
 	events := make(chan Event) // an empty one: look at the log
 	r.calls = events

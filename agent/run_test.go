@@ -68,17 +68,17 @@ func TestShown(t *testing.T) {
 	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY")})
 	log := session.New(session.Header{ID: "s"})
 	a.Gate = func(s agent.Scope) tool.Gate {
-		return func(_ context.Context, tl *tool.Tool, in tool.Input) (json.RawMessage, error) {
+		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			d := permission.Decision{Verdict: permission.Allow}
-			if tl.Name == "echo" {
+			if p.Name == "echo" {
 				d.Verdict = permission.Deny
 			}
-			s.Log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: in.ID, Tool: tl.Name, By: d}})
-			if tl.Name == "echo" {
-				return nil, errors.New("no")
+			s.Log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: p.ID, Tool: p.Name, By: d}})
+			if p.Name == "echo" {
+				return tool.Permit{}, errors.New("no")
 			}
-			return in.JSON, nil
-		}
+			return tool.AllowAll.Ask(ctx, p)
+		})
 	}
 	for range 2 {
 		before := log.Last()

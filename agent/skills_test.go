@@ -3,8 +3,11 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -141,16 +144,16 @@ func TestScopeEnds(t *testing.T) {
 	a := skilled(t, m, map[string]string{"git": skill("allowed-tools: Bash(git status:*), Read\ndisallowed-tools: Write\n", "x")})
 	var seen []string
 	a.Gate = func(s agent.Scope) tool.Gate {
-		return func(ctx context.Context, tl *tool.Tool, in tool.Input) (json.RawMessage, error) {
-			if tl.Name == "echo" {
+		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+			if p.Name == "echo" {
 				text := ""
 				for _, k := range s.Skills {
 					text += fmt.Sprint(k.Skill, " ", k.Grants, " ", k.Denies)
 				}
 				seen = append(seen, text)
 			}
-			return in.JSON, nil
-		}
+			return tool.AllowAll.Ask(ctx, p)
+		})
 	}
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
@@ -368,4 +371,70 @@ type one struct{ s *knack.Skill }
 
 func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) { yield(o.s, nil) }
+}
+
+// TestApprovedBytes: of two calls of one skill in one answer, between which its
+// file changed, each activates the bytes that were decided on for it or none. The
+// second call is refused here, so what it would have brought is not in force.
+func TestApprovedBytes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(head string) {
+		t.Helper()
+		path := filepath.Join(dir, "deploy", "SKILL.md")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(skill(head, "x")), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("allowed-tools: Bash(make:*)\n")
+	cat := knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
+	two := llmtest.Use("Skill", map[string]any{"skill": "deploy"})
+	two.Calls = append(two.Calls, llmtest.Call{Name: "Skill", Input: map[string]any{"skill": "deploy"}})
+	a := skilledBy(cat, llmtest.New(two, llmtest.Reply("ok")))
+	asked := 0
+	a.Gate = func(agent.Scope) tool.Gate {
+		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+			if asked++; asked == 1 {
+				permit, err := tool.AllowAll.Ask(ctx, p)
+				write("allowed-tools: Bash(rm:*)\n")
+				return permit, err
+			}
+			if _, err := p.Named(ctx, p.Input); err != nil { // the new bytes are shown
+				return tool.Permit{}, err
+			}
+			return tool.Permit{}, errors.New("declined")
+		})
+	}
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	for _, e := range log.Entries() {
+		if e.Activation != nil {
+			t.Errorf("activated with %q: the file holds what was declined", e.Activation.Grants)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestNilGate: where nobody decides, a skill that asks for nothing is activated,
+// and one that asks for something is not.
+func TestNilGate(t *testing.T) {
+	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "plain"}), llmtest.Use("Skill", map[string]any{"skill": "wants"}),
+		llmtest.Use("echo", map[string]any{"text": "x"}), llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"plain": skill("", "x"), "wants": skill("allowed-tools: Bash(make:*)\n", "x")})
+	a.Gate = nil
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	got := ""
+	for _, e := range log.Entries() {
+		switch {
+		case e.Activation != nil:
+			got += "activated " + e.Activation.Skill + "\n"
+		case e.Result != nil && e.Result.IsError:
+			got += llm.TextOf(e.Result.Parts) + "\n"
+		}
+	}
+	if want := "activated plain\nSkill is not allowed: nobody can be asked\necho is not allowed: nobody can be asked\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }

@@ -1,9 +1,13 @@
 package gate
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -11,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// An Approver asks a person. It is called for one request at a time and may
+// An Approver asks the user. It is called for one request at a time and may
 // take as long as they need. An error means that nobody answered: the call is
 // refused.
 type Approver interface {
@@ -23,17 +27,19 @@ type ApproverFunc func(context.Context, Request) (Answer, error)
 
 func (f ApproverFunc) Approve(ctx context.Context, r Request) (Answer, error) { return f(ctx, r) }
 
-// A Request is what a person is shown. Everything in it but Rules is
-// strangers' text: control characters must be made visible before it reaches a
-// terminal.
+// A Request is what the user is shown, all of it: what is not shown must not be
+// approved. Everything in it but Rules may be untrusted text: control characters
+// must be escaped before it reaches a terminal.
 type Request struct {
-	Call     string
-	Tool     string // its label for people
+	Call     string // the id of the call
+	Tool     string // its label
+	Agent    string // the sub-agent that makes the call; "": the session itself
 	Input    json.RawMessage
 	Decision permission.Decision
-	Files    []File   // what would run, by content
-	Rules    []string // what "for this session" and "always" would allow: the narrowest rules
-	Choices  []Choice // those that can be given here
+	Changes  []tool.Change // to files, as they would be made
+	Files    []File        // scripts that would run, by content
+	Rules    []string      // what "for this session" and "always" would allow: the narrowest rules
+	Choices  []Choice      // those that can be given here
 }
 
 // A Choice is an answer's kind. The zero Choice is No.
@@ -48,10 +54,24 @@ const (
 
 func (c Choice) String() string { return [...]string{"no", "once", "session", "always"}[c] }
 
-// An Answer is what a person says. Reason, with No, is told to the model.
+// An Answer is what the user answers.
 type Answer struct {
 	Choice Choice
-	Reason string
+	Reason string // with No: given to the model
+	// Input, with Once, replaces the call's input: it is decided again, and a
+	// rule that denies it still does. nil: the input that was shown.
+	Input json.RawMessage
+	// Updates are in force from this call on, until the session ends.
+	Updates []Update
+	Stop    bool // with No: the run ends
+}
+
+// An Update changes what is asked in the rest of a session.
+type Update struct {
+	Rules   []string // permission rules
+	Verdict permission.Verdict
+	Mode    permission.Mode // "": as it is. Bypass needs a Gate that began with it
+	Dirs    []string        // absolute; they count as the workspace
 }
 
 // A Keeper keeps the rules of "always" answers, outside of the repository.
@@ -67,96 +87,209 @@ type Kept struct {
 	Time  time.Time
 }
 
-// Consent is the Approver of a person's own call (`knack tool run`): yes to
-// this one call, but not to reading secrets.
-var Consent Approver = ApproverFunc(func(_ context.Context, r Request) (Answer, error) {
+// Typed is the Approver of a call that the user typed themselves: yes to this
+// one call, but not to what only an explicit answer may allow: a managed rule
+// that asks, secrets and protected paths.
+var Typed Approver = ApproverFunc(func(_ context.Context, r Request) (Answer, error) {
 	for _, s := range r.Decision.Subjects {
-		if s.Verdict == permission.Ask && s.Kind == "Read" && s.Origin == permission.Builtin {
-			return Answer{Reason: s.Text + " is a " + s.Reason}, nil
+		if s.Verdict != permission.Ask {
+			continue
+		}
+		switch {
+		case s.Origin == permission.Managed:
+			return Answer{Reason: fmt.Sprintf("the managed rule %s wants %s to be asked", s.Rule, s.Text)}, nil
+		case s.Origin == permission.Builtin && (s.Kind == "Read" || s.Kind == "Edit"):
+			return Answer{Reason: s.Text + ": " + s.Reason}, nil
 		}
 	}
 	return Answer{Choice: Once}, nil
 })
 
-// ask asks a person. again says that what was decided on has changed
-// meanwhile, so that it must be decided anew.
-func (g *Gate) ask(ctx context.Context, t *tool.Tool, id string, input json.RawMessage, scopes []Scope, j judgement, r *Record) (again bool, err error) {
-	if g.opt.Approver == nil {
-		return false, g.refuse(*r, headless(t.Name, j))
+// askUser asks the user. again says that the call must be decided anew: what
+// was decided on has changed meanwhile, or an answer to another call settled it.
+func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again bool, err error) {
+	none := tool.Permit{}
+	if a.opt.Approver == nil {
+		return none, false, a.refuse(a.r, headless(a.p.Name, j))
 	}
 	select {
-	case g.answers.asking <- struct{}{}:
-		defer func() { <-g.answers.asking }()
+	case a.answers.asking <- struct{}{}:
+		defer func() { <-a.answers.asking }()
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return none, false, context.Cause(ctx)
 	}
-	// Somebody else's answer may have settled it while this one waited.
-	subjects, err := subjectsOf(t, input)
+	// An answer to another call may have settled it while this one waited.
+	subjects, err := a.p.Named(ctx, a.p.Input)
 	if err != nil {
-		return false, err
+		return none, false, err
 	}
 	if !j.hook {
-		if now := g.decide(scopes, subjects); now.Verdict != permission.Ask {
-			return true, nil
+		if now := a.decide(a.in.Skills, subjects); now.Verdict != permission.Ask {
+			return none, true, nil
 		}
 	}
-
 	req := Request{
-		Call: id, Tool: t.Label, Input: slices.Clone(input), Decision: r.Decision, Files: g.shown(subjects),
-		Choices: []Choice{Once},
-	}
-	if req.Tool == "" {
-		req.Tool = t.Name
+		Call: a.p.ID, Tool: cmp.Or(a.p.Label, a.p.Name), Agent: a.opt.Agent, Input: slices.Clone(a.p.Input),
+		Decision: a.r.Decision, Files: a.shown(subjects), Choices: []Choice{Once},
 	}
 	if !j.fixed && !j.hook && len(j.Suggest) > 0 {
 		req.Rules = j.Suggest
 		req.Choices = append(req.Choices, Session)
-		if g.opt.Keeper != nil {
+		if a.opt.Keeper != nil {
 			req.Choices = append(req.Choices, Always)
 		}
 	}
 	req.Choices = append(req.Choices, No)
+	if req.Changes, err = a.p.Changes(ctx, a.p.Input); err != nil {
+		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "the change cannot be shown: "+err.Error()
+		return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	}
 
 	for range 3 {
-		r.Asked = true
-		r.Answer, err = g.opt.Approver.Approve(ctx, req)
+		if err := a.approve(ctx, &req); err != nil {
+			return none, false, err
+		}
+		if in := a.r.Answer.Input; in != nil && !bytes.Equal(in, a.p.Input) {
+			permit, err := a.replaced(ctx, in)
+			return permit, false, err
+		}
+		changed, err := a.changed(ctx, &req)
 		if err != nil {
-			r.Decision.Verdict = permission.Deny
-			r.Decision.Reason = "nobody answered"
-			g.audit(*r)
-			if ctx.Err() != nil {
-				return false, context.Cause(ctx)
-			}
-			return false, &Denied{r.Decision, fmt.Sprintf("%s was not run: nobody answered: %v", t.Name, err)}
-		}
-		if r.Answer.Choice == No || !slices.Contains(req.Choices, r.Answer.Choice) {
-			r.Answer.Choice = No
-			r.Decision.Verdict = permission.Deny
-			text := "The person said no to this call of " + t.Name
-			if r.Answer.Reason != "" {
-				text += ": " + r.Answer.Reason
-			}
-			return false, g.refuse(*r, text)
-		}
-		changed := false
-		for i, f := range req.Files {
-			if now := readFile(f.Path); now.Hash != f.Hash {
-				now.Old, now.Changed = f.Data, true
-				req.Files[i], changed = now, true
-			}
+			return none, false, err
 		}
 		if !changed {
-			if err := g.remember(req, r.Answer.Choice); err != nil {
-				return false, fmt.Errorf("%s was not run: the answer could not be kept: %w", t.Name, err)
+			if err := a.remember(req, a.r.Answer.Choice); err != nil {
+				return none, false, fmt.Errorf("%s was not run: the answer could not be kept: %w", a.p.Name, err)
 			}
-			r.Decision.Verdict = permission.Allow
-			return false, nil
+			a.r.Decision.Verdict = permission.Allow
+			for i := range subjects {
+				for _, c := range req.Changes {
+					if subjects[i].Kind == "Edit" && c.Base != "" {
+						subjects[i].Hash = c.Base
+					}
+				}
+			}
+			return tool.Permit{Input: a.p.Input, Subjects: subjects}, false, nil
 		}
-		req.Decision.Reason = "a file changed while it was being asked"
+		req.Decision.Reason = "a file changed while the user was asked"
 	}
-	r.Decision.Verdict = permission.Deny
-	r.Decision.Reason = "what it would run kept changing while it was being asked"
-	return false, g.refuse(*r, denial(t.Name, r.Decision))
+	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, keptChanging
+	return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+}
+
+// approve takes the answer to a request; an error refuses the call.
+func (a *asking) approve(ctx context.Context, req *Request) (err error) {
+	a.r.Asked = true
+	a.r.Answer, err = a.opt.Approver.Approve(ctx, *req)
+	if err != nil {
+		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "nobody answered"
+		a.audit(a.r)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &Denied{Decision: a.r.Decision, Text: fmt.Sprintf("%s was not run: nobody answered: %v", a.p.Name, err)}
+	}
+	if err := a.update(a.r.Answer.Updates); err != nil {
+		return fmt.Errorf("%s was not run: the answer could not be kept: %w", a.p.Name, err)
+	}
+	if a.r.Answer.Choice != No && slices.Contains(req.Choices, a.r.Answer.Choice) {
+		return nil
+	}
+	a.r.Answer.Choice = No
+	a.r.Decision.Verdict = permission.Deny
+	text := "The user declined this call of " + a.p.Name
+	if a.r.Answer.Reason != "" {
+		text += ": " + a.r.Answer.Reason
+	}
+	no := a.refuse(a.r, text)
+	no.Stop = a.r.Answer.Stop
+	return no
+}
+
+// replaced decides on an input that the user wrote in place of the one shown.
+// They have approved it, unless it is denied.
+func (a *asking) replaced(ctx context.Context, input json.RawMessage) (tool.Permit, error) {
+	a.p.Input = bytes.Clone(input)
+	subjects, err := a.p.Named(ctx, a.p.Input)
+	if err != nil {
+		return tool.Permit{}, err
+	}
+	a.r.Answer.Choice = Once // rules for the other input are not what they saw
+	a.r.Decision = a.decide(a.in.Skills, subjects).Decision
+	if a.r.Decision.Verdict == permission.Deny {
+		return tool.Permit{}, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	}
+	a.r.Decision.Verdict = permission.Allow
+	return tool.Permit{Input: a.p.Input, Subjects: subjects}, nil
+}
+
+// changed reports whether something that the user was shown has other content
+// now, and puts that into the request.
+func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err error) {
+	for i, f := range req.Files {
+		if now := readFile(f.Path); now.Hash != f.Hash {
+			now.Old, now.Changed = f.Data, true
+			req.Files[i], changed = now, true
+		}
+	}
+	changes, err := a.p.Changes(ctx, a.p.Input)
+	if err != nil {
+		return false, fmt.Errorf("%s was not run: the change cannot be shown any more: %w", a.p.Name, err)
+	}
+	if !slices.Equal(changes, req.Changes) {
+		req.Changes, changed = changes, true
+	}
+	return changed, nil
+}
+
+// update puts changes in force for the rest of the session.
+func (g *Gate) update(updates []Update) error {
+	var allow []answer
+	var ask, deny []permission.Rule
+	var dirs []string
+	mode := g.Mode()
+	for _, u := range updates {
+		for _, text := range u.Rules {
+			rule, err := permission.ParseRule(text, permission.Session)
+			if err != nil {
+				return err
+			}
+			switch u.Verdict {
+			case permission.Allow:
+				allow = append(allow, answer{rule: rule, unbound: true})
+			case permission.Deny:
+				deny = append(deny, rule)
+			default:
+				ask = append(ask, rule)
+			}
+		}
+		for _, d := range u.Dirs {
+			if !filepath.IsAbs(d) {
+				return fmt.Errorf("the directory %q is not absolute", d)
+			}
+			dirs = append(dirs, filepath.Clean(d))
+		}
+		if u.Mode != "" {
+			m, err := permission.ParseMode(string(u.Mode))
+			if err != nil {
+				return err
+			}
+			if m == permission.Bypass && g.opt.Mode != permission.Bypass {
+				return errors.New("the mode bypass can only be chosen when the program starts")
+			}
+			mode = m
+		}
+	}
+	if len(updates) == 0 {
+		return nil
+	}
+	g.SetMode(mode)
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	g.answers.session = append(g.answers.session, allow...)
+	g.answers.ask, g.answers.deny = append(g.answers.ask, ask...), append(g.answers.deny, deny...)
+	g.answers.dirs = append(g.answers.dirs, dirs...)
+	return nil
 }
 
 // remember makes rules of an answer.
@@ -175,7 +308,7 @@ func (g *Gate) remember(req Request, c Choice) error {
 		if err != nil {
 			return err
 		}
-		made = append(made, answer{rule, req.Files})
+		made = append(made, answer{rule: rule, files: req.Files})
 		kept = append(kept, Kept{Rule: text, Files: req.Files, Time: time.Now().UTC().Truncate(time.Second)})
 	}
 	if c == Always {
@@ -196,14 +329,11 @@ func (g *Gate) remember(req Request, c Choice) error {
 	return nil
 }
 
-// headless is what a model is told where nobody can be asked.
+// headless is the answer to the model where nobody can be asked.
 func headless(name string, j judgement) string {
-	why := j.Reason
+	why := cmp.Or(j.Reason, "no rule allows it")
 	if j.Rule != "" {
-		why = fmt.Sprintf("the rule %s (%s) wants it asked", j.Rule, j.Origin)
-	}
-	if why == "" {
-		why = "no rule allows it"
+		why = fmt.Sprintf("the rule %s (%s) requires approval", j.Rule, j.Origin)
 	}
 	text := fmt.Sprintf("%s was not run: %s, and nobody can be asked", name, why)
 	if j.fixed || j.hook {

@@ -1,24 +1,27 @@
-// Package gate stands between a model's call and its run: it asks hooks,
-// rules, and last a person.
+// Package gate decides each call through hooks, rules and the user, and binds
+// what is approved to the bytes that were shown.
 //
 // Most people want [New] with the rules, the mode and the place of a session,
-// and an [Approver] where somebody can be asked; [Gate.For], or with hooks
-// [Gate.ForHooks], is then the [tool.Gate] of the skills in force. Without an Approver whatever would be
-// asked is refused, and the refusal names the rule that would have allowed it.
+// and an [Approver] where somebody can be asked. [Gate.Ask] is the one entry
+// point; [Gate.With] gives it the skills and hooks in force. Without an Approver
+// whatever would be asked is refused, and the refusal names the rule that would
+// have allowed it.
 //
-// The order of one call (spec permissions, Order): PreToolUse hooks → the
-// subjects of the input that results → decide → PermissionRequest hooks → the
-// Approver → exactly those bytes are handed on to run. Input that a hook
-// changed is decided anew. Every decision goes to Options.Audit.
+// The order of one call: PreToolUse hooks, the subjects of the input that
+// results, the decision, PermissionRequest hooks, the Approver; then exactly
+// those bytes are returned to run. An input that a hook or the user changed is
+// decided again. Every decision goes to Options.Audit.
 //
-// What somebody approves is bound to the content that was shown: where a
-// command runs scripts, an answer "for this session" or "always" counts only
-// while these files have the same bytes; a changed file asks again, with its
-// old text beside the new one.
+// An approval is bound to the content that was shown: where a command runs
+// scripts, an answer "for this session" or "always" counts only while these
+// files have the same bytes, and a changed file is shown again with its diff;
+// where a call changes a file, the diff is shown before the user answers, and
+// it runs only on the content that the diff starts from.
 package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,6 +43,7 @@ type Options struct {
 	Approver Approver // nil: nobody can be asked
 	Keeper   Keeper   // nil: "always" is not offered
 	Ceiling  Ceiling  // skills.enforceAllowedTools
+	Agent    string   // the sub-agent whose calls these are; "": none
 
 	// Audit is given every decision, one at a time; nil: nobody listens. It
 	// must not call the Gate.
@@ -88,23 +92,20 @@ type Record struct {
 	Hook     string              // what a hook had a say in: "", PreToolUse, PermissionRequest
 }
 
-// A Hook is asked about a call. An error means that the guard itself failed:
-// the call is then asked, and refused where nobody can be asked.
-type Hook func(ctx context.Context, c Call) (Opinion, error)
+// A Hook is asked about a call. d is the decision that PermissionRequest hooks
+// are asked about. An error means that the hook itself failed, as
+// Opinion.Failed does.
+type Hook func(ctx context.Context, p tool.Proposal, d permission.Decision) (Opinion, error)
 
-// A Call is what a hook is told.
-type Call struct {
-	ID       string
-	Tool     string
-	Input    json.RawMessage
-	Decision permission.Decision // of PermissionRequest
-}
-
-// An Opinion is what a hook says. The zero Opinion says nothing.
+// An Opinion is what hooks say. The zero Opinion says nothing.
 type Opinion struct {
 	Says   Say
 	Input  json.RawMessage // replaces the call's input; nil: leaves it
 	Reason string
+	// Failed says that a hook which guards calls could not answer. The user is
+	// asked then; where nobody is asked (headless, and in the modes bypass and
+	// dontAsk) the call is refused.
+	Failed bool
 }
 
 // A Say is a hook's vote.
@@ -112,15 +113,22 @@ type Say uint8
 
 const (
 	SaysNothing Say = iota
-	SaysAllow       // answers in a person's place; never beats a deny, nor an ask rule
+	SaysAllow       // answers in the user's place; never beats a deny, nor an ask rule
 	SaysAsk
 	SaysDeny
 )
+
+// A Scoped holds what is in force for one call beside the rules of a Gate.
+type Scoped struct {
+	Skills                        []Scope
+	PreToolUse, PermissionRequest Hook // nil: none
+}
 
 // A Denied is the error of a call that may not run. Its text is for the model.
 type Denied struct {
 	Decision permission.Decision
 	Text     string
+	Stop     bool // the user wants the run to end
 }
 
 func (d *Denied) Error() string { return d.Text }
@@ -135,19 +143,22 @@ type Gate struct {
 	mode permission.Mode
 }
 
-// answers are what people said in this session, and what is kept.
+// answers are what the user answered in this session, and what is kept.
 type answers struct {
-	asking chan struct{} // holds a token while a person is being asked
+	asking chan struct{} // holds a token while the user is asked
 
-	mu      sync.Mutex
-	session []answer
-	kept    []answer
+	mu        sync.Mutex
+	session   []answer
+	kept      []answer
+	ask, deny []permission.Rule // of this session
+	dirs      []string          // that count as the workspace
 }
 
-// An answer is a rule that a person's answer made.
+// An answer is a rule that the user's answer made.
 type answer struct {
-	rule  permission.Rule
-	files []File // that it is bound to
+	rule    permission.Rule
+	files   []File // that it is bound to
+	unbound bool   // it is bound to no files: the user wrote the rule
 }
 
 // New makes the Gate of a session. The error is that of the Keeper.
@@ -168,7 +179,7 @@ func New(o Options) (*Gate, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a kept rule: %w", err)
 		}
-		g.answers.kept = append(g.answers.kept, answer{r, k.Files})
+		g.answers.kept = append(g.answers.kept, answer{rule: r, files: k.Files})
 	}
 	return g, nil
 }
@@ -187,20 +198,21 @@ func (g *Gate) SetMode(m permission.Mode) {
 	g.mode = m
 }
 
-// Fork is the Gate of a sub-agent: the same rules, answers and people, a mode
-// and an audit of its own (nil: that of g). A definition's mode that may only be
-// stricter is Fork(Stricter(g.Mode(), m), nil).
-func (g *Gate) Fork(m permission.Mode, audit func(Record)) *Gate {
+// Fork is the Gate of a sub-agent, by name: the same rules, answers and
+// Approver, a mode and an audit of its own (nil: that of g). A definition's mode
+// that may only be stricter is Fork(name, Stricter(g.Mode(), m), nil).
+func (g *Gate) Fork(agent string, m permission.Mode, audit func(Record)) *Gate {
 	opt := g.opt
+	opt.Agent = agent
 	if audit != nil {
 		opt.Audit = audit
 	}
 	return &Gate{opt: opt, answers: g.answers, mode: m}
 }
 
-// With is a Gate for other rules and another place, with the mode, the answers
-// and the people of this one.
-func (g *Gate) With(rules permission.Rules, place permission.Place) *Gate {
+// Replace is a Gate for other rules and another place, with the mode, the
+// answers and the Approver of this one.
+func (g *Gate) Replace(rules permission.Rules, place permission.Place) *Gate {
 	opt := g.opt
 	opt.Rules, opt.Place = rules, place
 	return &Gate{opt: opt, answers: g.answers, mode: g.Mode()}
@@ -237,129 +249,148 @@ func rulesOf(answers []answer) []permission.Rule {
 	return rules
 }
 
-// For is the tool.Gate under the skills in force, without hooks.
-func (g *Gate) For(scopes ...Scope) tool.Gate { return g.ForHooks(nil, nil, scopes...) }
-
-// ForHooks is For with the hooks in force; nil: none.
-func (g *Gate) ForHooks(preToolUse, permissionRequest Hook, scopes ...Scope) tool.Gate {
-	return func(ctx context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
-		// The bytes that are judged belong to the Gate alone, and are those that run.
-		input := bytes.Clone(in.JSON)
-		r := Record{Call: in.ID, Tool: t.Name}
-		vote := SaysNothing
-		if h := preToolUse; h != nil {
-			op, failed := ask(ctx, h, Call{ID: in.ID, Tool: t.Name, Input: input})
-			if op.Says != SaysNothing || op.Input != nil {
-				r.Hook = "PreToolUse"
-			}
-			if op.Input != nil {
-				input = bytes.Clone(op.Input)
-			}
-			vote = op.Says
-			if vote == SaysDeny {
-				r.Decision = permission.Decision{Verdict: permission.Deny, Reason: reason(op, "a PreToolUse hook")}
-				return nil, g.refuse(r, t.Name+" was not run: "+r.Decision.Reason)
-			}
-			if vote == SaysAsk {
-				r.Decision.Reason = op.Reason
-			}
-			if failed != nil {
-				vote = SaysAsk
-				r.Decision.Reason = failed.Error()
-			}
-		}
-		hookReason := r.Decision.Reason
-		for range 4 { // a hook or a changed file begins anew, but not for ever
-			subjects, err := subjectsOf(t, input)
-			if err != nil {
-				return nil, fmt.Errorf("input of %s: %w", t.Name, err)
-			}
-			j := g.decide(scopes, subjects)
-			r.Decision = j.Decision
-			switch {
-			case vote == SaysAsk && r.Decision.Verdict == permission.Allow:
-				r.Decision.Verdict, r.Decision.Reason = permission.Ask, "a PreToolUse hook wants it asked"
-				if hookReason != "" {
-					r.Decision.Reason = hookReason
-				}
-				r.Decision.Rule, r.Decision.Origin = "", "" // of the rule that allowed it
-				j.Decision, j.hook = r.Decision, true
-				if g.Mode() == permission.DontAsk {
-					r.Decision.Verdict = permission.Deny
-				}
-			case vote == SaysAllow && r.Decision.Verdict == permission.Ask && !j.guarded:
-				r.Decision.Verdict, r.Decision.Reason = permission.Allow, "a PreToolUse hook allows it"
-			}
-			if r.Decision.Verdict == permission.Ask && permissionRequest != nil {
-				op, failed := ask(ctx, permissionRequest, Call{ID: in.ID, Tool: t.Name, Input: input, Decision: r.Decision})
-				if op.Says != SaysNothing {
-					r.Hook = "PermissionRequest"
-				}
-				switch {
-				case failed != nil: // the guard is gone: a person decides
-				case op.Says == SaysDeny:
-					r.Decision.Verdict, r.Decision.Reason = permission.Deny, reason(op, "a PermissionRequest hook")
-				case op.Input != nil && !bytes.Equal(op.Input, input):
-					input = bytes.Clone(op.Input)
-					if vote == SaysAllow { // of what came before
-						vote = SaysNothing
-					}
-					if op.Says == SaysAllow {
-						vote = SaysAllow
-					}
-					continue
-				case op.Says == SaysAllow && !j.guarded:
-					r.Decision.Verdict, r.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
-				}
-			}
-			switch r.Decision.Verdict {
-			case permission.Allow:
-				g.audit(r)
-				return input, nil
-			case permission.Deny:
-				return nil, g.refuse(r, denial(t.Name, r.Decision))
-			}
-			again, err := g.ask(ctx, t, in.ID, input, scopes, j, &r)
-			if err != nil {
-				return nil, err
-			}
-			if !again {
-				g.audit(r)
-				return input, nil
-			}
-		}
-		r.Decision.Verdict = permission.Deny
-		r.Decision.Reason = "what it would run kept changing while it was being asked"
-		return nil, g.refuse(r, denial(t.Name, r.Decision))
-	}
+// Ask decides a call with no skills and hooks in force.
+func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+	return g.With(Scoped{}).Ask(ctx, p)
 }
 
-// ask asks a hook.
-func ask(ctx context.Context, h Hook, c Call) (Opinion, error) {
-	op, err := h(ctx, c)
-	if err != nil {
-		return Opinion{}, fmt.Errorf("a hook failed: %w", err)
+// With is the Gate under the skills and hooks in force.
+func (g *Gate) With(in Scoped) tool.Gate {
+	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
+		a.p.Input = bytes.Clone(p.Input) // what is decided belongs to the Gate alone, and is what runs
+		return a.decideCall(ctx)
+	})
+}
+
+// An asking is one call on its way through the gate.
+type asking struct {
+	*Gate
+	in Scoped
+	p  tool.Proposal // its Input is the one that would run
+	r  Record
+
+	vote   Say    // of PreToolUse hooks, about this input
+	why    string // they say so
+	failed bool   // one of them could not answer
+}
+
+const keptChanging = "what it would run kept changing while the user was asked"
+
+func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
+	none := tool.Permit{}
+	if err := a.preToolUse(ctx); err != nil {
+		return none, err
 	}
-	return op, nil
+	for range 6 { // a hook, the user or a changed file begins anew, but not for ever
+		subjects, err := a.p.Named(ctx, a.p.Input)
+		if err != nil {
+			return none, err
+		}
+		j := a.voted(a.decide(a.in.Skills, subjects))
+		a.r.Decision = j.Decision
+		if again := a.permissionRequest(ctx, j); again {
+			continue
+		}
+		switch a.r.Decision.Verdict {
+		case permission.Allow:
+			a.audit(a.r)
+			return tool.Permit{Input: a.p.Input, Subjects: subjects}, nil
+		case permission.Deny:
+			return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+		}
+		permit, again, err := a.askUser(ctx, j)
+		if err != nil {
+			return none, err
+		}
+		if !again {
+			a.audit(a.r)
+			return permit, nil
+		}
+	}
+	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, keptChanging
+	return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+}
+
+// preToolUse takes the vote of the PreToolUse hooks, and the input that they
+// want.
+func (a *asking) preToolUse(ctx context.Context) error {
+	if a.in.PreToolUse == nil {
+		return nil
+	}
+	op, err := a.in.PreToolUse(ctx, a.p, permission.Decision{})
+	if err != nil {
+		op.Failed, op.Reason = true, "a hook failed: "+err.Error()
+	}
+	if op.Says != SaysNothing || op.Input != nil {
+		a.r.Hook = "PreToolUse"
+	}
+	if op.Input != nil {
+		a.p.Input = bytes.Clone(op.Input)
+	}
+	a.vote, a.why, a.failed = op.Says, op.Reason, op.Failed
+	switch {
+	case op.Says == SaysDeny:
+		a.r.Decision = permission.Decision{Verdict: permission.Deny, Reason: reason(op, "a PreToolUse hook")}
+		return a.refuse(a.r, a.p.Name+" was not run: "+a.r.Decision.Reason)
+	case op.Failed:
+		a.vote = SaysAsk
+	}
+	return nil
+}
+
+// voted adds the vote of the PreToolUse hooks to a judgement.
+func (a *asking) voted(j judgement) judgement {
+	mode := a.Mode()
+	switch {
+	case a.failed && j.Verdict != permission.Deny && (mode == permission.Bypass || mode == permission.DontAsk):
+		j.Verdict, j.Rule, j.Origin, j.Reason, j.Suggest = permission.Deny, "", "", a.why, nil
+	case a.vote == SaysAsk && j.Verdict == permission.Allow:
+		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook wants it to be asked")
+		j.Rule, j.Origin = "", "" // of the rule that allowed it
+		j.hook = true
+		if mode == permission.DontAsk {
+			j.Verdict = permission.Deny
+		}
+	case a.vote == SaysAllow && j.Verdict == permission.Ask && !j.guarded:
+		j.Verdict, j.Reason = permission.Allow, "a PreToolUse hook allows it"
+	}
+	return j
+}
+
+// permissionRequest asks the PermissionRequest hooks about a call that the user
+// would be asked about. again says that they want another input.
+func (a *asking) permissionRequest(ctx context.Context, j judgement) (again bool) {
+	if a.r.Decision.Verdict != permission.Ask || a.in.PermissionRequest == nil {
+		return false
+	}
+	op, err := a.in.PermissionRequest(ctx, a.p, a.r.Decision)
+	if err != nil || op.Failed && op.Says != SaysDeny {
+		return false // the user decides
+	}
+	if op.Says != SaysNothing {
+		a.r.Hook = "PermissionRequest"
+	}
+	switch {
+	case op.Says == SaysDeny:
+		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reason(op, "a PermissionRequest hook")
+	case op.Input != nil && !bytes.Equal(op.Input, a.p.Input):
+		a.p.Input = bytes.Clone(op.Input)
+		if a.vote == SaysAllow { // the input before
+			a.vote = SaysNothing
+		}
+		if op.Says == SaysAllow {
+			a.vote = SaysAllow
+		}
+		return true
+	case op.Says == SaysAllow && !j.guarded:
+		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
+	}
+	return false
 }
 
 func reason(op Opinion, who string) string {
-	if op.Reason != "" {
-		return op.Reason
-	}
-	return who + " denied it"
-}
-
-func subjectsOf(t *tool.Tool, input json.RawMessage) ([]permission.Subject, error) {
-	if t.Subjects == nil {
-		return []permission.Subject{{Kind: t.Name, Tool: t.Name}}, nil
-	}
-	subjects, err := t.Subjects(input)
-	subjects = slices.Clone(subjects) // the tool holds itself to its own
-	for i := range subjects {
-		subjects[i].Tool = t.Name
-	}
-	return subjects, err
+	return cmp.Or(op.Reason, who+" denied it")
 }
 
 // Decide judges subjects as a call's would be, without asking anybody: a
@@ -377,11 +408,15 @@ type judgement struct {
 }
 
 func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
-	given := g.given()
+	given, place := g.given(), g.opt.Place
+	g.answers.mu.Lock()
+	ask, deny := slices.Clone(g.answers.ask), slices.Clone(g.answers.deny)
+	place.Roots = slices.Concat(place.Roots, g.answers.dirs)
+	g.answers.mu.Unlock()
 	var dirs []string // where names of scripts may start; found when they matter
 	ran := func(s permission.Subject) []File {
 		if dirs == nil {
-			dirs = folders(subjects, g.opt.Place.Dir)
+			dirs = folders(subjects, place.Dir)
 		}
 		return scripts(s, dirs)
 	}
@@ -390,8 +425,8 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 	for {
 		rules := permission.Rules{
 			Allow: slices.Clone(g.opt.Rules.Allow),
-			Ask:   g.opt.Rules.Ask,
-			Deny:  slices.Clone(g.opt.Rules.Deny),
+			Ask:   slices.Concat(g.opt.Rules.Ask, ask),
+			Deny:  slices.Concat(g.opt.Rules.Deny, deny),
 		}
 		for _, a := range given {
 			rules.Allow = append(rules.Allow, a.rule)
@@ -410,7 +445,7 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 		for _, s := range scopes {
 			rules.Deny = append(rules.Deny, s.Deny...)
 		}
-		j.Decision = rules.Decide(mode, g.opt.Place, subjects...)
+		j.Decision = rules.Decide(mode, place, subjects...)
 
 		// Answers and grants that do not cover the files which would run are
 		// taken away, and the rest decides.
@@ -425,7 +460,7 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 				same := func(a answer) bool { return a.rule.Origin == s.Origin && a.rule.String() == s.Rule }
 				covered := slices.ContainsFunc(given, func(a answer) bool {
 					_, d := differs(files, a.files)
-					return same(a) && !d
+					return same(a) && (!d || a.unbound)
 				})
 				if !covered {
 					f, _ := differs(files, nil)
@@ -582,9 +617,9 @@ func (g *Gate) audit(r Record) {
 	g.opt.Audit(r)
 }
 
-func (g *Gate) refuse(r Record, text string) error {
+func (g *Gate) refuse(r Record, text string) *Denied {
 	g.audit(r)
-	return &Denied{r.Decision, text}
+	return &Denied{Decision: r.Decision, Text: text}
 }
 
 func denial(name string, d permission.Decision) string {

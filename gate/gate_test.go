@@ -18,14 +18,18 @@ import (
 )
 
 // bash is a tool that would run a command; nothing here runs one.
-var bash = &tool.Tool{Name: "bash", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
-	return permission.CallSubjects("bash", in, "")
-}}
-
-func command(line string) tool.Input {
-	data, _ := json.Marshal(map[string]string{"command": line})
-	return tool.Input{ID: "call-1", JSON: data}
+func bash(dir string) *tool.Tool {
+	return &tool.Tool{Name: "bash", Subjects: func(_ context.Context, in json.RawMessage) ([]permission.Subject, error) {
+		return permission.CallSubjects("bash", in, dir)
+	}}
 }
+
+func command(line string) tool.Proposal {
+	data, _ := json.Marshal(map[string]string{"command": line})
+	return bash("").Propose("call-1", data)
+}
+
+func with(g *gate.Gate, scopes ...gate.Scope) tool.Gate { return g.With(gate.Scoped{Skills: scopes}) }
 
 func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {
 	t.Helper()
@@ -73,12 +77,12 @@ func yes(c gate.Choice) gate.Answer { return gate.Answer{Choice: c} }
 
 func run(t testing.TB, g tool.Gate, line string) (string, error) {
 	t.Helper()
-	in, err := g(context.Background(), bash, command(line))
+	permit, err := g.Ask(context.Background(), command(line))
 	if err != nil {
 		return "", err
 	}
 	var v struct{ Command string }
-	if err := json.Unmarshal(in, &v); err != nil {
+	if err := json.Unmarshal(permit.Input, &v); err != nil {
 		t.Fatal(err)
 	}
 	return v.Command, nil
@@ -87,7 +91,7 @@ func run(t testing.TB, g tool.Gate, line string) (string, error) {
 func TestRulesDecide(t *testing.T) {
 	o := gate.Options{Rules: permission.Rules{
 		Allow: rules(t, permission.User, "Bash(make:*)"), Deny: rules(t, permission.Managed, "Bash(make deploy:*)")}}
-	g := newGate(t, o).For()
+	g := newGate(t, o)
 	if got, err := run(t, g, "make test"); err != nil || got != "make test" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -100,7 +104,7 @@ func TestRulesDecide(t *testing.T) {
 		t.Errorf("headless: %v", err)
 	}
 	o.Mode = permission.DontAsk
-	if _, err := run(t, newGate(t, o).For(), "npm ci"); err == nil || !strings.Contains(err.Error(), "--allow 'Bash(npm ci)'") {
+	if _, err := run(t, newGate(t, o), "npm ci"); err == nil || !strings.Contains(err.Error(), "--allow 'Bash(npm ci)'") {
 		t.Errorf("dontAsk: %v", err)
 	}
 }
@@ -115,7 +119,7 @@ func TestChoices(t *testing.T) {
 		{yes(gate.Once), true, 2, ""},
 		{yes(gate.Session), true, 1, ""},
 		{yes(gate.Always), true, 1, ""},
-		{yes(gate.No), false, 2, "said no"},
+		{yes(gate.No), false, 2, "declined"},
 		{gate.Answer{Choice: gate.No, Reason: "use make"}, false, 2, "use make"},
 	} {
 		t.Run(c.answer.Choice.String(), func(t *testing.T) {
@@ -124,7 +128,7 @@ func TestChoices(t *testing.T) {
 			var records []gate.Record
 			g := newGate(t, gate.Options{Approver: p, Keeper: k, Audit: func(r gate.Record) { records = append(records, r) }})
 			for range 2 {
-				_, err := run(t, g.For(), "npm ci")
+				_, err := run(t, g, "npm ci")
 				if (err == nil) != c.runs || err != nil && !strings.Contains(err.Error(), c.text) {
 					t.Errorf("error is %v", err)
 				}
@@ -138,11 +142,11 @@ func TestChoices(t *testing.T) {
 			if want := map[bool]int{true: 1}[c.answer.Choice == gate.Always]; len(k.kept) != want {
 				t.Errorf("kept %v", k.kept)
 			}
-			if len(records) != 2 || !records[0].Asked || records[0].Answer != c.answer || (records[0].Decision.Verdict == permission.Allow) != c.runs {
+			if len(records) != 2 || !records[0].Asked || records[0].Answer.Choice != c.answer.Choice || records[0].Answer.Reason != c.answer.Reason || (records[0].Decision.Verdict == permission.Allow) != c.runs {
 				t.Errorf("audit: %+v", records)
 			}
 			// What was kept counts in the next session, and is no wider.
-			next := newGate(t, gate.Options{Keeper: k}).For()
+			next := newGate(t, gate.Options{Keeper: k})
 			if _, err := run(t, next, "npm ci"); (err == nil) != (c.answer.Choice == gate.Always) {
 				t.Errorf("in the next session: %v", err)
 			}
@@ -165,7 +169,7 @@ func (k *keeper) Keep(kept ...gate.Kept) error {
 func TestOnlyOfferedChoices(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Always), yes(gate.Session), yes(gate.Once)}}
 	o := gate.Options{Approver: p, Rules: permission.Rules{Ask: rules(t, permission.Managed, "Bash(git push:*)")}}
-	g := newGate(t, o).For()
+	g := newGate(t, o)
 	for i, want := range []bool{false, false, true} {
 		if _, err := run(t, g, "git push"); (err == nil) != want {
 			t.Errorf("answer %d: %v", i, err)
@@ -186,13 +190,13 @@ func TestOrder(t *testing.T) {
 	g := newGate(t, gate.Options{
 		Approver: p,
 		Audit:    func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
-	}).ForHooks(func(_ context.Context, c gate.Call) (gate.Opinion, error) {
-		order = append(order, "PreToolUse "+string(c.Input))
+	}).With(gate.Scoped{PreToolUse: func(_ context.Context, p tool.Proposal, _ permission.Decision) (gate.Opinion, error) {
+		order = append(order, "PreToolUse "+string(p.Input))
 		return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
-	}, func(_ context.Context, c gate.Call) (gate.Opinion, error) {
-		order = append(order, "PermissionRequest "+string(c.Input)+" "+c.Decision.Subjects[0].Text)
+	}, PermissionRequest: func(_ context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
+		order = append(order, "PermissionRequest "+string(p.Input)+" "+d.Subjects[0].Text)
 		return gate.Opinion{}, nil
-	})
+	}})
 	got, err := run(t, g, "rm x")
 	if err != nil || got != "npm ci" {
 		t.Errorf("runs %q, %v", got, err)
@@ -205,11 +209,11 @@ func TestOrder(t *testing.T) {
 
 func TestHooks(t *testing.T) {
 	say := func(op gate.Opinion, err error) gate.Hook {
-		return func(context.Context, gate.Call) (gate.Opinion, error) { return op, err }
+		return func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) { return op, err }
 	}
 	allow, deny, askIt := gate.Opinion{Says: gate.SaysAllow}, gate.Opinion{Says: gate.SaysDeny, Reason: "not on my watch"}, gate.Opinion{Says: gate.SaysAsk}
 	rewrite := func(line string, says gate.Say) gate.Opinion {
-		return gate.Opinion{Says: says, Input: command(line).JSON}
+		return gate.Opinion{Says: says, Input: command(line).Input}
 	}
 	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"), Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
 	for _, c := range []struct {
@@ -240,7 +244,7 @@ func TestHooks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: some, Mode: c.mode})
-			got, err := run(t, g.ForHooks(c.pre, c.request), c.line)
+			got, err := run(t, g.With(gate.Scoped{PreToolUse: c.pre, PermissionRequest: c.request}), c.line)
 			if (err == nil) != (c.runs != "") || got != c.runs {
 				t.Errorf("runs %q, %v", got, err)
 			}
@@ -254,11 +258,11 @@ func TestExactlyThoseBytes(t *testing.T) {
 	in := command("npm ci")
 	p := &person{answers: []gate.Answer{yes(gate.Once)}}
 	p.before = func(int) {
-		copy(in.JSON, `{"command":"rm  -f"}`)
+		copy(in.Input, `{"command":"rm  -f"}`)
 		copy(p.saw[0].Input, `{"command":"rm  -f"}`)
 	}
-	got, err := newGate(t, gate.Options{Approver: p}).For()(context.Background(), bash, in)
-	if err != nil || string(got) != `{"command":"npm ci"}` {
+	got, err := newGate(t, gate.Options{Approver: p}).Ask(context.Background(), in)
+	if err != nil || string(got.Input) != `{"command":"npm ci"}` {
 		t.Errorf("got %s, %v", got, err)
 	}
 }
@@ -291,26 +295,26 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 				at := script(t, dir, "run.sh", "echo one\n")
 				p := &person{answers: []gate.Answer{yes(choice), yes(choice)}}
 				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Place: permission.Place{Dir: dir}})
-				run(t, g.For(), line)
+				run(t, g, line)
 				if len(p.saw) != 1 || len(p.saw[0].Files) != 1 || string(p.saw[0].Files[0].Data) != "echo one\n" {
 					t.Fatalf("the person saw %+v", p.saw)
 				}
 				if len(p.saw[0].Rules) == 0 {
 					t.Skip("no rule can allow this line")
 				}
-				if _, err := run(t, g.For(), line); err != nil || len(p.saw) != 1 {
+				if _, err := run(t, g, line); err != nil || len(p.saw) != 1 {
 					t.Fatalf("unchanged: asked %d times, %v", len(p.saw), err)
 				}
 				if err := os.WriteFile(at, []byte("echo two\n"), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := run(t, g.For(), line); err != nil || len(p.saw) != 2 {
+				if _, err := run(t, g, line); err != nil || len(p.saw) != 2 {
 					t.Fatalf("changed: asked %d times, %v", len(p.saw), err)
 				}
 				if d := p.saw[1].Files[0].Diff(); !strings.Contains(d, "-echo one\n+echo two\n") {
 					t.Errorf("the difference shown is %q", d)
 				}
-				if _, err := run(t, g.For(), line); err != nil || len(p.saw) != 2 {
+				if _, err := run(t, g, line); err != nil || len(p.saw) != 2 {
 					t.Errorf("approved again: asked %d times, %v", len(p.saw), err)
 				}
 			})
@@ -333,7 +337,7 @@ func TestChangedWhileAsking(t *testing.T) {
 			}
 		}
 	}
-	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.Place{Dir: dir}}).For(), "./run.sh")
+	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.Place{Dir: dir}}), "./run.sh")
 	if err == nil {
 		t.Error("it ran although it changed under the question")
 	}
@@ -392,7 +396,7 @@ func TestScopes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.Place{Dir: dir}})
-			if _, err := run(t, g.For(c.scopes...), c.line); (err == nil) != c.runs {
+			if _, err := run(t, with(g, c.scopes...), c.line); (err == nil) != c.runs {
 				t.Errorf("error is %v", err)
 			}
 		})
@@ -402,7 +406,7 @@ func TestScopes(t *testing.T) {
 		if err := os.WriteFile(inside, []byte("changed"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run(t, g.For(scope("Bash(python3:*)")), "python3 "+inside); err == nil || !strings.Contains(err.Error(), "changed since approval") {
+		if _, err := run(t, with(g, scope("Bash(python3:*)")), "python3 "+inside); err == nil || !strings.Contains(err.Error(), "changed since approval") {
 			t.Errorf("error is %v", err)
 		}
 	})
@@ -412,7 +416,7 @@ func TestCeilingAsks(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
 	sc := gate.Scope{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
 	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
-	if _, err := run(t, g.For(sc), "make"); err == nil {
+	if _, err := run(t, with(g, sc), "make"); err == nil {
 		t.Error("an answer for the session lifted a ceiling")
 	}
 	if !slices.Equal(p.saw[0].Choices, []gate.Choice{gate.Once, gate.No}) {
@@ -423,14 +427,14 @@ func TestCeilingAsks(t *testing.T) {
 func TestFork(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p})
-	if _, err := run(t, g.For(), "npm ci"); err != nil {
+	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.Fork(gate.Stricter(g.Mode(), permission.AcceptEdits), nil)
+	child := g.Fork("x", gate.Stricter(g.Mode(), permission.AcceptEdits), nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("a fork's mode became %s", child.Mode())
 	}
-	if _, err := run(t, child.For(), "npm ci"); err != nil {
+	if _, err := run(t, child, "npm ci"); err != nil {
 		t.Errorf("what was approved for the session is asked in a fork: %v", err)
 	}
 	if m := gate.Stricter(permission.Default, permission.Plan); m != permission.Plan {
@@ -442,7 +446,7 @@ func TestFork(t *testing.T) {
 // the session settles those that wait.
 func TestOneQuestionAtATime(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
-	g := newGate(t, gate.Options{Approver: p}).For()
+	g := newGate(t, gate.Options{Approver: p})
 	var wg sync.WaitGroup
 	errs := make([]error, 20)
 	for i := range errs {
@@ -465,25 +469,25 @@ func TestCancelled(t *testing.T) {
 		cancel()
 		return gate.Answer{}, ctx.Err()
 	})
-	if _, err := newGate(t, gate.Options{Approver: a}).For()(ctx, bash, command("npm ci")); !errors.Is(err, context.Canceled) {
+	if _, err := newGate(t, gate.Options{Approver: a}).Ask(ctx, command("npm ci")); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
 }
 
-func TestConsent(t *testing.T) {
+func TestTyped(t *testing.T) {
 	dir := t.TempDir()
-	read := &tool.Tool{Name: "read", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
+	read := &tool.Tool{Name: "read", Subjects: func(_ context.Context, in json.RawMessage) ([]permission.Subject, error) {
 		return permission.CallSubjects("read", in, dir)
 	}}
-	o := gate.Options{Approver: gate.Consent, Place: permission.Place{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
-	g := newGate(t, o).For()
+	o := gate.Options{Approver: gate.Typed, Place: permission.Place{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
+	g := newGate(t, o)
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Errorf("the person's own call: %v", err)
 	}
 	if _, err := run(t, g, "rm x"); err == nil {
 		t.Error("a denied call ran")
 	}
-	if _, err := g(context.Background(), read, tool.Input{JSON: json.RawMessage(`{"path": ".env"}`)}); err == nil || !strings.Contains(err.Error(), "secret") {
+	if _, err := g.Ask(context.Background(), read.Propose("1", json.RawMessage(`{"path": ".env"}`))); err == nil || !strings.Contains(err.Error(), "secret") {
 		t.Errorf("a secret: %v", err)
 	}
 }
@@ -498,18 +502,18 @@ func TestInlineCommandsNeverAsk(t *testing.T) {
 }
 
 func BenchmarkGate(b *testing.B) {
-	g := newGate(b, gate.Options{Rules: permission.Rules{Allow: rules(b, permission.User, "Bash(go test:*)", "Bash(git log:*)")}}).For()
+	g := newGate(b, gate.Options{Rules: permission.Rules{Allow: rules(b, permission.User, "Bash(go test:*)", "Bash(git log:*)")}})
 	in := command("go test ./... 2>&1 | tail -20")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := g(context.Background(), bash, in); err != nil {
+		if _, err := g.Ask(context.Background(), in); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// TestForHooks: what is said of a call that only a hook wants asked.
-func TestForHooks(t *testing.T) {
+// TestHookAsks: what is said of a call that only a hook wants asked.
+func TestHookAsks(t *testing.T) {
 	var audit []gate.Record
 	g, err := gate.New(gate.Options{
 		Rules: permission.Rules{Allow: []permission.Rule{{Tool: "Bash", Any: true}}},
@@ -518,44 +522,41 @@ func TestForHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &tool.Tool{Name: "bash", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
-		return permission.CallSubjects("bash", in, "/w")
-	}}
-	in := tool.Input{ID: "1", JSON: json.RawMessage(`{"command":"make"}`)}
-	asks := func(context.Context, gate.Call) (gate.Opinion, error) {
+	in := bash("/w").Propose("1", json.RawMessage(`{"command":"make"}`))
+	asks := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
 		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
 	}
-	_, err = g.ForHooks(asks, nil)(t.Context(), b, in)
+	_, err = g.With(gate.Scoped{PreToolUse: asks}).Ask(t.Context(), in)
 	if err == nil || err.Error() != "bash was not run: it is Friday, and nobody can be asked" {
 		t.Errorf("%v", err)
 	}
 	if len(audit) != 1 || audit[0].Hook != "PreToolUse" || audit[0].Decision.Rule != "" || audit[0].Decision.Reason != "it is Friday" {
 		t.Errorf("audit %+v", audit)
 	}
-	if _, err := g.ForHooks(nil, nil)(t.Context(), b, in); err != nil {
+	if _, err := g.Ask(t.Context(), in); err != nil {
 		t.Errorf("without hooks: %v", err)
 	}
 }
 
-// TestWith: other rules, and the mode and the answers of before.
-func TestWith(t *testing.T) {
+// TestReplace: other rules, and the mode and the answers of before.
+func TestReplace(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
 	g.SetMode(permission.AcceptEdits)
-	if _, err := run(t, g.For(), "npm ci"); err != nil {
+	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	g = g.With(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.Place{})
+	g = g.Replace(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.Place{})
 	if g.Mode() != permission.AcceptEdits || len(g.SessionRules()) != 1 || len(g.KeptRules()) != 0 {
 		t.Errorf("mode %s, session %v, kept %v", g.Mode(), g.SessionRules(), g.KeptRules())
 	}
 	for command, want := range map[string]bool{"npm ci": true, "go test": true} {
-		if _, err := run(t, g.For(), command); (err == nil) != want {
+		if _, err := run(t, g, command); (err == nil) != want {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	g = g.With(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.Place{})
-	if _, err := run(t, g.For(), "npm ci"); err == nil {
+	g = g.Replace(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.Place{})
+	if _, err := run(t, g, "npm ci"); err == nil {
 		t.Error("an answer of before beats a deny rule of now")
 	}
 }

@@ -311,6 +311,9 @@ type Outcome struct {
 	// a vote to deny, too.
 	Stop       bool
 	StopReason string
+	// Broken says that a guard could not be run or understood: nobody knows what
+	// it would have said, and only an explicit approval may stand in for it.
+	Broken bool
 	// Failed are the hooks that broke, or that ended with a code that means
 	// nothing.
 	Failed []error

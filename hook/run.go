@@ -477,6 +477,7 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		case h.Required:
 			o.vote(Deny, fmt.Sprintf("the required %s hook %q failed: %v", e, h, err))
 		case !errors.As(err, &code):
+			o.Broken = true
 			o.vote(Ask, fmt.Sprintf("the %s hook %q failed: %v", e, h, err))
 		}
 		return

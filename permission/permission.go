@@ -89,6 +89,9 @@ type Subject struct {
 	Default Verdict `json:"-"`
 	// Note tells the person who is asked what the subject would bring.
 	Note string `json:"-"`
+	// Hash names the bytes that the subject stands for, such as a skill's: what
+	// is approved is these bytes, and what runs must have the same. "": none.
+	Hash string `json:"-"`
 }
 
 // An Origin says who wrote a rule.

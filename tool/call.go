@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,12 +16,91 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Gate decides whether a call may run: it returns the input to run, which
-// hooks may have changed, or an error whose text tells the model why not. It
-// may take as long as a person needs. The tool's Subjects, which it asks, are
-// what the tool then holds itself to ([Input].Subjects). A nil Gate lets
-// nothing pass.
-type Gate func(ctx context.Context, t *Tool, in Input) (json.RawMessage, error)
+// A Gate decides whether a call may run. The error's text tells the model why
+// it may not. Ask may take as long as a user needs to answer.
+//
+// A nil Gate means that nobody decides: only calls pass whose every subject has
+// the Default Allow, such as the call of a skill that asks for nothing.
+type Gate interface {
+	Ask(ctx context.Context, p Proposal) (Permit, error)
+}
+
+// GateFunc is a Gate of a func.
+type GateFunc func(context.Context, Proposal) (Permit, error)
+
+func (f GateFunc) Ask(ctx context.Context, p Proposal) (Permit, error) { return f(ctx, p) }
+
+// AllowAll is a Gate that allows every call: for tests, and for programs whose
+// tools can do no harm.
+var AllowAll Gate = GateFunc(func(ctx context.Context, p Proposal) (Permit, error) {
+	subjects, err := p.Named(ctx, p.Input)
+	return Permit{p.Input, subjects}, err
+})
+
+// A Proposal is a call that waits for the decision of a [Gate]. Most come from
+// a model and are made by [Call]; a program that wants to do something else
+// under the same rules makes its own.
+type Proposal struct {
+	ID    string          // of the call
+	Name  string          // of the tool
+	Label string          // for the user; "": Name
+	Input json.RawMessage // checked against the tool's schema
+	Tool  *Tool           // the tool; nil: there is none
+	// Subjects names what the call would do with an input, which hooks or the
+	// user may have changed. nil: the name, with no text.
+	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
+}
+
+// A Permit says what may run: this input, which does these things and no
+// others.
+type Permit struct {
+	Input    json.RawMessage
+	Subjects []permission.Subject
+}
+
+// Propose returns what a Gate is asked about a call of the tool.
+func (t *Tool) Propose(id string, input json.RawMessage) Proposal {
+	return Proposal{ID: id, Name: t.Name, Label: t.Label, Input: input, Tool: t, Subjects: t.Subjects}
+}
+
+// Named returns the subjects of the call with an input.
+func (p *Proposal) Named(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
+	if p.Subjects == nil {
+		return []permission.Subject{{Kind: p.Name, Tool: p.Name}}, nil
+	}
+	subjects, err := p.Subjects(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	subjects = slices.Clone(subjects)
+	for i := range subjects {
+		subjects[i].Tool = p.Name
+	}
+	return subjects, nil
+}
+
+// Changes returns what the call would change in files with an input.
+func (p *Proposal) Changes(ctx context.Context, input json.RawMessage) ([]Change, error) {
+	if p.Tool == nil || p.Tool.Changes == nil {
+		return nil, nil
+	}
+	return p.Tool.Changes(ctx, input)
+}
+
+// Decide asks a gate, which may be nil.
+func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
+	if g != nil {
+		return g.Ask(ctx, p)
+	}
+	subjects, err := p.Named(ctx, p.Input)
+	if err != nil {
+		return Permit{}, err
+	}
+	if slices.ContainsFunc(subjects, func(s permission.Subject) bool { return s.Default != permission.Allow }) {
+		return Permit{}, fmt.Errorf("%s is not allowed: nobody can be asked", p.Name)
+	}
+	return Permit{p.Input, subjects}, nil
+}
 
 // Call runs one call, from the model's words to a result. progress, if not
 // nil, sees partial results, one at a time, at most every 100 ms and none
@@ -107,27 +187,15 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 	}
 	t := *found
 	defer recovered(t.Name, call, &res)
-	if gate == nil {
-		return nil, Input{}, Errorf("%s is not allowed: nobody can be asked", t.Name)
-	}
 	folded, err := t.Folded(call.Input)
 	if err != nil {
 		return nil, Input{}, Errorf("%s", err)
 	}
 	in := Input{ID: call.ID, JSON: folded, Progress: func(Result) {}}
-	var decided []permission.Subject
-	asked := t
-	if t.Subjects != nil {
-		asked.Subjects = func(input json.RawMessage) ([]permission.Subject, error) {
-			s, err := t.Subjects(input)
-			decided = s
-			return s, err
-		}
-	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, Input{}, cut(ctx, t.Name, Result{})
 	}
-	input, err := gate(ctx, &asked, in)
+	permit, err := t.Propose(call.ID, folded).Decide(ctx, gate)
 	if err != nil {
 		res := Errorf("%s", err)
 		if t.Denied != nil {
@@ -135,12 +203,12 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 		}
 		return nil, Input{}, res
 	}
-	if !bytes.Equal(input, folded) { // a hook's input runs as it is, or not at all
-		if err := t.check(input); err != nil {
-			return nil, Input{}, Errorf("%s", t.invalid(input, []string{err.Error()}))
+	if !bytes.Equal(permit.Input, folded) { // a hook's input runs as it is, or not at all
+		if err := t.check(permit.Input); err != nil {
+			return nil, Input{}, Errorf("%s", t.invalid(permit.Input, []string{err.Error()}))
 		}
 	}
-	in.JSON, in.Subjects = input, decided
+	in.JSON, in.Subjects = permit.Input, permit.Subjects
 	return &t, in, Result{}
 }
 

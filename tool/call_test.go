@@ -67,34 +67,31 @@ func TestGate(t *testing.T) {
 		ran = call
 		return tool.Text(in.Path), nil
 	})
-	x.Subjects = tool.SubjectsOf(func(in sample) []permission.Subject {
+	x.Subjects = tool.SubjectsOf(func(_ context.Context, in sample) []permission.Subject {
 		return []permission.Subject{{Kind: "Read", Text: in.Path}}
 	})
 	var seen string
 	do := func(gate tool.Gate) tool.Result {
 		return tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{ID: "7", Name: "x", Input: json.RawMessage(`{"path":1}`)}, gate, nil)
 	}
-	got := do(func(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
-		seen = string(in.JSON)
-		if _, err := t.Subjects(in.JSON); err != nil {
-			return nil, err
-		}
+	got := do(tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+		seen = string(p.Input)
 		changed := json.RawMessage(`{"path":"hook"}`)
-		_, err := t.Subjects(changed)
-		return changed, err
-	})
-	if seen != `{"path":"1"}` || text(got) != "hook" || ran.ID != "7" || !slices.Equal(ran.Subjects, []permission.Subject{{Kind: "Read", Text: "hook"}}) {
+		subjects, err := p.Named(ctx, changed)
+		return tool.Permit{Input: changed, Subjects: subjects}, err
+	}))
+	if seen != `{"path":"1"}` || text(got) != "hook" || ran.ID != "7" || !slices.Equal(ran.Subjects, []permission.Subject{{Kind: "Read", Text: "hook", Tool: "x"}}) {
 		t.Errorf("saw %s, ran %+v, %s", seen, ran, text(got))
 	}
 	for want, gate := range map[string]tool.Gate{
 		"x is not allowed: nobody can be asked": nil,
-		"no, because": func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) {
-			return nil, errors.New("no, because")
-		},
-		"Invalid input for x: ": func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) {
-			return json.RawMessage(`{"path":5}`), nil // a hook's input is not coerced
-		},
-		"x failed: boom": func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) { panic("boom") },
+		"no, because": tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) {
+			return tool.Permit{}, errors.New("no, because")
+		}),
+		"Invalid input for x: ": tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) {
+			return tool.Permit{Input: json.RawMessage(`{"path":5}`)}, nil // a hook's input is not coerced
+		}),
+		"x failed: boom": tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) { panic("boom") }),
 	} {
 		ran = tool.Input{}
 		if got := do(gate); !got.IsError || !strings.HasPrefix(text(got), want) || ran.ID != "" {
@@ -125,11 +122,11 @@ func TestCancelKeepsPartialOutput(t *testing.T) {
 		stop(errors.New("the person pressed escape"))
 		return tool.Text("half"), ctx.Err()
 	})
-	got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, allow, nil)
+	got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil)
 	if !got.IsError || len(got.Parts) != 2 || got.Parts[0].Text != "half" || got.Parts[1].Text != "x did not finish: the person pressed escape" {
 		t.Errorf("got %+v", got)
 	}
-	if got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, allow, nil); !got.IsError || len(got.Parts) != 1 {
+	if got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil); !got.IsError || len(got.Parts) != 1 {
 		t.Errorf("after the end: %+v", got)
 	}
 }
@@ -140,7 +137,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	ran := 0
 	x := named("x", func(context.Context, tool.Input) (tool.Result, error) { ran++; stop(); return tool.Text("done"), nil })
 	x.Key = func(json.RawMessage) string { return "one" }
-	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, allow, nil)
+	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, tool.AllowAll, nil)
 	if ran != 1 || got[0].IsError || !got[1].IsError || text(got[1]) != "x did not finish: it was cancelled" {
 		t.Errorf("ran %d times: %+v", ran, got)
 	}
@@ -166,10 +163,10 @@ func TestCallAll(t *testing.T) {
 			return tool.Text(fmt.Sprint(in.Ms)), nil
 		})
 		var asked []string
-		gate := func(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) {
-			asked = append(asked, in.ID)
-			return in.JSON, nil
-		}
+		gate := tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+			asked = append(asked, p.ID)
+			return tool.AllowAll.Ask(ctx, p)
+		})
 		start := time.Now()
 		got := tool.CallAll(t.Context(), tool.Set{sleep}, []llm.ToolCall{
 			{ID: "a", Name: "sleep", Input: json.RawMessage(`{"ms":300}`)},
@@ -215,13 +212,13 @@ func TestOrder(t *testing.T) {
 			return list
 		}
 		start := time.Now()
-		tool.CallAll(t.Context(), set, calls("free", "free", "fence", "free", "free"), allow, nil)
+		tool.CallAll(t.Context(), set, calls("free", "free", "fence", "free", "free"), tool.AllowAll, nil)
 		at := func(s string) int { return slices.Index(log, s) }
 		if time.Since(start) != 300*time.Millisecond || at("+2") < at("-0") || at("+2") < at("-1") || at("+3") < at("-2") || at("+4") < at("-2") {
 			t.Errorf("%v after %v", log, time.Since(start))
 		}
 		log, start = nil, time.Now()
-		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`, `keyed {"panic":true}`), allow, nil)
+		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`, `keyed {"panic":true}`), tool.AllowAll, nil)
 		if time.Since(start) != 300*time.Millisecond || at("+1") < at("-0") || at("+3") < at("-1") || at("+2") > at("-0") || at("+4") > at("-0") {
 			t.Errorf("%v after %v", log, time.Since(start))
 		}
@@ -249,7 +246,7 @@ func TestProgressIsThrottled(t *testing.T) {
 		})
 		var shown []string
 		var times []time.Duration
-		tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{Name: "x"}, allow, func(r tool.Result) {
+		tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, func(r tool.Result) {
 			shown = append(shown, text(r))
 			times = append(times, time.Since(start))
 		})

@@ -40,12 +40,8 @@ func echoTool() tool.Tool {
 	return t
 }
 
-func allow(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) {
-	return in.JSON, nil
-}
-
 func call(t testing.TB, tools tool.Set, name, input string) tool.Result {
-	return tool.Call(t.Context(), tools, llm.ToolCall{ID: "1", Name: name, Input: json.RawMessage(input)}, allow, nil)
+	return tool.Call(t.Context(), tools, llm.ToolCall{ID: "1", Name: name, Input: json.RawMessage(input)}, tool.AllowAll, nil)
 }
 
 func text(r tool.Result) string {

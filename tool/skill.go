@@ -41,28 +41,31 @@ type SkillAnswer struct {
 	Agent      string // the id of the session in which an agent made the text; "": none did
 }
 
-// A SkillCall does what the model asks of the Skill tool; id is that of its
-// call. Its error is a *[knack.Refusal] where the model is told a code.
-type SkillCall func(ctx context.Context, id string, in SkillInput) (SkillAnswer, error)
+// A SkillCall does what the model asks of the Skill tool. call holds the id of
+// its call, and the subject that was decided on, whose Hash names the bytes of
+// the skill that were shown. Its error is a *[knack.Refusal] where the model
+// is given a code.
+type SkillCall func(ctx context.Context, in SkillInput, call Input) (SkillAnswer, error)
 
 // A SkillSubject says of a skill, by name, what permission is asked for: its
-// Default is Allow where the skill asks for nothing.
-type SkillSubject func(name string) permission.Subject
+// Default is Allow where the skill asks for nothing, and its Hash is that of
+// the bytes that say so.
+type SkillSubject func(ctx context.Context, name string) permission.Subject
 
 // Skill makes the Skill tool. listing is the catalogue text, fixed for the
 // session.
 func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	text := strings.Replace(strings.TrimSpace(skillText), "{{listing}}", strings.TrimRight(listing, "\n"), 1)
 	t := New("Skill", text, func(ctx context.Context, in SkillInput, c Input) (Result, error) {
-		return callSkill(ctx, c.ID, in, call)
+		return callSkill(ctx, in, c, call)
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) { Rename(in, "command", "skill", "name", "skill") }
-	t.Subjects = SubjectsOf(func(in SkillInput) []permission.Subject {
+	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
 		if in.Describe || in.Done { // neither brings anything in
 			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}
 		}
-		return []permission.Subject{subject(SkillName(in.Skill))}
+		return []permission.Subject{subject(ctx, SkillName(in.Skill))}
 	})
 	t.Denied = func(input json.RawMessage) any {
 		var in SkillInput
@@ -72,8 +75,8 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	return t
 }
 
-func callSkill(ctx context.Context, id string, in SkillInput, call SkillCall) (Result, error) {
-	a, err := call(ctx, id, in)
+func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Result, error) {
+	a, err := call(ctx, in, c)
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		r := Errorf("%s", no.Message)
@@ -112,15 +115,16 @@ func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subje
 		return listed(in.Path)
 	}
 	t := read
-	t.Subjects = func(input json.RawMessage) ([]permission.Subject, error) {
+	t.Subjects = func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
 		if name, ok := find(input); ok {
-			return []permission.Subject{subject(name)}, nil
+			return []permission.Subject{subject(ctx, name)}, nil
 		}
-		return read.Subjects(input)
+		p := read.Propose("", input)
+		return p.Named(ctx, input)
 	}
 	t.Run = func(ctx context.Context, in Input) (Result, error) {
 		if name, ok := find(in.JSON); ok {
-			return callSkill(ctx, in.ID, SkillInput{Skill: name}, call)
+			return callSkill(ctx, SkillInput{Skill: name}, in, call)
 		}
 		return read.Run(ctx, in)
 	}

@@ -17,7 +17,7 @@ import (
 // what permission it asks for (spec skills §4).
 func TestSkill(t *testing.T) {
 	var got tool.SkillInput
-	call := func(_ context.Context, _ string, in tool.SkillInput) (tool.SkillAnswer, error) {
+	call := func(_ context.Context, in tool.SkillInput, _ tool.Input) (tool.SkillAnswer, error) {
 		got = in
 		switch name := tool.SkillName(in.Skill); name {
 		case "":
@@ -33,7 +33,7 @@ func TestSkill(t *testing.T) {
 		}
 	}
 	asked := ""
-	subject := func(name string) permission.Subject {
+	subject := func(_ context.Context, name string) permission.Subject {
 		asked = name
 		return permission.Subject{Kind: "Skill", Text: name, Default: permission.Ask}
 	}
@@ -46,9 +46,9 @@ func TestSkill(t *testing.T) {
 			t.Errorf("the model is not told: %s", rule)
 		}
 	}
-	deny := func(context.Context, *tool.Tool, tool.Input) (json.RawMessage, error) {
-		return nil, errors.New("the rule Skill(pdf) denies it")
-	}
+	deny := tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) {
+		return tool.Permit{}, errors.New("the rule Skill(pdf) denies it")
+	})
 	for _, tt := range []struct {
 		input string
 		gate  tool.Gate
@@ -69,7 +69,7 @@ func TestSkill(t *testing.T) {
 		got = tool.SkillInput{}
 		gate := tt.gate
 		if gate == nil {
-			gate = func(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) { return in.JSON, nil }
+			gate = tool.AllowAll
 		}
 		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "Skill", Input: json.RawMessage(tt.input)}, gate, nil)
 		data, err := json.Marshal(r.Structured)
@@ -83,7 +83,7 @@ func TestSkill(t *testing.T) {
 		`{"skill": "pdf", "done": true}`:      "pdf allow",
 		`{"skill": "pdf", "describe": false}`: "pdf ask",
 	} {
-		subjects, err := skill.Subjects(json.RawMessage(input))
+		subjects, err := skill.Subjects(t.Context(), json.RawMessage(input))
 		if err != nil || len(subjects) != 1 || subjects[0].Kind != "Skill" || subjects[0].Text+" "+map[permission.Verdict]string{permission.Ask: "ask", permission.Allow: "allow"}[subjects[0].Default] != want {
 			t.Errorf("%s: %+v, %v", input, subjects, err)
 		}

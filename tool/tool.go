@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -40,7 +41,11 @@ type Tool struct {
 	// checked: the field names of other agents, see [Rename].
 	Fold func(in map[string]any)
 	// Subjects names what a call wants to do. nil: the tool's name with no text.
-	Subjects func(input json.RawMessage) ([]permission.Subject, error)
+	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
+	// Changes, if any, says what a call would change in files, so that the user
+	// sees it before they answer. The error says that the call cannot succeed, in
+	// words that give away nothing of the file.
+	Changes func(ctx context.Context, input json.RawMessage) ([]Change, error)
 	// Denied, if any, is what programs are told of a call that the gate refused:
 	// its Result's Structured.
 	Denied func(input json.RawMessage) any
@@ -52,15 +57,31 @@ type Tool struct {
 	fits func(json.RawMessage) error // that Run can decode an input; nil: it decodes it itself
 }
 
+// A Change is what a call would change in one file.
+type Change struct {
+	Path string // absolute
+	Diff string // unified; untrusted text
+	// Base is the hash of the content that the change was made for: where the user
+	// approved it, the Edit subjects of the call have it as their Hash.
+	Base string
+}
+
 // An Input is what one call of a tool is given.
 type Input struct {
 	ID   string // of the call
 	JSON json.RawMessage
-	// Subjects is what the gate decided on: what the tool's Subjects returned
-	// when the gate last asked; nil if it did not. A tool that opens something
-	// makes sure that it is one of them.
+	// Subjects is what the gate decided on; nil: nobody decided. A tool that opens
+	// something makes sure that it is one of them.
 	Subjects []permission.Subject
 	Progress func(Result) // shows a partial result to people; never nil; may be called concurrently
+}
+
+// Allows reports whether the gate decided on a subject; where nobody decided
+// there is nothing to keep to.
+func (in *Input) Allows(kind, text string) bool {
+	return in.Subjects == nil || slices.ContainsFunc(in.Subjects, func(s permission.Subject) bool {
+		return s.Kind == kind && s.Text == text
+	})
 }
 
 // Rename moves fields of an input object: from, to, from, to … A field whose
@@ -126,12 +147,12 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 }
 
 // SubjectsOf makes a Tool's Subjects from a func over its typed input.
-func SubjectsOf[In any](f func(In) []permission.Subject) func(json.RawMessage) ([]permission.Subject, error) {
-	return func(data json.RawMessage) ([]permission.Subject, error) {
+func SubjectsOf[In any](f func(context.Context, In) []permission.Subject) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in In
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, err
 		}
-		return f(in), nil
+		return f(ctx, in), nil
 	}
 }

@@ -67,7 +67,7 @@ func (s *sessionRun) forker(from func() *gate.Gate) func(context.Context, *agent
 			return nil, nil, err
 		}
 		parent := from()
-		g := parent.Fork(s.modeOf(parent.Mode(), d), audit(log))
+		g := parent.Fork(d.Name, s.modeOf(parent.Mode(), d), audit(log))
 		o := s.coding
 		o.State = s.read.Fork()
 		a := *s.agent
@@ -81,7 +81,7 @@ func (s *sessionRun) forker(from func() *gate.Gate) func(context.Context, *agent
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(s.agent.Tools.Names(), ","))
 		}
 		a.Gate = func(sc agent.Scope) tool.Gate {
-			return g.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+			return g.With(s.scoped(sc))
 		}
 		own := func() *gate.Gate { return g }
 		if a.Shell != nil {

@@ -464,10 +464,10 @@ func (s *site) granted(name, line string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	t := &tool.Tool{Name: "bash", Subjects: func(in json.RawMessage) ([]permission.Subject, error) {
-		return permission.CallSubjects("bash", in, s.dir)
+	p := tool.Proposal{Name: "bash", Input: input, Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: "Bash", Text: line}}, nil
 	}}
-	if _, err := s.gate().For(scopes...)(context.Background(), t, tool.Input{JSON: input}); err != nil {
+	if _, err := s.gate().With(gate.Scoped{Skills: scopes}).Ask(context.Background(), p); err != nil {
 		return ""
 	}
 	return line

@@ -225,7 +225,6 @@ func (s *sessionRun) attach(ctx context.Context, text string) (agent.Input, erro
 	if !strings.Contains(text, "@") {
 		return in, nil
 	}
-	own := func(_ context.Context, _ *tool.Tool, in tool.Input) (json.RawMessage, error) { return in.JSON, nil }
 	for _, word := range strings.Fields(text) {
 		path, ok := strings.CutPrefix(word, "@")
 		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
@@ -245,7 +244,7 @@ func (s *sessionRun) attach(ctx context.Context, text string) (agent.Input, erro
 		if err != nil {
 			return in, err
 		}
-		res := tool.Call(ctx, s.files, llm.ToolCall{Name: "read", Input: input}, own, nil)
+		res := tool.Call(ctx, s.files, llm.ToolCall{Name: "read", Input: input}, tool.AllowAll, nil)
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
 		}

@@ -239,7 +239,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		},
 		Commands: s.typed,
 		Gate: func(sc agent.Scope) tool.Gate {
-			return s.gate.ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(sc)...)
+			return s.gate.With(s.scoped(sc))
 		},
 		Typed:  s.consents,
 		Verify: s.verify,
@@ -460,6 +460,11 @@ func told(r gate.Record) string {
 	return strings.TrimSpace(r.Answer.Choice.String() + " " + r.Answer.Reason)
 }
 
+// scoped is what the gate goes by under the skills in force.
+func (s *sessionRun) scoped(sc agent.Scope) gate.Scoped {
+	return gate.Scoped{Skills: s.scopes(sc), PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest}
+}
+
 // scopes makes rules of what the skills in force grant and deny.
 func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 	var all []gate.Scope
@@ -542,15 +547,17 @@ func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 			return "", err
 		}
 		judged := permission.WithValues(c.Line, env)
-		t := tool.Tool{Name: "bash", Label: "inline command of " + a.Skill.Name, Subjects: func(json.RawMessage) ([]permission.Subject, error) {
-			return []permission.Subject{{Kind: "Bash", Text: judged}}, nil
-		}}
 		input, err := json.Marshal(map[string]string{"command": judged})
 		if err != nil {
 			return "", err
 		}
-		passed, err := g().ForHooks(sc.PreToolUse, sc.PermissionRequest, s.scopes(with)...)(ctx, &t, tool.Input{ID: "inline", JSON: input})
-		if err == nil && !bytes.Equal(passed, input) {
+		permit, err := g().With(s.scoped(with)).Ask(ctx, tool.Proposal{
+			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
+			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+				return []permission.Subject{{Kind: "Bash", Text: judged}}, nil
+			},
+		})
+		if err == nil && !bytes.Equal(permit.Input, input) {
 			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
 		}
 		if err != nil {

@@ -258,7 +258,7 @@ func (s *sessionRun) slashReload(ctx context.Context, _ string, say func(string)
 	s.nested = sources.NewNested(s.dir, s.options)
 	cat := s.library.Replace(ctx, s.sources...)
 	s.agent.View, s.agent.Agents = s.view, s.agents
-	s.gate = s.gate.With(s.settings.Rules, s.place())
+	s.gate = s.gate.Replace(s.settings.Rules, s.place())
 	s.stand()
 
 	say("skills: " + difference(skills, cat.Skills(), func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))

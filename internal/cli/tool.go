@@ -138,23 +138,20 @@ func ownCall(at permission.Place, deny []string) (tool.Gate, error) {
 			return nil, engine.Usagef("knack help permissions", "--deny: %s", p.Message)
 		}
 	}
-	return func(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
-		subjects := []permission.Subject{{Kind: t.Name}}
-		if t.Subjects != nil {
-			var err error
-			if subjects, err = t.Subjects(in.JSON); err != nil {
-				return nil, err
-			}
+	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+		subjects, err := p.Named(ctx, p.Input)
+		if err != nil {
+			return tool.Permit{}, err
 		}
 		d := permission.Rules{Deny: denied}.Decide(permission.Default, at, subjects...)
 		for _, j := range d.Subjects {
 			secret := j.Verdict == permission.Ask && j.Kind == "Read" && j.Origin == permission.Builtin
 			if j.Verdict == permission.Deny || secret {
-				return nil, fmt.Errorf("%s(%s) is refused: %s %s", j.Kind, j.Text, j.Rule, j.Reason)
+				return tool.Permit{}, fmt.Errorf("%s(%s) is refused: %s %s", j.Kind, j.Text, j.Rule, j.Reason)
 			}
 		}
-		return in.JSON, nil
-	}, nil
+		return tool.Permit{Input: p.Input, Subjects: subjects}, nil
+	}), nil
 }
 
 // A toolOutput is a result as `knack tool run` prints it.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +59,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
-		if call.Subjects != nil && !slices.Contains(call.Subjects, permission.Subject{Kind: "Bash", Text: c.Line}) {
+		if !call.Allows("Bash", c.Line) {
 			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
 		}
 		timeout, err := bashTimeout(in, o)
@@ -77,7 +76,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 	})
 	t.Ordered = true // a command may change what the next one sees
 	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
-	t.Subjects = func(data json.RawMessage) ([]permission.Subject, error) {
+	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in bashInput
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, err

@@ -32,15 +32,6 @@ func newWorkspace(t testing.TB) *workspace.Local {
 	return w
 }
 
-func allowAll(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
-	if t.Subjects != nil {
-		if _, err := t.Subjects(in.JSON); err != nil {
-			return nil, err
-		}
-	}
-	return in.JSON, nil
-}
-
 // say runs one call and returns its text.
 func say(t testing.TB, set tool.Set, name string, input any) (string, tool.Result) {
 	t.Helper()
@@ -48,7 +39,7 @@ func say(t testing.TB, set tool.Set, name string, input any) (string, tool.Resul
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: name, Input: data}, allowAll, nil)
+	res := tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: name, Input: data}, tool.AllowAll, nil)
 	if len(res.Parts) != 1 {
 		t.Fatalf("%s %s: %d parts", name, data, len(res.Parts))
 	}
@@ -137,7 +128,7 @@ func TestBashInOrder(t *testing.T) {
 	got := tool.CallAll(t.Context(), set, []llm.ToolCall{
 		{ID: "1", Name: "bash", Input: []byte(`{"command":"sleep 0.3; echo first >f"}`)},
 		{ID: "2", Name: "bash", Input: []byte(`{"command":"cat f"}`)},
-	}, allowAll, nil)
+	}, tool.AllowAll, nil)
 	if got[1].Parts[0].Text != "first" {
 		t.Errorf("the second command said %q", got[1].Parts[0].Text)
 	}
@@ -153,14 +144,14 @@ func TestBashSubjects(t *testing.T) {
 	var seen []permission.Subject
 	run := func(after func()) tool.Result {
 		return tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo x"}`)},
-			func(_ context.Context, tl *tool.Tool, in tool.Input) (json.RawMessage, error) {
+			tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 				var err error
-				seen, err = tl.Subjects(in.JSON)
+				seen, err = p.Named(ctx, p.Input)
 				after()
-				return in.JSON, err
-			}, nil)
+				return tool.Permit{Input: p.Input, Subjects: seen}, err
+			}), nil)
 	}
-	if res := run(func() {}); res.IsError || len(seen) != 1 || seen[0] != (permission.Subject{Kind: "Bash", Text: "set -e\necho x"}) {
+	if res := run(func() {}); res.IsError || len(seen) != 1 || seen[0] != (permission.Subject{Kind: "Bash", Text: "set -e\necho x", Tool: "bash"}) {
 		t.Errorf("subjects %v, %+v", seen, res)
 	}
 	if res := run(func() { suffix = "; rm -rf /nowhere" }); !res.IsError || res.Parts[0].Text != "the command changed after it was allowed: it was not run" {
@@ -304,7 +295,7 @@ func TestOutputIsBounded(t *testing.T) {
 func TestBashProgress(t *testing.T) {
 	set := runTools(newWorkspace(t), Options{})
 	var shown []string
-	res := tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo one; sleep 0.4; for i in $(seq 2 5000); do echo $i; done"}`)}, allowAll,
+	res := tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo one; sleep 0.4; for i in $(seq 2 5000); do echo $i; done"}`)}, tool.AllowAll,
 		func(r tool.Result) { shown = append(shown, r.Parts[0].Text) })
 	if res.IsError || len(shown) == 0 || len(shown) >= 25 || shown[0] != "one\n" {
 		t.Errorf("%d shown, %.40q", len(shown), shown)
@@ -314,7 +305,7 @@ func TestBashProgress(t *testing.T) {
 func TestBashAbort(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	set := runTools(newWorkspace(t), Options{})
-	res := tool.Call(ctx, set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo part; sleep 30"}`)}, allowAll,
+	res := tool.Call(ctx, set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo part; sleep 30"}`)}, tool.AllowAll,
 		func(tool.Result) { stop(errors.New("escape")) })
 	if !res.IsError || res.Parts[0].Text != "part\n\nCommand aborted" || !res.Details.(BashDetails).Aborted {
 		t.Errorf("got %+v", res)

@@ -46,7 +46,7 @@ func TestToolsElsewhere(t *testing.T) {
 	}
 	here, there := open(false), open(true)
 	say := func(p place, name, in string) string {
-		res := tool.Call(t.Context(), p.set, llm.ToolCall{ID: "1", Name: name, Input: []byte(strings.ReplaceAll(in, "DIR", p.dir))}, allow, nil)
+		res := tool.Call(t.Context(), p.set, llm.ToolCall{ID: "1", Name: name, Input: []byte(strings.ReplaceAll(in, "DIR", p.dir))}, tool.AllowAll, nil)
 		var b strings.Builder
 		fmt.Fprintf(&b, "error %v: ", res.IsError)
 		for _, part := range res.Parts {

@@ -417,7 +417,7 @@ func TestEditsInOrder(t *testing.T) {
 	}
 	calls = append(calls, llm.ToolCall{ID: "w", Name: "write", Input: []byte(`{"path":"f","content":"written"}`)},
 		llm.ToolCall{ID: "e", Name: "edit", Input: []byte(`{"path":"dir/link","oldText":"written","newText":"last"}`)})
-	for i, r := range tool.CallAll(t.Context(), b.tools, calls, allow, nil) {
+	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, nil) {
 		if r.IsError {
 			t.Errorf("call %d: %v", i, r.Parts)
 		}
@@ -425,12 +425,6 @@ func TestEditsInOrder(t *testing.T) {
 	if got := b.content(t, "f"); got != "last" {
 		t.Errorf("f = %q", got)
 	}
-}
-
-// allow is a gate that says yes to what a call names.
-func allow(_ context.Context, t *tool.Tool, in tool.Input) (json.RawMessage, error) {
-	_, err := t.Subjects(in.JSON)
-	return in.JSON, err
 }
 
 // Bad input gets one clear sentence, through the whole pipeline.
@@ -460,7 +454,7 @@ func TestBadInput(t *testing.T) {
 		{"bash", `{"command":"true","timeout":1e400}`, "timeout: 1e400 is out of range"},
 		{"find", `{"pattern":"../*"}`, `pattern "../*" leaves the directory: give the directory as path, and a pattern below it`},
 	} {
-		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, allow, nil)
+		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, tool.AllowAll, nil)
 		if !res.IsError || len(res.Parts) != 1 || !strings.Contains(res.Parts[0].Text, c.want) || strings.Contains(res.Parts[0].Text, "failed:") {
 			t.Errorf("%s %s: %+v, want an error with %q", c.name, c.in, res, c.want)
 		}
@@ -481,7 +475,7 @@ func TestBadInput(t *testing.T) {
 		{"ls", `{"path":null}`, "f"},
 		{"grep", `{"pattern":"TEXT","ignoreCase":"true","path":null}`, "f:1: text"},
 	} {
-		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, allow, nil)
+		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, tool.AllowAll, nil)
 		if res.IsError || len(res.Parts) != 1 || res.Parts[0].Text != c.want {
 			t.Errorf("%s %s: %+v, want %q", c.name, c.in, res, c.want)
 		}
@@ -654,7 +648,7 @@ func TestDecided(t *testing.T) {
 		retarget("link", "ok")
 		retarget("dlink", "d")
 		tl, _ := b.tools.Find(c.tool)
-		subjects, err := tl.Subjects([]byte(c.input))
+		subjects, err := tl.Subjects(t.Context(), []byte(c.input))
 		if err != nil || len(subjects) != 2 {
 			t.Errorf("%s: subjects %v, %v", c.tool, subjects, err)
 		}
@@ -668,7 +662,7 @@ func TestDecided(t *testing.T) {
 		t.Error("the file behind the changed link was written")
 	}
 	tl, _ := b.tools.Find("write")
-	got, err := tl.Subjects([]byte(`{"path":"new","content":""}`))
+	got, err := tl.Subjects(t.Context(), []byte(`{"path":"new","content":""}`))
 	if want := []permission.Subject{{Kind: "Edit", Text: b.path("new")}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("subjects of a new file: %v, %v", got, err)
 	}
@@ -696,7 +690,7 @@ func TestSwappedBeforeOpen(t *testing.T) {
 	} {
 		b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n")
 		tl, _ := Tools(swapWS{b.ws, t}, Options{}).Find(c.tool)
-		subjects, err := tl.Subjects([]byte(c.input))
+		subjects, err := tl.Subjects(t.Context(), []byte(c.input))
 		if err != nil {
 			t.Fatal(err)
 		}

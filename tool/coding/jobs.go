@@ -262,4 +262,6 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 
 // nothing is the subjects of a call that does only what an earlier call was
 // allowed to.
-func nothing(json.RawMessage) ([]permission.Subject, error) { return []permission.Subject{}, nil }
+func nothing(context.Context, json.RawMessage) ([]permission.Subject, error) {
+	return []permission.Subject{}, nil
+}

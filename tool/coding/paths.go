@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -114,7 +113,7 @@ func subjects(ctx context.Context, ws pathFS, kind, abs string) []permission.Sub
 // decided reports an error unless the gate decided on a real path. Where
 // nobody decided there is nothing to keep to.
 func decided(call tool.Input, kind, named, real string) error {
-	if call.Subjects == nil || slices.Contains(call.Subjects, permission.Subject{Kind: kind, Text: real}) {
+	if call.Allows(kind, real) {
 		return nil
 	}
 	return fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", named)

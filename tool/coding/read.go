@@ -97,13 +97,12 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 }
 
 // pathSubjects makes the Subjects of a tool that acts on one path.
-func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error), path func(In) string) func(json.RawMessage) ([]permission.Subject, error) {
-	return func(data json.RawMessage) ([]permission.Subject, error) {
+func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error), path func(In) string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in In
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, err
 		}
-		ctx := context.Background() // Tool.Subjects has none
 		abs, err := resolve(ctx, ws, path(in))
 		if err != nil {
 			return nil, err

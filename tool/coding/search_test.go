@@ -379,7 +379,7 @@ func TestCancelKeepsFound(t *testing.T) {
 			defer cancel()
 			ws := slowWS{remoteWS{l: b.ws}, cancel}
 			tools := tool.Set{grepTool(ws, FileOptions{}), findTool(ws, FileOptions{})}
-			res := tool.Call(ctx, tools, llm.ToolCall{Name: c.name, Input: []byte(c.in)}, allow, nil)
+			res := tool.Call(ctx, tools, llm.ToolCall{Name: c.name, Input: []byte(c.in)}, tool.AllowAll, nil)
 			if !res.IsError || len(res.Parts) != 2 || res.Parts[0].Text != c.want || res.Parts[1].Text != c.name+" did not finish: it was cancelled" {
 				t.Errorf("%s: %+v", c.name, res)
 			}
