@@ -3,42 +3,196 @@
 package sandbox
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// gitParts are the places of a git directory that can make git run something,
-// whether they exist or not: its own and those of its modules and worktrees.
-// The rest of the directory must stay writable for git to work.
-func gitParts(dir string) []string {
-	parts := []string{
-		dir + "/config", dir + "/config.worktree", dir + "/hooks", dir + "/commondir", dir + "/info/attributes",
-	}
-	trees, _ := os.ReadDir(dir + "/worktrees")
-	for _, t := range trees {
-		w := dir + "/worktrees/" + t.Name()
-		parts = append(parts, w+"/commondir", w+"/gitdir", w+"/config.worktree")
-	}
-	return append(parts, moduleParts(dir+"/modules", 4)...)
+// placeholderText marks what the sandbox creates in a git directory while a
+// command runs: a comment in git's files.
+const placeholderText = "# A placeholder of knack's sandbox, there while a command runs: safe to delete.\n"
+
+// placeholderDir is what a placeholder commondir says: the directory that it
+// lies in, as if there were none. The spelling marks it.
+const placeholderDir = "./././.\n"
+
+// A gitName is a name in a git directory through which git can be made to run
+// a program. Each is read-only while a command runs. One that does not exist
+// is created for that time, since only what exists can be mounted over; its
+// content changes nothing for git.
+type gitName struct {
+	name string
+	text string // of the placeholder
+	dir  bool   // it is a directory
 }
 
-// moduleParts finds the git directories of submodules, whose names may hold
-// slashes.
-func moduleParts(dir string, depth int) (parts []string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil || depth == 0 {
-		return nil
-	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if _, err := os.Lstat(path + "/HEAD"); err == nil {
-			parts = append(parts, gitParts(path)...)
-		} else if e.IsDir() {
-			parts = append(parts, moduleParts(path, depth-1)...)
+var gitNames = []gitName{
+	{"config", placeholderText, false},
+	{"config.worktree", placeholderText, false},
+	{"commondir", placeholderDir, false},
+	{"info/attributes", placeholderText, false}, // names filters and diff drivers
+	{"hooks", "", true},
+	{"modules", "", true}, // git directories of submodules, which git uses when it finds them
+}
+
+// worktreeNames are those in .git/worktrees/NAME.
+var worktreeNames = []gitName{
+	{"config.worktree", placeholderText, false},
+	{"commondir", placeholderDir, false},
+	{"gitdir", "", false},
+	{"modules", "", true},
+}
+
+// A gitGuard is how a git directory is mounted.
+type gitGuard struct {
+	readOnly []gitName // with full paths
+	writable []string  // git directories in a read-only "modules"
+	pinned   []string  // directories on the way to read-only names, which must not be renamed
+}
+
+// guardGit finds what is to be guarded in a git directory, in those of its
+// submodules and in those of its worktrees.
+func guardGit(dir string) gitGuard {
+	var g gitGuard
+	g.add(dir, 8)
+	return g
+}
+
+func (g *gitGuard) add(dir string, depth int) {
+	g.names(dir, gitNames)
+	g.pinned = append(g.pinned, dir+"/info")
+	if entries, err := os.ReadDir(dir + "/worktrees"); err == nil {
+		g.pinned = append(g.pinned, dir+"/worktrees")
+		for _, e := range entries {
+			tree := dir + "/worktrees/" + e.Name()
+			if e.IsDir() {
+				g.pinned = append(g.pinned, tree)
+				g.names(tree, worktreeNames)
+				g.modules(tree+"/modules", depth-1)
+			}
 		}
 	}
-	return parts
+	g.modules(dir+"/modules", depth-1)
+}
+
+func (g *gitGuard) names(dir string, names []gitName) {
+	for _, n := range names {
+		n.name = dir + "/" + n.name
+		g.readOnly = append(g.readOnly, n)
+	}
+}
+
+// modules finds the git directories of submodules, whose names may contain
+// slashes.
+func (g *gitGuard) modules(dir string, depth int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || depth == 0 {
+		return
+	}
+	for _, e := range entries {
+		path := dir + "/" + e.Name()
+		if !e.IsDir() {
+			continue
+		}
+		if _, err := os.Lstat(path + "/HEAD"); err == nil {
+			g.writable = append(g.writable, path)
+			g.add(path, depth)
+		} else {
+			g.modules(path, depth-1)
+		}
+	}
+}
+
+// reserve makes placeholders for the names that do not exist and are not
+// opened; false if one could be created by a command and not by us.
+func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
+	ok = true
+	try := func(n gitName) {
+		if withinAny(opened, n.name) || n.text == "" && !n.dir {
+			return
+		}
+		if info, err := os.Lstat(n.name); err == nil && !n.dir && info.Size() != int64(len(n.text)) {
+			return // most often, and not a placeholder
+		}
+		p, err := reserve(n)
+		switch {
+		case err == nil:
+			made = append(made, p)
+		case errors.Is(err, errExists), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ELOOP):
+		default:
+			ok = false
+		}
+	}
+	for _, n := range g.readOnly {
+		if dir, name := filepath.Split(n.name); name == "attributes" {
+			try(gitName{name: filepath.Clean(dir), dir: true})
+		}
+		try(n)
+	}
+	return made, ok
+}
+
+// gitPointer returns the git directories that a .git file names: its own and,
+// for a worktree, the common one.
+func gitPointer(path string) []string {
+	own, ok := gitFileTarget(path)
+	if !ok {
+		return nil
+	}
+	if common, ok := commonDir(own); ok && common != own {
+		return []string{own, common}
+	}
+	return []string{own}
+}
+
+// gitFileTarget is the directory that a .git file names, resolved.
+func gitFileTarget(path string) (string, bool) {
+	text, ok := line(path)
+	target, named := strings.CutPrefix(text, "gitdir: ")
+	if !ok || !named {
+		return "", false
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(path), target)
+	}
+	target, err := filepath.EvalSymlinks(target)
+	return target, err == nil
+}
+
+// commonDir is what the commondir file of a git directory names, resolved.
+func commonDir(dir string) (string, bool) {
+	common, ok := line(dir + "/commondir")
+	if !ok {
+		return "", false
+	}
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(dir, common)
+	}
+	common, err := filepath.EvalSymlinks(common)
+	return common, err == nil
+}
+
+// worktreeOf reports whether a .git file and a directory own in worktrees of
+// the git directory common name each other, as `git worktree add` makes them.
+func worktreeOf(common, own, file string) bool {
+	if filepath.Dir(own) != common+"/worktrees" {
+		return false
+	}
+	back, ok := line(own + "/gitdir")
+	if ok && !filepath.IsAbs(back) {
+		back = filepath.Join(own, back)
+	}
+	if !ok || filepath.Clean(back) != file {
+		return false
+	}
+	c, ok := commonDir(own)
+	return ok && c == common
 }
 
 // outerGit finds git directories outside dir that git writes when it works in
@@ -58,31 +212,12 @@ func outerGit(dir, home string) []string {
 			}
 			return []string{path}
 		}
-		text, ok := line(path)
-		own, named := strings.CutPrefix(text, "gitdir: ")
-		if !ok || !named {
-			return nil
-		}
-		if !filepath.IsAbs(own) {
-			own = filepath.Join(at, own)
-		}
-		own, err = filepath.EvalSymlinks(own)
-		if err != nil {
-			return nil
-		}
-		back, ok := line(own + "/gitdir")
-		if !ok || back != path {
-			return nil
-		}
-		common, ok := line(own + "/commondir")
+		own, ok := gitFileTarget(path)
 		if !ok {
 			return nil
 		}
-		if !filepath.IsAbs(common) {
-			common = filepath.Join(own, common)
-		}
-		common, err = filepath.EvalSymlinks(common)
-		if err != nil || filepath.Dir(filepath.Dir(own)) != common {
+		common := filepath.Dir(filepath.Dir(own))
+		if !worktreeOf(common, own, path) {
 			return nil
 		}
 		return []string{common}
@@ -90,10 +225,31 @@ func outerGit(dir, home string) []string {
 	return nil
 }
 
-// line reads a file of one line.
+// isBareGit reports whether git takes a directory with these entries for a
+// repository, and so reads the configuration in it.
+func isBareGit(entries []string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if !slices.Contains(entries, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// line reads a file of one line. Anything else than a small regular file (a
+// FIFO, a device, an endless file) is not read.
 func line(path string) (string, bool) {
-	b, err := os.ReadFile(path)
-	if err != nil || len(b) > 4096 {
+	const most = 4096
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		return "", false
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil || len(b) > most || bytes.IndexByte(b, 0) >= 0 {
 		return "", false
 	}
 	return strings.TrimRight(string(b), "\r\n"), true

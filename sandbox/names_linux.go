@@ -39,8 +39,10 @@ type names struct {
 	dirs    map[string]int64
 	known   map[string]thing // protected things, by path
 	env     map[string]bool
-	full    bool // more than maxDirs
-	said    bool // that it is full
+	bare    map[string]bool // directories that git takes for a repository; false: not reported yet
+	full    bool            // more than maxDirs
+	said    bool            // that it is full
+	journal journal
 }
 
 // A thing is what a name stands for.
@@ -52,7 +54,7 @@ type thing struct {
 }
 
 func newNames(p Policy) *names {
-	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{}}
+	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{}, bare: map[string]bool{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -61,28 +63,77 @@ func newNames(p Policy) *names {
 	if slices.Contains(p.Protected, ".git") && len(n.roots) > 0 {
 		n.outer = outerGit(n.roots[0], p.Home)
 	}
+	if len(n.roots) > 0 {
+		n.journal = newJournal(p.State, n.roots[0])
+	}
 	return n
 }
 
-// begin is called before a command and returns what is there: protected
-// things by path, and .env files.
-func (n *names) begin() (protected map[string]thing, env []string) {
+// What names knows when a command begins.
+type present struct {
+	things map[string]thing // protected, by path
+	env    []string         // .env files
+	gits   []string         // git directories to guard
+	outer  []string         // those of them that lie outside the roots
+}
+
+// begin is called before a command.
+func (n *names) begin() present {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	found := n.look()
-	for path, t := range found {
-		// While another command runs, what is new may be its doing: end decides.
+	n.refresh()
+	if n.running == 0 {
+		n.journal.begin(n.known)
+	}
+	n.running++
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer}
+}
+
+// refresh brings what is known up to date. While a command runs, what is new
+// may be its doing: end decides about it.
+func (n *names) refresh() {
+	for path, t := range n.look() {
 		if _, ok := n.known[path]; ok || n.running == 0 {
 			n.known[path] = t
 		}
 	}
+	if n.running > 0 {
+		return
+	}
 	for path := range n.known {
-		if _, ok := identify(path); !ok && n.running == 0 {
+		if _, ok := identify(path); !ok {
 			delete(n.known, path)
 		}
 	}
-	n.running++
-	return maps.Clone(n.known), slices.Sorted(maps.Keys(n.env))
+	for dir := range n.bare {
+		n.bare[dir] = true
+	}
+}
+
+// gits lists the git directories of some protected things: directories named
+// .git, what files of that name point to, and outer.
+func (n *names) gits(things map[string]thing) []string {
+	dirs := slices.Clone(n.outer)
+	for path, t := range things {
+		if filepath.Base(path) != ".git" || t.link != "" {
+			continue
+		}
+		if t.dir {
+			dirs = append(dirs, path)
+			continue
+		}
+		targets := gitPointer(path)
+		if len(targets) == 2 && filepath.Dir(targets[0]) == targets[1]+"/worktrees" {
+			targets = targets[1:] // guarded with the common directory
+		}
+		for _, dir := range targets {
+			if withinAny(n.roots, dir) && !slices.Contains(n.roots, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // end is called after a command. What appeared under a protected name that was
@@ -91,11 +142,14 @@ func (n *names) end(opened []string) (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.running--
+	if n.running == 0 {
+		defer n.journal.end()
+	}
 	found := n.look()
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
-		case withinAny(opened, path), n.moved(now):
+		case withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// It was mounted over itself where the command ran, so whoever
 			// replaced it did so outside.
@@ -115,11 +169,48 @@ func (n *names) end(opened []string) (notes []string) {
 			n.known[path], _ = identify(path)
 		}
 	}
+	for _, dir := range slices.Sorted(maps.Keys(n.bare)) {
+		if !n.bare[dir] {
+			n.bare[dir] = true
+			notes = append(notes, fmt.Sprintf("%s has become a bare git repository: a git command in it would use its configuration, which can run programs", dir))
+		}
+	}
 	if n.full && !n.said {
 		n.said = true
 		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names (.claude, .envrc …) in the deepest are not noticed", maxDirs))
 	}
 	return notes
+}
+
+// isWorktree reports whether a thing belongs to a worktree as
+// `git worktree add` makes it: git uses no other configuration there than that
+// of the repository, which is protected.
+func (n *names) isWorktree(path string, t thing) bool {
+	if t.dir || t.link != "" {
+		return false
+	}
+	own := filepath.Dir(path)
+	switch filepath.Base(path) {
+	case ".git":
+		target, ok := gitFileTarget(path)
+		if !ok || !worktreeOf(filepath.Dir(filepath.Dir(target)), target, path) {
+			return false
+		}
+		own = target
+	case "commondir", "gitdir":
+	default:
+		return false
+	}
+	common := filepath.Dir(filepath.Dir(own))
+	if c, ok := commonDir(own); !ok || c != common || !slices.Contains(n.gits(n.known), common) {
+		return false
+	}
+	for _, name := range []string{"config.worktree", "modules"} {
+		if _, err := os.Lstat(own + "/" + name); err == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // moved reports whether a thing is one that was known under another name,
@@ -182,27 +273,36 @@ func (n *names) look() map[string]thing {
 			delete(n.env, path)
 		}
 	}
-	for path, t := range n.known { // replaced in a directory that did not change otherwise
+	for path := range n.known { // replaced in a directory that did not change otherwise
 		n.note(path, found)
-		if t.dir && filepath.Base(path) == ".git" {
-			n.noteGit(path, found)
+	}
+	for _, things := range []map[string]thing{n.known, found} {
+		for _, dir := range n.gits(things) {
+			for _, part := range guardGit(dir).readOnly {
+				if !placeholderAt(part) {
+					n.note(part.name, found)
+				}
+			}
 		}
 	}
-	for path, t := range found {
-		if t.dir && filepath.Base(path) == ".git" {
-			n.noteGit(path, found)
+	gits := n.gits(n.known)
+	for dir := range n.bare {
+		if withinAny(gits, dir) {
+			delete(n.bare, dir)
+		} else if names, err := readNames(dir); err != nil || !isBareGit(names) {
+			delete(n.bare, dir)
 		}
-	}
-	for _, dir := range n.outer {
-		n.noteGit(dir, found)
 	}
 	return found
 }
 
-func (n *names) noteGit(dir string, found map[string]thing) {
-	for _, part := range gitParts(dir) {
-		n.note(part, found)
+func readNames(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
 	}
+	defer f.Close()
+	return f.Readdirnames(-1)
 }
 
 // read reads a directory and those below it that are not known, the nearest
@@ -233,6 +333,13 @@ func (n *names) readOne(dir string, found map[string]thing) (below []string) {
 	}
 	entries, _ := f.ReadDir(-1)
 	f.Close()
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	if _, ok := n.bare[dir]; !ok && isBareGit(names) && !slices.Contains(n.roots, dir) {
+		n.bare[dir] = false
+	}
 	for _, e := range entries {
 		name := e.Name()
 		path := filepath.Join(dir, name)

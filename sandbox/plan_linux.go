@@ -60,24 +60,25 @@ type view struct {
 	hidden    []string // not to be opened
 	emptied   []string // hidden, but something in it is kept
 	opened    []string // readable, by an allowance
-	made      []string // placeholders, to be removed if nothing was written
+	made      []string // by an allowance, to be removed if nothing was written
+	reserved  []*placeholder
 }
 
 // sight makes the view for one command.
-func (p *Policy) sight(allow workspace.Allowance, things map[string]thing, env, outer, keep []string) (*view, error) {
+func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*view, error) {
 	v := new(view)
 	p.makeCaches()
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
 	opened := append(real(allow.Write), allow.Write...)
 
 	// What may be written.
-	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.Write...)), outer...)
+	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.Write...)), now.outer...)
 	for _, path := range allow.Write {
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) && !guarded(p.Protected, path) {
 			continue
 		}
-		if err := placeholder(path); err != nil {
-			return nil, fmt.Errorf("opening %s for the command: %w", path, err)
+		if err := createEmpty(path); err != nil {
+			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
 		v.made = append(v.made, path)
 	}
@@ -87,7 +88,7 @@ func (p *Policy) sight(allow workspace.Allowance, things map[string]thing, env, 
 	})
 
 	// What may not, though it lies under that.
-	for path, t := range things {
+	for path, t := range now.things {
 		if withinAny(opened, path) {
 			continue
 		}
@@ -99,6 +100,7 @@ func (p *Policy) sight(allow workspace.Allowance, things map[string]thing, env, 
 			v.protected = append(v.protected, path)
 		}
 	}
+	v.guard(now.gits, opened)
 	v.protected = append(v.protected, slices.DeleteFunc(real(p.Own), func(path string) bool { return withinAny(opened, path) })...)
 
 	// What is the command's own.
@@ -125,7 +127,7 @@ func (p *Policy) sight(allow workspace.Allowance, things map[string]thing, env, 
 	// What may not be read.
 	v.opened = real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
-	for _, path := range append(append(real(p.Secrets), real(env)...), sockets()...) {
+	for _, path := range append(append(real(p.Secrets), real(now.env)...), sockets()...) {
 		switch {
 		case withinAny(readable, path):
 		case slices.ContainsFunc(readable, func(r string) bool { return within(path, r) }):
@@ -146,6 +148,31 @@ func (p *Policy) sight(allow workspace.Allowance, things map[string]thing, env, 
 	return v, nil
 }
 
+// guard protects what git directories have that makes git run programs. Where
+// a name cannot be reserved, the whole directory is read-only.
+func (v *view) guard(gits, opened []string) {
+	for _, dir := range gits {
+		if withinAny(opened, dir) {
+			continue
+		}
+		g := guardGit(dir)
+		reserved, ok := g.reserve(opened)
+		v.reserved = append(v.reserved, reserved...)
+		if !ok {
+			v.protected = append(v.protected, dir)
+			continue
+		}
+		v.pinned = append(append(v.pinned, dir), g.pinned...)
+		v.writable = append(v.writable, g.writable...)
+		for _, n := range g.readOnly {
+			// A link cannot be mounted over: names protects what it leads to.
+			if info, err := os.Lstat(n.name); err == nil && info.Mode()&os.ModeSymlink == 0 && !withinAny(opened, n.name) {
+				v.protected = append(v.protected, n.name)
+			}
+		}
+	}
+}
+
 // meant leaves out of an allowance what lies in the workspace by its name and
 // elsewhere in truth: a command may have made the link since it was decided.
 // Where the target was allowed too, it stands in the list by itself.
@@ -157,9 +184,9 @@ func (p *Policy) meant(paths []string) []string {
 	})
 }
 
-// placeholder makes what an allowance names and what does not exist, so that
+// createEmpty makes what an allowance names and what does not exist, so that
 // it can be mounted: a directory if the name ends in a slash.
-func placeholder(path string) error {
+func createEmpty(path string) error {
 	if strings.HasSuffix(path, "/") {
 		return os.Mkdir(path, 0o755)
 	}
@@ -172,6 +199,9 @@ func placeholder(path string) error {
 
 // remove takes away the placeholders that nothing was written to.
 func (v *view) remove() {
+	for _, p := range slices.Backward(v.reserved) {
+		p.release()
+	}
 	for _, path := range v.made {
 		if info, err := os.Lstat(path); err == nil && (info.IsDir() || info.Size() == 0) {
 			os.Remove(path) // a directory only if it is empty

@@ -32,10 +32,13 @@ type Policy struct {
 	// in Own. ".git" stands for the parts of a repository that can run code.
 	Protected []string `json:"protected,omitempty"`
 	Own       []string `json:"own,omitempty"`
-	Hosts     []string `json:"hosts,omitempty"`     // "example.com", "*.example.com", "localhost:5432"
-	Env       []string `json:"env,omitempty"`       // names of variables that pass, beside the built-in list
-	Processes uint64   `json:"processes,omitempty"` // and threads, all together; 0: 8192
-	Memory    uint64   `json:"memory,omitempty"`    // bytes of data of one process; 0: three quarters of the machine's
+	Hosts     []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
+	Env       []string `json:"env,omitempty"`   // names of variables that pass, beside the built-in list
+	// State is a directory for notes on running commands, from which the next
+	// program in Dir learns what one that was killed left behind; "": none.
+	State     string `json:"state,omitempty"`
+	Processes uint64 `json:"processes,omitempty"` // and threads, all together; 0: 8192
+	Memory    uint64 `json:"memory,omitempty"`    // bytes of data of one process; 0: three quarters of the machine's
 }
 
 // Default is the policy of spec tools §5 for commands in dir, from this

@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -294,64 +293,6 @@ func need(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("NOT TESTED: %s is not installed", name)
-	}
-}
-
-func TestOpenGit(t *testing.T) {
-	need(t, "git")
-	for _, shape := range []string{"repository", "worktree", "below the repository"} {
-		t.Run(shape, func(t *testing.T) {
-			b := newBench(t)
-			os.RemoveAll(filepath.Join(b.dir, ".git"))
-			git := func(args ...string) {
-				t.Helper()
-				cmd := exec.Command("git", append([]string{"-C", b.dir, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Fatalf("git %v: %v %s", args, err, out)
-				}
-			}
-			git("init", "-q", "-b", "main")
-			git("add", "main.txt", "sub/.vscode")
-			git("commit", "-qm", "first")
-			git("config", "user.name", "a")
-			git("config", "user.email", "a@b")
-			dir := b.dir
-			switch shape {
-			case "worktree":
-				dir = filepath.Join(b.home, "tree")
-				git("worktree", "add", "-q", dir)
-			case "below the repository":
-				dir = filepath.Join(b.dir, "sub")
-			}
-			b.box = New(Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths()}, Auto)
-			b.complete()
-			local, err := workspace.NewLocal(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { local.Close() })
-			local.Confine = b.box.Confine
-			b.local = local
-			out, exit := b.run("git status --short && echo x > f && git add f && git commit -qm two && git log --oneline | wc -l && git stash list && git branch b && git checkout -q b && git diff HEAD~1 --stat | tail -1")
-			if exit.Code != 0 || !strings.Contains(out, "2\n") || len(exit.Refused) > 0 {
-				t.Errorf("%s %+v", out, exit)
-			}
-			out, exit = b.run("git config core.fsmonitor evil; git remote add o u; d=$(git rev-parse --git-common-dir); echo evil > $d/hooks/pre-commit; mv $d/hooks $d/h; echo x > $d/commondir")
-			for _, path := range []string{"config", "hooks"} {
-				if data, _ := os.ReadFile(filepath.Join(b.dir, ".git", path)); strings.Contains(string(data), "evil") {
-					t.Errorf("%s was changed", path)
-				}
-			}
-			if _, err := os.Stat(filepath.Join(b.dir, ".git/hooks/pre-commit")); err == nil {
-				t.Error("a hook was planted")
-			}
-			if _, err := os.Stat(filepath.Join(b.dir, ".git/commondir")); err == nil {
-				t.Error("commondir was planted")
-			}
-			if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, ".git/config)") {
-				t.Errorf("not reported: %s\n%s", all, out)
-			}
-		})
 	}
 }
 

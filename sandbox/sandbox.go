@@ -147,6 +147,17 @@ func (s *Sandbox) Report() Report {
 	return s.report
 }
 
+// Leftovers says what appeared under protected names during commands whose
+// program was killed, and removes the sandbox's own traces of them. It is to
+// be called when a program starts, and shown to the user. Without Policy.State
+// it knows of nothing.
+func (s *Sandbox) Leftovers() []string {
+	if s.mode == Off {
+		return nil
+	}
+	return s.system.leftovers()
+}
+
 var everythingOpen = []string{"commands can do whatever you can"}
 
 // Confine puts a command that is about to start under the policy; it has the

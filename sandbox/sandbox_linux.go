@@ -40,6 +40,8 @@ type system struct {
 
 func newSystem(p Policy) system { return system{names: newNames(p)} }
 
+func (s *system) leftovers() []string { return s.names.leftovers() }
+
 // partlyOpen is what Landlock and seccomp do not hold by themselves.
 var partlyOpen = []string{
 	"protected paths inside the working directory (.git/hooks, .claude …) can be written",
@@ -152,9 +154,12 @@ type run struct {
 // tries.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	r := &run{system: s, policy: p, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
-	things, env := s.names.begin()
+	now := s.names.begin()
 	defer func() {
 		if err != nil {
+			if r.view != nil {
+				r.view.remove()
+			}
 			s.names.end(nil)
 		}
 	}()
@@ -163,10 +168,13 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		return nil, err
 	}
 	var keep []string
-	if backend == bubblewrap {
+	switch backend {
+	case bubblewrap:
 		keep = append(keep, self)
+	case landlock:
+		now.gits = nil // only mounts protect them
 	}
-	if r.view, err = p.sight(c.Allow, things, env, s.names.outer, keep); err != nil {
+	if r.view, err = p.sight(c.Allow, now, keep); err != nil {
 		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock), Limits: p.limits(backend != landlock)}

@@ -223,7 +223,6 @@ func TestAppears(t *testing.T) {
 	for _, c := range []struct{ line, path string }{
 		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"}, {"ln -s /tmp .vscode", ".vscode"},
 		{"mkdir -p sub/.claude/skills/evil", "sub/.claude"}, {"mkdir -p new/deep/.agents", "new/deep/.agents"}, {"git init -q new2 || mkdir -p new2/.git", "new2/.git"},
-		{"echo x > .git/commondir", ".git/commondir"}, {"echo x > .git/config.worktree", ".git/config.worktree"},
 		{"mv sub sub2; mkdir -p sub/.vscode; touch -d 2001-01-01 sub .", "sub/.vscode"},
 		{"mkfifo .npmrc", ".npmrc"}, {"mkdir x; mkdir x/.pi; touch -d 2001-01-01 x x/.pi .", "x/.pi"},
 		{"mkdir x; mv x .idea", ".idea"}, {"mkdir -p a/.cargo; mv a b", "b/.cargo"},

@@ -1,0 +1,137 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// A journal says, while a command runs, which protected things were there
+// before it. A program that is killed leaves it, and the next one compares.
+// Each program has a file of its own, locked for as long as it lives. A
+// journal that cannot be written is none: it protects nothing by itself.
+type journal struct {
+	base string // of the files' names; "": no journal
+	file *os.File
+}
+
+// maxJournals bounds the programs that keep a journal of one directory.
+const maxJournals = 16
+
+func newJournal(state, dir string) journal {
+	if state == "" {
+		return journal{}
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return journal{base: filepath.Join(state, hex.EncodeToString(sum[:16]))}
+}
+
+// begin notes what is there.
+func (j *journal) begin(things map[string]thing) {
+	if j.base == "" {
+		return
+	}
+	if j.file == nil {
+		if os.MkdirAll(filepath.Dir(j.base), 0o700) != nil {
+			return
+		}
+		j.each(os.O_CREATE, func(f *os.File) bool {
+			// What an earlier program left is for leftovers to read.
+			if info, err := f.Stat(); err != nil || info.Size() > 0 {
+				return false
+			}
+			j.file = f
+			return true
+		})
+		if j.file == nil {
+			return
+		}
+	}
+	data, err := json.Marshal(slices.Sorted(maps.Keys(things)))
+	if err == nil {
+		j.file.WriteAt(data, 0)
+	}
+}
+
+// end notes that no command runs.
+func (j *journal) end() {
+	if j.file != nil {
+		j.file.Truncate(0)
+	}
+}
+
+// each calls f with the files that no living program has, locked, until f
+// keeps one.
+func (j *journal) each(flags int, f func(*os.File) (kept bool)) {
+	for i := range maxJournals {
+		file, err := os.OpenFile(fmt.Sprintf("%s.%d", j.base, i), os.O_RDWR|unix.O_NOFOLLOW|flags, 0o600)
+		if err != nil {
+			return
+		}
+		if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && f(file) {
+			return
+		}
+		file.Close()
+	}
+}
+
+// stale reads and clears what programs left that were killed while a command
+// ran: the protected things that were there before.
+func (j *journal) stale() (before map[string]bool) {
+	if j.base == "" {
+		return nil
+	}
+	j.each(0, func(f *os.File) bool {
+		var paths []string
+		if data, err := io.ReadAll(io.LimitReader(f, 16<<20)); err != nil || json.Unmarshal(data, &paths) != nil {
+			f.Truncate(0)
+			return false
+		}
+		f.Truncate(0)
+		if before == nil {
+			before = map[string]bool{}
+		}
+		for _, p := range paths {
+			before[p] = true
+		}
+		return false
+	})
+	return before
+}
+
+// leftovers says what commands left whose program was killed while they ran.
+func (n *names) leftovers() (notes []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.journal.stale()
+	if before == nil || n.running > 0 {
+		return nil
+	}
+	n.refresh()
+	for _, path := range slices.Sorted(maps.Keys(n.known)) {
+		if !before[path] && !n.isWorktree(path, n.known[path]) {
+			notes = append(notes, fmt.Sprintf("%s is protected and appeared during a command whose session was killed: look at it, other programs obey it", path))
+		}
+	}
+	for _, dir := range n.gits(n.known) {
+		for _, part := range guardGit(dir).readOnly {
+			if !part.dir && placeholderAt(part) {
+				if p, err := reserve(part); err == nil {
+					p.release()
+					notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed", part.name))
+				}
+			}
+		}
+	}
+	return notes
+}
