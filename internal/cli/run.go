@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
 	"github.com/knack-agent/knack/permission"
@@ -386,7 +387,13 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 		policy.Env = append(policy.Env, name)
 	}
 	if mode != sandbox.Off {
+		if !s.forgets {
+			policy.State = engine.Env(nil).StateFile("sandbox")
+		}
 		box := sandbox.New(policy, mode)
+		for _, left := range box.Leftovers() {
+			fmt.Fprintln(stderr, "knack: warn:", plain.Line(left))
+		}
 		var told sync.Once
 		local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 			told.Do(func() { // with the first command: finding out takes some milliseconds
