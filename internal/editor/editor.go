@@ -1,0 +1,422 @@
+// Package editor is the text of a prompt while it is typed: a cursor, undo, a
+// kill buffer, pasted blocks shown as chips, and the history of earlier prompts.
+//
+// It knows no terminal: keys are mapped to its methods by the caller, and
+// [Editor.Rows] returns what to draw. All movement is by grapheme cluster, so
+// that an emoji or a letter with combining marks is one step.
+package editor
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// An Editor is the text being typed. The zero Editor is empty.
+type Editor struct {
+	text   string // chips are runes from firstChip on
+	at     int    // the cursor, in bytes, between two graphemes
+	chips  []Chip
+	undo   []snapshot
+	redo   []snapshot
+	typing bool   // the last change typed a character: undo takes a word
+	killed string // what Yank inserts
+	column int    // the column that Up and Down keep, plus one; 0: the cursor's own
+}
+
+// A Chip stands for pasted content that is too long to be edited, or for an
+// image. It is one character to the cursor.
+type Chip struct {
+	Label string // shown in brackets
+	Text  string // what Text returns in its place
+	Value any    // the caller's, such as an image
+}
+
+type snapshot struct {
+	text string
+	at   int
+}
+
+const (
+	// The chips are characters of the last private plane; a pasted character
+	// from there is replaced.
+	firstChip = '\U00100000'
+	lastChip  = firstChip + 0xff
+
+	maxUndo = 200
+	// pasteRows and pasteBytes are what a paste may have before it becomes a chip.
+	pasteRows  = 10
+	pasteBytes = 2000
+)
+
+// Text returns the text with the content of chips in their places.
+func (e *Editor) Text() string { return e.expand(func(c Chip) string { return c.Text }) }
+
+// Shown returns the text with the labels of chips in their places.
+func (e *Editor) Shown() string { return e.expand(Chip.shown) }
+
+func (c Chip) shown() string { return "[" + c.Label + "]" }
+
+func (e *Editor) expand(chip func(Chip) string) string {
+	if len(e.chips) == 0 {
+		return e.text
+	}
+	var b strings.Builder
+	for _, r := range e.text {
+		if c, ok := e.chip(r); ok {
+			b.WriteString(chip(c))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func (e *Editor) chip(r rune) (Chip, bool) {
+	if i := int(r - firstChip); r >= firstChip && i < len(e.chips) {
+		return e.chips[i], true
+	}
+	return Chip{}, false
+}
+
+// Chips returns the chips that are in the text, in order.
+func (e *Editor) Chips() []Chip {
+	var all []Chip
+	for _, r := range e.text {
+		if c, ok := e.chip(r); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Empty reports whether there is no text.
+func (e *Editor) Empty() bool { return e.text == "" }
+
+// Before and After return the text on both sides of the cursor, with labels for
+// chips.
+func (e *Editor) Before() string { return (&Editor{text: e.text[:e.at], chips: e.chips}).Shown() }
+func (e *Editor) After() string  { return (&Editor{text: e.text[e.at:], chips: e.chips}).Shown() }
+
+// Set replaces everything; the cursor is at the end. It can be undone.
+func (e *Editor) Set(text string) {
+	e.change(false)
+	e.text = clean(text)
+	e.at = len(e.text)
+}
+
+// Clear empties the editor, for the next prompt. It cannot be undone.
+func (e *Editor) Clear() { *e = Editor{killed: e.killed} }
+
+// Insert types text at the cursor.
+func (e *Editor) Insert(text string) {
+	text = clean(text)
+	if text == "" {
+		return
+	}
+	e.change(utf8.RuneCountInString(text) == 1 && !unicode.IsSpace(rune(text[0])))
+	e.put(text)
+}
+
+// Paste inserts text; more than 10 lines or 2,000 bytes become a chip.
+func (e *Editor) Paste(text string) {
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	rows := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
+	switch {
+	case rows > pasteRows:
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d lines", len(e.chips)+1, rows), Text: text})
+	case len(text) > pasteBytes:
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d characters", len(e.chips)+1, utf8.RuneCountInString(text)), Text: text})
+	default:
+		e.change(false)
+		e.put(clean(text))
+	}
+}
+
+// Attach inserts a chip at the cursor.
+func (e *Editor) Attach(c Chip) {
+	if len(e.chips) > lastChip-firstChip {
+		e.change(false)
+		e.put(clean(c.Text))
+		return
+	}
+	e.change(false)
+	e.chips = append(e.chips, c)
+	e.put(string(firstChip + rune(len(e.chips)-1)))
+}
+
+func (e *Editor) put(text string) {
+	e.text = e.text[:e.at] + text + e.text[e.at:]
+	e.at += len(text)
+}
+
+// clean replaces what cannot be in a prompt: control characters but newline and
+// tab, and the characters of chips.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\t':
+			return ' '
+		case r < ' ', 0x7f <= r && r <= 0x9f:
+			return -1
+		case r >= firstChip:
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// change records the state before a change.
+func (e *Editor) change(typing bool) {
+	e.column = 0
+	e.redo = nil
+	if typing && e.typing {
+		return
+	}
+	e.typing = typing
+	e.undo = append(e.undo, snapshot{e.text, e.at})
+	if len(e.undo) > maxUndo {
+		e.undo = e.undo[1:]
+	}
+}
+
+// Undo takes the last change back; typing is taken back by words.
+func (e *Editor) Undo() { e.swap(&e.undo, &e.redo) }
+
+// Redo makes the change again that Undo took back.
+func (e *Editor) Redo() { e.swap(&e.redo, &e.undo) }
+
+func (e *Editor) swap(from, to *[]snapshot) {
+	n := len(*from)
+	if n == 0 {
+		return
+	}
+	*to = append(*to, snapshot{e.text, e.at})
+	last := (*from)[n-1]
+	*from = (*from)[:n-1]
+	e.text, e.at, e.typing, e.column = last.text, last.at, false, 0
+}
+
+// Left and Right move by one grapheme, WordLeft and WordRight by one word, Home
+// and End within the line.
+func (e *Editor) Left()      { e.move(e.left(e.at)) }
+func (e *Editor) Right()     { e.move(e.right(e.at)) }
+func (e *Editor) WordLeft()  { e.move(e.wordLeft()) }
+func (e *Editor) WordRight() { e.move(e.wordRight()) }
+func (e *Editor) Home()      { e.move(strings.LastIndexByte(e.text[:e.at], '\n') + 1) }
+func (e *Editor) End()       { e.move(e.lineEnd()) }
+
+// Start and Finish move to both ends of the text.
+func (e *Editor) Start()  { e.move(0) }
+func (e *Editor) Finish() { e.move(len(e.text)) }
+
+func (e *Editor) move(to int) { e.at, e.typing, e.column = to, false, 0 }
+
+func (e *Editor) lineEnd() int {
+	if i := strings.IndexByte(e.text[e.at:], '\n'); i >= 0 {
+		return e.at + i
+	}
+	return len(e.text)
+}
+
+func (e *Editor) right(at int) int {
+	g := displaywidth.StringGraphemes(e.text[at:])
+	if g.Next() {
+		return at + len(g.Value())
+	}
+	return at
+}
+
+// left finds the start of the grapheme before at: graphemes never cross lines.
+func (e *Editor) left(at int) int {
+	if at == 0 {
+		return 0
+	}
+	from := strings.LastIndexByte(e.text[:at-1], '\n') + 1
+	if e.text[at-1] == '\n' {
+		return at - 1
+	}
+	last := from
+	g := displaywidth.StringGraphemes(e.text[from:at])
+	for pos := from; g.Next(); pos += len(g.Value()) {
+		last = pos
+	}
+	return last
+}
+
+func isWord(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
+}
+
+func (e *Editor) wordLeft() int {
+	at := e.at
+	for at > 0 && !isWord(e.text[e.left(at):]) {
+		at = e.left(at)
+	}
+	for at > 0 && isWord(e.text[e.left(at):]) {
+		at = e.left(at)
+	}
+	return at
+}
+
+func (e *Editor) wordRight() int {
+	at := e.at
+	for at < len(e.text) && !isWord(e.text[at:]) {
+		at = e.right(at)
+	}
+	for at < len(e.text) && isWord(e.text[at:]) {
+		at = e.right(at)
+	}
+	return at
+}
+
+// Backspace and Delete remove one grapheme.
+func (e *Editor) Backspace() { e.remove(e.left(e.at), e.at) }
+func (e *Editor) Delete()    { e.remove(e.at, e.right(e.at)) }
+
+// KillToEnd, KillToStart, KillWord and KillWordLeft remove text to where the
+// movements lead and keep it for Yank.
+func (e *Editor) KillToEnd() {
+	end := e.lineEnd()
+	if end == e.at { // at the end of a line: join it with the next
+		end = e.right(e.at)
+	}
+	e.kill(e.at, end)
+}
+func (e *Editor) KillToStart()  { e.kill(strings.LastIndexByte(e.text[:e.at], '\n')+1, e.at) }
+func (e *Editor) KillWord()     { e.kill(e.at, e.wordRight()) }
+func (e *Editor) KillWordLeft() { e.kill(e.wordLeft(), e.at) }
+
+// Yank inserts what was killed last.
+func (e *Editor) Yank() {
+	if e.killed != "" {
+		e.change(false)
+		e.put(e.killed)
+	}
+}
+
+func (e *Editor) kill(from, to int) {
+	if from < to {
+		e.killed = e.text[from:to]
+		e.remove(from, to)
+	}
+}
+
+func (e *Editor) remove(from, to int) {
+	if from >= to {
+		return
+	}
+	e.change(false)
+	e.text = e.text[:from] + e.text[to:]
+	e.at = from
+}
+
+// Replace puts text in the place of the n bytes of [Editor.Before] before the
+// cursor, as a completion does.
+func (e *Editor) Replace(n int, text string) {
+	before := e.text[:e.at]
+	if n > len(before) {
+		return
+	}
+	e.change(false)
+	e.text = before[:len(before)-n] + clean(text) + e.text[e.at:]
+	e.at = len(before) - n + len(clean(text))
+}
+
+// A Row is one row of the screen.
+type Row struct {
+	Text  string
+	from  int // the bytes of the text that it shows
+	to    int
+	cells []int // the byte at the start of each cell, and to
+}
+
+// Rows returns the text broken into rows of at most width cells, and the row
+// and column of the cursor. There is at least one row; a width below 2 counts
+// as 2.
+func (e *Editor) Rows(width int) (rows []Row, row, col int) {
+	width = max(width, 2)
+	var r Row
+	var shown strings.Builder
+	used, row := 0, -1
+	end := func(at int) {
+		r.Text, r.to = shown.String(), at
+		r.cells = append(r.cells, at)
+		rows = append(rows, r)
+		shown.Reset()
+		r, used = Row{from: at}, 0
+	}
+	g := displaywidth.StringGraphemes(e.text)
+	at := 0
+	for ; g.Next(); at += len(g.Value()) {
+		v := g.Value()
+		if v == "\n" {
+			if at == e.at {
+				row, col = len(rows), used
+			}
+			end(at)
+			r.from = at + 1
+			continue
+		}
+		text, w := v, g.Width()
+		if c, ok := e.chip(firstRune(v)); ok {
+			text = c.shown()
+			if displaywidth.String(text) > width {
+				text = displaywidth.TruncateString(text, width, "…")
+			}
+			w = displaywidth.String(text)
+		}
+		if used+w > width {
+			end(at)
+		}
+		if at == e.at {
+			row, col = len(rows), used
+		}
+		for range w {
+			r.cells = append(r.cells, at)
+		}
+		shown.WriteString(text)
+		used += w
+	}
+	if row < 0 {
+		if used == width { // the cursor does not fit behind the last character
+			end(at)
+		}
+		row, col = len(rows), used
+	}
+	end(at)
+	return rows, row, col
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+// Up moves to the row above; false: the cursor is in the first row.
+func (e *Editor) Up(width int) bool { return e.vertical(width, -1) }
+
+// Down moves to the row below; false: the cursor is in the last row.
+func (e *Editor) Down(width int) bool { return e.vertical(width, +1) }
+
+func (e *Editor) vertical(width, by int) bool {
+	rows, row, col := e.Rows(width)
+	if e.column == 0 {
+		e.column = col + 1
+	}
+	row += by
+	if row < 0 || row >= len(rows) {
+		return false
+	}
+	cells := rows[row].cells
+	column := e.column
+	e.move(cells[min(column-1, len(cells)-1)])
+	e.column = column
+	return true
+}

@@ -1,0 +1,191 @@
+package editor
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
+	"pgregory.net/rapid"
+)
+
+// typed runs keys on an editor: letters are typed, the others are below.
+func typed(keys string) *Editor {
+	e := &Editor{}
+	for _, k := range keys {
+		switch k {
+		case '←':
+			e.Left()
+		case '→':
+			e.Right()
+		case '↑':
+			e.Up(10)
+		case '↓':
+			e.Down(10)
+		case '⌫':
+			e.Backspace()
+		case '⌦':
+			e.Delete()
+		case '⇤':
+			e.Home()
+		case '⇥':
+			e.End()
+		case '↶':
+			e.Undo()
+		case '↷':
+			e.Redo()
+		case '⇠':
+			e.WordLeft()
+		case '⇢':
+			e.WordRight()
+		case '✂':
+			e.KillToEnd()
+		case '✄':
+			e.KillWordLeft()
+		case '❐':
+			e.Yank()
+		case '␛':
+			e.KillToStart()
+		default:
+			e.Insert(string(k))
+		}
+	}
+	return e
+}
+
+func TestKeys(t *testing.T) {
+	for keys, want := range map[string]string{
+		"abc←←X":           "aX|bc",
+		"日本⌫語":             "日語|",
+		"e\u0301x←⌫":       "|x",
+		"👩\u200d💻x←⌫":      "|x",
+		"one two⇠X":        "one X|two",
+		"one two✄":         "one |",
+		"one two✄❐❐":       "one twotwo|",
+		"ab\ncd⇤✂❐":        "ab\ncd|",
+		"ab\ncd␛":          "ab\n|",
+		"ab\ncd↑X":         "abX|\ncd",
+		"ab\ncd↑✂":         "ab|cd",
+		"abcdefghijklmn↑X": "abcdX|efghijklmn",
+		"abcdefghijk↑↓X":   "abcdefghijkX|",
+		"word another↶":    "word |",
+		"word another↶↶↷":  "word |",
+		"a⇤⌦⌦b":            "b|",
+		"one two⇤⇢X":       "oneX| two",
+		"日本語日本語\nab⇤→→↑X":  "日本語日本語X|\nab",
+	} {
+		e := typed(keys)
+		if got := e.Before() + "|" + e.After(); got != want {
+			t.Errorf("%s: %q, want %q", keys, got, want)
+		}
+	}
+}
+
+func TestPaste(t *testing.T) {
+	var e Editor
+	e.Insert("see ")
+	long := strings.Repeat("line\n", 40)
+	e.Paste(strings.ReplaceAll(long, "\n", "\r\n"))
+	e.Insert("!")
+	if got := e.Shown(); got != "see [pasted text 1, 40 lines]!" {
+		t.Errorf("shown %q", got)
+	}
+	if got := e.Text(); got != "see "+long+"!" {
+		t.Errorf("text %q", got)
+	}
+	e.Backspace()
+	e.Backspace()
+	if got := e.Text(); got != "see " {
+		t.Errorf("the chip is one character: %q", got)
+	}
+	e.Undo()
+	if len(e.Chips()) != 1 {
+		t.Error("undo brings the chip back")
+	}
+	e.Clear()
+	e.Paste("a\x1b[31m\u0007\tb\U00100000")
+	if got := e.Text(); got != "a[31m b\ufffd" {
+		t.Errorf("control characters: %q", got)
+	}
+}
+
+// TestRows: rows fit, show everything in order, and the cursor is inside.
+func TestRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var e Editor
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				e.Left()
+			case 1:
+				e.Up(7)
+			case 2:
+				e.Backspace()
+			case 3:
+				e.Undo()
+			case 4:
+				e.Down(7)
+			case 5:
+				e.Paste(strings.Repeat("x\n", rapid.IntRange(1, 14).Draw(t, "pasted")))
+			default:
+				e.Insert(rapid.StringOf(rapid.RuneFrom([]rune("ab \n日e\u0301👩"))).Draw(t, "text"))
+			}
+		}
+		width := rapid.IntRange(2, 12).Draw(t, "width")
+		rows, row, col := e.Rows(width)
+		all := ""
+		for _, r := range rows {
+			if w := displaywidth.String(r.Text); w > width {
+				t.Fatalf("%d cells of %d: %q", w, width, r.Text)
+			}
+			all += r.Text
+		}
+		if want := strings.ReplaceAll(e.Shown(), "\n", ""); len(e.Chips()) == 0 && all != want {
+			t.Fatalf("%q is shown as %q", want, all)
+		}
+		if row < 0 || row >= len(rows) || col < 0 || col > width {
+			t.Fatalf("cursor at %d, %d of %d rows", row, col, len(rows))
+		}
+		if !utf8.ValidString(e.Before()) || !utf8.ValidString(e.After()) {
+			t.Fatal("the cursor is within a character")
+		}
+	})
+}
+
+func TestHistory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history")
+	var a, b History
+	a.Add("one")
+	a.Add("two\nlines")
+	a.Add("two\nlines")
+	b.Add("three")
+	for _, h := range []*History{&a, &b} {
+		if err := h.Save(file, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var h History
+	h.Load(file)
+	if got := strings.Join(h.All(), "|"); got != "one|two\nlines|three" {
+		t.Errorf("history %q", got)
+	}
+	steps := []struct {
+		back bool
+		want string
+	}{{true, "three"}, {true, "two\nlines"}, {false, "three"}, {false, "draft"}}
+	for i, s := range steps {
+		var got string
+		if s.back {
+			got, _ = h.Back("draft")
+		} else {
+			got, _ = h.Forward()
+		}
+		if got != s.want {
+			t.Errorf("step %d: %q, want %q", i, got, s.want)
+		}
+	}
+	if got := h.Search("LINES two", 9); len(got) != 1 {
+		t.Errorf("search: %q", got)
+	}
+}
