@@ -1,0 +1,166 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+
+	"github.com/knack-agent/knack/internal/styled"
+)
+
+// A Screen shows lines that stay, and a live area below them that changes.
+// What was committed belongs to the terminal: it is in the scrollback and is
+// never written again.
+//
+// The live area must be lower than the terminal, so that its first row cannot
+// scroll away while it may still change; [Screen.Show] cuts it from the top.
+// A Screen is not safe for concurrent use.
+type Screen struct {
+	Out   io.Writer
+	Theme styled.Theme
+
+	width, height int
+	rows          [][]byte // of the live area, as they were written
+	row           int      // where the cursor is, within rows
+	cursor        Cursor   // as it was shown
+	buf           bytes.Buffer
+}
+
+// A Cursor is a place in the live area. A negative Row hides the cursor.
+type Cursor struct{ Row, Col int }
+
+// Resize records the size of the terminal. After a change of the width the
+// live area is drawn anew below what the terminal made of the old one.
+func (s *Screen) Resize(width, height int) {
+	s.width, s.height = max(width, 1), max(height, 1)
+}
+
+// Size returns the size of the terminal in cells.
+func (s *Screen) Size() (width, height int) { return s.width, s.height }
+
+// Show commits lines and replaces the live area. Rows that are the same as
+// before are not written again, so lines that move from the live area to the
+// committed ones cost nothing. Lines must not be wider than the terminal.
+func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
+	if most := s.height - 1; len(live) > most {
+		cut := len(live) - max(most, 1)
+		live = live[cut:]
+		cursor.Row = max(cursor.Row-cut, 0)
+	}
+	rows := make([][]byte, 0, len(commit)+len(live))
+	for _, l := range commit {
+		rows = append(rows, s.Theme.Append(nil, l.Cut(s.width)))
+	}
+	for _, l := range live {
+		rows = append(rows, s.Theme.Append(nil, l.Cut(s.width)))
+	}
+	if len(rows) == len(commit) { // the cursor needs a row
+		rows = append(rows, nil)
+	}
+
+	b := &s.buf
+	b.Reset()
+	at := s.row // the cursor's row, from the top of the old live area
+	first := true
+	begin := func() {
+		if first {
+			b.WriteString("\x1b[?2026h\x1b[?25l")
+			first = false
+		}
+	}
+	to := func(row int) {
+		begin()
+		switch {
+		case row < at:
+			b.WriteString("\x1b[" + strconv.Itoa(at-row) + "A")
+		case row < max(len(s.rows), 1):
+			if row > at {
+				b.WriteString("\x1b[" + strconv.Itoa(row-at) + "B")
+			}
+		default: // below the last row: only a newline makes room
+			if last := max(len(s.rows), 1) - 1; at < last {
+				b.WriteString("\x1b[" + strconv.Itoa(last-at) + "B")
+				at = last
+			}
+			for ; at < row; at++ {
+				b.WriteString("\r\n")
+			}
+		}
+		b.WriteByte('\r')
+		at = row
+	}
+	written := len(s.rows) // rows that exist on the screen
+	for i, row := range rows {
+		if i < len(s.rows) && bytes.Equal(row, s.rows[i]) {
+			continue
+		}
+		to(i)
+		if i < len(s.rows) {
+			b.WriteString("\x1b[2K")
+		}
+		b.Write(row)
+		if i >= len(s.rows) {
+			s.rows = append(s.rows, row)
+		} else {
+			s.rows[i] = row
+		}
+	}
+	if len(rows) < written {
+		to(len(rows))
+		b.WriteString("\x1b[J")
+		s.rows = s.rows[:len(rows)]
+	}
+	// From here on the rows of the live area count alone.
+	at -= len(commit)
+	s.rows = append(s.rows[:0:0], s.rows[len(commit):]...)
+	cursorRow := min(max(cursor.Row, 0), len(s.rows)-1)
+	if !first || at != cursorRow || cursor != s.cursor {
+		begin()
+		switch {
+		case at > cursorRow:
+			b.WriteString("\x1b[" + strconv.Itoa(at-cursorRow) + "A")
+		case at < cursorRow:
+			b.WriteString("\x1b[" + strconv.Itoa(cursorRow-at) + "B")
+		}
+		b.WriteByte('\r')
+		if col := min(cursor.Col, s.width-1); cursor.Row >= 0 && col > 0 {
+			b.WriteString("\x1b[" + strconv.Itoa(col) + "C")
+		}
+		at = cursorRow
+	}
+	s.row, s.cursor = at, cursor
+	if !first {
+		if cursor.Row >= 0 {
+			b.WriteString("\x1b[?25h")
+		}
+		b.WriteString("\x1b[?2026l")
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := s.Out.Write(b.Bytes())
+	return err
+}
+
+// Redraw forgets what the live area looks like, because the terminal may have
+// changed it: it is erased and drawn whole by the next Show.
+func (s *Screen) Redraw() error {
+	b := &s.buf
+	b.Reset()
+	if s.row > 0 {
+		b.WriteString("\x1b[" + strconv.Itoa(s.row) + "A")
+	}
+	b.WriteString("\r\x1b[J")
+	s.rows, s.row, s.cursor = nil, 0, Cursor{}
+	_, err := s.Out.Write(b.Bytes())
+	return err
+}
+
+// Leave erases the live area and puts the cursor in its place.
+func (s *Screen) Leave() error {
+	if err := s.Redraw(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(s.Out, "\x1b[?25h")
+	return err
+}

@@ -1,0 +1,196 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal/terminaltest"
+)
+
+func names(keys []Key) string {
+	var all []string
+	for _, k := range keys {
+		s := k.String()
+		if k.Text != "" {
+			s += "=" + k.Text
+		}
+		all = append(all, s)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestDecode(t *testing.T) {
+	for in, want := range map[string]string{
+		"abc日":                            "text=abc日",
+		"\r\t\x7f\x03":                    "enter tab backspace ctrl+c",
+		"\x1b[A\x1b[1;5C\x1bOH":           "up ctrl+right home",
+		"\x1b[3~\x1b[5;2~":                "delete shift+pageup",
+		"\x1bb\x1b\x7f\x1b\r":             "alt+b alt+backspace alt+enter",
+		"\x1b[13;2u\x1b[99;5u\x1b[27u":    "shift+enter ctrl+c esc",
+		"\x1b[27;2;13~":                   "shift+enter",
+		"\x1b[Z":                          "shift+tab",
+		"\x1b[200~two\nlines\x1b[201~x":   "paste=two\nlines text=x",
+		"\x1b[200~\x1b[A\x1b[20\x1b[201~": "paste=\x1b[A\x1b[20",
+		"\x1b[?2026;2$y\x1b[?1u":          "",
+		"\x1b]11;rgb:0000/0000/0000\x07":  "",
+		"\x1bP>|term\x1b\\a":              "text=a",
+		"\x1b[M !!x":                      "text=x",
+		"\x1b[<0;1;1M":                    "",
+		"\xff\xfe":                        "text=\ufffd\ufffd",
+		"\x1b[99;5:3u":                    "",
+		"\x1ba日":                          "alt+a text=日",
+	} {
+		var d Decoder
+		if got := names(append(d.Decode([]byte(in)), d.Flush()...)); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+		// Byte by byte, the same, but for text that comes in pieces.
+		var e Decoder
+		var keys []Key
+		for i := range len(in) {
+			for _, k := range e.Decode([]byte{in[i]}) {
+				if n := len(keys); n > 0 && k.Name == "text" && keys[n-1].Name == "text" {
+					keys[n-1].Text += k.Text
+					continue
+				}
+				keys = append(keys, k)
+			}
+		}
+		if got := names(append(keys, e.Flush()...)); got != want {
+			t.Errorf("%q byte by byte: %q, want %q", in, got, want)
+		}
+	}
+	var d Decoder
+	if got := names(append(d.Decode([]byte("\x1b")), d.Flush()...)); got != "esc" {
+		t.Errorf("a lone escape byte: %q", got)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\x1b[200~paste\x1b[201~\x1b[1;5Cx\xff"), uint8(3))
+	f.Fuzz(func(t *testing.T, b []byte, cut uint8) {
+		var d Decoder
+		n := int(cut%8) + 1
+		for len(b) > 0 {
+			k := min(n, len(b))
+			for _, key := range d.Decode(b[:k]) {
+				if key.Name == "" || !utf8.ValidString(key.Text) {
+					t.Fatalf("the key %+v", key)
+				}
+				if key.Name == "text" && strings.ContainsFunc(key.Text, func(r rune) bool { return r < ' ' }) {
+					t.Fatalf("a control character is text: %q", key.Text)
+				}
+			}
+			b = b[k:]
+		}
+		d.Flush()
+	})
+}
+
+func TestReadKeys(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		w.Write([]byte("a\x1b"))
+		w.Write([]byte("[A"))
+		w.Close()
+	}()
+	var got []Key
+	if err := readKeys(r, func(k Key) { got = append(got, k) }); err != nil {
+		t.Fatal(err)
+	}
+	if names(got) != "text=a up" {
+		t.Errorf("keys %q", names(got))
+	}
+}
+
+func lines(all ...string) []styled.Line {
+	var out []styled.Line
+	for _, s := range all {
+		out = append(out, styled.S(styled.Text, s))
+	}
+	return out
+}
+
+func TestScreen(t *testing.T) {
+	vt := terminaltest.New(20, 6)
+	s := &Screen{Out: vt}
+	s.Resize(20, 6)
+	show := func(commit, live []styled.Line, row int) {
+		t.Helper()
+		if err := s.Show(commit, live, Cursor{row, 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show(nil, lines("> ", "status"), 0)
+	show(lines("one", "two"), lines("streaming", "> ", "status"), 1)
+	if got, want := vt.All(), "one\ntwo\nstreaming\n>\nstatus"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if row, col, ok := vt.Cursor(); row != 3 || col != 2 || !ok {
+		t.Errorf("the cursor is at %d, %d, %t", row, col, ok)
+	}
+	before := vt.Bytes
+	show(nil, lines("streaming", "> ", "status"), 1)
+	if vt.Bytes != before {
+		t.Errorf("nothing changed and %d bytes were written", vt.Bytes-before)
+	}
+	show(lines("streaming"), lines("next", "> ", "status"), 1)
+	show(lines("next", "a", "b", "c"), lines("> ", "status"), 0)
+	show(nil, lines("> x", "status"), 0)
+	if err := s.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := vt.All(), "one\ntwo\nstreaming\nnext\na\nb\nc"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestScreenExact: whatever is committed is in the terminal once and in order,
+// at every size, also when the live area is higher than the terminal and when
+// the terminal grows.
+func TestScreenExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, h := rapid.IntRange(4, 30).Draw(t, "width"), rapid.IntRange(2, 12).Draw(t, "height")
+		vt := terminaltest.New(w, h)
+		s := &Screen{Out: vt}
+		s.Resize(w, h)
+		var want []string
+		n := 0
+		var live []styled.Line
+		for range rapid.IntRange(1, 25).Draw(t, "frames") {
+			if rapid.IntRange(0, 9).Draw(t, "grow") == 0 {
+				w, h = w+rapid.IntRange(0, 5).Draw(t, "more columns"), h+rapid.IntRange(0, 3).Draw(t, "more rows")
+				vt.Resize(w, h)
+				s.Resize(w, h)
+			}
+			// Some lines of the live area become final, and others follow.
+			final := rapid.IntRange(0, len(live)).Draw(t, "final")
+			commit := append([]styled.Line(nil), live[:final]...)
+			live = append([]styled.Line(nil), live[final:]...)
+			for range rapid.IntRange(0, 5).Draw(t, "new") {
+				n++
+				live = append(live, styled.S(styled.Text, fmt.Sprint("w", n)))
+			}
+			for _, l := range commit {
+				want = append(want, l.Cut(w).String())
+			}
+			bottom := styled.S(styled.Text, "> "+strings.Repeat("x", rapid.IntRange(0, w-2).Draw(t, "typed")))
+			rows := append(append([]styled.Line(nil), live...), bottom, styled.S(styled.Dim, "status"))
+			if err := s.Show(commit, rows, Cursor{len(rows) - 2, 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Leave(); err != nil {
+			t.Fatal(err)
+		}
+		if got := vt.All(); got != strings.Join(want, "\n") {
+			t.Fatalf("at %d×%d:\n%q\nwant:\n%q", w, h, got, strings.Join(want, "\n"))
+		}
+	})
+}

@@ -1,0 +1,199 @@
+// Package terminaltest is a small terminal for tests: what was written to it,
+// as a user sees it, the scrollback included.
+//
+// It knows the sequences that package terminal writes and panics on others, so
+// that a new one is a decision.
+package terminaltest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// A VT is a terminal. It is not safe for concurrent use.
+type VT struct {
+	width, height int
+	scrollback    []string
+	rows          [][]string // cells; "" is the second half of a wide character
+	row, col      int
+	wrap          bool // the cursor is behind the last column
+	hidden        bool
+	rest          string // an incomplete sequence
+	Bytes         int    // written so far
+}
+
+// New returns an empty terminal.
+func New(width, height int) *VT {
+	v := &VT{width: width, height: height}
+	for range height {
+		v.rows = append(v.rows, nil)
+	}
+	return v
+}
+
+// Write never fails.
+func (v *VT) Write(p []byte) (int, error) {
+	v.Bytes += len(p)
+	s := v.rest + string(p)
+	v.rest = ""
+	for s != "" {
+		switch s[0] {
+		case '\r':
+			v.col, v.wrap = 0, false
+			s = s[1:]
+		case '\n':
+			v.down()
+			v.wrap = false
+			s = s[1:]
+		case 0x07:
+			s = s[1:]
+		case 0x1b:
+			n := v.escape(s)
+			if n == 0 {
+				v.rest = s
+				return len(p), nil
+			}
+			s = s[n:]
+		default:
+			g := displaywidth.StringGraphemes(s)
+			g.Next()
+			text := g.Value()
+			if text[0] < ' ' || text[0] == 0x7f {
+				panic(fmt.Sprintf("a control character in %q", s))
+			}
+			v.put(text, g.Width())
+			s = s[len(text):]
+		}
+	}
+	return len(p), nil
+}
+
+func (v *VT) down() {
+	if v.row < v.height-1 {
+		v.row++
+		return
+	}
+	v.scrollback = append(v.scrollback, line(v.rows[0]))
+	v.rows = append(v.rows[1:], nil)
+}
+
+func (v *VT) put(text string, width int) {
+	if width == 0 {
+		if r := v.rows[v.row]; v.col > 0 && len(r) >= v.col {
+			r[v.col-1] += text
+		}
+		return
+	}
+	if v.wrap || v.col+width > v.width {
+		v.col, v.wrap = 0, false
+		v.down()
+	}
+	r := v.rows[v.row]
+	for len(r) < v.col+width {
+		r = append(r, " ")
+	}
+	r[v.col] = text
+	if width == 2 {
+		r[v.col+1] = ""
+	}
+	v.rows[v.row] = r
+	if v.col += width; v.col >= v.width {
+		v.col, v.wrap = v.width-1, true
+	}
+}
+
+func (v *VT) escape(s string) int {
+	if len(s) < 2 {
+		return 0
+	}
+	if s[1] == ']' {
+		i := strings.Index(s, "\x1b\\")
+		if i < 0 {
+			return 0
+		}
+		return i + 2
+	}
+	if s[1] != '[' {
+		panic(fmt.Sprintf("the sequence %.10q", s))
+	}
+	i := 2
+	for i < len(s) && (s[i] < 0x40 || s[i] > 0x7e) {
+		i++
+	}
+	if i == len(s) {
+		return 0
+	}
+	params, last := s[2:i], s[i]
+	n, err := strconv.Atoi(params)
+	if err != nil {
+		n = 1
+	}
+	v.wrap = v.wrap && last == 'm'
+	switch {
+	case last == 'm', params == "?2026" && (last == 'h' || last == 'l'), params == "?2004", params == ">1" && last == 'u',
+		params == "<" && last == 'u':
+	case params == "?25":
+		v.hidden = last == 'l'
+	case last == 'A':
+		v.row = max(v.row-n, 0)
+	case last == 'B':
+		v.row = min(v.row+n, v.height-1)
+	case last == 'C':
+		v.col = min(v.col+n, v.width-1)
+	case last == 'K' && params == "2":
+		v.rows[v.row] = nil
+	case last == 'K' && params == "":
+		v.rows[v.row] = v.rows[v.row][:min(v.col, len(v.rows[v.row]))]
+	case last == 'J' && params == "":
+		v.rows[v.row] = v.rows[v.row][:min(v.col, len(v.rows[v.row]))]
+		for j := v.row + 1; j < v.height; j++ {
+			v.rows[j] = nil
+		}
+	default:
+		panic(fmt.Sprintf("the sequence %q", s[:i+1]))
+	}
+	return i + 1
+}
+
+// Resize changes the size as a terminal does that does not join lines: rows
+// keep their cells, and what does not fit at the bottom pushes rows at the top
+// into the scrollback.
+func (v *VT) Resize(width, height int) {
+	for v.row >= height {
+		v.scrollback = append(v.scrollback, line(v.rows[0]))
+		v.rows = v.rows[1:]
+		v.row--
+	}
+	for len(v.rows) < height {
+		v.rows = append(v.rows, nil)
+	}
+	v.rows = v.rows[:height]
+	v.width, v.height = width, height
+	v.col = min(v.col, width-1)
+	v.wrap = false
+}
+
+func line(cells []string) string { return strings.TrimRight(strings.Join(cells, ""), " ") }
+
+// Screen returns the visible rows, without the empty ones at the end.
+func (v *VT) Screen() string {
+	var all []string
+	for _, r := range v.rows {
+		all = append(all, line(r))
+	}
+	return strings.TrimRight(strings.Join(all, "\n"), "\n")
+}
+
+// All returns the scrollback and the visible rows.
+func (v *VT) All() string {
+	if len(v.scrollback) == 0 {
+		return v.Screen()
+	}
+	return strings.Join(v.scrollback, "\n") + "\n" + v.Screen()
+}
+
+// Cursor returns the place of the cursor, or ok false if it is hidden.
+func (v *VT) Cursor() (row, col int, ok bool) { return v.row, v.col, !v.hidden }
