@@ -37,10 +37,12 @@ const (
 	Duplicate   State = "duplicate"   // the same file is there already
 	Gated       State = "gated"       // switched off by a feature
 	NotTrusted  State = "untrusted"
-	Off         State = "off" // by an override, as are the next two
+	Off         State = "off" // by an override, as are the next four
 	NameOnly    State = "name-only"
 	UserOnly    State = "user-only"
-	Broken      State = "broken" // could not be loaded
+	Pinned      State = "pinned"   // its description is never cut
+	Required    State = "required" // the run stops unless it is listed in full
+	Broken      State = "broken"   // could not be loaded
 )
 
 // An Entry is a skill that a Source found, used or not.

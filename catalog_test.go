@@ -178,6 +178,9 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 					fmt.Fprintf(&out, "cut %s: %d of %d, %s\n", e.Skill.Name, e.Chars, e.Full, e.Cut)
 				}
 			}
+			for _, p := range l.Problems {
+				fmt.Fprintf(&out, "! %s %s %s\n", p.Severity, p.Code, p)
+			}
 			if again := cat.Listing(v); again.Text != l.Text {
 				t.Error("the same view gives another text")
 			}

@@ -604,3 +604,64 @@ func TestReplace(t *testing.T) {
 		}
 	}
 }
+
+// TestManySkills: beyond 2,000 skills the least used are left out of the
+// listing and counted in its last line; pinned ones and those in use stay.
+func TestManySkills(t *testing.T) {
+	const n = 2100
+	var skills list
+	for i := range n {
+		name := fmt.Sprintf("s%04d", i)
+		skills = append(skills, &Skill{Name: name, ID: name, Description: "Does it", Origin: Origin{Kind: User, Trust: Trusted}})
+	}
+	v := View{For: ByModel, Budget: 1e6, Used: []string{"s2099"}, Overrides: map[string]State{"s2098": Pinned}}
+	l := Load(t.Context(), skills).Listing(v)
+	lines := strings.Split(strings.TrimSpace(l.Text), "\n")
+	if last := lines[len(lines)-1]; last != "100 more skills not listed here: call the Skill tool with find to search them." {
+		t.Errorf("the last line is %q", last)
+	}
+	listed := 0
+	for _, line := range lines {
+		if strings.HasPrefix(line, "- ") {
+			listed++
+		}
+	}
+	if listed != maxListed || len(l.Entries) != n {
+		t.Errorf("%d are listed, %d entries", listed, len(l.Entries))
+	}
+	for name, want := range map[string]bool{"s2099": true, "s2098": true, "s1997": true, "s1998": false} {
+		if got := strings.Contains(l.Text, "- "+name+": "); got != want {
+			t.Errorf("%s is listed: %v", name, got)
+		}
+	}
+	v.Index = true
+	if l := Load(t.Context(), skills).Listing(v); !strings.HasSuffix(l.Text, "\n100 more skills not listed here.\n") {
+		t.Errorf("the index ends with %q", l.Text[len(l.Text)-80:])
+	}
+}
+
+// TestEstimateTokens compares the estimate with published counts. The
+// sentences and the counts of two tokenizers (o200k, cl100k) are those of
+// OpenAI's announcement of GPT-4o, "Language tokenization"
+// (https://openai.com/index/hello-gpt-4o/); the ratios per character are those
+// of DeepSeek (https://api-docs.deepseek.com/quick_start/token_usage: 0.6 for
+// Chinese) and of five Japanese texts measured with both tokenizers
+// (https://gotohayato.com/content/576: 0.74 to 0.88 and 1.02 to 1.16).
+func TestEstimateTokens(t *testing.T) {
+	for _, c := range []struct {
+		text       string
+		newer, old int
+	}{
+		{"Hello, my name is GPT-4o. I'm a new type of language model, it's nice to meet you!", 24, 27},
+		{"你好，我的名字是GPT-4o。我是一种新型的语言模型，很高兴见到你!", 24, 34},
+		{"こんにちは、私の名前はGPT-4oです。私は新しいタイプの言語モデルです。初めまして!", 26, 37},
+		{"안녕하세요, 제 이름은 GPT-4o입니다. 저는 새로운 유형의 언어 모델입니다, 만나서 반갑습니다!", 27, 45},
+		{"Привет, меня зовут GPT-4o. Я — новая языковая модель, приятно познакомиться!", 23, 39},
+		{strings.Repeat("技", 1000), 600, 1050},
+		{strings.Repeat("の", 1000), 740, 1160},
+	} {
+		if n := EstimateTokens(c.text); n < c.newer*85/100 || n > c.old*115/100 {
+			t.Errorf("%.20s…: %d tokens, published are %d and %d", c.text, n, c.newer, c.old)
+		}
+	}
+}

@@ -14,12 +14,13 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// Numbers of spec skills §3, in characters.
 const (
-	maxEntry      = 1536
-	minText       = 250
-	unknownWindow = 15000
-	share         = 0.01
+	maxEntry      = 1536  // characters of one entry
+	maxCutEntry   = 250   // characters of one entry once the budget forces cuts
+	minText       = 60    // characters of a text: less is of no use
+	maxListed     = 2000  // entries
+	unknownWindow = 15000 // characters of a listing for a model of unknown window
+	share         = 0.01  // of the window
 )
 
 // A View says who asks a Catalog for a listing, and in what state. The same
@@ -37,11 +38,11 @@ type View struct {
 	MaxChars int // of one entry; 0: 1,536
 	// Used names skills in the order of their use, the most used first.
 	Used []string
-	// Overrides are name-only, user-only or off, by name; anything else is on.
-	// Managed skills cannot be off.
+	// Overrides are pinned, required, name-only, user-only or off, by name;
+	// anything else is on. Managed skills cannot be off.
 	Overrides map[string]State
-	// Index lists skills with the place of their file, for a model that reads
-	// it there instead of calling a tool.
+	// Index lists skills with the location of their file, for a model that
+	// reads the file instead of calling a tool.
 	Index bool
 }
 
@@ -53,7 +54,7 @@ func (v View) override(s *Skill) State {
 			return Active
 		}
 		return o
-	case NameOnly, UserOnly:
+	case NameOnly, UserOnly, Pinned, Required:
 		return o
 	}
 	return Active
@@ -76,11 +77,12 @@ func (v View) chars() int {
 // A Listing is the text that tells a model which skills there are. Text is
 // empty if there are none.
 type Listing struct {
-	Text    string
-	Entries []Line
-	Budget  int // characters
-	Chars   int // of Text
-	Tokens  int // of Text, estimated
+	Text     string
+	Entries  []Line
+	Budget   int       // characters
+	Chars    int       // of Text
+	Tokens   int       // of Text, estimated
+	Problems []Problem // pins that do not fit; a required skill that is not listed in full has Severity Error
 }
 
 // A Cut says why an entry is not whole.
@@ -90,45 +92,48 @@ const (
 	Whole       Cut = ""
 	CutEntry    Cut = "entry"    // longer than one entry may be
 	CutShare    Cut = "share"    // the budget was shared out
-	CutFloor    Cut = "floor"    // its share would be too little to be of use: 250 characters were left
-	CutText     Cut = "text"     // others are used more, and there was no room: the name alone is left
+	CutFloor    Cut = "floor"    // an even share would be too short: 60 characters are left
+	CutText     Cut = "text"     // no budget is left for its text: the name alone is listed
 	CutOverride Cut = "override" // name-only
+	CutOmitted  Cut = "omitted"  // there are more than 2,000 skills: it is not listed
 )
 
 // A Line is one entry of a Listing.
 type Line struct {
 	Skill *Skill
-	Text  string // the entry, without a newline
+	Text  string // the entry, without a newline; what an announcement would show, if it is omitted
 	Full  int    // characters of the whole entry
-	Chars int    // of Text
+	Chars int    // of Text; 0 if it is omitted
 	Cut   Cut
 }
 
-// An item is a Line in the making.
+// An item is a Line under construction.
 type item struct {
 	skill  *Skill
 	name   string
 	text   string // what the budget may cut
+	hint   string // of its arguments; kept only where nothing has to be cut for it
 	suffix string
 	keep   int // characters of text
 	runes  int // of text
 	fixed  int // of what goes with text: the separator and suffix
 	cut    Cut
-	whole  bool // never cut
+	whole  bool  // never cut
+	pin    State // Pinned, Required or ""
 }
 
-// The one line that tells the model of cuts, and how to read on.
+// The line that informs the model of cuts, and how to read more.
 const (
-	toolNote  = "Some descriptions are cut or left out: call the Skill tool with describe to read one in full before you decide against a skill."
-	indexNote = "Some descriptions are cut or left out: read the file at the location to learn more."
+	toolNote  = "Some descriptions are shortened or omitted: call the Skill tool with describe to read one in full before you decide against a skill, or with find to search all skills."
+	indexNote = "Some descriptions are shortened or omitted: read the file at the location to learn more."
 	modeHead  = "Mode Commands:"
 	otherHead = "Skills:"
 )
 
-// Listing lists what a caller may invoke. If that takes more room than the
-// Budget, texts are cut, names never: bundled skills keep theirs, and the rest
-// is shared evenly. Listing.Entries tells what was cut, and the model is told
-// in one line.
+// Listing lists what a caller may invoke. If that takes more than the Budget,
+// texts are cut: bundled and pinned skills keep theirs, the rest is shared
+// evenly. Names are dropped beyond 2,000 skills only, those of the least used.
+// Listing.Entries records what was cut, and one line informs the model.
 func (c *Catalog) Listing(v View) Listing {
 	var modes, others []item
 	for _, s := range c.skills {
@@ -143,42 +148,61 @@ func (c *Catalog) Listing(v View) Listing {
 		}
 	}
 	entries := slices.Concat(modes, others)
-	if len(entries) == 0 {
-		return Listing{}
-	}
 	l := Listing{Budget: v.chars()}
+	if len(entries) == 0 {
+		l.Budget = 0
+		l.Problems = c.pins(v, nil)
+		return l
+	}
+	pin(entries, l.Budget/2)
 	most := cmp.Or(max(v.MaxChars, 0), maxEntry)
 	for i := range entries {
 		e := &entries[i]
-		if room := max(0, most-utf8.RuneCountInString(e.name)-e.fixed); !e.whole && e.keep > room {
+		room := max(0, most-utf8.RuneCountInString(e.name)-e.fixed)
+		if !e.whole && e.keep > room {
 			e.keep, e.cut = room, CutEntry
 		}
+		if e.keep != e.runes || e.keep+utf8.RuneCountInString(e.hint) > room {
+			e.hint = ""
+		}
 	}
+	omitted := omit(entries, v.Used)
 	around := func(cut bool) int {
-		head, middle, tail := frame(v, len(modes), len(others), cut)
+		head, middle, tail := frame(v, len(modes), len(others), cut, omitted)
 		return utf8.RuneCountInString(head + middle + tail)
 	}
-	isCut := func() bool { return slices.ContainsFunc(entries, func(e item) bool { return e.cut != Whole }) }
-	if around(isCut())+size(entries) > l.Budget {
-		fit(entries, l.Budget-around(true), v.Used)
+	isCut := func() bool {
+		return slices.ContainsFunc(entries, func(e item) bool { return e.cut != Whole && e.cut != CutOmitted })
+	}
+	if used := around(isCut()) + size(entries); used > l.Budget {
+		fit(entries, l.Budget-around(true), v)
+		for i := range entries {
+			entries[i].hint = ""
+		}
+	} else {
+		hints(entries, l.Budget-used)
 	}
 	var b strings.Builder
-	head, middle, tail := frame(v, len(modes), len(others), isCut())
+	head, middle, tail := frame(v, len(modes), len(others), isCut(), omitted)
 	b.WriteString(head)
 	for i, e := range entries {
 		if i == len(modes) {
 			b.WriteString(middle)
 		}
-		line := e.line(v)
-		b.WriteString(line)
-		b.WriteByte('\n')
-		l.Entries = append(l.Entries, Line{Skill: e.skill, Text: line, Cut: e.cut, Chars: utf8.RuneCountInString(line),
-			Full: utf8.RuneCountInString(e.name) + e.fixed + e.runes})
+		line := Line{Skill: e.skill, Text: e.line(v), Cut: e.cut,
+			Full: utf8.RuneCountInString(e.name+e.hint) + e.fixed + e.runes}
+		if e.cut != CutOmitted {
+			line.Chars = utf8.RuneCountInString(line.Text)
+			b.WriteString(line.Text)
+			b.WriteByte('\n')
+		}
+		l.Entries = append(l.Entries, line)
 	}
 	b.WriteString(tail)
 	l.Text = b.String()
 	l.Chars = utf8.RuneCountInString(l.Text)
-	l.Tokens = tokens(len(l.Text))
+	l.Tokens = EstimateTokens(l.Text)
+	l.Problems = c.pins(v, entries)
 	return l
 }
 
@@ -189,6 +213,7 @@ func newItem(s *Skill, v View) item {
 		e.text = xml(s.Summary())
 	} else {
 		e.name = "- " + plain.Fold(s.Name)
+		e.hint = s.hint()
 		switch s.Origin.Kind {
 		case Plugin, MCP:
 			e.suffix = fmt.Sprintf(" (%s:%s)", s.Origin.Kind, plain.Fold(s.Origin.Label))
@@ -202,13 +227,108 @@ func newItem(s *Skill, v View) item {
 			e.fixed = len("<description></description>")
 		}
 	}
-	if v.override(s) == NameOnly {
+	switch v.override(s) {
+	case NameOnly:
 		e.keep = 0
 		if e.runes > 0 {
 			e.cut = CutOverride
 		}
+	case Pinned, Required:
+		e.pin = v.override(s)
 	}
 	return e
+}
+
+// hint is what an entry says of the skill's arguments; "" nothing.
+func (s *Skill) hint() string {
+	const most = 100
+	if hint := plain.Fold(s.ArgumentHint); hint != "" {
+		return " (arguments: " + clip(hint, most) + ")"
+	}
+	return ""
+}
+
+// pin exempts pinned and required skills from being cut, required ones first,
+// as far as they take no more than room characters together.
+func pin(entries []item, room int) {
+	for _, state := range []State{Required, Pinned} {
+		for i := range entries {
+			e := &entries[i]
+			if n := e.size(); e.pin == state && !e.whole && n <= room {
+				e.whole = true
+				room -= n
+			}
+		}
+	}
+}
+
+// pins reports pinned and required skills that are not listed in full.
+func (c *Catalog) pins(v View, entries []item) []Problem {
+	var problems []Problem
+	for _, name := range slices.Sorted(maps.Keys(v.Overrides)) {
+		state := v.Overrides[name]
+		if state != Pinned && state != Required {
+			continue
+		}
+		p := Problem{Code: "not-listed", Severity: Warn, Hint: "knack skill why " + name}
+		if state == Required {
+			p.Severity = Error
+		}
+		i := slices.IndexFunc(entries, func(e item) bool { return e.skill.Name == name })
+		switch {
+		case i < 0:
+			p.Message = fmt.Sprintf("the %s skill %s is not listed: %s", state, name, c.notListed(name, v))
+		case entries[i].keep < entries[i].runes || entries[i].cut != Whole:
+			p.Path, p.Hint = entries[i].skill.Path, "raise skills.listingBudget, or pin fewer skills"
+			p.Message = fmt.Sprintf("the %s skill %s is not listed in full: pinned skills take at most half of the budget", state, name)
+		default:
+			continue
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// notListed says why a name is in no listing.
+func (c *Catalog) notListed(name string, v View) string {
+	for _, e := range c.entries {
+		if e.Name() == name {
+			return c.reason(Finding{Entry: e, State: c.State(e, v)}, v)
+		}
+	}
+	return "no skill has this name"
+}
+
+// hints drops the argument hints that do not fit into room characters.
+func hints(entries []item, room int) {
+	for i := range entries {
+		e := &entries[i]
+		if n := utf8.RuneCountInString(e.hint); e.keep == 0 || n > room {
+			e.hint = ""
+		} else {
+			room -= n
+		}
+	}
+}
+
+// omit marks the least used of more than 2,000 entries, and returns how many.
+func omit(entries []item, used []string) int {
+	more := len(entries) - maxListed
+	if more <= 0 {
+		return 0
+	}
+	var free []*item
+	for i := range entries {
+		if !entries[i].whole {
+			free = append(free, &entries[i])
+		}
+	}
+	byUse(free, used)
+	more = min(more, len(free))
+	for _, e := range free[len(free)-more:] {
+		e.keep, e.cut = 0, CutOmitted
+	}
+	return more
 }
 
 // location is where a model can read a skill's file.
@@ -235,6 +355,9 @@ func size(entries []item) int {
 }
 
 func (e *item) size() int {
+	if e.cut == CutOmitted {
+		return 0
+	}
 	n := utf8.RuneCountInString(e.name) + len("\n")
 	if e.keep > 0 {
 		n += e.fixed + e.keep
@@ -244,7 +367,7 @@ func (e *item) size() int {
 
 // fit cuts texts so that the entries take no more than room characters, if
 // names alone do not.
-func fit(entries []item, room int, used []string) {
+func fit(entries []item, room int, v View) {
 	var free []*item // whose text may be cut
 	names := room    // what is left beside names
 	for i := range entries {
@@ -253,6 +376,13 @@ func fit(entries []item, room int, used []string) {
 		case e.keep == 0 || e.whole:
 			names -= e.size()
 		default:
+			most := maxCutEntry
+			if !v.Index { // a location is not counted
+				most = max(0, maxCutEntry-utf8.RuneCountInString(e.name)-e.fixed)
+			}
+			if e.keep > most {
+				e.keep, e.cut = most, CutShare
+			}
 			free = append(free, e)
 			names -= utf8.RuneCountInString(e.name) + len("\n")
 		}
@@ -271,7 +401,7 @@ func fit(entries []item, room int, used []string) {
 			continue
 		}
 		if share < minText {
-			floor(free, names, used)
+			floor(free, names, v.Used)
 			return
 		}
 		for _, e := range byLength[i:] {
@@ -283,16 +413,12 @@ func fit(entries []item, room int, used []string) {
 	}
 }
 
-// floor gives 250 characters in the order of use, then of the listing, as long
-// as there is room.
+// floor gives 60 characters in the order of use, then of the listing, as long
+// as there is room; the others keep their names.
 func floor(free []*item, room int, used []string) {
-	rank := make(map[string]int, len(used))
-	for i := len(used) - 1; i >= 0; i-- {
-		rank[used[i]] = i - len(used)
-	}
-	byUse := slices.Clone(free)
-	slices.SortStableFunc(byUse, func(a, b *item) int { return rank[a.skill.Name] - rank[b.skill.Name] })
-	for _, e := range byUse {
+	free = slices.Clone(free)
+	byUse(free, used)
+	for _, e := range free {
 		keep := min(e.keep, minText)
 		if e.fixed+keep > room {
 			e.keep, e.cut = 0, CutText
@@ -303,6 +429,15 @@ func floor(free []*item, room int, used []string) {
 			e.keep, e.cut = keep, CutFloor
 		}
 	}
+}
+
+// byUse sorts items by use, the most used first, then as they were.
+func byUse(items []*item, used []string) {
+	rank := make(map[string]int, len(used))
+	for i := len(used) - 1; i >= 0; i-- {
+		rank[used[i]] = i - len(used)
+	}
+	slices.SortStableFunc(items, func(a, b *item) int { return rank[a.skill.Name] - rank[b.skill.Name] })
 }
 
 func (e *item) line(v View) string {
@@ -317,24 +452,56 @@ func (e *item) line(v View) string {
 		at := strings.Index(e.name, "<location>")
 		return e.name[:at] + "<description>" + text + "</description>" + e.name[at:]
 	}
-	return e.name + ": " + text + e.suffix
+	return e.name + ": " + text + e.hint + e.suffix
 }
 
-// cutTo keeps n characters of a text, the last of them an ellipsis.
+// cutTo keeps at most n characters of a text, the last of them an ellipsis. It
+// cuts after a sentence or a word if one ends in the last fifth.
 func cutTo(s string, n int) string {
 	if n <= 0 {
 		return ""
 	}
+	end, least := -1, 0 // bytes that fit; the beginning of the last fifth
+	left := n
 	for i := range s {
-		if n--; n == 0 {
-			s = s[:i]
-			if amp := strings.LastIndexByte(s, '&'); amp >= 0 && entity(s[amp:]) {
-				s = s[:amp] // an escaped character stays whole or goes
-			}
-			return strings.TrimRight(s, " ") + "…"
+		if left == n/5+1 {
+			least = i
+		}
+		if left--; left == 0 {
+			end = i
+			break
 		}
 	}
-	return s
+	if end < 0 {
+		return s
+	}
+	if at := strings.LastIndexByte(s[:end], '&'); at >= 0 && entity(s[at:end]) {
+		end = at // an escaped character stays whole or goes
+	}
+	sentence, word := -1, -1
+	before := ' '
+	for i, r := range s[:end] {
+		switch {
+		case i < least:
+		case r == '。' || r == '！' || r == '？':
+			sentence = i + utf8.RuneLen(r)
+		case r == ' ' && (before == '.' || before == '!' || before == '?'):
+			sentence = i + 1
+		case r == ' ':
+			word = i
+		}
+		before = r
+	}
+	if end < len(s) && s[end] == ' ' {
+		word = end
+	}
+	if sentence >= 0 {
+		return s[:sentence] + "…"
+	}
+	if word >= 0 {
+		end = word
+	}
+	return strings.TrimRight(s[:end], " ") + "…"
 }
 
 // entity says whether a text is the beginning of an entity that we write.
@@ -347,18 +514,28 @@ func entity(s string) bool {
 	return false
 }
 
-// frame is all of a listing but its entries: what stands before them, between
-// modes and others, and after them.
-func frame(v View, modes, others int, cut bool) (head, middle, tail string) {
+// frame is all of a listing but its entries: what precedes them, what stands
+// between modes and others, and what follows them.
+func frame(v View, modes, others int, cut bool, omitted int) (head, middle, tail string) {
+	more := ""
+	if omitted > 0 {
+		more = plain.Count(omitted, "more skill") + " not listed here"
+		if !v.Index {
+			more += ": call the Skill tool with find to search them"
+		}
+		more += ".\n"
+	}
 	switch {
 	case v.Index:
 		head, tail = indexHead+"\n<available_skills>\n", "</available_skills>\n"
 		if cut {
 			tail += indexNote + "\n"
 		}
-		return head, "", tail
+		return head, "", tail + more
 	case cut:
 		tail = "\n" + toolNote + "\n"
+	case omitted > 0:
+		tail = "\n"
 	}
 	if modes > 0 {
 		head = modeHead + "\n"
@@ -366,12 +543,12 @@ func frame(v View, modes, others int, cut bool) (head, middle, tail string) {
 			middle = "\n" + otherHead + "\n"
 		}
 	}
-	return head, middle, tail
+	return head, middle, tail + more
 }
 
 const indexHead = `The skills below hold instructions for particular tasks. When a task matches a skill's description, read the file at its location before you begin, and follow it. Relative paths in a skill are resolved against the directory of its file.`
 
-// Changes are what a model that saw one listing has to be told to know another.
+// Changes are what a model that saw one listing needs to know of another.
 type Changes struct {
 	Added, Changed []Line
 	Removed        []string // names

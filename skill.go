@@ -121,17 +121,23 @@ func (s *Skill) Summary() string {
 	return what + " - " + when
 }
 
-// Tokens estimates what a skill costs a model's window, at four bytes a token.
+// Tokens estimates what a skill costs a model's window, see [EstimateTokens].
 type Tokens struct {
-	Listing int `json:"listing"` // its entry, uncut
+	Listing int `json:"listing"` // its entry, uncut, with the argument hint
 	Body    int `json:"body"`    // its text before expansion; 0 if the size is unknown
 }
 
 // Tokens returns the estimates.
 func (s *Skill) Tokens() Tokens {
 	body := max(0, s.Size-int64(s.bodyAt))
-	return Tokens{Listing: tokens(len("- : ") + len(s.Name) + len(s.Summary())), Body: tokens(int(body))}
+	return Tokens{Listing: tokens(len("- : ") + len(s.Name) + len(s.Summary()) + len(s.hint())), Body: tokens(int(body))}
 }
+
+// EstimateTokens estimates how many tokens a text is, at four bytes of UTF-8 a
+// token. That is four letters of English and three quarters of a token for a
+// Chinese, Japanese or Korean character, which lies between the published
+// ratios of newer and older tokenizers.
+func EstimateTokens(text string) int { return tokens(len(text)) }
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 

@@ -146,8 +146,8 @@ func (c *Catalog) reason(f Finding, v View) string {
 	return "it can be called"
 }
 
-// Overruled tells of overrides in a View that have no effect: a managed skill
-// cannot be off, and a state must be on, name-only, user-only or off.
+// Overruled reports overrides in a View that have no effect: a managed skill
+// cannot be off, and a state must be one of those that View.Overrides has.
 func (c *Catalog) Overruled(v View) []Problem {
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(v.Overrides)) {
@@ -157,8 +157,8 @@ func (c *Catalog) Overruled(v View) []Problem {
 		case state == Off && s != nil && s.Origin.Kind == Managed:
 			p.Path = s.Path
 			p.Message = fmt.Sprintf("skills.overrides: %s is managed by the administrator of this machine and cannot be off", name)
-		case state != "on" && state != NameOnly && state != UserOnly && state != Off:
-			p.Message = fmt.Sprintf("skills.overrides: %s: %q is none of on, name-only, user-only, off", name, state)
+		case !slices.Contains([]State{"on", Pinned, Required, NameOnly, UserOnly, Off}, state):
+			p.Message = fmt.Sprintf("skills.overrides: %s: %q is not one of on, pinned, required, name-only, user-only, off", name, state)
 		default:
 			continue
 		}

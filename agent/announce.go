@@ -25,6 +25,11 @@ func (r *run) showListing() error {
 		return nil
 	}
 	l := r.Skills().Listing(r.view(state))
+	for _, p := range l.Problems {
+		if p.Severity == knack.Error { // a required skill
+			return p
+		}
+	}
 	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told()}})
 	return err
 }

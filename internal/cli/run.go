@@ -668,6 +668,10 @@ func (s *sessionRun) explain(err error) error {
 		}
 		return &engine.Error{Err: err, Hint: hint, Exit: code}
 	}
+	var p knack.Problem
+	if errors.As(err, &p) {
+		return &engine.Error{Err: p, Hint: p.Hint}
+	}
 	var blocked *agent.Blocked
 	if errors.As(err, &blocked) {
 		return &engine.Error{Err: err, Hint: "knack help hooks", Exit: engine.ExitRefused}

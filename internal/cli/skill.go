@@ -27,6 +27,7 @@ func skillCommand() *cobra.Command {
 		skillShowCommand(),
 		skillWhyCommand(),
 		skillBudgetCommand(),
+		skillPinCommand(),
 		skillNewCommand(),
 		skillCheckCommand(),
 		skillPackCommand(),

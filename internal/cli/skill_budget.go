@@ -32,7 +32,7 @@ func skillBudgetCommand() *cobra.Command {
 	var asJSON, index bool
 	c := &cobra.Command{
 		Use:   "budget",
-		Short: "Show what of the skills a model is told, and what it costs",
+		Short: "Show the list of skills that a model sees, and what it costs",
 		Long: `Show the listing of skills as a model gets it, with the size of each entry and
 what was cut. The listing may take 1% of the model's window (--window), or 15,000
 characters where that is unknown. SLASH_COMMAND_TOOL_CHAR_BUDGET sets it in
@@ -55,7 +55,7 @@ characters.`,
 				return writeJSON(out, j)
 			}
 			if l.Text == "" {
-				fmt.Fprintln(out, "The model is told of no skills.")
+				fmt.Fprintln(out, "The model sees no skills.")
 				return nil
 			}
 			rows := [][]string{{"NAME", "SOURCE", "CHARACTERS", "OF", "CUT"}}
@@ -69,9 +69,12 @@ characters.`,
 			writeTable(out, rows)
 			fmt.Fprintf(out, "\n%d skills, %d of them cut: %d of %d characters, about %d tokens\n", len(l.Entries), cut, l.Chars, l.Budget, l.Tokens)
 			if l.Chars > l.Budget {
-				fmt.Fprintln(out, "Names are never left out, and alone take more than the budget: skills.overrides\nhides skills, skills.listingBudget raises it.")
+				fmt.Fprintln(out, "The names alone exceed the budget: skills.overrides hides skills,\nskills.listingBudget raises the budget.")
 			}
 			fmt.Fprintf(out, "\n%s", plain.Text(l.Text))
+			for _, p := range l.Problems {
+				printProblem(c.ErrOrStderr(), p)
+			}
 			return nil
 		},
 	}

@@ -165,6 +165,8 @@ func printWhy(w io.Writer, why knack.Why) {
 		switch l := f.Line; {
 		case l == nil:
 			fmt.Fprintln(w, "  the model  sees nothing of it")
+		case l.Cut == knack.CutOmitted:
+			fmt.Fprintln(w, "  the model  sees it only with find: there are more than 2,000 skills")
 		case l.Cut == knack.Whole:
 			fmt.Fprintf(w, "  the model  sees %s\n", plain.Line(l.Text))
 		default:
@@ -207,8 +209,9 @@ func cutReason(c knack.Cut) string {
 	return map[knack.Cut]string{
 		knack.CutEntry:    "longer than an entry may be",
 		knack.CutShare:    "an even share of the budget",
-		knack.CutFloor:    "250 of its text: the budget is short",
-		knack.CutText:     "name only: the budget is full",
+		knack.CutFloor:    "60 characters: the budget is short",
+		knack.CutText:     "name only: the budget is used up",
 		knack.CutOverride: "name only, by skills.overrides",
+		knack.CutOmitted:  "not listed: there are more than 2,000 skills",
 	}[c]
 }

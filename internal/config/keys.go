@@ -77,7 +77,7 @@ func table() []key {
 		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"}, "\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
 
 		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: bundled, builtin-plugin, managed, explicit, user, project, additional, legacy, plugin, mcp. A kind that is missing is not used, except managed.", nil},
-		{"skills.overrides", texts, anyone, []string{"on", "name-only", "user-only", "off"}, "By skill, how much of it the model sees. Managed skills cannot be off.", nil},
+		{"skills.overrides", texts, anyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"}, "By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
 		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's window, else characters. Default 0.01.", nil},
 		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.", nil},
 		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N (user turns), summary, manual.", nil},
@@ -233,6 +233,11 @@ func (k key) bad(n *node) string {
 		}
 	}
 	return ""
+}
+
+// owned says whether only managed and user settings may set a value.
+func (k key) owned(n *node) bool {
+	return k.name == "skills.overrides" && (n.text == "pinned" || n.text == "required")
 }
 
 var kinds = []string{"bundled", "builtin-plugin", "managed", "explicit", "user", "project", "additional", "legacy", "plugin", "mcp"}

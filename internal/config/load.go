@@ -568,7 +568,12 @@ func (l *loader) key(k key) any {
 					y.problem(m.val.at, "field-type", knack.Error, "", "%s.%s is %s: %s is needed", k.name, m.key, m.val.shown(), want)
 					continue
 				}
-				if fields[m.key] == nil {
+				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
+					y.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
+						"%s.%s: only managed and user settings may say %s", k.name, m.key, m.val.shown())
+					continue
+				}
+				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot withdraw it
 					fields[m.key] = m.val.value()
 					l.c.from[k.name+"."+m.key] = []Place{l.at(y, m.val)}
 				}

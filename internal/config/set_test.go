@@ -94,7 +94,7 @@ func TestCheck(t *testing.T) {
 		{"features.dream", `"yes"`, `features.dream is "yes", not true or false`},
 		{"features", `{"dream": 1}`, "features is an object, not true or false"},
 		{"skills.overrides.pdf", `"off"`, ""},
-		{"skills.overrides.pdf", `"of"`, `skills.overrides.pdf is "of", not one of on, name-only, user-only, off`},
+		{"skills.overrides.pdf", `"of"`, `skills.overrides.pdf is "of", not one of on, pinned, required, name-only, user-only, off`},
 		{"skills.order", `["user", "nobody"]`, "skills.order is a list, not one of bundled, builtin-plugin, managed, explicit, user, project, additional, legacy, plugin, mcp"},
 		{"permissions.deny", `["Bash(rm *)"]`, ""},
 		{"permissions.deny", `["Bash("]`, "permissions.deny: "},
