@@ -430,7 +430,7 @@ func TestClosedReports(t *testing.T) {
 			t.Errorf("%s: %q does not name %s\n%s", c.line, exit.Refused, c.want, out)
 		}
 	}
-	for _, line := range []string{"cat missing", "ls /nonexistent/x", "false", "echo Permission denied", "cat main.txt/x"} {
+	for _, line := range []string{"cat missing", "ls missing/x", "false", "echo Permission denied", "cat main.txt/x"} {
 		if _, exit := b.run(line); len(exit.Refused) > 0 {
 			t.Errorf("%s: %q", line, exit.Refused)
 		}
