@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,13 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	}
 	if !local {
 		a.Dir = ""
+	}
+	if s.Effort != "" { // the one that will be in force
+		in.Vars = maps.Clone(in.Vars)
+		if in.Vars == nil {
+			in.Vars = map[string]string{}
+		}
+		in.Vars["CLAUDE_EFFORT"] = s.Effort
 	}
 	e := expansion{skill: s, in: in, dir: filepath.ToSlash(a.Dir), activation: a}
 	e.prepare()

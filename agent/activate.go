@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -51,23 +50,44 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 		in.Vars = map[string]string{}
 	}
 	in.Vars["CLAUDE_SESSION_ID"] = r.root().log.ID()
-	in.Vars["CLAUDE_EFFORT"] = cmp.Or(state.Effort, r.Effort)
+	_, in.Vars["CLAUDE_EFFORT"] = r.force(state)
 	return in
 }
 
-// activate records a skill that came into force: one entry, two faces.
+// activate records a skill that was called: one entry with two views.
 func (r *run) activate(ctx context.Context, act *knack.Activation, by, call string, in Input) error {
 	sum := sha256.Sum256([]byte(act.Prompt))
 	hash := hex.EncodeToString(sum[:])
 	state := r.log.State()
-	_, err := r.record(session.Entry{Type: session.TypeActivation, Activation: &session.Activation{
+	a := session.Activation{
 		Skill: act.Skill.Name, Args: act.Args, By: by, Call: call, Hash: hash,
 		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
 		Scope: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: hookDir(act),
-	}})
-	if err != nil {
+		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel,
+	}
+	if r.Ignored != nil {
+		for _, rule := range act.Grants {
+			if why := r.Ignored(act.Skill, rule); why != "" {
+				a.Ignored = append(a.Ignored, rule)
+				a.Problems = append(a.Problems, knack.Problem{
+					Code: "tool-pattern", Severity: knack.Warn, Path: act.Skill.Path,
+					Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, why),
+				})
+			}
+		}
+	}
+	if act.Model != "" && r.Resolve != nil {
+		if _, err := r.Resolve(act.Model); err != nil {
+			a.Problems = append(a.Problems, knack.Problem{
+				Code: "model-unknown", Severity: knack.Warn, Path: act.Skill.Path,
+				Message: fmt.Sprintf("model %q is not used: %v", act.Model, err),
+				Hint:    "the skill runs with " + r.Model.Info().ID,
+			})
+		}
+	}
+	if _, err := r.record(session.Entry{Type: session.TypeActivation, Activation: &a}); err != nil {
 		return err
 	}
 	return r.activated(ctx, act, by, state)
@@ -80,9 +100,9 @@ func (r *run) scopes(state session.State) Scope {
 	return Scope{Skills: state.Scopes, Outer: r.outer, Log: r.log}
 }
 
-// force returns the model and the effort that the next request is made with:
-// those of the skill activated last that names one, else the session's, else
-// the agent's. An unknown model is the author's mistake: the run inherits.
+// force returns the model and the effort of the next request: those of the
+// skill activated last that names one, else the session's, else the agent's. An
+// unknown model is not used; the activation reports it.
 func (r *run) force(state session.State) (llm.Model, string) {
 	model, effort := r.Model, r.Effort
 	if state.Effort != "" {

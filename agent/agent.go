@@ -61,6 +61,10 @@ type Agent struct {
 	// Verify is asked before any skill is invoked whether its files are still
 	// those that were approved; its error refuses. nil: nobody looks.
 	Verify func(s *knack.Skill) error
+	// Ignored says why a rule of a skill's allowed-tools is not in effect; "": it
+	// is. The gate decides without asking this: it is for the activation's
+	// report. nil: all are in effect.
+	Ignored func(s *knack.Skill, rule string) string
 	// Resolve finds the model that a skill names; nil: skills name none.
 	Resolve func(name string) (llm.Model, error)
 

@@ -21,26 +21,29 @@ import (
 //go:embed prompts/compact.md
 var compactText string
 
-// What a compaction leaves room for and what it keeps, spec agent §5 and
-// skills §7: shares of the window, and tokens at most.
+// What a compaction leaves free and what it keeps: shares of the window, and
+// tokens at most.
 const (
 	reserveShare, reserveMost = 0.08, 16_000
 	keepShare, keepMost       = 0.10, 20_000
 	skillsShare, skillsMost   = 0.25, 25_000 // of all skills
 	skillMost                 = 5_000        // of one
-	skillLeast                = 200          // less than that of a skill says nothing
-	roomShare                 = 0.5          // results that nobody has answered are kept up to here
-	worthShare                = 0.10         // what takes out less is not done unasked
+	skillLeast                = 200          // a shorter part of a skill is of no use
+	typedShare, typedMost     = 0.20, 40_000 // of what the user typed
+	roomShare                 = 0.5          // results that the model has not answered are kept up to here
+	worthShare                = 0.10         // an automatic compaction that saves less is not done
+	summaryLeast              = 100          // tokens of the shortest summary to be expected
 	unknownWindow             = 200_000
 )
 
-// ErrNothingToCompact means that all there is would be kept.
-var ErrNothingToCompact = errors.New("there is nothing to compact: all of the conversation is its newest part")
+// ErrNothingToCompact means that a summary would not be shorter than what it
+// would replace. No model was called to find that out.
+var ErrNothingToCompact = errors.New("there is nothing to compact: a summary would not be shorter than the conversation")
 
 // Compact replaces the older part of a conversation that does not run by a
 // summary, and returns what was recorded. instructions, which may be empty, say
-// what the summary is to look to. The summary is asked of the session's own
-// model. On an error, also of a cancelled ctx, nothing has changed.
+// what the summary should focus on. The session's own model writes it. On an
+// error, also of a cancelled ctx, nothing has changed.
 func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
 	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, seen: log.Last()}
 	c, err := r.compact(ctx, "manual", instructions)
@@ -144,13 +147,15 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 	if state.InTurn && (c.Kept == 0 || state.Began < c.Kept) {
 		c.Request = middle(r.asked(state.Began), bytes(keep))
 	}
-	c.Skills, c.Dropped = r.keepSkills(state, slices.Concat(old, kept), c.Kept, share(skillsShare, skillsMost))
-	if trigger == "auto" {
-		out := *c
-		out.Summary = "x"
-		if size-r.log.SizeAfter(&out, overhead) < int(worthShare*float64(window)) {
-			return nil, ErrNothingToCompact
-		}
+	c.Typed = typed(previous, old, state.Began, c.Request, bytes(share(typedShare, typedMost)))
+	r.keepSkills(c, state, slices.Concat(old, kept), share(skillsShare, skillsMost))
+	least := *c
+	least.Summary = strings.Repeat("x", bytes(summaryLeast))
+	if r.log.Saves(&least) <= 0 {
+		return nil, ErrNothingToCompact
+	}
+	if trigger == "auto" && size-r.log.SizeAfter(&least, overhead) < int(worthShare*float64(window)) {
+		return nil, ErrNothingToCompact
 	}
 
 	told := hook.Input{Event: hook.PreCompact, Trigger: "auto", Custom: instructions}
@@ -169,6 +174,9 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 	c.Summary = summary
 	if cutResults(old, kept) {
 		c.Summary += "\n\n[The results of the last calls were too long to stay: ask for less at a time.]"
+	}
+	if r.log.Saves(c) <= 0 {
+		return nil, errors.New("nothing was changed: the summary is not shorter than what it would replace")
 	}
 	c.After = r.log.SizeAfter(c, overhead)
 	if _, err := r.record(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
@@ -198,28 +206,74 @@ func matters(e session.Entry) bool {
 	return e.User != nil || e.Activation != nil || e.Agent != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
 }
 
-// asked is what the person said at an entry that begins a user turn.
+// asked is what the user asked for in an entry that begins a user turn, with
+// what is attached to it.
 func (r *run) asked(entry int) string {
 	if entry == 0 {
 		return ""
 	}
 	e := r.log.After(entry - 1)[0]
-	switch {
-	case e.User != nil:
+	if e.User != nil {
 		return llm.JoinText(e.User.Parts, "\n\n")
-	case e.Activation != nil:
+	}
+	return typedIn(e)
+}
+
+// typedIn is what the user typed in an entry; "" nothing.
+func typedIn(e session.Entry) string {
+	switch {
+	case e.User != nil && e.User.Typed != "":
+		return e.User.Typed
+	case e.User != nil && len(e.User.Parts) > 0:
+		return e.User.Parts[0].Text
+	case e.Activation != nil && e.Activation.By == "user":
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}
 	return ""
 }
 
-// keepSkills chooses the texts that a compaction keeps of those before the
-// entry kept, the one used last first, and names the skills that lose theirs.
+// typed is what the user typed in the part that a summary replaces, without
+// the request that stands elsewhere. All of it is kept unless it is more than
+// so many bytes: then long messages lose their middle, and if that is not
+// enough, the oldest are left to the summary.
+func typed(previous *session.Compaction, old []session.Entry, began int, request string, most int) (all []string) {
+	if previous != nil {
+		all = slices.Clone(previous.Typed)
+		if previous.Request != "" && previous.Request != request {
+			all = append(all, previous.Request)
+		}
+	}
+	for _, e := range old {
+		if text := typedIn(e); text != "" && !(e.ID == began && request != "") {
+			all = append(all, text)
+		}
+	}
+	sum := func() (n int) {
+		for _, text := range all {
+			n += len(text)
+		}
+		return n
+	}
+	if sum() > most {
+		for i := range all {
+			all[i] = middle(all[i], most/8)
+		}
+	}
+	for sum() > most {
+		all = all[1:]
+	}
+	return all
+}
+
+// keepSkills chooses the texts that a compaction keeps of those before its
+// entry Kept, the last used first, and names the skills that lose theirs. room
+// is in tokens.
 //
 // In use are the skills of this user turn (between turns: of the last one),
-// and those whose release policy says that they stay. The others are under
-// Auto, which releases when the prefix is lost anyway.
-func (r *run) keepSkills(state session.State, seen []session.Entry, kept, room int) (keep []session.KeptText, dropped []string) {
+// those that wait for the user's answer, and those that the release policy
+// keeps. The others are under Auto, which releases when the prefix is lost
+// anyway.
+func (r *run) keepSkills(c *session.Compaction, state session.State, seen []session.Entry, room int) {
 	used := map[int]int{} // a text's entry to that of its last use
 	for _, e := range seen {
 		if e.Activation != nil && e.Activation.Present != 0 {
@@ -235,15 +289,18 @@ func (r *run) keepSkills(state session.State, seen []session.Entry, kept, room i
 			continue
 		}
 		there[t.Skill] = true
-		if kept > 0 && t.Entry >= kept {
+		if c.Kept > 0 && t.Entry >= c.Kept {
 			continue // it stays where it is
 		}
 		prompt := r.log.Prompt(t.Entry)
 		k := session.KeptText{Entry: t.Entry, Skill: t.Skill, Tokens: tokens(prompt)}
 		most := min(room, skillMost)
-		inUse := last(t) >= state.Began || r.Agent.Release.of(t) != Auto
+		inUse := last(t) >= state.Began || t.Asking || r.Agent.Release.of(t) != Auto
 		if !inUse || most < min(k.Tokens, skillLeast) {
-			dropped = append(dropped, t.Skill)
+			c.Dropped = append(c.Dropped, t.Skill)
+			if t.UserOnly {
+				c.UserOnly = append(c.UserOnly, t.Skill)
+			}
 			continue
 		}
 		if k.Tokens > most {
@@ -252,9 +309,8 @@ func (r *run) keepSkills(state session.State, seen []session.Entry, kept, room i
 		} else {
 			room -= k.Tokens
 		}
-		keep = append(keep, k)
+		c.Skills = append(c.Skills, k)
 	}
-	return keep, dropped
 }
 
 // wholeLines is where a text of at most so many bytes is cut: at the end of a
@@ -289,7 +345,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(plain.Fold(strings.Join(touched, ", ")), 2000))
 	}
 	if c.Instructions != "" {
-		fmt.Fprintf(&tail, "\n\nThe person asks that the summary look to this above all:\n%s", middle(c.Instructions, 4000))
+		fmt.Fprintf(&tail, "\n\nThe user asks you to focus on this:\n%s", middle(c.Instructions, 4000))
 	}
 	fmt.Fprintf(&tail, "\n\nWrite the summary, at most %d words.", answer/2)
 	room := int(0.95*float64(window-answer)/perByte) - len(compactText) - head.Len() - tail.Len()
@@ -303,7 +359,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 			continue // the estimate was too low
 		}
 		if err != nil {
-			return "", fmt.Errorf("the summary could not be had: %w", err)
+			return "", fmt.Errorf("the summary could not be written: %w", err)
 		}
 		cost := model.Info().Price.Cost(got.Usage)
 		c.Usage.Add(got.Usage)
@@ -341,8 +397,8 @@ func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Re
 	}
 }
 
-// transcript writes entries as text of at most so many bytes, about: what
-// people and the model said is cut last, and if need be the oldest is left out.
+// transcript writes entries as text of at most about so many bytes: what the
+// user and the model said is cut last, and if need be the oldest is left out.
 func transcript(es []session.Entry, most int) string {
 	var pieces []string
 	for _, limit := range []struct{ said, data int }{{20_000, 2000}, {8000, 800}, {2000, 300}, {600, 100}} {
@@ -365,7 +421,7 @@ func transcript(es []session.Entry, most int) string {
 		from--
 		n += len(pieces[from]) + 1
 	}
-	return strings.Join(append([]string{fmt.Sprintf("[The %d oldest pieces are left out for want of room.]", from)}, pieces[from:]...), "\n")
+	return strings.Join(append([]string{fmt.Sprintf("[The %d oldest pieces are left out because of their length.]", from)}, pieces[from:]...), "\n")
 }
 
 // written is an entry as text: said bounds what somebody said, data calls and
@@ -391,7 +447,7 @@ func written(e session.Entry, said, data int) (all []string) {
 	}
 	switch {
 	case e.User != nil:
-		parts("person", e.User.Parts, said)
+		parts("user", e.User.Parts, said)
 	case e.Answer != nil:
 		parts("agent", e.Answer.Message.Parts, said)
 	case e.Result != nil:

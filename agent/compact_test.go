@@ -168,7 +168,8 @@ func shownAs(l *session.Log) string { return all(&llm.Request{Messages: l.Projec
 // conversations too are compacted, and what fails or is cancelled changes
 // nothing.
 func TestCompactByHand(t *testing.T) {
-	m := llmtest.New(llmtest.Reply("one"), llmtest.Reply("two"), llmtest.Reply("three"))
+	long := strings.Repeat(" and so on", 100)
+	m := llmtest.New(llmtest.Reply("one"+long), llmtest.Reply("two"+long), llmtest.Reply("three"+long))
 	m.Model = llm.Info{ID: "test/m", Window: 200_000}
 	a := &agent.Agent{Model: m, Gate: open, Retry: agent.Retry{Times: -1}}
 	log := session.New(session.Header{ID: "s"})
@@ -197,7 +198,7 @@ func TestCompactByHand(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 
-	m = llmtest.New(llmtest.Answer{Text: "## Goal\nG", Want: []string{"look to this above all:\nthe numbers", `\[person\] first word`}})
+	m = llmtest.New(llmtest.Answer{Text: "## Goal\nG", Want: []string{"focus on this:\nthe numbers", `\[user\] first word`}})
 	m.Model = llm.Info{ID: "test/m", Window: 200_000}
 	a.Model = m
 	c, err := a.Compact(t.Context(), log, "the numbers")
@@ -205,7 +206,7 @@ func TestCompactByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := shownAs(log)
-	if c.Trigger != "manual" || c.After >= c.Before || strings.Contains(after, "first") || !strings.Contains(after, "## Goal\\nG") || c.Request != "" {
+	if c.Trigger != "manual" || c.After >= c.Before || strings.Contains(after, "one and so on") || !strings.Contains(after, "first word") || !strings.Contains(after, "## Goal\\nG") || c.Request != "" {
 		t.Errorf("%+v\n%s", c, after)
 	}
 	if req := m.Requests()[0]; len(req.Tools) > 0 || req.MaxTokens == 0 {
@@ -556,7 +557,7 @@ func TestCompactRequest(t *testing.T) {
 			{Name: "read", Input: map[string]any{"path": "/w/a.go"}}, {Name: "big", Input: map[string]any{"tokens": 1000, "word": "</transcript>"}}, {Name: "none"}}},
 		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), calls(30, "last"),
 		llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: "too long"}},
-		llmtest.Reply("## Goal\nThe report."), llmtest.Reply("done"),
+		llmtest.Reply("## Goal\nThe report."), llmtest.Reply("done"+strings.Repeat(" and reported", 100)),
 		llmtest.Reply("## Goal\nThe report, again."))
 	m.Model = llm.Info{ID: "test/m", Window: 8_000}
 	a := skilled(t, m, map[string]string{"pdf": skill("", "Read PDFs."), "report": skill("", "Report on $ARGUMENTS.")})

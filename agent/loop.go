@@ -120,6 +120,9 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			r.note("", "stopped: "+why)
 			return "limit", nil
 		}
+		if err := r.outdated(ctx); err != nil {
+			return "", err
+		}
 		if err := r.room(ctx); err != nil {
 			return "", err
 		}

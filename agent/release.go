@@ -15,28 +15,34 @@ import (
 )
 
 // A Release is a policy for how long the text of a skill stays in the
-// conversation once its user turn has ended (spec skills §7). The zero Release
-// is Auto. Whatever the policy, the person and the model may release by hand.
+// conversation. What the user typed to call it always stays. The zero Release
+// is Auto. Whatever the policy, the user and the model may release by hand.
 type Release struct {
-	name  string
-	turns int
+	name string
+	n    int // of after and answers
 }
 
-// Auto releases when it pays: when what is saved on every request to come is
-// more than what it costs to write the rest of the prompt to the cache again.
+// Auto releases a text when that saves cost: when what is saved on all requests
+// to come is more than the cost of writing the rest of the prompt to the cache
+// again. It keeps the text of a skill called in the turn that just ended, unless
+// the window fills up.
 var Auto = Release{}
 
 // ParseRelease reads auto, eager, never, after:N (user turns; after alone is
-// after:3), summary or manual.
+// after:3), answers:N (model answers), summary or manual.
 func ParseRelease(s string) (Release, error) {
-	name, n, numbered := strings.Cut(s, ":")
+	name, count, numbered := strings.Cut(s, ":")
 	switch {
-	case numbered && name == "after":
-		turns, err := strconv.Atoi(n)
-		if err != nil || turns < 1 {
-			return Auto, fmt.Errorf("skills.release: %q: after: needs a number of user turns, 1 or more", s)
+	case numbered && (name == "after" || name == "answers"):
+		n, err := strconv.Atoi(count)
+		if err != nil || n < 1 {
+			what := "user turns"
+			if name == "answers" {
+				what = "answers"
+			}
+			return Auto, fmt.Errorf("skills.release: %q: %s: needs a number of %s, 1 or more", s, name, what)
 		}
-		return Release{name, turns}, nil
+		return Release{name, n}, nil
 	case s == "after":
 		return Release{name, 3}, nil
 	case s == "auto" || s == "":
@@ -44,21 +50,21 @@ func ParseRelease(s string) (Release, error) {
 	case slices.Contains([]string{"eager", "never", "summary", "manual"}, s):
 		return Release{name: s}, nil
 	}
-	return Auto, fmt.Errorf("skills.release: %q is none of auto, eager, never, after:N, summary, manual", s)
+	return Auto, fmt.Errorf("skills.release: %q is none of auto, eager, never, after:N, answers:N, summary, manual", s)
 }
 
 func (p Release) String() string {
 	switch {
 	case p.name == "":
 		return "auto"
-	case p.turns > 0:
-		return fmt.Sprintf("%s:%d", p.name, p.turns)
+	case p.n > 0:
+		return fmt.Sprintf("%s:%d", p.name, p.n)
 	}
 	return p.name
 }
 
-// of is the policy for one text: an author's wish counts where the person has
-// none.
+// of is the policy for one text: an author's scope is used where the user has
+// no policy.
 func (p Release) of(t session.Text) Release {
 	if p != Auto {
 		return p
@@ -77,20 +83,32 @@ func (p Release) of(t session.Text) Release {
 // cacheLife is how long a provider's prompt cache lives without use.
 const cacheLife = 5 * time.Minute
 
-// full is the share of the window from which on texts are released in any case.
+// full is the share of the window above which texts are released in any case.
 const full = 0.6
 
+// outlook is how many requests are expected for each one since a skill was last
+// called, unless the window ends the session before. Measured on the grid of
+// TestAutoPays: less keeps texts too long in long sessions, more releases them
+// too early in short ones.
+const outlook = 2
+
+
 // expire releases, at the end of a user turn, the texts whose policy names a
-// time.
+// time. A skill that waits for the user's answer keeps its text.
 func (r *run) expire(ctx context.Context) error {
 	state := r.log.State()
 	for _, t := range state.Texts {
+		if t.Asking {
+			continue
+		}
 		var err error
 		switch p := r.Agent.Release.of(t); {
 		case p.name == "eager":
 			err = r.release(ctx, t, "its turn is over", "")
-		case p.name == "after" && state.Turns-t.Turn+1 >= p.turns:
-			err = r.release(ctx, t, "after "+plain.Count(p.turns, "turn"), "")
+		case p.name == "after" && state.Turns-t.Turn+1 >= p.n:
+			err = r.release(ctx, t, "after "+plain.Count(p.n, "turn"), "")
+		case p.name == "answers" && state.Requests-t.Request >= p.n:
+			err = r.release(ctx, t, "after "+plain.Count(p.n, "answer"), "")
 		case p.name == "summary":
 			err = r.summarise(ctx, t)
 		}
@@ -101,17 +119,58 @@ func (r *run) expire(ctx context.Context) error {
 	return nil
 }
 
-// sweep releases the texts under Auto that it pays to release. It runs at the
+// outdated releases, between two requests of a turn, the texts that answers:N
+// no longer keeps, if that saves cost.
+func (r *run) outdated(ctx context.Context) error {
+	state := r.log.State()
+	var texts []session.Text
+	for _, t := range state.Texts {
+		if p := r.Agent.Release.of(t); p.name == "answers" && state.Requests-t.Request >= p.n && !t.Asking {
+			texts = append(texts, t)
+		}
+	}
+	return r.saving(ctx, state, texts)
+}
+
+// sweep releases the texts under Auto whose release saves cost. It runs at the
 // start of a user turn: nothing is sent between a turn's end and the next
-// one's start, and by then it is known whether the cache still lives.
+// one's start, and by then it is known whether the cache is still there.
 func (r *run) sweep(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
-		if r.Agent.Release.of(t) == Auto {
+		if r.Agent.Release.of(t) == Auto && !t.Asking && t.Turn < state.Turns {
 			texts = append(texts, t)
 		}
 	}
+	if err := r.saving(ctx, state, texts); err != nil {
+		return err
+	}
+	// The others only go if the window fills up without that.
+	state = r.log.State()
+	if used, _ := r.log.Size(r.overhead(state)); !r.crowded(used) {
+		return nil
+	}
+	for _, t := range state.Texts {
+		if r.Agent.Release.of(t) == Auto {
+			if err := r.release(ctx, t, windowFills, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const windowFills = "the window fills up"
+
+// crowded reports whether so many tokens are much of the window.
+func (r *run) crowded(used int) bool {
+	window := r.Model.Info().Window
+	return window > 0 && float64(used) > full*float64(window)
+}
+
+// saving releases those of the texts whose release saves cost.
+func (r *run) saving(ctx context.Context, state session.State, texts []session.Text) error {
 	chosen, why := r.pays(state, texts)
 	for _, t := range chosen {
 		if err := r.release(ctx, t, why, ""); err != nil {
@@ -121,12 +180,12 @@ func (r *run) sweep(ctx context.Context) error {
 	return nil
 }
 
-// pays chooses the texts whose release is cheaper than keeping them.
+// pays chooses the texts whose release costs less than keeping them.
 //
 // Releasing the texts from the i-th on saves their tokens T at the price of a
 // cache read on each of the N requests to come, and costs once the difference
-// between writing and reading the S tokens behind the first of them. With
-// read 0.1 and write 1.25 that breaks even at N = 1.15·S / (0.1·T).
+// between writing and reading the S tokens behind the first of them that stay.
+// With read 0.1 and write 1.25 that breaks even at N = 1.15·S / (0.1·T).
 func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, string) {
 	info := r.Model.Info()
 	used, _ := r.log.Size(r.overhead(state))
@@ -135,8 +194,8 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 		return nil, ""
 	case r.cold(state):
 		return texts, "the cache was lost anyway"
-	case info.Window > 0 && float64(used) > full*float64(info.Window):
-		return texts, "the window fills up"
+	case r.crowded(used):
+		return texts, windowFills
 	}
 	read, write := 0.1, 1.25 // what most caches cost
 	if p := info.Price; p.Input > 0 {
@@ -146,12 +205,14 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 		}
 		write = max(write, 1)
 	}
-	n := r.ahead(state, info, used)
+	room := r.ahead(state, info, used)
 	best, from := 0.0, len(texts)
-	total := 0
+	total, since := 0, 0
 	for i := len(texts) - 1; i >= 0; i-- {
 		total += texts[i].Tokens
-		behind := max(0, r.log.Behind(texts[i].Entry)-total)
+		since = max(since, state.Requests-texts[i].Request)
+		n := min(room, float64(outlook*since))
+		behind := max(0, r.log.Behind(texts[i].Entry)-(total-texts[i].Tokens))
 		if net := read*float64(total)*n - (write-read)*float64(behind); net > best {
 			best, from = net, i
 		}
@@ -165,8 +226,8 @@ func (r *run) cold(state session.State) bool {
 	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
-// ahead estimates how many requests are still to come: as many as the window
-// has room for at the session's own growth, until it counts as full.
+// ahead is how many requests there is room for in the window, at the rate at
+// which this session grows, until the window counts as full.
 func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
@@ -175,7 +236,7 @@ func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
 
 func (r *run) release(ctx context.Context, t session.Text, why, summary string) error {
 	_, err := r.record(session.Entry{Type: session.TypeRelease, Release: &session.Release{
-		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary,
+		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary, UserOnly: t.UserOnly,
 	}})
 	if err != nil {
 		return err
@@ -183,12 +244,12 @@ func (r *run) release(ctx context.Context, t session.Text, why, summary string) 
 	return r.released(ctx, t.Skill, why)
 }
 
-const summaryRequest = `The text below is a skill: instructions that were followed in an earlier part of a conversation. Write one paragraph, at most 100 words, with what of it still matters for later turns: rules, formats, decisions, paths. Write nothing else.
+const summaryRequest = `The text below is a skill: instructions that were followed in an earlier part of a conversation. Write one paragraph of at most 100 words with what still matters for later turns: rules, formats, decisions, paths. Write nothing else.
 
 `
 
-// summarise replaces a text by a paragraph of the fast model's. Where that
-// fails the text goes all the same: the person asked for room.
+// summarise replaces a text by a paragraph from the fast model. If that fails,
+// the text is released without one: the user asked for the space.
 func (r *run) summarise(ctx context.Context, t session.Text) error {
 	summary := ""
 	if r.Resolve != nil {
@@ -214,7 +275,7 @@ func ReleaseByHand(log *session.Log, name, why string) ([]session.Release, error
 		if name != "all" && t.Skill != name {
 			continue
 		}
-		rel := session.Release{Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why}
+		rel := session.Release{Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, UserOnly: t.UserOnly}
 		if _, err := log.Append(session.Entry{Type: session.TypeRelease, Release: &rel}); err != nil {
 			return done, err
 		}

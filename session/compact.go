@@ -9,20 +9,24 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// Compaction takes what came before an entry out of what the model sees, and
-// puts a summary in its place; the entries themselves stay. Without a summary
-// the context is emptied: `/clear`. Source: spec agent §5, skills §7.
+// Compaction replaces what came before an entry, in what the model sees, by a
+// summary and what the user typed; the entries themselves stay. Without a
+// summary the context is emptied: `/clear`.
 type Compaction struct {
 	Trigger      string `json:"trigger"`                // auto, manual, overflow, clear
 	Instructions string `json:"instructions,omitempty"` // a manual one's
 	Summary      string `json:"summary,omitempty"`
-	// Request is what the person said at the beginning of the user turn that
-	// was cut in two: word for word, because the work is for it.
+	// Typed is what the user typed in the part that the summary replaces, word
+	// for word, oldest first.
+	Typed []string `json:"typed,omitempty"`
+	// Request is what the user typed at the beginning of the user turn that was
+	// cut in two, word for word: the work goes on.
 	Request string `json:"request,omitempty"`
 	Kept    int    `json:"kept,omitempty"` // the first entry that stays as it was; 0: none does
 
-	Skills  []KeptText `json:"skills,omitempty"`  // texts that follow the summary, the one used last first
-	Dropped []string   `json:"dropped,omitempty"` // skills whose text is gone, by name
+	Skills   []KeptText `json:"skills,omitempty"`    // texts that follow the summary, the last used first
+	Dropped  []string   `json:"dropped,omitempty"`   // skills whose text was released, by name
+	UserOnly []string   `json:"user_only,omitempty"` // those of Dropped that the model may not load again
 
 	Before int       `json:"before,omitempty"` // tokens that the next request would have had, estimated
 	After  int       `json:"after,omitempty"`
@@ -82,26 +86,53 @@ func (c *Compaction) face() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\n%s\n</summary>", plain.Within("summary", c.Summary))
-	if c.Request != "" {
-		fmt.Fprintf(&b, "\n\nThe work is going on. What the person asked for, word for word:\n\n<request>\n%s\n</request>", plain.Within("request", c.Request))
+	b.WriteString("The conversation up to here was compacted. This summary replaces it:\n\n")
+	fmt.Fprintf(&b, "<summary>\n%s\n</summary>", plain.Within("summary", c.Summary))
+	if len(c.Typed) > 0 {
+		b.WriteString("\n\nWhat the user wrote in that part, word for word, oldest first:")
+		for _, text := range c.Typed {
+			fmt.Fprintf(&b, "\n\n<user-message>\n%s\n</user-message>", plain.Within("user-message", text))
+		}
 	}
-	if len(c.Dropped) > 0 {
-		fmt.Fprintf(&b, "\n\nThe text of these skills is not in this conversation any more; load one again when you need it: %s.", strings.Join(c.Dropped, ", "))
+	if c.Request != "" {
+		fmt.Fprintf(&b, "\n\nThe work is going on. What the user asked for, word for word:\n\n<request>\n%s\n</request>",
+			plain.Within("request", c.Request))
+	}
+	var again, closed []string
+	for _, name := range c.Dropped {
+		if slices.Contains(c.UserOnly, name) {
+			closed = append(closed, "/"+name)
+		} else {
+			again = append(again, name)
+		}
+	}
+	if len(again) > 0 {
+		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; load one again when you need it: %s.",
+			strings.Join(again, ", "))
+	}
+	if len(closed) > 0 {
+		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; only the user can load them again: %s.",
+			strings.Join(closed, ", "))
 	}
 	if len(c.Skills) > 0 {
-		b.WriteString("\n\nThe skills that follow were loaded before. Go on following what still applies of them; do not begin their tasks anew. Their arguments are those of then.")
+		b.WriteString("\n\nThe skills below were loaded before. Keep following what still applies of them; " +
+			"do not start their tasks again. Their arguments are those of that time.")
 	}
 	return b.String()
 }
 
 // face is the text of a skill after a compaction.
-func (k KeptText) face(prompt string) string {
-	if k.Cut > 0 && k.Cut < len(prompt) {
-		return fmt.Sprintf("The skill %q, the first %s of its %s tokens. Load it again to read the rest.\n\n%s\n\n[The text of the skill %q is cut here.]",
-			k.Skill, plain.Number(k.Left()), plain.Number(k.Tokens), prompt[:k.Cut], k.Skill)
+func (k KeptText) face(a *Activation) string {
+	if k.Cut > 0 && k.Cut < len(a.Prompt) {
+		words := a.words()
+		if strings.Contains(a.Prompt[:k.Cut], a.Args) {
+			words = "" // the part that is kept has them
+		}
+		return words + fmt.Sprintf(
+			"The skill %q, the first %s of its %s tokens. %s\n\n%s\n\n[The text of the skill %q is cut here.]",
+			k.Skill, plain.Number(k.Left()), plain.Number(k.Tokens), reload(a, "to read the rest"), a.Prompt[:k.Cut], k.Skill)
 	}
-	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, prompt)
+	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, a.Prompt)
 }
 
 // moved is the compaction in a copy of the session.
@@ -135,12 +166,12 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 		v.part(llm.Text(text))
 	}
 	for _, k := range c.Skills {
-		prompt := l.prompt(k.Entry)
-		if prompt == "" {
+		if l.prompt(k.Entry) == "" {
 			continue // the entry cannot be read
 		}
-		v.part(llm.Text(k.face(prompt)))
-		v.where[k.Entry] = []place{{0, len(v.messages[0].Parts) - 1}}
+		a := l.entries[k.Entry-1].Activation
+		v.part(llm.Text(k.face(a)))
+		v.where[k.Entry] = []place{{0, len(v.messages[0].Parts) - 1, a.words()}}
 		v.cut[k.Entry] = k.Cut > 0
 	}
 	for _, e := range tail {
@@ -253,13 +284,20 @@ func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 	return n
 }
 
+// Saves is how many bytes less the model sees after a compaction.
+func (l *Log) Saves(c *Compaction) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view.bytes - l.compacted(c, l.visible(l.leaf, c.Kept)).bytes
+}
+
 // Cut says where a compaction may cut: what the model sees is old and then
-// kept, the newest of it that comes to most bytes at most.
+// kept, the newest part of at most so many bytes.
 //
 // A call stays with its results, and a skill with the call that loaded it.
-// What the model has not answered yet is kept in any case, unless it is
-// results of more than room bytes. Compactions are in neither part; previous
-// is the last one, nil for none.
+// What the model has not answered yet is always kept, unless it is results of
+// more than room bytes. Compactions are in neither part; previous is the last
+// one, nil for none.
 func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

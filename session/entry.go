@@ -14,8 +14,12 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 )
@@ -37,6 +41,7 @@ const (
 	TypeListing    Type = "listing"
 	TypeCompaction Type = "compaction"
 	TypeAgent      Type = "agent"
+	TypeMove       Type = "move"
 )
 
 // An Entry is one thing that happened. IDs count from 1 within a file; Parent
@@ -61,6 +66,7 @@ type Entry struct {
 	Listing    *Listing    `json:"listing,omitempty"`
 	Compaction *Compaction `json:"compaction,omitempty"`
 	Agent      *Agent      `json:"agent,omitempty"`
+	Move       *Move       `json:"move,omitempty"`
 }
 
 // whole reports whether the field that Type names is set. A type of a later
@@ -93,6 +99,8 @@ func (e *Entry) whole() bool {
 		return e.Compaction != nil
 	case TypeAgent:
 		return e.Agent != nil
+	case TypeMove:
+		return e.Move != nil && e.Move.To >= 0 && e.Move.To < e.ID
 	}
 	return true
 }
@@ -164,9 +172,45 @@ type Activation struct {
 	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
 	Touched []string   `json:"touched,omitempty"` // attached files
 
+	// Ignored are the Grants that are not in effect.
+	Ignored []string `json:"ignored,omitempty"`
+	// Problems are what went wrong: an unknown model, ignored grants, files that
+	// could not be extracted.
+	Problems []knack.Problem `json:"problems,omitempty"`
+	// UserOnly: the model may not load the skill again (disable-model-invocation).
+	UserOnly bool `json:"user_only,omitempty"`
+
 	// Hooks are the skill's, as its bytes say; paths in them start at Dir.
 	Hooks json.RawMessage `json:"hooks,omitempty"`
 	Dir   string          `json:"dir,omitempty"`
+}
+
+// Granted are the rules that are in effect: nil if the skill requested none.
+func (a *Activation) Granted() []string {
+	if a.Grants == nil {
+		return nil
+	}
+	granted := []string{}
+	for _, rule := range a.Grants {
+		if !slices.Contains(a.Ignored, rule) {
+			granted = append(granted, rule)
+		}
+	}
+	return granted
+}
+
+// words are what the user typed to call the skill. They stay in the
+// conversation when its text leaves it. "": the model called it, and its call
+// is in the conversation.
+func (a *Activation) words() string {
+	if a.By != "user" {
+		return ""
+	}
+	words := fmt.Sprintf("<command-name>%s</command-name>\n", a.Skill)
+	if strings.TrimSpace(a.Args) != "" {
+		words += fmt.Sprintf("<command-args>%s</command-args>\n", a.Args)
+	}
+	return words + "\n"
 }
 
 // Origin says for people who called the skill.
@@ -199,13 +243,22 @@ type TurnEnd struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Release takes the text of an activation out of what the model sees.
+// Release takes the text of an activation out of what the model sees. What the
+// user typed with it stays.
 type Release struct {
 	Entry   int    `json:"entry"`
 	Skill   string `json:"skill"`
 	Tokens  int    `json:"tokens"`
 	Reason  string `json:"reason"`
 	Summary string `json:"summary,omitempty"` // replaces the text, if not empty
+	// UserOnly: the model may not load the skill again.
+	UserOnly bool `json:"user_only,omitempty"`
+}
+
+// Move puts the leaf on an earlier entry, 0 for the very beginning: the next
+// entry starts a branch there.
+type Move struct {
+	To int `json:"to"`
 }
 
 // Setting changes what holds from here on. Empty fields change nothing.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"slices"
@@ -193,6 +194,12 @@ func (l *Log) put(e Entry) {
 		l.entries = append(l.entries, Entry{})
 	}
 	l.entries[e.ID-1] = e
+	if e.Type == TypeMove {
+		l.leaf = e.Move.To
+		l.refold()
+		l.over()
+		return
+	}
 	straight := e.Parent == l.leaf
 	l.leaf = e.ID
 	if straight {
@@ -253,6 +260,10 @@ func (l *Log) branch(leaf int) []Entry {
 func (l *Log) Append(e Entry) (Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.append(e)
+}
+
+func (l *Log) append(e Entry) (Entry, error) {
 	if l.failed != nil {
 		return e, l.failed
 	}
@@ -352,12 +363,21 @@ func (l *Log) After(id int) []Entry {
 }
 
 // Move puts the leaf on an earlier entry, 0 for the very beginning: the next
-// entry starts a branch there. Nothing is deleted.
+// entry starts a branch there, also after the session was closed and opened
+// again. Nothing is deleted. In a session opened by [Store.Read] the move is
+// not recorded.
 func (l *Log) Move(id int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id < 0 || id > len(l.entries) || (id > 0 && l.entries[id-1].ID == 0) {
 		return fmt.Errorf("session %s has no entry %d", l.header.ID, id)
+	}
+	for id > 0 && l.entries[id-1].Move != nil {
+		id = l.entries[id-1].Move.To
+	}
+	if !errors.Is(l.failed, fs.ErrClosed) {
+		_, err := l.append(Entry{Type: TypeMove, Move: &Move{To: id}})
+		return err
 	}
 	l.leaf = id
 	l.refold()

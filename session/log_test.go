@@ -363,3 +363,78 @@ func TestHooksOfScopes(t *testing.T) {
 		t.Errorf("moved into the turn: %+v", sc)
 	}
 }
+
+// TestMoveIsKept: where the leaf was put is known when the session is opened
+// again.
+func TestMoveIsKept(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	l, err := store.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, said("one"), said("two"), said("three"))
+	for _, to := range []int{2, 1} { // entries 4 and 5
+		if err := l.Move(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopened := func() string {
+		t.Helper()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if l, err = store.Open("s"); err != nil {
+			t.Fatal(err)
+		}
+		return show(l.Project())
+	}
+	if got := reopened(); got != "user\n  text: one\n" {
+		t.Errorf("after a move to entry 1 the model sees %s", got)
+	}
+	mustAppend(t, l, said("TWO"))
+	if got := reopened(); strings.Contains(got, "three") || !strings.Contains(got, "one") || !strings.Contains(got, "TWO") {
+		t.Errorf("the branch is %s", got)
+	}
+	if err := l.Move(4); err != nil { // the entry of a move stands for where it led
+		t.Fatal(err)
+	}
+	if got := reopened(); !strings.Contains(got, "two") || strings.Contains(got, "three") {
+		t.Errorf("after a move to a move the model sees %s", got)
+	}
+	copied, err := store.Fork(l, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	if got, want := show(copied.Project()), show(l.Project()); got != want {
+		t.Errorf("the copy is %s, want %s", got, want)
+	}
+	read, err := store.Read("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Move(1); err != nil || strings.Contains(show(read.Project()), "two") {
+		t.Errorf("a session that is only read: %v, %s", err, show(read.Project()))
+	}
+	l.Close()
+}
+
+// TestQuestion: an answer that ends with a question waits for the user.
+func TestQuestion(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Done.":                      false,
+		"Why? Because it was wrong.": true, // a question in the last paragraph
+		"Is it right?\n\nIt is.":     false,
+		"Which file?":                true,
+		"Which one?\n\n1. a.go\n2. b.go\n\n- or none": true,
+		"**Shall I go on?**":                          true,
+		"要继续吗？":                                       true,
+		"See https://x.org/?q=1.":                     false,
+		"I ran `ls ?`.":                               false,
+		"":                                            false,
+	} {
+		if got := asks(llm.Message{Parts: []llm.Part{llm.Text(text)}}); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}

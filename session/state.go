@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/llm"
@@ -29,6 +30,9 @@ type State struct {
 	Effort string
 	Title  string
 
+	// Question: the last answer ends with a question to the user.
+	Question bool
+
 	Touched   map[string]bool // absolute paths that tools touched
 	Usage     map[string]llm.Usage
 	Cost      float64   // US dollars
@@ -53,12 +57,17 @@ type Scope struct {
 
 // A Text is the text of an activation that is in the conversation.
 type Text struct {
-	Entry  int
-	Skill  string
-	Hash   string // "": only a part is there
-	Tokens int    // that are there
-	Turn   int    // the user turn it came in
-	Scope  string
+	Entry    int
+	Skill    string
+	Hash     string // "": only part of it is in the conversation
+	Tokens   int    // in the conversation
+	Turn     int    // the user turn in which the skill was last called
+	Request  int    // how many answers there were then
+	Scope    string
+	UserOnly bool // the model may not load it again
+	// Asking: each user turn since then ended with a question to the user, who
+	// may be about to answer it.
+	Asking bool
 }
 
 func (s State) clone() State {
@@ -91,6 +100,7 @@ func (s *State) fold(e Entry) {
 	case TypeAnswer:
 		s.Requests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
+		s.Question = asks(e.Answer.Message)
 		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
 	case TypeResult:
 		s.touch(e.Result.Touched)
@@ -110,12 +120,22 @@ func (s *State) fold(e Entry) {
 		})
 		if a.Present == 0 {
 			s.Texts = append(s.Texts, Text{
-				Entry: e.ID, Skill: a.Skill, Hash: a.Hash, Tokens: a.Tokens, Turn: s.Turns, Scope: a.Scope,
+				Entry: e.ID, Skill: a.Skill, Hash: a.Hash, Tokens: a.Tokens, Turn: s.Turns, Request: s.Requests,
+				Scope: a.Scope, UserOnly: a.UserOnly,
 			})
+		}
+		for i := range s.Texts {
+			if t := &s.Texts[i]; t.Entry == a.Present {
+				t.Turn, t.Request = s.Turns, s.Requests
+			}
 		}
 	case TypeTurnEnd:
 		s.InTurn = false
 		s.Scopes = nil
+		for i := range s.Texts {
+			t := &s.Texts[i]
+			t.Asking = s.Question && e.TurnEnd.Reason == "done" && (t.Asking || t.Turn == s.Turns)
+		}
 	case TypeRelease:
 		s.Texts = slices.DeleteFunc(s.Texts, func(t Text) bool { return t.Entry == e.Release.Entry })
 	case TypeSetting:
@@ -130,6 +150,41 @@ func (s *State) fold(e Entry) {
 	case TypeNote:
 		s.tell(e.Note.Told)
 	}
+}
+
+// asks reports whether an answer ends with a question: whether a sentence of
+// its last paragraph is one, outside of code. A list of choices belongs to the
+// paragraph before it.
+func asks(m llm.Message) bool {
+	if slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil }) {
+		return false
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(llm.TextOf(m.Parts), "\r\n", "\n"))
+	for end := len(text); ; {
+		i := strings.LastIndex(text[:end], "\n\n")
+		if i < 0 || !strings.ContainsAny(text[i+2:i+3], "-*+0123456789") {
+			text = text[max(i, 0):]
+			break
+		}
+		end = i
+	}
+	for i, piece := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			continue // code
+		}
+		for j, r := range piece {
+			switch r {
+			case '？', '؟':
+				return true
+			case '?': // not that of an address: https://host/?q=1
+				next := strings.TrimLeft(piece[j+1:], "?!*_\"')]”’»")
+				if next == "" || next[0] == ' ' || next[0] == '\n' {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (s *State) tell(news map[string]string) {

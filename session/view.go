@@ -14,7 +14,7 @@ type view struct {
 	messages []llm.Message
 	pending  []llm.ToolCall // calls of the last answer without a result, in order
 	started  map[string]bool
-	where    map[int][]place // an activation's text, and the notes that stand for it
+	where    map[int][]place // an activation's text, and the notes that refer to it
 	cut      map[int]bool    // those of them that are not whole
 	given    int             // so many messages were handed out: they are not changed any more
 
@@ -22,7 +22,12 @@ type view struct {
 	last  sample // for Log.Size
 }
 
-type place struct{ message, part int }
+// A place is a part of a message. words are what the user typed there, which a
+// release leaves in it.
+type place struct {
+	message, part int
+	words         string
+}
 
 func (v *view) add(e Entry) {
 	switch e.Type {
@@ -84,7 +89,7 @@ func (v *view) add(e Entry) {
 			v.where = map[int][]place{}
 		}
 		if a.Present == 0 || v.where[owner] != nil {
-			v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1})
+			v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1, a.words()})
 		}
 		v.say(a.Parts...)
 	case TypeRelease:
@@ -96,28 +101,43 @@ func (v *view) add(e Entry) {
 		for _, at := range v.where[r.Entry] {
 			m := v.own(at.message)
 			m.Parts = slices.Clone(m.Parts)
-			v.bytes += len(line) - size(m.Parts[at.part])
-			m.Parts[at.part] = llm.Text(line)
+			text := at.words + line
+			v.bytes += len(text) - size(m.Parts[at.part])
+			m.Parts[at.part] = llm.Text(text)
 		}
 		delete(v.where, r.Entry)
 	}
 }
 
 // again is what the model sees of a skill that was called while its text was
-// there, and what is true of it now: a compaction may have taken the text.
+// in the conversation, and what is true of it now: a compaction may have
+// removed the text.
 func (v *view) again(a *Activation) string {
+	note := fmt.Sprintf("The skill %q was called again; its text is already in this conversation, unchanged. Follow it.", a.Skill)
 	switch {
 	case v.where[a.Present] == nil:
-		return fmt.Sprintf("The skill %q was called again; its text is not in this conversation any more: load it again if you need it.", a.Skill)
+		note = fmt.Sprintf("The skill %q was called again; its text is no longer in this conversation. %s", a.Skill, reload(a, "if you need it"))
 	case v.cut[a.Present]:
-		return fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it; load it again to read the rest.", a.Skill)
+		note = fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it. %s", a.Skill, reload(a, "to read the rest"))
 	}
-	return fmt.Sprintf("The skill %q was called again; its text is in this conversation already, unchanged. Follow it.", a.Skill)
+	return a.words() + note
 }
 
-// Line is what stands where a released text was.
+// reload says how the text of a skill comes back.
+func reload(a *Activation, why string) string {
+	if a.UserOnly {
+		return fmt.Sprintf("The user can load it again with /%s.", a.Skill)
+	}
+	return fmt.Sprintf("Load it again %s.", why)
+}
+
+// Line replaces a released text. It never suggests a call that is refused.
 func (r *Release) Line() string {
-	return fmt.Sprintf("skill %s released (%s tokens); call Skill to load it again", r.Skill, plain.Number(r.Tokens))
+	again := "call Skill to load it again"
+	if r.UserOnly {
+		again = "the user can load it again with /" + r.Skill
+	}
+	return fmt.Sprintf("skill %s released (%s tokens); %s", r.Skill, plain.Number(r.Tokens), again)
 }
 
 // Text is what the model is told of a sub-agent's end in a message of its own:
