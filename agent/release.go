@@ -92,7 +92,6 @@ const full = 0.6
 // too early in short ones.
 const outlook = 2
 
-
 // expire releases, at the end of a user turn, the texts whose policy names a
 // time. A skill that waits for the user's answer keeps its text.
 func (r *run) expire(ctx context.Context) error {

@@ -171,3 +171,87 @@ func TestAutoPays(t *testing.T) {
 		}
 	}
 }
+
+// TestKeeps is when the default policy keeps a text: in the turn after its own,
+// also when the session was closed and opened again, and as long as each turn
+// ends with a question.
+func TestKeeps(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []string
+		window  int
+		resume  bool
+		sees    string // the text, in the turns after the skill's own
+	}{
+		"the next turn":                   {[]string{"ok", "ok", "ok"}, 1_000_000, false, "+-"},
+		"a resume":                        {[]string{"ok", "ok", "ok"}, 1_000_000, true, "+-"},
+		"a question":                      {[]string{"Which?", "And which else?", "ok", "ok"}, 1_000_000, false, "++-"},
+		"a question and a resume":         {[]string{"Which?", "And which else?", "ok", "ok"}, 1_000_000, true, "++-"},
+		"the window fills up":             {[]string{"ok", "ok"}, 8_000, false, "-"},
+		"the window fills up, a question": {[]string{"Which?", "ok"}, 8_000, false, "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.New()
+			m.Model = llm.Info{ID: "test/m", Window: c.window, Caching: true, Price: llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
+			for _, text := range c.answers {
+				m.Answers = append(m.Answers, llmtest.Reply(text))
+			}
+			a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF PDF"+strings.Repeat(" x", 10_000))})
+			a.NoCompact = true
+			store := session.Store{Dir: t.TempDir()}
+			log, err := store.Create(session.Header{ID: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { log.Close() }()
+			turn(t, a, log, "/pdf do NOT touch tests")
+			got := ""
+			for range len(c.answers) - 1 {
+				if c.resume {
+					if err := log.Close(); err != nil {
+						t.Fatal(err)
+					}
+					if log, err = store.Open("s"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				turn(t, a, log, "more")
+				reqs := m.Requests()
+				last := all(reqs[len(reqs)-1])
+				if !strings.Contains(last, "do NOT touch tests") {
+					t.Error("the user's words are gone")
+				}
+				if strings.Contains(last, "BODY OF PDF") {
+					got += "+"
+				} else {
+					got += "-"
+				}
+			}
+			if got != c.sees {
+				t.Errorf("the model sees the text: %s, want %s", got, c.sees)
+			}
+		})
+	}
+}
+
+// TestAnswers: in a long turn without the user, answers:N releases between two
+// requests once that saves cost.
+func TestAnswers(t *testing.T) {
+	m := llmtest.New()
+	m.Model = llm.Info{ID: "test/m", Window: 1_000_000}
+	n := 0
+	m.Func = func(*llm.Request) llmtest.Answer {
+		if n++; n == 30 {
+			return llmtest.Reply("done")
+		}
+		return llmtest.Use("echo", map[string]any{"text": fmt.Sprint(n)})
+	}
+	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF PDF"+strings.Repeat(" x", 10_000))})
+	a.Release, _ = agent.ParseRelease("answers:3")
+	turn(t, a, session.New(session.Header{ID: "s"}), "/pdf a.pdf")
+	for i, req := range m.Requests() {
+		there := strings.Contains(all(req), "BODY OF PDF")
+		if i < 3 && !there || i > 20 && there {
+			t.Errorf("request %d: the text is there: %t", i+1, there)
+		}
+	}
+}

@@ -296,6 +296,7 @@ func TestReleasePolicies(t *testing.T) {
 		{"manual", "", "++++"},
 		{"after:2", "", "+---"},
 		{"after", "", "++--"},
+		{"answers:2", "", "+---"},
 		{"summary", "", "----"},
 		{"auto", "turn", "----"},
 		{"auto", "session", "++++"},
@@ -339,7 +340,7 @@ func TestReleasePolicies(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{"x", "after:0", "after:x", "eager:2"} {
+	for _, bad := range []string{"x", "after:0", "after:x", "eager:2", "answers", "answers:0"} {
 		if _, err := agent.ParseRelease(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}

@@ -436,7 +436,7 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 				continue
 			}
 			for _, r := range s.Allow {
-				if s.Foreign && r.Broad() && !g.named(s.Skill) {
+				if g.Ignores(s, r) {
 					continue
 				}
 				rules.Allow = append(rules.Allow, r)
@@ -529,6 +529,12 @@ func (g *Gate) given() []answer {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
 	return slices.Concat(g.answers.session, g.answers.kept)
+}
+
+// Ignores reports whether a rule that a skill grants is not in effect because
+// it covers everything and the skill is not the user's own.
+func (g *Gate) Ignores(s Scope, r permission.Rule) bool {
+	return s.Foreign && r.Broad() && !g.named(s.Skill)
 }
 
 // named says whether a person's settings name a skill in an allow rule.

@@ -105,8 +105,8 @@ func (s *sum) result(err error) resultLine {
 	return l
 }
 
-// textOutput prints what commands say, and the last answer. What hooks say to
-// people goes to errs.
+// textOutput prints what commands show, and the last answer. Messages of hooks,
+// problems of skills and retries go to errs.
 type textOutput struct {
 	w, errs io.Writer
 	text    string
@@ -117,6 +117,18 @@ func (o *textOutput) init(initLine) {}
 func (o *textOutput) event(e agent.Event) {
 	if e.Said != nil {
 		fmt.Fprintln(o.w, plain.Text(e.Said.Text))
+	}
+	if e.Entry != nil && e.Entry.Activation != nil {
+		for _, p := range e.Entry.Activation.Problems {
+			printProblem(o.errs, p)
+		}
+	}
+	if r := e.Retry; r != nil {
+		wait := ""
+		if r.Wait > 0 {
+			wait = fmt.Sprintf(" in %s", r.Wait.Round(100*time.Millisecond))
+		}
+		fmt.Fprintf(o.errs, "knack: retry %d%s: %s\n", r.Attempt, wait, plain.Line(r.Err.Error()))
 	}
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
 		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
@@ -169,9 +181,9 @@ type messageLine struct {
 	Permission *skillPermissions   `json:"command_permissions,omitempty"`
 }
 
-// skillPermissions is what an activation asks of the run.
+// skillPermissions is what a skill changes in the run.
 type skillPermissions struct {
-	Allowed    []string `json:"allowedTools"`
+	Allowed    []string `json:"allowedTools"` // in effect; null: none were requested
 	Disallowed []string `json:"disallowedTools,omitempty"`
 	Model      string   `json:"model,omitempty"`
 	Effort     string   `json:"effort,omitempty"`
@@ -286,7 +298,7 @@ func (o *jsonOutput) message(e *session.Entry, parent string) any {
 		a := e.Activation
 		l.Type, l.IsMeta, l.Activation = "user", true, a
 		l.Message = blocksOf(llm.User, append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)
-		l.Permission = &skillPermissions{a.Grants, a.Denies, a.Model, a.Effort, a.Hooks}
+		l.Permission = &skillPermissions{a.Granted(), a.Denies, a.Model, a.Effort, a.Hooks}
 	case e.Note != nil:
 		line := map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
 		if e.Note.Hook != "" {

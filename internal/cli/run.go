@@ -243,7 +243,7 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 			return s.gate.With(s.scoped(sc))
 		},
 		Typed:  s.consents,
-		Verify: s.verify,
+		Verify: s.verify, Ignored: s.ignored,
 		Resolve: func(name string) (llm.Model, error) {
 			return found.Named(ctx, name, model.Info().ID)
 		},
@@ -492,6 +492,18 @@ func (s *sessionRun) scopes(sc agent.Scope) []gate.Scope {
 		all = append(all, s.outer(o))
 	}
 	return all
+}
+
+// ignored says why a rule that a skill grants is not in effect; "": it is.
+func (s *sessionRun) ignored(k *knack.Skill, text string) string {
+	r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
+	if err != nil {
+		return err.Error()
+	}
+	if s.gate.Ignores(gate.Scope{Skill: k.Name, Foreign: foreign(k.Origin.Kind)}, r) {
+		return fmt.Sprintf("it covers everything, and the skill is not your own; the rule Skill(%s) in your settings accepts it", k.Name)
+	}
+	return ""
 }
 
 // rulesOf are the rules among texts. Whoever wrote one that is none was told.

@@ -58,7 +58,7 @@ func TestTalkBranches(t *testing.T) {
 	k.wants(`Third answer\.`)
 	k.says("/tree")
 	k.wants(`  +5 +two`)
-	k.wants(`\* +8 +three +\(from 4\)`)
+	k.wants(`\* +9 +three +\(from 4\)`)
 	k.says("/clone")
 	k.wants(`on with \d{8}-\d{6}-[0-9a-f]{8}, 2 turns; first stays as it was`)
 	k.says("four")

@@ -446,10 +446,10 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 func TestTalkCompact(t *testing.T) {
 	t.Parallel()
 	server := serve(t,
-		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada."},
+		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada.", Pad: 200},
 		llmtest.Answer{When: "Write the summary", Text: "## Goal\nnever finished", Break: llmtest.Hang},
 		llmtest.Answer{When: "^still\\?$", Want: []string{"Dear Ada"}, Text: "Unchanged."},
-		llmtest.Answer{When: "Write the summary", Want: []string{"above all:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
+		llmtest.Answer{When: "Write the summary", Want: []string{"focus on this:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
 		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
 		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
 	)

@@ -80,7 +80,7 @@ func table() []key {
 		{"skills.overrides", texts, anyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"}, "By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
 		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's window, else characters. Default 0.01.", nil},
 		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.", nil},
-		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N (user turns), summary, manual.", nil},
+		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N (user turns, default 3), answers:N (model answers), summary, manual.", nil},
 		{"skills.disableShell", boolean, tighten, nil, "Commands in the text of skills are not run.", weakBool},
 		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"}, "Makes the allowed-tools of a skill in force a ceiling: what they do not name is asked, or denied.", weakEnum("off", "ask", "on")},
 		{"features", booleans, anyone, nil, "Gates of bundled skills that are off by default.", nil},
@@ -188,12 +188,12 @@ func (k key) badText(n *node) string {
 			return "one of " + strings.Join(efforts, ", ") + ", or a number of thinking tokens"
 		}
 	case "skills.release":
-		after, ok := strings.CutPrefix(n.text, "after:")
-		if v, err := strconv.Atoi(after); ok && err == nil && v > 0 {
+		name, count, numbered := strings.Cut(n.text, ":")
+		if v, err := strconv.Atoi(count); numbered && err == nil && v > 0 && (name == "after" || name == "answers") {
 			return ""
 		}
-		if all := []string{"auto", "eager", "never", "summary", "manual"}; !slices.Contains(all, n.text) {
-			return "one of " + strings.Join(all, ", ") + ", or after:N"
+		if all := []string{"auto", "eager", "never", "after", "summary", "manual"}; !slices.Contains(all, n.text) {
+			return "one of " + strings.Join(all, ", ") + ", after:N or answers:N"
 		}
 	}
 	return ""
@@ -280,7 +280,7 @@ func (k key) schema() object {
 		str["enum"] = k.enum
 	}
 	if k.name == "skills.release" {
-		str["pattern"] = "^(auto|eager|never|summary|manual|after:[1-9][0-9]*)$"
+		str["pattern"] = "^(auto|eager|never|summary|manual|after|(after|answers):[1-9][0-9]*)$"
 	}
 	s := object{}
 	switch k.kind {

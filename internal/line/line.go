@@ -317,10 +317,13 @@ func (f *Front) entry(e *session.Entry) {
 		f.fresh()
 		a := e.Activation
 		line := fmt.Sprintf("skill %s", plain.Line(a.Notice))
-		if len(a.Grants) > 0 {
-			line += ", allows " + plain.Line(strings.Join(a.Grants, ", "))
+		if granted := a.Granted(); len(granted) > 0 {
+			line += ", allows " + plain.Line(strings.Join(granted, ", "))
 		}
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), fmt.Sprintf("%s (%d tokens)", line, a.Tokens))
+		for _, p := range a.Problems {
+			fmt.Fprintln(f.Out, f.paint(dim, "  "+plain.Line(p.String())))
+		}
 	case e.Release != nil:
 		f.fresh()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))

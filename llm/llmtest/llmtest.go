@@ -35,6 +35,7 @@ type Answer struct {
 
 	Thinking string         `json:"thinking,omitempty"`
 	Text     string         `json:"text,omitempty"`
+	Pad      int            `json:"pad,omitempty"` // how often " and so on" follows Text, for a long answer
 	Calls    []Call         `json:"calls,omitempty"`
 	Stop     llm.StopReason `json:"stop,omitempty"`   // "": what follows from Calls
 	Usage    llm.Usage      `json:"usage,omitzero"`   // zero: counted at four characters a token
@@ -331,7 +332,7 @@ func (p *player) fill(a Answer, v shown) (Answer, error) {
 		pairs = append(pairs, "${"+name+"}", all[len(all)-1][1])
 	}
 	swap := strings.NewReplacer(pairs...)
-	a.Text = swap.Replace(a.Text)
+	a.Text = swap.Replace(a.Text) + strings.Repeat(" and so on", a.Pad)
 	a.Calls = slices.Clone(a.Calls)
 	p.mu.Lock()
 	defer p.mu.Unlock()
