@@ -1,0 +1,167 @@
+package rank
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+)
+
+// The file: a head of 32 bytes (magic; its own size and that of the file; the
+// numbers of documents and terms; a checksum), the keys of the documents, the
+// numbers of words in their names, the hashes of the terms in order, where
+// their postings are, the postings. The checksum covers all but the postings.
+const (
+	magic    = "knackrk\x01"
+	headSize = 32
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal fills in the head of a file, whose postings begin at head.
+func seal(out []byte, head, docs, terms int) {
+	copy(out, magic)
+	binary.LittleEndian.PutUint32(out[8:], uint32(head))
+	binary.LittleEndian.PutUint64(out[12:], uint64(len(out)))
+	binary.LittleEndian.PutUint32(out[20:], uint32(docs))
+	binary.LittleEndian.PutUint32(out[24:], uint32(terms))
+	binary.LittleEndian.PutUint32(out[28:], checksum(out[:head]))
+}
+
+func checksum(head []byte) uint32 {
+	sum := crc32.Checksum(head[:28], castagnoli)
+	return crc32.Update(sum, castagnoli, head[headSize:])
+}
+
+// An Index is a set of documents that can be searched. It is safe for
+// concurrent use if what it was opened from is.
+type Index struct {
+	docs, terms int
+	keys        []byte // 8 a document
+	names       []byte // 1 a document
+	hashes      []byte // 4 a term, in order
+	offsets     []byte // 4 a term, and the end
+	postings    int64  // where they begin
+	r           io.ReaderAt
+}
+
+// ErrDamaged says that a file is no index, or not a whole one.
+var ErrDamaged = errors.New("the index is damaged")
+
+// Open reads an index of size bytes. Postings are read from r when they are
+// searched.
+func Open(r io.ReaderAt, size int64) (*Index, error) {
+	var first [headSize]byte
+	if _, err := r.ReadAt(first[:], 0); err != nil || string(first[:8]) != magic {
+		return nil, ErrDamaged
+	}
+	head := int64(binary.LittleEndian.Uint32(first[8:]))
+	docs, terms := int64(binary.LittleEndian.Uint32(first[20:])), int64(binary.LittleEndian.Uint32(first[24:]))
+	if head > size || binary.LittleEndian.Uint64(first[12:]) != uint64(size) || head != headSize+docs*9+terms*8+4 {
+		return nil, ErrDamaged
+	}
+	data := make([]byte, head)
+	if _, err := r.ReadAt(data, 0); err != nil && err != io.EOF {
+		return nil, ErrDamaged
+	}
+	if checksum(data) != binary.LittleEndian.Uint32(data[28:]) {
+		return nil, ErrDamaged
+	}
+	x := &Index{docs: int(docs), terms: int(terms), postings: head, r: r}
+	rest := data[headSize:]
+	cut := func(n int64) (part []byte) {
+		part, rest = rest[:n:n], rest[n:]
+		return part
+	}
+	x.keys, x.names, x.hashes = cut(docs*8), cut(docs), cut(terms*4)
+	x.offsets = rest
+	return x, nil
+}
+
+// Docs returns the number of documents.
+func (x *Index) Docs() int { return x.docs }
+
+// Key returns the key of a document.
+func (x *Index) Key(doc int) uint64 { return binary.LittleEndian.Uint64(x.keys[doc*8:]) }
+
+func (x *Index) nameTerms(doc int) uint8 { return x.names[doc] }
+
+// find returns the number of a term.
+func (x *Index) find(hash uint32) (int, bool) {
+	lo, hi := 0, x.terms
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		switch h := binary.LittleEndian.Uint32(x.hashes[mid*4:]); {
+		case h == hash:
+			return mid, true
+		case h < hash:
+			lo = mid + 1
+		default:
+			hi = mid
+		}
+	}
+	return 0, false
+}
+
+func (x *Index) has(hash uint32) bool {
+	_, ok := x.find(hash)
+	return ok
+}
+
+// A list is the documents of one term.
+type list struct {
+	index    int // of those that are searched
+	count    int
+	postings []byte
+}
+
+// list reads the documents of a term.
+func (x *Index) list(hash uint32, free *[]byte) (list, bool) {
+	i, ok := x.find(hash)
+	if !ok {
+		return list{}, false
+	}
+	from, to := binary.LittleEndian.Uint32(x.offsets[i*4:]), binary.LittleEndian.Uint32(x.offsets[i*4+4:])
+	if from >= to || int64(to-from) > int64(x.docs)*(1+binary.MaxVarintLen32)+binary.MaxVarintLen32 {
+		return list{}, false
+	}
+	n := int(to - from)
+	if len(*free) < n {
+		*free = make([]byte, max(n, 64<<10))
+	}
+	buf := (*free)[:n:n]
+	*free = (*free)[n:]
+	if m, _ := x.r.ReadAt(buf, x.postings+int64(from)); m < n {
+		return list{}, false
+	}
+	count, m := binary.Uvarint(buf)
+	if m <= 0 || count > uint64(x.docs) {
+		return list{}, false
+	}
+	return list{count: int(count), postings: buf[m:]}, true
+}
+
+// each calls f with the documents of a list, below docs.
+func (l list) each(docs int, f func(doc int, impact uint8)) {
+	doc := -1
+	for at := 0; at < len(l.postings); {
+		gap := uint64(l.postings[at])
+		at++
+		if gap >= 0x80 {
+			var n int
+			gap, n = binary.Uvarint(l.postings[at-1:])
+			if n <= 0 {
+				return
+			}
+			at += n - 1
+		}
+		if gap == 0 || gap > uint64(docs) || at >= len(l.postings) {
+			return
+		}
+		if doc += int(gap); doc >= docs {
+			return
+		}
+		f(doc, l.postings[at])
+		at++
+	}
+}

@@ -1,0 +1,253 @@
+package rank
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// texts are documents: name, summary, body.
+var texts = [][3]string{
+	{"pdf", "Fill in forms and read text in PDF files", "Use pypdf to extract pages and merge documents."},
+	{"spreadsheet-editor", "Edit XLSX workbooks", "# Formulas\nRecalculate with LibreOffice before saving."},
+	{"git-commit", "Write a commit message in the style of the repository", "Run git diff first."},
+	{"golang-testing", "Table tests for Go code", "Use t.Run, go test -race and testify where the repository has it."},
+	{"weekly-report", "把每周的工作整理成周报", "收集提交记录，按照项目分组。"},
+	{"kubernetes-debug", "Find out why a pod does not start", "kubectl describe shows the events. CrashLoopBackOff means that the container exits."},
+}
+
+func indexOf(t testing.TB, docs [][3]string) *Index {
+	t.Helper()
+	b := NewBuilder()
+	for i, d := range docs {
+		b.Text(Name, d[0])
+		b.Text(Summary, d[1])
+		b.Text(Body, d[2])
+		b.End(uint64(i))
+	}
+	data := b.Encode()
+	x, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestSearch(t *testing.T) {
+	x := indexOf(t, texts)
+	for query, want := range map[string]string{
+		"merge two pdf documents":            "pdf",
+		"merging documents":                  "pdf",                // endings
+		"edit my spreadsheet":                "spreadsheet-editor", // a part of the name
+		"spreadsheeteditor":                  "spreadsheet-editor", // written as one
+		"spread sheet":                       "spreadsheet-editor", // written as two
+		"recalculte formulas":                "spreadsheet-editor", // misspelt
+		"commit":                             "git-commit",
+		"tests in Go":                        "golang-testing",
+		"帮我写这周的周报":                           "weekly-report",
+		"why is my k8s container broken":     "kubernetes-debug",
+		"crash loop back off":                "kubernetes-debug", // the parts of CamelCase
+		"CRASHLOOPBACKOFF":                   "kubernetes-debug",
+		"résumé of the commit":               "git-commit",
+		"```go\nfunc TestX(t *T)\n``` fails": "golang-testing",
+	} {
+		hits := Search([]*Index{x}, query, 3, nil)
+		if len(hits) == 0 || texts[hits[0].Doc][0] != want {
+			t.Errorf("%q: %v, want %s first", query, hits, want)
+		}
+	}
+	for _, query := range []string{"", "the of and", "\x00\x01\x02\x7f", "\xff\xfe", "zzzzqqqq", strings.Repeat("-", 100)} {
+		if hits := Search([]*Index{x}, query, 3, nil); len(hits) > 0 {
+			t.Errorf("%q: %v, want nothing", query, hits)
+		}
+	}
+	only := func(_, doc int) bool { return doc != 0 }
+	for _, h := range Search([]*Index{x}, "pdf repository", 10, only) {
+		if h.Doc == 0 {
+			t.Error("a document that does not count was found")
+		}
+		if h.Share <= 0 || h.Share > 1 {
+			t.Errorf("share %v", h.Share)
+		}
+	}
+	if hits := Search([]*Index{x}, "the repository", 1, nil); len(hits) != 1 {
+		t.Errorf("%v, want one hit", hits)
+	}
+}
+
+// Two indexes rank as one does.
+func TestSearchSeveral(t *testing.T) {
+	one := Search([]*Index{indexOf(t, texts)}, "repository tests of PDF files", 10, nil)
+	two := Search([]*Index{indexOf(t, texts[:2]), indexOf(t, texts[2:])}, "repository tests of PDF files", 10, nil)
+	if len(one) == 0 || len(one) != len(two) {
+		t.Fatalf("%v and %v", one, two)
+	}
+	for i, h := range two {
+		if h.Doc+2*h.Index != one[i].Doc || h.Score != one[i].Score {
+			t.Errorf("%d: %v and %v", i, one[i], h)
+		}
+	}
+}
+
+// The same documents give the same bytes, and what is read is what was built.
+func TestEncode(t *testing.T) {
+	build := func() []byte {
+		b := NewBuilder()
+		for i, d := range texts {
+			b.Text(Body, strings.Join(d[:], " "))
+			b.End(uint64(i) << 40)
+		}
+		return b.Encode()
+	}
+	data := build()
+	if !bytes.Equal(data, build()) {
+		t.Error("two builds differ")
+	}
+	x, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil || x.Docs() != len(texts) || x.Key(3) != 3<<40 {
+		t.Fatalf("%v %v", x, err)
+	}
+}
+
+// No damage of a file panics; that of its head is seen.
+func TestDamage(t *testing.T) {
+	b := NewBuilder()
+	for i, d := range texts {
+		b.Text(Body, d[0]+" "+d[1]+" "+d[2])
+		b.End(uint64(i))
+	}
+	good := b.Encode()
+	for n := range good {
+		if _, err := Open(bytes.NewReader(good[:n]), int64(n)); err == nil {
+			t.Fatalf("an index cut to %d of %d bytes was opened", n, len(good))
+		}
+	}
+	head := len(good) // the first byte whose damage is not seen
+	for i := range good {
+		bad := slices.Clone(good)
+		bad[i] ^= 0x55
+		x, err := Open(bytes.NewReader(bad), int64(len(bad)))
+		if err != nil {
+			continue
+		}
+		head = min(head, i)
+		for _, d := range texts {
+			Search([]*Index{x}, d[1], 5, nil)
+		}
+	}
+	if head < headSize+len(texts)*9 {
+		t.Errorf("damage at byte %d was not seen", head)
+	}
+	if _, err := Open(bytes.NewReader(nil), 0); err == nil {
+		t.Error("an empty file was opened")
+	}
+}
+
+// A query of any size costs no more than one of 8 KiB.
+func TestLongQuery(t *testing.T) {
+	x := indexOf(t, texts)
+	var b strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&b, "word%d ", i)
+	}
+	long := "merge pdf " + b.String()
+	if n := len(queryTerms(long)); n > maxTerms {
+		t.Errorf("%d terms", n)
+	}
+	if hits := Search([]*Index{x}, long, 3, nil); len(hits) == 0 || hits[0].Doc != 0 {
+		t.Errorf("%v", hits)
+	}
+	queryTerms(strings.Repeat("界", maxQuery)) // cut between characters
+}
+
+// How much a search allocates does not depend on how many documents it finds.
+func TestSearchAllocates(t *testing.T) {
+	var docs [][3]string
+	for i := range 2000 {
+		docs = append(docs, texts[i%len(texts)])
+	}
+	small, large := indexOf(t, texts), indexOf(t, docs)
+	count := func(x *Index) float64 {
+		return testing.AllocsPerRun(20, func() { Search([]*Index{x}, "merge two pdf documents", 5, nil) })
+	}
+	if a, b := count(small), count(large); b > a+8 {
+		t.Errorf("%v allocations over %d documents, %v over %d", a, len(texts), b, len(docs))
+	}
+}
+
+func TestTerms(t *testing.T) {
+	for word, want := range map[string]string{
+		"getUserName":                 "user name getusernam",
+		"XMLParser":                   "xml parser xmlparser",
+		"iPhone":                      "iphon",
+		"python3":                     "python3 python",
+		"GPT4":                        "gpt4 gpt",
+		"the":                         "",
+		"Überprüfung":                 "uberprufung",
+		"1234567890":                  "",
+		"C":                           "c",
+		strings.Repeat("a", maxRun+1): "",
+	} {
+		var got []string
+		terms(word, func(s string) { got = append(got, s) })
+		if g := strings.Join(got, " "); g != want {
+			t.Errorf("%q: %q, want %q", word, g, want)
+		}
+	}
+	var runs []string
+	text := "C++ and C#, don't café 東京タワー x.y ต้นไม้"
+	for at := 0; ; {
+		r, ok := nextRun(text, at)
+		if !ok {
+			break
+		}
+		runs = append(runs, text[r.start:r.end])
+		at = r.end
+	}
+	if got, want := strings.Join(runs, "|"), "C++|and|C#|don|t|café|東京タワー|x|y|ต้นไม้"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestStem(t *testing.T) {
+	for word, want := range map[string]string{ // examples of Porter's paper
+		"caresses": "caress", "ponies": "poni", "cats": "cat", "feed": "feed", "agreed": "agre", "plastered": "plaster", "motoring": "motor",
+		"conflated": "conflat", "sized": "size", "hopping": "hop", "falling": "fall", "hissing": "hiss", "failing": "fail", "filing": "file",
+		"happy": "happi", "sky": "sky", "relational": "relat", "conditional": "condit", "digitizer": "digit", "operator": "oper",
+		"hopefulness": "hope", "formaliti": "formal", "triplicate": "triplic", "electrical": "electr", "goodness": "good",
+		"revival": "reviv", "allowance": "allow", "adjustment": "adjust", "adoption": "adopt", "effective": "effect",
+		"probate": "probat", "rate": "rate", "cease": "ceas", "controll": "control", "roll": "roll",
+	} {
+		if got := stem(word); got != want {
+			t.Errorf("%s: %s, want %s", word, got, want)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	b := NewBuilder()
+	for i, d := range texts {
+		b.Text(Body, d[1])
+		b.End(uint64(i))
+	}
+	f.Add(b.Encode(), "merge pdf files")
+	f.Add([]byte(magic), "")
+	f.Fuzz(func(t *testing.T, data []byte, query string) {
+		if len(data) >= headSize { // past the checksum
+			if head := int(uint32(data[8]) | uint32(data[9])<<8); head >= headSize && head <= len(data) {
+				sum := checksum(data[:head])
+				data[28], data[29], data[30], data[31] = byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)
+			}
+		}
+		if x, err := Open(bytes.NewReader(data), int64(len(data))); err == nil {
+			Search([]*Index{x}, query, 5, nil)
+		}
+		queryTerms(query)
+		b := NewBuilder()
+		b.Text(Summary, query)
+		b.End(1)
+		b.Encode()
+	})
+}

@@ -1,0 +1,210 @@
+package rank
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// A run is a piece of text without anything that separates words.
+type run struct {
+	start, end int
+	pairs      bool // of a script that puts nothing between words
+}
+
+// maxRun is the length in bytes above which a run is no word: a hash, a key or
+// a picture in base64.
+const maxRun = 40
+
+// nextRun returns the first run of text from at on; ok is false at the end.
+func nextRun(text string, at int) (r run, ok bool) {
+	for at < len(text) {
+		c := text[at]
+		if c < utf8.RuneSelf {
+			if class[c] == 0 {
+				at++
+				continue
+			}
+		} else if x, n := utf8.DecodeRuneInString(text[at:]); !wordRune(x) {
+			at += n
+			continue
+		}
+		break
+	}
+	if at >= len(text) {
+		return run{}, false
+	}
+	r.start = at
+	if c := text[at]; c >= utf8.RuneSelf {
+		x, _ := utf8.DecodeRuneInString(text[at:])
+		r.pairs = unspaced(x)
+	}
+	for at < len(text) {
+		c := text[at]
+		if c < utf8.RuneSelf {
+			if r.pairs || class[c] == 0 {
+				break
+			}
+			at++
+			continue
+		}
+		x, n := utf8.DecodeRuneInString(text[at:])
+		if !wordRune(x) || unspaced(x) != r.pairs {
+			break
+		}
+		at += n
+	}
+	// C++, C# and F# are words.
+	if !r.pairs && at-r.start <= 2 && at < len(text) {
+		if text[at] == '#' || strings.HasPrefix(text[at:], "++") {
+			for at < len(text) && (text[at] == '#' || text[at] == '+') && at-r.start < 4 {
+				at++
+			}
+		}
+	}
+	r.end = at
+	return r, true
+}
+
+// class of an ASCII character: 0 separates words.
+var class = func() (c [256]uint8) {
+	for b := range c {
+		switch {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+			c[b] = 1
+		}
+	}
+	return c
+}()
+
+func wordRune(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Mc, r) || r == 'ー'
+}
+
+// unspaced says whether a script puts nothing between its words.
+func unspaced(r rune) bool {
+	if r < 0x0e00 {
+		return false
+	}
+	return r >= 0x2e80 && r <= 0x9fff || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0x20000 && r <= 0x3ffff ||
+		r <= 0x0eff || // Thai, Lao
+		r >= 0x1000 && r <= 0x109f || r >= 0x1780 && r <= 0x17ff || // Burmese, Khmer
+		r >= 0xff66 && r <= 0xff9d
+}
+
+// terms calls f with the terms that a word stands for.
+func terms(word string, f func(string)) {
+	if len(word) > maxRun {
+		return
+	}
+	if word[0] >= '0' && word[0] <= '9' && len(word) > 6 && strings.Trim(word, "0123456789") == "" {
+		return
+	}
+	parts := camel(word)
+	for _, p := range parts {
+		wordTerms(p, f)
+	}
+	if len(parts) > 1 {
+		wordTerms(word, f)
+	}
+}
+
+func wordTerms(word string, f func(string)) {
+	word = lower(word)
+	if stopped(word) {
+		return
+	}
+	f(stem(word))
+	if i := strings.IndexAny(word, "0123456789"); i >= 3 { // python3
+		f(stem(word[:i]))
+	}
+}
+
+// camel parts CamelCase, XMLParser and iPhone; one part if there are no humps.
+func camel(word string) []string {
+	humps := false
+	for i := 1; i < len(word); i++ {
+		if upper(word[i]) {
+			humps = true
+			break
+		}
+	}
+	if !humps {
+		return []string{word}
+	}
+	var parts []string
+	start := 0
+	for i := 1; i < len(word); i++ {
+		next := i+1 < len(word) && small(word[i+1])
+		if upper(word[i]) && (!upper(word[i-1]) || next) && i-start > 1 {
+			parts = append(parts, word[start:i])
+			start = i
+		}
+	}
+	return append(parts, word[start:])
+}
+
+func upper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func small(c byte) bool { return 'a' <= c && c <= 'z' }
+
+// lower is a word in small letters without accents.
+func lower(word string) string {
+	ascii := true
+	for i := 0; i < len(word); i++ {
+		if word[i] >= utf8.RuneSelf {
+			ascii = false
+			break
+		}
+	}
+	if ascii {
+		return strings.ToLower(word)
+	}
+	var b strings.Builder
+	for _, r := range norm.NFKD.String(strings.ToLower(word)) {
+		if !unicode.Is(unicode.Mn, r) {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// pairsOf calls f with the pairs of characters of a text; of one character with it.
+func pairsOf(s string, f func(string)) {
+	_, n := utf8.DecodeRuneInString(s)
+	if n == len(s) {
+		f(s)
+		return
+	}
+	for i := 0; i < len(s); {
+		_, a := utf8.DecodeRuneInString(s[i:])
+		if i+a >= len(s) {
+			return
+		}
+		_, b := utf8.DecodeRuneInString(s[i+a:])
+		f(s[i : i+a+b])
+		i += a
+	}
+}
+
+// stopped says whether a word tells nothing of what a text is about.
+func stopped(word string) bool {
+	if len(word) > 7 {
+		return false
+	}
+	_, ok := stopWords[word]
+	return ok
+}
+
+var stopWords = func() map[string]struct{} {
+	m := map[string]struct{}{}
+	for _, w := range strings.Fields(`a about after all also am an and any are as at be because been before being both but by can could
+did do does doing don each else etc few for from get got had has have having he her here him his how i if in into is it its itself
+just ll let like me more most my no not of off on only or other our out over own please re s same she should so some such t than
+that the their them then there these they this those through to too under up us ve very via want was we were what when where
+which while who whom why will with would you your yours`) {
+		m[w] = struct{}{}
+	}
+	return m
+}()
