@@ -25,6 +25,7 @@ type Catalog struct {
 	entries  []Entry
 	places   []Place
 	problems []Problem
+	own      Finder // of Find
 }
 
 // A State says what became of a skill that was found.

@@ -493,6 +493,9 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 			return fail(err)
 		}
 	}
+	if k := l.seen.skill; k != nil && k.stamp == 0 {
+		k.stamp = hashNumber(hashNumber(hashSeed, uint64(info.ModTime().UnixNano())), uint64(info.Size()))
+	}
 	if l.seen.skill == nil && l.seen.problems == nil {
 		return look{} // a loose file that is no skill
 	}

@@ -137,7 +137,7 @@ const (
 func (c *Catalog) Listing(v View) Listing {
 	var modes, others []item
 	for _, s := range c.skills {
-		if v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.unavailable(s, v, v.For) != "" {
+		if !c.offers(s, v) {
 			continue
 		}
 		e := newItem(s, v)
@@ -204,6 +204,11 @@ func (c *Catalog) Listing(v View) Listing {
 	l.Tokens = EstimateTokens(l.Text)
 	l.Problems = c.pins(v, entries)
 	return l
+}
+
+// offers says whether a skill is in the listing of a View.
+func (c *Catalog) offers(s *Skill, v View) bool {
+	return !(v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.unavailable(s, v, v.For) != "")
 }
 
 func newItem(s *Skill, v View) item {

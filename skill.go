@@ -65,7 +65,8 @@ type Skill struct {
 	Prompt func(context.Context, Invocation) (string, error)
 
 	fields []field
-	bodyAt int // where the body starts in the file
+	bodyAt int    // where the body starts in the file
+	stamp  uint64 // tells the bytes of the file from others; 0 unknown
 }
 
 // A field is a key of the frontmatter and its value as JSON. The value "" is

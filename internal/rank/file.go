@@ -43,6 +43,7 @@ type Index struct {
 	offsets     []byte // 4 a term, and the end
 	postings    int64  // where they begin
 	r           io.ReaderAt
+	head        [headSize]byte // of the file
 }
 
 // ErrDamaged says that a file is no index, or not a whole one.
@@ -67,7 +68,7 @@ func Open(r io.ReaderAt, size int64) (*Index, error) {
 	if checksum(data) != binary.LittleEndian.Uint32(data[28:]) {
 		return nil, ErrDamaged
 	}
-	x := &Index{docs: int(docs), terms: int(terms), postings: head, r: r}
+	x := &Index{docs: int(docs), terms: int(terms), postings: head, r: r, head: first}
 	rest := data[headSize:]
 	cut := func(n int64) (part []byte) {
 		part, rest = rest[:n:n], rest[n:]
@@ -76,6 +77,19 @@ func Open(r io.ReaderAt, size int64) (*Index, error) {
 	x.keys, x.names, x.hashes = cut(docs*8), cut(docs), cut(terms*4)
 	x.offsets = rest
 	return x, nil
+}
+
+// From returns the index with its postings read from r; false, and an index
+// that finds nothing, if r is not the file that it was opened from.
+func (x *Index) From(r io.ReaderAt) (*Index, bool) {
+	c := *x
+	c.r = nil
+	var first [headSize]byte
+	if _, err := r.ReadAt(first[:], 0); err != nil || first != x.head {
+		return &c, false
+	}
+	c.r = r
+	return &c, true
 }
 
 // Docs returns the number of documents.
@@ -131,6 +145,9 @@ func (x *Index) list(hash uint32, free *[]byte) (list, bool) {
 	}
 	buf := (*free)[:n:n]
 	*free = (*free)[n:]
+	if x.r == nil {
+		return list{}, false
+	}
 	if m, _ := x.r.ReadAt(buf, x.postings+int64(from)); m < n {
 		return list{}, false
 	}

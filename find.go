@@ -1,0 +1,432 @@
+package knack
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/rank"
+)
+
+// A Match is a skill that was found.
+type Match struct {
+	Skill *Skill
+	Named bool // the query has its name, alias or label; such skills come first
+	Score float64
+	// Share says how much of the query the skill's text has, from 0 to 1: rare
+	// words count more.
+	Share float64
+}
+
+// Find returns at most n skills of the Catalog that fit the words best, the
+// best first. It compares names, aliases, descriptions, when_to_use, headings,
+// texts and the names of the files beside them, in any script. The first call
+// reads every skill; a [Finder] keeps what was read.
+func (c *Catalog) Find(ctx context.Context, query string, n int) ([]Match, error) {
+	return c.own.find(ctx, c, query, n, func(*Skill) bool { return true })
+}
+
+// A Finder searches Catalogs and keeps the indexes that this takes in a
+// directory. Nothing but the order of what it finds depends on them: a skill
+// that is not in the Catalog cannot be found. It is safe for concurrent use, by
+// several processes too.
+type Finder struct {
+	// Dir is where indexes are kept; "" nowhere.
+	Dir string
+	// Project tells the project's index from others; "" keeps none for the
+	// skills of a project.
+	Project string
+
+	mu       sync.Mutex
+	catalog  *Catalog // whose skills the segments have; nil: none was searched yet
+	segments []segment
+	complete bool           // every skill is in a segment
+	built    [2]*rank.Index // of groups, in memory because they could not be kept
+}
+
+// A segment is an index and the skills that its documents are.
+type segment struct {
+	index  *rank.Index
+	skills []*Skill // by document; nil: no longer there
+	file   string   // its postings are read from there; "": from memory
+}
+
+// inMemory is the number of skills up to which an index is not worth a file.
+const inMemory = 100
+
+// Find is [Catalog.Find] for the skills that a listing with this View would
+// show: none that is switched off, not active yet or closed to the caller.
+func (f *Finder) Find(ctx context.Context, c *Catalog, v View, query string, n int) ([]Match, error) {
+	return f.find(ctx, c, query, n, func(s *Skill) bool { return c.offers(s, v) })
+}
+
+// Ready says whether Find answers within milliseconds: what it needs is in
+// memory or in the directory. It does not wait for Prepare.
+func (f *Finder) Ready(ctx context.Context, c *Catalog) bool {
+	if !f.mu.TryLock() {
+		return false
+	}
+	defer f.mu.Unlock()
+	return f.load(ctx, c, false) == nil && f.complete
+}
+
+// Prepare makes Find ready: it reads the skills that no index has yet. The
+// error says why the index was not kept; it is in memory then.
+func (f *Finder) Prepare(ctx context.Context, c *Catalog) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.load(ctx, c, true)
+}
+
+func (f *Finder) find(ctx context.Context, c *Catalog, query string, n int, ok func(*Skill) bool) ([]Match, error) {
+	segments, closeAll := f.open(ctx, c)
+	defer closeAll()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var found []Match
+	for _, s := range c.namedIn(query) {
+		if len(found) < n && ok(s) {
+			found = append(found, Match{Skill: s, Named: true})
+		}
+	}
+	named := found
+	indexes := make([]*rank.Index, len(segments))
+	for i, seg := range segments {
+		indexes[i] = seg.index
+	}
+	for _, h := range rank.Search(indexes, query, n, func(i, doc int) bool {
+		s := segments[i].skills[doc]
+		return s != nil && ok(s)
+	}) {
+		s := segments[h.Index].skills[h.Doc]
+		if at := slices.IndexFunc(named, func(m Match) bool { return m.Skill == s }); at >= 0 {
+			found[at].Score, found[at].Share = h.Score, h.Share
+		} else if len(found) < n {
+			found = append(found, Match{Skill: s, Score: h.Score, Share: h.Share})
+		}
+	}
+	return found, nil
+}
+
+// open returns the segments of a Catalog with their files open.
+func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll func()) {
+	var files []*os.File
+	closeAll = func() {
+		for _, file := range files {
+			file.Close()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for again := true; ; again = false {
+		_ = f.load(ctx, c, true) // what could not be kept is in memory
+		open = slices.Clone(f.segments)
+		replaced := false
+		for i := range open {
+			if seg := &open[i]; seg.file != "" {
+				file, err := os.Open(seg.file)
+				if err == nil {
+					files = append(files, file)
+				}
+				var same bool
+				if seg.index, same = seg.index.From(file); err != nil || !same {
+					replaced = true
+				}
+			}
+		}
+		if !replaced || !again {
+			return open, closeAll
+		}
+		f.catalog = nil // another process has written the file anew
+	}
+}
+
+// namedIn returns the skills that a query names: all of it is a name, or it has
+// a name of several parts as a word of its own.
+func (c *Catalog) namedIn(query string) (named []*Skill) {
+	add := func(name string) {
+		if s := c.Skill(name); s != nil && !slices.Contains(named, s) {
+			named = append(named, s)
+		}
+	}
+	if len(query) > 8<<10 {
+		query = query[:8<<10]
+	}
+	whole := strings.TrimPrefix(strings.TrimSpace(query), "/")
+	add(whole)
+	add(strings.ToLower(whole))
+	for _, word := range strings.Fields(query) {
+		word = strings.Trim(word, ".,;!?()[]{}<>\"'`*/“”‘’「」。，")
+		if strings.ContainsAny(word, "-:_") {
+			add(word)
+		}
+	}
+	return named
+}
+
+// The groups of skills that have an index of their own: those of a project, and
+// those that are there in every project.
+const (
+	everywhere = iota
+	ofProject
+)
+
+func group(s *Skill) int {
+	switch s.Origin.Kind {
+	case Project, Explicit, Additional, Legacy:
+		return ofProject
+	}
+	return everywhere
+}
+
+func (f *Finder) path(group int) string {
+	switch {
+	case f.Dir == "":
+		return ""
+	case group == everywhere:
+		return filepath.Join(f.Dir, "skills.index")
+	case f.Project == "":
+		return ""
+	}
+	return filepath.Join(f.Dir, "project-"+hashOf([]byte(f.Project))[len("sha256:"):][:16]+".index")
+}
+
+// load finds the index of a Catalog; build says whether it may take longer to
+// make what is missing. The error is that of keeping it.
+func (f *Finder) load(ctx context.Context, c *Catalog, build bool) error {
+	if f.catalog == c && (f.complete || !build) {
+		return nil
+	}
+	var groups [2][]*Skill
+	for _, s := range c.skills {
+		groups[group(s)] = append(groups[group(s)], s)
+	}
+	f.catalog, f.segments, f.complete = c, nil, true
+	var keeping error
+	for g, skills := range groups {
+		if err := f.loadGroup(ctx, g, skills, build); err != nil {
+			keeping = cmp.Or(keeping, err)
+		}
+	}
+	return keeping
+}
+
+func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bool) error {
+	if len(skills) == 0 {
+		return nil
+	}
+	file := f.path(g)
+	seg := segment{index: f.built[g]}
+	if seg.index == nil && file != "" {
+		seg.index, seg.file = openIndex(file), file
+	}
+	missing := skills
+	if seg.index != nil {
+		if missing = seg.match(skills); len(missing) > inMemory && build {
+			missing = skills // all of it anew
+		} else {
+			f.segments = append(f.segments, seg)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case len(missing) > inMemory && !build:
+		f.complete = false
+		return nil
+	}
+	data, err := indexSkills(ctx, missing)
+	if err != nil {
+		f.complete = false
+		return err
+	}
+	seg = segment{}
+	if seg.index, err = rank.Open(bytes.NewReader(data), int64(len(data))); err != nil {
+		return err
+	}
+	seg.match(missing)
+	if len(missing) > inMemory {
+		f.built[g] = seg.index
+		if file != "" {
+			if err = atomicfile.Write(file, data, 0o600); err == nil {
+				seg.file, f.built[g] = file, nil // the memory can go
+			}
+		}
+	}
+	f.segments = append(f.segments, seg)
+	return err
+}
+
+// match finds the documents of skills and returns those that have none.
+func (seg *segment) match(skills []*Skill) (missing []*Skill) {
+	seg.skills = make([]*Skill, seg.index.Docs())
+	docs := make(map[uint64]int, seg.index.Docs())
+	for i := range seg.index.Docs() {
+		docs[seg.index.Key(i)] = i
+	}
+	for _, s := range skills {
+		if i, ok := docs[s.key()]; ok {
+			seg.skills[i] = s
+		} else {
+			missing = append(missing, s)
+		}
+	}
+	return missing
+}
+
+// openIndex opens a file, of which it keeps all but the postings in memory; nil
+// if there is no whole index.
+func openIndex(path string) *rank.Index {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	x, err := rank.Open(f, info.Size())
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
+// indexSkills reads skills and makes their index.
+func indexSkills(ctx context.Context, skills []*Skill) ([]byte, error) {
+	b := rank.NewBuilder()
+	var buf bytes.Buffer
+	for i, s := range skills {
+		if i%64 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s.index(ctx, b, &buf)
+		b.End(s.key())
+	}
+	return b.Encode(), nil
+}
+
+// index adds what a skill is found by. What cannot be read is left out: the
+// skill is still found by its name and description.
+func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
+	b.Text(rank.Name, s.Name)
+	if s.Label != s.Name {
+		b.Text(rank.Name, s.Label)
+	}
+	for _, a := range s.Aliases {
+		b.Text(rank.Name, a)
+	}
+	b.Text(rank.Summary, s.Description)
+	b.Text(rank.Summary, s.WhenToUse)
+	if s.Prompt != nil {
+		return
+	}
+	if s.Read != nil {
+		data, err := s.read(ctx)
+		if err != nil {
+			return
+		}
+		buf.Reset()
+		buf.Write(data)
+	} else if readAll(s.Path, buf) != nil {
+		return
+	}
+	body := string(frontmatter.Split(buf.Bytes()).Body)
+	for line := range strings.Lines(body) {
+		if line[0] == '#' {
+			b.Text(rank.Heading, line)
+		}
+	}
+	b.Text(rank.Body, body)
+	for _, name := range s.beside() {
+		b.Text(rank.Files, name)
+	}
+}
+
+// readAll reads a regular file of at most 1 MiB.
+func readAll(path string, buf *bytes.Buffer) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return errors.New("no regular file of this size")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buf.Reset()
+	buf.Grow(int(info.Size()) + bytes.MinRead)
+	_, err = buf.ReadFrom(io.LimitReader(f, maxFile))
+	return err
+}
+
+// beside returns some names of files beside SKILL.md: those that tell what the
+// skill is about lie near it.
+func (s *Skill) beside() (names []string) {
+	const most = 64
+	if s.Dir == "" || s.List != nil || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
+		return nil
+	}
+	var read func(dir string, deeper bool)
+	read = func(dir string, deeper bool) {
+		d, err := os.Open(dir)
+		if err != nil {
+			return
+		}
+		entries, _ := d.ReadDir(most)
+		d.Close()
+		slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		for _, e := range entries {
+			switch name := e.Name(); {
+			case len(names) == most || name[0] == '.' || name == "node_modules":
+			case e.IsDir() && deeper:
+				read(filepath.Join(dir, name), false)
+			case !e.IsDir() && !strings.EqualFold(name, "SKILL.md"):
+				names = append(names, name)
+			}
+		}
+	}
+	read(s.Dir, true)
+	return names
+}
+
+// key tells a skill and its bytes from others.
+func (s *Skill) key() uint64 {
+	h := hashText(hashText(hashSeed, s.ID), s.Name)
+	if s.stamp != 0 {
+		return hashNumber(h, s.stamp)
+	}
+	return hashNumber(hashText(h, s.Summary()), uint64(s.Size))
+}
+
+// The hash of keys and stamps, FNV-1a: the same in every process.
+const hashSeed = 14695981039346656037
+
+func hashNumber(h, n uint64) uint64 {
+	for range 8 {
+		h = (h ^ n&0xff) * 1099511628211
+		n >>= 8
+	}
+	return h
+}
+
+func hashText(h uint64, s string) uint64 {
+	for i := 0; i < len(s); i++ {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return hashNumber(h, uint64(len(s)))
+}
