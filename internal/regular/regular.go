@@ -1,0 +1,57 @@
+// Package regular reads regular files of bounded size. A pipe, a device or a
+// socket that takes the place of a file is an error at once: opening it neither
+// waits for a writer nor reads without end.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// ErrNotRegular is the error of a directory, pipe, socket or device.
+var ErrNotRegular = errors.New("not a regular file")
+
+// A TooLargeError is the error of a file above a limit.
+type TooLargeError struct{ Max int64 }
+
+func (e TooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes", e.Max) }
+
+// Read reads a file of at most max bytes. Links are followed.
+func Read(name string, max int64) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, max)
+}
+
+// ReadIn is Read below a root; a link that leaves it is an error.
+func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, max)
+}
+
+func readAll(f *os.File, max int64) ([]byte, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: ErrNotRegular}
+	case info.Size() > max:
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(data)) > max { // it grew, or its size is not known (/proc)
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
+	}
+	return data, err
+}
