@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // A Catalog is an immutable set of skills, with what was found and not used,
@@ -308,8 +309,7 @@ func (c *Catalog) active(s *Skill, v View) bool {
 		dir = v.Dir
 	}
 	for _, path := range v.Touched {
-		rel, err := filepath.Rel(dir, path)
-		if err == nil && filepath.IsLocal(rel) && rules.Covers(filepath.ToSlash(rel)) {
+		if rel, ok := subpath.Rel(dir, path); ok && rules.Covers(filepath.ToSlash(rel)) {
 			return true
 		}
 	}

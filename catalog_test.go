@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .txtar cases")
@@ -136,7 +138,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			if has("outside") {
 				f.Outside = func(dir string) Trust {
-					if within(at(opts["outside"]), dir) {
+					if subpath.Contains(at(opts["outside"]), dir) {
 						return Trusted
 					}
 					return Untrusted

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // Bounds that the open specification recommends for a body.
@@ -392,8 +393,7 @@ func inside(dir, file string) bool {
 	if err != nil {
 		return false
 	}
-	rel, err := filepath.Rel(root, target)
-	return err == nil && filepath.IsLocal(rel)
+	return subpath.Contains(root, target)
 }
 
 func hasShebang(file string) bool {

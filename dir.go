@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // Bounds of a search, spec skills §2.
@@ -253,7 +255,7 @@ func (w *walk) start(dir, root string) {
 			w.problem(unreadable(root, err))
 			return
 		}
-		if within(w.root, real) {
+		if subpath.Contains(w.root, real) {
 			top.bound = w.root
 		} else if top.trust = w.ask(dir, real); top.trust == Untrusted {
 			return
@@ -335,7 +337,7 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 			}
 			isDir = info.IsDir()
 			if isDir && !scope.Match(name, true) {
-				if w.links[next.real] || within(next.real, s.real) {
+				if w.links[next.real] || subpath.Contains(next.real, s.real) {
 					w.problem(Problem{Code: "duplicate-file", Severity: Info, Path: next.path,
 						Message: "the link leads to " + next.real + ", which is searched already"})
 					continue
@@ -369,9 +371,9 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 func (w *walk) crossed(s *spot) bool {
 	switch {
 	case w.root == "":
-	case within(w.root, s.real):
+	case subpath.Contains(w.root, s.real):
 		s.trust, s.bound = w.origin.Trust, w.root
-	case !within(s.bound, s.real):
+	case !subpath.Contains(s.bound, s.real):
 		dir := s.real
 		if s.file {
 			dir = filepath.Dir(dir)
@@ -532,7 +534,7 @@ func (w *walk) checked(l *look, s spot, f io.Reader, name, real string, head []b
 	}
 	check := w.check
 	l.seen.skill.Read = func(context.Context) ([]byte, error) {
-		data, err := os.ReadFile(name)
+		data, err := regular.Read(name, maxFile)
 		if err == nil {
 			err = check(name, data, false)
 		}
@@ -658,12 +660,6 @@ func parallel(n int, worker func() func(int)) {
 		})
 	}
 	wg.Wait()
-}
-
-// within says whether a path is dir or below it.
-func within(dir, path string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(dir[len(dir)-1]))
 }
 
 func unreadable(path string, err error) Problem {

@@ -13,6 +13,7 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -257,6 +258,5 @@ func inside(dir, path string) bool {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
+	return subpath.Contains(dir, path)
 }

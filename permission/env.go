@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
@@ -30,7 +31,7 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 		n := p.name(entry, "")
 		for _, s := range n.all {
 			for _, root := range p.roots() {
-				in = in || below(s, root)
+				in = in || subpath.Contains(root, s)
 			}
 		}
 		if in || n.unclear != "" {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // ProtectedPaths returns the names that require approval before they are
@@ -213,12 +215,6 @@ func isNotDir(err error) bool {
 	return errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "not a directory")
 }
 
-// below reports whether a cleaned path is dir or lies in it.
-func below(p, dir string) bool {
-	dir = strings.TrimSuffix(dir, "/")
-	return p == dir || strings.HasPrefix(p, dir) && len(p) > len(dir) && p[len(dir)] == '/'
-}
-
 // inside reports whether every name lies in the workspace.
 func (p *Place) inside(n names) bool {
 	if n.unclear != "" {
@@ -227,7 +223,7 @@ func (p *Place) inside(n names) bool {
 	for _, s := range n.all {
 		in := false
 		for _, root := range p.roots() {
-			in = in || below(s, root)
+			in = in || subpath.Contains(root, s)
 		}
 		if !in {
 			return false
@@ -280,7 +276,7 @@ func (p *Place) protected(n names) string {
 			return "a git directory"
 		}
 		for _, own := range p.own() {
-			if below(strings.ToLower(s), strings.ToLower(own)) {
+			if subpath.Contains(strings.ToLower(own), strings.ToLower(s)) {
 				return "Knack's own directory " + own
 			}
 		}

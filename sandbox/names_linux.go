@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // maxDirs bounds the directories of a workspace that are watched for
@@ -229,7 +231,7 @@ func (n *names) moved(t thing) bool {
 func (n *names) aside(path string) string {
 	root := ""
 	for _, r := range append(n.outer, n.roots...) {
-		if within(r, path) && len(r) > len(root) {
+		if subpath.Contains(r, path) && len(r) > len(root) {
 			root = r
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -109,7 +110,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 		temp = append(temp, dir)
 	}
 	for _, dir := range real(temp) {
-		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable, func(w string) bool { return within(w, dir) }) {
+		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable, func(w string) bool { return subpath.Contains(w, dir) }) {
 			v.temp = append(v.temp, dir)
 		}
 	}
@@ -130,10 +131,10 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 	for _, path := range append(append(real(p.Secrets), real(now.env)...), sockets()...) {
 		switch {
 		case withinAny(readable, path):
-		case slices.ContainsFunc(readable, func(r string) bool { return within(path, r) }):
+		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):
 			v.emptied = append(v.emptied, path)
 			for _, r := range v.opened {
-				if within(path, r) {
+				if subpath.Contains(path, r) {
 					v.kept = append(v.kept, r)
 				}
 			}
@@ -302,7 +303,7 @@ func (v *view) steps() []launch.Step {
 	for _, e := range entries {
 		above := launch.ReadOnly // everything is, at first
 		for _, n := range needed {
-			if within(n.path, e.path) {
+			if subpath.Contains(n.path, e.path) {
 				above = n.do
 			}
 		}
@@ -388,7 +389,7 @@ func (v *view) restrictAlone(p *launch.Plan, temp string) {
 		if slices.Contains(secret, dir) {
 			return
 		}
-		if !slices.ContainsFunc(secret, func(s string) bool { return within(dir, s) }) {
+		if !slices.ContainsFunc(secret, func(s string) bool { return subpath.Contains(dir, s) }) {
 			p.Rules = append(p.Rules, launch.Rule{Path: dir, Access: llRead})
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
 )
@@ -124,20 +125,9 @@ func (p *Policy) makeCaches() {
 	}
 }
 
-// within reports whether path is dir or lies under it.
-func within(dir, path string) bool {
-	if dir == path {
-		return true
-	}
-	if !strings.HasSuffix(dir, "/") {
-		dir += "/"
-	}
-	return strings.HasPrefix(path, dir)
-}
-
 func withinAny(dirs []string, path string) bool {
 	for _, d := range dirs {
-		if within(d, path) {
+		if subpath.Contains(d, path) {
 			return true
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // refused is what the sandbox refused the command, as far as its output tells.
@@ -58,7 +60,7 @@ func (v *view) path(path string) string {
 		writable bool
 	}{{v.writable, true}, {v.pinned, true}, {v.temp, true}, {v.kept, false}, {v.protected, false}} {
 		for _, p := range list.paths {
-			if within(p, resolved) && len(p) >= len(best) {
+			if subpath.Contains(p, resolved) && len(p) >= len(best) {
 				best, writable = p, list.writable
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // Nested finds the skill folders between files that are touched and the
@@ -40,8 +41,8 @@ func (n *Nested) Look(paths ...string) []knack.Source {
 	var all []knack.Source
 	var tree *ignore.Tree // of this moment
 	for _, path := range paths {
-		rel, err := filepath.Rel(n.table.dir, absolute(path, n.table.dir))
-		if err != nil || !filepath.IsLocal(rel) {
+		rel, ok := subpath.Rel(n.table.dir, absolute(path, n.table.dir))
+		if !ok {
 			continue
 		}
 		for rest, dir := filepath.ToSlash(rel), ""; rest != ""; {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
@@ -95,18 +96,13 @@ func (l *Local) environ() []string {
 		}
 		var keep []string
 		for _, p := range filepath.SplitList(list) {
-			if filepath.IsAbs(p) && !within(l.dir, p) {
+			if filepath.IsAbs(p) && !subpath.Contains(l.dir, p) {
 				keep = append(keep, p)
 			}
 		}
 		env[i] = name + "=" + strings.Join(keep, string(filepath.ListSeparator))
 	}
 	return env
-}
-
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // Prepare makes of a command the one that will run: with the prefix, an

@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -226,12 +227,12 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 		if err := s.verify(k); err != nil || !foreign(k.Origin.Kind) {
 			return err
 		}
-		if h.Path != "" && !below(real(h.Dir), real(h.File())) {
+		if h.Path != "" && !subpath.Contains(real(h.Dir), real(h.File())) {
 			// Where a link leads is no part of the folder that was approved.
 			return fmt.Errorf("%s leads out of the folder of the skill %s", h.File(), name)
 		}
 		return now.inTree(h, dir, func(path string, _ []byte) error {
-			if below(real(h.Dir), path) {
+			if subpath.Contains(real(h.Dir), path) {
 				return nil
 			}
 			return fmt.Errorf("%s is no part of the folder of the skill %s, which is what was approved", path, name)
@@ -268,7 +269,7 @@ func (s *sessionRun) unchanged(h *hook.Hook) error {
 func (r *resources) inTree(h *hook.Hook, dir string, ok func(path string, data []byte) error) error {
 	root := real(r.root)
 	return gate.CheckScripts(commandLine(h, r.root), dir, func(path string, data []byte) error {
-		if below(root, path) || below(dir, path) {
+		if subpath.Contains(root, path) || subpath.Contains(dir, path) {
 			return ok(path, data)
 		}
 		return nil
@@ -382,8 +383,8 @@ func hookProblemsOf(k *knack.Skill) []knack.Problem {
 // resourceFile says whether a path below a root leads through a folder whose
 // files are approved one by one.
 func resourceFile(root, path string) bool {
-	rel, err := filepath.Rel(real(root), path)
-	return err == nil && filepath.IsLocal(rel) && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
+	rel, ok := subpath.Rel(real(root), path)
+	return ok && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
 		return slices.Contains([]string{".knack", ".claude", ".pi", ".agents"}, strings.ToLower(part))
 	})
 }
@@ -521,7 +522,7 @@ func (s *sessionRun) startHooks(ctx context.Context, w io.Writer) error {
 			break
 		}
 		kind := "Project"
-		if !below(real(s.root), real(d.Path)) {
+		if !subpath.Contains(real(s.root), real(d.Path)) {
 			kind = "User"
 		}
 		out, err = s.agent.Hook(ctx, s.log, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind, Loaded: "session_start"})

@@ -25,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
@@ -128,7 +129,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 			return knack.Trusted
 		}
 		for _, d := range added {
-			if kind == knack.Additional && below(d, dir) {
+			if kind == knack.Additional && subpath.Contains(d, dir) {
 				return knack.Trusted
 			}
 		}
@@ -239,11 +240,6 @@ func real(path string) string {
 	return abs
 }
 
-func below(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
-}
-
 // printProblems tells of errors and, if they are few, of warnings. With all it
 // tells of everything.
 func printProblems(w io.Writer, problems []knack.Problem, all bool) {
@@ -295,12 +291,12 @@ func shown(path string) string {
 	if !filepath.IsAbs(path) {
 		return path
 	}
-	if dir, err := os.Getwd(); err == nil && below(dir, path) {
+	if dir, err := os.Getwd(); err == nil && subpath.Contains(dir, path) {
 		if rel, err := filepath.Rel(dir, path); err == nil {
 			return rel
 		}
 	}
-	if home := engine.Env(nil).Home(); home != "" && below(home, path) {
+	if home := engine.Env(nil).Home(); home != "" && subpath.Contains(home, path) {
 		if rel, err := filepath.Rel(home, path); err == nil {
 			return filepath.Join("~", rel)
 		}

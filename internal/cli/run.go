@@ -25,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
 	"github.com/knack-agent/knack/permission"
@@ -538,7 +539,7 @@ func (s *sessionRun) consents(ctx context.Context, k *knack.Skill) error {
 // verify holds the whole folder of a project's skill against what was
 // approved, at every activation.
 func (s *sessionRun) verify(k *knack.Skill) error {
-	if k.Origin.Kind != knack.Project || k.Dir == "" || !below(s.root, k.Dir) {
+	if k.Origin.Kind != knack.Project || k.Dir == "" || !subpath.Contains(s.root, k.Dir) {
 		return nil // a legacy command is one file, which was checked when it was read
 	}
 	if err := s.project.Verify(k.Dir); err != nil {

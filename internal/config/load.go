@@ -27,7 +27,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,6 +35,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -228,8 +229,8 @@ func (l *loader) project() error {
 	if l.Dir == "" || l.Root == "" {
 		return nil
 	}
-	rel, err := filepath.Rel(l.Root, l.Dir)
-	if err != nil || !filepath.IsLocal(rel) {
+	rel, ok := subpath.Rel(l.Root, l.Dir)
+	if !ok {
 		return fmt.Errorf("%s is not below %s", l.Dir, l.Root)
 	}
 	root, err := os.OpenRoot(l.Root)
@@ -278,13 +279,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 		l.problem(unreadable(path, errors.New("not a regular file")))
 		return
 	}
-	f, err := root.Open(name)
-	if err != nil {
-		l.problem(unreadable(path, err))
-		return
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	data, err := regular.ReadIn(root, name, maxSize)
 	if err != nil {
 		l.problem(unreadable(path, err))
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // Bounds of a search for agents, as of one for skills.
@@ -35,7 +36,7 @@ func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Pr
 	defs = l.agents(defs, knack.User, join(l.ConfigHome, "agents"), join(l.Home, ".knack/agents"), join(l.ClaudeHome, "agents"))
 	for d := l.Dir; d != "" && d != l.Home; d = filepath.Dir(d) {
 		defs = l.agents(defs, knack.Project, join(d, ".knack/agents"), join(d, ".claude/agents"))
-		if l.Root == "" || d == l.Root || !within(l.Root, d) {
+		if l.Root == "" || d == l.Root || !subpath.Contains(l.Root, d) {
 			break
 		}
 	}

@@ -13,7 +13,6 @@ package instructions
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,13 +22,16 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // Bounds, spec agent §3.
 const (
-	maxFile    = 64 << 10
-	maxAll     = 256 << 10
-	maxImports = 4 // deep
+	maxFile     = 64 << 10
+	maxAll      = 256 << 10
+	maxImports  = 4   // deep
+	maxImported = 100 // files of one run
 )
 
 // Options say where to look. Empty directories are not looked at.
@@ -61,7 +63,7 @@ type Found struct {
 
 // Load reads everything that Options name. What cannot be read is a Problem.
 func Load(o Options) Found {
-	l := loader{Options: o, left: maxAll}
+	l := loader{Options: o, left: maxAll, seen: map[string]bool{}, count: map[string]int{}}
 	l.context()
 	l.found.System, _ = l.prompt("SYSTEM.md")
 	if text, ok := l.prompt("APPEND_SYSTEM.md"); ok {
@@ -73,7 +75,19 @@ func Load(o Options) Found {
 type loader struct {
 	Options
 	found Found
-	left  int // bytes of context that still fit
+	left  int             // bytes of context that still fit
+	seen  map[string]bool // context files that were read or tried, as named and without links
+	count map[string]int  // problems of each code
+}
+
+// maxProblems bounds how many problems of one kind a set of context files makes.
+const maxProblems = 3
+
+// once is problem for what a file can repeat thousands of times.
+func (l *loader) once(code, path, format string, args ...any) {
+	if l.count[code]++; l.count[code] <= maxProblems {
+		l.problem(code, path, format, args...)
+	}
 }
 
 func (l *loader) problem(code, path, format string, args ...any) {
@@ -102,7 +116,7 @@ func (l *loader) context() {
 	slices.Reverse(dirs)
 	for _, d := range dirs {
 		bound := ""
-		if l.Root != "" && within(l.Root, d) {
+		if l.Root != "" && subpath.Contains(l.Root, d) {
 			bound = l.Root
 		} else if !ours(d) {
 			continue // somebody else's directory, such as /tmp
@@ -120,21 +134,33 @@ func (l *loader) context() {
 // document adds a context file; false: there is none. bound is the directory
 // that links and imports must not leave; "" is no bound.
 func (l *loader) document(path, bound string) bool {
-	data, err := l.read(path, bound)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false
+	real, top, err := inside(bound, path)
+	var data []byte
+	if err == nil {
+		data, err = l.readReal(real, top)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false
+	case err != nil:
 		l.problem("unreadable", path, "left out: %v", err)
 		return true
-	}
-	text := l.imports(path, string(data), bound, map[string]bool{path: true}, 0)
-	if len(text) > l.left {
-		l.problem("too-large", path, "left out: context files hold more than %d KiB together", maxAll>>10)
+	case !l.fits(path, data):
 		return true
 	}
-	l.left -= len(text)
+	l.seen[real] = true
+	text := l.imports(path, string(data), bound, 0)
 	l.found.Context = append(l.found.Context, agent.Document{Path: path, Text: text})
+	return true
+}
+
+// fits takes the bytes of a file from what context files may hold together.
+func (l *loader) fits(path string, data []byte) bool {
+	if len(data) > l.left {
+		l.once("too-large", path, "left out: context files hold more than %d KiB together", maxAll>>10)
+		return false
+	}
+	l.left -= len(data)
 	return true
 }
 
@@ -144,7 +170,7 @@ func inside(bound, path string) (real, top string, err error) {
 	if real, err = filepath.EvalSymlinks(path); err != nil || bound == "" {
 		return real, "", err
 	}
-	if top, err = filepath.EvalSymlinks(bound); err == nil && !within(top, real) {
+	if top, err = filepath.EvalSymlinks(bound); err == nil && !subpath.Contains(top, real) {
 		err = errors.New("it leads out of the repository")
 	}
 	return real, top, err
@@ -189,44 +215,34 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return l.readReal(real, top)
+}
+
+// readReal is read for a path without links; top is the directory that it lies
+// in, "" for none. It opens the file below top by descriptors, so that no link
+// can take the place of a directory in between.
+func (l *loader) readReal(real, top string) (data []byte, err error) {
 	if l.Secret != nil && l.Secret(real) {
 		return nil, errors.New("it leads to a file that holds secrets")
 	}
-	if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() { // to open a pipe waits for its writer
-		return nil, errors.New("it is not a regular file")
-	}
-	var f *os.File
-	if bound == "" {
-		f, err = os.Open(real)
+	if top == "" {
+		data, err = regular.Read(real, maxFile)
 	} else {
-		// By descriptor, so that no link can be put in between.
 		var root *os.Root
-		if root, err = os.OpenRoot(bound); err != nil {
+		if root, err = os.OpenRoot(top); err != nil {
 			return nil, err
 		}
 		defer root.Close()
-		rel, relErr := filepath.Rel(top, real)
-		if relErr != nil {
-			return nil, relErr
-		}
-		f, err = root.Open(rel)
+		rel, _ := subpath.Rel(top, real)
+		data, err = regular.ReadIn(root, rel, maxFile)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
 	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
+	case errors.As(err, new(regular.TooLargeError)):
+		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+	case errors.Is(err, regular.ErrNotRegular):
 		return nil, errors.New("it is not a regular file")
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("it has %d bytes, more than %d KiB", info.Size(), maxFile>>10)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err == nil && !utf8.Valid(data) {
-		err = errors.New("it is not UTF-8 text")
+	case err == nil && !utf8.Valid(data):
+		return nil, errors.New("it is not UTF-8 text")
 	}
 	return data, err
 }
@@ -234,7 +250,7 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 // imports puts the content of files in the place of @path, which stands at the
 // start of a line or after a blank, outside of code. What cannot be imported
 // stays as it is written.
-func (l *loader) imports(path, text, bound string, seen map[string]bool, depth int) string {
+func (l *loader) imports(path, text, bound string, depth int) string {
 	if !strings.Contains(text, "@") {
 		return text
 	}
@@ -252,13 +268,13 @@ func (l *loader) imports(path, text, bound string, seen map[string]bool, depth i
 			fence = trimmed[:3]
 			b.WriteString(line)
 		default:
-			l.importLine(&b, path, line, bound, seen, depth)
+			l.importLine(&b, path, line, bound, depth)
 		}
 	}
 	return b.String()
 }
 
-func (l *loader) importLine(b *strings.Builder, path, line, bound string, seen map[string]bool, depth int) {
+func (l *loader) importLine(b *strings.Builder, path, line, bound string, depth int) {
 	code := false
 	for i := 0; i < len(line); i++ {
 		c := line[i]
@@ -274,7 +290,7 @@ func (l *loader) importLine(b *strings.Builder, path, line, bound string, seen m
 			end++
 		}
 		name := strings.TrimRight(line[i+1:end], ".,;:)")
-		content, ok := l.imported(path, name, bound, seen, depth)
+		content, ok := l.imported(path, name, bound, depth)
 		if !ok {
 			b.WriteByte(c)
 			continue
@@ -284,7 +300,7 @@ func (l *loader) importLine(b *strings.Builder, path, line, bound string, seen m
 	}
 }
 
-func (l *loader) imported(from, name, bound string, seen map[string]bool, depth int) (string, bool) {
+func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	if name == "" || !strings.ContainsAny(name, "./") {
 		return "", false // @somebody
 	}
@@ -295,28 +311,34 @@ func (l *loader) imported(from, name, bound string, seen map[string]bool, depth 
 	case !filepath.IsAbs(name):
 		path = filepath.Join(filepath.Dir(from), name)
 	}
-	if path == "" || seen[path] {
+	if path == "" || l.seen[path] {
 		return "", false
 	}
-	if depth == maxImports {
-		l.problem("limit-reached", from, "@%s: imports go at most %d deep", name, maxImports)
+	real, top, err := inside(bound, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && l.seen[real]:
+		return "", false // each file is imported once
+	case err == nil && depth == maxImports:
+		l.once("limit-reached", from, "@%s: imports go at most %d deep", name, maxImports)
+		return "", false
+	case len(l.seen) > maxImported:
+		l.once("limit-reached", from, "@%s: at most %d files are imported", name, maxImported)
 		return "", false
 	}
-	data, err := l.read(path, bound)
+	l.seen[path] = true // one that cannot be read is tried once, too
+	var data []byte
+	if err == nil {
+		l.seen[real] = true
+		data, err = l.readReal(real, top)
+	}
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			l.problem("unreadable", from, "@%s: %v", name, err)
-		}
+		l.once("unreadable", from, "@%s: %v", name, err)
 		return "", false
 	}
-	seen[path] = true
-	defer delete(seen, path)
-	text := strings.TrimRight(l.imports(path, string(data), bound, seen, depth+1), "\n")
-	if len(text) > l.left {
-		l.problem("too-large", from, "@%s: context files hold more than %d KiB together", name, maxAll>>10)
+	if !l.fits(path, data) {
 		return "", false
 	}
-	return text, true
+	return strings.TrimRight(l.imports(path, string(data), bound, depth+1), "\n"), true
 }
 
 // prompt reads the first of a system prompt's places that has one.
@@ -350,9 +372,4 @@ func join(dir string, names ...string) string {
 		return ""
 	}
 	return filepath.Join(append([]string{dir}, names...)...)
-}
-
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }

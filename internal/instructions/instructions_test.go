@@ -158,3 +158,63 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, f.Problems)
 	}
 }
+
+// TestImportBomb: bounds hold while files are read, not afterwards. Each file is
+// read once and imported once; count, bytes and depth are limited, and what a
+// limit leaves out is reported in a few problems.
+func TestImportBomb(t *testing.T) {
+	deep := map[string]string{} // 22 KB that would expand to 1.8 GB
+	for i := range 4 {
+		deep[fmt.Sprintf("home/repo/%d.md", i)] = strings.Repeat(fmt.Sprintf("@%d.md ", i+1), 700)
+	}
+	deep["home/repo/AGENTS.md"] = strings.Repeat("@0.md ", 700)
+	deep["home/repo/4.md"] = strings.Repeat("x", 1000)
+	wide := map[string]string{}
+	var names strings.Builder
+	for i := range 2 * maxImported {
+		wide[fmt.Sprintf("home/repo/w/%d.md", i)] = "x"
+		fmt.Fprintf(&names, "@w/%d.md ", i)
+	}
+	wide["home/repo/AGENTS.md"] = names.String()
+	large := map[string]string{}
+	names.Reset()
+	for i := range 20 {
+		large[fmt.Sprintf("home/repo/w/%d.md", i)] = strings.Repeat("x", maxFile-1)
+		fmt.Fprintf(&names, "@w/%d.md ", i)
+	}
+	large["home/repo/AGENTS.md"] = names.String()
+	escaping := map[string]string{"home/repo/AGENTS.md": strings.Repeat("@../x.md ", 5000), "home/x.md": "x"}
+	shared := map[string]string{
+		"home/repo/AGENTS.md": "@a.md @b.md", "home/repo/a.md": "a @c.md", "home/repo/b.md": "b @c.md @./c.md @d.md",
+		"home/repo/c.md": "c", "home/repo/d.md@": "$TOP/home/repo/c.md",
+	}
+	for name, files := range map[string]map[string]string{"deep": deep, "wide": wide, "large": large, "escaping": escaping, "shared": shared} {
+		t.Run(name, func(t *testing.T) {
+			o := site(t, files)
+			o.Dir = o.Root
+			reads := map[string]int{}
+			o.Secret = func(p string) bool {
+				reads[p]++
+				return false
+			}
+			f := Load(o)
+			if n := len(texts(f)); n > maxAll+maxFile {
+				t.Errorf("%d bytes", n)
+			}
+			if len(reads) > maxImported+1 {
+				t.Errorf("%d files were read", len(reads))
+			}
+			for p, n := range reads {
+				if n != 1 {
+					t.Errorf("%s was read %d times", p, n)
+				}
+			}
+			if n := len(f.Problems); n > 8 || n == 0 && name != "deep" && name != "shared" {
+				t.Errorf("%d problems", n)
+			}
+			if got := texts(f); name == "shared" && got != "a c b @c.md @./c.md @d.md" {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 const (
@@ -40,7 +41,7 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 			found = append(found, l.templates(path, false)...)
 		}
 	}
-	for d := o.Dir; d != "" && o.Root != "" && within(o.Root, d); d = filepath.Dir(d) {
+	for d := o.Dir; d != "" && o.Root != "" && subpath.Contains(o.Root, d); d = filepath.Dir(d) {
 		for _, name := range []string{".knack", ".pi"} {
 			found = append(found, l.templates(filepath.Join(d, name, "prompts"), true)...)
 		}

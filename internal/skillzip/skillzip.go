@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/extract"
+	"github.com/knack-agent/knack/internal/regular"
 )
 
 // Bounds of an archive.
@@ -63,10 +64,14 @@ func Files(dir string) ([]extract.File, error) {
 		if err := extract.Path(p); err != nil {
 			return err
 		}
-		data, err := root.ReadFile(filepath.FromSlash(p))
-		if size += len(data); err == nil && (size > MaxBytes || len(files) == MaxFiles) {
-			err = errTooLarge
+		if len(files) == MaxFiles {
+			return errTooLarge
 		}
+		data, err := regular.ReadIn(root, filepath.FromSlash(p), int64(MaxBytes-size))
+		if errors.As(err, new(regular.TooLargeError)) {
+			return errTooLarge
+		}
+		size += len(data)
 		files = append(files, extract.File{Path: p, Data: data, Script: info.Mode()&0o111 != 0})
 		return err
 	})

@@ -99,6 +99,23 @@ func TestBomb(t *testing.T) {
 	}
 }
 
+// A file that is larger than an archive may be is not read: a sparse one of
+// terabytes costs no memory.
+func TestSparse(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"SKILL.md", "big"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "big"), 1<<40); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Files(dir); !errors.Is(err, errTooLarge) {
+		t.Errorf("%v, want %v", err, errTooLarge)
+	}
+}
+
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("x"), 0o600); err != nil {

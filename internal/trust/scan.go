@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/regular"
 )
 
 // A Kind is what an item would be loaded as.
@@ -277,7 +278,7 @@ func (s *scan) leaves(at string) string {
 	if err != nil {
 		return ""
 	}
-	if _, inside := within(s.p.real, real); inside {
+	if _, inside := below(s.p.real, real); inside {
 		return ""
 	}
 	return real
@@ -329,22 +330,14 @@ func (s *scan) add(it Item) {
 	s.items = append(s.items, it)
 }
 
-// readRegular reads a file of at most MaxFile bytes. It opens nothing but
-// regular files: a pipe would hold the program for ever.
+// readRegular reads a regular file of at most MaxFile bytes.
 func readRegular(root *os.Root, name string) ([]byte, error) {
-	info, err := root.Stat(name)
-	if err != nil {
-		return nil, err
+	data, err := regular.ReadIn(root, name, MaxFile)
+	var pe *fs.PathError
+	if errors.As(err, &pe) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, pe.Err // the item has the path
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file")
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAll(f)
+	return data, err
 }
 
 func readOutside(name string) ([]byte, error) {
@@ -354,12 +347,4 @@ func readOutside(name string) ([]byte, error) {
 	}
 	defer root.Close()
 	return readRegular(root, filepath.Base(name))
-}
-
-func readAll(f *os.File) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(data) > MaxFile {
-		err = fmt.Errorf("larger than %d bytes", MaxFile)
-	}
-	return data, err
 }

@@ -41,7 +41,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +48,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // Codes of the problems that Check and Verify report, spec interfaces §1.
@@ -347,7 +347,7 @@ func (p *Project) pin(rel, got, file string, in func(*pins) map[string]string) b
 	if err != nil {
 		return false
 	}
-	if _, inside := within(p.real, real); !inside {
+	if _, inside := below(p.real, real); !inside {
 		return false
 	}
 	seen[rel] = got
@@ -387,22 +387,16 @@ func (p *Project) inFolder(rel string, head bool) string {
 
 // rel is a path below the root, with slashes.
 func (p *Project) rel(file string) (string, bool) {
-	if rel, ok := within(p.root, file); ok {
+	if rel, ok := below(p.root, file); ok {
 		return rel, true
 	}
-	return within(p.real, file)
+	return below(p.real, file)
 }
 
-func within(dir, file string) (string, bool) {
-	// The ordinary case, without the cost of the general one.
-	if rest, ok := strings.CutPrefix(file, dir); ok && len(rest) > 1 && rest[0] == '/' && os.PathSeparator == '/' && filepath.IsLocal(rest[1:]) {
-		return path.Clean(rest[1:]), true
-	}
-	rel, err := filepath.Rel(dir, file)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", false
-	}
-	return filepath.ToSlash(rel), true
+// below is a path relative to dir, with slashes; false: it is not below dir.
+func below(dir, file string) (string, bool) {
+	rel, ok := subpath.Rel(dir, file)
+	return filepath.ToSlash(rel), ok
 }
 
 func untrusted(file string) knack.Problem {
