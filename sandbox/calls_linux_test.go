@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	_ "github.com/knack-agent/knack/sandbox/launcher"
 )
 
 // callEnv names the call that the test binary is to make instead of testing.

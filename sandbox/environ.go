@@ -58,7 +58,7 @@ func (p *Policy) environ(env, set []string) []string {
 }
 
 func (p *Policy) cleanPath(list string) string {
-	writable := append(append([]string{p.Dir}, p.Roots...), p.Write...)
+	writable := append(append([]string{p.Dir}, p.Roots...), p.writable()...)
 	var keep []string
 	for _, entry := range filepath.SplitList(list) {
 		if filepath.IsAbs(entry) && !withinAny(writable, filepath.Clean(entry)) {

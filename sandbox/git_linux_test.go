@@ -127,23 +127,23 @@ func TestClosedGitNames(t *testing.T) {
 		t.Run(backend, func(t *testing.T) {
 			b := newBench(t).on(backend)
 			gitProject(b)
-			before := b.contents() + b.dirs()
+			before := b.contents() + b.dirs(b.dir)
 			if out := b.call("plant"); out != "done" {
 				t.Error(out)
 			}
-			if now := b.contents() + b.dirs(); now != before {
+			if now := b.contents() + b.dirs(b.dir); now != before {
 				t.Errorf("changed from\n%s\nto\n%s", before, now)
 			}
 		})
 	}
 }
 
-// dirs lists the directories of git directories.
-func (b *bench) dirs() string {
+// dirs lists the directories below one.
+func (b *bench) dirs(root string) string {
 	var s strings.Builder
-	filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			s.WriteString(strings.TrimPrefix(path, b.dir) + "\n")
+			s.WriteString(strings.TrimPrefix(path, root) + "\n")
 		}
 		return nil
 	})

@@ -21,19 +21,21 @@ var moreSecrets = []string{
 	"~/.psql_history", "~/.mysql_history",
 }
 
-// toolCaches are what ordinary builds write outside the working directory.
-var toolCaches = []struct{ variable, under, otherwise, program string }{
-	{"GOCACHE", "", "~/.cache/go-build", "go"},
-	{"GOMODCACHE", "", "~/go/pkg/mod", "go"},
-	{"npm_config_cache", "", "~/.npm", "npm"},
-	{"YARN_CACHE_FOLDER", "", "~/.cache/yarn", "yarn"},
-	{"PNPM_HOME", "store", "~/.local/share/pnpm/store", "pnpm"},
-	{"BUN_INSTALL", "install/cache", "~/.bun/install/cache", "bun"},
-	{"DENO_DIR", "", "~/.cache/deno", "deno"},
-	{"PIP_CACHE_DIR", "", "~/.cache/pip", "pip3"},
-	{"UV_CACHE_DIR", "", "~/.cache/uv", "uv"},
-	{"CARGO_HOME", "registry", "~/.cargo/registry", "cargo"},
-	{"CCACHE_DIR", "", "~/.cache/ccache", "ccache"},
-	{"GOLANGCI_LINT_CACHE", "", "~/.cache/golangci-lint", "golangci-lint"},
-	{"STATICCHECK_CACHE", "", "~/.cache/staticcheck", "staticcheck"},
+// toolCaches are what ordinary builds write outside the working directory: the
+// part under of the directory that variable names, or that is used otherwise. A
+// tool without one gets it by the variable private.
+var toolCaches = []struct{ variable, under, otherwise, private, program string }{
+	{"GOCACHE", "", "~/.cache/go-build", "GOCACHE", "go"},
+	{"GOMODCACHE", "", "~/go/pkg/mod", "GOMODCACHE", "go"},
+	{"npm_config_cache", "", "~/.npm", "npm_config_cache", "npm"},
+	{"YARN_CACHE_FOLDER", "", "~/.cache/yarn", "YARN_CACHE_FOLDER", "yarn"},
+	{"PNPM_HOME", "store", "~/.local/share/pnpm", "PNPM_HOME", "pnpm"},
+	{"BUN_INSTALL", "install/cache", "~/.bun", "BUN_INSTALL_CACHE_DIR", "bun"},
+	{"DENO_DIR", "", "~/.cache/deno", "DENO_DIR", "deno"},
+	{"PIP_CACHE_DIR", "", "~/.cache/pip", "PIP_CACHE_DIR", "pip3"},
+	{"UV_CACHE_DIR", "", "~/.cache/uv", "UV_CACHE_DIR", "uv"},
+	{"CARGO_HOME", "registry", "~/.cargo", "CARGO_HOME", "cargo"},
+	{"CCACHE_DIR", "", "~/.cache/ccache", "CCACHE_DIR", "ccache"},
+	{"GOLANGCI_LINT_CACHE", "", "~/.cache/golangci-lint", "GOLANGCI_LINT_CACHE", "golangci-lint"},
+	{"STATICCHECK_CACHE", "", "~/.cache/staticcheck", "STATICCHECK_CACHE", "staticcheck"},
 }

@@ -73,7 +73,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 	opened := append(real(allow.Write), allow.Write...)
 
 	// What may be written.
-	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.Write...)), now.outer...)
+	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
 	for _, path := range allow.Write {
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) && !guarded(p.Protected, path) {
 			continue

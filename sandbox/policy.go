@@ -22,9 +22,15 @@ type Policy struct {
 	Dir   string   `json:"dir"`             // the working directory
 	Roots []string `json:"roots,omitempty"` // further directories that belong to the workspace
 	Home  string   `json:"home,omitempty"`
-	// Write are caches of language tools and the like. One that does not exist
-	// is made before a command: its tool could not make it inside.
+	// Write are further directories that can be written, such as the caches of
+	// language tools.
 	Write []string `json:"write,omitempty"`
+	// Caches are variables by which language tools find their caches, for the
+	// tools whose cache does not exist: nothing is created in a home because a
+	// command was run. They name places in Cache, or in the command's own
+	// temporary directory if Cache is "".
+	Caches []string `json:"caches,omitempty"`
+	Cache  string   `json:"cache,omitempty"`
 	// Secrets cannot be read. Files called .env* under Dir and Roots, and
 	// sockets that somebody listens on, are secrets besides.
 	Secrets []string `json:"secrets,omitempty"`
@@ -70,7 +76,7 @@ func Default(dir string) (Policy, error) {
 		}
 	}
 	p.Own = user.Own()
-	p.Write = caches(home)
+	p.Write, p.Caches = findCaches(home)
 	return p, nil
 }
 
@@ -86,36 +92,58 @@ func expand(path, home string) string {
 	return home + rest
 }
 
-// caches finds the caches of the language tools that are installed.
-func caches(home string) []string {
-	var found []string
+// findCaches finds the caches of the language tools that are installed: those
+// that exist, and the variables of those that do not.
+func findCaches(home string) (found, missing []string) {
+	exists := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
 	for _, c := range toolCaches {
-		path := os.Getenv(c.variable)
-		if path != "" && c.under != "" {
-			path = filepath.Join(path, c.under)
+		base := os.Getenv(c.variable)
+		named := filepath.IsAbs(base)
+		if !named {
+			base = otherwise(c.otherwise, home)
 		}
-		if !filepath.IsAbs(path) {
-			path = expand(c.otherwise, home)
-		}
-		if path == "" || path == home || path == "/" {
+		path := filepath.Join(base, c.under)
+		if base == "" || path == home || path == "/" || slices.Contains(found, path) {
 			continue
 		}
-		if _, err := os.Stat(path); err != nil {
+		if !exists(path) {
 			if _, err := exec.LookPath(c.program); err != nil {
+				continue
+			}
+			// What the user named, or has a directory for, is meant to be used.
+			if !named && (c.under == "" || !exists(base)) {
+				if os.Getenv(c.private) == "" {
+					missing = append(missing, c.private)
+				}
 				continue
 			}
 		}
 		found = append(found, path)
 	}
-	return found
+	return found, missing
 }
 
-// makeCaches makes the directories of Write that are missing, but for one that
-// bears a protected name within the workspace (a home that lies there): it
-// would be taken for the command's doing.
+// otherwise is where a tool has its cache if its own variable does not say so.
+func otherwise(path, home string) string {
+	for _, v := range [...]struct{ prefix, variable string }{{"~/.cache", "XDG_CACHE_HOME"}, {"~/go", "GOPATH"}} {
+		rest, ok := strings.CutPrefix(path, v.prefix+"/")
+		dir, _, _ := strings.Cut(os.Getenv(v.variable), string(filepath.ListSeparator))
+		if ok && filepath.IsAbs(dir) {
+			return filepath.Join(dir, rest)
+		}
+	}
+	return expand(path, home)
+}
+
+// makeCaches makes the directories of Write that are missing, but for one with
+// a protected name in the workspace (a home that lies there): that would be
+// taken for the command's doing.
 func (p *Policy) makeCaches() {
 	roots := append([]string{p.Dir}, p.Roots...)
-	for _, path := range p.Write {
+	for _, path := range p.writable() {
 		if withinAny(roots, path) && guarded(p.Protected, path) {
 			continue
 		}
@@ -123,6 +151,28 @@ func (p *Policy) makeCaches() {
 			os.MkdirAll(path, 0o755) // failing is the tool's to report
 		}
 	}
+}
+
+// writable is what can be written outside the workspace.
+func (p *Policy) writable() []string {
+	if p.Cache == "" {
+		return p.Write
+	}
+	return append(slices.Clip(p.Write), p.Cache)
+}
+
+// cacheEnv adds the variables of Caches to a command's environment.
+func (p *Policy) cacheEnv(env []string, temp string) []string {
+	dir := p.Cache
+	if dir == "" {
+		dir = filepath.Join(temp, "knack-caches")
+	}
+	for _, name := range p.Caches {
+		if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && kv != name+"=" }) {
+			env = setenv(env, name+"="+filepath.Join(dir, strings.ToLower(name)))
+		}
+	}
+	return env
 }
 
 func withinAny(dirs []string, path string) bool {

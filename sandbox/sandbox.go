@@ -1,37 +1,41 @@
 // Package sandbox confines the commands of a workspace to the paths and the
 // network that a policy allows.
 //
-// Most people want
+// Most common use:
+//
+//	import _ "github.com/knack-agent/knack/sandbox/launcher" // in package main
 //
 //	policy, err := sandbox.Default(dir)
 //	box := sandbox.New(policy, sandbox.Auto)
 //	local.Confine = box.Confine // a *workspace.Local
 //
-// What holds depends on the machine, and [Sandbox.Report] says it:
+// How much of a policy is enforced depends on the machine; [Sandbox.Report]
+// reports it:
 //
-//   - Complete (Linux with user namespaces, or with bwrap; macOS): everything
-//     that the policy says.
-//   - Partial (Linux with Landlock and seccomp only): what [Report.Open] lists
-//     is not held.
-//   - None: nothing is.
+//   - Complete (Linux with user namespaces, or with bwrap): all of it.
+//   - Partial (Linux with Landlock and seccomp only; macOS): all but what
+//     [Report.Open] lists.
+//   - None: nothing.
 //
 // On Linux a command is started by a launcher, which is this very program
-// executed again: see package launch for how little of its start that pays.
-// In namespaces of its own (user, mount, pid, ipc, network) the launcher makes
-// every mount read-only but the policy's, covers secrets, /run, /tmp and /dev,
-// mounts a new /proc, gives up all capabilities, puts Landlock and seccomp in
-// force, starts the command, and is the process whose end ends all others.
+// executed again; package launcher enables that and explains how little of the
+// program's start it costs. In namespaces of its own (user, mount, pid, ipc,
+// network) the launcher makes every mount read-only except the policy's, covers
+// secrets, /run, /tmp and /dev, mounts a new /proc, drops all capabilities,
+// applies Landlock and seccomp, and starts the command. When the launcher ends,
+// the kernel kills every process of the command.
 //
-// Names that a policy protects and that do not exist yet cannot be mounted
-// over. What a command leaves under such a name is renamed when the command
-// has ended, and reported.
+// A name that a policy protects and that does not exist cannot be mounted over.
+// In git directories it is created for the time of the command; elsewhere, what
+// a command leaves under such a name is renamed when the command has ended, and
+// reported.
 //
-// What was refused is reported in Exit.Refused with the rule that would open
-// it. Hosts are known from the proxy; paths are found by reading what the
-// command printed, because the kernel tells nobody else: a program that keeps
-// its errors to itself is refused in silence.
+// What was refused is reported in Exit.Refused with the rule that would allow
+// it. Hosts are known from the proxy. Paths are found in what the command
+// printed, because the kernel reports them to nobody else: a refusal that a
+// program does not print is not reported.
 //
-// Spec: tools §5. A Sandbox is safe for concurrent use.
+// A Sandbox is safe for concurrent use.
 package sandbox
 
 import (

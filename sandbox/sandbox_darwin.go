@@ -35,7 +35,7 @@ func (*system) probe(p Policy) Report {
 
 func resolve(p Policy, a workspace.Allowance, temp string, port int) seatbelt {
 	return seatbelt{
-		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.Write), own: real(p.Own), secrets: real(p.Secrets),
+		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.writable()), own: real(p.Own), secrets: real(p.Secrets),
 		protected: p.Protected, opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
 	}
 }
@@ -69,7 +69,7 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
 	profile := resolve(p, c.Allow, temp, port)
-	cmd.Env = setenv(setenv(p.environ(cmd.Env, c.Env), "TMPDIR="+temp), x.environ(port)...)
+	cmd.Env = setenv(setenv(p.cacheEnv(p.environ(cmd.Env, c.Env), temp), "TMPDIR="+temp), x.environ(port)...)
 	cmd.Args = append([]string{sandboxExec, "-p", profile.profile(), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = sandboxExec
 	w, dir := watch(c), cmd.Dir

@@ -62,6 +62,10 @@ func (s *system) probe(p Policy) Report {
 		}
 		return err == nil
 	}
+	if !launch.Enabled() {
+		// Started again, this program would do what it does.
+		return Report{Missing: []string{"the program does not import sandbox/launcher"}, Open: everythingOpen}
+	}
 	if launch.LandlockVersion() == 0 {
 		missing = append(missing, "the kernel has no Landlock: nothing doubles what mounts hold")
 	}
@@ -180,7 +184,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock), Limits: p.limits(backend != landlock)}
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
-		plan.Env = p.environ(cmd.Env, c.Env)
+		plan.Env = p.cacheEnv(p.environ(cmd.Env, c.Env), "/tmp")
 	}
 	hosts := append(append([]string(nil), p.Hosts...), c.Allow.Hosts...)
 	args := []string{"knack-sandbox"}

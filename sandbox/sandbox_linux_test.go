@@ -218,6 +218,50 @@ func TestClosedFiles(t *testing.T) {
 	}
 }
 
+// TestHomeStaysAsItIs runs a command where tools are installed that were never
+// used.
+func TestHomeStaysAsItIs(t *testing.T) {
+	tools := t.TempDir()
+	for _, c := range toolCaches {
+		t.Setenv(c.variable, "")
+		if err := os.WriteFile(filepath.Join(tools, c.program), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	b := newBench(t).complete()
+	before := b.dirs(b.home)
+	if out, _ := b.run("echo hi"); out != "hi\n" || b.dirs(b.home) != before {
+		t.Errorf("%s: before\n%s\nafter\n%s", out, before, b.dirs(b.home))
+	}
+	line := `for d in "$GOCACHE" "$GOMODCACHE" "$npm_config_cache" "$CARGO_HOME" "$PIP_CACHE_DIR" "$BUN_INSTALL_CACHE_DIR"; do mkdir -p "$d/x" && echo kept >> "$d/x/y" && cat "$d/x/y"; done`
+	if out, exit := b.run(line); out != strings.Repeat("kept\n", 6) || b.dirs(b.home) != before {
+		t.Errorf("private caches: %s %+v", out, exit)
+	}
+	// With a place for them, the next command finds what the last one kept.
+	b.box.policy.Cache = filepath.Join(b.home, ".local/state/knack/caches")
+	b.run(line)
+	if out, exit := b.run(line); out != strings.Repeat("kept\n", 12) {
+		t.Errorf("kept caches: %s %+v", out, exit)
+	}
+	// A tool's own directory that exists is used, and so is what a variable names.
+	os.Mkdir(filepath.Join(b.home, ".cargo"), 0o755)
+	t.Setenv("GOCACHE", filepath.Join(b.home, "named"))
+	p, err := Default(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{".cargo/registry", "named"} {
+		if !slices.Contains(p.Write, filepath.Join(b.home, path)) {
+			t.Errorf("%s is not writable: %q", path, p.Write)
+		}
+	}
+	if slices.Contains(p.Caches, "CARGO_HOME") || slices.Contains(p.Caches, "GOCACHE") || !slices.Contains(p.Caches, "npm_config_cache") {
+		t.Errorf("private: %q", p.Caches)
+	}
+}
+
 // TestAppears leaves things under protected names that did not exist.
 func TestAppears(t *testing.T) {
 	for _, c := range []struct{ line, path string }{

@@ -43,12 +43,15 @@ func Parse(ctx context.Context, place string) (Workspace, error) {
 			return nil, fmt.Errorf("%s: no host: write ssh://host/dir", place)
 		}
 		if _, has := u.User.Password(); has {
-			return nil, fmt.Errorf("ssh://%s: a password is not taken: use a key or the agent", u.Host)
+			return nil, fmt.Errorf("ssh://%s: a password in the URL is not accepted: use a key or the agent", u.Host)
 		}
 		return DialSSH(ctx, SSHOptions{Host: u.Hostname(), Port: u.Port(), User: u.User.Username(), Dir: u.Path})
 	case "docker", "podman":
 		if u.Host == "" || u.User != nil {
 			return nil, fmt.Errorf("%s: write %s://container/dir", place, scheme)
+		}
+		if !isContainerName(u.Host) {
+			return nil, fmt.Errorf("%s: %q is not a name of a container: letters, digits, dots, - and _, the first a letter or a digit", place, u.Host)
 		}
 		if u.Path == "" {
 			return nil, fmt.Errorf("%s: no directory: write %s://%s/dir", place, scheme, u.Host)
@@ -56,6 +59,18 @@ func Parse(ctx context.Context, place string) (Workspace, error) {
 		return NewContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path))
 	}
 	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or podman://container/dir", place, scheme)
+}
+
+// isContainerName knows the names that docker gives and takes. Anything else
+// could be an option of the command that it is an argument of.
+func isContainerName(s string) bool {
+	for i, r := range s {
+		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		if !alphanumeric && (i == 0 || !strings.ContainsRune("_.-", r)) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func local(dir string) (Workspace, error) {

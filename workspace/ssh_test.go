@@ -304,9 +304,12 @@ func TestParse(t *testing.T) {
 	}
 	for place, want := range map[string]string{
 		"ssh:///dir":              "no host",
-		"ssh://u:secret@h/dir":    "a password is not taken",
+		"ssh://u:secret@h/dir":    "a password in the URL is not accepted",
 		"docker://c":              "no directory",
 		"docker:///dir":           "write docker://container/dir",
+		"docker://--privileged/x": "not a name of a container",
+		"podman://%2d%2dlatest/x": "invalid URL escape",
+		"docker://a:80/x":         "not a name of a container",
 		"ftp://h/dir":             "unknown kind of workspace \"ftp\"",
 		"file://other/dir":        "write file:///dir",
 		"ssh://h/dir?x":           "unexpected ? or #",

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/knack-agent/knack/internal/cli"
+	_ "github.com/knack-agent/knack/sandbox/launcher"
 )
 
 func main() { os.Exit(cli.Main()) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/sandbox"
+	_ "github.com/knack-agent/knack/sandbox/launcher"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")

@@ -390,6 +390,7 @@ func (s *sessionRun) openWorkspace(ctx context.Context, place string, stderr io.
 	if mode != sandbox.Off {
 		if !s.forgets {
 			policy.State = engine.Env(nil).StateFile("sandbox")
+			policy.Cache = engine.Env(nil).StateFile("caches")
 		}
 		box := sandbox.New(policy, mode)
 		for _, left := range box.Leftovers() {

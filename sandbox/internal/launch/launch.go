@@ -1,17 +1,16 @@
 //go:build linux && (amd64 || arm64)
 
-// Package launch is the small program that stands between Knack and a confined
-// command. It is the same executable, started again in new namespaces with a
-// control socket as descriptor 3; it carries out a [Plan], starts the command,
-// and takes the whole process tree down when the command ends.
+// Package launch is the small program between Knack and a confined command. It
+// is the same executable, started again in new namespaces with a control socket
+// as descriptor 3. It carries out a [Plan], starts the command, and kills the
+// whole process tree when the command ends.
 //
-// It runs inside the initialisation of this package, which imports nothing but
-// syscall. The linker orders initialisation by import path among the packages
-// whose imports are ready, so this one runs before os, fmt, net/http and
-// everything that is built on them: the launcher pays for the Go runtime and
-// not for the rest of the program. Any program that links package sandbox, a
-// test binary too, is thereby its own launcher. What every ordinary start pays
-// for it is one look at the environment.
+// A program opts in by importing package sandbox/launcher, whose initialisation
+// calls [Enable]. These two packages import nothing but syscall, and the linker
+// initialises packages by import path as soon as their imports are ready, so a
+// launcher runs before os, fmt, net/http and everything built on them: it pays
+// for the Go runtime and not for the rest of the program. An ordinary start
+// pays for one look at the environment.
 package launch
 
 import (
@@ -19,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// EnvName is the variable whose presence makes a process a launcher; the
+// EnvName is the variable that makes an enabled program a launcher; the
 // value is Version. It is the launcher's only variable: its environment can be
 // read from inside.
 const (
@@ -41,12 +40,20 @@ const (
 	Exited    = 'x' // the command ended: exit code, signal
 )
 
-func init() {
+var enabled bool
+
+// Enable lets this executable be a launcher, and is one if the environment says
+// so: then it does not return.
+func Enable() {
+	enabled = true
 	if v, ok := syscall.Getenv(EnvName); ok && v == Version {
 		run()
 		syscall.Exit(0)
 	}
 }
+
+// Enabled reports whether this executable, started again, is a launcher.
+func Enabled() bool { return enabled }
 
 const failedCode = 125
 
