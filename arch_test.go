@@ -108,7 +108,8 @@ func forbidden(from, to string, test bool) string {
 		return "" // the command line starts the other front ends
 	}
 	// A package may use the one whose folder it lies in, such as llm/openai llm.
-	if strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/internal/") {
+	// And one of the internal packages beside it.
+	if strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/internal/") || strings.HasPrefix(to, path.Dir(from)+"/internal/") {
 		return ""
 	}
 	return fmt.Sprintf("row %d must not import row %d", f, g)

@@ -3,15 +3,15 @@
 package sandbox
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/internal/regular"
 )
 
 // placeholderText marks what the sandbox creates in a git directory while a
@@ -239,17 +239,8 @@ func isBareGit(entries []string) bool {
 // line reads a file of one line. Anything else than a small regular file (a
 // FIFO, a device, an endless file) is not read.
 func line(path string) (string, bool) {
-	const most = 4096
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	b, err := regular.Read(path, 4096)
 	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > most {
-		return "", false
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil || len(b) > most || bytes.IndexByte(b, 0) >= 0 {
 		return "", false
 	}
 	return strings.TrimRight(string(b), "\r\n"), true
