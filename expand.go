@@ -87,8 +87,8 @@ func (sc scanner) scan(text string) []token {
 		}
 		switch c := text[i]; c {
 		case '`':
-			// Inside a span of two and more backticks a command is text.
-			if n := run(text[i:], '`'); n > 1 && n <= 16 && fence == "" && i >= codeEnd {
+			// Inside a code span a command is text.
+			if n := run(text[i:], '`'); n <= 16 && fence == "" && i >= codeEnd {
 				if end := spanEnd(text[i+n:], n); end >= 0 {
 					codeEnd = i + n + end
 				}

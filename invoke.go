@@ -28,12 +28,14 @@ const (
 )
 
 // A Shell runs one inline command of a skill's text, in the working directory,
-// and returns what replaces it: stdout, then stderr if there is any, capped as
-// the bash tool caps it. line refers to strangers' words only as variables of
-// env (KNACK_ARG_0=…), which must be set for it; whoever judges line judges it
-// with their values. An error, also for a command that is not allowed or does
-// not exit with 0, fails the whole invocation. a is what is being made: its
-// Grants and Denies count for the skill's own commands.
+// and returns what replaces it: stdout, then stderr if there is any, truncated
+// as the bash tool truncates it. line refers to arguments only through the
+// variables of env (KNACK_ARG_0=…), which must be set for it; permission is
+// decided on line with their values. An error, also for a command that is not
+// allowed or does not exit with 0, fails the whole invocation. a is the
+// Activation under construction: its Grants and Denies apply to the skill's own
+// commands. Where a.Skill.Shell is powershell, line is a PowerShell command:
+// another shell must not run it.
 type Shell func(ctx context.Context, a *Activation, line string, env []string) (string, error)
 
 // commandTime bounds one inline command.

@@ -106,7 +106,7 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 func (r Rule) Problem(tools ...string) (Problem, bool) {
 	kind, _ := kindOf(r.Tool)
 	switch kind {
-	case "Bash", "Read", "Edit", "Skill", "Agent", "WebFetch", "ask", "bash_output", "bash_kill", "*":
+	case "Bash", "Read", "Edit", "Skill", "Agent", "WebFetch", "ask", "bash_output", "bash_kill", "PowerShell", "*":
 		return Problem{}, false
 	}
 	if strings.HasPrefix(kind, "mcp__") {
@@ -119,7 +119,7 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 	}
 	switch r.Tool {
 	case "WebSearch", "TodoWrite", "TodoRead", "ExitPlanMode", "EnterPlanMode", "SlashCommand", "LSP", "NotebookRead", "ListMcpResourcesTool", "ReadMcpResourceTool", "ToolSearch", "TaskOutput", "TaskStop",
-		"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "PowerShell", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "LSTool", "GlobTool", "GrepTool", "BatchTool", "Computer":
+		"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "LSTool", "GlobTool", "GrepTool", "BatchTool", "Computer":
 		return Problem{r.String(), "info", r.Tool + " is a tool of other agents; there is none here, and the rule does nothing"}, true
 	}
 	if strings.ContainsRune(r.Tool, '*') {
@@ -225,10 +225,13 @@ func ownName(tool string) string {
 // matchText holds the text of a subject that is neither a command nor a path
 // against a rule's pattern.
 func (r *Rule) matchText(kind, text string, wide bool) bool {
+	pattern := r.Pattern
+	if kind == "PowerShell" && !wide { // it cannot be parsed: only a rule with the whole text allows it
+		return !r.Any && (pattern == text || pattern == escapeGlob(text))
+	}
 	if r.Any {
 		return true
 	}
-	pattern := r.Pattern
 	if kind == "WebFetch" {
 		host, ok := strings.CutPrefix(pattern, "domain:")
 		return ok && matchHost(strings.ToLower(host), text)

@@ -84,6 +84,22 @@ func (l *Local) ShellName() (string, error) {
 	return strings.TrimSuffix(filepath.Base(s.path), ".exe"), err
 }
 
+// PowerShell returns the argument vector that runs a PowerShell command line on
+// this machine, or an error that says where it was looked for.
+func (l *Local) PowerShell(line string) ([]string, error) {
+	names := []string{"pwsh"}
+	if runtime.GOOS == "windows" {
+		names = append(names, "powershell")
+	}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil && filepath.IsAbs(path) && !within(l.dir, path) {
+			s := shellAt(path)
+			return append([]string{s.path}, append(s.args, line)...), nil
+		}
+	}
+	return nil, fmt.Errorf("PowerShell is not installed: looked for %s on PATH", strings.Join(names, ", "))
+}
+
 // environ is this program's environment without the PATH entries that a
 // workspace could fill: relative ones, and those inside it (spec permissions,
 // Shell).

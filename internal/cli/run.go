@@ -549,9 +549,6 @@ func (s *sessionRun) verify(k *knack.Skill) error {
 	return nil
 }
 
-// maxInline bounds what one inline command puts into a skill's text, in bytes.
-const maxInline = 50 << 10
-
 // shell runs inline commands of skills under the rules of bash, with what the
 // skill itself grants. The line is judged with the values of its variables,
 // and runs as it is written.
@@ -563,7 +560,11 @@ func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := sc // what bounds the agent bounds this command
 		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies})
-		c, err := s.ws.Prepare(workspace.Command{Line: line, Env: env})
+		kind, command, err := s.inlineCommand(a.Skill.Shell, line, env)
+		if err != nil {
+			return "", err
+		}
+		c, err := s.ws.Prepare(command)
 		if err != nil {
 			return "", err
 		}
@@ -575,7 +576,7 @@ func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 		permit, err := g().With(s.scoped(with)).Ask(ctx, tool.Proposal{
 			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-				return []permission.Subject{{Kind: "Bash", Text: judged}}, nil
+				return []permission.Subject{{Kind: kind, Text: judged}}, nil
 			},
 		})
 		if err == nil && !bytes.Equal(permit.Input, input) {
@@ -584,25 +585,36 @@ func (s *sessionRun) inline(g func() *gate.Gate, sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
-		out, errs := clipped{most: maxInline}, clipped{most: maxInline}
+		out, errs := coding.NewOutput(engine.Env(nil).StateFile("output")), coding.NewOutput(engine.Env(nil).StateFile("output"))
 		c.Output, c.Stderr = &out, &errs
 		exit, err := s.ws.Run(ctx, c)
+		out.WriteLines(errs.Text()) // stderr follows stdout
+		text := out.Text()
 		if err != nil {
 			return "", err
-		}
-		text := out.String()
-		if e := errs.String(); e != "" {
-			text = strings.TrimSuffix(text, "\n")
-			if text != "" {
-				text += "\n"
-			}
-			text += e
 		}
 		if exit.Code != 0 {
 			return "", fmt.Errorf("it exited with code %d\n%s", exit.Code, strings.Join(append([]string{strings.TrimSpace(text)}, exit.Refused...), "\n"))
 		}
 		return text, nil
 	}
+}
+
+// inlineCommand returns a command as the shell that its skill declares runs it,
+// and the kind of its permission subject.
+func (s *sessionRun) inlineCommand(shell, line string, env []string) (kind string, c workspace.Command, err error) {
+	c = workspace.Command{Line: line, Env: env}
+	if shell != "powershell" {
+		return "Bash", c, nil
+	}
+	ps, ok := s.ws.(interface {
+		PowerShell(string) ([]string, error)
+	})
+	if !ok {
+		return "", c, errors.New("PowerShell commands run on this machine only")
+	}
+	c.Args, err = ps.PowerShell(line)
+	return "PowerShell", c, err
 }
 
 // clipped keeps the beginning of what is written to it.

@@ -57,6 +57,40 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// An Output collects what a command writes as the bash tool shows it: without
+// terminal sequences, the last 2,000 lines or 50 KiB, with a notice that names
+// a file with the whole where something was cut.
+type Output struct{ out *output }
+
+// NewOutput makes an empty Output. dir is as in Options.TempDir.
+func NewOutput(dir string) Output { return Output{newOutput(defaultLimits, dir)} }
+
+// Write adds what a command wrote.
+func (o Output) Write(p []byte) (int, error) { return o.out.Write(p) }
+
+// WriteLines adds a text that begins on a line of its own, if it is not empty.
+func (o Output) WriteLines(text string) {
+	if text == "" {
+		return
+	}
+	if o.out.tail.line > 0 {
+		text = "\n" + text
+	}
+	o.out.Write([]byte(text))
+}
+
+// Text closes the Output and returns its text; "" if there is none.
+func (o Output) Text() string {
+	text, _, _ := o.out.end()
+	if text == noOutput {
+		return ""
+	}
+	return text
+}
+
+// noOutput replaces an empty text: models refuse one.
+const noOutput = "(no output)"
+
 // spill begins the file. CreateTemp makes it 0600, and never opens what is there.
 func (o *output) spill() {
 	if o.dir != "" {
@@ -111,8 +145,8 @@ func (o *output) end() (text string, c cut, path string) {
 		}
 		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
 	}
-	if strings.TrimSpace(text) == "" { // models refuse blank text
-		text = "(no output)"
+	if strings.TrimSpace(text) == "" {
+		text = noOutput
 	}
 	return text, c, path
 }
