@@ -92,7 +92,7 @@ func (l *Local) PowerShell(line string) ([]string, error) {
 		names = append(names, "powershell")
 	}
 	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil && filepath.IsAbs(path) && !within(l.dir, path) {
+		if path, err := exec.LookPath(name); err == nil && filepath.IsAbs(path) && !subpath.Contains(l.dir, path) {
 			s := shellAt(path)
 			return append([]string{s.path}, append(s.args, line)...), nil
 		}
