@@ -27,6 +27,7 @@ func (a *analysis) classify(c *Command, loose bool) {
 			readOnly(c, base)
 			writers(c, base)
 		}
+		otherCode(c, 0, false)
 	}
 	if c.why != "" || c.opaque != "" {
 		c.free = false
@@ -235,11 +236,6 @@ func (a *analysis) runner(c *Command, base string) bool {
 			if base == "nix" && sub(1, "run", "shell", "develop") || base != "nix" && base != "cargo" && sub(1, "run") {
 				opaque("it runs what it is given")
 				return true
-			}
-			for k := 1; k < len(words); k++ {
-				if v, ok := words[k].value(); ok && base == "cargo" && (v == "--config" || strings.HasPrefix(v, "--config=") || v == "-C" || v == "-Z") {
-					c.danger = append(c.danger, danger{k, v + " can make cargo run another program"})
-				}
 			}
 			return false
 		default:
@@ -528,7 +524,7 @@ func (a *analysis) find(c *Command) {
 			if w.vals != nil && paths {
 				c.args = append(c.args, fileArg{word: w})
 			} else if w.vals == nil {
-				c.danger = append(c.danger, danger{i, "it may be an expression of find"})
+				c.danger = append(c.danger, danger{word: i, why: "it may be an expression of find"})
 			}
 			continue
 		}
@@ -567,9 +563,9 @@ func (a *analysis) find(c *Command) {
 			c.inner = append(c.inner, inner{sub, i + 1})
 			i = end
 		case "-delete":
-			c.danger = append(c.danger, danger{i, "-delete removes files"})
+			c.danger = append(c.danger, danger{word: i, why: "-delete removes files"})
 		case "-fprint", "-fprint0", "-fls", "-fprintf":
-			c.danger = append(c.danger, danger{i, v + " writes a file"})
+			c.danger = append(c.danger, danger{word: i, why: v + " writes a file"})
 			if i+1 < len(c.Words) {
 				c.args = append(c.args, fileArg{word: &c.Words[i+1], write: true})
 			}
@@ -579,15 +575,15 @@ func (a *analysis) find(c *Command) {
 				i++
 			}
 		case "-files0-from":
-			c.danger = append(c.danger, danger{i, "its starting points come from a file"})
+			c.danger = append(c.danger, danger{word: i, why: "its starting points come from a file"})
 		default:
 			if !strings.HasPrefix(v, "-") && v != "(" && v != ")" && v != "!" && v != "," || v == "-f" || v == "-D" {
-				c.danger = append(c.danger, danger{i, "it stands where find's expression is"})
+				c.danger = append(c.danger, danger{word: i, why: "it stands where find's expression is"})
 			}
 			if takesValue(v) {
 				i++
 				if i < len(c.Words) && c.Words[i].vals == nil && c.Words[i].many {
-					c.danger = append(c.danger, danger{i, "it may be split into expressions of find"})
+					c.danger = append(c.danger, danger{word: i, why: "it may be split into expressions of find"})
 				}
 			}
 		}
@@ -626,7 +622,7 @@ func (a *analysis) fd(c *Command) {
 			continue
 		}
 		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") || strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
-			c.danger = append(c.danger, danger{i, v + " looks elsewhere"})
+			c.danger = append(c.danger, danger{word: i, why: v + " looks elsewhere"})
 			c.free, c.why = false, v+" looks elsewhere"
 		}
 		short := v[1] != '-' && strings.ContainsAny(v, "xXl")

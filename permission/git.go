@@ -8,7 +8,7 @@ import "strings"
 func (a *analysis) git(c *Command) {
 	c.git = true
 	words := c.Words
-	dangerous := func(i int, why string) { c.danger = append(c.danger, danger{i, why}) }
+	dangerous := func(i int, why string) { c.danger = append(c.danger, danger{word: i, why: why}) }
 	i := 1
 	for ; i < len(words); i++ {
 		v, ok := words[i].value()

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -737,7 +738,8 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 
 	var allowed *Judged
 	words, exact := 0, false
-	if cov.by != nil && (cov.all || c.covered(cov.words)) {
+	dangers := j.dangers(c, dirs)
+	if cov.by != nil && (cov.all || c.covered(cov.words, dangers)) {
 		x := *cov.by
 		x.Subject = sub
 		allowed, words, exact = &x, cov.words, cov.all
@@ -745,11 +747,14 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	assigns := len(c.assigns) > 0
 	if allowed == nil {
 		var lbuf, abuf [256]byte
-		dangers := c.danger
 		if len(c.inner) > 0 && !c.wrapper { // no wildcard stands for a runner
-			dangers = append([]danger{{0, "it runs another command"}}, dangers...)
+			dangers = append([]danger{{word: 0, why: "it runs another command"}}, dangers...)
 		}
 		line, fixed := encode(c.Words, dangers, lbuf[:0])
+		fixedAll := fixed // for a rule about all uses of the program
+		if open := slices.DeleteFunc(slices.Clone(dangers), func(d danger) bool { return d.open }); len(open) < len(dangers) {
+			_, fixedAll = encode(c.Words, open, nil)
+		}
 		var withAssigns []byte
 		var fixedAssigns []bool
 		for i := range j.allow {
@@ -771,6 +776,9 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 				continue
 			}
 			text, fix := line, fixed
+			if p.lead == 1 && p.prefix && !p.starred {
+				fix = fixedAll
+			}
 			if p.assigns && assigns {
 				if withAssigns == nil {
 					all := make([]Word, 0, len(c.assigns)+len(c.Words))
@@ -780,10 +788,10 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 					}
 					var ds []danger
 					for _, d := range dangers {
-						ds = append(ds, danger{d.word + len(c.assigns), d.why})
+						ds = append(ds, danger{word: d.word + len(c.assigns)})
 					}
 					for i := range all {
-						ds = append(ds, danger{i, "a variable"})
+						ds = append(ds, danger{word: i, why: "a variable"})
 					}
 					withAssigns, fixedAssigns = encode(append(all, c.Words...), ds, abuf[:0])
 				}
@@ -845,8 +853,8 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	case c.wrapper && c.opaque == "" && len(c.inner) > 0:
 	default:
 		why := c.opaque
-		if why == "" && len(c.danger) > 0 {
-			why = c.danger[0].why
+		if why == "" && len(dangers) > 0 {
+			why = dangers[0].why
 		}
 		if why == "" {
 			why = c.why
@@ -897,6 +905,25 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	j.files(s, c, dirs, known, allowed, free)
 }
 
+// dangers are the words of a command that a rule must spell out, where it runs.
+func (j *judge) dangers(c *Command, dirs []string) []danger {
+	inside := func(d danger) bool {
+		if d.dir == "" {
+			return false
+		}
+		for _, dir := range dirs {
+			if !j.place.inside(j.place.name(d.dir, dir)) {
+				return false
+			}
+		}
+		return true
+	}
+	if slices.ContainsFunc(c.danger, inside) {
+		return slices.DeleteFunc(slices.Clone(c.danger), inside)
+	}
+	return c.danger
+}
+
 // patterns reports whether a rule denies or asks about some commands.
 func (j *judge) patterns() bool {
 	for _, list := range [][]bashRule{j.deny, j.ask} {
@@ -921,11 +948,11 @@ func (j *judge) everything() *Rule {
 
 // covered reports whether an outer rule that spelled out so many words of this
 // command allows it.
-func (c *Command) covered(words int) bool {
+func (c *Command) covered(words int, dangers []danger) bool {
 	if words < 1 || c.opaque != "" {
 		return false
 	}
-	for _, d := range c.danger {
+	for _, d := range dangers {
 		if d.word >= words {
 			return false
 		}

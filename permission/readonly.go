@@ -139,7 +139,7 @@ func readOnly(c *Command, name string) {
 		if !single && !ended {
 			for _, s := range w.vals {
 				if strings.HasPrefix(s, "-") {
-					c.danger = append(c.danger, danger{i, "it may be an option"})
+					c.danger = append(c.danger, danger{word: i, why: "it may be an option"})
 				}
 			}
 		}
@@ -150,11 +150,11 @@ func readOnly(c *Command, name string) {
 			flag, value, has := strings.Cut(v[2:], "=")
 			for _, l := range strings.Fields(r.long) {
 				if strings.HasPrefix(l, flag) || flag == l {
-					c.danger = append(c.danger, danger{i, v + " does more than read"})
+					c.danger = append(c.danger, danger{word: i, why: v + " does more than read"})
 				}
 			}
 			if name == "date" && !strings.HasPrefix("iso-8601", flag) && flag != "utc" && flag != "universal" && flag != "date" && flag != "rfc-3339" && flag != "help" && flag != "version" && flag != "rfc-email" {
-				c.danger = append(c.danger, danger{i, v + " is not understood"})
+				c.danger = append(c.danger, danger{word: i, why: v + " is not understood"})
 			}
 			if has && r.files {
 				c.args = append(c.args, fileArg{text: value, word: w})
@@ -171,11 +171,11 @@ func readOnly(c *Command, name string) {
 		case option:
 			for j := 1; j < len(v); j++ {
 				if strings.IndexByte(r.short, v[j]) >= 0 {
-					c.danger = append(c.danger, danger{i, v + " does more than read"})
+					c.danger = append(c.danger, danger{word: i, why: v + " does more than read"})
 					break
 				}
 				if r.only != "" && strings.IndexByte(r.only, v[j]) < 0 {
-					c.danger = append(c.danger, danger{i, v + " is not understood"})
+					c.danger = append(c.danger, danger{word: i, why: v + " is not understood"})
 					break
 				}
 				if strings.IndexByte(r.tree, v[j]) >= 0 {
@@ -188,7 +188,7 @@ func readOnly(c *Command, name string) {
 					if j == len(v)-1 {
 						i++
 						if i < len(c.Words) && c.Words[i].vals == nil && c.Words[i].many {
-							c.danger = append(c.danger, danger{i, "it may be split into options"})
+							c.danger = append(c.danger, danger{word: i, why: "it may be split into options"})
 						}
 					}
 					break
@@ -206,7 +206,7 @@ func readOnly(c *Command, name string) {
 				continue
 			}
 			if name == "date" && single && !strings.HasPrefix(v, "+") {
-				c.danger = append(c.danger, danger{i, "it may set the clock"})
+				c.danger = append(c.danger, danger{word: i, why: "it may set the clock"})
 			}
 			if r.files && !(single && v == "-") {
 				c.args = append(c.args, fileArg{word: w, tree: c.readsTree()})
@@ -214,7 +214,7 @@ func readOnly(c *Command, name string) {
 		}
 	}
 	if r.max > 0 && operands > r.max || r.max < 0 && operands > 0 {
-		c.danger = append(c.danger, danger{len(c.Words) - 1, "its last word is a file that it writes, or a setting"})
+		c.danger = append(c.danger, danger{word: len(c.Words) - 1, why: "its last word is a file that it writes, or a setting"})
 	}
 	if operands <= r.skip && (r.cwd || c.readsTree()) {
 		c.args = append(c.args, fileArg{text: ".", tree: c.readsTree()})
@@ -223,7 +223,7 @@ func readOnly(c *Command, name string) {
 		for i := 1; i < len(c.Words); i++ {
 			for _, v := range c.Words[i].vals {
 				if strings.Contains(v, "$ENV") || holdsWord(v, "env") {
-					c.danger = append(c.danger, danger{i, "jq can print the environment"})
+					c.danger = append(c.danger, danger{word: i, why: "jq can print the environment"})
 				}
 			}
 		}
@@ -286,15 +286,15 @@ func (a *analysis) builtin(c *Command, name string) bool {
 			case value:
 				value = false
 			case !ok:
-				c.danger = append(c.danger, danger{i, "read evaluates subscripts"})
+				c.danger = append(c.danger, danger{word: i, why: "read evaluates subscripts"})
 			case strings.HasPrefix(v, "-"):
 				k := strings.IndexAny(v, "dnNptu")
 				if strings.Trim(v, "-rasdnNptuei") != "" && k < 0 || strings.Contains(v, "i") && k < 0 {
-					c.danger = append(c.danger, danger{i, "its options are not understood"})
+					c.danger = append(c.danger, danger{word: i, why: "its options are not understood"})
 				}
 				value = k == len(v)-1
 			case !identifier(v) || !shellVariable(v):
-				c.danger = append(c.danger, danger{i, "it sets a variable that programs use, or evaluates a subscript"})
+				c.danger = append(c.danger, danger{word: i, why: "it sets a variable that programs use, or evaluates a subscript"})
 			}
 		}
 	case "unset", "wait", "getopts":
@@ -302,14 +302,14 @@ func (a *analysis) builtin(c *Command, name string) bool {
 		for i := 1; i < len(c.Words); i++ {
 			v, ok := c.Words[i].value()
 			if !ok || strings.ContainsAny(v, "[$`") || name == "unset" && !strings.HasPrefix(v, "-") && !shellVariable(v) || name == "wait" && (strings.Contains(v, "p") || !digits(strings.TrimPrefix(v, "%"))) {
-				c.danger = append(c.danger, danger{i, name + " evaluates subscripts"})
+				c.danger = append(c.danger, danger{word: i, why: name + " evaluates subscripts"})
 			}
 		}
 	case "shopt":
 		c.free = true
 		for i := 1; i < len(c.Words); i++ {
 			if !c.Words[i].is("-s", "-u", "-q", "-p", "nullglob", "globstar", "dotglob", "failglob", "extglob", "lastpipe", "nocaseglob", "inherit_errexit") {
-				c.danger = append(c.danger, danger{i, "this option can change what names mean"})
+				c.danger = append(c.danger, danger{word: i, why: "this option can change what names mean"})
 			}
 		}
 	case "export", "declare", "typeset", "local", "readonly", "nameref":
@@ -331,14 +331,14 @@ func printf(c *Command) {
 		v, ok := c.Words[i].value()
 		if ok && strings.HasPrefix(v, "-v") || i == 1 && (!ok && c.Words[i].dash) {
 			c.free, c.why = false, "printf -v evaluates the subscript of a name"
-			c.danger = append(c.danger, danger{i, c.why})
+			c.danger = append(c.danger, danger{word: i, why: c.why})
 		}
 		if ok && v == "--" {
 			continue
 		}
 		if countsBytes(c.Words[i].vals) {
 			c.free, c.why = false, "%n of printf sets a variable"
-			c.danger = append(c.danger, danger{i, c.why})
+			c.danger = append(c.danger, danger{word: i, why: c.why})
 		}
 		break
 	}
@@ -410,13 +410,13 @@ func testCommand(c *Command) {
 		if words[i].is("-v", "-R") && i+1 < len(words) {
 			if v, ok := words[i+1].value(); !ok || !identifier(v) {
 				c.why = "this test evaluates a subscript"
-				c.danger = append(c.danger, danger{i + 1, c.why})
+				c.danger = append(c.danger, danger{word: i + 1, why: c.why})
 				return
 			}
 		}
 		if words[i].many && words[i].vals == nil {
 			c.why = "an expansion without quotes may become another test"
-			c.danger = append(c.danger, danger{i + 1, c.why})
+			c.danger = append(c.danger, danger{word: i + 1, why: c.why})
 			return
 		}
 	}
@@ -446,7 +446,7 @@ func awk(c *Command) {
 		v, ok := w.value()
 		if program >= 0 {
 			if ok && strings.HasPrefix(v, "/inet") {
-				c.danger = append(c.danger, danger{i, "awk opens network connections under /inet"})
+				c.danger = append(c.danger, danger{word: i, why: "awk opens network connections under /inet"})
 			}
 			if !(ok && v == "-") {
 				c.args = append(c.args, fileArg{word: w})
@@ -454,7 +454,7 @@ func awk(c *Command) {
 			continue
 		}
 		if !ok && w.vals == nil {
-			c.danger = append(c.danger, danger{i, "awk's program is not known before it runs"})
+			c.danger = append(c.danger, danger{word: i, why: "awk's program is not known before it runs"})
 			program = i
 			continue
 		}
@@ -462,16 +462,16 @@ func awk(c *Command) {
 		case v == "-F" || v == "-v":
 			i++
 			if i < len(c.Words) && c.Words[i].many && c.Words[i].vals == nil {
-				c.danger = append(c.danger, danger{i, "it may be split into options"})
+				c.danger = append(c.danger, danger{word: i, why: "it may be split into options"})
 			}
 		case strings.HasPrefix(v, "-F") || strings.HasPrefix(v, "-v"):
 		case v == "--":
 		case len(v) > 1 && v[0] == '-':
-			c.danger = append(c.danger, danger{i, v + " of awk is not understood"})
+			c.danger = append(c.danger, danger{word: i, why: v + " of awk is not understood"})
 		default:
 			program = i
 			if !ok || awkActs(v) {
-				c.danger = append(c.danger, danger{i, "this awk program can run or write something"})
+				c.danger = append(c.danger, danger{word: i, why: "this awk program can run or write something"})
 			}
 		}
 	}
@@ -511,11 +511,11 @@ func sed(c *Command) {
 				return
 			}
 			if v, ok := c.Words[k].value(); !ok || !sedHarmless(v) {
-				c.danger = append(c.danger, danger{k, "this sed script is not known to only edit"})
+				c.danger = append(c.danger, danger{word: k, why: "this sed script is not known to only edit"})
 			}
 		}
 		if !ok && w.vals == nil && !script {
-			c.danger = append(c.danger, danger{i, "sed's script is not known before it runs"})
+			c.danger = append(c.danger, danger{word: i, why: "sed's script is not known before it runs"})
 			script = true
 			continue
 		}
@@ -531,10 +531,10 @@ func sed(c *Command) {
 			case v == "-i" || strings.HasPrefix(v, "-i") || strings.HasPrefix(v, "--in-place"):
 				inPlace = true
 				if strings.ContainsAny(v, "/*") {
-					c.danger = append(c.danger, danger{i, "the backup goes elsewhere"})
+					c.danger = append(c.danger, danger{word: i, why: "the backup goes elsewhere"})
 				}
 			default:
-				c.danger = append(c.danger, danger{i, v + " of sed is not understood"})
+				c.danger = append(c.danger, danger{word: i, why: v + " of sed is not understood"})
 			}
 		case !script:
 			code(i)
@@ -707,13 +707,13 @@ func writers(c *Command, name string) {
 			}
 			for _, e := range exact {
 				if v == e || len(e) == 2 && strings.HasPrefix(v, e) && !strings.HasPrefix(v, "--") {
-					c.danger = append(c.danger, danger{i, v + " of " + name + " can run another program"})
+					c.danger = append(c.danger, danger{word: i, why: v + " of " + name + " can run another program"})
 				}
 			}
 			if flag, _, _ := strings.Cut(v, "="); strings.HasPrefix(flag, "--") && len(flag) > 2 {
 				for _, l := range strings.Fields(long) {
 					if strings.HasPrefix("--"+l, flag) || flag == "--"+l {
-						c.danger = append(c.danger, danger{i, v + " of " + name + " can run another program"})
+						c.danger = append(c.danger, danger{word: i, why: v + " of " + name + " can run another program"})
 					}
 				}
 			}
@@ -749,7 +749,7 @@ func writers(c *Command, name string) {
 			flagged("rsh rsync-path", "-e", "-S", "-F", "-o")
 			for i := 1; i < len(c.Words) && name == "rsync"; i++ {
 				if v, ok := c.Words[i].value(); ok && len(v) > 2 && v[0] == '-' && v[1] != '-' && strings.Contains(v, "e") {
-					c.danger = append(c.danger, danger{i, v + " of rsync can run another program"})
+					c.danger = append(c.danger, danger{word: i, why: v + " of rsync can run another program"})
 				}
 			}
 		}
@@ -782,7 +782,7 @@ func writers(c *Command, name string) {
 		flagged("to-command use-compress-program checkpoint-action rsh-command info-script new-volume-script rmt-command checkpoint", "-I", "-F")
 		for i := 1; i < len(c.Words); i++ {
 			if v, ok := c.Words[i].value(); ok && (v[:min(len(v), 1)] == "-" || i == 1) && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "FI") && len(c.danger) == 0 {
-				c.danger = append(c.danger, danger{i, v + " of tar can run another program"})
+				c.danger = append(c.danger, danger{word: i, why: v + " of tar can run another program"})
 			}
 			if c.Words[i].is("-C", "-f", "--directory", "--file") && i+1 < len(c.Words) {
 				write(&c.Words[i+1])
@@ -804,13 +804,6 @@ func writers(c *Command, name string) {
 			}
 			if c.Words[i].is("--output", "--output-document", "--output-dir", "--dump-header", "-D", "--cookie-jar", "-c") && i+1 < len(c.Words) {
 				write(&c.Words[i+1])
-			}
-		}
-	case "go":
-		flagged("exec toolexec vettool", "-exec", "-toolexec", "-vettool")
-		for i := 1; i < len(c.Words); i++ {
-			if v, ok := c.Words[i].value(); ok && (strings.HasPrefix(v, "-exec=") || strings.HasPrefix(v, "-toolexec=") || strings.HasPrefix(v, "-vettool=")) {
-				c.danger = append(c.danger, danger{i, v + " of go can run another program"})
 			}
 		}
 	}

@@ -52,9 +52,13 @@ type Command struct {
 	git        bool // git reads the repository's configuration
 }
 
+// A danger is a word that a rule must spell out, because it makes a command do
+// something else than its other words say.
 type danger struct {
 	word int
 	why  string
+	dir  string // it only names this directory: no danger inside the workspace
+	open bool   // a rule for all uses of the program covers it
 }
 
 // An inner is what a command runs in turn.

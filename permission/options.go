@@ -1,0 +1,335 @@
+package permission
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A program lists the options of a program that make it run other code than
+// its name and operands say: another program, script, plugin, interpreter or
+// configuration that names such. No prefix or wildcard of a rule covers them.
+//
+// Options are separated by blanks. After a "?" stands the value that makes one
+// count: part of it, or with "!" what it does not begin with. A "*" ends what a
+// word only has to begin with.
+type program struct {
+	names  string
+	runs   string // options that run other code
+	dirs   string // options that name a directory to work in: covered inside the workspace
+	value  string // letters of options with a value, which end a cluster of letters
+	script string // subcommands whose first operand is a script, which has the options after it; "*": all uses
+	dashes string // subcommands after which the words behind -- are for something else; "*": all
+	plain  string // with abbrev: options that abbreviate none of runs
+
+	abbrev   bool // long options may be abbreviated
+	words    bool // options are words after one dash: -exec, -exec=x, -exec:x
+	vars     bool // NAME=value sets a variable of a build
+	delegate bool // the first operand may be another program of the table
+	code     bool // an interpreter: a rule for all its uses covers the options too
+}
+
+var programTable = []program{
+	// Package managers and script runners.
+	{names: "npm", abbrev: true, plain: "--global", dashes: "*",
+		runs: "--script-shell --prefix -C --node-options --userconfig --globalconfig --git --shell --editor --viewer " +
+			"--browser --init-module --python --node-gyp --call -c"},
+	{names: "pnpm", dashes: "*", script: "run", delegate: true, dirs: "-C --dir",
+		runs: "--script-shell --prefix --node-options --userconfig --globalconfig --config.script-shell " +
+			"--config.node-options --npmrc-auth-file --pnpmfile --global-pnpmfile --shell-mode -c --use-node-version"},
+	{names: "yarn yarnpkg", dashes: "*", script: "run", delegate: true, dirs: "--cwd",
+		runs: "--script-shell --use-yarnrc --node-options --prefix --require"},
+	{names: "bun", script: "run", delegate: true, dirs: "--cwd", code: true,
+		runs: "--preload -r --require --import --config -c --env-file --shell -e --eval -p --print"},
+	{names: "deno", script: "run serve", code: true,
+		runs: "--config -c --import-map --preload --require --env-file --node-options"},
+	{names: "pip pip3", abbrev: true, runs: "--python"},
+	{names: "uv uvx", runs: "--python?/ -p?/ --config-file --env-file", dirs: "--directory --project"},
+	{names: "poetry", dirs: "-C --directory -P --project"},
+	{names: "pdm hatch", runs: "--config -c", dirs: "--project -p"},
+	{names: "pipx", runs: "--python --pip-args"},
+	{names: "composer", dirs: "-d --working-dir"},
+	{names: "turbo", dirs: "--cwd"},
+	{names: "gem", runs: "--config-file"},
+	// Build tools.
+	{names: "make gmake bmake", abbrev: true, vars: true, value: "CfIjloW",
+		runs: "-f --file --makefile --eval -E -I --include-dir -e --environment-overrides", dirs: "-C --directory"},
+	{names: "ninja", value: "Cfjkltw", runs: "-f", dirs: "-C"},
+	{names: "cmake", runs: "-P -C -E --toolchain -D?COMPILER= -D?LAUNCHER -D?COMMAND -D?PROGRAM -D?INCLUDE -D?MODULE_PATH " +
+		"-D?TOOLCHAIN --trace-redirect"},
+	{names: "ctest", runs: "-S -SP --script --build-and-test"},
+	{names: "meson", runs: "--native-file --cross-file", dirs: "-C"},
+	{names: "just", dashes: "*", runs: "-f --justfile --shell --shell-arg --set -c --command --chooser --dotenv-path " +
+		"--dotenv-filename", dirs: "-d --working-directory"},
+	{names: "task go-task", dashes: "*", runs: "-t --taskfile -g --global", dirs: "-d --dir"},
+	{names: "mage", words: true, runs: "-gocmd", dirs: "-d -w"},
+	{names: "rake", runs: "-f --rakefile -r --require -I --libdir -R --rakelib -e --execute -E --execute-continue -p " +
+		"--execute-print"},
+	{names: "gulp grunt", runs: "-f --gulpfile -r --require --preload --gruntfile --tasks --base", dirs: "--cwd"},
+	{names: "ant", words: true, runs: "-f -file -buildfile -lib -logger -listener -propertyfile -inputhandler"},
+	{names: "scons", runs: "-f --file --makefile --sconstruct --site-dir", dirs: "-C --directory"},
+	{names: "gradle gradlew", runs: "-I --init-script -b --build-file -c --settings-file --include-build -g " +
+		"--gradle-user-home -D?org.gradle -P?org.gradle", dirs: "-p --project-dir"},
+	{names: "mvn mvnw mvnd", runs: "-f --file -s --settings -gs --global-settings -t --toolchains -gt --global-toolchains " +
+		"-D?exec. -D?maven.ext -D?maven.home -D?argLine -D?jvm -D?java"},
+	{names: "bazel bazelisk", runs: "--bazelrc --run_under --workspace_status_command --override_repository " +
+		"--override_module --shell_executable --script_path --tool_java_runtime_version"},
+	{names: "sbt", runs: "-java-home -sbt-jar -sbt-launch-repo -addPluginSbtFile --addPluginSbtFile"},
+	{names: "goreleaser", runs: "-f --config"},
+	{names: "hugo", runs: "--config --configDir", dirs: "-s --source"},
+	{names: "jekyll", runs: "--config --plugins -p", dirs: "-s --source"},
+	{names: "mkdocs", runs: "-f --config-file"},
+	{names: "sphinx-build", runs: "-c -D --define -C"},
+	// Languages: their build and test commands.
+	{names: "go", words: true, script: "run", dirs: "-C",
+		runs: "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler"},
+	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest",
+		runs: "--config -Z -C?linker -C?codegen-backend --target?.json --config-file --tool-config-file --archive-file " +
+			"--binaries-metadata --cargo-metadata",
+		dirs: "-C --manifest-path"},
+	{names: "rustc", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
+	{names: "swift", runs: "--toolchain -Xlinker -Xcc --disable-sandbox", dirs: "--package-path"},
+	{names: "dotnet", runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
+	{names: "gcc g++ cc c++ clang clang++", words: true, runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
+	{names: "protoc", abbrev: true, runs: "--plugin"},
+	{names: "buf", runs: "--template --config"},
+	{names: "gotestsum", words: true, runs: "--raw-command --post-run-command -exec -toolexec -vettool"},
+	{names: "golangci-lint", runs: "-c --config"},
+	// Tests and linters.
+	{names: "pytest py.test", runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls --cov-config",
+		value: "kmnpcorW"},
+	{names: "tox", dashes: "*", runs: "-c --conf --override -x --runner", dirs: "--root"},
+	{names: "nox", dashes: "*", runs: "-f --noxfile --force-python --default-venv-backend"},
+	{names: "mypy", runs: "--config-file --python-executable --custom-typeshed-dir", abbrev: true},
+	{names: "flake8", runs: "--config --append-config --enable-extensions"},
+	{names: "pylint", runs: "--rcfile --init-hook --load-plugins"},
+	{names: "coverage", runs: "--rcfile"},
+	{names: "pre-commit pre_commit", runs: "-c --config"},
+	{names: "jest", runs: "-c --config --globalSetup --globalTeardown --setupFiles --setupFilesAfterEnv --runner?/ " +
+		"--testRunner --transform --reporters?/ --preset?/ --testEnvironment?/ --resolver --watchPlugins --testSequencer --filter " +
+		"--prettierPath --snapshotSerializers --dependencyExtractor --haste --projects", dirs: "--rootDir"},
+	{names: "vitest", runs: "-c --config --environment?/ --runner?/ --reporter?/ --globalSetup --setupFiles", dirs: "-r --root --dir"},
+	{names: "mocha", runs: "-r --require --config --package --file --import --loader --experimental-loader -n --node-option " +
+		"--ui?/ -u?/ --reporter?/ -R?/"},
+	{names: "eslint", runs: "-c --config --rulesdir --plugin --parser --resolve-plugins-relative-to --format?/ -f?/"},
+	{names: "prettier", runs: "--config --plugin --plugin-search-dir --find-config-path"},
+	{names: "webpack", runs: "-c --config --config-registration --entry-preload", dirs: "--context"},
+	{names: "vite", runs: "-c --config --configLoader"},
+	{names: "rollup", runs: "-p --plugin --configPlugin --config?/"},
+	{names: "babel", runs: "--config-file --presets --plugins --root-mode"},
+	{names: "phpunit", runs: "-c --configuration --bootstrap --include-path --loader --extension --printer"},
+	{names: "rspec", runs: "-r --require -I -O --options"},
+	{names: "rubocop", runs: "-r --require -c --config --plugin"},
+	// Infrastructure.
+	{names: "terraform tofu", words: true, runs: "-plugin-dir", dirs: "-chdir"},
+	{names: "helm", runs: "--post-renderer --kubeconfig"},
+	{names: "kubectl oc", runs: "--kubeconfig"},
+	{names: "ansible-playbook ansible", runs: "-M --module-path --connection -c --ssh-common-args --ssh-extra-args " +
+		"--scp-extra-args --sftp-extra-args"},
+	// Interpreters.
+	{names: "node nodejs", script: "*", code: true, value: "rC",
+		runs: "-r --require --import --loader --experimental-loader -e --eval -p --print -pe --env-file " +
+			"--env-file-if-exists --experimental-config-file --openssl-config --snapshot-blob --build-snapshot --run"},
+	{names: "tsx ts-node", script: "*", code: true, runs: "-r --require --import --loader -e --eval -p --print -C --compiler " +
+		"-P --project --tsconfig --cwd"},
+	{names: "python python2 python3 pypy pypy3", script: "*", code: true, value: "cmWX", runs: "-c -m -i"},
+	{names: "ruby jruby", script: "*", code: true, value: "erICxX", runs: "-e -r -I -x -C -X -S"},
+	{names: "perl", script: "*", code: true, value: "eEMmIxdDCF", runs: "-e -E -M -m -I -x -d -C"},
+	{names: "php", script: "*", code: true, runs: "-r -B -R -E -F -d -c -z -S -f"},
+	{names: "lua luajit", script: "*", code: true, runs: "-e -l -i"},
+	{names: "julia Rscript R", script: "*", code: true, runs: "-e -E -L -J -f --eval --load --sysimage --file"},
+	{names: "java", words: true, script: "*", code: true, runs: "-cp -classpath --class-path -jar -javaagent -agentlib -agentpath " +
+		"--module-path -XX?OnError -XX?OnOutOf"},
+	{names: "elixir", script: "*", code: true, runs: "-e -r -S -pr -pa -pz --eval --require"},
+}
+
+var programs = sync.OnceValue(func() map[string]*program {
+	all := map[string]*program{}
+	for i := range programTable {
+		for _, name := range strings.Fields(programTable[i].names) {
+			all[name] = &programTable[i]
+		}
+	}
+	return all
+})
+
+// otherCode marks the words from the given one on, a program's name and its
+// arguments, that make it run other code. open says that a rule for all uses of
+// the command covers them.
+func otherCode(c *Command, from int, open bool) {
+	name, ok := c.Words[from].value()
+	if !ok {
+		return
+	}
+	name = path.Base(name)
+	if i := strings.LastIndexByte(name, '.'); i > 0 && (digits(name[i+1:]) || strings.EqualFold(name[i+1:], "exe")) {
+		name = name[:i] // python3.12
+	}
+	p := programs()[name]
+	if p == nil {
+		return
+	}
+	open = open || p.code
+	sets := from+2 < len(c.Words) &&
+		(c.Words[from+1].is("set") || c.Words[from+1].is("config") && c.Words[from+2].is("set"))
+	mark := func(word int, what string) {
+		c.danger = append(c.danger, danger{word: word, why: name + " " + what + " can make it run other code", open: open})
+	}
+	sub, operands := "", 0
+	for i := from + 1; i < len(c.Words); i++ {
+		next := ""
+		if i+1 < len(c.Words) {
+			next, _ = c.Words[i+1].value()
+		}
+		for _, v := range spellings(&c.Words[i]) {
+			if len(v) < 2 || v[0] != '-' {
+				continue
+			}
+			if v == "--" && listed(p.dashes, sub) {
+				return
+			}
+			if option, _, inWord := p.option(p.runs, v, next); option != "" {
+				mark(i, option)
+				if inWord || i+1 >= len(c.Words) {
+					continue
+				}
+				if option == "-m" && p.code {
+					otherCode(c, i+1, open) // python -m pytest
+					return
+				}
+				mark(i+1, option)
+			} else if option, dir, _ := p.option(p.dirs, v, next); option != "" {
+				c.danger = append(c.danger, danger{word: i, why: name + " " + option + " leaves the workspace", dir: dir})
+			}
+		}
+		v, ok := c.Words[i].value()
+		if ok && len(v) > 1 && v[0] == '-' || !ok && c.Words[i].dash {
+			continue
+		}
+		if operands++; operands == 1 {
+			sub = v
+		}
+		if p.script == "*" || operands == 2 && p.script != "" && listed(p.script, sub) {
+			if p.delegate {
+				otherCode(c, i, open)
+			}
+			return
+		}
+		key, value, has := strings.Cut(v, "=")
+		switch {
+		case p.vars && has && (makeProgram(key) || strings.ContainsAny(value, "$`;|&<>(){}!\\\"'\n")):
+			mark(i, key+"=")
+		case sets:
+			if option, _, _ := p.option(p.runs, "--"+key, ""); option != "" {
+				mark(i, key)
+			}
+		case strings.HasPrefix(v, "+") && p.names == "cargo cross" && strings.Contains(v, "/"),
+			strings.HasPrefix(v, "@") && strings.HasPrefix(p.names, "gcc"),
+			strings.HasPrefix(p.names, "mvn") && strings.Count(v, ":") > 1:
+			mark(i, v)
+		case operands == 1 && p.delegate:
+			otherCode(c, i, open)
+		}
+	}
+}
+
+// listed reports whether a subcommand is on a list, or the list is "*".
+func listed(list, sub string) bool {
+	return list == "*" || slices.Contains(strings.Fields(list), sub)
+}
+
+// spellings are the values that a word may have, or what it begins with.
+func spellings(w *Word) []string {
+	if w.vals == nil && w.prefix != "" {
+		return []string{w.prefix}
+	}
+	return w.vals
+}
+
+// option finds an option of a list in a word, with its value: the rest of the
+// word (inWord), or the next one.
+func (p *program) option(list, word, next string) (option, value string, inWord bool) {
+	if list == "" {
+		return "", "", false
+	}
+	ends := "="
+	if p.words {
+		ends = "=:"
+	}
+	flag, rest := word, ""
+	if i := strings.IndexAny(word, ends); i > 0 {
+		flag, rest, inWord = word[:i], word[i+1:], true
+	}
+	if p.words && strings.HasPrefix(flag, "--") {
+		flag = flag[1:]
+	}
+	for _, entry := range strings.Fields(list) {
+		name, when, conditional := strings.Cut(entry, "?")
+		prefix, begins := strings.CutSuffix(name, "*")
+		value, in := rest, inWord
+		switch {
+		case flag == name || p.words && "-"+flag == name:
+		case begins && strings.HasPrefix(word, prefix):
+			in, value = true, word[len(prefix):]
+		case p.abbrev && len(flag) > 3 && strings.HasPrefix(flag, "--") && strings.HasPrefix(name, flag) &&
+			!listed(p.plain, flag):
+		case len(name) == 2 && !p.words && word[1] != '-':
+			k := p.letter(word, name[1])
+			if k < 0 {
+				continue
+			}
+			value, in = strings.TrimPrefix(word[k+1:], "="), k+1 < len(word)
+		default:
+			continue
+		}
+		if !in {
+			value = next
+		}
+		if conditional {
+			if not, ok := strings.CutPrefix(when, "!"); ok && strings.HasPrefix(value, not) || !ok && !strings.Contains(value, when) {
+				continue
+			}
+		}
+		return name, value, in
+	}
+	return "", "", false
+}
+
+// letter finds an option of one letter in a cluster; -1: it is not there.
+func (p *program) letter(word string, c byte) int {
+	if word[1] == c {
+		return 1
+	}
+	if p.value == "" {
+		return -1 // its options are no clusters
+	}
+	for k := 1; k < len(word); k++ {
+		if word[k] == c {
+			return k
+		}
+		if strings.IndexByte(p.value, word[k]) >= 0 || word[k] == '=' {
+			return -1
+		}
+	}
+	return -1
+}
+
+// makeProgram reports whether a variable of a build names a program, or what
+// make itself obeys.
+func makeProgram(name string) bool {
+	switch name {
+	case "SHELL", ".SHELLFLAGS", "MAKEFILES", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKE", "VPATH",
+		"CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "YACC", "LEX", "INSTALL", "RM", "CP", "MV",
+		"GO", "GOFMT", "CARGO", "RUSTC", "PYTHON", "PYTHON3", "PIP", "NODE", "NPM", "NPX", "YARN", "PNPM", "RUBY", "PERL",
+		"DOCKER", "PODMAN", "GIT", "CURL", "BASH", "SH", "ENV", "SUDO":
+		return true
+	}
+	upper := strings.ToUpper(name)
+	for _, end := range []string{"_CMD", "_COMMAND", "_BIN", "_SHELL", "_EXE", "_PROG", "_PROGRAM", "_RUNNER", "_TOOL", "_WRAPPER", "_LAUNCHER"} {
+		if strings.HasSuffix(upper, end) {
+			return true
+		}
+	}
+	return false
+}
