@@ -23,7 +23,7 @@ func (a *analysis) classify(c *Command, loose bool) {
 	case "cd", "pushd", "popd", "chdir":
 		a.changeDir(c, base, loose)
 	default:
-		if !a.runner(c, base) && !a.builtin(c, base) {
+		if !isProbe(c, base) && !a.runner(c, base) && !a.builtin(c, base) {
 			readOnly(c, base)
 			writers(c, base)
 		}
@@ -35,20 +35,32 @@ func (a *analysis) classify(c *Command, loose bool) {
 	if c.free && !c.shaped {
 		for i := range c.Words {
 			w := &c.Words[i]
-			if w.vals == nil {
+			if w.vals == nil && !(w.fed && c.printsOnly) {
 				c.free, c.why = false, "an expansion: "+w.Text
 				break
 			}
-			if w.glob && w.dash && !afterDashes(c.Words, i) {
+			if w.glob && w.dash && !(c.safeOptions && extension(w)) && !afterDashes(c.Words, i) {
 				c.free, c.why = false, "a glob may yield an option: "+w.Text
 				break
 			}
-			if w.dash && w.dyn && !afterDashes(c.Words, i) {
+			if w.dash && w.dyn && !(w.fed && c.printsOnly) && !afterDashes(c.Words, i) {
 				c.free, c.why = false, "an expansion may yield an option: "+w.Text
 				break
 			}
 		}
 	}
+}
+
+// extension reports whether a glob matches only names with an extension, such as
+// *.go: no option of one letter has a dot in it.
+func extension(w *Word) bool {
+	for _, v := range w.vals {
+		dot := strings.LastIndexByte(v, '.')
+		if dot < 1 || dot == len(v)-1 || strings.ContainsAny(v[dot:], "*?[]()/") {
+			return false
+		}
+	}
+	return true
 }
 
 func afterDashes(words []Word, i int) bool {
@@ -435,6 +447,7 @@ func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) i
 	}
 	if replace == "" {
 		words = append(words, unknown("…", true))
+		words[len(words)-1].fed = i < len(c.Words) // of xargs alone nobody named the echo
 	} else {
 		for k := range words {
 			if v, ok := words[k].value(); !ok || strings.Contains(v, replace) {
@@ -515,7 +528,7 @@ func (a *analysis) shell(c *Command, base string) {
 
 func (a *analysis) find(c *Command) {
 	c.free = true
-	paths := true
+	paths, follow := true, false
 	start := ""
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
@@ -533,6 +546,7 @@ func (a *analysis) find(c *Command) {
 			start = v
 			continue
 		}
+		follow = follow || paths && v == "-L" || v == "-follow"
 		if paths && (v == "-H" || v == "-L" || v == "-P" || strings.HasPrefix(v, "-O")) {
 			continue
 		}
@@ -591,6 +605,9 @@ func (a *analysis) find(c *Command) {
 	if len(c.args) == 0 {
 		c.args = append(c.args, fileArg{text: "."})
 	}
+	if follow {
+		c.readsBelow(false, true)
+	}
 	if len(c.danger) > 0 {
 		c.free, c.why = false, c.danger[0].why
 	}
@@ -609,7 +626,12 @@ func takesValue(v string) bool {
 func (a *analysis) fd(c *Command) {
 	c.free = true
 	c.args = append(c.args, fileArg{text: "."})
-	pattern := false
+	pattern, follow := false, false
+	defer func() {
+		if follow {
+			c.readsBelow(false, true)
+		}
+	}()
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].value()
 		if ok && (len(v) < 2 || v[0] != '-') {
@@ -624,6 +646,9 @@ func (a *analysis) fd(c *Command) {
 		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") || strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
 			c.danger = append(c.danger, danger{word: i, why: v + " looks elsewhere"})
 			c.free, c.why = false, v+" looks elsewhere"
+		}
+		if v[1] != '-' && strings.Contains(v, "L") || len(v) > 3 && strings.HasPrefix("--follow", v) {
+			follow = true
 		}
 		short := v[1] != '-' && strings.ContainsAny(v, "xXl")
 		if !short && !strings.HasPrefix(v, "--ex") && !strings.HasPrefix(v, "--li") {

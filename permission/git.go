@@ -58,6 +58,12 @@ func (a *analysis) git(c *Command) {
 		if strings.Contains(v, "ext::") || strings.HasPrefix(v, "fd::") {
 			dangerous(at+k, "an ext:: address is a command")
 		}
+		if v == "--help" {
+			dangerous(at+k, "git "+sub+" --help starts the program for manuals that the configuration names")
+		}
+		if checksSignature(v) {
+			dangerous(at+k, "this format starts gpg to check signatures")
+		}
 		flag, _, _ := strings.Cut(v, "=")
 		if !strings.HasPrefix(flag, "--") || len(flag) < 4 {
 			continue
@@ -168,6 +174,23 @@ func (a *analysis) git(c *Command) {
 	if len(c.danger) > 0 {
 		c.free, c.why = false, c.danger[0].why
 	}
+}
+
+// checksSignature reports whether a format of git shows what gpg says of a
+// signature: %G? and its like, %(signature).
+func checksSignature(format string) bool {
+	if strings.Contains(format, "%(signature") {
+		return true
+	}
+	for rest, found := format, true; found; {
+		if _, rest, found = strings.Cut(rest, "%"); found {
+			rest = strings.TrimLeft(rest, "+- ")
+			if len(rest) > 1 && rest[0] == 'G' && strings.IndexByte("?GSKFPT", rest[1]) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func orEmpty(w []Word) []Word {

@@ -2,7 +2,9 @@ package permission
 
 import (
 	"cmp"
+	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -822,7 +824,13 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	if j.mode == Plan || asked {
 		allowed = nil // in plan mode reading needs no rule, and nothing else may
 	}
-	free := c.free && (!c.git || j.place.GitEnv && !j.place.Untrusted && !moved)
+	free := c.free && (!c.git && !c.asksGit || j.place.GitEnv && !j.place.Untrusted && !moved)
+	if file := j.obeyed(c, dirs); free && file != "" {
+		free = false
+		c2 := *c
+		c2.why = "which program it runs is up to " + file
+		c = &c2
+	}
 	if free && !known {
 		for _, a := range c.args {
 			if v := a.values(); len(v) > 0 && !isAbs(v[0]) {
@@ -1080,6 +1088,9 @@ func (j *judge) files(s *Script, c *Command, dirs []string, dirsKnown bool, allo
 					if (a.tree || a.word != nil && a.word.glob && strings.Contains(v, "**")) && kind == "Read" {
 						j.below(sub, n)
 					}
+					if a.follow && kind == "Read" {
+						j.throughLinks(sub, n, a.tree, allowed != nil)
+					}
 				}
 			}
 		}
@@ -1207,6 +1218,97 @@ func (j *judge) below(s Subject, n names) {
 			}
 		}
 	}
+}
+
+// throughLinks judges what a command reads that goes through the links below a
+// directory: where they lead must be in the workspace, unless a rule allows the
+// command, and be nothing that may not be read, unless only names are (tree).
+func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
+	const most = 50_000
+	todo, seen, left := []string{n.all[len(n.all)-1]}, map[string]bool{}, most
+	for len(todo) > 0 {
+		dir := todo[0]
+		if todo = todo[1:]; seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		links, all := j.place.links(dir, &left)
+		for _, link := range links {
+			ln := j.place.name(link, "")
+			sub := Subject{Kind: s.Kind, Text: path.Clean(filepath.ToSlash(link)), Tool: s.Tool}
+			if ln.unclear == "" && !j.place.inside(ln) && !allowed {
+				j.add(Judged{Subject: sub, Reason: "a link leads out of the workspace, to " + ln.all[len(ln.all)-1]}, "")
+				return
+			}
+			if before := len(j.out); tree {
+				if j.file(sub, ln, &Judged{}, true); len(j.out) > before {
+					return
+				}
+			}
+			target := ln.all[len(ln.all)-1]
+			if info, err := os.Stat(filepath.FromSlash(target)); err == nil && info.IsDir() && !below(target, dir) {
+				if tree {
+					j.below(sub, names{all: []string{target}})
+				}
+				todo = append(todo, target)
+			}
+		}
+		if !all && !allowed {
+			j.add(Judged{Subject: s, Reason: "too many files below to know where its links lead"}, "")
+			return
+		}
+	}
+}
+
+// links lists the links below a directory, reading at most left entries, and
+// reports whether these are all.
+func (p *Place) links(dir string, left *int) (links []string, all bool) {
+	if p.Below != nil { // which of them are links is not known
+		return p.Below(filepath.FromSlash(dir), *left)
+	}
+	all = true
+	filepath.WalkDir(filepath.FromSlash(dir), func(name string, d fs.DirEntry, err error) error {
+		if *left--; *left < 0 {
+			all = false
+			return filepath.SkipAll
+		}
+		if err == nil && d.Type()&fs.ModeSymlink != 0 {
+			links = append(links, name)
+		}
+		return nil
+	})
+	return links, all
+}
+
+// obeyed returns a file that changes which program a command's name runs, if
+// there is one in the directories where it runs or above.
+func (j *judge) obeyed(c *Command, dirs []string) string {
+	if c.obeys == "" || !c.free {
+		return ""
+	}
+	for _, dir := range dirs {
+		for dir = filepath.ToSlash(dir); ; dir = path.Dir(dir) {
+			for _, name := range strings.Fields(c.obeys) {
+				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.place.exists(file) {
+					return file
+				}
+			}
+			if dir == j.place.Home || path.Dir(dir) == dir {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// exists reports whether there is a file of this name, or nobody can tell.
+func (p *Place) exists(file string) bool {
+	if p.Glob != nil {
+		found, err := p.Glob(filepath.FromSlash(escapeGlob(file)))
+		return err != nil || len(found) > 0
+	}
+	_, err := os.Lstat(filepath.FromSlash(file))
+	return err == nil || !errors.Is(err, fs.ErrNotExist) && !isNotDir(err)
 }
 
 func walk(dir string, n int) (files []string, all bool) {

@@ -46,10 +46,15 @@ type Command struct {
 	wrapper    bool     // needs no permission of its own beside inner's
 	inner      []inner
 	args       []fileArg
-	shaped     bool // free although it holds expansions
-	call       bool // of a function whose body is judged
-	subcommand int  // of git: its index
-	git        bool // git reads the repository's configuration
+	shaped     bool   // free although it holds expansions
+	call       bool   // of a function whose body is judged
+	subcommand int    // of git: its index
+	git        bool   // git reads the repository's configuration
+	asksGit    bool   // it runs git to read
+	obeys      string // files in its directory or above that change what its name runs
+
+	safeOptions bool // no option makes it do more than read
+	printsOnly  bool // nothing that it is given makes it do more than print
 }
 
 // A danger is a word that a rule must spell out, because it makes a command do
@@ -69,10 +74,11 @@ type inner struct {
 
 // A fileArg is a word that names a file.
 type fileArg struct {
-	word  *Word
-	text  string // instead of word: a part of one
-	write bool
-	tree  bool // what lies below is read as well
+	word   *Word
+	text   string // instead of word: a part of one
+	write  bool
+	tree   bool // what lies below is read as well
+	follow bool // through links
 }
 
 // A Redirect is a redirection to or from a file.
@@ -560,8 +566,8 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 		case "eval", "source", ".", "mapfile", "readarray", "getopts", "trap", "enable", "wait", "let", "unset", "exec", "alias", "env", "set", "shift":
 			a.allVars = a.allVars || name != "shift" && name != "set" && name != "env"
 		case "printf":
-			for _, arg := range args[i+1:] {
-				w := early.word(arg)
+			if i+1 < len(args) { // its options stand before the format
+				w := early.word(args[i+1])
 				if v, ok := w.value(); !ok && w.dash || ok && strings.HasPrefix(v, "-v") {
 					a.allVars = true
 				}

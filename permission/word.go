@@ -22,6 +22,7 @@ type Word struct {
 	prefix  string   // what the value begins with, when it is dynamic
 	tilde   bool     // begins with a ~ that means a home
 	holder  string   // the value before something is put in for {}
+	fed     bool     // supplied by xargs or find, not by the shell
 }
 
 // value is the word's value if it has exactly one and is no glob.
@@ -49,7 +50,7 @@ func (w *Word) is(values ...string) bool {
 func known(v string) Word { return Word{Text: v, vals: []string{v}, literal: true} }
 
 // unknown is a word that something else will supply, such as xargs.
-func unknown(text string, dash bool) Word { return Word{Text: text, dyn: true, dash: dash} }
+func unknown(text string, dash bool) Word { return Word{Text: text, dyn: true, dash: dash, fed: true} }
 
 const (
 	maxAlternatives = 32 // values that are followed for one word

@@ -1,0 +1,420 @@
+package permission
+
+import (
+	"strings"
+	"sync"
+)
+
+// A reader is what is known of a command that only reads. Lists of options are
+// separated by blanks; of long ones any abbreviation counts.
+type reader struct {
+	names  string
+	value  string // letters of options whose value is the next word
+	danger string // options that do more than read
+	tree   string // options that make it read what lies below its directories
+	follow string // options that make it do so through links
+	only   string // letters of the options that are understood; no others are
+
+	skip  int  // leading words that are no files (a pattern, a filter)
+	max   int  // most words that are no options, if not 0; none if negative
+	files bool // words are files
+	cwd   bool // without files it reads the working directory
+	any   bool // nothing that it is given makes it do more than print
+
+	check func(c *Command) // looks for more
+}
+
+var readerTable = []reader{
+	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm readlink realpath pr tsort",
+		files: true},
+	{names: "nl", files: true, value: "bdfhilnsvw"},
+	{names: "fold fmt", files: true, value: "w"},
+	{names: "base64 base32", files: true, value: "w", danger: "-o --output"}, // macOS writes a file
+	{names: "expand unexpand", files: true, value: "t"},
+	{names: "strings", files: true, value: "nte", check: responseFile},
+	{names: "cmp", files: true, value: "nij"},
+	{names: "join", files: true, value: "12taeojv"},
+	{names: "od", files: true, value: "AjNtSw"},
+	{names: "hexdump hd", files: true, value: "ens"},
+	{names: "stat", files: true, value: "cf"},
+	{names: "wc", files: true, danger: "--files0-from"},
+	{names: "head tail", files: true, value: "nc"},
+	{names: "cut paste", files: true, value: "dfcb"},
+	{names: "sort", files: true, value: "ktS",
+		danger: "-o -T --output --compress-program --temporary-directory --files0-from --random-source"},
+	{names: "uniq", files: true, value: "fsw", max: 1},
+	{names: "xxd", files: true, value: "lscgo", danger: "-r", max: 1},
+	{names: "column", files: true, value: "csoNTRHEAxO"},
+	{names: "diff", files: true, value: "UCIxW", danger: "-l --paginate", tree: "-r --recursive", follow: "-r --recursive"},
+	{names: "ls dir vdir", files: true, cwd: true, value: "IwT", check: listsThroughLinks},
+	{names: "tree", files: true, cwd: true, value: "LIP", danger: "-o -R --output", follow: "-l"},
+	{names: "du", files: true, cwd: true, value: "dBt", danger: "-X --files0-from --exclude-from", follow: "-L --dereference"},
+	{names: "df", files: true, value: "Btx"},
+	{names: "file", files: true, value: "FP",
+		danger: "-C -m -f -z -S -Z --compile --magic-file --files-from --uncompress --no-sandbox --uncompress-noreport"},
+	{names: "grep egrep fgrep", files: true, value: "emABCdD", skip: 1, danger: "-f --file",
+		tree: "-r -R --recursive --dereference-recursive", follow: "-R --dereference-recursive", check: grepDirectories},
+	{names: "rg", files: true, cwd: true, value: "egtTmABCMEjdr", skip: 1,
+		danger: "-z -f --pre --hostname-bin --search-zip --file --ignore-file",
+		tree:   "-. -u --hidden --unrestricted --no-ignore", follow: "-L --follow"},
+	{names: "jq", files: true, skip: 1, check: jqProgram,
+		danger: "-f -L --from-file --library-path --slurpfile --rawfile --argfile --indent"},
+	{names: "echo true false : basename dirname", any: true},
+	{names: "seq tr sleep expr exit return break continue shift times"},
+	{names: "jobs", only: "lnprs"},
+	{names: "date", value: "d", danger: "-s -f -r --set --file --reference", only: "duIRn", check: dateSets},
+	{names: "pwd whoami id groups uname nproc uptime free tty cal type which locale users lscpu lsblk logname sw_vers"},
+	{names: "getconf", danger: "-v"},     // runs the getconf of another specification
+	{names: "arch", max: -1, only: "?h"}, // runs a program on macOS
+	{names: "hostname", max: -1, only: "fsidI"},
+}
+
+var readers = sync.OnceValue(func() map[string]*reader {
+	all := map[string]*reader{}
+	for i := range readerTable {
+		for _, name := range strings.Fields(readerTable[i].names) {
+			all[name] = &readerTable[i]
+		}
+	}
+	return all
+})
+
+// programsThatRead have a language of their own, in which they may do more.
+var programsThatRead = map[string]func(c *Command){
+	"awk": awk, "gawk": awk, "mawk": awk, "nawk": awk, "sed": sed, "gsed": sed, "test": testCommand, "[": testCommand,
+	"printf": printf, "set": set, "ps": ps,
+}
+
+// readOnly decides whether a command is of the read-only list, and which files
+// it reads.
+func readOnly(c *Command, name string) {
+	if read := programsThatRead[name]; read != nil {
+		read(c)
+		return
+	}
+	r := readers()[name]
+	if r == nil {
+		return
+	}
+	c.free = true
+	c.safeOptions = r.danger == "" && r.tree == "" && r.follow == "" && r.only == "" && r.skip == 0 && r.max == 0
+	c.printsOnly = r.any
+	tree, follow := false, false
+	dangerous := func(i int, why string) { c.danger = append(c.danger, danger{word: i, why: why}) }
+	skip, operands, ended := r.skip, 0, false
+	for i := 1; i < len(c.Words); i++ {
+		w := &c.Words[i]
+		v, single := w.value()
+		option := single && len(v) > 1 && v[0] == '-' && !ended
+		if !single && !ended {
+			for _, s := range w.vals {
+				if strings.HasPrefix(s, "-") {
+					dangerous(i, "it may be an option")
+				}
+			}
+		}
+		switch {
+		case option && v == "--":
+			ended = true
+		case option && strings.HasPrefix(v, "--"):
+			flag, value, has := strings.Cut(v, "=")
+			if abbreviates(flag, r.danger) {
+				dangerous(i, v+" does more than read")
+			}
+			tree = tree || len(flag) > 4 && abbreviates(flag, r.tree)
+			follow = follow || len(flag) > 4 && abbreviates(flag, r.follow)
+			if has && r.files {
+				c.args = append(c.args, fileArg{text: value, word: w})
+			}
+			if r.skip > 0 && r.value != "" && (strings.HasPrefix(flag, "--regexp") || strings.HasPrefix("--regexp", flag)) {
+				skip = 0
+				if !has {
+					i++
+				}
+			}
+		case option:
+			for j := 1; j < len(v); j++ {
+				letter := "-" + v[j:j+1]
+				if listed(r.danger, letter) {
+					dangerous(i, v+" does more than read")
+					break
+				}
+				if r.only != "" && strings.IndexByte(r.only, v[j]) < 0 {
+					dangerous(i, v+" is not understood")
+					break
+				}
+				tree = tree || listed(r.tree, letter)
+				follow = follow || listed(r.follow, letter)
+				if strings.IndexByte(r.value, v[j]) >= 0 {
+					if v[j] == 'e' && r.skip > 0 {
+						skip = 0
+					}
+					if j == len(v)-1 {
+						i++
+						if i < len(c.Words) && c.Words[i].vals == nil && c.Words[i].many {
+							dangerous(i, "it may be split into options")
+						}
+					}
+					break
+				}
+			}
+			if r.files && strings.ContainsAny(v, "/.") && !digits(strings.TrimLeft(v, "-")) {
+				if k := strings.IndexAny(v, "/."); k > 0 {
+					c.args = append(c.args, fileArg{text: v[min(k, 2):], word: w})
+				}
+			}
+		default:
+			operands++
+			if skip > 0 {
+				skip--
+				continue
+			}
+			if r.files && !(single && v == "-") {
+				c.args = append(c.args, fileArg{word: w})
+			}
+		}
+	}
+	if r.max > 0 && operands > r.max || r.max < 0 && operands > 0 {
+		dangerous(len(c.Words)-1, "its last word is a file that it writes, or a setting")
+	}
+	if operands <= r.skip && (r.cwd || tree || follow) {
+		c.args = append(c.args, fileArg{text: "."})
+	}
+	if tree || follow {
+		c.readsBelow(tree || r.skip > 0, follow)
+	}
+	if r.check != nil {
+		r.check(c)
+	}
+	for i := range c.Words {
+		if c.Words[i].glob && (name == "which" || name == "type" || name == "sleep") {
+			c.why = "a glob where a name is due"
+		}
+	}
+	if len(c.danger) > 0 {
+		c.free, c.why = false, c.danger[0].why
+	}
+}
+
+// abbreviates reports whether a long option is one of a list, or may be short
+// for one.
+func abbreviates(flag, list string) bool {
+	for _, l := range strings.Fields(list) {
+		if strings.HasPrefix(l, flag) {
+			return true
+		}
+	}
+	return false
+}
+
+// readsBelow notes that a command reads the files below its directories (tree)
+// or at least their names, with links followed or not.
+func (c *Command) readsBelow(tree, follow bool) {
+	for i := range c.args {
+		c.args[i].tree = c.args[i].tree || tree
+		c.args[i].follow = c.args[i].follow || follow
+	}
+	if follow {
+		for i := range c.Words {
+			if c.Words[i].dyn {
+				c.why = "an expansion in a command that follows links: " + c.Words[i].Text
+			}
+		}
+	}
+}
+
+// isCluster reports whether a word is options of one letter.
+func isCluster(w *Word) bool {
+	v, ok := w.value()
+	return ok && len(v) > 1 && v[0] == '-' && v[1] != '-'
+}
+
+// hasLetter reports whether a cluster of options holds a letter.
+func (c *Command) hasLetter(letter byte) bool {
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].value()
+		if ok && v == "--" {
+			break
+		}
+		if isCluster(&c.Words[i]) && strings.IndexByte(v, letter) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func listsThroughLinks(c *Command) {
+	recursive, follows := c.hasLetter('R'), c.hasLetter('L')
+	for i := range c.Words {
+		for _, v := range c.Words[i].vals {
+			recursive = recursive || len(v) > 4 && strings.HasPrefix("--recursive", v)
+			follows = follows || len(v) > 4 && strings.HasPrefix("--dereference", v)
+		}
+	}
+	if recursive && follows {
+		c.readsBelow(false, true)
+	}
+}
+
+// grepDirectories finds -d recurse, which is -r by another name.
+func grepDirectories(c *Command) {
+	for i := range c.Words {
+		for _, v := range c.Words[i].vals {
+			if strings.HasSuffix(v, "recurse") && (i > 0 && c.Words[i-1].is("-d", "--directories") ||
+				strings.HasPrefix(v, "-d") || strings.HasPrefix(v, "--d")) {
+				c.readsBelow(true, false)
+			}
+		}
+	}
+}
+
+// responseFile finds @file, whose content is taken for options.
+func responseFile(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		for _, v := range spellings(&c.Words[i]) {
+			if strings.HasPrefix(v, "@") {
+				c.danger = append(c.danger, danger{word: i, why: v + " is a file of options"})
+			}
+		}
+	}
+}
+
+// jqProgram finds what gives a jq program the environment or other files.
+func jqProgram(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		for _, v := range c.Words[i].vals {
+			if why := jqActs(v); why != "" {
+				c.danger = append(c.danger, danger{word: i, why: why})
+			}
+		}
+	}
+}
+
+func jqActs(program string) string {
+	if strings.Contains(program, "$ENV") || holdsWord(program, "env") {
+		return "jq can print the environment"
+	}
+	for _, directive := range []string{"import", "include", "modulemeta"} {
+		for rest := program; holdsWord(rest, directive); {
+			_, rest, _ = strings.Cut(rest, directive)
+			if next := strings.TrimLeft(rest, " \t\n\r"); next == "" || next[0] == '"' || next[0] == '#' || directive == "modulemeta" {
+				return "jq " + directive + " reads other files"
+			}
+		}
+	}
+	return ""
+}
+
+// dateSets finds what sets the clock.
+func dateSets(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].value()
+		switch {
+		case c.Words[i-1].is("--date"), i > 1 && isCluster(&c.Words[i-1]) && strings.HasSuffix(c.Words[i-1].vals[0], "d"):
+		case ok && strings.HasPrefix(v, "--"):
+			switch flag, _, _ := strings.Cut(v[2:], "="); flag {
+			case "utc", "universal", "date", "rfc-3339", "help", "version", "rfc-email":
+			default:
+				if !strings.HasPrefix("iso-8601", flag) {
+					c.danger = append(c.danger, danger{word: i, why: v + " is not understood"})
+				}
+			}
+		case ok && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "-"):
+			c.danger = append(c.danger, danger{word: i, why: "it may set the clock"})
+		}
+	}
+}
+
+// ps is free without what shows the environment of other programs.
+func ps(c *Command) {
+	c.free = true
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].value()
+		if !ok || !strings.HasPrefix(v, "-") && strings.Contains(v, "e") || strings.Contains(v, "E") || strings.Contains(v, "env") {
+			c.free, c.why = false, "ps may show the environment of programs"
+		}
+	}
+}
+
+// A probe is a question to a program about itself or the project, which may be
+// asked without approval.
+type probe struct {
+	names string
+	words string // the one argument
+	obeys string // files of a project, or above it, that change which program the name runs
+}
+
+// Version managers put shims in front of programs, which run what a file of
+// the project says. A shim that only picks one of the installed versions by
+// its name is no danger; these can name any path.
+const shims = ".tool-versions mise.toml .mise.toml mise .mise .config/mise.toml .config/mise"
+
+var probeTable = []probe{
+	{names: "go", words: "version", obeys: shims},
+	{names: "node nodejs npm npx corepack", words: "--version -v", obeys: shims},
+	{names: "pnpm bun tsc", words: "--version -v", obeys: shims},
+	{names: "yarn", words: "--version -v", obeys: shims + " .yarnrc .yarnrc.yml"},
+	{names: "deno", words: "--version -V", obeys: shims},
+	{names: "python python3 pip pip3 pipx poetry uv uvx pdm hatch tox nox pytest ruff black mypy flake8 pylint isort",
+		words: "--version -V", obeys: shims + " .python-version"},
+	{names: "cargo rustc rustfmt rustdoc clippy-driver rustup", words: "--version -V -vV",
+		obeys: shims + " rust-toolchain rust-toolchain.toml"},
+	{names: "ruby gem bundle bundler rake rspec rubocop", words: "--version -v", obeys: shims + " .ruby-version"},
+	{names: "php composer perl lua", words: "--version -v", obeys: shims},
+	{names: "java javac", words: "--version -version", obeys: shims},
+	{names: "mvn", words: "--version -v", obeys: shims + " .mvn"},
+	{names: "gradle kotlin kotlinc scala dotnet swift zig elixir mix ghc stack cabal dart", words: "--version", obeys: shims},
+	{names: "gcc g++ cc c++ clang clang++ ld make gmake cmake ctest ninja meson protoc buf gdb pkg-config", words: "--version"},
+	{names: "docker podman terraform tofu helm gh glab hugo golangci-lint goreleaser", words: "--version version"},
+	{names: "rg fd fdfind jq yq curl wget tar grep sed awk gawk find bash sh zsh fish vim nvim tmux sqlite3 psql mysql " +
+		"redis-cli ffmpeg shellcheck shfmt pre-commit hyperfine just bat tree less rsync ssh openssl", words: "--version"},
+	{names: "ssh", words: "-V"}, {names: "openssl", words: "version"},
+}
+
+var probes = sync.OnceValue(func() map[string][]*probe {
+	all := map[string][]*probe{}
+	for i := range probeTable {
+		for _, name := range strings.Fields(probeTable[i].names) {
+			all[name] = append(all[name], &probeTable[i])
+		}
+	}
+	return all
+})
+
+// isProbe recognises questions such as node --version, npm list, gh pr view.
+func isProbe(c *Command, name string) bool {
+	if len(c.Words) == 2 {
+		for _, p := range probes()[name] {
+			if c.Words[1].is(strings.Fields(p.words)...) {
+				c.free, c.obeys = true, p.obeys
+				return true
+			}
+		}
+	}
+	if len(c.Words) < 2 {
+		return false
+	}
+	var options string
+	switch {
+	case name == "npm" && c.Words[1].is("list", "ls", "ll", "la"):
+		c.obeys = shims
+		options = "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p --link --dev"
+	case name == "gh" && len(c.Words) > 2 && c.Words[1].is("pr") && c.Words[2].is("view", "diff", "list", "ls", "checks", "status"):
+		c.asksGit = true // for the remotes
+		options = "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B --head -H " +
+			"--draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"
+	default:
+		return false
+	}
+	for i := 2; i < len(c.Words); i++ {
+		v, ok := c.Words[i].value()
+		flag, value, _ := strings.Cut(v, "=")
+		if !ok || strings.HasPrefix(v, "-") && !listed(options, flag) || jqActs(value) != "" ||
+			c.Words[i-1].is("--jq", "-q") && jqActs(v) != "" {
+			c.obeys, c.asksGit = "", false
+			return false
+		}
+	}
+	c.free = true
+	return true
+}
