@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // judge collects the verdicts of one decision.
@@ -1246,7 +1248,7 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 				}
 			}
 			target := ln.all[len(ln.all)-1]
-			if info, err := os.Stat(filepath.FromSlash(target)); err == nil && info.IsDir() && !below(target, dir) {
+			if info, err := os.Stat(filepath.FromSlash(target)); err == nil && info.IsDir() && !subpath.Contains(dir, target) {
 				if tree {
 					j.below(sub, names{all: []string{target}})
 				}
