@@ -108,9 +108,9 @@ type Agent struct {
 // Limits bound one run, with what its sub-agents spend. Zero means no limit.
 type Limits struct {
 	Requests int
-	Tokens   int // of input and output, all requests
-	Cost     float64
-	Time     time.Duration
+	Tokens   int           // of input and output, all requests
+	Cost     float64       // US dollars
+	Time     time.Duration // stops running calls and streams, too
 }
 
 // Retry says how often a request that failed for a passing reason is sent
@@ -204,7 +204,7 @@ type Retrying struct {
 // End sums a run up, its sub-agents included.
 type End struct {
 	Reason   string // done, cancelled, limit, terminated, stopped
-	Why      string // of stopped: what the hook says
+	Why      string // of limit: which one; of stopped: the hook's reason
 	Text     string // the last answer
 	Requests int
 	Usage    llm.Usage
@@ -220,6 +220,11 @@ func (a *Agent) Run(ctx context.Context, log *session.Log, in Input) iter.Seq2[E
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		if most := a.Limits.Time; most > 0 {
+			var stop context.CancelFunc
+			ctx, stop = context.WithTimeoutCause(ctx, most, &timeLimit{most})
+			defer stop()
+		}
 		r := &run{Agent: a, log: log, start: time.Now()}
 		r.emit = func(e Event) {
 			if !r.left && !yield(e, nil) {

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -128,7 +129,8 @@ func TestRepeats(t *testing.T) {
 	m.Func = func(*llm.Request) llmtest.Answer { return llmtest.Use("echo", map[string]any{"text": "a"}) }
 	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}
 	all, err := do(t, a, session.New(session.Header{}), "go")
-	if end := ended(t, all, err); end.Requests != 8 || end.Reason != "limit" {
+	if end := ended(t, all, err); end.Requests != 8 || end.Reason != "limit" ||
+		end.Why != "the same call gave the same result 8 times in a row" {
 		t.Errorf("end %+v", end)
 	}
 	for i, req := range m.Requests()[1:] {
@@ -155,9 +157,51 @@ func TestLimits(t *testing.T) {
 		}
 		a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open, Limits: limits}
 		all, err := do(t, a, session.New(session.Header{}), "go")
-		if end := ended(t, all, err); end.Requests != 3 || end.Reason != "limit" {
+		if end := ended(t, all, err); end.Requests != 3 || end.Reason != "limit" || !strings.Contains(end.Why, "limit of") {
 			t.Errorf("%s: end %+v", name, end)
 		}
+	}
+}
+
+// TestTimeLimit: the limit stops a call and a stream that are under way, keeps
+// what came, and is named.
+func TestTimeLimit(t *testing.T) {
+	sleeps := tool.New("sleep", "waits", func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {
+		select {
+		case <-ctx.Done():
+			return tool.Text("stopped early"), nil
+		case <-time.After(30 * time.Second):
+			return tool.Text("slept"), nil
+		}
+	})
+	for name, c := range map[string]struct {
+		answers []llmtest.Answer
+		keeps   string
+	}{
+		"call":   {[]llmtest.Answer{llmtest.Use("sleep", nil), llmtest.Reply("done")}, "stopped early"},
+		"stream": {[]llmtest.Answer{{Text: "I was about to say", Break: llmtest.Hang}}, "I was"},
+		"retry":  {[]llmtest.Answer{{Error: &llm.Error{Kind: llm.RateLimit, RetryAfter: 30 * time.Second}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := llmtest.New(c.answers...)
+				a := &agent.Agent{Model: m, Tools: tool.Set{sleeps}, Gate: open, Limits: agent.Limits{Time: 2 * time.Second}}
+				log := session.New(session.Header{ID: "s"})
+				start := time.Now()
+				all, err := do(t, a, log, "go")
+				end := ended(t, all, err)
+				if end.Reason != "limit" || end.Why != "the time limit of 2s is reached" || time.Since(start) != 2*time.Second {
+					t.Errorf("after %s: %+v", time.Since(start), end)
+				}
+				entries, err := json.Marshal(log.Branch())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(string(entries), c.keeps) || !strings.Contains(string(entries), "stopped: the time limit") {
+					t.Errorf("recorded: %s", entries)
+				}
+			})
+		})
 	}
 }
 

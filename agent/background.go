@@ -205,8 +205,8 @@ func (r *run) await(ctx context.Context) (bool, error) {
 
 // leave ends what nobody would hear of any more: all of a turn that was
 // cancelled, and of a sub-agent.
-func (r *run) leave(reason string) error {
-	if r.Background == nil || reason != "cancelled" && r.parent == nil {
+func (r *run) leave(cancelled bool) error {
+	if r.Background == nil || !cancelled && r.parent == nil {
 		return nil
 	}
 	r.Background.cancel(r.log, context.Canceled)

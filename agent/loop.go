@@ -80,13 +80,18 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	} else {
 		reason, err = r.loop(ctx)
 	}
-	if ctx.Err() != nil && err != nil {
+	var over *timeLimit
+	switch {
+	case err == nil || ctx.Err() == nil:
+	case errors.As(context.Cause(ctx), &over):
+		reason, err = "limit", r.limited(over.Error())
+	default:
 		reason, err = "cancelled", nil
 	}
 	if err != nil {
 		r.failed(ctx, err)
 	}
-	if e := r.leave(reason); e != nil {
+	if e := r.leave(reason == "cancelled" || over != nil); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
@@ -117,8 +122,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			return "stopped", nil
 		}
 		if why := r.limit(); why != "" {
-			r.note("", "stopped: "+why)
-			return "limit", nil
+			return "limit", r.limited(why)
 		}
 		if err := r.outdated(ctx); err != nil {
 			return "", err
@@ -163,7 +167,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			return "terminated", nil
 		}
 		if r.same >= stopAfter {
-			return "limit", nil
+			return "limit", r.limited(fmt.Sprintf("the same call gave the same result %d times in a row", r.same))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
@@ -414,8 +418,8 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	}
 }
 
-// limit says which limit is reached, of the run or of one that it works for;
-// "" for none.
+// limit says which limit is reached, of the run or of one that started it; ""
+// for none.
 func (r *run) limit() string {
 	for x := r; x != nil; x = x.parent {
 		if why := x.reached(); why != "" {
@@ -428,17 +432,29 @@ func (r *run) limit() string {
 func (r *run) reached() string {
 	l := r.Limits
 	requests, u, cost := r.spent.total()
+	used := u.Input + u.Output + u.CacheRead + u.CacheWrite
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
-		return plain.Count(requests, "request") + ", the limit of this run"
-	case l.Tokens > 0 && u.Input+u.Output+u.CacheRead+u.CacheWrite >= l.Tokens:
-		return fmt.Sprintf("%d tokens were used, the limit of this run", l.Tokens)
+		return "the limit of " + plain.Count(l.Requests, "request") + " is reached"
+	case l.Tokens > 0 && used >= l.Tokens:
+		return fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens), plain.Number(used))
 	case l.Cost > 0 && cost >= l.Cost:
-		return fmt.Sprintf("$%.4f was spent, the limit of this run is $%.4f", cost, l.Cost)
+		return fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
 	case l.Time > 0 && time.Since(r.start) >= l.Time:
-		return fmt.Sprintf("%s have passed, the limit of this run", l.Time)
+		return (&timeLimit{l.Time}).Error()
 	}
 	return ""
+}
+
+// A timeLimit is why a run's context ended: it stops calls and streams, too.
+type timeLimit struct{ most time.Duration }
+
+func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.most) }
+
+// limited says why a limit ends the run.
+func (r *run) limited(why string) error {
+	r.end.Why = why
+	return r.note("", "stopped: "+why)
 }
 
 // record appends an entry and shows it.

@@ -269,7 +269,7 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 		}
 		return &engine.Error{Err: errors.New("interrupted"), Exit: engine.ExitInterrupted}
 	case "limit":
-		return &engine.Error{Err: errors.New("the run reached its limit"), Hint: "knack -c -p 'go on'"}
+		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'go on'"}
 	case "stopped":
 		return stoppedBy(end.Why)
 	}
