@@ -298,7 +298,8 @@ func (c *Catalog) State(e Entry, v View) State {
 	return e.State
 }
 
-// active says whether what a conditional skill waits for was touched.
+// active says whether a file that a conditional skill waits for was touched, or
+// a directory in which its globs match everything.
 func (c *Catalog) active(s *Skill, v View) bool {
 	rules, conditional := c.paths[s]
 	if !conditional {
@@ -309,7 +310,9 @@ func (c *Catalog) active(s *Skill, v View) bool {
 		dir = v.Dir
 	}
 	for _, path := range v.Touched {
-		if rel, ok := subpath.Rel(dir, path); ok && rules.Covers(filepath.ToSlash(rel)) {
+		rel, ok := subpath.Rel(dir, path)
+		rel = filepath.ToSlash(rel)
+		if ok && (rules.Covers(rel) || rules.Covers(rel+"/\x00")) {
 			return true
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"golang.org/x/tools/txtar"
 
@@ -341,5 +342,21 @@ func TestCalled(t *testing.T) {
 	}
 	if got := Near("hlep", []string{"quit", "help", "heap", "help", "session"}); len(got) == 0 || got[0] != "help" || len(got) > 3 {
 		t.Errorf("near hlep: %q", got)
+	}
+}
+
+// TestTouchedDirectory: a directory counts as touched for the skills whose
+// globs match everything in it.
+func TestTouchedDirectory(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for name, paths := range map[string]string{"all": "src/**", "dir": "src/", "go": "src/**/*.go", "other": "doc/**"} {
+		fsys[name+"/SKILL.md"] = &fstest.MapFile{Data: []byte("---\ndescription: x\npaths: " + paths + "\n---\n")}
+	}
+	c := Load(t.Context(), FS(fsys, Origin{Kind: User, Trust: Trusted}))
+	view := View{For: ByModel, Dir: "/w", Touched: []string{"/w/src/api"}}
+	for name, want := range map[string]bool{"all": true, "dir": true, "go": false, "other": false} {
+		if got := c.unavailable(c.Skill(name), view, ByModel) == ""; got != want {
+			t.Errorf("%s is active: %t", name, got)
+		}
 	}
 }

@@ -97,8 +97,8 @@ func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
 	return t
 }
 
-// fileKey makes the Key of a tool that changes a file: by whatever path it is
-// named, its changes happen in the order of the answer.
+// fileKey makes the Key of a tool that reads or changes a file: by whatever
+// path it is named, the calls of one answer happen in their order.
 func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) string {
 	return func(data json.RawMessage) string {
 		var in In

@@ -425,6 +425,31 @@ func TestEditsInOrder(t *testing.T) {
 	if got := b.content(t, "f"); got != "last" {
 		t.Errorf("f = %q", got)
 	}
+
+	// A read sees the changes before it and none after it.
+	calls = nil
+	for i := range 20 {
+		calls = append(calls, llm.ToolCall{ID: fmt.Sprint("w", i), Name: "write", Input: fmt.Appendf(nil, `{"path":"f","content":"text %d"}`, i)},
+			llm.ToolCall{ID: fmt.Sprint("r", i), Name: "read", Input: []byte(`{"path":"dir/link"}`)})
+	}
+	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, nil) {
+		if want := fmt.Sprint("text ", i/2); i%2 == 1 && (r.IsError || r.Parts[0].Text != want) {
+			t.Errorf("call %d: %v, want %s", i, r.Parts, want)
+		}
+	}
+}
+
+// TestSearchTouches: a path that grep or find is given counts as touched.
+func TestSearchTouches(t *testing.T) {
+	b := newBench(t, FileOptions{}, "src/a.go=package a\n")
+	for input, want := range map[string]string{`{"pattern":"nowhere","path":"src"}`: b.path("src"), `{"pattern":"a*"}`: ""} {
+		for _, name := range []string{"grep", "find"} {
+			r := tool.Call(t.Context(), b.tools, llm.ToolCall{Name: name, Input: []byte(input)}, tool.AllowAll, nil)
+			if got := strings.Join(r.Touched, " "); got != want || r.IsError {
+				t.Errorf("%s %s touched %q, want %q: %v", name, input, got, want, r.Parts)
+			}
+		}
+	}
 }
 
 // Bad input gets one clear sentence, through the whole pipeline.

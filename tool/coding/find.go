@@ -62,7 +62,11 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 			return tool.Result{}, context.Cause(ctx)
 		}
 		l.details.Secrets, l.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
-		return l.result("No files found matching pattern", "results", "refine the pattern", tr.notes()), context.Cause(ctx)
+		res := l.result("No files found matching pattern", "results", "refine the pattern", tr.notes())
+		if in.Path != "" {
+			res.Touched = []string{tr.abs}
+		}
+		return res, context.Cause(ctx)
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) {

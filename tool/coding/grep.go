@@ -88,6 +88,9 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		g.details.Secrets, g.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
 		res := tool.Text(g.text(tr.notes()))
 		res.Details = g.details
+		if in.Path != "" {
+			res.Touched = []string{tr.abs}
+		}
 		return res, err
 	})
 	t.ReadOnly = true

@@ -92,6 +92,7 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 	})
 	t.ReadOnly = true
 	t.Fold = func(in map[string]any) { tool.Rename(in, "file_path", "path", "filePath", "path") }
+	t.Key = fileKey(ws, func(in readInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in readInput) string { return in.Path })
 	return t
 }
