@@ -280,7 +280,7 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 // logged is a tool whose start is on disk before it runs, unless it is
 // read-only: a call that may have happened is never run again.
 func (r *run) logged(t tool.Tool, wrote func()) tool.Tool {
-	if t.ReadOnly {
+	if t.Effect.ReadOnly() {
 		return t
 	}
 	start := t.Run

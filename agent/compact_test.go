@@ -32,7 +32,7 @@ func big() tool.Tool {
 	}, _ tool.Input) (tool.Result, error) {
 		return tool.Text(in.Word + strings.Repeat(" abc", in.Tokens)), nil
 	})
-	t.ReadOnly = true
+	t.Effect = tool.Reads
 	return t
 }
 

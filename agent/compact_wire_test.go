@@ -26,7 +26,7 @@ func picture() tool.Tool {
 		png, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 		return tool.Result{Parts: []llm.Part{llm.Text("look"), {Media: &llm.Media{MIME: "image/png", Data: png}}}}, err
 	})
-	t.ReadOnly = true
+	t.Effect = tool.Reads
 	return t
 }
 

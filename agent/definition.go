@@ -64,11 +64,12 @@ const (
 	maxAgentName  = 64
 )
 
-// ParseDefinition reads the bytes of agents/NAME.md. A Problem is a word to its
-// author; ok is false where there is nothing to use. A field that is wrong
+// ParseDefinition reads the bytes of agents/NAME.md. tools are all names of the
+// tools that it may name, beside those that every rule knows. A Problem informs
+// its author; ok is false where there is nothing to use. A field that is wrong
 // loses no other.
-func ParseDefinition(path string, data []byte, from knack.Kind) (d Definition, problems []knack.Problem, ok bool) {
-	r := definitionReader{path: path}
+func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string) (d Definition, problems []knack.Problem, ok bool) {
+	r := definitionReader{path: path, tools: tools}
 	switch {
 	case len(data) > maxDefinition:
 		r.problem("too-large", knack.Error, 0, 0, "the file is larger than %d MiB; it was not loaded", maxDefinition>>20)
@@ -108,7 +109,7 @@ func ParseDefinition(path string, data []byte, from knack.Kind) (d Definition, p
 // ParseDefinitions reads definitions written as one JSON object, name to
 // fields, as --agents takes them. The text of an agent is its field prompt. The
 // error says that text is no such object.
-func ParseDefinitions(text string, from knack.Kind) ([]Definition, []knack.Problem, error) {
+func ParseDefinitions(text string, from knack.Kind, tools ...string) ([]Definition, []knack.Problem, error) {
 	var all map[string]map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, nil, fmt.Errorf("not an object of agents by name: %w", err)
@@ -119,7 +120,7 @@ func ParseDefinitions(text string, from knack.Kind) ([]Definition, []knack.Probl
 		if !agentName(name) {
 			return nil, nil, fmt.Errorf("%q cannot be the name of an agent", name)
 		}
-		r := definitionReader{path: "agent " + name}
+		r := definitionReader{path: "agent " + name, tools: tools}
 		d := Definition{Origin: from}
 		var head bytes.Buffer // JSON is YAML: a key a line
 		for _, key := range slices.Sorted(maps.Keys(all[name])) {
@@ -160,6 +161,7 @@ func agentName(name string) bool {
 // A definitionReader reads one definition and gathers its Problems.
 type definitionReader struct {
 	path     string
+	tools    []string
 	problems []knack.Problem
 }
 
@@ -338,7 +340,7 @@ func (f *definitionField) rules(deny bool) []string {
 	for _, text := range f.list(splitRules) {
 		rule, err := permission.ParseRule(text, "")
 		if err == nil {
-			if p, ok := rule.Problem(); ok {
+			if p, ok := rule.Problem(f.tools...); ok {
 				sev := knack.Severity(p.Severity)
 				f.problem("tool-pattern", sev, f.Line, f.Column, "%s: %s", f.Key, p.Message)
 			}

@@ -342,7 +342,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
 		child.Without = slices.Clone(r.Without)
 	} else {
-		own := tool.Set{{Name: agentTool}, {Name: "Skill"}}
+		own := Tools()
 		var names []string
 		for _, rule := range d.Tools {
 			name, _, _ := strings.Cut(rule, "(")
@@ -361,10 +361,6 @@ func (r *run) fit(child *Agent, d *Definition) {
 			}
 		}
 	}
-	for i := range child.Tools { // the person who is asked sees who asks
-		t := &child.Tools[i]
-		t.Label = cmp.Or(t.Label, t.Name) + ", agent " + d.Name
-	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
 			continue // see bounds
@@ -373,10 +369,8 @@ func (r *run) fit(child *Agent, d *Definition) {
 			name := t.Name
 			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return t.Name == name })
 		}
-		for _, name := range []string{agentTool, "Skill"} {
-			if t, ok := (tool.Set{{Name: name}}).Find(rule); ok {
-				child.Without = append(child.Without, t.Name)
-			}
+		if t, ok := Tools().Find(rule); ok {
+			child.Without = append(child.Without, t.Name)
 		}
 	}
 }
@@ -510,11 +504,35 @@ func (r *run) agentTool() tool.Tool {
 		}
 		return res, err
 	})
-	t.Fold = func(in map[string]any) {
-		tool.Rename(in, "subagent_type", "agent", "run_in_background", "background")
-	}
+	describeAgentTool(&t)
 	t.Subjects = tool.SubjectsOf(r.agentSubjects)
 	return t
+}
+
+// describeAgentTool sets what is known of the Agent tool without a run.
+func describeAgentTool(t *tool.Tool) {
+	t.Effect, t.Aliases = tool.Runs, []string{"Agent", "Task"}
+	t.Fold = func(in map[string]any) {
+		tool.Rename(in, "subagent_type", "agent", "agent_type", "agent", "run_in_background", "background")
+	}
+	t.Unfold = func(in map[string]any) { tool.Rename(in, "agent", "subagent_type", "background", "run_in_background") }
+	t.Summary = tool.SummaryOf(func(in agentInput) string {
+		return cmp.Or(in.Agent, defaultAgent) + ": " + cmp.Or(in.Description, in.Prompt)
+	})
+}
+
+// Tools are the tools that an agent adds by itself, Skill and Agent, as rules,
+// hooks and front ends know them; a run makes those that are called.
+func Tools() tool.Set {
+	skill := tool.Skill("", func(_ context.Context, name string) permission.Subject {
+		return permission.Subject{Kind: "Skill", Text: name}
+	}, nil)
+	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result, error) { return tool.Result{}, nil })
+	describeAgentTool(&agent)
+	agent.Subjects = tool.SubjectsOf(func(_ context.Context, in agentInput) []permission.Subject {
+		return []permission.Subject{{Kind: agentTool, Text: cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)}}
+	})
+	return tool.Set{agent, skill}
 }
 
 // agentSubjects is the agent that is to work. What it does is asked about when

@@ -51,7 +51,7 @@ func touch() tool.Tool {
 		r.Touched = []string{in.Path}
 		return r, nil
 	})
-	t.ReadOnly = true
+	t.Effect = tool.Reads
 	return t
 }
 

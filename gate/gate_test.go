@@ -18,15 +18,15 @@ import (
 )
 
 // bash is a tool that would run a command; nothing here runs one.
-func bash(dir string) *tool.Tool {
-	return &tool.Tool{Name: "bash", Subjects: func(_ context.Context, in json.RawMessage) ([]permission.Subject, error) {
-		return permission.CallSubjects("bash", in, dir)
-	}}
+func bash() *tool.Tool {
+	return &tool.Tool{Name: "bash", Subjects: tool.SubjectsOf(func(_ context.Context, in struct{ Command string }) []permission.Subject {
+		return []permission.Subject{{Kind: "Bash", Text: in.Command}}
+	})}
 }
 
 func command(line string) tool.Proposal {
 	data, _ := json.Marshal(map[string]string{"command": line})
-	return bash("").Propose("call-1", data)
+	return bash().Propose("call-1", data)
 }
 
 func with(g *gate.Gate, scopes ...gate.Scope) tool.Gate { return g.With(gate.Scoped{Skills: scopes}) }
@@ -263,7 +263,7 @@ func TestExactlyThoseBytes(t *testing.T) {
 	}
 	got, err := newGate(t, gate.Options{Approver: p}).Ask(context.Background(), in)
 	if err != nil || string(got.Input) != `{"command":"npm ci"}` {
-		t.Errorf("got %s, %v", got, err)
+		t.Errorf("got %s, %v", got.Input, err)
 	}
 }
 
@@ -476,9 +476,9 @@ func TestCancelled(t *testing.T) {
 
 func TestTyped(t *testing.T) {
 	dir := t.TempDir()
-	read := &tool.Tool{Name: "read", Subjects: func(_ context.Context, in json.RawMessage) ([]permission.Subject, error) {
-		return permission.CallSubjects("read", in, dir)
-	}}
+	read := &tool.Tool{Name: "read", Subjects: tool.SubjectsOf(func(_ context.Context, in struct{ Path string }) []permission.Subject {
+		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.Path)}}
+	})}
 	o := gate.Options{Approver: gate.Typed, Place: permission.Place{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
 	g := newGate(t, o)
 	if _, err := run(t, g, "npm ci"); err != nil {
@@ -522,7 +522,7 @@ func TestHookAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := bash("/w").Propose("1", json.RawMessage(`{"command":"make"}`))
+	in := bash().Propose("1", json.RawMessage(`{"command":"make"}`))
 	asks := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
 		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
 	}

@@ -190,11 +190,11 @@ func TestRequest(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	names := func(tool string) []string {
+	names := func(tool string) Tool {
 		if tool == "bash" {
-			return []string{"Bash", "bash"}
+			return Tool{Names: []string{"Bash", "bash"}}
 		}
-		return []string{tool}
+		return Tool{}
 	}
 	for _, c := range []struct {
 		matcher string
@@ -215,7 +215,7 @@ func TestMatch(t *testing.T) {
 		}
 		text, _ := json.Marshal(map[string]any{string(c.in.Event): []any{map[string]any{"matcher": c.matcher, "hooks": []any{map[string]string{"command": "{}"}}}}})
 		s := set(t, string(text), prints)
-		s.Runner.Names = names
+		s.Runner.Tool = names
 		if got := s.Fire(t.Context(), c.in).Ran == 1; got != c.want {
 			t.Errorf("%q against %+v: %t", c.matcher, c.in, got)
 		}
@@ -244,25 +244,29 @@ func TestOnceEach(t *testing.T) {
 	}
 }
 
-// TestTell: tools have other names outside, and inputs other words.
-func TestTell(t *testing.T) {
+// TestTool: hooks know tools and their fields by other names.
+func TestTool(t *testing.T) {
 	var got string
 	s := set(t, guards("x"), func(_ context.Context, c Command) (Output, error) {
 		got = string(c.Stdin)
 		return Output{Stdout: []byte(`{"hookSpecificOutput":{"updatedInput":{"file_path":"b <&>"}}}`)}, nil
 	})
-	s.Runner.Names = func(string) []string { return []string{"Read", "read"} }
-	s.Runner.Tell = func(tool string, in json.RawMessage) json.RawMessage {
-		return json.RawMessage(strings.Replace(string(in), "path", tool+"_path", 1))
-	}
-	s.Runner.Told = func(tool string, in json.RawMessage) json.RawMessage {
-		return json.RawMessage(strings.Replace(string(in), "file_path", "path", 1))
+	s.Runner.Tool = func(name string) Tool {
+		return Tool{
+			Names: []string{"Read", "read"},
+			Encode: func(in json.RawMessage) json.RawMessage {
+				return json.RawMessage(strings.Replace(string(in), "path", name+"_path", 1))
+			},
+			Decode: func(in json.RawMessage) json.RawMessage {
+				return json.RawMessage(strings.Replace(string(in), "file_path", "path", 1))
+			},
+		}
 	}
 	s.Runner.Fill = func(in *Input) { in.Dir = "/w" }
 	o := s.Fire(t.Context(), Input{Event: PreToolUse, Session: "s", Tool: "read", ToolInput: json.RawMessage(`{"path":"a <&>"}`), Call: "c"})
 	want := `{"session_id":"s","transcript_path":"","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"read_path":"a <&>"},"tool_use_id":"c"}` + "\n"
 	if got != want || string(o.Input) != `{"path":"b <&>"}` {
-		t.Errorf("told %s\nand took %s", got, o.Input)
+		t.Errorf("the hook got %s\nand gave %s", got, o.Input)
 	}
 }
 

@@ -43,6 +43,15 @@ type Output struct {
 	Stderr []byte // at most MaxOutput
 }
 
+// A Tool is how hooks know a tool. The zero Tool is one that they know by its
+// own name and fields.
+type Tool struct {
+	Names []string // in matchers; hooks are given the first
+	// Encode writes an input in the field names that hooks know, and Decode reads
+	// one. nil: they are the tool's own.
+	Encode, Decode func(input json.RawMessage) json.RawMessage
+}
+
 // A Runner runs the hooks of one session. Set its fields before the first
 // event; its methods are safe for concurrent use. Close it. The zero Runner
 // can run nothing: every hook breaks.
@@ -60,13 +69,8 @@ type Runner struct {
 	Fill func(*Input)
 	// Fits says whether a call fits a permission rule, or may; nil: it does.
 	Fits func(rule string, in *Input) bool
-	// Names are what a tool is called in matchers; the first is what hooks are
-	// told. nil: the one name.
-	Names func(tool string) []string
-	// Tell and Told translate a tool's input into the words that hooks know,
-	// and back. nil: they are the same.
-	Tell func(tool string, input json.RawMessage) json.RawMessage
-	Told func(tool string, input json.RawMessage) json.RawMessage
+	// Tool says how hooks know a tool; nil: by its one name.
+	Tool func(name string) Tool
 
 	mu      sync.Mutex
 	once    map[string]bool // keys of hooks that ran and run no more
@@ -123,7 +127,7 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	about := []string{in.about()}
 	tool := in.Tool
 	if in.Event.OfTool() {
-		about = r.names(tool)
+		about = r.tool(tool).Names
 	} else if about[0] == "" {
 		about = nil
 	}
@@ -160,8 +164,8 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 		done[h.key()] = errs[i] != nil
 		if replies[i].input != nil {
 			author = h.key()
-			if r.Told != nil {
-				replies[i].input = r.Told(tool, replies[i].input)
+			if decode := r.tool(tool).Decode; decode != nil {
+				replies[i].input = decode(replies[i].input)
 			}
 		}
 		o.add(in.Event, h, replies[i], errs[i])
@@ -255,29 +259,31 @@ func (r *Runner) first(key string) bool {
 	return true
 }
 
-func (r *Runner) names(tool string) []string {
-	if r.Names != nil {
-		if all := r.Names(tool); len(all) > 0 {
-			return all
-		}
+func (r *Runner) tool(name string) (t Tool) {
+	if r.Tool != nil {
+		t = r.Tool(name)
 	}
-	return []string{tool}
+	if len(t.Names) == 0 {
+		t.Names = []string{name}
+	}
+	return t
 }
 
 // text is the input as hooks read it, one line.
 func (r *Runner) text(in Input) ([]byte, error) {
-	tell := func(tool *string, input *json.RawMessage) {
-		if r.Tell != nil && *input != nil {
-			*input = r.Tell(*tool, *input)
+	encode := func(name *string, input *json.RawMessage) {
+		t := r.tool(*name)
+		if t.Encode != nil && *input != nil {
+			*input = t.Encode(*input)
 		}
-		*tool = r.names(*tool)[0]
+		*name = t.Names[0]
 	}
 	if in.Tool != "" {
-		tell(&in.Tool, &in.ToolInput)
+		encode(&in.Tool, &in.ToolInput)
 	}
 	in.Calls = append([]Call(nil), in.Calls...)
 	for i := range in.Calls {
-		tell(&in.Calls[i].Tool, &in.Calls[i].Input)
+		encode(&in.Calls[i].Tool, &in.Calls[i].Input)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

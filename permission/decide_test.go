@@ -72,7 +72,10 @@ func TestDecide(t *testing.T) {
 		kind, text, _ := strings.Cut(fields[3], " ")
 		kind, tool, _ := strings.Cut(kind, ":")
 		n++
-		s := permission.Subject{Kind: kind, Text: strings.ReplaceAll(text, "⏎", "\n"), Tool: tool}
+		s := permission.Subject{Kind: kind, Text: strings.ReplaceAll(text, "⏎", "\n"), Tool: tool, ReadOnly: kind == "Skill"}
+		if tool == "ask" {
+			s.Aliases = &[]string{"AskUserQuestion"}
+		}
 		if rest, ok := strings.CutPrefix(kind, "free-"); ok {
 			s.Kind, s.Default = rest, permission.Allow
 		}
@@ -213,32 +216,12 @@ func TestParseRules(t *testing.T) {
 	if got, want := strings.Join(texts, ", "), "Bash(git status:*), Read, Bash, WebFetch(domain:*.go.dev), TodoWrite, WebSearch, Nonsense, mine, mcp__a__b, mcp__*, *, Task(x), Skill(pdf *)"; got != want {
 		t.Errorf("rules:\n%s\nwant\n%s", got, want)
 	}
-	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, error WebFetch(https://x), error Edit(!x), info TodoWrite, info WebSearch, warn Nonsense, error Bash(a\u202eb)"; got != want {
+	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, error WebFetch(https://x), error Edit(!x), warn TodoWrite, info WebSearch, warn Nonsense, error Bash(a\u202eb)"; got != want {
 		t.Errorf("problems:\n%s\nwant\n%s", got, want)
 	}
 	for text, broad := range map[string]bool{"*": true, "Bash": true, "Bash(*)": true, "Bash( *)": true, "Bash(ls:*)": false, "Read": false} {
 		if r, err := permission.ParseRule(text, permission.Project); err != nil || r.Broad() != broad {
 			t.Errorf("%s: broad %v, %v", text, r.Broad(), err)
-		}
-	}
-}
-
-func TestCallSubjects(t *testing.T) {
-	for _, c := range [][2]string{
-		{`Read {"file_path":"a.go"}`, "Read /w/a.go"}, {`read {"path":"/x/y"}`, "Read /x/y"}, {`grep {"pattern":"x"}`, "Read /w"}, {`Grep {"pattern":"x","path":"src"}`, "Read /w/src"},
-		{`write {"path":"../a"}`, "Edit /w/../a"}, {`MultiEdit {"file_path":"a"}`, "Edit /w/a"}, {`bash {"command":"ls"}`, "Bash ls"}, {`Skill {"skill":"/pdf"}`, "Skill pdf"},
-		{`Task {"subagent_type":"x"}`, "Agent x"}, {`WebFetch {"url":"https://a.b"}`, "WebFetch https://a.b"}, {`mcp__a__b {}`, "mcp__a__b "}, {`read {"path":"~/x"}`, "Read ~/x"},
-	} {
-		name, input, _ := strings.Cut(c[0], " ")
-		s, err := permission.CallSubjects(name, []byte(input), "/w")
-		if err != nil || len(s) != 1 || s[0].Kind+" "+s[0].Text != c[1] {
-			t.Errorf("%s: %v, %v", c[0], s, err)
-		}
-	}
-	for _, c := range []string{`read {}`, `bash {"command":1}`, `bash []`, `bash {`} {
-		name, input, _ := strings.Cut(c, " ")
-		if _, err := permission.CallSubjects(name, []byte(input), "/w"); err == nil {
-			t.Errorf("%s: no error", c)
 		}
 	}
 }

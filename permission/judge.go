@@ -18,7 +18,7 @@ type judge struct {
 	rules     *Rules
 	mode      Mode
 	place     *Place
-	tool      string
+	asks      Subject // the command line
 	out       []Judged
 	suggested []string
 	suggest   bool // every question so far can be answered by a rule
@@ -60,7 +60,7 @@ func (j *judge) prepare() {
 	pick := func(list []Rule, wide bool) []bashRule {
 		var out []bashRule
 		for i := range list {
-			if r := &list[i]; r.about("Bash", j.tool, wide) {
+			if r := &list[i]; r.about(&Subject{Kind: "Bash", Tool: j.asks.Tool, Aliases: j.asks.Aliases}, wide) {
 				b := bashRule{Rule: r, wide: wide}
 				if !r.Any {
 					switch c := r.Pattern[0]; {
@@ -155,27 +155,23 @@ func (j *judge) other(s Subject) {
 		rule = s.Kind + "(" + escapeGlob(s.Text) + ")"
 	}
 	for i := range j.rules.Deny {
-		if r := &j.rules.Deny[i]; r.about(s.Kind, s.Tool, true) && r.matchText(s.Kind, s.Text, true) {
+		if r := &j.rules.Deny[i]; r.about(&s, true) && r.matchText(s.Kind, s.Text, true) {
 			j.add(by(s, Deny, r), "")
 			return
 		}
 	}
 	for i := range j.rules.Ask {
-		if r := &j.rules.Ask[i]; r.about(s.Kind, s.Tool, true) && r.matchText(s.Kind, s.Text, true) {
+		if r := &j.rules.Ask[i]; r.about(&s, true) && r.matchText(s.Kind, s.Text, true) {
 			j.add(by(s, Ask, r), "")
 			return
 		}
 	}
-	if j.mode == Plan && s.Default != Allow {
-		switch s.Kind {
-		case "Skill", "Agent", "WebFetch", "ask", "bash_output":
-		default:
-			j.add(Judged{Subject: s, Verdict: Deny, Reason: "mode plan: nothing but reading"}, "")
-			return
-		}
+	if j.mode == Plan && s.Default != Allow && !s.ReadOnly {
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: "mode plan: nothing but reading"}, "")
+		return
 	}
 	for i := range j.rules.Allow {
-		if r := &j.rules.Allow[i]; r.about(s.Kind, s.Tool, false) && r.matchText(s.Kind, s.Text, false) {
+		if r := &j.rules.Allow[i]; r.about(&s, false) && r.matchText(s.Kind, s.Text, false) {
 			j.add(by(s, Allow, r), "")
 			return
 		}
@@ -302,7 +298,7 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 func (j *judge) fileRule(list []Rule, s Subject, n names) *Rule {
 	for i := range list {
 		r := &list[i]
-		if r.about(s.Kind, s.Tool, true) && (r.Any || j.matchAny(r, n)) {
+		if r.about(&s, true) && (r.Any || j.matchAny(r, n)) {
 			return r
 		}
 	}
@@ -326,7 +322,7 @@ func (j *judge) allows(s Subject, n names) (by *Rule) {
 		var hit *Rule
 		for i := range j.rules.Allow {
 			r := &j.rules.Allow[i]
-			if r.about(s.Kind, s.Tool, false) && (r.Any || j.place.match(r.Pattern, r.Base, name, false)) {
+			if r.about(&s, false) && (r.Any || j.place.match(r.Pattern, r.Base, name, false)) {
 				hit = r
 				break
 			}
@@ -346,7 +342,7 @@ func (j *judge) allows(s Subject, n names) (by *Rule) {
 func (j *judge) spelledOut(s Subject, n names) bool {
 	for i := range j.rules.Allow {
 		r := &j.rules.Allow[i]
-		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(s.Kind, s.Tool, false) {
+		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(&s, false) {
 			continue
 		}
 		if len(n.all) == 1 && plainPattern(r.Pattern) == n.all[0] {
@@ -375,7 +371,7 @@ func plainPattern(s string) string {
 
 // bash judges a command line.
 func (j *judge) bash(s Subject) {
-	j.tool = s.Tool
+	j.asks = s
 	j.prepare()
 	script, err := ParseCommand(s.Text)
 	if err != nil {
@@ -518,9 +514,9 @@ func (j *judge) redirect(s *Script, f *Redirect) {
 		}
 		for _, d := range dirs {
 			n := j.place.name(v, d)
-			j.file(Subject{Kind: kind, Text: v, Tool: j.tool}, n, nil, false)
+			j.file(Subject{Kind: kind, Text: v, Tool: j.asks.Tool, Aliases: j.asks.Aliases}, n, nil, false)
 			if f.Both {
-				j.file(Subject{Kind: "Read", Text: v, Tool: j.tool}, n, nil, false)
+				j.file(Subject{Kind: "Read", Text: v, Tool: j.asks.Tool, Aliases: j.asks.Aliases}, n, nil, false)
 			}
 		}
 	}
@@ -1084,7 +1080,7 @@ func (j *judge) files(s *Script, c *Command, dirs []string, dirsKnown bool, allo
 					if !dirsKnown && !isAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
 						n.unclear = ""
 					}
-					sub := Subject{Kind: kind, Text: f, Tool: j.tool}
+					sub := Subject{Kind: kind, Text: f, Tool: j.asks.Tool, Aliases: j.asks.Aliases}
 					quiet := allowed != nil && !a.write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
 					if (a.tree || a.word != nil && a.word.glob && strings.Contains(v, "**")) && kind == "Read" {
@@ -1109,7 +1105,7 @@ func (j *judge) files(s *Script, c *Command, dirs []string, dirsKnown bool, allo
 					for _, d := range dirs {
 						n := j.place.name(part, d)
 						for _, kind := range [...]string{"Read", "Edit"} {
-							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.tool}
+							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.asks.Tool, Aliases: j.asks.Aliases}
 							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
 								j.add(by(sub, Deny, r), "")
 							}
@@ -1194,7 +1190,7 @@ func (j *judge) below(s Subject, n names) {
 	files, all := list(filepath.FromSlash(n.all[len(n.all)-1]), most)
 	for _, f := range files {
 		fn := names{all: []string{path.Clean(filepath.ToSlash(f))}}
-		sub := Subject{Kind: s.Kind, Text: fn.all[0], Tool: s.Tool}
+		sub := Subject{Kind: s.Kind, Text: fn.all[0], Tool: s.Tool, Aliases: s.Aliases}
 		if r := j.fileRule(j.rules.Deny, sub, fn); r != nil {
 			j.add(by(sub, Deny, r), "")
 			return
@@ -1211,7 +1207,7 @@ func (j *judge) below(s Subject, n names) {
 	if !all {
 		for _, rules := range [][]Rule{j.rules.Deny, j.rules.Ask} {
 			for i := range rules {
-				if r := &rules[i]; r.about("Read", s.Tool, true) && !r.Any {
+				if r := &rules[i]; r.about(&Subject{Kind: "Read", Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
 					x := by(s, Ask, r)
 					x.Reason = "too many files below to know that none of them is meant by this rule"
 					j.add(x, "")

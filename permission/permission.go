@@ -80,9 +80,14 @@ type Subject struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 
-	// Tool is the name of the tool that asks, so that a rule Grep is not held
-	// against what read reads. "": rules for one tool of several do not allow.
+	// Tool is the name of the tool that asks, so that a rule Grep is not matched
+	// with what read reads. "": rules for one tool of several do not allow.
 	Tool string `json:"-"`
+	// Aliases are other names under which rules may name the tool; nil: none. It
+	// is a pointer so that Subjects can be compared.
+	Aliases *[]string `json:"-"`
+	// ReadOnly says that the tool changes nothing, which mode plan asks about.
+	ReadOnly bool `json:"-"`
 	// Default is the verdict when no rule names the subject: Allow for what is
 	// harmless, such as a skill that asks for nothing. Commands and paths have
 	// defaults of their own.

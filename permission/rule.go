@@ -3,6 +3,7 @@ package permission
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -80,8 +81,7 @@ func ParseRule(text string, o Origin) (Rule, error) {
 }
 
 // ParseRules reads a list of rules. What cannot be read, and what names no
-// tool, is in the Problems; tools are the names of tools beside those of this
-// program that exist. base is the directory that patterns "/x" start at.
+// tool, is in the Problems; tools are all names of the tools that exist. base is the directory that patterns "/x" start at.
 func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule, []Problem) {
 	var rules []Rule
 	var problems []Problem
@@ -104,22 +104,10 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 // have (info), or none that is known (warn). Such a rule matches nothing until
 // a tool of that name joins.
 func (r Rule) Problem(tools ...string) (Problem, bool) {
-	kind, _ := kindOf(r.Tool)
-	switch kind {
-	case "Bash", "Read", "Edit", "Skill", "Agent", "WebFetch", "ask", "bash_output", "bash_kill", "PowerShell", "*":
+	if _, ok := kinds[r.Tool]; ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") || slices.Contains(tools, r.Tool) {
 		return Problem{}, false
 	}
-	if strings.HasPrefix(kind, "mcp__") {
-		return Problem{}, false
-	}
-	for _, t := range tools {
-		if t == r.Tool {
-			return Problem{}, false
-		}
-	}
-	switch r.Tool {
-	case "WebSearch", "TodoWrite", "TodoRead", "ExitPlanMode", "EnterPlanMode", "SlashCommand", "LSP", "NotebookRead", "ListMcpResourcesTool", "ReadMcpResourceTool", "ToolSearch", "TaskOutput", "TaskStop",
-		"TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "LSTool", "GlobTool", "GrepTool", "BatchTool", "Computer":
+	if Elsewhere(r.Tool) {
 		return Problem{r.String(), "info", r.Tool + " is a tool of other agents; there is none here, and the rule does nothing"}, true
 	}
 	if strings.ContainsRune(r.Tool, '*') {
@@ -127,6 +115,17 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 	}
 	return Problem{r.String(), "warn", "there is no tool " + r.Tool}, true
 }
+
+// elsewhere are tools that other agents have and this program has not.
+var elsewhere = []string{
+	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead", "ListMcpResourcesTool", "ReadMcpResourceTool",
+	"ToolSearch", "TaskOutput", "TaskStop", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate",
+	"CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
+}
+
+// Elsewhere reports whether a name is that of a tool which other agents have and
+// this program has not: rules for it are inert.
+func Elsewhere(name string) bool { return slices.Contains(elsewhere, name) }
 
 // Broad reports whether a rule grants every use of every tool or of the shell:
 // what a skill of a project may not grant itself (spec skills §4).
@@ -138,58 +137,62 @@ func (r Rule) Broad() bool {
 	return kind == "Bash" && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
 }
 
-// kindOf gives the subject kind that rules for a tool are held against, and
-// the one tool whose subjects they mean, if not all of that kind. It holds the
-// aliases, so that rules written for other agents work.
+// kinds are the names that rules have for the kinds of subject, those of other
+// agents included, and the one tool whose subjects they mean, if not all of the
+// kind. They are the language of rules: what a tool beside these is called
+// reaches the rules with its subjects, see [Subject.Aliases].
+var kinds = map[string]struct{ kind, tool string }{
+	"Bash": {"Bash", ""}, "bash": {"Bash", ""},
+	"Read": {"Read", ""}, "read": {"Read", ""},
+	"Edit": {"Edit", ""}, "edit": {"Edit", ""}, "MultiEdit": {"Edit", ""}, "NotebookEdit": {"Edit", ""},
+	"Write": {"Edit", "write"}, "write": {"Edit", "write"},
+	"Grep": {"Read", "grep"}, "grep": {"Read", "grep"},
+	"Glob": {"Read", "find"}, "find": {"Read", "find"},
+	"LS": {"Read", "ls"}, "ls": {"Read", "ls"},
+	"Skill": {"Skill", ""}, "skill": {"Skill", ""},
+	"Agent": {"Agent", ""}, "agent": {"Agent", ""}, "Task": {"Agent", ""},
+	"PowerShell": {"PowerShell", ""},
+	"WebFetch":   {"WebFetch", ""}, "web_fetch": {"WebFetch", ""},
+}
+
+// kindOf is the kind that a name stands for, which is the name itself if no
+// other is known, and the one tool that it means.
 func kindOf(name string) (kind, tool string) {
-	switch name {
-	case "Bash", "bash":
-		return "Bash", ""
-	case "Read", "read":
-		return "Read", ""
-	case "Edit", "edit", "MultiEdit", "NotebookEdit":
-		return "Edit", ""
-	case "Write", "write":
-		return "Edit", "write"
-	case "Grep", "grep":
-		return "Read", "grep"
-	case "Glob", "find":
-		return "Read", "find"
-	case "LS", "ls":
-		return "Read", "ls"
-	case "Skill", "skill":
-		return "Skill", ""
-	case "Agent", "agent", "Task":
-		return "Agent", ""
-	case "WebFetch", "web_fetch":
-		return "WebFetch", ""
-	case "AskUserQuestion", "ask":
-		return "ask", ""
-	case "BashOutput", "bash_output":
-		return "bash_output", ""
-	case "KillShell", "KillBash", "bash_kill":
-		return "bash_kill", ""
+	if k, ok := kinds[name]; ok {
+		return k.kind, k.tool
 	}
 	return name, ""
 }
 
-// names reports whether a rule is about subjects of this kind and tool. wide
-// is for denials and questions.
-func (r *Rule) about(kind, tool string, wide bool) bool {
+// called reports whether the tool that asks has a name.
+func (s *Subject) called(name string) bool {
+	return s.Tool == name || s.Aliases != nil && slices.Contains(*s.Aliases, name)
+}
+
+// about reports whether a rule is about a subject, its text aside. wide is for
+// denials and questions.
+func (r *Rule) about(s *Subject, wide bool) bool {
 	k, t := kindOf(r.Tool)
-	if k == "*" {
+	switch {
+	case k == "*":
 		return true
-	}
-	if k == kind {
-		if t == "" {
-			return true
+	case k == s.Kind && t == "":
+		return true
+	case k == s.Kind:
+		own := s.Tool
+		if kind, one := kindOf(own); one != "" {
+			own = one
+		} else if kind == s.Kind {
+			own = strings.ToLower(kind)
 		}
-		own := ownName(tool)
 		if wide && t == "write" && (!r.Any || own != "edit") {
 			return true // whatever writes files
 		}
 		return own == t
+	case s.called(r.Tool):
+		return true
 	}
+	kind := s.Kind
 	if strings.HasPrefix(k, "mcp__") && strings.HasPrefix(kind, "mcp__") {
 		if k == strings.TrimSuffix(kind, "__") || strings.Count(k, "__") == 1 && strings.HasPrefix(kind, k+"__") {
 			return true
@@ -199,27 +202,7 @@ func (r *Rule) about(kind, tool string, wide bool) bool {
 		}
 		return false
 	}
-	return wide && strings.ContainsRune(k, '*') && glob(k, kind)
-}
-
-func ownName(tool string) string {
-	switch tool {
-	case "Write":
-		return "write"
-	case "Edit", "MultiEdit", "NotebookEdit":
-		return "edit"
-	case "Grep":
-		return "grep"
-	case "Glob":
-		return "find"
-	case "LS":
-		return "ls"
-	case "Read":
-		return "read"
-	case "Bash":
-		return "bash"
-	}
-	return tool
+	return wide && strings.ContainsRune(k, '*') && (glob(k, kind) || glob(k, s.Tool))
 }
 
 // matchText holds the text of a subject that is neither a command nor a path

@@ -65,16 +65,19 @@ func (t *Tool) Propose(id string, input json.RawMessage) Proposal {
 
 // Named returns the subjects of the call with an input.
 func (p *Proposal) Named(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
-	if p.Subjects == nil {
-		return []permission.Subject{{Kind: p.Name, Tool: p.Name}}, nil
+	subjects, err := []permission.Subject{{Kind: p.Name}}, error(nil)
+	if p.Subjects != nil {
+		subjects, err = p.Subjects(ctx, input)
 	}
-	subjects, err := p.Subjects(ctx, input)
 	if err != nil {
 		return nil, err
 	}
 	subjects = slices.Clone(subjects)
 	for i := range subjects {
 		subjects[i].Tool = p.Name
+		if p.Tool != nil {
+			subjects[i].Aliases, subjects[i].ReadOnly = &p.Tool.Aliases, p.Tool.Effect.ReadOnly()
+		}
 	}
 	return subjects, nil
 }

@@ -67,6 +67,29 @@ func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
 	return out, nil
 }
 
+// Encode writes an input in the field names that hooks for other agents know.
+func (t *Tool) Encode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Unfold) }
+
+// Decode reads an input that a hook wrote, in those names or in the tool's own.
+func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Fold) }
+
+// rewrite changes an object; what is none stays.
+func rewrite(input json.RawMessage, change func(map[string]any)) json.RawMessage {
+	if change == nil || len(input) == 0 {
+		return input
+	}
+	in, err := decode(input)
+	if err != nil {
+		return input
+	}
+	change(in)
+	out, err := encode(in)
+	if err != nil {
+		return input
+	}
+	return out
+}
+
 func (t *Tool) shape() shape {
 	if t.made != nil {
 		return t.made()

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -14,9 +15,8 @@ import (
 // A Set is the tools of a run. The first of a name wins; [Join] says which.
 type Set []Tool
 
-// Find returns the tool of a name. Names are forgiving where they are clear:
-// case and the joints of words do not count, and the names that other agents
-// give to such tools are known (spec permissions, Rules).
+// Find returns the tool of a name or an alias. Names are forgiving where they
+// are clear: case, underscores and hyphens do not count.
 func (s Set) Find(name string) (*Tool, bool) {
 	for i := range s {
 		if s[i].Name == name {
@@ -24,35 +24,42 @@ func (s Set) Find(name string) (*Tool, bool) {
 		}
 	}
 	key := plain(name)
-	for _, want := range []string{key, elsewhere(key)} {
-		for i := range s {
-			if want != "" && plain(s[i].Name) == want {
-				return &s[i], true
-			}
+	if key == "" {
+		return nil, false
+	}
+	for i := range s {
+		if plain(s[i].Name) == key {
+			return &s[i], true
+		}
+	}
+	for i := range s {
+		if slices.ContainsFunc(s[i].Aliases, func(a string) bool { return plain(a) == key }) {
+			return &s[i], true
 		}
 	}
 	return nil, false
 }
 
-func plain(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+// Line says a call of one of the tools in one line, of untrusted text.
+func (s Set) Line(name string, input json.RawMessage) string {
+	if t, ok := s.Find(name); ok {
+		return t.Line(input)
+	}
+	return (&Tool{}).Line(input)
 }
 
-// elsewhere is our name for what other agents call key, without joints.
-func elsewhere(key string) string {
-	switch key {
-	case "multiedit", "notebookedit", "strreplace", "strreplaceeditor":
-		return "edit"
-	case "glob":
-		return "find"
-	case "task":
-		return "agent"
-	case "askuserquestion":
-		return "ask"
-	case "killshell", "killbash":
-		return "bashkill"
+// AllNames lists the names of all tools, their aliases included, for
+// [permission.ParseRules].
+func (s Set) AllNames() []string {
+	var all []string
+	for i := range s {
+		all = append(all, s[i].Names()...)
 	}
-	return ""
+	return all
+}
+
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
 // Specs tells a model of the tools.

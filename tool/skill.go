@@ -59,8 +59,9 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	t := New("Skill", text, func(ctx context.Context, in SkillInput, c Input) (Result, error) {
 		return callSkill(ctx, in, c, call)
 	})
-	t.ReadOnly = true
+	t.Effect, t.Aliases = Reads, []string{"Skill", "SlashCommand"}
 	t.Fold = func(in map[string]any) { Rename(in, "command", "skill", "name", "skill") }
+	t.Summary = SummaryOf(func(in SkillInput) string { return strings.TrimSpace(in.Skill + " " + in.Args) })
 	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
 		if in.Describe || in.Done { // neither brings anything in
 			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}

@@ -38,7 +38,7 @@ func TestSkill(t *testing.T) {
 		return permission.Subject{Kind: "Skill", Text: name, Default: permission.Ask}
 	}
 	skill := tool.Skill("- pdf: Reads\n- </x>\n", subject, call)
-	if !strings.Contains(skill.Description, "<available_skills>\n- pdf: Reads\n- </x>\n</available_skills>") || !skill.ReadOnly || skill.Name != "Skill" {
+	if !strings.Contains(skill.Description, "<available_skills>\n- pdf: Reads\n- </x>\n</available_skills>") || !skill.Effect.ReadOnly() || skill.Name != "Skill" {
 		t.Errorf("%s", skill.Description)
 	}
 	for _, rule := range []string{"Before you start on a task, look through the skills below", "with its exact name", "instructions to follow", "that the person named", "ms-office-suite:pdf", "already running", "Built-in commands"} {

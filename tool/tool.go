@@ -21,15 +21,21 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Tool is something a model can call.
+// A Tool is something a model can call. Everything that anybody needs to know of
+// it is in the value: rules, hooks, front ends and exports keep no list of tools.
 type Tool struct {
-	Name        string
-	Label       string // for people; "": Name
+	Name string
+	// Aliases are the names that the tool has in other agents, and under which
+	// models, rules and hooks may name it. Hooks are given the first as tool_name.
+	Aliases     []string
+	Label       string // for the user; "": Name
 	Description string
 	Schema      json.RawMessage // JSON Schema of the input, an object
-	Origin      string          // who offers it, for people: "plugin x", "MCP server y"; "": Knack
+	Origin      string          // who offers it, for the user: "plugin x", "MCP server y"; "": Knack
+	Effect      Effect
 
-	ReadOnly bool // changes nothing: need not be recorded before it starts
+	// Summary says an input in one line, for the user; nil: see [Tool.Line].
+	Summary func(input json.RawMessage) string
 	// Ordered tools ask for order: of the calls of one answer, those before one
 	// have ended when it starts, and those after it wait for it.
 	Ordered bool
@@ -38,8 +44,9 @@ type Tool struct {
 	Key func(input json.RawMessage) string
 
 	// Fold, if any, rewrites an input object in place before it is coerced and
-	// checked: the field names of other agents, see [Rename].
-	Fold func(in map[string]any)
+	// checked: from the field names of other agents, see [Rename]. Unfold is the
+	// way back, for hooks that were written for other agents.
+	Fold, Unfold func(in map[string]any)
 	// Subjects names what a call wants to do. nil: the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 	// Changes, if any, says what a call would change in files, so that the user
@@ -55,6 +62,59 @@ type Tool struct {
 
 	made func() shape                // of Schema; nil: made anew for each call
 	fits func(json.RawMessage) error // that Run can decode an input; nil: it decodes it itself
+}
+
+// An Effect is what a tool may do. The zero Effect is not known: anything.
+type Effect uint8
+
+const (
+	Reads   Effect = 1 << iota // files, or what the program knows
+	Writes                     // files
+	Runs                       // programs and agents
+	Network                    // reaches other machines
+	Asks                       // the user
+)
+
+// ReadOnly reports whether a tool changes nothing: its call need not be recorded
+// before it starts.
+func (e Effect) ReadOnly() bool { return e != 0 && e&(Writes|Runs) == 0 }
+
+// Names are all names of the tool; the first is the one that other agents use.
+func (t *Tool) Names() []string {
+	if len(t.Aliases) == 0 {
+		return []string{t.Name}
+	}
+	return append(slices.Clone(t.Aliases), t.Name)
+}
+
+// Line says an input of the tool in one line, of untrusted text: its Summary, or
+// the one text of the input, or else all of it.
+func (t *Tool) Line(input json.RawMessage) string {
+	if t.Summary != nil {
+		if s := t.Summary(input); s != "" {
+			return s
+		}
+	}
+	var in map[string]any
+	if json.Unmarshal(input, &in) == nil && len(in) == 1 {
+		for _, v := range in {
+			if s, ok := v.(string); ok {
+				return s
+			}
+		}
+	}
+	return string(input)
+}
+
+// SummaryOf makes a Tool's Summary from a func over its typed input.
+func SummaryOf[In any](f func(In) string) func(json.RawMessage) string {
+	return func(data json.RawMessage) string {
+		var in In
+		if json.Unmarshal(data, &in) != nil {
+			return ""
+		}
+		return f(in)
+	}
 }
 
 // A Change is what a call would change in one file.

@@ -26,7 +26,7 @@ var guideText []byte
 
 // guide is the built-in agent that knows our help.
 func guide() agent.Definition {
-	d, problems, ok := agent.ParseDefinition("knack-guide.md", guideText, knack.Bundled)
+	d, problems, ok := agent.ParseDefinition("knack-guide.md", guideText, knack.Bundled, engine.KnownTools().AllNames()...)
 	if !ok || len(problems) > 0 {
 		panic(fmt.Sprint("cli: knack-guide.md: ", problems)) // it is a file of ours
 	}
@@ -51,7 +51,7 @@ func (f *resourceFlags) definitions(o instructions.Options) ([]agent.Definition,
 	var problems []knack.Problem
 	if f.agents != "" {
 		var err error
-		if given, problems, err = agent.ParseDefinitions(f.agents, knack.Explicit); err != nil {
+		if given, problems, err = agent.ParseDefinitions(f.agents, knack.Explicit, o.Tools...); err != nil {
 			return nil, nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
 		}
 	}
@@ -176,4 +176,7 @@ func (s *sessionRun) slashAgents(_ context.Context, _ string, say func(string)) 
 }
 
 // withAgent are tools and the one that the agent adds, for Select.
-func withAgent(files tool.Set) tool.Set { return append(slices.Clone(files), tool.Tool{Name: "Agent"}) }
+func withAgent(files tool.Set) tool.Set {
+	own, _ := tool.Select(agent.Tools(), "", "Agent")
+	return slices.Concat(files, own)
+}

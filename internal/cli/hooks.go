@@ -29,6 +29,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -185,10 +186,8 @@ func (s *sessionRun) newHookRunner(proxy string) (*hook.Runner, error) {
 				in.Transcript = filepath.Join(engine.Env(nil).Sessions(now.dir).Dir, now.log.ID()+".jsonl")
 			}
 		},
-		Fits:  s.fits,
-		Names: permission.Names,
-		Tell:  tellInput,
-		Told:  toldInput,
+		Fits: s.fits,
+		Tool: s.hookTool,
 	}, nil
 }
 
@@ -403,109 +402,37 @@ func (s *sessionRun) askFast(ctx context.Context, prompt string) (string, error)
 	return llm.TextOf(answer.Message.Parts), nil
 }
 
+// toolOf finds a tool among all that this conversation may have.
+func (s *sessionRun) toolOf(name string) (*tool.Tool, bool) {
+	if t, ok := s.files.Find(name); ok {
+		return t, true
+	}
+	return engine.KnownTools().Find(name)
+}
+
+// hookTool says how hooks know a tool.
+func (s *sessionRun) hookTool(name string) hook.Tool {
+	t, ok := s.toolOf(name)
+	if !ok {
+		return hook.Tool{}
+	}
+	return hook.Tool{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
+}
+
 // fits says whether a call fits a permission rule, or may.
 func (s *sessionRun) fits(rule string, in *hook.Input) bool {
 	r, err := permission.ParseRule(rule, permission.User)
-	if err != nil {
+	t, ok := s.toolOf(in.Tool)
+	if err != nil || !ok {
 		return true
 	}
-	subjects, err := permission.CallSubjects(in.Tool, in.ToolInput, s.ws.Dir())
+	p := t.Propose(in.Call, in.ToolInput)
+	subjects, err := p.Named(context.Background(), in.ToolInput)
 	if err != nil {
 		return true
 	}
 	// As widely as a denial: what may be meant runs the hook.
 	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, s.now.Load().place, subjects...).Verdict == permission.Deny
-}
-
-// tellInput writes a tool's input in the words that people's hooks know.
-func tellInput(tool string, input json.RawMessage) json.RawMessage {
-	switch tool {
-	case "read", "edit", "write":
-	default:
-		return input
-	}
-	return reword(input, func(in map[string]json.RawMessage) {
-		rename(in, "path", "file_path")
-		if tool != "edit" {
-			return
-		}
-		var edits []map[string]json.RawMessage
-		if json.Unmarshal(in["edits"], &edits) != nil {
-			return
-		}
-		for _, e := range edits {
-			rename(e, "oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all")
-		}
-		if len(edits) == 1 {
-			delete(in, "edits")
-			for k, v := range edits[0] {
-				in[k] = v
-			}
-		} else if data, err := json.Marshal(edits); err == nil {
-			in["edits"] = data
-		}
-	})
-}
-
-// toldInput reads what a hook wants a tool's input to be: in the words of
-// tellInput, or in the tool's own.
-func toldInput(tool string, input json.RawMessage) json.RawMessage {
-	switch tool {
-	case "read", "edit", "write":
-	default:
-		return input
-	}
-	return reword(input, func(in map[string]json.RawMessage) {
-		rename(in, "file_path", "path")
-		if tool != "edit" {
-			return
-		}
-		words := []string{"old_string", "oldText", "new_string", "newText", "replace_all", "replaceAll"}
-		var edits []map[string]json.RawMessage
-		if _, ok := in["old_string"]; ok && in["edits"] == nil {
-			one := map[string]json.RawMessage{}
-			for i := 0; i < len(words); i += 2 {
-				if v, ok := in[words[i]]; ok {
-					one[words[i]] = v
-					delete(in, words[i])
-				}
-			}
-			edits = append(edits, one)
-		} else if json.Unmarshal(in["edits"], &edits) != nil {
-			return
-		}
-		for _, e := range edits {
-			rename(e, words...)
-		}
-		if data, err := json.Marshal(edits); err == nil {
-			in["edits"] = data
-		}
-	})
-}
-
-func reword(input json.RawMessage, change func(map[string]json.RawMessage)) json.RawMessage {
-	var in map[string]json.RawMessage
-	if json.Unmarshal(input, &in) != nil || in == nil {
-		return input
-	}
-	change(in)
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(in) != nil {
-		return input
-	}
-	return bytes.TrimSpace(b.Bytes())
-}
-
-// rename renames keys, given as pairs; what stood under the new one goes.
-func rename(in map[string]json.RawMessage, pairs ...string) {
-	for i := 0; i < len(pairs); i += 2 {
-		if v, ok := in[pairs[i]]; ok {
-			in[pairs[i+1]] = v
-			delete(in, pairs[i])
-		}
-	}
 }
 
 // startHooks tells hooks that the session starts. What they say to people, and

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 func permissionCommand() *cobra.Command {
@@ -59,7 +63,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 				}
 				*list.into = parsed
 			}
-			subjects, err := permission.CallSubjects(args[0], json.RawMessage(args[1]), dir)
+			subjects, err := callSubjects(c.Context(), args[0], json.RawMessage(args[1]))
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
@@ -82,6 +86,27 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 	f.StringArrayVar(&ask, "ask", nil, "a rule that asks; may be repeated")
 	f.StringVar(&mode, "mode", "default", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	return c
+}
+
+// callSubjects names the subjects of a call of one of our tools; of another
+// tool it is the name.
+func callSubjects(ctx context.Context, name string, input json.RawMessage) ([]permission.Subject, error) {
+	ws, err := openWorkspace(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer ws.Close()
+	tools := slices.Concat(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), agent.Tools())
+	t, ok := tools.Find(name)
+	if !ok {
+		return []permission.Subject{{Kind: name, Tool: name}}, nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(input, &object); err != nil {
+		return nil, fmt.Errorf("%s input must be a JSON object: %w", t.Name, err)
+	}
+	p := t.Propose("", t.Decode(input))
+	return p.Named(ctx, p.Input)
 }
 
 // errSilent ends the program with an exit code when all is said already.

@@ -142,7 +142,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	r.sources = sources.Default(ctx, r.dir, o)
 
 	place := permission.Place{Dir: r.dir, Home: r.home, Own: engine.Env(nil).OwnDirs()}
-	r.written = instructions.Options{Secret: place.Secret, Check: r.project.Check, Templates: f.templates}
+	r.written = instructions.Options{Secret: place.Secret, Check: r.project.Check, Templates: f.templates, Tools: engine.KnownTools().AllNames()}
 	if !f.bare {
 		r.written.Dir, r.written.Root, r.written.Home = r.dir, r.root, r.home
 		r.written.ConfigHome, r.written.ClaudeHome = engine.Env(nil).ConfigDir(), engine.Env(nil).ClaudeDir()

@@ -90,7 +90,7 @@ also be that of a sub-agent, which the session of its parent names.`,
 				}
 				return nil
 			}
-			front := &line.Front{Out: c.OutOrStdout(), Color: colors(c.OutOrStdout())}
+			front := &line.Front{Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), Summary: engine.KnownTools().Line}
 			front.Show(log)
 			return nil
 		},

@@ -17,6 +17,7 @@ import (
 func loadSettings(dir string, project *trust.Project, settings []string, flags map[string]any) (*config.Config, error) {
 	env := engine.Env(nil)
 	o := config.Options{
+		Tools:   engine.KnownTools().AllNames(),
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: dir, Root: sources.Root(dir, env.Home()),
 		Settings: settings, Flags: flags, Check: project.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),

@@ -45,6 +45,12 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	defer s.close()
 	defer s.leaveWhole(in)()
 	front.Complete = func(text string) []string { return s.complete(text) }
+	front.Summary = func(name string, input json.RawMessage) string {
+		if t, ok := s.toolOf(name); ok {
+			return t.Line(input)
+		}
+		return string(input)
+	}
 
 	front.Say(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
 		plain.Line(s.agent.Model.Info().ID), plain.Line(shown(s.dir)), len(s.library.Catalog().Skills())))

@@ -54,7 +54,7 @@ func toolListCommand() *cobra.Command {
 				}
 				rows := []row{}
 				for _, t := range tools {
-					rows = append(rows, row{t.Name, t.Description, t.Schema, t.ReadOnly, t.Origin})
+					rows = append(rows, row{t.Name, t.Description, t.Schema, t.Effect.ReadOnly(), t.Origin})
 				}
 				return writeJSON(c.OutOrStdout(), rows)
 			}

@@ -53,7 +53,7 @@ type Options struct {
 	Settings []string
 	Flags    map[string]any
 
-	// Tools are the names of tools beside those of this program that rules may
+	// Tools are all names of the tools that rules may
 	// be about.
 	Tools []string
 

@@ -71,7 +71,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string
 				l.refused("unreadable", path, err)
 				continue
 			}
-			d, problems, ok := agent.ParseDefinition(path, data, from)
+			d, problems, ok := agent.ParseDefinition(path, data, from, l.Tools...)
 			l.found.Problems = append(l.found.Problems, problems...)
 			if ok {
 				defs = append(defs, d)

@@ -49,6 +49,9 @@ type Options struct {
 	// templates and agents; its error is reported. nil: none are approved.
 	Check func(path string, data []byte) error
 
+	// Tools are all names of the tools that an agent's list may name.
+	Tools []string
+
 	// Templates are files and directories of templates that a person named.
 	Templates []string
 }

@@ -39,6 +39,8 @@ type Front struct {
 	Color   bool
 	History string // a file; "": nothing is remembered
 	First   string // a prompt that is there already
+	// Summary says a call of a tool in one line, untrusted text; nil: its input.
+	Summary func(tool string, input json.RawMessage) string
 	// Complete returns what a line that begins with a slash may become.
 	Complete func(line string) []string
 
@@ -338,31 +340,16 @@ func (f *Front) entry(e *session.Entry) {
 	}
 }
 
-// call is one line for a call: the tool and what it is called with.
-func (f *Front) call(c *llm.ToolCall) string {
-	return f.paint(bold, plain.Line(c.Name)) + " " + plain.Line(clip(argument(c.Input), 160))
+func (f *Front) summary(c *llm.ToolCall) string {
+	if f.Summary == nil {
+		return string(c.Input)
+	}
+	return f.Summary(c.Name, c.Input)
 }
 
-// argument is the one field of an input that tells most, or all of it.
-func argument(input json.RawMessage) string {
-	var in map[string]any
-	if json.Unmarshal(input, &in) == nil {
-		for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "question", "prompt"} {
-			if s, ok := in[name].(string); ok {
-				if what, ok := in["description"].(string); ok && name == "command" && what != "" {
-					return clip(what, 60) + ": " + s // the model's word for it never stands alone
-				}
-				if name == "pattern" && in["path"] != nil {
-					return fmt.Sprintf("%s in %v", s, in["path"])
-				}
-				if args, ok := in["args"].(string); ok && name == "skill" {
-					s += " " + args
-				}
-				return s
-			}
-		}
-	}
-	return string(input)
+// call is one line for a call: the tool and what it is called with.
+func (f *Front) call(c *llm.ToolCall) string {
+	return f.paint(bold, plain.Line(c.Name)) + " " + plain.Line(clip(f.summary(c), 160))
 }
 
 const tailLines = 4
@@ -465,7 +452,11 @@ func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error
 	}
 	defer f.screen.Unlock()
 	f.fresh()
-	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(r.Tool)))
+	who := r.Tool
+	if r.Agent != "" {
+		who += ", agent " + r.Agent
+	}
+	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(who)))
 	for _, s := range r.Decision.Subjects {
 		mark := "  "
 		if s.Verdict != permission.Allow {

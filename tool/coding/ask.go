@@ -36,8 +36,9 @@ func askTool(ask func(context.Context, Question) (string, error)) tool.Tool {
 		}
 		return tool.Text(answer), nil
 	})
-	t.ReadOnly = true
+	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
 	t.Ordered = true // one question at a time
-	t.Subjects = nothing
+	t.Summary = tool.SummaryOf(func(q Question) string { return q.Question })
+	t.Subjects = harmless("ask")
 	return t
 }

@@ -74,7 +74,14 @@ func bashTool(ws runner, o Options) tool.Tool {
 		}
 		return runBash(ctx, ws, c, in, timeout, call.Progress, o), nil
 	})
+	t.Effect, t.Aliases = tool.Reads|tool.Writes|tool.Runs, []string{"Bash"}
 	t.Ordered = true // a command may change what the next one sees
+	t.Summary = tool.SummaryOf(func(in bashInput) string {
+		if in.Description == "" {
+			return in.Command
+		}
+		return clip(in.Description, 60) + ": " + in.Command // the model's word for it never stands alone
+	})
 	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in bashInput
@@ -204,6 +211,14 @@ func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Re
 	}
 	res.Parts = []llm.Part{llm.Text(text)}
 	return res
+}
+
+// clip cuts a text to n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
 }
 
 func seconds(d time.Duration) string {

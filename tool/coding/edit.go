@@ -92,7 +92,9 @@ func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
 		return out, nil
 	})
 	t.Key = fileKey(ws, func(in editInput) string { return in.Path })
-	t.Fold = foldEdit
+	t.Effect, t.Aliases = tool.Writes, []string{"Edit", "MultiEdit", "NotebookEdit", "str_replace", "str_replace_editor"}
+	t.Fold, t.Unfold = foldEdit, unfoldEdit
+	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in editInput) string { return in.Path })
 	return t
 }
@@ -115,6 +117,28 @@ func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) stri
 			return ""
 		}
 		return "file " + real
+	}
+}
+
+// unfoldEdit writes an input as other agents have it: one pair stands beside the
+// path.
+func unfoldEdit(in map[string]any) {
+	names := []string{"oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all"}
+	tool.Rename(in, "path", "file_path")
+	list, _ := in["edits"].([]any)
+	for _, e := range list {
+		if e, ok := e.(map[string]any); ok {
+			tool.Rename(e, names...)
+		}
+	}
+	if len(list) != 1 {
+		return
+	}
+	if one, ok := list[0].(map[string]any); ok {
+		delete(in, "edits")
+		for k, v := range one {
+			in[k] = v
+		}
 	}
 }
 

@@ -523,7 +523,7 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s: %s, %v", spec, got, problems)
 		}
 		for _, tl := range set {
-			if spec == ReadOnly && !tl.ReadOnly {
+			if spec == ReadOnly && !tl.Effect.ReadOnly() {
 				t.Errorf("%s is in the set that only reads, and does not say so", tl.Name)
 			}
 		}

@@ -68,12 +68,21 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		return res, context.Cause(ctx)
 	})
-	t.ReadOnly = true
+	t.Effect, t.Aliases = tool.Reads, []string{"Glob"}
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "glob", "pattern", "directory", "path", "dir", "path")
 	}
+	t.Summary = tool.SummaryOf(func(in findInput) string { return inPath(in.Pattern, in.Path) })
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in findInput) string { return orDot(in.Path) })
 	return t
+}
+
+// inPath says what is searched for, and where.
+func inPath(pattern, path string) string {
+	if path == "" {
+		return pattern
+	}
+	return pattern + " in " + path
 }
 
 // A listing is a list of names with a limit.

@@ -93,7 +93,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		return res, err
 	})
-	t.ReadOnly = true
+	t.Effect, t.Aliases = tool.Reads, []string{"Grep"}
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i", "ignoreCase",
 			"-C", "context", "head_limit", "limit", "directory", "path")
@@ -105,6 +105,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 			delete(in, "output_mode")
 		}
 	}
+	t.Summary = tool.SummaryOf(func(in grepInput) string { return inPath(in.Pattern, in.Path) })
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in grepInput) string { return orDot(in.Path) })
 	return t
 }

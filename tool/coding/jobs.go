@@ -223,9 +223,9 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 		res.Details = d
 		return res, nil
 	})
-	t.ReadOnly = true
+	t.Effect, t.Aliases = tool.Reads, []string{"BashOutput"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "bash_id", "id", "shell_id", "id", "task_id", "id") }
-	t.Subjects = nothing
+	t.Subjects = harmless("bash_output")
 	return t
 }
 
@@ -255,13 +255,17 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 			return tool.Result{}, ctx.Err()
 		}
 	})
+	t.Effect, t.Aliases = tool.Runs, []string{"KillShell", "KillBash"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "shell_id", "id", "bash_id", "id", "task_id", "id") }
-	t.Subjects = nothing
+	t.Subjects = harmless("bash_kill")
 	return t
 }
 
-// nothing is the subjects of a call that does only what an earlier call was
-// allowed to.
-func nothing(context.Context, json.RawMessage) ([]permission.Subject, error) {
-	return []permission.Subject{}, nil
+// harmless is the Subjects of a tool that does only what an earlier call was
+// allowed to do, or nothing outside of the conversation: only a rule against the
+// tool stops it.
+func harmless(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+	return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: name, Default: permission.Allow}}, nil
+	}
 }

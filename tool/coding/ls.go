@@ -60,8 +60,9 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		return l.result("(empty directory)", "entries", "find what is needed by its name", nil), nil
 	})
-	t.ReadOnly = true
+	t.Effect, t.Aliases = tool.Reads, []string{"LS"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "directory", "path", "dir", "path") }
+	t.Summary = tool.SummaryOf(func(in lsInput) string { return orDot(in.Path) })
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in lsInput) string { return orDot(in.Path) })
 	return t
 }

@@ -90,8 +90,12 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 		res.Touched = []string{abs}
 		return res, nil
 	})
-	t.ReadOnly = true
-	t.Fold = func(in map[string]any) { tool.Rename(in, "file_path", "path", "filePath", "path") }
+	t.Effect, t.Aliases = tool.Reads, []string{"Read"}
+	t.Fold = func(in map[string]any) {
+		tool.Rename(in, "file_path", "path", "filePath", "path", "notebook_path", "path")
+	}
+	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
+	t.Summary = tool.SummaryOf(func(in readInput) string { return in.Path })
 	t.Key = fileKey(ws, func(in readInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in readInput) string { return in.Path })
 	return t

@@ -52,6 +52,9 @@ func writeTool(ws writeFS, st *State) tool.Tool {
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text", "content")
 	}
+	t.Effect, t.Aliases = tool.Writes, []string{"Write"}
+	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
+	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in writeInput) string { return in.Path })
 	return t
 }

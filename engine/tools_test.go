@@ -1,0 +1,121 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+// TestNewTool: a tool that nobody knows is one value. Rules, hooks, front ends
+// and models written for other agents get all that they need of it from there.
+func TestNewTool(t *testing.T) {
+	dir := t.TempDir()
+	type input struct {
+		File string `json:"file"`
+	}
+	ran := 0
+	peek := tool.New("peek", "Looks at a file.", func(_ context.Context, in input, _ tool.Input) (tool.Result, error) {
+		ran++
+		return tool.Text(in.File), nil
+	})
+	peek.Aliases, peek.Effect = []string{"Peek", "LookAt"}, tool.Reads
+	peek.Fold = func(in map[string]any) { tool.Rename(in, "file_path", "file") }
+	peek.Unfold = func(in map[string]any) { tool.Rename(in, "file", "file_path") }
+	peek.Summary = tool.SummaryOf(func(in input) string { return "at " + in.File })
+	peek.Subjects = tool.SubjectsOf(func(_ context.Context, in input) []permission.Subject {
+		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.File)}}
+	})
+	set := tool.Set{peek}
+
+	// Rules under every name, and of the kind of its subjects.
+	for _, c := range []struct {
+		allow, deny string
+		runs        bool
+	}{
+		{"", "", true}, {"", "Peek(secret)", false}, {"", "LookAt(secret)", false}, {"", "peek", false}, {"", "Read(secret)", false},
+		{"", "Grep(secret)", true}, {"", "Peek(other)", true}, {"", "Look*", true},
+	} {
+		var rules permission.Rules
+		for _, r := range []struct {
+			text string
+			to   *[]permission.Rule
+		}{{c.allow, &rules.Allow}, {c.deny, &rules.Deny}} {
+			if r.text == "" {
+				continue
+			}
+			list, problems := permission.ParseRules([]string{r.text}, permission.User, dir, set.AllNames()...)
+			if len(problems) > 0 && r.text != "Look*" {
+				t.Errorf("%s: %v", r.text, problems)
+			}
+			*r.to = list
+		}
+		g, err := gate.New(gate.Options{Rules: rules, Place: permission.Place{Dir: dir}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran = 0
+		// A model that knows another agent's name and field.
+		call := llm.ToolCall{ID: "1", Name: "LookAt", Input: json.RawMessage(`{"file_path":"secret"}`)}
+		if res := tool.Call(t.Context(), set, call, g, nil); res.IsError == c.runs || (ran == 1) != c.runs {
+			t.Errorf("deny %q: %+v", c.deny, res)
+		}
+	}
+
+	// Hooks are told what hooks for other agents know.
+	var told string
+	hooks, problems := hook.Parse([]byte(`{"PreToolUse": [{"matcher": "LookAt", "hooks": [{"type": "command", "command": "x"}]}]}`), nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	s := hook.Set{Hooks: hooks, Runner: &hook.Runner{
+		Run: func(_ context.Context, c hook.Command) (hook.Output, error) {
+			told = string(c.Stdin)
+			return hook.Output{Stdout: []byte(`{"hookSpecificOutput": {"updatedInput": {"file_path": "b"}}}`)}, nil
+		},
+		Tool: func(name string) hook.Tool {
+			t, _ := set.Find(name)
+			return hook.Tool{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
+		},
+	}}
+	out := s.Fire(t.Context(), hook.Input{Event: hook.PreToolUse, Tool: "peek", ToolInput: json.RawMessage(`{"file":"a"}`)})
+	var in struct {
+		Name  string            `json:"tool_name"`
+		Input map[string]string `json:"tool_input"`
+	}
+	if err := json.Unmarshal([]byte(told), &in); err != nil || in.Name != "Peek" || in.Input["file_path"] != "a" || string(out.Input) != `{"file":"b"}` {
+		t.Errorf("hooks got %s and gave %s", told, out.Input)
+	}
+
+	if got := set.Line("peek", json.RawMessage(`{"file":"a"}`)); got != "at a" {
+		t.Errorf("shown as %q", got)
+	}
+}
+
+// TestHarmless: questions to the user, and the output and the end of a job that
+// was allowed to start, need no approval; a rule against the tool counts.
+func TestHarmless(t *testing.T) {
+	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput", "bash_kill": "KillShell"} {
+		x, _ := engine.KnownTools().Find(name)
+		for _, denied := range []bool{false, true} {
+			var rules permission.Rules
+			if denied {
+				rules.Deny, _ = permission.ParseRules([]string{rule}, permission.User, "")
+			}
+			g, err := gate.New(gate.Options{Rules: rules})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Ask(t.Context(), x.Propose("1", json.RawMessage(`{"id":"1"}`))); (err != nil) != denied {
+				t.Errorf("%s, denied %v: %v", name, denied, err)
+			}
+		}
+	}
+}
