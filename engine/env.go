@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,19 +87,29 @@ func (e Env) Problems() []knack.Problem {
 	return all
 }
 
-// Sessions is where the sessions of a directory are recorded. Without StateDir
-// it has none.
+// Sessions is where the sessions of a directory are recorded: in a directory
+// that is named by a hash of its real path, so that no two directories share one
+// and a long path is no obstacle. The words before the hash are for people.
+// Without StateDir there are no sessions.
 func (e Env) Sessions(dir string) session.Store {
 	if e.StateDir() == "" {
 		return session.Store{}
 	}
-	slug := strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	words := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
 		}
-		return '-'
-	}, dir)
-	return session.Store{Dir: filepath.Join(e.StateDir(), "sessions", slug)}
+		return -1
+	}, filepath.Base(dir))
+	sum := sha256.Sum256([]byte(dir))
+	name := words[:min(len(words), 32)] + "-" + hex.EncodeToString(sum[:16])
+	return session.Store{Dir: filepath.Join(e.StateDir(), "sessions", name), Project: dir}
 }
 
 // AgentSessions is where the sessions of the sub-agents of a session are

@@ -195,7 +195,7 @@ func TestSize(t *testing.T) {
 // TestCompactDamaged: what a compaction keeps is found where the entry that it
 // names cannot be read, in a copy of the session as well.
 func TestCompactDamaged(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add(`{"id":1,"parent":0,"type":"user"}` + "\n" + `{"id":2,"parent":0,"type":"compaction"}` + "\n" + `{"id":3,"parent":0,"type":"later"}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := Store{t.TempDir()}
+		s := Store{Dir: t.TempDir()}
 		if err := os.WriteFile(s.path("s"), []byte(`{"knack_session":1,"id":"s"}`+"\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -51,6 +51,7 @@ type Log struct {
 	failed  error // of a write; the log takes nothing more
 	damage  []string
 	made    string // the path of a file that this Log created
+	latest  string // the file that names the session of the last turn; "": none
 	resumed bool   // read from a file, and no answer since
 
 	state State
@@ -281,12 +282,24 @@ func (l *Log) append(e Entry) (Entry, error) {
 			l.failed = fmt.Errorf("session: %w", err)
 			return e, l.failed
 		}
+		if l.latest != "" && (e.Type == TypeUser || e.Type == TypeTurnEnd) {
+			l.note()
+		}
 	}
 	l.put(e)
 	if e.Type == TypeAnswer {
 		l.resumed = false
 	}
 	return e, nil
+}
+
+// note names this session in the file latest. An error is ignored: without the
+// file, or with an old one, only the order of a list differs.
+func (l *Log) note() {
+	temp := l.latest + "." + l.header.ID
+	if os.WriteFile(temp, []byte(l.header.ID+"\n"), 0o600) != nil || os.Rename(temp, l.latest) != nil {
+		os.Remove(temp)
+	}
 }
 
 // Sync returns when all that was appended is on disk.

@@ -33,7 +33,7 @@ func mustAppend(t *testing.T, l *Log, es ...Entry) {
 }
 
 func TestOpen(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{Dir: "/w"})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestOpen(t *testing.T) {
 // TestTorn cuts a file at every byte of its last line, and damages one in the
 // middle: nothing before it is lost, and the session can go on.
 func TestTorn(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func (f *faulty) Write(p []byte) (int, error) {
 // was not is not acknowledged, and nothing is taken after a failure.
 func TestFault(t *testing.T) {
 	for left := 0; left < 700; left += 7 {
-		s := Store{t.TempDir()}
+		s := Store{Dir: t.TempDir()}
 		l, err := s.Create(Header{ID: "s"})
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	l, err := (Store{dir}).Create(Header{ID: "s"})
+	l, err := (Store{Dir: dir}).Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestKill(t *testing.T) {
 			}
 		}
 		cmd.Wait()
-		l, err := (Store{dir}).Open("s")
+		l, err := (Store{Dir: dir}).Open("s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestKill(t *testing.T) {
 }
 
 func writeUntilKilled(dir string) {
-	l, err := Store{dir}.Open("s")
+	l, err := Store{Dir: dir}.Open("s")
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
@@ -241,7 +241,7 @@ func writeUntilKilled(dir string) {
 
 // TestEmpty: a session in which nothing was recorded is none.
 func TestEmpty(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestFork(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "a", Dir: "/w"})
 	if err != nil {
 		t.Fatal(err)

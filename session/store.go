@@ -19,7 +19,16 @@ import (
 // without a directory has no sessions, and none can be created in it.
 type Store struct {
 	Dir string
+	// Project, if not "", is the working directory that the sessions are of, by its
+	// real path. New sessions record it; those that record another are neither
+	// listed nor opened.
+	Project string
 }
+
+// latest is the name of the file that holds the ID of the session in which the
+// last turn began or ended on this machine. Times of files cannot tell: they are
+// copied, and clocks are set.
+const latest = "latest"
 
 // ErrNoDir is the error of a Store without a directory.
 var ErrNoDir = errors.New("there is no directory for sessions")
@@ -62,7 +71,19 @@ func (s Store) Create(h Header) (*Log, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	return create(s.path(h.ID), h)
+	if s.Project != "" {
+		h.Dir = s.Project
+	}
+	l, err := create(s.path(h.ID), h)
+	return s.marked(l), err
+}
+
+// marked makes a session that is open for writing note its turns in latest.
+func (s Store) marked(l *Log) *Log {
+	if l != nil && s.Project != "" && l.header.Of == "" {
+		l.latest = filepath.Join(s.Dir, latest)
+	}
+	return l
 }
 
 // Open goes on with a session; id may be the beginning of one ID only.
@@ -93,10 +114,15 @@ func (s Store) open(id string, write bool) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Project != "" && l.header.Dir != s.Project {
+		l.Close()
+		return nil, fmt.Errorf("the session %s is of another directory, %q", l.header.ID, l.header.Dir)
+	}
 	if !write {
 		l.failed = fs.ErrClosed
+		return l, nil
 	}
-	return l, nil
+	return s.marked(l), nil
 }
 
 // names are the names of the files of sessions whose IDs begin with prefix.
@@ -129,9 +155,10 @@ type Summary struct {
 	Turns   int       `json:"turns"`
 }
 
-// List returns the sessions, the last changed first. A file that cannot be
-// read is left out and named in the error, which does not make the rest
-// useless.
+// List returns the sessions, the last changed first: that is the one in which
+// the last turn ran on this machine, then those with the latest time. A time in
+// the future says nothing, and counts as the earliest. A file that cannot be read
+// is left out and named in the error, which does not make the rest useless.
 func (s Store) List() ([]Summary, error) {
 	names, err := s.names("")
 	if err != nil {
@@ -151,6 +178,9 @@ func (s Store) List() ([]Summary, error) {
 			errs = append(errs, err)
 			continue
 		}
+		if s.Project != "" && l.header.Dir != s.Project {
+			continue
+		}
 		sum := Summary{Header: l.header, Changed: info.ModTime(), Title: l.state.Title, Turns: l.state.Turns}
 		for _, e := range l.Entries() {
 			if e.User != nil && len(e.User.Parts) > 0 {
@@ -164,8 +194,23 @@ func (s Store) List() ([]Summary, error) {
 		}
 		all = append(all, sum)
 	}
+	var last string
+	if s.Project != "" {
+		data, _ := os.ReadFile(filepath.Join(s.Dir, latest)) // missing: no turn was recorded
+		last = strings.TrimSpace(string(data))
+	}
+	soon := time.Now().Add(time.Minute) // file servers' clocks differ a little
+	rank := func(sum Summary) int {
+		switch {
+		case sum.ID == last:
+			return 0
+		case sum.Changed.After(soon):
+			return 2
+		}
+		return 1
+	}
 	slices.SortFunc(all, func(a, b Summary) int {
-		return cmp.Or(b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
+		return cmp.Or(rank(a)-rank(b), b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
 	})
 	return all, errors.Join(errs...)
 }

@@ -76,7 +76,7 @@ func TestHomeless(t *testing.T) {
 	if got := places(root, sources.Default(t.Context(), root, o)); !slices.Equal(got, strings.Split("user xdg/knack/skills;legacy xdg/knack/commands;legacy .claude/commands;legacy .knack/commands", ";")) {
 		t.Errorf("%q", got)
 	}
-	if got := sources.Root(filepath.Join(root, "a", "b"), ""); got != filepath.Join(root, "a", "b") {
+	if got := sources.Root(filepath.Join(root, "a", "b")); got != filepath.Join(root, "a", "b") {
 		t.Error(got)
 	}
 }

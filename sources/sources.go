@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
@@ -81,9 +82,6 @@ func order() []knack.Kind {
 		knack.Project, knack.Additional, knack.Legacy, knack.Plugin, knack.MCP}
 }
 
-// folders are where a project keeps skills, below its directory.
-var folders = [...]string{".knack/skills", ".agents/skills", ".claude/skills", ".pi/skills"}
-
 // Default returns the sources of a working directory, in their precedence.
 // Directories that do not exist are among them: they may come to be.
 func Default(_ context.Context, dir string, o Options) []knack.Source {
@@ -113,7 +111,7 @@ func Default(_ context.Context, dir string, o Options) []knack.Source {
 type table struct {
 	Options
 	dir  string
-	root string   // of the project: the repository's, else the highest directory that counts
+	root string   // of the project: the repository's, else dir
 	ups  []string // dir and the directories above that belong to the project
 }
 
@@ -124,10 +122,10 @@ func newTable(dir string, o Options) table {
 			*path = ""
 		}
 	}
-	t.ups = project(dir, t.Home)
-	t.root = dir
-	if len(t.ups) > 0 {
-		t.root = t.ups[len(t.ups)-1]
+	t.ups = layout.Dirs(dir, Root(dir))
+	t.root = t.ups[len(t.ups)-1]
+	if len(t.ups) == 1 && dir == filepath.Clean(t.Home) {
+		t.ups = nil // what lies in a home directory is the user's
 	}
 	if t.ConfigHome == "" && t.Home != "" {
 		t.ConfigHome = filepath.Join(t.Home, ".config")
@@ -142,26 +140,18 @@ func newTable(dir string, o Options) table {
 }
 
 // Root returns the root of the project that a directory belongs to: that of
-// the repository, else the highest directory below home, else the directory.
-func Root(dir, home string) string { return newTable(absolute(dir, ""), Options{Home: home}).root }
-
-// project returns the directories of a project, from dir up to the repository's
-// root; without one up to, and without, home; outside of home only dir.
-func project(dir, home string) []string {
-	var ups []string
+// its repository, or, outside of one, the directory itself. It bounds what is
+// trusted, what context files import and where project settings are read.
+func Root(dir string) string {
+	dir = absolute(dir, "")
 	for d := dir; ; d = filepath.Dir(d) {
-		ups = append(ups, d)
 		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
-			return ups
+			return d
 		}
 		if d == filepath.Dir(d) {
-			break
+			return dir
 		}
 	}
-	if i := slices.Index(ups, filepath.Clean(home)); home != "" && i >= 0 {
-		return ups[:i]
-	}
-	return ups[:1]
 }
 
 func (t table) kind(kind knack.Kind) (all []knack.Source) {
@@ -212,10 +202,8 @@ func (t table) kind(kind knack.Kind) (all []knack.Source) {
 			add(&knack.Folder{Path: path, Commands: true, Origin: knack.Origin{Trust: knack.Trusted, Dir: t.root}})
 		}
 		for _, dir := range t.ups {
-			for _, sub := range []string{".claude/commands", ".knack/commands"} {
-				f := t.folder(kind, dir, sub, t.root)
-				f.Commands = true
-				add(f)
+			for _, row := range layout.Rows(layout.Command) {
+				add(t.folder(kind, dir, row, t.root))
 			}
 		}
 	}
@@ -245,24 +233,24 @@ func (t table) user(what string) []string {
 	return dirs
 }
 
-// folders returns the four folders of a directory.
+// folders returns the folders of skills of a directory.
 func (t table) folders(kind knack.Kind, dir, root string) []*knack.Folder {
-	all := make([]*knack.Folder, len(folders))
-	for i, sub := range folders {
-		all[i] = t.folder(kind, dir, sub, root)
+	var all []*knack.Folder
+	for _, row := range layout.Rows(layout.Skill) {
+		all = append(all, t.folder(kind, dir, row, root))
 	}
 	return all
 }
 
-func (t table) folder(kind knack.Kind, dir, sub, root string) *knack.Folder {
-	path := filepath.Join(dir, filepath.FromSlash(sub))
+func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) *knack.Folder {
+	path := filepath.Join(dir, filepath.FromSlash(row.Path))
 	check := t.Check
 	if kind == knack.Additional {
 		check = nil // a person named the directory
 	}
 	return &knack.Folder{
 		Check: check,
-		Path:  path, Root: root, Files: sub == ".pi/skills",
+		Path:  path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command,
 		Origin:  knack.Origin{Kind: kind, Trust: t.trust(kind, path), Dir: dir},
 		Outside: func(dir string) knack.Trust { return t.outside(kind, dir) },
 	}
@@ -289,8 +277,7 @@ func (t table) outside(kind knack.Kind, dir string) knack.Trust {
 // path is in; else other.
 func base(path, other string) string {
 	for d := path; d != filepath.Dir(d); d = filepath.Dir(d) {
-		switch filepath.Base(d) {
-		case ".claude", ".knack", ".agents", ".pi":
+		if slices.Contains(layout.Folders(), filepath.Base(d)) {
 			return filepath.Dir(d)
 		}
 	}

@@ -109,7 +109,7 @@ func TestProject(t *testing.T) {
 	for dir, want := range map[string]string{
 		"home/repo/pkg":    "home/repo/pkg home/repo",
 		"home/over/tree/x": "home/over/tree/x home/over/tree", // a worktree's .git is a file
-		"home/plain/a":     "home/plain/a home/plain",
+		"home/plain/a":     "home/plain/a",
 		"home":             "",
 		"else/where":       "else/where",
 	} {

@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/trust"
@@ -383,9 +384,7 @@ func hookProblemsOf(k *knack.Skill) []knack.Problem {
 // files are approved one by one.
 func resourceFile(root, path string) bool {
 	rel, ok := subpath.Rel(real(root), path)
-	return ok && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(part string) bool {
-		return slices.Contains([]string{".knack", ".claude", ".pi", ".agents"}, strings.ToLower(part))
-	})
+	return ok && layout.InFolder(rel)
 }
 
 // askFast asks the fast model aside from the conversation.

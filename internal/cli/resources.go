@@ -98,7 +98,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 	}
 	o := sources.FromEnv(os.Getenv)
 	r.home = o.Home
-	r.root = sources.Root(r.dir, o.Home)
+	r.root = sources.Root(r.dir)
 	o.Skills, o.AddDirs, o.Bare, o.NoSkills = f.skills, f.addDirs, f.bare, f.noSkills
 	if r.project, err = openProject(r.dir, f.trust); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func loadSettings(dir string, project *trust.Project, settings []string, flags m
 	env := engine.Env(nil)
 	o := config.Options{
 		Tools:   engine.KnownTools().AllNames(),
-		Managed: sources.ManagedDirs(runtime.GOOS), Dir: dir, Root: sources.Root(dir, env.Home()),
+		Managed: sources.ManagedDirs(runtime.GOOS), Dir: dir, Root: sources.Root(dir),
 		Settings: settings, Flags: flags, Check: project.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
 	}

@@ -22,7 +22,7 @@ import (
 // openProject is the trust of the project that dir belongs to; with once it is
 // trusted for this run.
 func openProject(dir string, once bool) (*trust.Project, error) {
-	p, err := trust.Open(engine.Env(nil).StateDir()).Project(sources.Root(dir, sources.FromEnv(os.Getenv).Home))
+	p, err := trust.Open(engine.Env(nil).StateDir()).Project(sources.Root(dir))
 	if err != nil {
 		return nil, &engine.Error{Err: fmt.Errorf("what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts anew"}
 	}

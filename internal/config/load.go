@@ -35,6 +35,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/regular"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission"
@@ -238,19 +239,16 @@ func (l *loader) project() error {
 		return err
 	}
 	defer root.Close()
-	var dirs []string
-	for d := rel; ; d = filepath.Dir(d) {
-		dirs = append(dirs, d)
-		if d == "." {
-			break
-		}
-	}
-	for _, name := range []string{"settings.local.json", "settings.json"} {
+	rows, dirs := layout.Rows(layout.Settings), layout.Dirs(rel, ".")
+	for _, local := range []bool{true, false} { // local settings of every directory come first
 		for _, d := range dirs {
-			for _, sub := range []string{".knack", ".claude"} {
-				l.projectFile(root, filepath.Join(d, sub, name), layer{
-					origin: permission.Project, project: true, base: filepath.Join(l.Root, d), foreign: sub == ".claude",
-				})
+			for _, row := range rows {
+				if strings.HasSuffix(row.Path, ".local.json") == local {
+					l.projectFile(root, filepath.Join(d, filepath.FromSlash(row.Path)), layer{
+						origin: permission.Project, project: true, base: filepath.Join(l.Root, d),
+						foreign: strings.HasPrefix(row.Path, ".claude/"),
+					})
+				}
 			}
 		}
 	}

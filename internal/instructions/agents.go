@@ -2,23 +2,17 @@ package instructions
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/layout"
 )
 
-// Bounds of a search for agents, as of one for skills.
-const (
-	agentDepth = 6
-	agentFiles = 2000
-)
+// agentRow is how every directory of agents is searched.
+var agentRow = layout.Rows(layout.Agent)[0]
 
 // Agents finds the definitions of agents (spec agent §6) in the order of their
 // precedence: managed, given, the person's, the project's with the nearest
@@ -34,10 +28,9 @@ func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Pr
 	}
 	defs = append(defs, given...)
 	defs = l.agents(defs, knack.User, join(l.ConfigHome, "agents"), join(l.Home, ".knack/agents"), join(l.ClaudeHome, "agents"))
-	for d := l.Dir; d != "" && d != l.Home; d = filepath.Dir(d) {
-		defs = l.agents(defs, knack.Project, join(d, ".knack/agents"), join(d, ".claude/agents"))
-		if l.Root == "" || d == l.Root || !subpath.Contains(l.Root, d) {
-			break
+	for _, dir := range l.projectDirs() {
+		for _, row := range layout.Rows(layout.Agent) {
+			defs = l.agents(defs, knack.Project, join(dir, row.Path))
 		}
 	}
 	taken := map[string]agent.Definition{}
@@ -65,7 +58,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string
 		if dir == "" {
 			continue
 		}
-		for _, path := range l.agentFiles(dir, project) {
+		for _, path := range l.files(dir, agentRow, project) {
 			data, err := l.approved(path, project)
 			if err != nil {
 				l.refused("unreadable", path, err)
@@ -81,39 +74,21 @@ func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string
 	return defs
 }
 
-// agentFiles lists the *.md files below a directory, in order. Links to
-// directories are not followed.
-func (l *loader) agentFiles(dir string, project bool) []string {
+// files lists the files of a row in a directory, in order.
+func (l *loader) files(dir string, row layout.Row, project bool) []string {
 	real, _, err := inside(l.bound(project), dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var paths []string
+	var names []string
 	if err == nil {
-		seen := 0
-		err = filepath.WalkDir(real, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			rel, err := filepath.Rel(real, path)
-			if err != nil {
-				return err
-			}
-			if seen++; seen > agentFiles {
-				return fmt.Errorf("more than %d files and directories", agentFiles)
-			}
-			switch {
-			case d.IsDir() && rel != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(rel, string(os.PathSeparator)) >= agentDepth-1):
-				return fs.SkipDir
-			case !d.IsDir() && strings.EqualFold(filepath.Ext(path), ".md"):
-				paths = append(paths, filepath.Join(dir, rel))
-			}
-			return nil
-		})
+		names, err = layout.Files(os.DirFS(real), ".", row)
 	}
 	if err != nil {
-		l.problem("unreadable", dir, "agents are left out: %v", err)
+		l.problem("unreadable", dir, "%ss are left out: %v", row.Kind, err)
 	}
-	slices.Sort(paths)
-	return paths
+	for i, name := range names {
+		names[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return names
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/regular"
 	"github.com/knack-agent/knack/internal/subpath"
 )
@@ -118,17 +120,17 @@ func (l *loader) context() {
 	}
 	slices.Reverse(dirs)
 	for _, d := range dirs {
-		bound := ""
-		if l.Root != "" && subpath.Contains(l.Root, d) {
+		bound := d // above the root, links and imports stay in the directory
+		if subpath.Contains(l.Root, d) {
 			bound = l.Root
 		} else if !ours(d) {
 			continue // somebody else's directory, such as /tmp
 		}
-		for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
-			if !l.document(filepath.Join(d, name), bound) {
+		for _, row := range layout.Rows(layout.Context) {
+			if !l.document(filepath.Join(d, row.Path), bound) {
 				continue
 			}
-			l.document(filepath.Join(d, strings.TrimSuffix(name, ".md")+".local.md"), bound)
+			l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
 			break
 		}
 	}
@@ -344,15 +346,31 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	return strings.TrimRight(l.imports(path, string(data), bound, depth+1), "\n"), true
 }
 
+// projectDirs are the directories whose resources count, the nearest first. What
+// lies in a home directory that is no repository is the user's.
+func (l *loader) projectDirs() []string {
+	if l.Dir == "" || l.Dir == l.Home && l.Dir == l.Root {
+		return nil
+	}
+	return layout.Dirs(l.Dir, l.Root)
+}
+
 // prompt reads the first of a system prompt's places that has one.
 func (l *loader) prompt(name string) (string, bool) {
-	for _, p := range []struct {
+	type place struct {
 		path    string
 		project bool
-	}{
-		{join(l.Dir, ".knack", name), true}, {join(l.Dir, ".pi", name), true},
-		{join(l.ConfigHome, name), false}, {join(l.Home, ".pi/agent", name), false},
-	} {
+	}
+	var places []place
+	for _, dir := range l.projectDirs() {
+		for _, row := range layout.Rows(layout.System) {
+			if path.Base(row.Path) == name {
+				places = append(places, place{join(dir, row.Path), true})
+			}
+		}
+	}
+	places = append(places, place{join(l.ConfigHome, name), false}, place{join(l.Home, ".pi/agent", name), false})
+	for _, p := range places {
 		if p.path == "" {
 			continue
 		}

@@ -141,6 +141,43 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
+// TestPromptsOfRoot: a system prompt of the repository's root counts for somebody
+// who works in a directory below it; the nearest one wins.
+func TestPromptsOfRoot(t *testing.T) {
+	files := map[string]string{"home/repo/.knack/SYSTEM.md": "root", "home/repo/.pi/APPEND_SYSTEM.md": "appended", "home/repo/sub/x": ""}
+	o := site(t, files)
+	o.Check = func(string, []byte) error { return nil }
+	if f := Load(o); f.System != "root" || strings.Join(f.Append, "|") != "appended" {
+		t.Errorf("%+v", f)
+	}
+	files["home/repo/sub/.pi/SYSTEM.md"] = "nearer"
+	o = site(t, files)
+	if f := Load(o); f.System != "" || len(f.Problems) == 0 || f.Problems[0].Code != "untrusted" {
+		t.Errorf("untrusted: %+v", f)
+	}
+	o.Check = func(string, []byte) error { return nil }
+	if f := Load(o); f.System != "nearer" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestNoRepository: outside of a repository the root is the working directory.
+// A file of a directory above imports nothing from elsewhere.
+func TestNoRepository(t *testing.T) {
+	o := site(t, map[string]string{
+		"home/down/good/AGENTS.md": "good @../taxes.txt", "home/down/taxes.txt": "PRIVATE",
+		"home/down/AGENTS.md": "above @../private.txt @down.txt", "home/private.txt": "PRIVATE", "home/down/down.txt": "down",
+		"home/down/.knack/SYSTEM.md": "PRIVATE",
+	})
+	o.Dir = filepath.Join(o.Home, "down/good")
+	o.Root = o.Dir
+	o.Check = func(string, []byte) error { return nil }
+	f := Load(o)
+	if got := texts(f) + f.System; got != "above @../private.txt down|good @../taxes.txt" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBounds(t *testing.T) {
 	f := Load(site(t, map[string]string{
 		"home/repo/AGENTS.md":     strings.Repeat("x", maxFile+1),

@@ -2,9 +2,7 @@ package instructions
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,13 +14,13 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/frontmatter"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/layout"
 )
 
-const (
-	maxTemplates = 1000 // of one directory
-	maxShort     = 60   // characters of a description that nobody wrote
-)
+const maxShort = 60 // characters of a description that nobody wrote
+
+// templateRow is how every directory of templates is searched.
+var templateRow = layout.Rows(layout.Template)[0]
 
 // Templates finds prompt templates: Markdown files that a person says by name,
 // /NAME ARGS, each a [knack.Command] of kind template. First of a name wins:
@@ -41,12 +39,9 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 			found = append(found, l.templates(path, false)...)
 		}
 	}
-	for d := o.Dir; d != "" && o.Root != "" && subpath.Contains(o.Root, d); d = filepath.Dir(d) {
-		for _, name := range []string{".knack", ".pi"} {
-			found = append(found, l.templates(filepath.Join(d, name, "prompts"), true)...)
-		}
-		if d == filepath.Dir(d) {
-			break
+	for _, dir := range l.projectDirs() {
+		for _, row := range layout.Rows(layout.Template) {
+			found = append(found, l.templates(join(dir, row.Path), true)...)
 		}
 	}
 	found = append(found, l.templates(join(o.ConfigHome, "prompts"), false)...)
@@ -70,27 +65,9 @@ func (l *loader) templates(dir string, project bool) []knack.Command {
 	if dir == "" {
 		return nil
 	}
-	real, _, err := inside(l.bound(project), dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var files []fs.DirEntry
-	if err == nil {
-		files, err = os.ReadDir(real)
-	}
-	if err != nil {
-		l.problem("unreadable", dir, "its templates are left out: %v", err)
-		return nil
-	}
 	var all []knack.Command
-	for i, f := range files {
-		if i == maxTemplates {
-			l.problem("limit-reached", dir, "only the first %d files are looked at", maxTemplates)
-			break
-		}
-		if !f.IsDir() && strings.EqualFold(filepath.Ext(f.Name()), ".md") && !strings.HasPrefix(f.Name(), ".") {
-			all = append(all, l.template(filepath.Join(dir, f.Name()), project)...)
-		}
+	for _, path := range l.files(dir, templateRow, project) {
+		all = append(all, l.template(path, project)...)
 	}
 	return all
 }

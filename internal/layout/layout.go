@@ -1,0 +1,159 @@
+// Package layout is the table of what a project can provide: which files and
+// directories are read, how deep, and which of them need trust.
+//
+// Every reader of project resources takes its paths from here (skills, commands,
+// templates, agents, system prompts, settings, hooks), and so does the search of
+// `knack trust`: what is shown, what is approved and what is loaded are the same.
+package layout
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/subpath"
+)
+
+// A Kind is what a file or directory provides.
+type Kind string
+
+const (
+	Skill    Kind = "skill"
+	Command  Kind = "command"  // legacy commands
+	Template Kind = "template" // prompt templates
+	Agent    Kind = "agent"
+	System   Kind = "system" // replaces the system prompt, or extends it
+	Settings Kind = "settings"
+	Hooks    Kind = "hooks" // scripts that hooks of settings may run
+	MCP      Kind = "mcp"   // servers
+	Context  Kind = "context"
+)
+
+// A Row is one place below a directory of a project.
+type Row struct {
+	Kind Kind
+	Path string // with slashes
+	// Depth is 0 for a file. For a directory it is how many levels of directories
+	// are searched, the directory itself included.
+	Depth  int
+	Suffix string // of the files that count, in lower case; "": all
+	Loose  bool   // a file directly in a directory of skills is a skill, too
+	Trust  bool   // nothing of it counts before somebody approved it
+}
+
+// Bounds of a search.
+const (
+	Depth      = 6    // levels of directories
+	MaxEntries = 2000 // files and directories of a row, see [Files]
+)
+
+// rows is the table. Within a kind the first row wins.
+var rows = []Row{
+	{Kind: Skill, Path: ".knack/skills", Depth: Depth, Trust: true},
+	{Kind: Skill, Path: ".agents/skills", Depth: Depth, Trust: true},
+	{Kind: Skill, Path: ".claude/skills", Depth: Depth, Trust: true},
+	{Kind: Skill, Path: ".pi/skills", Depth: Depth, Loose: true, Trust: true},
+	{Kind: Command, Path: ".claude/commands", Depth: Depth, Suffix: ".md", Trust: true},
+	{Kind: Command, Path: ".knack/commands", Depth: Depth, Suffix: ".md", Trust: true},
+	{Kind: Template, Path: ".knack/prompts", Depth: 1, Suffix: ".md", Trust: true},
+	{Kind: Template, Path: ".pi/prompts", Depth: 1, Suffix: ".md", Trust: true},
+	{Kind: Agent, Path: ".knack/agents", Depth: Depth, Suffix: ".md", Trust: true},
+	{Kind: Agent, Path: ".claude/agents", Depth: Depth, Suffix: ".md", Trust: true},
+	{Kind: System, Path: ".knack/SYSTEM.md", Trust: true},
+	{Kind: System, Path: ".pi/SYSTEM.md", Trust: true},
+	{Kind: System, Path: ".knack/APPEND_SYSTEM.md", Trust: true},
+	{Kind: System, Path: ".pi/APPEND_SYSTEM.md", Trust: true},
+	{Kind: Settings, Path: ".knack/settings.local.json", Trust: true},
+	{Kind: Settings, Path: ".claude/settings.local.json", Trust: true},
+	{Kind: Settings, Path: ".knack/settings.json", Trust: true},
+	{Kind: Settings, Path: ".claude/settings.json", Trust: true},
+	{Kind: Hooks, Path: ".knack/hooks", Depth: Depth, Trust: true},
+	{Kind: Hooks, Path: ".agents/hooks", Depth: Depth, Trust: true},
+	{Kind: Hooks, Path: ".claude/hooks", Depth: Depth, Trust: true},
+	{Kind: Hooks, Path: ".pi/hooks", Depth: Depth, Trust: true},
+	{Kind: MCP, Path: ".mcp.json", Trust: true},
+	{Kind: MCP, Path: ".knack/mcp.json", Trust: true},
+	{Kind: MCP, Path: ".pi/mcp.json", Trust: true},
+	{Kind: Context, Path: "AGENTS.md"},
+	{Kind: Context, Path: "CLAUDE.md"},
+}
+
+// Rows returns the rows of some kinds, in their order; of all if none is named.
+func Rows(kinds ...Kind) []Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return len(kinds) > 0 && !slices.Contains(kinds, r.Kind) })
+}
+
+// Folders are the names of the directories that hold resources of a project,
+// such as .claude.
+func Folders() []string { return []string{".knack", ".agents", ".claude", ".pi"} }
+
+// InFolder reports whether a relative path leads through one of Folders, in
+// whatever letters: file systems may fold case.
+func InFolder(rel string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(name string) bool {
+		return slices.Contains(Folders(), strings.ToLower(name))
+	})
+}
+
+// Dirs are the directories of a project in which rows count for somebody who
+// works in dir: dir, and its parents up to root, the nearest first. Where dir is
+// not in root, it is dir alone.
+func Dirs(dir, root string) []string {
+	dirs := []string{dir}
+	if !subpath.Contains(root, dir) {
+		return dirs
+	}
+	for root = filepath.Clean(root); filepath.Clean(dir) != root; {
+		dir = filepath.Dir(dir)
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// Files lists the files of a row whose Path is a directory, by name: dir is that
+// directory in fsys, and the names are relative to it. Names that begin with a
+// dot do not count. Links are followed as far as fsys follows them. A directory
+// that does not exist has no files; with an error the list is incomplete.
+func Files(fsys fs.FS, dir string, row Row) ([]string, error) {
+	var found []string
+	entries := 0
+	var walk func(rel string, depth int) error
+	walk = func(rel string, depth int) error {
+		list, err := fs.ReadDir(fsys, path.Join(dir, rel))
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if entries++; entries > MaxEntries {
+				return fmt.Errorf("more than %d files and directories", MaxEntries)
+			}
+			name := path.Join(rel, e.Name())
+			if strings.HasPrefix(e.Name(), ".") {
+				continue
+			}
+			isDir := e.IsDir()
+			if e.Type()&fs.ModeSymlink != 0 {
+				info, err := fs.Stat(fsys, path.Join(dir, name))
+				isDir = err == nil && info.IsDir()
+			}
+			switch {
+			case isDir && depth < row.Depth:
+				if err := walk(name, depth+1); err != nil {
+					return err
+				}
+			case !isDir && strings.HasSuffix(strings.ToLower(e.Name()), row.Suffix):
+				found = append(found, name)
+			}
+		}
+		return nil
+	}
+	if info, err := fs.Stat(fsys, dir); err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	err := walk("", 1)
+	slices.Sort(found)
+	return found, err
+}
