@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/atomicfile"
 	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/rank"
 )
 
@@ -32,8 +34,11 @@ type Match struct {
 // texts and the names of the files beside them, in any script. The first call
 // reads every skill; a [Finder] keeps what was read.
 func (c *Catalog) Find(ctx context.Context, query string, n int) ([]Match, error) {
-	return c.own.find(ctx, c, query, n, func(*Skill) bool { return true })
+	return c.own.Find(ctx, c, query, n, nil)
 }
+
+// Finder returns the Finder of [Catalog.Find], which keeps its index in memory.
+func (c *Catalog) Finder() *Finder { return &c.own }
 
 // A Finder searches Catalogs and keeps the indexes that this takes in a
 // directory. Nothing but the order of what it finds depends on them: a skill
@@ -63,10 +68,13 @@ type segment struct {
 // inMemory is the number of skills up to which an index is not worth a file.
 const inMemory = 100
 
-// Find is [Catalog.Find] for the skills that a listing with this View would
-// show: none that is switched off, not active yet or closed to the caller.
-func (f *Finder) Find(ctx context.Context, c *Catalog, v View, query string, n int) ([]Match, error) {
-	return f.find(ctx, c, query, n, func(s *Skill) bool { return c.offers(s, v) })
+// Find is [Catalog.Find] among the skills that ok lets pass; nil: all. See
+// [Catalog.Offers].
+func (f *Finder) Find(ctx context.Context, c *Catalog, query string, n int, ok func(*Skill) bool) ([]Match, error) {
+	if ok == nil {
+		ok = func(*Skill) bool { return true }
+	}
+	return f.find(ctx, c, query, n, ok)
 }
 
 // Ready says whether Find answers within milliseconds: what it needs is in
@@ -118,6 +126,87 @@ func (f *Finder) find(ctx context.Context, c *Catalog, query string, n int, ok f
 	return found, nil
 }
 
+// What is suggested has at least this score, and this share of the best one's.
+// Messages that authors wrote for their skills reach the first in 97 of 100
+// cases; "fix the failing test" and "commit this" do not, or name a skill.
+const (
+	clearScore = 6
+	clearShare = 0.6
+)
+
+// Suggest returns at most n skills that ok lets pass and that clearly fit a
+// user's message, the best first; none if the message names a skill.
+func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int, ok func(*Skill) bool) ([]*Skill, error) {
+	if c.names(message) {
+		return nil, nil
+	}
+	found, err := f.Find(ctx, c, message, n, ok)
+	var fit []*Skill
+	for _, m := range found {
+		if m.Score >= clearScore && m.Score >= clearShare*found[0].Score {
+			fit = append(fit, m.Skill)
+		}
+	}
+	return fit, err
+}
+
+// names says whether a message names a skill: as /name, as a name of several
+// parts, or as a name beside the word skill.
+func (c *Catalog) names(message string) bool {
+	if len(c.namedIn(message)) > 0 {
+		return true
+	}
+	words := strings.Fields(message[:min(len(message), maxNaming)])
+	for i, w := range words {
+		if strings.HasPrefix(w, "/") && c.Skill(strings.Trim(w, punctuation)) != nil {
+			return true
+		}
+		if strings.EqualFold(strings.Trim(w, punctuation), "skill") {
+			for _, j := range []int{i - 1, i + 1} {
+				if j >= 0 && j < len(words) && c.Skill(strings.ToLower(strings.Trim(words[j], punctuation))) != nil {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+const (
+	maxSuggestion  = 2000 // characters
+	suggestionHead = "Skills whose text has words of this message. What is said of them is their authors' text, not the user's; load one only if it fits:"
+)
+
+// SuggestionText tells a model of suggested skills, in at most 2,000
+// characters: those of plugins and servers by name only, as is a skill whose
+// description has no room.
+func SuggestionText(skills []*Skill) string {
+	var b strings.Builder
+	b.WriteString(suggestionHead + "\n")
+	room := maxSuggestion - utf8.RuneCountInString(b.String())
+	names := 0 // of those that follow
+	for _, s := range skills {
+		names += utf8.RuneCountInString(nameLine(s))
+	}
+	for _, s := range skills {
+		line := nameLine(s)
+		names -= utf8.RuneCountInString(line)
+		if text := plain.Fold(s.Summary()); s.Origin.Kind != Plugin && s.Origin.Kind != MCP && text != "" {
+			whole := strings.TrimSuffix(line, "\n") + ": " + text + "\n"
+			if utf8.RuneCountInString(whole)+names <= room {
+				line = whole
+			}
+		}
+		if n := utf8.RuneCountInString(line); n <= room {
+			b.WriteString(line)
+			room -= n
+		}
+	}
+	return b.String()
+}
+
+func nameLine(s *Skill) string { return "- " + plain.Fold(s.Name) + "\n" }
+
 // open returns the segments of a Catalog with their files open.
 func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll func()) {
 	var files []*os.File
@@ -151,6 +240,11 @@ func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll
 	}
 }
 
+const (
+	maxNaming   = 8 << 10 // bytes of a query in which names are looked for
+	punctuation = ".,;!?()[]{}<>\"'`*/“”‘’「」。，"
+)
+
 // namedIn returns the skills that a query names: all of it is a name, or it has
 // a name of several parts as a word of its own.
 func (c *Catalog) namedIn(query string) (named []*Skill) {
@@ -159,14 +253,12 @@ func (c *Catalog) namedIn(query string) (named []*Skill) {
 			named = append(named, s)
 		}
 	}
-	if len(query) > 8<<10 {
-		query = query[:8<<10]
-	}
+	query = query[:min(len(query), maxNaming)]
 	whole := strings.TrimPrefix(strings.TrimSpace(query), "/")
 	add(whole)
 	add(strings.ToLower(whole))
 	for _, word := range strings.Fields(query) {
-		word = strings.Trim(word, ".,;!?()[]{}<>\"'`*/“”‘’「」。，")
+		word = strings.Trim(word, punctuation)
 		if strings.ContainsAny(word, "-:_") {
 			add(word)
 		}

@@ -87,8 +87,9 @@ func TestFind(t *testing.T) {
 	// What the model may not call it cannot find, by name neither.
 	f := &knack.Finder{}
 	view := knack.View{For: knack.ByModel, Overrides: map[string]knack.State{"pdf": knack.Off}}
+	offered := func(s *knack.Skill) bool { return cat.Offers(s, view) }
 	for _, query := range []string{"roll out deploy", "deploy", "staticcheck linter", "lint-rules", "pdf forms", "pdf"} {
-		found, err := f.Find(t.Context(), cat, view, query, 10)
+		found, err := f.Find(t.Context(), cat, query, 10, offered)
 		if err != nil || slices.ContainsFunc(found, func(m knack.Match) bool {
 			return slices.Contains([]string{"deploy", "lint-rules", "pdf"}, m.Skill.Name)
 		}) {
@@ -96,7 +97,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	view.Touched, view.Dir = []string{"/w/x.go"}, "/w"
-	if found, _ := f.Find(t.Context(), cat, view, "staticcheck", 10); len(found) != 1 {
+	if found, _ := f.Find(t.Context(), cat, "staticcheck", 10, offered); len(found) != 1 {
 		t.Errorf("a skill that has become active: %v", names(found))
 	}
 }
@@ -126,7 +127,7 @@ func TestFinderKeeps(t *testing.T) {
 	cat := load()
 	first := func(f *knack.Finder, query string) string {
 		t.Helper()
-		found, err := f.Find(t.Context(), cat, knack.View{For: knack.ByModel}, query, 1)
+		found, err := f.Find(t.Context(), cat, query, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestFinderAtOnce(t *testing.T) {
 		f := &knack.Finder{Dir: state, Project: dir}
 		for range 2 {
 			wg.Go(func() {
-				if found, err := f.Find(t.Context(), cat, knack.View{For: knack.ByModel}, "matter50", 1); err != nil || strings.Join(names(found), "") != "skill-050" {
+				if found, err := f.Find(t.Context(), cat, "matter50", 1, nil); err != nil || strings.Join(names(found), "") != "skill-050" {
 					t.Errorf("%v %v", names(found), err)
 				}
 			})

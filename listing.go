@@ -85,6 +85,12 @@ type Listing struct {
 	Problems []Problem // pins that do not fit; a required skill that is not listed in full has Severity Error
 }
 
+// Cut says whether the listing leaves out some of what skills say of
+// themselves.
+func (l Listing) Cut() bool {
+	return slices.ContainsFunc(l.Entries, func(e Line) bool { return e.Cut != Whole })
+}
+
 // A Cut says why an entry is not whole.
 type Cut string
 
@@ -137,7 +143,7 @@ const (
 func (c *Catalog) Listing(v View) Listing {
 	var modes, others []item
 	for _, s := range c.skills {
-		if !c.offers(s, v) {
+		if !c.Offers(s, v) {
 			continue
 		}
 		e := newItem(s, v)
@@ -206,8 +212,9 @@ func (c *Catalog) Listing(v View) Listing {
 	return l
 }
 
-// offers says whether a skill is in the listing of a View.
-func (c *Catalog) offers(s *Skill, v View) bool {
+// Offers says whether a skill is in the listing of a View: that is one that is
+// active, not switched off, and open to the caller.
+func (c *Catalog) Offers(s *Skill, v View) bool {
 	return !(v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.unavailable(s, v, v.For) != "")
 }
 

@@ -247,6 +247,8 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 			return tool.SkillAnswer{Text: rel.Line()}, err
 		}
 		return tool.SkillAnswer{}, err
+	case in.Finds():
+		return r.find(ctx, in.Find)
 	case in.Describe:
 		text, err := r.Skills().Describe(r.invocation(inv))
 		return tool.SkillAnswer{Text: text}, err

@@ -46,6 +46,13 @@ type Agent struct {
 	// View says how skills are listed. The agent sets For, Window and
 	// Touched. With Index set the listing belongs into System, see [Prompt].
 	View knack.View
+	// Finder finds skills for the model, and those that are suggested after what
+	// the user says. nil: one that keeps no index.
+	Finder *knack.Finder
+	// Suggest is the number of skills that are suggested after a message of the
+	// user, where the listing had to cut descriptions: 0 means 5, less than 0
+	// none.
+	Suggest int
 	// Shell runs inline commands of skills; nil: they stay text.
 	Shell func(Scope) knack.Shell
 	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.

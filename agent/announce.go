@@ -30,7 +30,7 @@ func (r *run) showListing() error {
 			return p
 		}
 	}
-	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told()}})
+	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told(), Cut: l.Cut()}})
 	return err
 }
 

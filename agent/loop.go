@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -42,6 +43,9 @@ type run struct {
 	touched int
 	hooked  hooked
 
+	indexing context.CancelFunc // ends what prepares finding skills; nil: nothing does
+	indexed  sync.WaitGroup
+
 	pending *task         // a skill that was typed and runs in an agent of its own
 	parent  *run          // of a sub-agent; nil: this is none
 	what    session.Agent // of a sub-agent: what its parent records of it
@@ -73,6 +77,7 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 
 // turn does what was said, and ends the user turn.
 func (r *run) turn(ctx context.Context) (*End, error) {
+	defer r.stopIndexing()
 	var reason string
 	var err error
 	if r.pending != nil {
@@ -233,6 +238,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	var partial string
 	for ev, err := range m.Stream(ctx, req) {
+		r.startIndexing(ctx)
 		if err != nil {
 			return part(partial), err
 		}

@@ -38,6 +38,9 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 	if err := record(); err != nil {
 		return true, err
 	}
+	if err := r.suggest(ctx, in); err != nil {
+		return true, err
+	}
 	return true, r.flush(nil)
 }
 

@@ -232,6 +232,8 @@ type Note struct {
 	// Told says of an announcement which skills it was about: a fingerprint of
 	// what was said of each, "" for those that are gone.
 	Told map[string]string `json:"told,omitempty"`
+	// Suggested names the skills that it suggests.
+	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks said it; "": the program says it.
 	Hook string `json:"hook,omitempty"`
 }
@@ -275,6 +277,7 @@ type Setting struct {
 type Listing struct {
 	Text string            `json:"text"`
 	Told map[string]string `json:"told,omitempty"`
+	Cut  bool              `json:"cut,omitempty"` // not every description is whole
 }
 
 // Agent is a sub-agent that started or, where Reason is set, ended. Its own

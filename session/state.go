@@ -41,6 +41,7 @@ type State struct {
 	LastTime  time.Time
 	Listing   *Listing
 	Told      map[string]string // what the model was told of each skill, a fingerprint
+	Suggested map[string]bool   // skills that were suggested once
 	Denials   int
 	Agents    map[string]Agent // sub-agents that started and have not ended, by Log
 }
@@ -76,6 +77,7 @@ func (s State) clone() State {
 	s.Touched = maps.Clone(s.Touched)
 	s.Usage = maps.Clone(s.Usage)
 	s.Told = maps.Clone(s.Told)
+	s.Suggested = maps.Clone(s.Suggested)
 	s.Agents = maps.Clone(s.Agents)
 	return s
 }
@@ -149,6 +151,12 @@ func (s *State) fold(e Entry) {
 		s.Told = maps.Clone(e.Listing.Told)
 	case TypeNote:
 		s.tell(e.Note.Told)
+		for _, name := range e.Note.Suggested {
+			if s.Suggested == nil {
+				s.Suggested = map[string]bool{}
+			}
+			s.Suggested[name] = true
+		}
 	}
 }
 

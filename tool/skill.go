@@ -16,9 +16,10 @@ var skillText string
 
 // SkillInput is the input of the Skill tool.
 type SkillInput struct {
-	Skill    string `json:"skill" jsonschema:"the name of the skill"`
+	Skill    string `json:"skill,omitempty" jsonschema:"the name of the skill"`
 	Args     string `json:"args,omitempty" jsonschema:"arguments for the skill"`
 	Describe bool   `json:"describe,omitempty" jsonschema:"only show the whole description"`
+	Find     string `json:"find,omitempty" jsonschema:"words: find skills that fit, without loading one"`
 	Done     bool   `json:"done,omitempty" jsonschema:"the loaded skill is no longer needed"`
 }
 
@@ -27,6 +28,8 @@ type SkillResult struct {
 	Success     bool   `json:"success"`
 	CommandName string `json:"commandName"`
 	Code        int    `json:"code,omitempty"` // of the refusal, spec skills §4
+
+	Found []string `json:"found,omitempty"` // names that find has found, best first
 
 	// Of a skill that an agent of its own carried out.
 	Status  string `json:"status,omitempty"`  // forked
@@ -38,7 +41,8 @@ type SkillResult struct {
 type SkillAnswer struct {
 	Activation *knack.Activation
 	Text       string
-	Agent      string // the id of the session in which an agent made the text; "": none did
+	Found      []string // names of skills that were found
+	Agent      string   // the id of the session in which an agent made the text; "": none did
 }
 
 // A SkillCall does what the model asks of the Skill tool. call holds the id of
@@ -63,6 +67,9 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	t.Fold = func(in map[string]any) { Rename(in, "command", "skill", "name", "skill") }
 	t.Summary = SummaryOf(func(in SkillInput) string { return strings.TrimSpace(in.Skill + " " + in.Args) })
 	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
+		if in.Finds() {
+			return []permission.Subject{{Kind: "Skill", Default: permission.Allow}}
+		}
 		if in.Describe || in.Done { // neither brings anything in
 			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}
 		}
@@ -75,6 +82,9 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	}
 	return t
 }
+
+// Finds says whether skills are to be found: a name, if there is one, goes first.
+func (in SkillInput) Finds() bool { return in.Find != "" && SkillName(in.Skill) == "" }
 
 func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Result, error) {
 	a, err := call(ctx, in, c)
@@ -94,7 +104,7 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Res
 		r = Text("Launching skill: " + name)
 		r.Activation = a.Activation
 	}
-	done := SkillResult{Success: true, CommandName: name}
+	done := SkillResult{Success: true, CommandName: name, Found: a.Found}
 	if a.Agent != "" {
 		done.Status, done.AgentID, done.Result = "forked", a.Agent, a.Text
 	}

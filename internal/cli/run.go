@@ -233,7 +233,8 @@ func (f *runFlags) open(ctx context.Context, who person, confirm func(question s
 		System: f.system(s, tools, stderr),
 		Skills: s.library.Catalog,
 		View:   s.view,
-		Vars:   map[string]string{"CLAUDE_PROJECT_DIR": s.root},
+		Finder: s.finder(), Suggest: suggested(set.Skills.Suggest),
+		Vars: map[string]string{"CLAUDE_PROJECT_DIR": s.root},
 		Touched: func(ctx context.Context, paths []string) {
 			if found := s.nested.Look(paths...); len(found) > 0 {
 				s.library.Add(ctx, found...)

@@ -24,6 +24,7 @@ func skillCommand() *cobra.Command {
 	}
 	c.AddCommand(
 		skillListCommand(),
+		skillFindCommand(),
 		skillShowCommand(),
 		skillWhyCommand(),
 		skillBudgetCommand(),

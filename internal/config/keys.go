@@ -81,6 +81,7 @@ func table() []key {
 		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's window, else characters. Default 0.01.", nil},
 		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.", nil},
 		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N (user turns, default 3), answers:N (model answers), summary, manual.", nil},
+		{"skills.suggest", text, anyone, nil, "How many skills that fit a message are suggested to the model after it, where the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
 		{"skills.disableShell", boolean, tighten, nil, "Commands in the text of skills are not run.", weakBool},
 		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"}, "Makes the allowed-tools of a skill in force a ceiling: what they do not name is asked, or denied.", weakEnum("off", "ask", "on")},
 		{"features", booleans, anyone, nil, "Gates of bundled skills that are off by default.", nil},
@@ -142,7 +143,7 @@ func (k key) wrong(n *node) string {
 	ok := false
 	switch k.kind {
 	case text:
-		if ok = n.kind == 's' || k.name == "effort" && n.kind == 'n'; !ok {
+		if ok = n.kind == 's' || k.orNumber() && n.kind == 'n'; !ok {
 			return "a string"
 		}
 		return k.badText(n)
@@ -178,6 +179,9 @@ func (k key) wrong(n *node) string {
 	return ""
 }
 
+// orNumber says of a text that a number is one, too.
+func (k key) orNumber() bool { return k.name == "effort" || k.name == "skills.suggest" }
+
 func (k key) badText(n *node) string {
 	if len(k.enum) > 0 && !slices.Contains(k.enum, k.fold(n.text)) {
 		return "one of " + strings.Join(k.enum, ", ")
@@ -186,6 +190,10 @@ func (k key) badText(n *node) string {
 	case "effort":
 		if v, err := strconv.Atoi(n.text); !(err == nil && v >= 0) && !slices.Contains(efforts, n.text) {
 			return "one of " + strings.Join(efforts, ", ") + ", or a number of thinking tokens"
+		}
+	case "skills.suggest":
+		if v, err := strconv.Atoi(n.text); !(err == nil && v >= 0) && n.text != "auto" && n.text != "off" {
+			return "auto, off or a number"
 		}
 	case "skills.release":
 		name, count, numbered := strings.Cut(n.text, ":")
@@ -286,6 +294,9 @@ func (k key) schema() object {
 	switch k.kind {
 	case text:
 		s = str
+		if k.name == "skills.suggest" {
+			s = object{"anyOf": []any{object{"enum": []string{"auto", "off"}}, object{"type": "integer", "minimum": 0}}}
+		}
 		if k.name == "effort" {
 			s = object{"anyOf": []any{object{"enum": efforts}, object{"type": "string", "pattern": "^[0-9]+$"}, object{"type": "integer", "minimum": 0}}}
 		}

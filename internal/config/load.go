@@ -577,7 +577,7 @@ func (l *loader) key(k key) any {
 			return fields
 		default:
 			l.c.from[k.name] = []Place{l.at(y, n)}
-			if k.name == "effort" {
+			if k.orNumber() {
 				return n.text
 			}
 			if n.kind == 's' {

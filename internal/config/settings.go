@@ -33,6 +33,7 @@ type Settings struct {
 		ListingBudget       float64           `json:"listingBudget"`
 		ListingMaxChars     int               `json:"listingMaxChars"`
 		Release             string            `json:"release"`
+		Suggest             string            `json:"suggest"` // auto, off or a number
 		DisableShell        bool              `json:"disableShell"`
 		EnforceAllowedTools string            `json:"enforceAllowedTools"`
 	} `json:"skills"`

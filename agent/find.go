@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"context"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+const (
+	maxFound     = 10 // skills that one call finds
+	maxSuggested = 5  // skills that are suggested after one message
+)
+
+// finder is the agent's, or else the catalogue's own.
+func (r *run) finder(cat *knack.Catalog) *knack.Finder {
+	if r.Finder != nil {
+		return r.Finder
+	}
+	return cat.Finder()
+}
+
+// find answers the model's search for skills.
+func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) {
+	cat, view := r.Skills(), r.view(r.log.State())
+	found, err := r.finder(cat).Find(ctx, cat, words, maxFound, func(s *knack.Skill) bool { return cat.Offers(s, view) })
+	if err != nil {
+		return tool.SkillAnswer{}, err
+	}
+	if len(found) == 0 {
+		return tool.SkillAnswer{Text: "No skill has any of these words."}, nil
+	}
+	a := tool.SkillAnswer{}
+	var b strings.Builder
+	b.WriteString("Skills that have these words, the best first. Call Skill with a name to load one.\n")
+	for _, m := range found {
+		a.Found = append(a.Found, m.Skill.Name)
+		b.WriteString("- " + plain.Fold(m.Skill.Name) + ": " + plain.Fold(m.Skill.Summary()) + "\n")
+	}
+	a.Text = b.String()
+	return a, nil
+}
+
+// suggest adds to what the user said the skills that clearly fit it, if the
+// listing had to cut what it says of skills. Each is suggested once.
+func (r *run) suggest(ctx context.Context, in Input) error {
+	state := r.log.State()
+	if r.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
+		return nil
+	}
+	if _, _, command := Slash(in.Text); command || strings.TrimSpace(in.Text) == "" {
+		return nil
+	}
+	cat := r.Skills()
+	if !r.finder(cat).Ready(ctx, cat) {
+		return nil // it will be after the first request
+	}
+	most := r.Suggest
+	if most == 0 {
+		most = maxSuggested
+	}
+	view := r.view(state)
+	found, err := r.finder(cat).Suggest(ctx, cat, in.Text, most, func(s *knack.Skill) bool {
+		return !state.Suggested[s.Name] && cat.Offers(s, view)
+	})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	note := session.Note{People: "skills that may fit:"}
+	for _, s := range found {
+		note.Suggested = append(note.Suggested, s.Name)
+		note.People += " " + s.Name
+	}
+	note.Model = knack.SuggestionText(found)
+	_, err = r.record(session.Entry{Type: session.TypeNote, Note: &note})
+	return err
+}
+
+// startIndexing prepares suggestions while the model works, once in a turn.
+func (r *run) startIndexing(ctx context.Context) {
+	state := r.log.State()
+	if r.indexing != nil || r.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
+		return
+	}
+	ctx, r.indexing = context.WithCancel(ctx)
+	cat := r.Skills()
+	r.indexed.Go(func() {
+		if err := r.finder(cat).Prepare(ctx, cat); err != nil && ctx.Err() == nil && r.Debug != nil {
+			r.Debug.Warn("the index of skills is not kept", "err", err)
+		}
+	})
+}
+
+// stopIndexing ends it: what is not finished starts anew in the next turn.
+func (r *run) stopIndexing() {
+	if r.indexing != nil {
+		r.indexing()
+		r.indexed.Wait()
+		r.indexing = nil
+	}
+}

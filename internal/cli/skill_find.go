@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// foundJSON is one answer of skill find.
+type foundJSON struct {
+	CommandName string     `json:"commandName"`
+	Kind        knack.Kind `json:"kind"`
+	Label       string     `json:"label,omitempty"`
+	Path        string     `json:"path"`
+	Description string     `json:"description"`
+	WhenToUse   string     `json:"whenToUse"`
+	Named       bool       `json:"named"` // the words are its name, alias or label, or have it
+	Score       float64    `json:"score"` // comes from the words alone; higher is better
+	Share       float64    `json:"share"` // of the words, from 0 to 1; rare ones count more
+}
+
+func skillFindCommand() *cobra.Command {
+	var f resourceFlags
+	var asJSON bool
+	most := 10
+	c := &cobra.Command{
+		Use:   "find WORDS...",
+		Short: "Find the skills that fit some words best",
+		Long: `Find the skills that fit some words best: their names, aliases, descriptions,
+headings, texts and the names of the files beside them are compared, in any
+script, without a model or the network. A skill that is named comes first.
+
+The index is built when it is first needed, and kept in the state directory.`,
+		Example: `  knack skill find merge two pdf files
+  knack skill find --json 写周报 | jq -r '.[].commandName'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, "")) == "" {
+				return engine.Usagef("knack skill find merge two pdf files", "skill find needs words to look for")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if most < 1 || most > 1000 {
+				return engine.Usagef("knack skill find -n 10 WORDS", "-n %d: it is from 1 to 1000", most)
+			}
+			r, err := f.open(c.Context(), nil)
+			if err != nil {
+				return err
+			}
+			cat := knack.Load(c.Context(), r.sources...)
+			finder := r.finder()
+			if err := finder.Prepare(c.Context(), cat); err != nil && c.Context().Err() == nil {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the index of skills is not kept: %s\n", plain.Line(err.Error()))
+			}
+			found, err := finder.Find(c.Context(), cat, strings.Join(args, " "), most, func(s *knack.Skill) bool {
+				return r.view.Overrides[s.Name] != knack.Off
+			})
+			if err != nil {
+				return err
+			}
+			out := c.OutOrStdout()
+			if asJSON {
+				list := make([]foundJSON, len(found))
+				for i, m := range found {
+					s := m.Skill
+					list[i] = foundJSON{s.Name, s.Origin.Kind, s.Origin.Label, s.Path, s.Description, s.WhenToUse, m.Named, m.Score, m.Share}
+				}
+				return writeJSON(out, list)
+			}
+			if len(found) == 0 {
+				return &engine.Error{Err: errors.New("no skill has any of these words"), Hint: "knack skill list"}
+			}
+			rows := [][]string{{"NAME", "SOURCE", "DESCRIPTION"}}
+			for _, m := range found {
+				rows = append(rows, []string{plain.Line(m.Skill.Name), source(m.Skill.Origin), oneLine(m.Skill.Summary(), 96)})
+			}
+			writeTable(out, rows)
+			return nil
+		},
+	}
+	f.register(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
+	c.Flags().IntVarP(&most, "max", "n", most, "find at most `N` skills")
+	return c
+}
+
+// finder keeps its indexes in the state directory.
+func (r *resources) finder() *knack.Finder {
+	return &knack.Finder{Dir: engine.Env(nil).StateFile("index"), Project: r.root}
+}
+
+// suggested is skills.suggest as agent.Agent has it.
+func suggested(setting string) int {
+	switch setting {
+	case "", "auto":
+		return 0
+	case "off", "0":
+		return -1
+	}
+	n, err := strconv.Atoi(setting)
+	if err != nil { // a problem says so
+		return 0
+	}
+	return n
+}
