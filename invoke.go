@@ -67,6 +67,7 @@ type Activation struct {
 	Model     string          // "": inherit
 	Effort    string          // "": inherit
 	Hooks     json.RawMessage // see Skill.Hooks
+	Sandbox   *Sandbox        // see Skill.Sandbox
 	Hash      string          // sha256:… of the bytes that were used; "" for a computed text
 	Problems  []Problem
 }
@@ -147,7 +148,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	e := expansion{skill: s, in: in, dir: filepath.ToSlash(a.Dir), activation: a}
 	e.prepare()
 	a.Grants, a.Denies = e.rules(s.AllowedTools, false), e.rules(s.DisallowedTools, true)
-	a.Model, a.Effort, a.Hooks = s.Model, s.Effort, s.Hooks
+	a.Model, a.Effort, a.Hooks, a.Sandbox = s.Model, s.Effort, s.Hooks, s.Sandbox
 	if a.Model == "inherit" {
 		a.Model = ""
 	}
@@ -356,6 +357,7 @@ type Asks struct {
 	Denies   []string        // disallowed-tools
 	Hooks    json.RawMessage // see Skill.Hooks
 	Commands []string        // inline commands as written, in order
+	Sandbox  *Sandbox        // restricts, so that it needs no consent
 	Model    string
 	Shell    string
 	Fork     bool
@@ -387,7 +389,7 @@ func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 		}
 	}
 	a := Asks{Hash: hash, Grants: s.AllowedTools, Denies: s.DisallowedTools, Hooks: s.Hooks,
-		Commands: commands, Model: s.Model, Shell: s.Shell, Fork: s.Fork}
+		Commands: commands, Sandbox: s.Sandbox, Model: s.Model, Shell: s.Shell, Fork: s.Fork}
 	if a.Model == "inherit" {
 		a.Model = ""
 	}

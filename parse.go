@@ -203,7 +203,7 @@ func canonical(key string) string {
 	case "name", "aliases", "description", "license", "compatibility", "metadata",
 		"version", "author", "allowed-tools", "disallowed-tools", "argument-hint", "arguments",
 		"user-invocable", "disable-model-invocation", "mode", "model", "effort", "context",
-		"agent", "background", "paths", "hooks", "shell", "scope":
+		"agent", "background", "paths", "hooks", "shell", "scope", "sandbox":
 		return key
 	case "when-to-use":
 		return "when_to_use"
@@ -262,7 +262,7 @@ func near(key string) string {
 		return ""
 	}
 	for _, k := range [...]string{"aliases", "description", "when_to_use", "compatibility", "metadata", "allowed-tools",
-		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background"} {
+		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background", "sandbox"} {
 		if d := distance(folded(key), folded(k), 2); d <= 2 {
 			return k
 		}
@@ -402,6 +402,8 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		}
 	case "hooks":
 		s.Hooks = e.hooks()
+	case "sandbox":
+		s.Sandbox = e.sandbox()
 	case "shell":
 		s.Shell = e.oneOf(strings.ToLower(e.text()), "bash", "powershell")
 	case "scope":

@@ -42,6 +42,7 @@ type Skill struct {
 	Background      bool
 	Paths           []string        // not empty: conditional
 	Hooks           json.RawMessage // as written, order kept, as JSON: an object event → matchers, or a list; nil: none
+	Sandbox         *Sandbox        // what commands are restricted to while it is in force; nil: nothing more
 	Shell           string          // bash or powershell; "": bash
 	Retain          string          // scope: how long the author wants the text kept: turn, session, a number of turns; ""
 

@@ -119,6 +119,9 @@ func dumpSkill(s *Skill, body string) string {
 	show("background", s.Background)
 	show("paths", s.Paths)
 	show("hooks", s.Hooks)
+	if s.Sandbox != nil {
+		show("sandbox", s.Sandbox.String())
+	}
 	show("shell", s.Shell)
 	show("retain", s.Retain)
 	for _, f := range s.Fields() {

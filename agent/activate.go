@@ -64,7 +64,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
 		Scope: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
-		Hooks: act.Hooks, Dir: hookDir(act),
+		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel,
 	}
 	if r.Ignored != nil {
@@ -217,6 +217,9 @@ func wants(a knack.Asks) string {
 	add("allows", a.Grants...)
 	add("denies", a.Denies...)
 	add("runs at once", a.Commands...)
+	if a.Sandbox != nil {
+		add("restricts commands to:", a.Sandbox.String())
+	}
 	if a.Hooks != nil {
 		add("hooks", string(a.Hooks))
 	}

@@ -13,9 +13,7 @@ import (
 func (r *run) view(state session.State) knack.View {
 	v := r.View
 	v.For = knack.ByModel
-	if r.Model != nil { // Context is asked for without one
-		v.Window = r.Model.Info().Window
-	}
+	v.Window = r.Model.Info().Window
 	v.Touched = slices.Sorted(maps.Keys(state.Touched))
 	return v
 }

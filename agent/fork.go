@@ -380,7 +380,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 func (r *run) bounds(d *Definition) []Outer {
 	all := slices.Clone(r.outer)
 	for _, s := range r.log.State().Scopes {
-		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir})
+		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir, Sandbox: s.Sandbox})
 	}
 	o := Outer{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {

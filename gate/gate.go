@@ -31,6 +31,7 @@ import (
 
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // Options configure a Gate. The zero Options know no rule and nobody to ask:
@@ -80,6 +81,9 @@ type Scope struct {
 	// that Approved refuses. Bundled, managed and user skills have none.
 	Dir      string
 	Approved func(path string, data []byte) error
+
+	// Limits restrict every command of a call that is allowed.
+	Limits []workspace.Limit
 }
 
 // A Record is the audit of one call.
@@ -137,21 +141,10 @@ func (d *Denied) Error() string { return d.Text }
 // in it. It is safe for concurrent use; people are asked one thing at a time.
 type Gate struct {
 	opt     Options
-	answers *answers // of the session: shared with forks and replacements
-	session *mode    // likewise
-	mode    func() permission.Mode
-}
+	answers *answers // shared with forks
 
-// A mode is that of a session.
-type mode struct {
-	mu  sync.Mutex
-	now permission.Mode
-}
-
-func (m *mode) get() permission.Mode {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now
+	mu   sync.Mutex
+	mode permission.Mode
 }
 
 // answers are what the user answered in this session, and what is kept.
@@ -177,8 +170,7 @@ func New(o Options) (*Gate, error) {
 	if o.Mode == "" {
 		o.Mode = permission.Default
 	}
-	m := &mode{now: o.Mode}
-	g := &Gate{opt: o, session: m, mode: m.get, answers: &answers{asking: make(chan struct{}, 1)}}
+	g := &Gate{opt: o, mode: o.Mode, answers: &answers{asking: make(chan struct{}, 1)}}
 	if o.Keeper == nil {
 		return g, nil
 	}
@@ -196,37 +188,38 @@ func New(o Options) (*Gate, error) {
 	return g, nil
 }
 
-// Mode is the mode now.
-func (g *Gate) Mode() permission.Mode { return g.mode() }
+// Mode is the mode in force.
+func (g *Gate) Mode() permission.Mode {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mode
+}
 
-// SetMode changes the mode of the session, and with it that of its forks.
+// SetMode changes the mode.
 func (g *Gate) SetMode(m permission.Mode) {
-	g.session.mu.Lock()
-	defer g.session.mu.Unlock()
-	g.session.now = m
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mode = m
 }
 
 // Fork is the Gate of a sub-agent, by name: the same rules, answers and
-// Approver, and an audit of its own (nil: that of g). Its mode follows that of g:
-// of returns the one for it (nil: the same), and is called at each decision.
-func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
-	fork := *g
-	fork.opt.Agent = agent
+// Approver, a mode and an audit of its own (nil: that of g). A definition's mode
+// that may only be stricter is Fork(name, Stricter(g.Mode(), m), nil).
+func (g *Gate) Fork(agent string, m permission.Mode, audit func(Record)) *Gate {
+	opt := g.opt
+	opt.Agent = agent
 	if audit != nil {
-		fork.opt.Audit = audit
+		opt.Audit = audit
 	}
-	if of != nil {
-		fork.mode = func() permission.Mode { return of(g.mode()) }
-	}
-	return &fork
+	return &Gate{opt: opt, answers: g.answers, mode: m}
 }
 
 // Replace is a Gate for other rules and another place, with the mode, the
 // answers and the Approver of this one.
 func (g *Gate) Replace(rules permission.Rules, place permission.Place) *Gate {
-	next := *g
-	next.opt.Rules, next.opt.Place = rules, place
-	return &next
+	opt := g.opt
+	opt.Rules, opt.Place = rules, place
+	return &Gate{opt: opt, answers: g.answers, mode: g.Mode()}
 }
 
 // Stricter is the mode of the two that lets less pass; an empty one is no mode.
@@ -270,7 +263,11 @@ func (g *Gate) With(in Scoped) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
 		a.p.Input = bytes.Clone(p.Input) // what is decided belongs to the Gate alone, and is what runs
-		return a.decideCall(ctx)
+		permit, err := a.decideCall(ctx)
+		for _, s := range in.Skills {
+			permit.Limits = append(permit.Limits, s.Limits...)
+		}
+		return permit, err
 	})
 }
 

@@ -84,6 +84,10 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 		v.made = append(v.made, path)
 	}
 	v.writable = append(v.writable, real(allow.Write)...)
+	if p.only != nil {
+		v.create(p.only, v.writable, func(path string) bool { return guarded(p.Protected, path) || withinAny(p.Own, path) })
+		v.writable = common(v.writable, real(p.only))
+	}
 	v.writable = slices.DeleteFunc(v.writable, func(path string) bool {
 		return path == "/" || withinAny([]string{"/proc", "/sys", "/dev"}, path)
 	})
@@ -116,6 +120,9 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 	}
 	if p.Home != "" {
 		keep = append(keep, p.Home)
+	}
+	if p.only != nil { // what a limit closes can be read still
+		keep = append(append(append(keep, p.Dir), p.Roots...), p.writable()...)
 	}
 	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
 	keep = append(keep, filepath.SplitList(p.cleanPath(os.Getenv("PATH")))...)
@@ -153,7 +160,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 // a name cannot be reserved, the whole directory is read-only.
 func (v *view) guard(gits, opened []string) {
 	for _, dir := range gits {
-		if withinAny(opened, dir) {
+		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
 			continue
 		}
 		g := guardGit(dir)
@@ -164,7 +171,9 @@ func (v *view) guard(gits, opened []string) {
 			continue
 		}
 		v.pinned = append(append(v.pinned, dir), g.pinned...)
-		v.writable = append(v.writable, g.writable...)
+		if withinAny(v.writable, dir) {
+			v.writable = append(v.writable, g.writable...)
+		}
 		for _, n := range g.readOnly {
 			// A link cannot be mounted over: names protects what it leads to.
 			if info, err := os.Lstat(n.name); err == nil && info.Mode()&os.ModeSymlink == 0 && !withinAny(opened, n.name) {
@@ -183,6 +192,23 @@ func (p *Policy) meant(paths []string) []string {
 		at := real([]string{path})
 		return withinAny(roots, filepath.Clean(path)) && len(at) == 1 && !withinAny(roots, at[0])
 	})
+}
+
+// create makes the paths of a limit that do not exist and could be created: a
+// file if the name has an extension, else a directory.
+func (v *view) create(paths, writable []string, not func(string) bool) {
+	for _, path := range paths {
+		parent := real([]string{filepath.Dir(path)})
+		if _, err := os.Lstat(path); err == nil || len(parent) == 0 || !withinAny(writable, parent[0]) || not(path) {
+			continue
+		}
+		if filepath.Ext(path) == "" && !strings.HasSuffix(path, "/") {
+			path += "/"
+		}
+		if createEmpty(path) == nil {
+			v.made = append(v.made, path)
+		}
+	}
 }
 
 // createEmpty makes what an allowance names and what does not exist, so that

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // A Policy says what commands may touch. Paths are absolute; what does not
@@ -46,6 +47,8 @@ type Policy struct {
 	State     string `json:"state,omitempty"`
 	Processes uint64 `json:"processes,omitempty"` // and threads, all together; 0: 8192
 	Memory    uint64 `json:"memory,omitempty"`    // bytes of data of one process; 0: three quarters of the machine's
+
+	only []string // not nil: nothing else can be written, see workspace.Limit
 }
 
 // Default is the policy of spec tools §5 for commands in dir, from this
@@ -78,6 +81,42 @@ func Default(dir string) (Policy, error) {
 	p.Own = user.Own()
 	p.Write, p.Caches = findCaches(home)
 	return p, nil
+}
+
+// under is the policy for a command with its limits, which it applies to what
+// was allowed for the command as well.
+func (p Policy) under(c *workspace.Command) Policy {
+	for _, l := range c.Limits {
+		if l.NoNetwork {
+			p.Hosts, c.Allow.Hosts = nil, nil
+		}
+		if l.Write == nil {
+			continue
+		}
+		only := append([]string{}, l.Write...)
+		if p.only != nil {
+			only = common(p.only, only)
+		}
+		p.only = only
+		c.Allow.Write = slices.DeleteFunc(slices.Clone(c.Allow.Write), func(path string) bool { return !withinAny(only, path) })
+	}
+	return p
+}
+
+// common lists the directories that lie in one of a and in one of b.
+func common(a, b []string) []string {
+	both := []string{}
+	for _, x := range a {
+		for _, y := range b {
+			if subpath.Contains(x, y) {
+				both = append(both, y)
+			} else if subpath.Contains(y, x) {
+				both = append(both, x)
+			}
+		}
+	}
+	slices.Sort(both)
+	return slices.Compact(both)
 }
 
 // expand replaces a leading "~"; "" without a home.

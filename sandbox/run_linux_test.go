@@ -497,3 +497,67 @@ func TestMemory(t *testing.T) {
 		t.Errorf("core files: %s", out)
 	}
 }
+
+// TestLimits runs commands under limits, which close what the policy and an
+// answer opened and open nothing.
+func TestLimits(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap} {
+		t.Run(backend, func(t *testing.T) {
+			b := newBench(t, func(p *Policy, _ *system) { p.Hosts = []string{"example.com"} }).on(backend)
+			gitProject(b)
+			os.Mkdir(filepath.Join(b.dir, "out"), 0o755)
+			under := func(line string, limits ...workspace.Limit) string {
+				var out bytes.Buffer
+				exit, err := b.local.Run(context.Background(), workspace.Command{
+					Line: line, Output: &out, Limits: limits,
+					Allow: workspace.Allowance{Write: []string{filepath.Join(b.home, "other/file")}, Hosts: []string{"one.example.org"}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out.String() + strings.Join(exit.Refused, "\n")
+			}
+			try := `try() { echo x 2>/dev/null > "$1" && echo "$1"; }; cd ` + b.dir + `
+try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tmp/f; try .git/f; try .git/modules/a/f; try .mcp.json; cat main.txt`
+			at := func(names ...string) *workspace.Limit {
+				l := &workspace.Limit{Write: []string{}}
+				for _, n := range names {
+					l.Write = append(l.Write, filepath.Join(b.dir, n))
+				}
+				return l
+			}
+			for _, c := range []struct {
+				limits []workspace.Limit
+				want   string
+			}{
+				{nil, "f out/f report.md ~/other/file /tmp/f .git/f .git/modules/a/f"},
+				{[]workspace.Limit{*at()}, "/tmp/f"},
+				{[]workspace.Limit{*at("out", "new", "report.md", ".mcp.json", "../../etc")}, "out/f new/f report.md /tmp/f"},
+				{[]workspace.Limit{*at("out", "new"), *at("out/deeper", "new", "f")}, "new/f /tmp/f"},
+				{[]workspace.Limit{*at("."), {NoNetwork: true}}, "f out/f report.md /tmp/f .git/f .git/modules/a/f"},
+				{[]workspace.Limit{*at("..")}, "f out/f report.md ~/other/file /tmp/f .git/f .git/modules/a/f"},
+			} {
+				got := strings.ReplaceAll(under(try, c.limits...), b.home+"/", "~/")
+				if want := strings.ReplaceAll(c.want, " ", "\n") + "\ntext"; got != want {
+					t.Errorf("%+v: got\n%s\nwant\n%s", c.limits, got, want)
+				}
+				for _, name := range []string{"f", "out/f", "new", "report.md"} {
+					os.RemoveAll(filepath.Join(b.dir, name))
+				}
+			}
+			line := "for h in example.com one.example.org; do curl -sS -m 5 http://$h/ 2>&1 | head -c 100; done"
+			if _, err := exec.LookPath("curl"); err != nil {
+				t.Skip("NOT TESTED: curl is not installed")
+			}
+			if out := under(line, workspace.Limit{NoNetwork: true}); !strings.Contains(out, "WebFetch(domain:example.com)") || !strings.Contains(out, "WebFetch(domain:one.example.org)") {
+				t.Errorf("without network: %s", out)
+			}
+		})
+	}
+	t.Run("no sandbox", func(t *testing.T) {
+		b := newBench(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
+		if _, err := b.local.Run(context.Background(), workspace.Command{Line: "true", Limits: []workspace.Limit{{NoNetwork: true}}}); !errors.Is(err, workspace.ErrLimits) {
+			t.Errorf("limits that nothing enforces: %v", err)
+		}
+	})
+}

@@ -176,7 +176,10 @@ func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.
 		return nil, fmt.Errorf("%w, and this one: %s", ErrIncomplete, strings.TrimPrefix(r.Notice(), "the sandbox "))
 	}
 	if r.Level == None {
+		if len(c.Limits) > 0 {
+			return nil, workspace.ErrLimits
+		}
 		return nil, nil
 	}
-	return s.system.confine(s.policy, r, cmd, c)
+	return s.system.confine(s.policy.under(c), r, cmd, c)
 }

@@ -36,14 +36,17 @@ func (*system) probe(p Policy) Report {
 func resolve(p Policy, a workspace.Allowance, temp string, port int) seatbelt {
 	return seatbelt{
 		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.writable()), own: real(p.Own), secrets: real(p.Secrets),
-		protected: p.Protected, opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
+		protected: p.Protected, only: real(p.only), opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
 	}
 }
 
 // real resolves links; what does not exist stays as it is written, since a
 // profile may name it.
 func real(paths []string) []string {
-	var out []string
+	if paths == nil {
+		return nil
+	}
+	out := []string{}
 	for _, path := range paths {
 		if r, err := filepath.EvalSymlinks(path); err == nil {
 			path = r

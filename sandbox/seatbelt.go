@@ -12,6 +12,7 @@ type seatbelt struct {
 	roots, write, own, secrets, protected []string
 	opened, readable                      []string // by an allowance
 	temp                                  string   // the command's own
+	only                                  []string // not nil: nothing else is written
 	port                                  int      // of the proxy on the loopback
 }
 
@@ -45,7 +46,11 @@ func (s seatbelt) profile() string {
 		line(`(allow network-outbound (remote ip "localhost:` + strconv.Itoa(s.port) + `"))`)
 	}
 	line("; written are the workspace, caches and a temporary directory")
-	each("allow file-write*", append(append(slices.Clone(s.roots), s.write...), s.temp))
+	writable := append(slices.Clone(s.roots), s.write...)
+	if s.only != nil {
+		writable = common(writable, s.only)
+	}
+	each("allow file-write*", append(writable, s.temp))
 	for _, root := range s.roots {
 		line("(deny file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "([._-][^/]*|rc)?$\"))")
 		line("(allow file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "[^/]*\\.(example|sample|template|dist)$\"))")

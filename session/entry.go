@@ -183,6 +183,8 @@ type Activation struct {
 	// Hooks are the skill's, as its bytes say; paths in them start at Dir.
 	Hooks json.RawMessage `json:"hooks,omitempty"`
 	Dir   string          `json:"dir,omitempty"`
+	// Sandbox restricts the commands that run while the skill is in force.
+	Sandbox *knack.Sandbox `json:"sandbox,omitempty"`
 }
 
 // Granted are the rules that are in effect: nil if the skill requested none.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 )
@@ -54,6 +55,7 @@ type Scope struct {
 	Model, Effort  string
 	Hooks          json.RawMessage // see knack.Activation
 	Dir            string          // that paths of Hooks start at
+	Sandbox        *knack.Sandbox  // see knack.Activation
 }
 
 // A Text is the text of an activation that is in the conversation.
@@ -118,7 +120,7 @@ func (s *State) fold(e Entry) {
 		}
 		s.Scopes = append(s.Scopes, Scope{
 			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Model: a.Model, Effort: a.Effort,
-			Hooks: a.Hooks, Dir: a.Dir,
+			Hooks: a.Hooks, Dir: a.Dir, Sandbox: a.Sandbox,
 		})
 		if a.Present == 0 {
 			s.Texts = append(s.Texts, Text{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // A Gate decides whether a call may run. The error's text tells the model why
@@ -34,7 +35,7 @@ func (f GateFunc) Ask(ctx context.Context, p Proposal) (Permit, error) { return 
 // tools can do no harm.
 var AllowAll Gate = GateFunc(func(ctx context.Context, p Proposal) (Permit, error) {
 	subjects, err := p.Named(ctx, p.Input)
-	return Permit{p.Input, subjects}, err
+	return Permit{Input: p.Input, Subjects: subjects}, err
 })
 
 // A Proposal is a call that waits for the decision of a [Gate]. Most come from
@@ -56,6 +57,7 @@ type Proposal struct {
 type Permit struct {
 	Input    json.RawMessage
 	Subjects []permission.Subject
+	Limits   []workspace.Limit // of the commands that the call runs
 }
 
 // Propose returns what a Gate is asked about a call of the tool.
@@ -102,7 +104,7 @@ func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
 	if slices.ContainsFunc(subjects, func(s permission.Subject) bool { return s.Default != permission.Allow }) {
 		return Permit{}, fmt.Errorf("%s is not allowed: nobody can be asked", p.Name)
 	}
-	return Permit{p.Input, subjects}, nil
+	return Permit{Input: p.Input, Subjects: subjects}, nil
 }
 
 // Call runs one call, from the model's words to a result. progress, if not
@@ -211,7 +213,7 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 			return nil, Input{}, Errorf("%s", t.invalid(permit.Input, []string{err.Error()}))
 		}
 	}
-	in.JSON, in.Subjects = permit.Input, permit.Subjects
+	in.JSON, in.Subjects, in.Limits = permit.Input, permit.Subjects, permit.Limits
 	return &t, in, Result{}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // A Tool is something a model can call. Everything that anybody needs to know of
@@ -133,6 +134,8 @@ type Input struct {
 	// Subjects is what the gate decided on; nil: nobody decided. A tool that opens
 	// something makes sure that it is one of them.
 	Subjects []permission.Subject
+	// Limits are for every command that the call runs: see [workspace.Command].
+	Limits   []workspace.Limit
 	Progress func(Result) // shows a partial result to people; never nil; may be called concurrently
 }
 

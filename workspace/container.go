@@ -75,6 +75,9 @@ func (w *Container) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := checkLine(c); err != nil {
 		return Exit{}, err
 	}
+	if len(c.Limits) > 0 {
+		return Exit{}, ErrLimits
+	}
 	mark := fmt.Sprintf("%s.%d;", w.mark, w.count.Add(1))
 	first := &started{out: c.Output}
 	there := Command{Args: w.args(posixFuncs+"\nknack_run \"$@\"", runArgs(c, mark)), Stdin: c.Stdin, Output: first, Stderr: c.Stderr}

@@ -332,6 +332,9 @@ func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := checkLine(c); err != nil {
 		return Exit{}, err
 	}
+	if len(c.Limits) > 0 {
+		return Exit{}, ErrLimits
+	}
 	mark := fmt.Sprintf("%s.%d;", w.mark, w.count.Add(1))
 	first := &started{out: c.Output}
 	line := "exec /bin/sh -c " + quote(posixFuncs+"\nknack_run \"$@\"") + " sh " + quoteAll(runArgs(c, mark))

@@ -84,6 +84,10 @@ type Command struct {
 	// Allow opens, for this command only, what the sandbox would refuse: paths
 	// to write and hosts to reach. A workspace without a sandbox ignores it.
 	Allow Allowance
+	// Limits restrict what the sandbox would let this command do. A workspace
+	// that has no sandbox refuses a command that has some, unless the user
+	// switched the sandbox off ([Local.Confine] is nil).
+	Limits []Limit
 
 	prepared bool // Prepare has been through it
 }
@@ -94,6 +98,17 @@ type Allowance struct {
 	Read  []string // absolute paths
 	Hosts []string // host or host:port
 }
+
+// A Limit restricts one command.
+type Limit struct {
+	NoNetwork bool // only its own loopback
+	// Write are absolute paths: nothing else is written, whatever the sandbox
+	// allows, but the command's own temporary directory. nil: no restriction.
+	Write []string
+}
+
+// ErrLimits refuses a command whose limits cannot be enforced.
+var ErrLimits = errors.New("a skill in force restricts what commands may touch, and nothing enforces that here")
 
 // An Exit says how a command ended.
 type Exit struct {

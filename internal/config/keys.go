@@ -92,6 +92,7 @@ func table() []key {
 		{"sandbox.allowWrite", list, person, nil, "Paths outside of the working directory that confined commands may write.", nil},
 		{"sandbox.allowHosts", list, person, nil, "Hosts, or host:port, that confined commands may reach.", nil},
 		{"sandbox.denyRead", list, anyone, nil, "Further paths that confined commands may not read.", nil},
+		{"sandbox.skills", raw, anyone, nil, "By skill, what commands are restricted to while it is in force: {network: none|hosts, write: [paths]}. It opens nothing.", nil},
 		{"shell.path", text, person, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
 		{"shell.prefix", text, person, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, person, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},

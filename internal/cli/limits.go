@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// skillSandboxes are the restrictions that settings put on skills, by name. All
+// settings count, a project's too: they only restrict. An invalid entry is the
+// strictest restriction.
+func skillSandboxes(parts []config.Part) (all map[string][]*knack.Sandbox, problems []knack.Problem) {
+	all = map[string][]*knack.Sandbox{}
+	for _, part := range parts {
+		var entries map[string]json.RawMessage
+		json.Unmarshal(part.JSON, &entries) // config has made sure that it is an object
+		for _, name := range slices.Sorted(maps.Keys(entries)) {
+			var s knack.Sandbox
+			d := json.NewDecoder(bytes.NewReader(entries[name]))
+			d.DisallowUnknownFields()
+			err := d.Decode(&s)
+			if err == nil && s.Network != "" && s.Network != "none" && s.Network != "hosts" {
+				err = fmt.Errorf("network is %q, not none or hosts", s.Network)
+			}
+			if err != nil {
+				s = knack.Sandbox{Network: "none", Write: []string{}}
+				problems = append(problems, knack.Problem{
+					Code: "json-invalid", Severity: knack.Error, Path: part.Path, Line: part.Line, Column: part.Column,
+					Message: fmt.Sprintf("sandbox.skills: %s: %v; its commands get no network and write nothing", name, err),
+					Hint:    `write {"network": "none", "write": ["out"]}`,
+				})
+			}
+			all[name] = append(all[name], &s)
+		}
+	}
+	return all, problems
+}
+
+// sandboxesOf are the restrictions on a skill: its own, and those of settings.
+func (r *resources) sandboxesOf(skill string, own *knack.Sandbox) []*knack.Sandbox {
+	all := slices.Clone(r.sandboxes[skill])
+	if own != nil {
+		all = append(all, own)
+	}
+	return all
+}
+
+// limits are what commands may do while a skill is in force.
+func (s *sessionRun) limits(skill string, own *knack.Sandbox) []workspace.Limit {
+	var all []workspace.Limit
+	for _, b := range s.sandboxesOf(skill, own) {
+		l := workspace.Limit{NoNetwork: b.Network == "none"}
+		if b.Write != nil {
+			l.Write = []string{}
+		}
+		for _, path := range b.Write {
+			if rest, ok := strings.CutPrefix(path, "~/"); ok && s.home != "" {
+				path = filepath.Join(s.home, rest)
+			} else if !filepath.IsAbs(path) {
+				path = filepath.Join(s.ws.Dir(), path)
+			}
+			l.Write = append(l.Write, filepath.Clean(path))
+		}
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,82 @@
+package knack
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Sandbox is what a skill demands of the sandbox while it is in force. It
+// only restricts: what the policy forbids stays forbidden.
+type Sandbox struct {
+	// Network is "none", or "hosts" for those that the policy opens; "" is hosts.
+	Network string `json:"network,omitempty"`
+	// Write are the paths that commands may write, of those that the policy lets
+	// them write: absolute, with ~/, or relative to the working directory. nil:
+	// all of them; empty: none but the temporary directory.
+	Write []string `json:"write"`
+}
+
+// String says it for people. The paths are the author's words.
+func (s *Sandbox) String() string {
+	var all []string
+	if s.Network == "none" {
+		all = append(all, "no network")
+	}
+	switch {
+	case s.Write == nil:
+	case len(s.Write) == 0:
+		all = append(all, "writes nothing")
+	default:
+		all = append(all, "writes only "+strings.Join(s.Write, ", "))
+	}
+	if len(all) == 0 {
+		return "no restriction"
+	}
+	return strings.Join(all, "; ")
+}
+
+// sandbox reads {network: none|hosts, write: [paths]}. What cannot be
+// understood is read as the strictest there is, since it was to restrict.
+func (e *entry) sandbox() *Sandbox {
+	if e.null() {
+		return nil
+	}
+	strictest := &Sandbox{Network: "none", Write: []string{}}
+	invalid := func(n *yaml.Node, format string, args ...any) *Sandbox {
+		e.warn("field-type", n.Line, n.Column, "write sandbox: {network: none, write: [out]}",
+			"sandbox: "+format+"; commands get no network and write nothing", args...)
+		return strictest
+	}
+	if e.value.Kind != yaml.MappingNode {
+		return invalid(e.value, "it is not a mapping")
+	}
+	s := new(Sandbox)
+	for i := 0; i+1 < len(e.value.Content); i += 2 {
+		key, value := deref(e.value.Content[i]), deref(e.value.Content[i+1])
+		switch strings.ToLower(key.Value) {
+		case "network":
+			s.Network = strings.ToLower(strings.Clone(value.Value))
+			if s.Network != "none" && s.Network != "hosts" {
+				return invalid(value, "network is %q, not none or hosts", value.Value)
+			}
+		case "write":
+			s.Write = []string{}
+			nodes := value.Content
+			if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!str" {
+				nodes = []*yaml.Node{value}
+			} else if value.Kind != yaml.SequenceNode {
+				return invalid(value, "write is not a list of paths")
+			}
+			for _, n := range nodes {
+				if n = deref(n); n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" || n.Value == "" {
+					return invalid(n, "write has an item that is not a path")
+				}
+				s.Write = append(s.Write, strings.Clone(n.Value))
+			}
+		default:
+			return invalid(key, "%q is neither network nor write", key.Value)
+		}
+	}
+	return s
+}
