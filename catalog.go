@@ -225,7 +225,7 @@ func (c *Catalog) add(source int, s *Skill, files map[string]*Skill) {
 	}
 	c.byName[s.Name] = s
 	c.skills = append(c.skills, s)
-	if len(s.Paths) > 0 && !slices.Equal(s.Paths, []string{"**"}) {
+	if s.conditional() {
 		e.State = Conditional
 		c.paths[s] = ignore.Compile(s.Paths...)
 	}
@@ -302,9 +302,15 @@ func (c *Catalog) State(e Entry, v View) State {
 // a directory in which its globs match everything.
 func (c *Catalog) active(s *Skill, v View) bool {
 	rules, conditional := c.paths[s]
-	if !conditional {
-		return true
-	}
+	return !conditional || s.touched(rules, v)
+}
+
+// conditional says whether a skill waits for a file.
+func (s *Skill) conditional() bool { return len(s.Paths) > 0 && !slices.Equal(s.Paths, []string{"**"}) }
+
+// touched says whether a file that a skill waits for was touched; rules are its
+// Paths.
+func (s *Skill) touched(rules ignore.Rules, v View) bool {
 	dir := s.Origin.Dir
 	if dir == "" {
 		dir = v.Dir

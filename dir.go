@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/knack-agent/knack/internal/ignore"
@@ -65,12 +66,19 @@ type Folder struct {
 	// else of it was looked at. What is parsed, and what is read when the skill
 	// is invoked, are bytes that it let pass. It is called concurrently.
 	Check func(path string, data []byte, head bool) error
+	// Cache is a directory where what was read is kept for the next start, which
+	// then reads only files that changed. It counts for trusted folders without a
+	// Check or a Root on a file system of this machine. Nothing but what is shown
+	// of skills depends on it: to invoke one reads its file. "": nothing is kept.
+	Cache string
 
 	mu   sync.Mutex
 	last map[string]seen // what the files held when they were last read
 	dirs []string        // where a change would be seen
 
-	found, refused int // skills of the last reading, and those that Check refused
+	later          time.Duration // for tests: what is added to the time now
+	opened         int64         // files opened in the last reading
+	found, refused int           // skills of the last reading, and those that Check refused
 }
 
 // A seen is the outcome of a file that need not be read again while its time
@@ -119,9 +127,16 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		f.mu.Lock()
 		w := &walk{ctx: ctx, last: f.last, next: map[string]seen{}, links: map[string]bool{}, fsys: disk{},
 			origin: f.Origin, files: f.Files, commands: f.Commands, outside: f.Outside, check: f.Check}
+		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
+			w.cache = openCache(f.Cache, f)
+		}
 		f.mu.Unlock()
 		w.start(f.Path, f.Root)
+		if w.cache != nil && ctx.Err() == nil {
+			w.cache.keep(w.fresh, time.Now().Add(f.later))
+		}
 		f.mu.Lock()
+		f.opened = w.opened.Load()
 		f.last, f.dirs, f.found, f.refused = w.next, w.dirs, 0, 0
 		for _, o := range w.found {
 			if o.skill != nil {
@@ -200,6 +215,9 @@ type walk struct {
 	dirs       []string
 	searched   int
 	found      []outcome
+	cache      *headCache   // nil: none
+	fresh      []cachedFile // what was read and can be kept
+	opened     atomic.Int64
 }
 
 // An outcome is a file that was read.
@@ -225,6 +243,7 @@ type spot struct {
 type look struct {
 	*outcome
 	seen    seen
+	fresh   *cachedFile // what was read, if there is a cache
 	scope   *ignore.Scope
 	entries []fs.DirEntry // of a directory that is no skill
 	isDir   bool
@@ -295,6 +314,9 @@ func (w *walk) level(spots []spot) (below []spot) {
 				if !l.seen.mod.IsZero() {
 					w.next[l.path] = l.seen
 				}
+			}
+			if l.fresh != nil {
+				w.fresh = append(w.fresh, *l.fresh)
 			}
 			if !s.file {
 				w.dirs = append(w.dirs, s.path)
@@ -437,10 +459,28 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	fail := func(err error) look {
 		return look{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
 	}
+	excluded := func() bool {
+		return s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)), []fs.DirEntry{}).Match(filepath.Base(name), false)
+	}
+	var id fileID // before the file is read: then it never tells of later bytes than were read
+	keep := false
+	if w.cache != nil && s.trust == Trusted {
+		if id, keep = statID(name); keep {
+			if e, ok := w.cache.find(name, id); ok {
+				if excluded() {
+					return look{}
+				}
+				if l, ok := w.cached(s, e, name, real); ok {
+					return l
+				}
+			}
+		}
+	}
 	f, err := w.fsys.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return look{}
 	}
+	w.opened.Add(1)
 	var asked []Problem
 	if errors.Is(err, errLink) {
 		if real, err = w.fsys.real(name); err == nil {
@@ -466,7 +506,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 		return l
 	}
 	defer f.Close()
-	if s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)), []fs.DirEntry{}).Match(filepath.Base(name), false) {
+	if excluded() {
 		return look{}
 	}
 	info, err := f.Stat()
@@ -498,14 +538,35 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	if k := l.seen.skill; k != nil && k.stamp == 0 {
 		k.stamp = hashNumber(hashNumber(hashSeed, uint64(info.ModTime().UnixNano())), uint64(info.Size()))
 	}
+	if keep {
+		l.fresh = &cachedFile{name, id, encodeOutcome(l.seen.skill, l.seen.problems)}
+	}
 	if l.seen.skill == nil && l.seen.problems == nil {
-		return look{} // a loose file that is no skill
+		return look{fresh: l.fresh} // a loose file that is no skill
 	}
 	l.outcome = &outcome{path: name, skill: l.seen.skill, problems: append(asked, l.seen.problems...)}
 	if time.Since(l.seen.mod) < fresh {
 		l.seen.mod = time.Time{}
 	}
 	return l
+}
+
+// cached is what read returns for a file that is as the cache has it.
+func (w *walk) cached(s spot, e cachedFile, name, real string) (look, bool) {
+	skill, problems, ok := decodeOutcome(e.raw, name)
+	if !ok {
+		return look{}, false
+	}
+	if skill == nil && problems == nil {
+		return look{}, true
+	}
+	if skill != nil {
+		skill.ID, skill.Path, skill.Origin = real, name, w.origin
+		w.fsys.finish(skill, name)
+	}
+	l := look{outcome: &outcome{path: name, skill: skill, problems: problems}}
+	l.seen = seen{skill: skill, problems: problems, mod: time.Unix(0, e.id.mtime), size: e.id.size, trust: s.trust}
+	return l, true
 }
 
 // checked is parse for a folder with a Check.

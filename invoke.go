@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -118,6 +119,9 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		}
 		if in.Hash != "" && in.Hash != hash {
 			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
+		}
+		if in.By == ByModel && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() && !fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
+			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it waits for a file that matches %s", s.Name, strings.Join(fresh.Paths, ", "))
 		}
 		a.Skill, a.Hash, body = fresh, hash, text
 		s = fresh

@@ -54,6 +54,10 @@ type Options struct {
 	// question for Trust.
 	Check func(path string, data []byte, head bool) error
 
+	// Cache is a directory where the heads of the user's and the administrator's
+	// skills are kept between starts, see [knack.Folder]; "": nowhere.
+	Cache string
+
 	// Sources that are not directories, each with the precedence of its kind.
 	Bundled, BuiltinPlugins, Plugins, MCP []knack.Source
 }
@@ -171,7 +175,7 @@ func (t table) kind(kind knack.Kind) (all []knack.Source) {
 	case knack.Managed:
 		for _, dir := range t.Managed {
 			for _, sub := range []string{"skills", ".claude/skills"} {
-				add(&knack.Folder{Path: filepath.Join(dir, sub), Origin: knack.Origin{Trust: knack.Trusted}})
+				add(&knack.Folder{Path: filepath.Join(dir, sub), Cache: t.Cache, Origin: knack.Origin{Trust: knack.Trusted}})
 			}
 		}
 	case knack.Explicit:
@@ -181,7 +185,7 @@ func (t table) kind(kind knack.Kind) (all []knack.Source) {
 		}
 	case knack.User:
 		for _, path := range t.user("skills") {
-			add(&knack.Folder{Path: path, Files: strings.HasSuffix(filepath.ToSlash(path), "/.pi/agent/skills"),
+			add(&knack.Folder{Path: path, Files: strings.HasSuffix(filepath.ToSlash(path), "/.pi/agent/skills"), Cache: t.Cache,
 				Origin: knack.Origin{Trust: knack.Trusted, Dir: t.root}})
 		}
 	case knack.Project:

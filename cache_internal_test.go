@@ -1,0 +1,381 @@
+package knack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// cachedTexts are files of every kind: plain, broken, with every key.
+var cachedTexts = map[string]string{
+	"plain":     "---\nname: plain\ndescription: Does it\n---\nBody.\n",
+	"label":     "---\nname: other\ndescription: Does it\n---\nBody.\n",
+	"broken":    "---\ndescription: Use: when\nallowed_tools: [Read\n---\nBody.\n",
+	"none":      "Just text.\n",
+	"empty":     "",
+	"not-utf8":  "---\ndescription: caf\xe9\n---\n",
+	"forbidden": "---\ndescription: Rules\nallowed-tools: Bash(rm:*)\ndisable-model-invocation: true\npaths: ['*.go']\n---\n",
+	"full": `---
+name: full
+aliases: [a, b]
+description: Everything
+when_to_use: Always
+license: MIT
+metadata: {x: 1}
+allowed-tools: Read, Bash(git:*)
+disallowed-tools: [Write]
+argument-hint: "[x]"
+arguments: a b
+user-invocable: false
+disable-model-invocation: true
+mode: true
+model: opus
+effort: high
+context: fork
+agent: reviewer
+background: true
+paths: ["*.go"]
+hooks: {Stop: [{hooks: [{type: command, command: "true"}]}]}
+shell: powershell
+scope: session
+---
+Body.
+`,
+}
+
+// oldFiles writes skills whose times are an hour old, and returns a folder
+// with a cache.
+func oldFiles(t *testing.T, texts map[string]string) (dir string, open func() *Folder) {
+	t.Helper()
+	if _, ok := localID(t.TempDir()); !ok {
+		t.Skip("times and inodes of this file system cannot be relied on")
+	}
+	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "state", "cache")
+	for name, text := range texts {
+		writeOld(t, filepath.Join(dir, name, "SKILL.md"), text)
+	}
+	return dir, func() *Folder {
+		return &Folder{Path: dir, Origin: Origin{Kind: User, Trust: Trusted, Dir: "/w"}, Cache: cache}
+	}
+}
+
+func writeOld(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// later makes now look like a time at which what was written is settled: the
+// ctime of a file cannot be set.
+func later(f *Folder) *Folder {
+	f.later = time.Hour
+	return f
+}
+
+var sameSkills = cmp.Options{
+	cmp.AllowUnexported(Skill{}, field{}), cmpopts.EquateEmpty(),
+	cmpopts.IgnoreFields(Skill{}, "Read", "List", "Base", "Prompt"),
+}
+
+func loaded(t *testing.T, f *Folder) *Catalog {
+	t.Helper()
+	return Load(t.Context(), f)
+}
+
+func same(t *testing.T, what string, a, b *Catalog) {
+	t.Helper()
+	if diff := cmp.Diff(a.Skills(), b.Skills(), sameSkills); diff != "" {
+		t.Errorf("%s: %s", what, diff)
+	}
+	if diff := cmp.Diff(a.Problems(), b.Problems()); diff != "" {
+		t.Errorf("%s: %s", what, diff)
+	}
+}
+
+// What the cache gives is what the files give, and no file is opened for it.
+func TestCache(t *testing.T) {
+	dir, open := oldFiles(t, cachedTexts)
+	plain := loaded(t, &Folder{Path: dir, Origin: open().Origin})
+	first := later(open())
+	same(t, "written", plain, loaded(t, first))
+	if n := int64(len(cachedTexts)); first.opened != n {
+		t.Errorf("%d files were opened at first, want %d", first.opened, n)
+	}
+	second := later(open())
+	same(t, "read", plain, loaded(t, second))
+	if second.opened != 0 {
+		t.Errorf("%d files were opened although none changed", second.opened)
+	}
+
+	// A file that changed, with the size and mtime it had; one more; one less.
+	path := filepath.Join(dir, "plain", "SKILL.md")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(cachedTexts["plain"], "Does", "Done", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	writeOld(t, filepath.Join(dir, "new", "SKILL.md"), cachedTexts["plain"])
+	if err := os.RemoveAll(filepath.Join(dir, "label")); err != nil {
+		t.Fatal(err)
+	}
+	third := later(open())
+	cat := loaded(t, third)
+	if third.opened != 2 || cat.Skill("plain").Description != "Done it" || cat.Skill("new") == nil || cat.Skill("label") != nil {
+		t.Errorf("%d files were opened, want 2; %q", third.opened, cat.Skill("plain").Description)
+	}
+	fourth := later(open())
+	loaded(t, fourth)
+	if fourth.opened != 0 {
+		t.Errorf("%d files were opened after the cache was written anew", fourth.opened)
+	}
+}
+
+// A file that changed just now may change again without a sign of it.
+func TestCacheLeavesOutFresh(t *testing.T) {
+	_, open := oldFiles(t, cachedTexts)
+	loaded(t, open())
+	f := open()
+	loaded(t, f)
+	if n := int64(len(cachedTexts)); f.opened != n {
+		t.Errorf("%d files were opened, want all %d: their ctime is now", f.opened, n)
+	}
+}
+
+// A new field of Skill is not forgotten.
+func TestCacheHasEveryField(t *testing.T) {
+	var s Skill
+	v := reflect.ValueOf(&s).Elem()
+	for i := range v.NumField() {
+		f := v.Field(i)
+		switch name := v.Type().Field(i).Name; {
+		case slices.Contains([]string{"ID", "Path", "Dir", "Origin", "Gated", "Read", "List", "Base", "Prompt"}, name) || !f.CanSet():
+			// set by the reader, or not of a file
+		case f.Kind() == reflect.String:
+			f.SetString(name)
+		case f.Kind() == reflect.Bool:
+			f.SetBool(true)
+		case f.Kind() == reflect.Int64:
+			f.SetInt(int64(i))
+		case f.Type() == reflect.TypeFor[[]string]():
+			f.Set(reflect.ValueOf([]string{name, "x"}))
+		case name == "Hooks":
+			f.SetBytes([]byte(`{"a":1}`))
+		default:
+			t.Errorf("does the cache keep %s?", name)
+		}
+	}
+	s.fields, s.bodyAt, s.stamp, s.Path = []field{{"k", "v"}, {"description", ""}}, 7, 1<<63, "/x/SKILL.md"
+	got, problems, ok := decodeOutcome(encodeOutcome(&s, []Problem{{Code: "c", Severity: Warn, Path: "/x/SKILL.md", Line: 1, Column: 2, Message: "m", Hint: "h"}}), "/x/SKILL.md")
+	if diff := cmp.Diff(&s, got, sameSkills); !ok || diff != "" || len(problems) != 1 || problems[0].Column != 2 {
+		t.Errorf("%t %v %s", ok, problems, diff)
+	}
+}
+
+// cacheFile returns the one file of a cache.
+func cacheFile(t *testing.T, f *Folder) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(f.Cache, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	return files[0]
+}
+
+// Whatever is in the file, what is loaded is what the files say, and the cache
+// works again at the start after.
+func TestCacheDamaged(t *testing.T) {
+	dir, open := oldFiles(t, cachedTexts)
+	plain := loaded(t, &Folder{Path: dir, Origin: open().Origin})
+	loaded(t, later(open()))
+	file := cacheFile(t, open())
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := map[string][]byte{"empty": {}, "head": good[:cacheHead], "half": good[:len(good)/2], "foreign": []byte(strings.Repeat("SQLite", 1000)),
+		"longer": append(slices.Clone(good), 0)}
+	for i := 0; i < len(good); i += 37 {
+		bad := slices.Clone(good)
+		bad[i] ^= 0x5a
+		damaged[fmt.Sprint("byte ", i)] = bad
+	}
+	// Lengths that lie, with a checksum that fits.
+	for i := cacheHead; i < len(good); i += 61 {
+		bad := slices.Clone(good)
+		bad[i] ^= 0xff
+		binary.LittleEndian.PutUint32(bad[16:], crc32.Checksum(bad[cacheHead:], castagnoli))
+		f := &headCache{path: file}
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f.read() {
+			for _, at := range f.entries {
+				e := f.entry(at)
+				_, _, _ = decodeOutcome(e.raw, e.path)
+			}
+		}
+	}
+	for name, data := range damaged {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		same(t, name, plain, loaded(t, later(open())))
+	}
+	f := later(open())
+	loaded(t, f)
+	if f.opened != 0 {
+		t.Errorf("%d files were opened: the damaged cache was not replaced", f.opened)
+	}
+	// A directory in its place, or one that cannot be made: nothing is kept.
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "directory", plain, loaded(t, later(open())))
+	blocked := open()
+	blocked.Cache = filepath.Join(dir, "plain", "SKILL.md", "cache")
+	same(t, "blocked", plain, loaded(t, later(blocked)))
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A forged cache changes what is shown, and nothing that a skill may do.
+func TestCacheForged(t *testing.T) {
+	dir, open := oldFiles(t, cachedTexts)
+	loaded(t, later(open()))
+	c := openCache(open().Cache, open())
+	forged := []cachedFile{}
+	for _, at := range c.entries {
+		e := c.entry(at)
+		s, _, _ := decodeOutcome(e.raw, e.path)
+		if s == nil {
+			continue
+		}
+		switch filepath.Base(filepath.Dir(e.path)) {
+		case "plain":
+			s.Description, s.AllowedTools, s.Model, s.Hooks, s.Fork = "Trust me", []string{"Bash(*)"}, "evil", []byte(`{"Stop":[]}`), true
+		case "forbidden":
+			s.NotModel, s.Paths, s.DisallowedTools = false, nil, nil
+		}
+		e.path, e.raw = strings.Clone(e.path), encodeOutcome(s, nil)
+		forged = append(forged, e)
+	}
+	c.entries, c.used = nil, nil
+	c.keep(forged, time.Now().Add(time.Hour))
+	f := later(open())
+	cat := loaded(t, f)
+	if f.opened != int64(len(cachedTexts)-len(forged)) || cat.Skill("plain").Description != "Trust me" {
+		t.Fatalf("the forged cache was not read: %d opened, %q", f.opened, cat.Skill("plain").Description)
+	}
+	act, err := cat.Invoke(t.Context(), Invocation{Name: "plain", By: ByModel})
+	if err != nil || len(act.Grants) > 0 || act.Model != "" || act.Hooks != nil || act.Skill.Fork {
+		t.Errorf("%+v %v", act, err)
+	}
+	asks, err := cat.Skill("plain").Asks(t.Context())
+	if err != nil || !asks.Nothing() {
+		t.Errorf("asks for %+v %v", asks, err)
+	}
+	var no *Refusal
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "forbidden", By: ByModel, View: View{Touched: []string{"/w/x.go"}}}); !errors.As(err, &no) || no.Code != RefusedToModel {
+		t.Errorf("the model called a skill that is closed to it: %v", err)
+	}
+	// Paths are those of the file, too.
+	writeOld(t, filepath.Join(dir, "waits", "SKILL.md"), "---\ndescription: Waits\npaths: ['*.rs']\n---\n")
+	loaded(t, later(open()))
+	c = openCache(open().Cache, open())
+	for _, at := range c.entries {
+		if e := c.entry(at); strings.Contains(e.path, "waits") {
+			s, _, _ := decodeOutcome(e.raw, e.path)
+			s.Paths = nil
+			e.raw = encodeOutcome(s, nil)
+			c.entries, c.used = nil, nil
+			c.keep([]cachedFile{e}, time.Now().Add(time.Hour))
+			break
+		}
+	}
+	cat = loaded(t, later(open()))
+	if len(cat.Skill("waits").Paths) > 0 {
+		t.Fatal("the forged cache was not read")
+	}
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel}); !errors.As(err, &no) || no.Code != RefusedUnknown {
+		t.Errorf("a skill that waits for a file was called: %v", err)
+	}
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel, View: View{Touched: []string{"/w/x.rs"}}}); err != nil {
+		t.Errorf("a skill whose file was touched: %v", err)
+	}
+}
+
+// Only trusted folders on disks of this machine have one; those with a Check
+// are read at each start.
+func TestCacheOnlyWhere(t *testing.T) {
+	dir, open := oldFiles(t, cachedTexts)
+	for name, change := range map[string]func(*Folder){
+		"check":     func(f *Folder) { f.Check = func(string, []byte, bool) error { return nil } },
+		"root":      func(f *Folder) { f.Root = dir },
+		"untrusted": func(f *Folder) { f.Origin.Trust = Untrusted },
+	} {
+		f := later(open())
+		change(f)
+		loaded(t, f)
+		if _, err := os.Stat(f.Cache); err == nil {
+			t.Errorf("%s: something was kept", name)
+		}
+	}
+	// A link's target is read each time.
+	if runtime.GOOS == "windows" {
+		return
+	}
+	target := filepath.Join(t.TempDir(), "SKILL.md")
+	writeOld(t, target, cachedTexts["plain"])
+	_ = os.Mkdir(filepath.Join(dir, "linked"), 0o755)
+	if err := os.Symlink(target, filepath.Join(dir, "linked", "SKILL.md")); err != nil {
+		t.Fatal(err)
+	}
+	loaded(t, later(open()))
+	f := later(open())
+	loaded(t, f)
+	if f.opened != 1 {
+		t.Errorf("%d files were opened, want that of the link", f.opened)
+	}
+}
+
+func FuzzCache(f *testing.F) {
+	s := &Skill{Name: "x", AllowedTools: []string{"Read"}, fields: []field{{"a", "1"}}}
+	f.Add(encodeOutcome(s, []Problem{{Code: "c"}}))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, raw string) {
+		s, problems, ok := decodeOutcome(raw, "/x/SKILL.md")
+		if !ok {
+			return
+		}
+		again, _, ok := decodeOutcome(encodeOutcome(s, problems), "/x/SKILL.md")
+		if diff := cmp.Diff(s, again, sameSkills); !ok || diff != "" {
+			t.Errorf("%t %s", ok, diff)
+		}
+	})
+}
