@@ -256,7 +256,14 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 		if s.Dir != "" {
 			bits |= inDir
 		}
+		if s.Sandbox != nil {
+			bits |= inSandbox
+		}
 		w.number(bits)
+		if s.Sandbox != nil {
+			w.text(s.Sandbox.Network)
+			w.list(s.Sandbox.Write)
+		}
 		w.number(uint64(s.Size))
 		w.number(uint64(s.bodyAt))
 		w.number(s.stamp)
@@ -292,7 +299,11 @@ func (s *Skill) bools() [5]*bool {
 	return [...]*bool{&s.NotUser, &s.NotModel, &s.Mode, &s.Fork, &s.Background}
 }
 
-const inDir = 1 << 8 // beside the bools: the skill has the directory of its file
+// Beside the bools.
+const (
+	inDir     = 1 << 8 // the skill has the directory of its file
+	inSandbox = 1 << 9
+)
 
 // decodeOutcome is the reverse; path is that of the file. ok is false where raw
 // is no outcome.
@@ -314,6 +325,9 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 		}
 		if bits&inDir != 0 {
 			s.Dir = filepath.Dir(path)
+		}
+		if bits&inSandbox != 0 {
+			s.Sandbox = &Sandbox{Network: d.text(), Write: d.list()}
 		}
 		s.Size, s.bodyAt, s.stamp = int64(d.number()), int(d.number()), d.number()
 		if hooks := d.text(); hooks != "" {

@@ -183,6 +183,8 @@ func TestCacheHasEveryField(t *testing.T) {
 			f.SetInt(int64(i))
 		case f.Type() == reflect.TypeFor[[]string]():
 			f.Set(reflect.ValueOf([]string{name, "x"}))
+		case name == "Sandbox":
+			f.Set(reflect.ValueOf(&Sandbox{Network: "none", Write: []string{}}))
 		case name == "Hooks":
 			f.SetBytes([]byte(`{"a":1}`))
 		default:

@@ -300,6 +300,7 @@ func (w *walk) start(dir, root string) {
 // level looks at spots of one depth and returns those below them.
 func (w *walk) level(spots []spot) (below []spot) {
 	const chunk = 512 // looked at before the bounds are checked again
+	w.found, w.dirs = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots))
 	for len(spots) > 0 && w.ctx.Err() == nil {
 		n := min(chunk, len(spots))
 		looks := make([]look, n)
@@ -340,6 +341,7 @@ func (w *walk) level(spots []spot) (below []spot) {
 // below returns what is to be looked at in a directory.
 func (w *walk) below(s *spot, l *look) (below []spot) {
 	scope := l.scope
+	below = make([]spot, 0, len(l.entries))
 	for _, e := range l.entries {
 		name := e.Name()
 		if name[0] == '.' || name == "node_modules" {

@@ -100,6 +100,7 @@ func (f *resourceFlags) open(ctx context.Context, extra map[string]any) (*resour
 		}
 	}
 	o := sources.FromEnv(os.Getenv)
+	o.Cache = engine.Env(nil).StateFile("cache")
 	r.home = o.Home
 	r.root = sources.Root(r.dir)
 	o.Skills, o.AddDirs, o.Bare, o.NoSkills = f.skills, f.addDirs, f.bare, f.noSkills
