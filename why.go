@@ -262,12 +262,9 @@ type Command struct {
 	Source      string // where it comes from: a path, a kind of source; "" the program itself
 	Skill       *Skill // of kind skill
 
-	// Run is what a Command of another kind does: it is given what was typed
-	// after the name. It shows lines with say, which makes them safe for a
-	// terminal; a prompt that is not empty is then said in the person's name.
-	Run func(ctx context.Context, args string, say func(text string)) (prompt string, err error)
-	// Anytime lets it run while the model is at work, too.
-	Anytime bool
+	// Expand makes a prompt of what was typed after the name, for templates. nil:
+	// a skill, or a command that whoever listed it runs.
+	Expand func(ctx context.Context, args string) (prompt string, err error)
 }
 
 // Steering are the names of the program's own commands that no skill can take

@@ -40,8 +40,10 @@ type Agent struct {
 	// Touched is told which files tools have touched, all of the session, before
 	// the next request; what Skills returns may change by it. nil: nobody cares.
 	Touched func(ctx context.Context, paths []string)
-	// Commands are what a person can type after a slash beside skills, as they
-	// are now: the program's own, of kind command, and others. nil: there are none.
+	// Commands are what the user can type after a slash beside skills, as they
+	// are now. Those with Expand are templates; the others, of kind command, are
+	// the program's, which it runs itself: they only take their names here. nil:
+	// there are none.
 	Commands func() []knack.Command
 	// View says how skills are listed. The agent sets For, Window and
 	// Touched. With Index set the listing belongs into System, see [Prompt].
@@ -136,6 +138,9 @@ type Input struct {
 	Text    string
 	Parts   []llm.Part // after the text: the content of files, media
 	Touched []string   // absolute paths of attached files, for conditional and nested skills
+	// Typed is the line that the user typed, if Text is what a command made of
+	// it; "": Text itself.
+	Typed string
 }
 
 // Text is an Input of text alone.
@@ -177,7 +182,6 @@ type Event struct {
 	Call     *llm.ToolCall  // a call is about to be decided and run
 	Progress *Progress      // a call's result so far
 	Retry    *Retrying      // the request is sent again: what was streamed of it is void
-	Said     *Said          // a command shows something to the person
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
 }
@@ -194,13 +198,6 @@ type Sub struct {
 type Progress struct {
 	Call   string
 	Result tool.Result
-}
-
-// Said is what a command shows to the person who typed it. The model does not
-// see it, and it is not recorded.
-type Said struct {
-	Command string // its name
-	Text    string // may hold what strangers wrote: to be escaped where it is shown
 }
 
 // Retrying says that a request failed and is sent again.

@@ -13,7 +13,9 @@ import (
 func (r *run) view(state session.State) knack.View {
 	v := r.View
 	v.For = knack.ByModel
-	v.Window = r.Model.Info().Window
+	if r.Model != nil { // Context is asked for without one
+		v.Window = r.Model.Info().Window
+	}
 	v.Touched = slices.Sorted(maps.Keys(state.Touched))
 	return v
 }

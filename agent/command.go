@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,16 +44,6 @@ func (a *Agent) builtins() []string {
 		}
 	}
 	return names
-}
-
-// command runs a command, and returns what it wants said in the person's name.
-func (r *run) command(ctx context.Context, c knack.Command, args string, steering bool) (prompt string, err error) {
-	if steering && !c.Anytime {
-		return "", fmt.Errorf("/%s waits for the end of the run: type it again then", c.Name)
-	}
-	return c.Run(ctx, args, func(text string) {
-		r.emit(Event{Said: &Said{Command: c.Name, Text: text}})
-	})
 }
 
 // found reports whether there is a skill of a name, though nobody can call it.

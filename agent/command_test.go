@@ -13,12 +13,11 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Go host adds commands as values.
+// A Go host adds templates as values: what the user types becomes a prompt.
 func ExampleAgent_commands() {
 	weather := knack.Command{
-		Name: "weather", Kind: "command", Hint: "CITY", Description: "ask about the weather",
-		Run: func(_ context.Context, args string, say func(string)) (string, error) {
-			say("Looking out of the window.")
+		Name: "weather", Kind: "template", Hint: "CITY", Description: "ask about the weather",
+		Expand: func(_ context.Context, args string) (string, error) {
 			return "What is the weather like in " + args + "?", nil
 		},
 	}
@@ -31,8 +30,6 @@ func ExampleAgent_commands() {
 		switch {
 		case err != nil:
 			fmt.Println(err)
-		case e.Said != nil:
-			fmt.Println(e.Said.Command+":", e.Said.Text)
 		case e.Entry != nil && e.Entry.User != nil:
 			fmt.Println("typed:", e.Entry.User.Typed)
 		case e.End != nil:
@@ -40,22 +37,21 @@ func ExampleAgent_commands() {
 		}
 	}
 	// Output:
-	// weather: Looking out of the window.
 	// typed: /weather Bern
 	// Sunny.
 }
 
-// says is a command that only says its name.
-func says(name, kind string) knack.Command {
-	return knack.Command{Name: name, Kind: kind, Run: func(_ context.Context, args string, say func(string)) (string, error) {
-		say(strings.TrimSpace(kind + " " + args))
-		return "", nil
-	}}
-}
-
 // TestCommands: who has a name, and what nobody has.
 func TestCommands(t *testing.T) {
-	failing := knack.Command{Name: "fails", Kind: "command", Run: func(context.Context, string, func(string)) (string, error) {
+	got := ""
+	// expands is a command that shows which one was called, and says nothing to the model.
+	expands := func(name, kind string) knack.Command {
+		return knack.Command{Name: name, Kind: kind, Expand: func(_ context.Context, args string) (string, error) {
+			got = strings.TrimSpace(kind + " " + args)
+			return "", nil
+		}}
+	}
+	failing := knack.Command{Name: "fails", Kind: "command", Expand: func(context.Context, string) (string, error) {
 		return "", errors.New("it failed")
 	}}
 	for _, tt := range []struct{ line, want string }{
@@ -71,6 +67,7 @@ func TestCommands(t *testing.T) {
 		{"/fails", "error: it failed"},
 		{"/hlp", "error: unknown command: /hlp; did you mean /help?"},
 		{"/mcp", "error: /mcp: the name is kept for a command that this version does not have"},
+		{"/program", "error: /program is a command of the program: it cannot be used here"},
 		{"/zzzzzz", "error: unknown command: /zzzzzz"},
 		{"/\x1b[2J", `error: unknown command: /\x1b[2J`},
 		{"/usr/bin/env", "model: /usr/bin/env"},
@@ -82,17 +79,15 @@ func TestCommands(t *testing.T) {
 			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"), "hidden": skill("user-invocable: false\n", "hidden"),
 		})
 		a.Commands = func() []knack.Command {
-			return []knack.Command{says("help", "template"), says("say", "template"), says("help", "command"), says("cost", "command"),
-				says("hidden", "command"), says("say", "command"), failing}
+			return []knack.Command{expands("help", "template"), expands("say", "template"), expands("help", "command"), expands("cost", "command"),
+				expands("hidden", "command"), expands("say", "command"), failing, {Name: "program", Kind: "command"}}
 		}
 		log := session.New(session.Header{})
-		got := ""
+		got = ""
 		for e, err := range a.Run(t.Context(), log, agent.Text(tt.line)) {
 			switch {
 			case err != nil:
 				got = "error: " + err.Error()
-			case e.Said != nil:
-				got = e.Said.Text
 			case e.Entry != nil && e.Entry.User != nil:
 				got = "model: " + e.Entry.User.Parts[0].Text
 			case e.Entry != nil && e.Entry.Activation != nil:
@@ -110,12 +105,10 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestCommandsWhileItRuns: what says nothing to the model does not change what
-// it sees, and a command that must wait is told so.
+// TestCommandsWhileItRuns: a template enters the conversation, and a command of
+// the program is refused without ending the run.
 func TestCommandsWhileItRuns(t *testing.T) {
-	anytime := says("now", "command")
-	anytime.Anytime = true
-	said := []string{"/now", "/later", "/ask"}
+	said := []string{"/later", "/ask"}
 	m := llmtest.New(llmtest.Reply("one"), llmtest.Answer{When: "^asked$", Text: "two"})
 	a := &agent.Agent{Model: m, Steer: func() (agent.Input, bool) {
 		if len(said) == 0 {
@@ -125,8 +118,8 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		said = said[1:]
 		return agent.Text(text), true
 	}, Commands: func() []knack.Command {
-		return []knack.Command{anytime, says("later", "command"), {Name: "ask", Kind: "template", Anytime: true,
-			Run: func(context.Context, string, func(string)) (string, error) { return "asked", nil }}}
+		return []knack.Command{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",
+			Expand: func(context.Context, string) (string, error) { return "asked", nil }}}
 	}}
 	log := session.New(session.Header{})
 	var shown []string
@@ -134,15 +127,13 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case e.Said != nil:
-			shown = append(shown, e.Said.Command)
 		case e.Entry != nil && e.Entry.Note != nil:
 			shown = append(shown, e.Entry.Note.People)
 		case e.Entry != nil && e.Entry.User != nil && e.Entry.User.Steering:
 			shown = append(shown, e.Entry.User.Typed)
 		}
 	}
-	if got := strings.Join(shown, "|"); got != "now|/later waits for the end of the run: type it again then|/ask" {
+	if got := strings.Join(shown, "|"); got != "/later is a command of the program: it cannot be used here|/ask" {
 		t.Error(got)
 	}
 }

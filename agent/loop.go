@@ -64,15 +64,7 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	case said:
 		return r.turn(ctx)
 	}
-	// A command has done what there was to do, and may have compacted.
-	end := &End{Reason: "done"}
-	for _, e := range r.log.After(r.seen) {
-		if c := e.Compaction; c != nil {
-			end.Usage.Add(c.Usage)
-			end.Cost += c.Cost
-		}
-	}
-	return end, nil
+	return &End{Reason: "done"}, nil // a template that came out empty
 }
 
 // turn does what was said, and ends the user turn.

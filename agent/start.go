@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/knack-agent/knack"
@@ -47,24 +48,24 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 // hear understands what a person said: a slash and a known name is a command
 // or a skill. What it returns records it; nil: a command left nothing to say.
 func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() error, err error) {
+	if in.Typed != "" {
+		r.message = in.Typed
+		name, args, _ := Slash(in.Typed)
+		return r.hearPrompt(ctx, in, in.Typed, name, args, "command", steering)
+	}
 	r.message = in.Text
 	name, args, slash := Slash(in.Text)
 	if slash && (r.Skills != nil || r.Commands != nil) {
 		all, _ := r.Namespace()
 		if cmd, ok := knack.Called(all, name); ok && cmd.Skill == nil {
-			prompt, err := r.command(ctx, cmd, args, steering)
-			if err != nil || prompt == "" {
-				return nil, err
+			if cmd.Expand == nil {
+				return nil, fmt.Errorf("/%s is a command of the program: it cannot be used here", cmd.Name)
 			}
 			typed := in.Text
-			if err := r.expanded(ctx, cmd.Name, args, cmd.Kind, steering); err != nil {
+			if in.Text, err = cmd.Expand(ctx, args); err != nil || in.Text == "" {
 				return nil, err
 			}
-			if err := r.submitted(ctx, typed, steering, nil); err != nil {
-				return nil, err
-			}
-			in.Text = prompt
-			return func() error { return r.user(in, typed, steering) }, nil
+			return r.hearPrompt(ctx, in, typed, cmd.Name, args, cmd.Kind, steering)
 		}
 		act, err := r.typed(ctx, name, args, steering)
 		var no *knack.Refusal
@@ -94,6 +95,18 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		return nil, errors.New("nothing was said")
 	}
 	return func() error { return r.user(in, "", steering) }, nil
+}
+
+// hearPrompt takes in the prompt that a command of a kind made of what the user
+// typed.
+func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind string, steering bool) (record func() error, err error) {
+	if err := r.expanded(ctx, name, args, kind, steering); err != nil {
+		return nil, err
+	}
+	if err := r.submitted(ctx, typed, steering, nil); err != nil {
+		return nil, err
+	}
+	return func() error { return r.user(in, typed, steering) }, nil
 }
 
 func (r *run) typed(ctx context.Context, name, args string, steering bool) (*knack.Activation, error) {

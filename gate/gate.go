@@ -141,10 +141,21 @@ func (d *Denied) Error() string { return d.Text }
 // in it. It is safe for concurrent use; people are asked one thing at a time.
 type Gate struct {
 	opt     Options
-	answers *answers // shared with forks
+	answers *answers // of the session: shared with forks and replacements
+	session *mode    // likewise
+	mode    func() permission.Mode
+}
 
-	mu   sync.Mutex
-	mode permission.Mode
+// A mode is that of a session.
+type mode struct {
+	mu  sync.Mutex
+	now permission.Mode
+}
+
+func (m *mode) get() permission.Mode {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
 }
 
 // answers are what the user answered in this session, and what is kept.
@@ -170,7 +181,8 @@ func New(o Options) (*Gate, error) {
 	if o.Mode == "" {
 		o.Mode = permission.Default
 	}
-	g := &Gate{opt: o, mode: o.Mode, answers: &answers{asking: make(chan struct{}, 1)}}
+	m := &mode{now: o.Mode}
+	g := &Gate{opt: o, session: m, mode: m.get, answers: &answers{asking: make(chan struct{}, 1)}}
 	if o.Keeper == nil {
 		return g, nil
 	}
@@ -188,38 +200,37 @@ func New(o Options) (*Gate, error) {
 	return g, nil
 }
 
-// Mode is the mode in force.
-func (g *Gate) Mode() permission.Mode {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mode
-}
+// Mode is the mode now.
+func (g *Gate) Mode() permission.Mode { return g.mode() }
 
-// SetMode changes the mode.
+// SetMode changes the mode of the session, and with it that of its forks.
 func (g *Gate) SetMode(m permission.Mode) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mode = m
+	g.session.mu.Lock()
+	defer g.session.mu.Unlock()
+	g.session.now = m
 }
 
 // Fork is the Gate of a sub-agent, by name: the same rules, answers and
-// Approver, a mode and an audit of its own (nil: that of g). A definition's mode
-// that may only be stricter is Fork(name, Stricter(g.Mode(), m), nil).
-func (g *Gate) Fork(agent string, m permission.Mode, audit func(Record)) *Gate {
-	opt := g.opt
-	opt.Agent = agent
+// Approver, and an audit of its own (nil: that of g). Its mode follows that of g:
+// of returns the one for it (nil: the same), and is called at each decision.
+func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
+	fork := *g
+	fork.opt.Agent = agent
 	if audit != nil {
-		opt.Audit = audit
+		fork.opt.Audit = audit
 	}
-	return &Gate{opt: opt, answers: g.answers, mode: m}
+	if of != nil {
+		fork.mode = func() permission.Mode { return of(g.mode()) }
+	}
+	return &fork
 }
 
 // Replace is a Gate for other rules and another place, with the mode, the
 // answers and the Approver of this one.
 func (g *Gate) Replace(rules permission.Rules, place permission.Place) *Gate {
-	opt := g.opt
-	opt.Rules, opt.Place = rules, place
-	return &Gate{opt: opt, answers: g.answers, mode: g.Mode()}
+	next := *g
+	next.opt.Rules, next.opt.Place = rules, place
+	return &next
 }
 
 // Stricter is the mode of the two that lets less pass; an empty one is no mode.

@@ -430,7 +430,7 @@ func TestFork(t *testing.T) {
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.Fork("x", gate.Stricter(g.Mode(), permission.AcceptEdits), nil)
+	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) }, nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("a fork's mode became %s", child.Mode())
 	}

@@ -117,6 +117,10 @@ type Hook struct {
 	Dir    string // the folder of the skill that brought it; "": none
 	Mute   bool   // its votes to allow do not count: nobody vouches for who wrote it
 
+	// Verify is called before Command or Path runs; its error keeps it from
+	// running: the script is not the one that was approved. nil: it always runs.
+	Verify func() error
+
 	words  []string       // Matcher as names, sorted; nil: all, or re
 	re     *regexp.Regexp // Matcher as an expression
 	broken string         // why a required guard could not be read: it always breaks

@@ -342,6 +342,11 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	if r.Run == nil {
 		return reply{}, errors.New("commands cannot be run here")
 	}
+	if h.Verify != nil {
+		if err := h.Verify(); err != nil {
+			return reply{}, fmt.Errorf("it could not be run: %w", err)
+		}
+	}
 	c := Command{Hook: h, Line: h.Command, Stdin: text}
 	switch {
 	case h.Path != "":

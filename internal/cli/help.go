@@ -4,13 +4,10 @@ import (
 	"embed"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/plain"
 )
 
 //go:embed help/*.md
@@ -22,27 +19,11 @@ func helpCommandsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/commands.md")
 			if err == nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", listCommands((&sessionRun{}).commands(), "  "), text)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", engine.CommandList(engine.ProgramCommands(), "  "), text)
 			}
 			return err
 		},
 	}
-}
-
-// listCommands is a line for each command.
-func listCommands(all []knack.Command, indent string) string {
-	typed := func(c knack.Command) string { return plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint)) }
-	width := 0
-	for _, c := range all {
-		if n := utf8.RuneCountInString(typed(c)); n <= 24 {
-			width = max(width, n)
-		}
-	}
-	var b strings.Builder
-	for _, c := range all {
-		fmt.Fprintf(&b, "%s%-*s  %s\n", indent, width, typed(c), oneLine(c.Description, 70))
-	}
-	return b.String()
 }
 
 // topics are the pages of `knack help` that are not about one command.

@@ -6,13 +6,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -46,8 +45,8 @@ func TestHelpCommands(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
 	}
-	for _, c := range (&sessionRun{}).commands() {
-		if c.Run == nil || c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
+	for _, c := range engine.ProgramCommands() {
+		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
 			t.Errorf("the row of %s: it does not fit in 80 columns, or is not whole", c.Name)
 		}
 	}
@@ -56,8 +55,8 @@ func TestHelpCommands(t *testing.T) {
 // TestHelpFormats holds the help to the types that are printed.
 func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
-	for _, v := range []any{initLine{}, resultLine{}, messageLine{}, denial{}, skillPermissions{}, skillJSON{}, originJSON{}, knack.Problem{},
-		whyJSON{}, findingJSON{}, placeJSON{}, happening{}, budgetJSON{}, budgetLine{}} {
+	for _, v := range []any{initLine{}, resultLine{}, messageLine{}, commandLine{}, denial{}, skillPermissions{}, skillJSON{}, originJSON{}, knack.Problem{},
+		whyJSON{}, findingJSON{}, placeJSON{}, engine.Happening{}, budgetJSON{}, budgetLine{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if key != "" && key != "subtype" && !mentions(text, key) {
@@ -132,40 +131,6 @@ func TestHelpSkills(t *testing.T) {
 		if !strings.Contains(text, dir) {
 			t.Errorf("%s is not in help skills", dir)
 		}
-	}
-}
-
-// TestFeatures: the environment opens gates, except those that the
-// administrator of the machine closed.
-func TestFeatures(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("managed/settings.json", `{"features": {"dream": false}}`)
-	write("config/settings.json", `{"features": {"dream": true, "mine": true, "shut": false}}`)
-	c, err := config.Load(config.Options{Managed: []string{filepath.Join(dir, "managed")}, ConfigHome: filepath.Join(dir, "config"), Dir: dir, Root: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	on := features(c, "dream, night,shut")
-	var names []string
-	for name, open := range on {
-		if open {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "mine night shut" {
-		t.Errorf("on are %q (settings: %v)", got, c.Settings.Features)
-	}
-	if c.Settings.Features["night"] {
-		t.Error("the settings were changed")
 	}
 }
 

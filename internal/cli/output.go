@@ -2,13 +2,15 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
@@ -16,8 +18,9 @@ import (
 
 // An output shows a run to a program or to a person who reads a pipe.
 type output interface {
-	init(initLine)
-	event(agent.Event)
+	// begin is called for each session, before its events.
+	begin(context.Context, *engine.Session)
+	event(engine.Event)
 	// end is called once: err is why the run failed, nil if it ended.
 	end(err error)
 }
@@ -50,6 +53,7 @@ type resultLine struct {
 	Cost     float64   `json:"total_cost_usd"`
 	Duration int64     `json:"duration_ms"`
 	Denials  []denial  `json:"permission_denials"`
+	Reply    any       `json:"reply,omitempty"` // of a command: the answer as data
 }
 
 type denial struct {
@@ -67,12 +71,13 @@ type sum struct {
 	said   []string // by commands
 }
 
-func (s *sum) see(e agent.Event) {
+func (s *sum) see(e engine.Event) {
 	if s.start.IsZero() {
 		s.start = time.Now()
 	}
-	if e.Said != nil {
-		s.said = append(s.said, e.Said.Text)
+	if e.Reply != nil {
+		s.said = append(s.said, e.Reply.String())
+		s.line.Reply = e.Reply.Value
 	}
 	if d := e.Entry; d != nil && d.Decision != nil && d.Decision.By.Verdict.String() != "allow" {
 		s.line.Denials = append(s.line.Denials, denial{d.Decision.Tool, d.Decision.Call, d.Decision.By.Reason, d.Decision.By.Rule})
@@ -87,7 +92,7 @@ func (s *sum) see(e agent.Event) {
 // result ends a user turn: what it says is of that turn alone.
 func (s *sum) result(err error) resultLine {
 	l := s.line
-	defer func() { *s = sum{line: resultLine{Session: l.Session}} }()
+	defer func() { *s = sum{line: resultLine{Session: s.line.Session}} }()
 	l.Type, l.Subtype = "result", "success"
 	l.Result = cmp.Or(l.Result, strings.Join(s.said, "\n"))
 	if !s.start.IsZero() {
@@ -109,18 +114,21 @@ func (s *sum) result(err error) resultLine {
 // problems of skills and retries go to errs.
 type textOutput struct {
 	w, errs io.Writer
+	project *engine.Project
 	text    string
 }
 
-func (o *textOutput) init(initLine) {}
+func (o *textOutput) begin(_ context.Context, s *engine.Session) { o.project = s.Engine().Project() }
 
-func (o *textOutput) event(e agent.Event) {
-	if e.Said != nil {
-		fmt.Fprintln(o.w, plain.Text(e.Said.Text))
+func (o *textOutput) event(e engine.Event) {
+	if e.Reply != nil {
+		if text := e.Reply.String(); text != "" {
+			fmt.Fprintln(o.w, plain.Text(text))
+		}
 	}
 	if e.Entry != nil && e.Entry.Activation != nil {
 		for _, p := range e.Entry.Activation.Problems {
-			printProblem(o.errs, p)
+			printProblem(o.errs, o.project, p)
 		}
 	}
 	if r := e.Retry; r != nil {
@@ -160,11 +168,20 @@ func newJSONOutput(w io.Writer, lines, partial bool) *jsonOutput {
 	return &jsonOutput{enc: enc, lines: lines, partial: partial, sum: sum{start: time.Now()}}
 }
 
-func (o *jsonOutput) init(l initLine) {
-	o.sum.line.Session = l.Session
+func (o *jsonOutput) begin(ctx context.Context, s *engine.Session) {
+	o.sum.line.Session = s.ID()
 	if o.lines {
-		o.enc.Encode(l)
+		o.enc.Encode(newInitLine(ctx, s))
 	}
+}
+
+// commandLine is what a command of the program replies.
+type commandLine struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // command
+	Name    string `json:"name"`
+	Text    string `json:"text"`
+	Reply   any    `json:"reply,omitempty"` // the same as data
 }
 
 // messageLine is an assistant or a user line of stream-json.
@@ -247,7 +264,7 @@ func blockOf(p llm.Part) block {
 	return block{Type: "text", Text: p.Text}
 }
 
-func (o *jsonOutput) event(e agent.Event) {
+func (o *jsonOutput) event(e engine.Event) {
 	o.sum.see(e)
 	if !o.lines {
 		return
@@ -267,8 +284,8 @@ func (o *jsonOutput) event(e agent.Event) {
 		say(map[string]any{"type": "stream_event", "delta": map[string]string{"text": e.Text}})
 	case e.Thinking != "" && o.partial:
 		say(map[string]any{"type": "stream_event", "delta": map[string]string{"thinking": e.Thinking}})
-	case e.Said != nil:
-		say(map[string]any{"type": "system", "subtype": "command", "name": e.Said.Command, "text": e.Said.Text})
+	case e.Reply != nil:
+		o.enc.Encode(commandLine{Type: "system", Subtype: "command", Name: e.Reply.Command, Text: e.Reply.String(), Reply: e.Reply.Value})
 	case e.Retry != nil:
 		say(map[string]any{"type": "system", "subtype": "retry", "attempt": e.Retry.Attempt,
 			"wait_ms": e.Retry.Wait.Milliseconds(), "error": e.Retry.Err.Error()})
@@ -320,3 +337,34 @@ func (o *jsonOutput) message(e *session.Entry, parent string) any {
 }
 
 func (o *jsonOutput) end(err error) { o.enc.Encode(o.sum.result(err)) }
+
+// newInitLine describes a session.
+func newInitLine(ctx context.Context, s *engine.Session) initLine {
+	p, cat := s.Engine().Project(), s.Engine().Catalog()
+	l := initLine{
+		Type: "system", Subtype: "init", Session: s.ID(), Dir: p.Dir(),
+		Mode: string(s.Mode()), Version: version(),
+		Tools: s.Tools(), Skills: []string{}, Commands: []string{}, Problems: []string{},
+	}
+	if m, err := s.Model(ctx); err == nil { // a command may need none
+		l.Model = m.Info().ID
+	}
+	for _, d := range p.Agents() {
+		if !slices.Contains(l.Agents, d.Name) {
+			l.Agents = append(l.Agents, d.Name)
+		}
+	}
+	if v := p.View(); !v.Index && len(cat.Listing(v).Entries) > 0 {
+		l.Tools = append(l.Tools, "Skill")
+	}
+	for _, k := range cat.Skills() {
+		l.Skills = append(l.Skills, k.Name)
+	}
+	for _, c := range s.Commands() {
+		l.Commands = append(l.Commands, c.Name)
+	}
+	for _, x := range s.Engine().Problems() {
+		l.Problems = append(l.Problems, x.String())
+	}
+	return l
+}

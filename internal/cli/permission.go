@@ -91,7 +91,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 // callSubjects names the subjects of a call of one of our tools; of another
 // tool it is the name.
 func callSubjects(ctx context.Context, name string, input json.RawMessage) ([]permission.Subject, error) {
-	ws, err := openWorkspace(ctx, "")
+	ws, err := engine.OpenWorkspace(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"os"
 	"os/signal"
@@ -21,10 +20,8 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/tool"
 )
 
 // print runs one prompt and leaves, `knack -p`; or, with structured input, one
@@ -55,72 +52,95 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
-	s, err := f.open(ctx, nil, nil, c.ErrOrStderr())
+	e, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-
+	defer e.Close()
+	s, err := f.start(ctx, e, nil, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	p := &printer{session: s, out: out, stderr: c.ErrOrStderr(), notices: notices{w: c.ErrOrStderr()}}
 	if f.inputFormat == "stream-json" {
-		out.init(s.initLine())
-		if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+		if err := p.begin(ctx); err != nil {
 			return err
 		}
-		return notQuit(s.stream(ctx, c.InOrStdin(), out))
+		return p.stream(ctx, c.InOrStdin())
 	}
-	in, err := s.attach(ctx, text)
+	in, err := s.Attach(ctx, text)
 	if err != nil {
 		return err
 	}
 	for _, a := range args {
-		if path, ok := strings.CutPrefix(a, "@"); ok && path != "" && !slices.Contains(in.Touched, s.ws.Path(path)) {
+		if path, ok := strings.CutPrefix(a, "@"); ok && path != "" && !slices.Contains(in.Touched, s.Path(path)) {
 			return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
 		}
 	}
-	out.init(s.initLine())
-	if err := s.startHooks(ctx, c.ErrOrStderr()); err != nil {
+	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	return notQuit(s.turn(ctx, in, out))
+	return p.turn(ctx, in)
 }
 
-// notQuit is the error but for /quit, which is none.
-func notQuit(err error) error {
-	if errors.Is(err, line.ErrQuit) {
-		return nil
+// A printer runs turns and prints them. A command may replace its session.
+type printer struct {
+	session *engine.Session
+	out     output
+	stderr  io.Writer
+	notices notices
+	quit    bool
+}
+
+// begin shows the session, and tells its hooks that it starts.
+func (p *printer) begin(ctx context.Context) error {
+	p.out.begin(ctx, p.session)
+	for e, err := range p.session.Begin(ctx) {
+		if err != nil {
+			return err
+		}
+		p.out.event(e)
 	}
-	return err
+	return nil
 }
 
 // turn runs one user turn and shows it.
-func (s *sessionRun) turn(ctx context.Context, in agent.Input, out output) error {
+func (p *printer) turn(ctx context.Context, in agent.Input) error {
+	s := p.session
+	defer p.notices.print(s.Engine())
 	end := &agent.End{}
-	log := s.log
-	for e, err := range s.agent.Run(ctx, s.log, in) {
-		if errors.Is(err, line.ErrQuit) {
-			out.end(nil)
+	var next *engine.Session
+	for e, err := range s.Run(ctx, in) {
+		if err != nil {
+			p.out.end(err)
 			return err
 		}
-		if err != nil {
-			out.end(err)
-			return s.explain(err)
-		}
-		out.event(e)
+		p.notices.print(s.Engine())
+		p.out.event(e)
 		if e.End != nil {
 			end = e.End
 		}
+		if e.Reply != nil {
+			next, p.quit = e.Reply.Next, e.Reply.Quit
+		}
 	}
-	if s.log != log { // a command has opened another session
-		out.init(s.initLine())
+	if next != nil {
+		if err := s.Close(); err != nil {
+			return err
+		}
+		p.session = next
+		if err := p.begin(ctx); err != nil {
+			return err
+		}
 	}
-	out.end(nil)
-	return s.outcome(ctx, end)
+	p.out.end(nil)
+	return outcome(ctx, end)
 }
 
 // stream runs a user turn for each line of structured input. A line that
 // cannot be read ends it; one that is refused, such as a command that is
 // mistyped, has its result line and is the error of the whole.
-func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) error {
+func (p *printer) stream(ctx context.Context, stdin io.Reader) error {
 	lines := make(chan []byte)
 	var broken error // of stdin, once lines is closed
 	go func() {      // which lives as long as somebody may still write
@@ -143,7 +163,7 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		select {
 		case text, ok = <-lines:
 		case <-ctx.Done():
-			return s.outcome(ctx, &agent.End{Reason: "cancelled"})
+			return outcome(ctx, &agent.End{Reason: "cancelled"})
 		}
 		if !ok {
 			if broken != nil {
@@ -157,15 +177,16 @@ func (s *sessionRun) stream(ctx context.Context, stdin io.Reader, out output) er
 		in, err := readInput(text)
 		if err != nil {
 			err = &engine.Error{Err: fmt.Errorf("line %d of the input: %w", n, err), Hint: `{"type":"user","message":{"role":"user","content":"your prompt"}}`, Exit: engine.ExitUsage}
-			out.end(err)
+			p.out.end(err)
 			return err
 		}
-		log, last := s.log, s.log.Last()
-		err = s.turn(ctx, in, out)
+		log := p.session.Log()
+		last := log.Last()
+		err = p.turn(ctx, in)
 		switch {
-		case errors.Is(err, line.ErrQuit):
+		case p.quit:
 			return cmp.Or(refused, err)
-		case err != nil && ctx.Err() == nil && s.log == log && log.Last() == last:
+		case err != nil && ctx.Err() == nil && p.session.Log() == log && log.Last() == last:
 			refused = cmp.Or(refused, err)
 		case err != nil:
 			return err
@@ -218,49 +239,8 @@ func readInput(line []byte) (agent.Input, error) {
 	return in, nil
 }
 
-// attach reads the files that a prompt names as @path, as the read tool would
-// show them. A word with @ that names no file is a word.
-func (s *sessionRun) attach(ctx context.Context, text string) (agent.Input, error) {
-	in := agent.Input{Text: text}
-	if !strings.Contains(text, "@") {
-		return in, nil
-	}
-	for _, word := range strings.Fields(text) {
-		path, ok := strings.CutPrefix(word, "@")
-		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
-			continue
-		}
-		isFile := func(path string) bool {
-			info, err := s.ws.Stat(ctx, path)
-			return err == nil && info.Mode().IsRegular()
-		}
-		if !isFile(path) {
-			path = strings.TrimRight(path, ",.;:!?)") // the sentence's, not the file's
-		}
-		if path == "" || !isFile(path) || slices.Contains(in.Touched, s.ws.Path(path)) {
-			continue
-		}
-		input, err := json.Marshal(map[string]string{"path": s.ws.Path(path)})
-		if err != nil {
-			return in, err
-		}
-		res := tool.Call(ctx, s.files, llm.ToolCall{Name: "read", Input: input}, tool.AllowAll, nil)
-		if res.IsError {
-			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
-		}
-		for _, p := range res.Parts {
-			if p.Media == nil {
-				p = llm.Text(fmt.Sprintf("<file path=\"%s\">\n%s\n</file>", html.EscapeString(path), p.Text))
-			}
-			in.Parts = append(in.Parts, p)
-		}
-		in.Touched = append(in.Touched, s.ws.Path(path))
-	}
-	return in, nil
-}
-
 // outcome makes of how a run ended an exit code.
-func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
+func outcome(ctx context.Context, end *agent.End) error {
 	switch end.Reason {
 	case "cancelled":
 		var sig signalError
@@ -271,7 +251,7 @@ func (s *sessionRun) outcome(ctx context.Context, end *agent.End) error {
 	case "limit":
 		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'go on'"}
 	case "stopped":
-		return stoppedBy(end.Why)
+		return engine.Stopped(end.Why)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func sessionListCommand() *cobra.Command {
 				if about == "" {
 					about = s.First
 				}
-				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns), oneLine(about, 60)})
+				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns), engine.Clip(about, 60)})
 			}
 			writeTable(c.OutOrStdout(), rows)
 			return nil

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -35,14 +32,14 @@ secrets too. Look before you hand it on.`,
 			if err != nil {
 				return err
 			}
-			path, f, err := exportTo(log, format, out)
+			path, f, err := engine.ExportTo(log, format, out)
 			if err != nil {
 				return err
 			}
 			if path == "-" {
 				return transcript.Write(c.OutOrStdout(), log, f, exportOptions())
 			}
-			if err := exportSession(log, f, path, force); err != nil {
+			if err := engine.Export(log, f, path, force, exportOptions()); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), plain.Line(path))
@@ -55,7 +52,7 @@ secrets too. Look before you hand it on.`,
 	return c
 }
 
-func exportOptions() transcript.Options { return transcript.Options{Program: "Knack " + version()} }
+func exportOptions() transcript.Options { return engine.ExportOptions(version()) }
 
 // readSession reads a session of this directory, or of a sub-agent of one, and
 // tells what is damaged.
@@ -83,47 +80,6 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(d))
 	}
 	return log, nil
-}
-
-// exportTo says where an export goes and how it is written: what was not said
-// follows from the rest.
-func exportTo(log *session.Log, format, out string) (string, transcript.Format, error) {
-	f, err := transcript.ParseFormat(cmp.Or(format, filepath.Ext(out), string(transcript.HTML)))
-	if err != nil {
-		return "", "", &engine.Error{Err: err, Hint: "knack session export ID --format html", Exit: engine.ExitUsage}
-	}
-	return cmp.Or(out, "knack-"+log.ID()+"."+string(f)), f, nil
-}
-
-// exportSession writes the branch of a session into a file that only its owner
-// reads. A file that is there is replaced as a whole if force is set, and else
-// left alone.
-func exportSession(log *session.Log, f transcript.Format, path string, force bool) (err error) {
-	var file *os.File
-	name := path
-	if force {
-		file, err = os.CreateTemp(filepath.Dir(path), ".knack-*")
-		if err == nil {
-			name = file.Name()
-		}
-	} else {
-		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return &engine.Error{Err: fmt.Errorf("%s is there already", plain.Line(path)), Hint: "--force replaces it"}
-	}
-	if err != nil {
-		return err
-	}
-	err = transcript.Write(file, log, f, exportOptions())
-	err = errors.Join(err, file.Close())
-	if err == nil && force {
-		err = os.Rename(name, path)
-	}
-	if err != nil {
-		os.Remove(name)
-	}
-	return err
 }
 
 func sessionForkCommand() *cobra.Command {

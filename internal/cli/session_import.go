@@ -84,7 +84,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 // readTranscript reads one. The tools of ours are asked for their names and
 // inputs only; none runs.
 func readTranscript(ctx context.Context, in io.Reader, name string) (*transcript.Transcript, error) {
-	ws, err := openWorkspace(ctx, "")
+	ws, err := engine.OpenWorkspace(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}

@@ -92,11 +92,10 @@ func (fs fields) MarshalJSON() ([]byte, error) {
 // A catalogView is a Catalog with what the commands ask of it.
 type catalogView struct {
 	*knack.Catalog
-	view knack.View
-	all  []knack.Problem // of settings too
-	used engine.Usage
-
-	sandboxes map[string][]*knack.Sandbox // of settings, by skill
+	project *engine.Project
+	view    knack.View
+	all     []knack.Problem // of settings too
+	used    engine.Usage
 
 	lines    map[*knack.Skill]knack.Line // what json needs, made when it is first asked
 	problems map[string][]knack.Problem
@@ -122,7 +121,7 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	j := skillJSON{
 		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.view), Loaded: e.Skill != nil,
 		AllowedTools: []string{}, DisallowedTools: []string{}, Resources: []string{}, Fields: fields{},
-		Origin:   originJSON{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: trustName(e.Origin.Trust)},
+		Origin:   originJSON{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: engine.TrustName(e.Origin.Trust)},
 		Problems: append([]knack.Problem{}, c.problems[e.Path]...),
 	}
 	if u, ok := c.used[e.Name()]; ok {
@@ -156,10 +155,6 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 		j.Body = &body
 	}
 	return j
-}
-
-func trustName(t knack.Trust) string {
-	return [...]string{knack.Untrusted: "untrusted", knack.Remote: "remote", knack.Trusted: "trusted"}[t]
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -28,7 +29,7 @@ type budgetLine struct {
 }
 
 func skillBudgetCommand() *cobra.Command {
-	var f resourceFlags
+	var f projectFlags
 	var asJSON, index bool
 	c := &cobra.Command{
 		Use:   "budget",
@@ -64,7 +65,7 @@ characters.`,
 				if e.Cut != knack.Whole {
 					cut++
 				}
-				rows = append(rows, []string{plain.Line(e.Skill.Name), source(e.Skill.Origin), strconv.Itoa(e.Chars), strconv.Itoa(e.Full), cutReason(e.Cut)})
+				rows = append(rows, []string{plain.Line(e.Skill.Name), engine.SourceName(e.Skill.Origin), strconv.Itoa(e.Chars), strconv.Itoa(e.Full), engine.CutReason(e.Cut)})
 			}
 			writeTable(out, rows)
 			fmt.Fprintf(out, "\n%d skills, %d of them cut: %d of %d characters, about %d tokens\n", len(l.Entries), cut, l.Chars, l.Budget, l.Tokens)
@@ -73,7 +74,7 @@ characters.`,
 			}
 			fmt.Fprintf(out, "\n%s", plain.Text(l.Text))
 			for _, p := range l.Problems {
-				printProblem(c.ErrOrStderr(), p)
+				printProblem(c.ErrOrStderr(), cat.project, p)
 			}
 			return nil
 		},

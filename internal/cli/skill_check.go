@@ -96,7 +96,7 @@ func checkPath(c *cobra.Command, path string) ([]checkedSkill, error) {
 func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
 	if s != nil {
-		for _, p := range hookProblemsOf(s) {
+		for _, p := range engine.HookProblems(s) {
 			p.Path = filepath.Join(dir, filepath.Base(p.Path))
 			problems = append(problems, p)
 		}

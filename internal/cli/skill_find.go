@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ type foundJSON struct {
 }
 
 func skillFindCommand() *cobra.Command {
-	var f resourceFlags
+	var f projectFlags
 	var asJSON bool
 	most := 10
 	c := &cobra.Command{
@@ -50,17 +49,17 @@ The index is built when it is first needed, and kept in the state directory.`,
 			if most < 1 || most > 1000 {
 				return engine.Usagef("knack skill find -n 10 WORDS", "-n %d: it is from 1 to 1000", most)
 			}
-			r, err := f.open(c.Context(), nil)
+			p, err := engine.Load(c.Context(), f.options())
 			if err != nil {
 				return err
 			}
-			cat := knack.Load(c.Context(), r.sources...)
-			finder := r.finder()
+			cat := knack.Load(c.Context(), p.Sources()...)
+			finder := p.Finder()
 			if err := finder.Prepare(c.Context(), cat); err != nil && c.Context().Err() == nil {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the index of skills is not kept: %s\n", plain.Line(err.Error()))
 			}
 			found, err := finder.Find(c.Context(), cat, strings.Join(args, " "), most, func(s *knack.Skill) bool {
-				return r.view.Overrides[s.Name] != knack.Off
+				return p.View().Overrides[s.Name] != knack.Off
 			})
 			if err != nil {
 				return err
@@ -79,7 +78,7 @@ The index is built when it is first needed, and kept in the state directory.`,
 			}
 			rows := [][]string{{"NAME", "SOURCE", "DESCRIPTION"}}
 			for _, m := range found {
-				rows = append(rows, []string{plain.Line(m.Skill.Name), source(m.Skill.Origin), oneLine(m.Skill.Summary(), 96)})
+				rows = append(rows, []string{plain.Line(m.Skill.Name), engine.SourceName(m.Skill.Origin), engine.Clip(m.Skill.Summary(), 96)})
 			}
 			writeTable(out, rows)
 			return nil
@@ -89,24 +88,4 @@ The index is built when it is first needed, and kept in the state directory.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
 	c.Flags().IntVarP(&most, "max", "n", most, "find at most `N` skills")
 	return c
-}
-
-// finder keeps its indexes in the state directory.
-func (r *resources) finder() *knack.Finder {
-	return &knack.Finder{Dir: engine.Env(nil).StateFile("index"), Project: r.root}
-}
-
-// suggested is skills.suggest as agent.Agent has it.
-func suggested(setting string) int {
-	switch setting {
-	case "", "auto":
-		return 0
-	case "off", "0":
-		return -1
-	}
-	n, err := strconv.Atoi(setting)
-	if err != nil { // a problem says so
-		return 0
-	}
-	return n
 }

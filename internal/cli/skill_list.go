@@ -15,7 +15,7 @@ import (
 )
 
 func skillListCommand() *cobra.Command {
-	var f resourceFlags
+	var f projectFlags
 	var asJSON, all bool
 	c := &cobra.Command{
 		Use:   "list",
@@ -45,7 +45,7 @@ off by a feature) and broken (could not be loaded).`,
 				return writeJSON(c.OutOrStdout(), list)
 			}
 			listSkills(c.OutOrStdout(), cat, all)
-			printProblems(c.ErrOrStderr(), listProblems(cat, all), all)
+			printProblems(c.ErrOrStderr(), cat.project, listProblems(cat, all), all)
 			if len(cat.Entries()) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: no skills were found here")
 				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME makes one; knack skill why NAME shows the places looked at")
@@ -99,21 +99,13 @@ func listSkills(w io.Writer, cat *catalogView, all bool) {
 			t := s.Tokens()
 			tokens, text = fmt.Sprintf("%d+%d", t.Listing, t.Body), s.Summary()
 		} else {
-			tokens, text = "-", shown(e.Path)
+			tokens, text = "-", cat.project.Short(e.Path)
 		}
-		rows = append(rows, []string{plain.Line(e.Name()), source(e.Origin), string(state), tokens, lastUsed(cat.used, e.Name()), oneLine(text, 72)})
+		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens, lastUsed(cat.used, e.Name()), engine.Clip(text, 72)})
 	}
 	if len(rows) > 0 {
 		writeTable(w, slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"}))
 	}
-}
-
-// source names an origin: its kind, and which plugin or server.
-func source(o knack.Origin) string {
-	if o.Label != "" {
-		return string(o.Kind) + ":" + plain.Line(o.Label)
-	}
-	return string(o.Kind)
 }
 
 // lastUsed is the day of a skill's last use.

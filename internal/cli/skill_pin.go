@@ -15,7 +15,7 @@ import (
 )
 
 func skillPinCommand() *cobra.Command {
-	var f resourceFlags
+	var f projectFlags
 	var required, remove bool
 	c := &cobra.Command{
 		Use:   "pin NAME",
@@ -42,7 +42,7 @@ skills.overrides; a project cannot set or withdraw it.`,
 	return c
 }
 
-func pinSkill(c *cobra.Command, f *resourceFlags, name string, required, remove bool) error {
+func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove bool) error {
 	cat, err := f.load(c.Context())
 	if err != nil {
 		return err
@@ -80,13 +80,13 @@ func pinSkill(c *cobra.Command, f *resourceFlags, name string, required, remove 
 	}
 	out := c.OutOrStdout()
 	if remove {
-		fmt.Fprintf(out, "%s is no longer pinned in %s\n", plain.Line(name), plain.Line(shown(path)))
+		fmt.Fprintf(out, "%s is no longer pinned in %s\n", plain.Line(name), plain.Line(cat.project.Short(path)))
 		return nil
 	}
-	fmt.Fprintf(out, "%s is %s in %s\n", plain.Line(name), state, plain.Line(shown(path)))
+	fmt.Fprintf(out, "%s is %s in %s\n", plain.Line(name), state, plain.Line(cat.project.Short(path)))
 	cat.view.Overrides = withOverride(cat.view.Overrides, name, state)
 	for _, p := range cat.Listing(cat.view).Problems {
-		printProblem(c.ErrOrStderr(), p)
+		printProblem(c.ErrOrStderr(), cat.project, p)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func skillShowCommand() *cobra.Command {
-	var f resourceFlags
+	var f projectFlags
 	var asJSON, body bool
 	var expanded string
 	c := &cobra.Command{
@@ -76,7 +76,7 @@ Nothing of the skill runs: with --expanded, inline commands stay as they are.`,
 				fmt.Fprint(out, plain.Text(text))
 				return nil
 			}
-			showSkill(out, cat, cat.json(ctx, e, true), e)
+			showSkill(out, cat.project, cat.json(ctx, e, true), e)
 			return nil
 		},
 	}
@@ -110,7 +110,10 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 	if err != nil {
 		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: no such file or directory", plain.Line(arg)), Hint: "knack skill list"}
 	}
-	id := real(path)
+	id := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		id = real
+	}
 	for _, e := range cat.Entries() { // one that a source holds has a state
 		if s := e.Skill; s != nil && s.ID != "" && (s.ID == id || filepath.Dir(s.ID) == id && strings.EqualFold(filepath.Base(s.ID), "SKILL.md")) {
 			return e, cat, nil
@@ -119,7 +122,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 	only := knack.Load(ctx, knack.Dir(path, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: cat.view.Dir}))
 	switch entries := only.Entries(); {
 	case len(entries) == 1:
-		return entries[0], &catalogView{Catalog: only, view: cat.view, all: only.Problems(), used: cat.used, sandboxes: cat.sandboxes}, nil
+		return entries[0], &catalogView{Catalog: only, project: cat.project, view: cat.view, all: only.Problems(), used: cat.used}, nil
 	case len(entries) > 1:
 		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), Hint: "knack skill list --skill " + plain.Line(arg)}
 	}
@@ -164,7 +167,7 @@ func brokenSkill(cat *catalogView, e knack.Entry) error {
 	return fmt.Errorf("%s could not be loaded", plain.Line(e.Path))
 }
 
-func showSkill(w io.Writer, cat *catalogView, j skillJSON, e knack.Entry) {
+func showSkill(w io.Writer, p *engine.Project, j skillJSON, e knack.Entry) {
 	row := func(key, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "%-13s %s\n", key, value)
@@ -178,8 +181,8 @@ func showSkill(w io.Writer, cat *catalogView, j skillJSON, e knack.Entry) {
 	if j.LastUsed != nil {
 		row("used", fmt.Sprintf("%d times, last %s", j.Uses, j.LastUsed.Local().Format(time.DateTime)))
 	}
-	row("source", source(e.Origin)+" ("+j.Origin.Trust+")")
-	row("path", plain.Line(shown(j.Path)))
+	row("source", engine.SourceName(e.Origin)+" ("+j.Origin.Trust+")")
+	row("path", plain.Line(p.Short(j.Path)))
 	if j.Origin.ID != j.Path {
 		row("real path", plain.Line(j.Origin.ID))
 	}
@@ -190,7 +193,7 @@ func showSkill(w io.Writer, cat *catalogView, j skillJSON, e knack.Entry) {
 		row("aliases", plain.Line(strings.Join(s.Aliases, ", ")))
 		row("arguments", plain.Line(strings.TrimSpace(strings.Join(s.Arguments, " ")+" "+s.ArgumentHint)))
 		row("waits for", plain.Line(strings.Join(s.Paths, ", ")))
-		for _, a := range cat.asks(s) {
+		for _, a := range p.Asks(s) {
 			row("asks for", a)
 		}
 		for _, f := range j.Fields {
@@ -211,43 +214,10 @@ func showSkill(w io.Writer, cat *catalogView, j skillJSON, e knack.Entry) {
 		}
 		row("file", plain.Line(r))
 	}
-	for _, p := range j.Problems {
-		row(string(p.Severity), shownProblem(p)+" ["+p.Code+"]")
-		if p.Hint != "" {
-			row("hint", plain.Line(p.Hint))
+	for _, x := range j.Problems {
+		row(string(x.Severity), p.ShortProblem(x)+" ["+x.Code+"]")
+		if x.Hint != "" {
+			row("hint", plain.Line(x.Hint))
 		}
 	}
-}
-
-// asks says what activating a skill would grant or change.
-func (c *catalogView) asks(s *knack.Skill) []string {
-	var all []string
-	add := func(format string, value string) {
-		if value != "" {
-			all = append(all, fmt.Sprintf(format, plain.Line(value)))
-		}
-	}
-	for _, t := range s.AllowedTools {
-		add("allow %s", t)
-	}
-	for _, t := range s.DisallowedTools {
-		add("deny %s", t)
-	}
-	add("model %s", s.Model)
-	add("effort %s", s.Effort)
-	if s.Fork {
-		agent := s.Agent
-		if agent == "" {
-			agent = "general-purpose"
-		}
-		add("a sub-agent: %s", agent)
-	}
-	for _, b := range c.sandboxes[s.Name] {
-		add("commands (settings): %s", b.String())
-	}
-	if s.Sandbox != nil {
-		add("commands: %s", s.Sandbox.String())
-	}
-	add("hooks %s", string(s.Hooks))
-	return all
 }

@@ -1,20 +1,14 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"iter"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -27,11 +21,11 @@ func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 
 // whyJSON is the answer of skill why.
 type whyJSON struct {
-	Name   string        `json:"name"`
-	Found  []findingJSON `json:"found"`
-	Near   []string      `json:"near"`
-	Looked []placeJSON   `json:"looked"`
-	Events []happening   `json:"events,omitempty"` // with --session
+	Name   string             `json:"name"`
+	Found  []findingJSON      `json:"found"`
+	Near   []string           `json:"near"`
+	Looked []placeJSON        `json:"looked"`
+	Events []engine.Happening `json:"events,omitempty"` // with --session
 }
 
 type findingJSON struct {
@@ -53,7 +47,7 @@ type placeJSON struct {
 }
 
 func skillWhyCommand() *cobra.Command {
-	var f resourceFlags
+	var f projectFlags
 	var asJSON bool
 	var id string
 	c := &cobra.Command{
@@ -83,19 +77,19 @@ there; a skill that waits for files counts what was touched in that session.`,
 					return &engine.Error{Err: err, Hint: "knack session list"}
 				}
 				defer log.Close()
-				cat.view.Touched = touched(log)
+				cat.view.Touched = engine.Touched(log)
 			}
-			w := cat.why(args[0])
+			w := cat.project.Why(cat.Catalog, cat.view, args[0])
 			if asJSON {
 				j := newWhyJSON(c.Context(), cat, w)
 				if log != nil {
-					j.Events = chronicle(log, w.Called())
+					j.Events = engine.History(log, w.Called())
 				}
 				return writeJSON(c.OutOrStdout(), j)
 			}
-			printWhy(c.OutOrStdout(), cat, w)
+			cat.project.WriteWhy(c.OutOrStdout(), w)
 			if log != nil {
-				printChronicle(c.OutOrStdout(), log, w)
+				engine.WriteHistory(c.OutOrStdout(), log, w)
 			}
 			return nil
 		},
@@ -106,18 +100,6 @@ there; a skill that waits for files counts what was touched in that session.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
 	c.Flags().StringVar(&id, "session", "", "also what became of it in the session of that `ID`")
 	return c
-}
-
-// why is Catalog.Why, with the problems that settings make.
-func (c *catalogView) why(name string) knack.Why {
-	w := c.Why(name, c.view)
-	w.Problems = nil
-	for _, p := range c.all {
-		if slices.ContainsFunc(w.Found, func(f knack.Finding) bool { return f.Path == p.Path && p.Path != "" }) {
-			w.Problems = append(w.Problems, p)
-		}
-	}
-	return w
 }
 
 func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
@@ -131,87 +113,12 @@ func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 			fj.Cut = string(f.Line.Cut)
 		}
 		if f.Skill != nil {
-			fj.Asks = append(fj.Asks, cat.asks(f.Skill)...)
+			fj.Asks = append(fj.Asks, cat.project.Asks(f.Skill)...)
 		}
 		j.Found = append(j.Found, fj)
 	}
 	for _, p := range w.Places {
-		j.Looked = append(j.Looked, placeJSON{p.Kind, p.Label, p.Path, trustName(p.Trust), p.Missing, p.Skills})
+		j.Looked = append(j.Looked, placeJSON{p.Kind, p.Label, p.Path, engine.TrustName(p.Trust), p.Missing, p.Skills})
 	}
 	return j
-}
-
-func printWhy(w io.Writer, cat *catalogView, why knack.Why) {
-	name := plain.Line(why.Name)
-	switch n := len(why.Found); {
-	case n == 0:
-		fmt.Fprintf(w, "No skill is called %s.", name)
-		if len(why.Near) > 0 {
-			fmt.Fprintf(w, " Did you mean %s?", plain.Line(strings.Join(why.Near, ", ")))
-		}
-		fmt.Fprintln(w)
-	case n > 1:
-		fmt.Fprintf(w, "%d skills could be meant by %s.\n", n, name)
-	}
-	for _, f := range why.Found {
-		fmt.Fprintf(w, "\n%s  %s, %s", plain.Line(f.Name()), source(f.Origin), f.State)
-		if f.As != "name" {
-			fmt.Fprintf(w, " (%s is its %s)", name, map[string]string{"alias": "alias", "label": "label", "part": "last part", "path": "path"}[f.As])
-		}
-		fmt.Fprintf(w, "\n  file       %s\n  because    %s\n", plain.Line(shown(f.Path)), plain.Line(shownIn(f.Reason)))
-		if f.Skill == nil || f.Winner != nil {
-			continue
-		}
-		switch l := f.Line; {
-		case l == nil:
-			fmt.Fprintln(w, "  the model  sees nothing of it")
-		case l.Cut == knack.CutOmitted:
-			fmt.Fprintln(w, "  the model  sees it only with find: there are more than 2,000 skills")
-		case l.Cut == knack.Whole:
-			fmt.Fprintf(w, "  the model  sees %s\n", plain.Line(l.Text))
-		default:
-			fmt.Fprintf(w, "  the model  sees %d of %d characters (%s): %s\n", l.Chars, l.Full, cutReason(l.Cut), plain.Line(l.Text))
-		}
-		for _, a := range cat.asks(f.Skill) {
-			fmt.Fprintf(w, "  asks for   %s\n", a)
-		}
-	}
-	if len(why.Problems) > 0 {
-		fmt.Fprintln(w, "\nProblems:")
-		for _, p := range why.Problems {
-			fmt.Fprintf(w, "  %s: %s\n", p.Severity, shownProblem(p))
-			if p.Hint != "" && p.Hint != "knack skill why "+why.Called() { // this is it
-				fmt.Fprintf(w, "    hint: %s\n", plain.Line(p.Hint))
-			}
-		}
-	}
-	fmt.Fprintln(w, "\nLooked in, the first of a name wins:")
-	for _, p := range why.Places {
-		what := fmt.Sprintf("%d skills", p.Skills)
-		switch {
-		case p.Missing:
-			what = "not there"
-		case p.Skills == 1:
-			what = "1 skill"
-		}
-		if p.Trust != knack.Trusted && p.Skills > 0 {
-			what += ", " + trustName(p.Trust)
-		}
-		path := p.Path
-		if path == "" {
-			path = "(" + cmp.Or(p.Label, "in the program") + ")"
-		}
-		fmt.Fprintf(w, "  %-14s %s: %s\n", p.Kind, plain.Line(shown(path)), what)
-	}
-}
-
-func cutReason(c knack.Cut) string {
-	return map[knack.Cut]string{
-		knack.CutEntry:    "longer than an entry may be",
-		knack.CutShare:    "an even share of the budget",
-		knack.CutFloor:    "60 characters: the budget is short",
-		knack.CutText:     "name only: the budget is used up",
-		knack.CutOverride: "name only, by skills.overrides",
-		knack.CutOmitted:  "not listed: there are more than 2,000 skills",
-	}[c]
 }

@@ -62,23 +62,23 @@ func TestSlash(t *testing.T) {
 // TestSlashWhileItRuns: what may be typed while the model is at work.
 func TestSlashWhileItRuns(t *testing.T) {
 	t.Parallel()
-	wait := "echo >started; while [ ! -e go ]; do sleep 0.05; done; rm go started"
-	d := newDesk(t, serve(t, call("c1", wait), call("c2", wait), call("c3", wait),
+	d := newDesk(t, serve(t, call("c1", "echo >started; while [ ! -e go ]; do sleep 0.05; done"),
 		llmtest.Answer{Want: []string{"Say more\\."}, Text: "More, then."},
 	))
 	d.file(t, ".knack/prompts/more.md", "Say more.")
 	k := d.open(t, "--permission-mode", "bypassPermissions")
 	k.says("work")
+	waitFor(t, "its start", func() bool { _, err := os.Stat(filepath.Join(d.dir, "started")); return err == nil })
 	for _, c := range []struct{ line, want string }{
-		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new waits for the end of the run`}, {"/more", `says: Say more\.`},
+		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new waits for the end of the run`}, {"/more", ``},
 	} {
-		waitFor(t, "its start", func() bool { _, err := os.Stat(filepath.Join(d.dir, "started")); return err == nil })
 		k.types(ctrlC)
 		k.wants(`say \(empty: go on, Ctrl-C: stop\) > `)
 		k.types(c.line + "\r")
-		d.file(t, "go", "")
 		k.wants(c.want)
 	}
+	d.file(t, "go", "")
+	k.wants(`says: Say more\.`)
 	k.wants(`More, then\.`)
 	k.leaves()
 }

@@ -119,9 +119,10 @@ func TestTalkBackground(t *testing.T) {
 	k.says("fourth")
 	k.wants(`gone on`)
 	k.prompt()
-	for _, change := range []string{"/reload", "/model opus"} {
-		k.types(change + "\r")
-		k.wants(`the agent general-purpose works in the background`)
+	// What changes meanwhile is for later turns: the agent keeps what it began with.
+	for _, change := range []struct{ line, want string }{{"/reload", `settings: \d`}, {"/model opus", `anthropic/claude-opus`}} {
+		k.types(change.line + "\r")
+		k.wants(change.want)
 		k.prompt()
 	}
 	d.file(t, "leaving", "")

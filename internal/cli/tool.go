@@ -17,7 +17,6 @@ import (
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
 )
 
 func toolCommand() *cobra.Command {
@@ -35,7 +34,7 @@ func toolListCommand() *cobra.Command {
 		Example: "  knack tool list --tools +grep,-bash",
 		Args:    exactly(0, "knack tool list"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			ws, err := openWorkspace(c.Context(), "")
+			ws, err := engine.OpenWorkspace(c.Context(), "", "")
 			if err != nil {
 				return err
 			}
@@ -88,7 +87,7 @@ program. The exit code is 1 for an error result.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signals(c.Context())
 			defer stop()
-			ws, err := openWorkspace(ctx, place)
+			ws, err := engine.OpenWorkspace(ctx, place, "")
 			if err != nil {
 				return err
 			}
@@ -118,15 +117,6 @@ program. The exit code is 1 for an error result.`,
 	c.Flags().StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
 	c.Flags().StringVar(&place, "workspace", "", "where it runs: a directory, ssh://host/dir or docker://container/dir")
 	return c
-}
-
-// openWorkspace opens what --workspace names; "": the current directory.
-func openWorkspace(ctx context.Context, place string) (workspace.Workspace, error) {
-	ws, err := workspace.Parse(ctx, place)
-	if err != nil {
-		return nil, &engine.Error{Err: fmt.Errorf("workspace: %w", err), Hint: "knack help environment"}
-	}
-	return ws, nil
 }
 
 // ownCall lets a person's own call pass, but for what a rule denies and for

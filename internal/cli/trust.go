@@ -19,15 +19,12 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// openProject is the trust of the project that dir belongs to; with once it is
-// trusted for this run.
-func openProject(dir string, once bool) (*trust.Project, error) {
-	p, err := trust.Open(engine.Env(nil).StateDir()).Project(sources.Root(dir))
+// openProject reads what is approved of the project that dir belongs to.
+func openProject(dir string) (*trust.Project, error) {
+	var env engine.Env
+	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
-		return nil, &engine.Error{Err: fmt.Errorf("what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts anew"}
-	}
-	if once {
-		p.Once()
+		return nil, &engine.Error{Err: fmt.Errorf("the record of what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
 	}
 	return p, nil
 }
@@ -87,7 +84,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return engine.Usagef("knack trust --help", "%s: no such directory", plain.Line(dir))
 	}
-	p, err := openProject(dir, false)
+	p, err := openProject(dir)
 	if err != nil {
 		return err
 	}
@@ -129,7 +126,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "knack: info: the project is %s\n", plain.Line(p.Root()))
 	out := bufio.NewWriter(c.OutOrStdout())
-	printTrust(out, p, items, rules)
+	p.Write(out, items, rules)
 	if err := out.Flush(); err != nil {
 		return err
 	}
@@ -152,7 +149,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	case len(open) == 0:
 		return &engine.Error{Err: errors.New("what is left cannot be approved as it is"), Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
 	case !f.yes:
-		ok, err := confirm(c, fmt.Sprintf("Trust these %d?", len(open)))
+		ok, err := confirm(c, engine.TrustQuestion(len(open)))
 		if err != nil {
 			return err
 		}
@@ -197,50 +194,4 @@ func printTrustJSON(w io.Writer, p *trust.Project, items []trust.Item, rules []s
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(j)
-}
-
-// printTrust shows what a project would load, what is new or changed first.
-func printTrust(w io.Writer, p *trust.Project, items []trust.Item, rules []string) {
-	if len(items) == 0 {
-		fmt.Fprintln(w, "It brings nothing that needs trust.")
-	}
-	approved := 0
-	for _, it := range items {
-		if it.State == trust.Approved {
-			approved++
-			continue
-		}
-		fmt.Fprintf(w, "%s %s %s", it.State, it.Kind, plain.Line(it.Path))
-		if it.Files > 1 {
-			fmt.Fprintf(w, " (%d files)", it.Files)
-		}
-		if it.Target != "" {
-			fmt.Fprintf(w, " -> %s", plain.Line(it.Target))
-		}
-		fmt.Fprintln(w)
-		if it.Refused != "" {
-			fmt.Fprintf(w, "    cannot be approved: %s\n", plain.Line(it.Refused))
-		}
-		for _, line := range it.Loads {
-			fmt.Fprintf(w, "    %s\n", plain.Line(line))
-		}
-		for line := range strings.Lines(p.Diff(it)) {
-			fmt.Fprintf(w, "    %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
-		}
-		fmt.Fprintln(w)
-	}
-	if approved > 0 {
-		fmt.Fprintf(w, "trusted and unchanged: %d\n", approved)
-		for _, it := range items {
-			if it.State == trust.Approved {
-				fmt.Fprintf(w, "    %s %s\n", it.Kind, plain.Line(it.Path))
-			}
-		}
-	}
-	if len(rules) > 0 {
-		fmt.Fprintln(w, "\nalways allowed here:")
-		for _, r := range rules {
-			fmt.Fprintf(w, "    %s\n", plain.Line(r))
-		}
-	}
 }

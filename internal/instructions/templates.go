@@ -90,8 +90,8 @@ func (l *loader) template(path string, project bool) []knack.Command {
 	}
 	again := loader{Options: l.Options}
 	return []knack.Command{{
-		Name: name, Kind: "template", Source: path, Description: t.short, Hint: t.hint, Anytime: true,
-		Run: func(_ context.Context, args string, _ func(string)) (string, error) {
+		Name: name, Kind: "template", Source: path, Description: t.short, Hint: t.hint,
+		Expand: func(_ context.Context, args string) (string, error) {
 			t, err := again.readTemplate(path, project)
 			if err != nil {
 				return "", fmt.Errorf("the template /%s: %w", name, err)

@@ -18,7 +18,7 @@ func said(t *testing.T, o Options, args string) (names, problems string) {
 	all, ps := Templates(o)
 	var out []string
 	for _, c := range all {
-		text, err := c.Run(t.Context(), args, nil)
+		text, err := c.Expand(t.Context(), args)
 		if err != nil {
 			text = err.Error()
 		}
@@ -109,7 +109,7 @@ func TestTemplateTrust(t *testing.T) {
 		if c.Name != "ok" {
 			continue
 		}
-		text, err := c.Run(t.Context(), "", nil)
+		text, err := c.Expand(t.Context(), "")
 		if p := (knack.Problem{}); text != "" || !errors.As(err, &p) {
 			t.Errorf("changed after it was found: %q, %v", text, err)
 		}

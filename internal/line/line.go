@@ -1,9 +1,9 @@
 // Package line talks with a person on a terminal, a line at a time: prompt,
 // streamed answer, one line for each call, questions for permission.
 //
-// A [Front] is the whole of it: its Talk reads prompts until the person
-// leaves, and its Approve is the Approver of the run. Everything that a model,
-// a tool or a file says is made safe for the terminal before it is shown.
+// A [Front] is the whole of it: its Talk reads prompts until the user leaves,
+// and it is the [engine.Person] of the session. Everything that a model, a tool
+// or a file says is made safe for the terminal before it is shown.
 package line
 
 import (
@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +24,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -43,11 +42,12 @@ type Front struct {
 	Summary func(tool string, input json.RawMessage) string
 	// Complete returns what a line that begins with a slash may become.
 	Complete func(line string) []string
+	// Say takes in what the user says while a run goes on.
+	Say func(ctx context.Context, line string) (engine.Queued, error)
 
 	screen sync.Mutex // one thing is shown, or asked, at a time
 	read   *reader
-	inLine bool // the cursor stands behind streamed text
-	said   []agent.Input
+	inLine bool   // the cursor stands behind streamed text
 	stop   func() // ends the run that goes on
 	left   bool   // the person has gone
 }
@@ -80,10 +80,10 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			if interrupts++; interrupts == 2 {
 				return f.read.history.save(f.History)
 			}
-			f.Say("Ctrl-C again, or Ctrl-D, leaves.")
+			f.Print("Ctrl-C again, or Ctrl-D, leaves.")
 			continue
 		case errors.Is(err, io.EOF):
-			f.Say("")
+			f.Print("")
 			return f.read.history.save(f.History)
 		case err != nil:
 			return err
@@ -93,16 +93,15 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			continue
 		}
 		if err := f.read.history.save(f.History); err != nil {
-			f.Say("the history could not be kept: " + err.Error())
+			f.Print("the history could not be kept: " + err.Error())
 			f.History = ""
 		}
 		err = f.interruptible(line, do)
-		f.First = f.unheard()
 		if errors.Is(err, ErrQuit) {
 			return nil
 		}
 		if err != nil {
-			f.Say(f.paint(red, "error: ") + plain.Text(err.Error()))
+			f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
 		}
 	}
 }
@@ -151,35 +150,19 @@ func (f *Front) steer(ctx context.Context) bool {
 		return false
 	}
 	if strings.TrimSpace(s) != "" {
-		f.said = append(f.said, agent.Text(s))
+		f.said(f.Say(ctx, s))
 	}
 	return true
 }
 
-// Steer hands over what the person said while the run went on: it is the
-// Steer of an agent.
-func (f *Front) Steer() (agent.Input, bool) {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	if len(f.said) == 0 {
-		return agent.Input{}, false
+// said shows what became of something that was said while a run goes on.
+func (f *Front) said(q engine.Queued, err error) {
+	switch {
+	case err != nil:
+		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(err.Error())+")"))
+	case q.Reply != nil:
+		fmt.Fprintln(f.Out, wrap(plain.Text(q.Reply.String()), f.width()))
 	}
-	in := f.said[0]
-	f.said = f.said[1:]
-	return in, true
-}
-
-// unheard is what the person said when the run had just ended: it is the next
-// prompt.
-func (f *Front) unheard() string {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	var all []string
-	for _, in := range f.said {
-		all = append(all, in.Text)
-	}
-	f.said = nil
-	return strings.Join(all, "\n")
 }
 
 // answer reads what the person says to a question. Ctrl-C stops the run, which
@@ -204,8 +187,8 @@ func (f *Front) there(ctx context.Context) bool {
 	return false
 }
 
-// Say shows a line of our own.
-func (f *Front) Say(s string) {
+// Print shows a line of the program's own.
+func (f *Front) Print(s string) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
 	f.fresh()
@@ -221,7 +204,7 @@ func (f *Front) fresh() {
 }
 
 // Event shows what a run did.
-func (f *Front) Event(e agent.Event) {
+func (f *Front) Event(e engine.Event) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
 	switch {
@@ -236,9 +219,11 @@ func (f *Front) Event(e agent.Event) {
 	case e.Retry != nil:
 		f.fresh()
 		fmt.Fprintf(f.Out, "%s\n", f.again(e.Retry))
-	case e.Said != nil:
+	case e.Reply != nil:
 		f.fresh()
-		fmt.Fprintln(f.Out, wrap(plain.Text(e.Said.Text), f.width()))
+		if text := e.Reply.String(); text != "" {
+			fmt.Fprintln(f.Out, wrap(plain.Text(text), f.width()))
+		}
 	case e.Entry != nil:
 		f.entry(e.Entry)
 	case e.End != nil && e.End.Requests == 0 && e.End.Reason == "done":
@@ -262,7 +247,7 @@ func (f *Front) again(r *agent.Retrying) string {
 
 // sub shows what a sub-agent did: what it calls, and what it may not. What it
 // says is for the agent that started it.
-func (f *Front) sub(e agent.Event) {
+func (f *Front) sub(e engine.Event) {
 	say := func(s string) {
 		f.fresh()
 		fmt.Fprintf(f.Out, "%s%s %s\n", strings.Repeat("  ", e.Agent.Depth), f.paint(dim, plain.Line(e.Agent.Name)+" •"), s)
@@ -448,107 +433,6 @@ func clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// Approve asks the person; it is the Approver of the run.
-func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	if !f.there(ctx) {
-		return gate.Answer{}, context.Cause(ctx)
-	}
-	defer f.screen.Unlock()
-	f.fresh()
-	who := r.Tool
-	if r.Agent != "" {
-		who += ", agent " + r.Agent
-	}
-	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(who)))
-	for _, s := range r.Decision.Subjects {
-		mark := "  "
-		if s.Verdict != permission.Allow {
-			mark = f.paint(yellow, "? ")
-		}
-		why := cmp.Or(s.Reason, s.Rule)
-		fmt.Fprintf(f.Out, "  %s%s %s", mark, s.Kind, plain.Line(clip(s.Text, 300)))
-		if why != "" && s.Verdict != permission.Allow {
-			fmt.Fprintf(f.Out, "  %s", f.paint(dim, plain.Line(why)))
-		}
-		io.WriteString(f.Out, "\n")
-	}
-	if why := r.Decision.Reason; why != "" && !slices.ContainsFunc(r.Decision.Subjects, func(s permission.Judged) bool { return s.Reason == why }) {
-		fmt.Fprintf(f.Out, "  %s\n", f.paint(dim, plain.Line(clip(why, 300)))) // a hook's, or a changed file's
-	}
-	for _, file := range r.Files {
-		what := "would run"
-		if file.Changed {
-			what = "has changed since it was allowed"
-		}
-		fmt.Fprintf(f.Out, "  %s %s\n", plain.Line(file.Path), f.paint(dim, what))
-	}
-	rules := plain.Line(strings.Join(r.Rules, ", "))
-	letters := map[string]gate.Choice{}
-	for _, c := range r.Choices {
-		switch c {
-		case gate.Once:
-			letters["y"] = c
-			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
-		case gate.Session:
-			letters["s"] = c
-			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
-		case gate.Always:
-			letters["a"] = c
-			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
-		}
-	}
-	fmt.Fprintf(f.Out, "  %s no    %s no, because …\n", f.paint(bold, "n"), f.paint(bold, "n why"))
-	for {
-		if ctx.Err() != nil {
-			return gate.Answer{}, context.Cause(ctx)
-		}
-		s, err := f.answer("  ? ")
-		if err != nil {
-			return gate.Answer{}, err
-		}
-		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
-		if word == "n" || word == "no" {
-			return gate.Answer{Reason: strings.TrimSpace(rest)}, nil
-		}
-		if c, ok := letters[word]; ok && rest == "" {
-			return gate.Answer{Choice: c}, nil
-		}
-		fmt.Fprintln(f.Out, "  Please type one of the letters above.")
-	}
-}
-
-// Ask puts a question of the model's to the person: the ask tool.
-func (f *Front) Ask(ctx context.Context, question string, options []string) (string, error) {
-	if !f.there(ctx) {
-		return "", context.Cause(ctx)
-	}
-	defer f.screen.Unlock()
-	f.fresh()
-	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(question))
-	for i, o := range options {
-		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o))
-	}
-	s, err := f.answer("  : ")
-	if err != nil {
-		return "", err
-	}
-	s = strings.TrimSpace(s)
-	for i, o := range options {
-		if s == fmt.Sprint(i+1) {
-			return o, nil
-		}
-	}
-	return s, nil
-}
-
-// Secret asks for what nobody should see, such as a key.
-func (f *Front) Secret(ctx context.Context, question string) (string, error) {
-	f.screen.Lock()
-	defer f.screen.Unlock()
-	f.fresh()
-	return f.read.secret(plain.Line(question) + ": ")
-}
-
 type color string
 
 const (
@@ -576,18 +460,18 @@ func (f *Front) Show(log *session.Log) {
 			for _, p := range e.User.Parts {
 				b.WriteString(p.Text)
 			}
-			f.Say(f.paint(bold, "> ") + plain.Text(cmp.Or(e.User.Typed, b.String())))
+			f.Print(f.paint(bold, "> ") + plain.Text(cmp.Or(e.User.Typed, b.String())))
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				if p.Text != "" {
-					f.Say(plain.Text(p.Text))
+					f.Print(plain.Text(p.Text))
 				}
 				if p.Call != nil {
-					f.Event(agent.Event{Call: p.Call})
+					f.Event(engine.Event{Event: agent.Event{Call: p.Call}})
 				}
 			}
 		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil, e.Agent != nil:
-			f.Event(agent.Event{Entry: &e})
+			f.Event(engine.Event{Event: agent.Event{Entry: &e}})
 		}
 	}
 }

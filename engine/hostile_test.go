@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"context"
@@ -162,7 +162,7 @@ func doors() []door {
 			if err := os.WriteFile(filepath.Join(s.dir, ".knack/prompts/evil.md"), []byte("Evil."), 0o600); err != nil {
 				s.t.Fatal(err)
 			}
-			text, _ := found[0].Run(context.Background(), "", nil)
+			text, _ := found[0].Expand(context.Background(), "")
 			return text
 		}, trusting},
 		setting("permissions.allow", `{"permissions": {"allow": ["Bash(npm:*)"]}}`, func(c *config.Config) string { return strings.Trim(fmt.Sprint(c.Rules.Allow), "[]") }),
@@ -284,7 +284,7 @@ func TestHostileAfterTrust(t *testing.T) {
 		".claude/skills/evil/SKILL.md": "---\ndescription: Tool.\n---\nText.", ".claude/skills/evil/run.sh": "echo one\n",
 	}}
 	s := newSite(t, d, permission.Default)
-	p, err := openProject(s.dir, false)
+	p, err := openTrust(nil, s.dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func newSite(t *testing.T, d door, m permission.Mode) *site {
 	for name, text := range d.files {
 		write(filepath.Join(s.dir, filepath.FromSlash(name)), text)
 	}
-	p, err := openProject(s.dir, false)
+	p, err := openTrust(nil, s.dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +400,7 @@ func (s *site) templates() []knack.Command {
 func (s *site) said() string {
 	said := ""
 	for _, c := range s.templates() {
-		text, _ := c.Run(context.Background(), "", nil)
+		text, _ := c.Expand(context.Background(), "")
 		said += c.Description + text
 	}
 	return said
@@ -503,7 +503,7 @@ func (s *site) leaked() string {
 
 // shown is the canary in what trust shows and keeps.
 func (s *site) shown() string {
-	p, err := openProject(s.dir, false)
+	p, err := openTrust(nil, s.dir, false)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -550,7 +550,7 @@ func (s *site) ranChanged(name string) string {
 			s.t.Fatal(err)
 		}
 	}
-	p, err := openProject(s.dir, false)
+	p, err := openTrust(nil, s.dir, false)
 	must(err)
 	approve := func() {
 		items, err := p.Scan(context.Background(), s.dir, false)
@@ -562,16 +562,17 @@ func (s *site) ranChanged(name string) string {
 	ws, err := workspace.NewLocal(s.dir)
 	must(err)
 	defer ws.Close()
-	run := &sessionRun{resources: &resources{dir: s.dir, root: s.dir, project: p, settings: s.settings()}, ws: ws,
-		library: knack.NewLibrary(context.Background(), sources.Default(context.Background(), s.dir, s.options())...)}
-	run.resources.hooks, _ = settingsHooks(s.settings().Raw["hooks"])
-	all := run.resources.hooks
+	run := &Project{dir: s.dir, root: s.dir, trust: p, config: s.settings()}
+	run.hooks, _ = settingsHooks(s.settings().Raw["hooks"])
+	all := slices.Clone(run.hooks)
 	if act, err := s.invoke("evil", knack.ByUser, nil); err == nil {
 		found, _ := skillHooks("evil", act.Hooks, act.Dir)
 		all = append(all, found...)
 	}
-	run.stand()
-	if len(all) != 1 || run.unchanged(&all[0]) != nil {
+	library := knack.NewLibrary(context.Background(), sources.Default(context.Background(), s.dir, s.options())...)
+	hooks := &hookSet{project: run, skills: library.Catalog, pins: &pins{}, dir: ws.Dir(), local: true}
+	hooks.pins.add(run, run.hooks, ws.Dir())
+	if len(all) != 1 || hooks.verify(&all[0]) != nil {
 		s.t.Fatalf("what was approved does not run: %v", all)
 	}
 	must(os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(name)), []byte("touch "+canary+"\n"), 0o600))
@@ -579,10 +580,10 @@ func (s *site) ranChanged(name string) string {
 		approve()
 	}
 	if s.again || s.later { // another session
-		run.now.Store(nil)
-		run.stand()
+		hooks.pins = &pins{}
+		hooks.pins.add(run, run.hooks, ws.Dir())
 	}
-	if run.unchanged(&all[0]) != nil {
+	if hooks.verify(&all[0]) != nil {
 		return ""
 	}
 	return all[0].String()

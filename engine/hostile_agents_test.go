@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func agentDoors() []door {
 	}
 	loosened := func(s *site) string {
 		defs, _ := s.agents()
-		run := &sessionRun{resources: &resources{settings: s.settings()}}
+		run := &Project{config: s.settings()}
 		for _, d := range defs {
 			if m := run.modeOf(s.mode, &d); m != s.mode && gate.Stricter(s.mode, m) == s.mode {
 				return string(m)
@@ -68,7 +68,7 @@ func agentDoors() []door {
 		door{"an agent is a link to a secret", map[string]string{".claude/agents/evil.md": "link: $HOME/.ssh/id_rsa"}, leaked, unlinked(".claude/agents/evil.md", ".ssh/id_rsa")},
 		door{"agents are a link to a directory of secrets", map[string]string{".knack/agents": "link: $HOME/.ssh"}, leaked, unlinked(".knack/agents/SKILL.md", ".ssh/SKILL.md")},
 		door{"an agent changed after it was approved", map[string]string{".claude/agents/evil.md": "---\nname: good\n---\nGood."}, func(s *site) string {
-			p, err := openProject(s.dir, false)
+			p, err := openTrust(nil, s.dir, false)
 			if err != nil {
 				s.t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package cli
+package engine
 
 import (
 	"bytes"
@@ -45,8 +45,8 @@ func skillSandboxes(parts []config.Part) (all map[string][]*knack.Sandbox, probl
 }
 
 // sandboxesOf are the restrictions on a skill: its own, and those of settings.
-func (r *resources) sandboxesOf(skill string, own *knack.Sandbox) []*knack.Sandbox {
-	all := slices.Clone(r.sandboxes[skill])
+func (p *Project) sandboxesOf(skill string, own *knack.Sandbox) []*knack.Sandbox {
+	all := slices.Clone(p.sandboxes[skill])
 	if own != nil {
 		all = append(all, own)
 	}
@@ -54,18 +54,19 @@ func (r *resources) sandboxesOf(skill string, own *knack.Sandbox) []*knack.Sandb
 }
 
 // limits are what commands may do while a skill is in force.
-func (s *sessionRun) limits(skill string, own *knack.Sandbox) []workspace.Limit {
+func (t *turn) limits(skill string, own *knack.Sandbox) []workspace.Limit {
 	var all []workspace.Limit
-	for _, b := range s.sandboxesOf(skill, own) {
+	home := t.project.options.Env.Home()
+	for _, b := range t.project.sandboxesOf(skill, own) {
 		l := workspace.Limit{NoNetwork: b.Network == "none"}
 		if b.Write != nil {
 			l.Write = []string{}
 		}
 		for _, path := range b.Write {
-			if rest, ok := strings.CutPrefix(path, "~/"); ok && s.home != "" {
-				path = filepath.Join(s.home, rest)
+			if rest, ok := strings.CutPrefix(path, "~/"); ok && home != "" {
+				path = filepath.Join(home, rest)
 			} else if !filepath.IsAbs(path) {
-				path = filepath.Join(s.ws.Dir(), path)
+				path = filepath.Join(t.session.ws.Dir(), path)
 			}
 			l.Write = append(l.Write, filepath.Clean(path))
 		}

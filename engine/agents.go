@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+)
+
+// forker makes the Fork of an agent whose calls pass the gate parent.
+func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+	s, p := t.session, t.project
+	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+		log, err := s.agentLog(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
+		g := parent.Fork(d.Name, mode, audit(log))
+		o := s.coding
+		o.State = s.read.Fork()
+		a := *t.agent
+		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}
+		if p.view.Index && (d.Tools == nil || slices.Contains(d.Tools, "Skill")) {
+			prompt.Index = s.engine.index(p)
+		}
+		a.System = prompt.String()
+		a.Tools = slices.Concat(coding.Tools(s.ws, o), s.options.Given.Tools)
+		if s.options.Tools != "" { // what the user took away no definition brings back
+			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(s.tools.Names(), ","))
+		}
+		a.Gate = t.gateFor(g)
+		if a.Shell != nil {
+			a.Shell = t.shell(g)
+		}
+		a.Fork = t.forker(g)
+		return &a, log, nil
+	}
+}
+
+// modeOf is the mode of an agent that is started in a mode. That of a project's
+// or a plugin's definition only makes it stricter; the user's own may loosen it,
+// but never what plan promises.
+func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode {
+	switch {
+	case d.Mode == "" || m == permission.Plan:
+		return m
+	case d.Mode == permission.Bypass && p.config.Settings.Permissions.DisableBypass == "disable":
+		return m
+	case d.Loosens():
+		return d.Mode
+	}
+	return gate.Stricter(m, d.Mode)
+}
+
+// agentLog begins the session of a sub-agent, in a folder beside that of the
+// conversation.
+func (s *Session) agentLog(p *Project) (*session.Log, error) {
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, Of: s.log.ID()}
+	if s.forgets() {
+		return session.New(h), nil
+	}
+	return p.options.Env.AgentSessions(p.dir, s.log.ID()).Create(h)
+}

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// A Command is a command of the program, which users type after a slash.
+type Command struct {
+	Name        string // without the slash
+	Hint        string // of its arguments
+	Description string // one line
+	Anytime     bool   // it can run while a turn runs
+	Run         func(ctx context.Context, s *Session, args string) (Reply, error)
+}
+
+// program is the table of the program's own commands, in the order of /help.
+func program() []Command {
+	return []Command{
+		{Name: "help", Description: "list the commands", Run: help, Anytime: true},
+		{Name: "hotkeys", Description: "list the keys", Run: showHotkeys, Anytime: true},
+		{Name: "quit", Description: "leave", Run: quit},
+
+		{Name: "session", Description: "show the session", Run: showSession, Anytime: true},
+		{Name: "new", Description: "start an empty session", Run: startNew},
+		{Name: "resume", Hint: "[ID]", Description: "go on with another session, or list them", Run: resume},
+		{Name: "name", Hint: "[TITLE]", Description: "show the session's title, or give it one", Run: name, Anytime: true},
+		{Name: "clone", Description: "go on in a copy of the session", Run: clone},
+		{Name: "fork", Hint: "[N]", Description: "start a session at an earlier message, or list them", Run: fork},
+		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree},
+		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export, Anytime: true},
+		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: share},
+		{Name: "copy", Description: "put the last answer on the clipboard", Run: copyAnswer, Anytime: true},
+		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: compact},
+		{Name: "clear", Description: "empty the context and keep the session", Run: clearContext},
+		{Name: "context", Description: "show what fills the model's window", Run: showContext, Anytime: true},
+		{Name: "cost", Description: "show what the session has cost, by model", Run: cost, Anytime: true},
+
+		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel},
+		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort},
+		{Name: "skills", Description: "list the skills", Run: listSkills, Anytime: true},
+		{Name: "why", Hint: "NAME", Description: "why a skill is or is not there", Run: why, Anytime: true},
+		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: release},
+
+		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions},
+		{Name: "agents", Description: "list the agents, and which work", Run: listAgents, Anytime: true},
+		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
+		{Name: "trust", Description: "show what the project brings, and approve it", Run: trustProject},
+		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings},
+		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
+		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: logout},
+		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
+		{Name: "init", Hint: "[FOCUS]", Description: "have the model write AGENTS.md", Run: initProject},
+		{Name: "changelog", Description: "show the version, and where its changes are told", Run: changelog, Anytime: true},
+	}
+}
+
+// kind is that of the program's commands in the namespace.
+const kind = "command"
+
+// described are commands as the agent and the user know them.
+func described(all []Command) []knack.Command {
+	out := make([]knack.Command, len(all))
+	for i, c := range all {
+		out[i] = knack.Command{Name: c.Name, Kind: kind, Hint: c.Hint, Description: c.Description}
+	}
+	return out
+}
+
+// ProgramCommands are the program's own commands, in the order of /help.
+func ProgramCommands() []knack.Command { return described(program()) }
+
+// Commands is everything that can be typed after a slash: the program's
+// commands, skills, templates and those of the host.
+func (s *Session) Commands() []knack.Command {
+	all, _ := s.engine.Project().namespace(s.engine.Catalog(), s.options.Given.Commands)
+	return all
+}
+
+// command finds the command of the program that a line calls.
+func (s *Session) command(line string) (c Command, args string, ok bool) {
+	name, args, slash := agent.Slash(line)
+	if !slash {
+		return Command{}, "", false
+	}
+	found, ok := knack.Called(s.Commands(), name)
+	if !ok || found.Kind != kind {
+		return Command{}, "", false
+	}
+	own := strings.TrimPrefix(found.Name, kind+":")
+	all := slices.Concat(program(), s.options.Given.Commands)
+	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == own })
+	if i < 0 {
+		return Command{}, "", false
+	}
+	return all[i], args, true
+}
+
+// runCommand runs a command, and puts its name into the reply.
+func (s *Session) runCommand(ctx context.Context, c Command, args string) (Reply, error) {
+	r, err := c.Run(ctx, s, args)
+	r.Command = c.Name
+	return r, err
+}
+
+func help(_ context.Context, s *Session, _ string) (Reply, error) {
+	all := s.Commands()
+	table := ProgramCommands()
+	rank := func(c knack.Command) int { // as the table has them, then what else is no skill
+		i := slices.IndexFunc(table, func(d knack.Command) bool {
+			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
+		})
+		if i < 0 {
+			return len(all)
+		}
+		return i
+	}
+	shown := slices.DeleteFunc(slices.Clone(all), func(c knack.Command) bool { return c.Skill != nil })
+	slices.SortStableFunc(shown, func(a, b knack.Command) int { return rank(a) - rank(b) })
+	type row struct {
+		Name        string `json:"name"`
+		Kind        string `json:"kind"`
+		Hint        string `json:"hint,omitempty"`
+		Description string `json:"description"`
+	}
+	value := []row{}
+	for _, c := range shown {
+		value = append(value, row{c.Name, c.Kind, c.Hint, c.Description})
+	}
+	shown = append(shown,
+		knack.Command{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
+		knack.Command{Name: "/TEXT", Description: "says /TEXT to the model"})
+	return Reply{Text: strings.TrimRight(CommandList(shown, ""), "\n"), Value: value}, nil
+}
+
+// CommandList is a line for each command.
+func CommandList(all []knack.Command, indent string) string {
+	typed := func(c knack.Command) string { return plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint)) }
+	width := 0
+	for _, c := range all {
+		if n := utf8.RuneCountInString(typed(c)); n <= 24 {
+			width = max(width, n)
+		}
+	}
+	var b strings.Builder
+	for _, c := range all {
+		fmt.Fprintf(&b, "%s%-*s  %s\n", indent, width, typed(c), Clip(c.Description, 70))
+	}
+	return b.String()
+}
+
+func quit(context.Context, *Session, string) (Reply, error) { return Reply{Quit: true}, nil }
+
+// Complete lists what a line that begins with a slash may become: names that
+// begin as it does, else those that have its letters in that order, the
+// nearest first.
+func (s *Session) Complete(line string) []string {
+	typed, ok := strings.CutPrefix(line, "/")
+	if !ok || strings.ContainsAny(typed, " \t") {
+		return nil
+	}
+	var names, loose []string
+	far := map[string]int{}
+	for _, c := range s.Commands() {
+		if plain.Line(c.Name) != c.Name {
+			continue // it cannot be shown as it is
+		}
+		if strings.HasPrefix(c.Name, typed) {
+			names = append(names, "/"+c.Name)
+		} else if n, ok := spread(c.Name, typed); ok {
+			loose = append(loose, "/"+c.Name)
+			far["/"+c.Name] = n
+		}
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	slices.SortFunc(loose, func(a, b string) int { return cmp.Or(far[a]-far[b], strings.Compare(a, b)) })
+	return slices.Compact(loose)
+}
+
+// spread reports whether a name has the letters of a pattern in their order,
+// in either case, and how far apart they stand.
+func spread(name, pattern string) (gaps int, ok bool) {
+	name, pattern = strings.ToLower(name), strings.ToLower(pattern)
+	last := -1
+	for _, r := range pattern {
+		i := strings.IndexRune(name[last+1:], r)
+		if i < 0 {
+			return 0, false
+		}
+		gaps += i
+		last += 1 + i
+	}
+	return gaps, true
+}

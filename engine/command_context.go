@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// contextValue is what fills the model's window, in tokens. Parts are
+// estimates.
+type contextValue struct {
+	Model    string         `json:"model"`
+	Window   int            `json:"window"` // 0: unknown
+	Used     int            `json:"used"`
+	Counted  int            `json:"counted,omitempty"` // by the provider, at the last request
+	System   int            `json:"system"`
+	Tools    int            `json:"tools"`
+	Listing  int            `json:"listing"`
+	Texts    int            `json:"skillTexts"`
+	Messages int            `json:"messages"`
+	Skills   map[string]int `json:"skills"`
+}
+
+// showContext draws what fills the window. The parts are estimates; the sum is
+// the provider's where it counted one.
+func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
+	st := s.log.State()
+	t := s.newTurn()
+	t.useModel(ctx) // without one the window is unknown
+	c := t.agent.Context(s.log)
+	used := c.Tokens
+	perByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
+	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
+	v := contextValue{
+		Model: s.modelName(), Window: s.window(t), Used: used, Skills: map[string]int{},
+		System: estimate(c.System), Tools: estimate(c.Tools), Listing: estimate(c.Listing), Texts: estimate(c.Texts), Messages: estimate(c.Messages),
+	}
+	type part struct {
+		name   string
+		tokens int
+		mark   string
+	}
+	parts := []part{
+		{"system prompt", v.System, "s"},
+		{"tools", v.Tools, "t"},
+		{"list of skills", v.Listing, "l"},
+		{"texts of skills", v.Texts, "k"},
+		{"messages", v.Messages, "m"},
+	}
+	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
+	var b strings.Builder
+	fmt.Fprintln(&b, plain.Line(v.Model))
+	if counted > 0 && st.Requests > st.Compacted {
+		v.Counted = counted
+		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", plain.Number(counted))
+	}
+	if v.Window > 0 {
+		const width = 36
+		bar := ""
+		for _, p := range parts {
+			n := (p.tokens*width + v.Window/2) / v.Window
+			if p.tokens > 0 && n == 0 {
+				n = 1
+			}
+			bar += strings.Repeat(p.mark, n)
+		}
+		bar = bar[:min(len(bar), width)]
+		fmt.Fprintf(&b, "[%s%s]\n", bar, strings.Repeat(".", width-len(bar)))
+		parts = append(parts, part{"free", max(0, v.Window-used), "."})
+	}
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%s %-16s%10s", p.mark, p.name, plain.Number(p.tokens))
+		if v.Window > 0 {
+			fmt.Fprintf(&b, "  %5.1f%%", 100*float64(p.tokens)/float64(v.Window))
+		}
+		b.WriteString("\n")
+		if p.mark == "k" {
+			for _, t := range st.Texts {
+				v.Skills[t.Skill] += estimate(4 * t.Tokens)
+				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), plain.Number(estimate(4*t.Tokens)))
+			}
+		}
+	}
+	if v.Window > 0 {
+		fmt.Fprintf(&b, "  %-16s%10s\n", "window", plain.Number(v.Window))
+	} else {
+		b.WriteString("the model's window is not known\n")
+	}
+	fmt.Fprintf(&b, "Parts are estimates, at %.1f bytes a token.", 1/max(perByte, 0.01))
+	return Reply{Text: b.String(), Value: v}, nil
+}
+
+// window is that of the model that the next request goes to, in tokens; 0:
+// unknown.
+func (s *Session) window(t *turn) int {
+	if t.agent.Model == nil {
+		return 0
+	}
+	if m, err := t.agent.Resolve(s.modelName()); err == nil {
+		return m.Info().Window
+	}
+	return t.agent.Model.Info().Window
+}

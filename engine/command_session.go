@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// replace makes the session that takes the place of s: with another log, the
+// same mode and the same background commands. source is what SessionStart hooks
+// are told: clear or resume.
+func (s *Session) replace(ctx context.Context, log *session.Log, source string) (*Session, error) {
+	o := s.options
+	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
+	next, err := s.engine.start(ctx, s.person, o, log, s)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	next.source = source
+	s.mu.Lock()
+	s.reason = source
+	s.mu.Unlock()
+	return next, nil
+}
+
+// create makes the log of an empty session; from is the session that it will be
+// a copy of.
+func (s *Session) create(from string) (*session.Log, error) {
+	p := s.engine.Project()
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
+	if s.forgets() {
+		return session.New(h), nil
+	}
+	return p.options.Env.Sessions(p.dir).Create(h)
+}
+
+// sessionValue describes a session.
+type sessionValue struct {
+	ID       string          `json:"id"`
+	Title    string          `json:"title,omitempty"`
+	Dir      string          `json:"directory"`
+	From     string          `json:"from,omitempty"`
+	Model    string          `json:"model,omitempty"`
+	Effort   string          `json:"effort,omitempty"`
+	Mode     permission.Mode `json:"permissionMode"`
+	Turns    int             `json:"turns"`
+	Requests int             `json:"requests"`
+	Cost     float64         `json:"costUSD"`
+	Recorded bool            `json:"recorded"`
+}
+
+func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
+	st, p := s.log.State(), s.engine.Project()
+	model := s.modelName()
+	if m, err := s.Model(ctx); err == nil {
+		model = cmp.Or(st.Model, m.Info().ID)
+	}
+	v := sessionValue{
+		ID: s.log.ID(), Title: st.Title, Dir: s.log.Header().Dir, From: s.log.Header().From, Model: model, Effort: s.effort(),
+		Mode: s.gate.Mode(), Turns: st.Turns, Requests: st.Requests, Cost: st.Cost, Recorded: !s.forgets(),
+	}
+	rows := [][2]string{
+		{"id", v.ID},
+		{"title", plain.Line(v.Title)},
+		{"directory", plain.Line(p.Short(v.Dir))},
+		{"forked from", v.From},
+		{"model", plain.Line(v.Model)},
+		{"effort", v.Effort},
+		{"permissions", string(v.Mode)},
+		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"), st.Cost)},
+	}
+	if s.forgets() {
+		rows = append(rows, [2]string{"file", "none: nothing is recorded"})
+	}
+	var b lines
+	for _, r := range rows {
+		if r[1] != "" {
+			b.add("%-12s %s", r[0], r[1])
+		}
+	}
+	return Reply{Text: b.text(), Value: v}, nil
+}
+
+func startNew(ctx context.Context, s *Session, _ string) (Reply, error) {
+	log, err := s.create("")
+	if err != nil {
+		return Reply{}, err
+	}
+	next, err := s.replace(ctx, log, "clear")
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{Text: "a new session: " + log.ID(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
+}
+
+// maxResumed bounds the list of sessions.
+const maxResumed = 15
+
+func resume(ctx context.Context, s *Session, id string) (Reply, error) {
+	p := s.engine.Project()
+	store := p.options.Env.Sessions(p.dir)
+	if id == "" {
+		return s.listSessions(store)
+	}
+	if s.forgets() {
+		return Reply{}, errors.New("nothing is recorded, so no session can be resumed")
+	}
+	if id == s.log.ID() {
+		return Reply{}, errors.New("that is this session")
+	}
+	log, err := store.Open(id)
+	if errors.Is(err, session.ErrLocked) {
+		return Reply{}, fmt.Errorf("session %s: %w", id, err)
+	}
+	if err != nil {
+		return Reply{}, &Error{Err: err, Hint: "/resume lists them"}
+	}
+	next, err := s.replace(ctx, log, "resume")
+	if err != nil {
+		return Reply{}, err
+	}
+	var b lines
+	for _, d := range log.Damage() {
+		b.add("session: %s", plain.Line(d))
+	}
+	b.add("on with %s, %s", log.ID(), plain.Count(log.State().Turns, "turn"))
+	return Reply{Text: b.text(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
+}
+
+func (s *Session) listSessions(store session.Store) (Reply, error) {
+	var b lines
+	all, err := store.List()
+	if err != nil {
+		b.add("some cannot be read: %v", err)
+	}
+	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Turns == 0 || x.ID == s.log.ID() })
+	if len(all) == 0 {
+		b.add("there is no other session of this directory")
+		return Reply{Text: b.text(), Value: []session.Summary{}}, nil
+	}
+	choices := &Question{Title: "Resume which session?"}
+	for i, x := range all {
+		if i == maxResumed {
+			b.add("and %d older ones: knack session list", len(all)-i)
+			break
+		}
+		about := Clip(cmp.Or(x.Title, x.First), 70)
+		b.add("%s  %s  %s\n    %s", x.ID, x.Changed.Local().Format("2006-01-02 15:04"), plain.Count(x.Turns, "turn"), about)
+		choices.Options = append(choices.Options, Option{ID: "/resume " + x.ID, Label: about, Help: x.Changed.Local().Format("2006-01-02 15:04")})
+	}
+	return Reply{Text: b.text(), Value: all, Choices: choices}, nil
+}
+
+// maxTitle bounds a session's title, in bytes.
+const maxTitle = 200
+
+func name(ctx context.Context, s *Session, title string) (Reply, error) {
+	if title = strings.Join(strings.Fields(title), " "); title != "" {
+		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {
+			return Reply{}, err
+		}
+	}
+	title = s.log.State().Title
+	return Reply{Text: plain.Line(cmp.Or(title, "it has no title: /name TITLE gives it one")), Value: map[string]string{"title": title}}, nil
+}
+
+// costValue is what a session has cost.
+type costValue struct {
+	Models []spent `json:"models"`
+	Cost   float64 `json:"costUSD"`
+}
+
+// spent is what one model, or the agents of one name, have cost.
+type spent struct {
+	Name     string    `json:"name"`
+	Requests int       `json:"requests"`
+	Usage    llm.Usage `json:"usage"`
+	Cost     float64   `json:"costUSD"`
+}
+
+func cost(_ context.Context, s *Session, _ string) (Reply, error) {
+	by := map[string]*spent{}
+	v := costValue{Models: []spent{}}
+	spend := func(name string, u llm.Usage, requests int, cost float64) {
+		if by[name] == nil {
+			by[name] = &spent{Name: name}
+		}
+		x := by[name]
+		x.Usage.Add(u)
+		x.Requests += requests
+		x.Cost += cost
+		v.Cost += cost
+	}
+	for _, e := range s.log.Entries() { // of every branch: it was paid for
+		switch {
+		case e.Answer != nil:
+			spend(e.Answer.Model, e.Answer.Usage, 1, e.Answer.Cost)
+		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear makes no request
+			spend(e.Compaction.Model, e.Compaction.Usage, 1, e.Compaction.Cost)
+		case e.Agent != nil && e.Agent.Reason != "": // it has ended
+			var all llm.Usage
+			for _, u := range e.Agent.Usage {
+				all.Add(u)
+			}
+			spend("agent "+e.Agent.Name, all, e.Agent.Requests, e.Agent.Cost)
+		}
+	}
+	if len(by) == 0 {
+		return Reply{Text: "nothing yet: no request was made", Value: v}, nil
+	}
+	var b lines
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		x := by[name]
+		v.Models = append(v.Models, *x)
+		b.add("%s: $%.4f, %s", plain.Line(cmp.Or(name, "unknown model")), x.Cost, plain.Count(x.Requests, "request"))
+		b.add("    in %s, from cache %s, to cache %s, out %s tokens",
+			plain.Number(x.Usage.Input), plain.Number(x.Usage.CacheRead), plain.Number(x.Usage.CacheWrite), plain.Number(x.Usage.Output))
+	}
+	b.add("in all: $%.4f", v.Cost)
+	return Reply{Text: b.text(), Value: v}, nil
+}

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// skillValue is a skill in a list.
+type skillValue struct {
+	Name        string      `json:"name"`
+	Kind        knack.Kind  `json:"kind"`
+	State       knack.State `json:"state"`
+	Description string      `json:"description,omitempty"`
+	Path        string      `json:"path,omitempty"`
+}
+
+func listSkills(_ context.Context, s *Session, _ string) (Reply, error) {
+	cat, view := s.engine.Catalog(), s.engine.Project().view
+	var b lines
+	v := []skillValue{}
+	choices := &Question{Title: "Why is a skill there, or not?"}
+	for _, e := range cat.Entries() {
+		state := cat.State(e, view)
+		x := skillValue{Name: e.Name(), Kind: e.Origin.Kind, State: state, Path: e.Path}
+		if e.Skill != nil {
+			x.Description = e.Skill.Summary()
+		}
+		v = append(v, x)
+		choices.Options = append(choices.Options, Option{ID: "/why " + x.Name, Label: x.Name, Help: x.Description})
+		b.add("%-24s %-12s %s", plain.Line(x.Name), x.Kind, state)
+	}
+	return Reply{Text: cmp.Or(b.text(), "there are no skills here"), Value: v, Choices: choices}, nil
+}
+
+// whyValue says why a skill is there or not.
+type whyValue struct {
+	knack.Why
+	Events []Happening `json:"events"`
+}
+
+func why(ctx context.Context, s *Session, name string) (Reply, error) {
+	if name == "" {
+		return Reply{}, errors.New("/why needs the name of a skill")
+	}
+	p, cat := s.engine.Project(), s.engine.Catalog()
+	view := p.view
+	if m, err := s.Model(ctx); err == nil {
+		view.Window = m.Info().Window
+	}
+	view.Touched = Touched(s.log)
+	w := p.Why(cat, view, name)
+	var b strings.Builder
+	p.WriteWhy(&b, w)
+	WriteHistory(&b, s.log, w)
+	return Reply{Text: strings.TrimRight(b.String(), "\n"), Value: whyValue{w, History(s.log, w.Called())}}, nil
+}
+
+func release(_ context.Context, s *Session, name string) (Reply, error) {
+	var b lines
+	if name == "" {
+		texts := s.log.State().Texts
+		v := map[string]int{}
+		choices := &Question{Title: "Release which skill's text?"}
+		for _, t := range texts {
+			v[t.Skill] += t.Tokens
+			b.add("%-24s %d tokens", plain.Line(t.Skill), t.Tokens)
+			choices.Options = append(choices.Options, Option{ID: "/release " + t.Skill, Label: t.Skill})
+		}
+		if len(texts) == 0 {
+			b.add("no skill's text is in the conversation")
+		}
+		return Reply{Text: b.text(), Value: v, Choices: choices}, nil
+	}
+	done, err := agent.ReleaseByHand(s.log, name, "by hand")
+	for _, r := range done {
+		b.add("%s", plain.Line(r.Line()))
+	}
+	if err == nil && len(done) == 0 {
+		err = fmt.Errorf("no text of a skill %q is in the conversation", name)
+	}
+	return Reply{Text: b.text(), Value: done}, err
+}
+
+// agentValue is an agent in a list.
+type agentValue struct {
+	Name     string     `json:"name"`
+	Kind     knack.Kind `json:"kind"`
+	Model    string     `json:"model,omitempty"`
+	Tools    []string   `json:"tools"` // null: all
+	Shadowed bool       `json:"shadowed,omitempty"`
+	Working  int        `json:"working"`
+	Path     string     `json:"path,omitempty"`
+}
+
+// listAgents shows which agents there are, and which work.
+func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
+	p := s.engine.Project()
+	table := &Table{Columns: []string{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
+	seen := map[string]bool{}
+	working := map[string]int{}
+	for _, a := range s.background.Unheard(s.log) {
+		if a.Reason == "" {
+			working[a.Name]++
+		}
+	}
+	v := []agentValue{}
+	for _, d := range slices.Concat(s.options.Given.Agents, p.agents) {
+		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name], Working: working[d.Name], Path: d.Path}
+		state := "active"
+		switch {
+		case x.Shadowed:
+			state, x.Working = "shadowed", 0
+		case x.Working > 0:
+			state = fmt.Sprintf("%d working", x.Working)
+		}
+		seen[d.Name] = true
+		v = append(v, x)
+		tools := "all"
+		if d.Tools != nil {
+			tools = cmp.Or(strings.Join(d.Tools, ", "), "none")
+		}
+		if len(d.DisallowedTools) > 0 {
+			tools += " but " + strings.Join(d.DisallowedTools, ", ")
+		}
+		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")), Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
+	}
+	return Reply{Table: table, Value: v}, nil
+}
+
+// hookValue is a hook in a list.
+type hookValue struct {
+	Event   hook.Event `json:"event"`
+	Matcher string     `json:"matcher"`
+	Type    hook.Type  `json:"type"`
+	Runs    string     `json:"runs"`
+	Place   string     `json:"place"`
+	State   []string   `json:"state"`
+}
+
+func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
+	v := []hookValue{}
+	p := s.engine.Project()
+	if t := s.newTurn(); t.hooks != nil {
+		if set := t.hooks.of(agent.Scope{Skills: s.log.State().Scopes}); set != nil {
+			for i := range set.Hooks {
+				h := &set.Hooks[i]
+				v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.Place, h.State()})
+			}
+		}
+	}
+	if len(v) == 0 {
+		return Reply{Text: "No hooks are in force. knack help hooks says how to write one.", Value: v}, nil
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, h := range v {
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", h.Event, plain.Line(cmp.Or(h.Matcher, "*")), h.Type, plain.Line(h.Runs), plain.Line(p.shortIn(h.Place)), strings.Join(h.State, ", "))
+	}
+	w.Flush()
+	rows := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " ")
+	}
+	return Reply{Text: strings.Join(rows, "\n"), Value: v}, nil
+}

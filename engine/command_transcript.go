@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+func export(_ context.Context, s *Session, file string) (Reply, error) {
+	if len(s.log.Branch()) == 0 {
+		return Reply{}, errNothingSaid
+	}
+	path, f, err := ExportTo(s.log, "", file)
+	if err != nil {
+		return Reply{}, &Error{Err: err, Hint: "/export FILE.html, FILE.md or FILE.jsonl", Exit: ExitUsage}
+	}
+	if path == "-" {
+		return Reply{}, errors.New("/export writes a file: knack session export ID -o - writes to standard output")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.engine.Project().dir, path)
+	}
+	if err := s.engine.Project().export(s.log, f, path); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Text: "written, for you alone to read: " + plain.Line(path), Value: map[string]string{"file": path}}, nil
+}
+
+var errNothingSaid = errors.New("nothing was said in this session yet")
+
+// shareTime bounds an upload.
+const shareTime = 2 * time.Minute
+
+// share uploads a page as a secret gist by the person's own gh, once they
+// said yes to that.
+func share(ctx context.Context, s *Session, _ string) (Reply, error) {
+	if len(s.log.Branch()) == 0 {
+		return Reply{}, errNothingSaid
+	}
+	gh, err := exec.LookPath("gh")
+	if err != nil {
+		return Reply{}, &Error{Err: errors.New("/share needs the program gh, which is not there"), Hint: "/export writes a file that you can send"}
+	}
+	if s.person == nil {
+		return Reply{}, &Error{Err: errors.New("nothing was shared: there is nobody to ask"), Hint: "knack session export " + s.log.ID(), Exit: ExitRefused}
+	}
+	dir, err := os.MkdirTemp("", "knack-share-*")
+	if err != nil {
+		return Reply{}, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "knack-"+s.log.ID()+".html")
+	if err := s.engine.Project().export(s.log, transcript.HTML, path); err != nil {
+		return Reply{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Reply{}, err
+	}
+	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Whoever has its address can read it.", (info.Size()+999)/1000), "", "yes, upload it")
+	if err != nil {
+		return Reply{}, err
+	}
+	if !agreed {
+		return Reply{Text: "nothing was shared"}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shareTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, gh, "gist", "create", path) // secret, unless it is told otherwise
+	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1")
+	cmd.Dir = dir // not the project's, whose files could speak to it
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return Reply{}, fmt.Errorf("gh: %w: %s", err, plain.Line(strings.TrimSpace(stderr.String())))
+	}
+	address := strings.TrimSpace(string(out))
+	return Reply{Text: "shared: " + plain.Line(address), Value: map[string]string{"url": address}}, nil
+}
+
+// copyAnswer puts the last answer on the clipboard, or says it where nobody
+// sits at a terminal.
+func copyAnswer(ctx context.Context, s *Session, _ string) (Reply, error) {
+	text := ""
+	for _, e := range s.log.Branch() {
+		if e.Answer != nil {
+			text = cmp.Or(llm.JoinText(e.Answer.Message.Parts, "\n\n"), text)
+		}
+	}
+	if text == "" {
+		return Reply{}, errors.New("there is no answer to copy yet")
+	}
+	if s.person == nil {
+		return Reply{Text: text, Value: map[string]string{"text": text}}, nil
+	}
+	for _, argv := range clipboards(s.engine.Project().options.Env) {
+		program, err := exec.LookPath(argv[0])
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, argv[1:]...)
+		cmd.Stdin = strings.NewReader(text)
+		if err := cmd.Run(); err != nil {
+			return Reply{}, fmt.Errorf("%s: %w", argv[0], err)
+		}
+		return Reply{Text: fmt.Sprintf("copied, %d characters", len([]rune(text))), Value: map[string]string{"text": text}}, nil
+	}
+	return Reply{}, &Error{Err: errors.New("there is no program for the clipboard here"), Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
+}
+
+// clipboards are the programs that fill the clipboard of where we are.
+func clipboards(env Env) [][]string {
+	var all [][]string
+	if env.Get("WAYLAND_DISPLAY") != "" {
+		all = append(all, []string{"wl-copy"})
+	}
+	if env.Get("DISPLAY") != "" {
+		all = append(all, []string{"xclip", "-selection", "clipboard"}, []string{"xsel", "--clipboard", "--input"})
+	}
+	return append(all, []string{"pbcopy"}, []string{"clip.exe"}) // macOS; Windows, and WSL
+}
+
+func clone(ctx context.Context, s *Session, _ string) (Reply, error) {
+	branch := s.log.Branch()
+	if len(branch) == 0 {
+		return Reply{}, errNothingSaid
+	}
+	return s.branchOff(ctx, branch)
+}
+
+// branchOff makes a new session that begins with entries of this one.
+func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply, error) {
+	log, err := s.create(s.log.ID())
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := errors.Join(log.Graft(branch), log.Sync()); err != nil {
+		return Reply{}, errors.Join(err, log.Close())
+	}
+	next, err := s.replace(ctx, log, "resume")
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{Text: fmt.Sprintf("on with %s, %s; %s stays as it was", log.ID(), plain.Count(log.State().Turns, "turn"), s.log.ID()),
+		Next: next, Value: map[string]string{"id": log.ID(), "from": s.log.ID()}}, nil
+}
+
+// typedIn is what the user typed in an entry, or called; "": nothing.
+func typedIn(e session.Entry) string {
+	switch {
+	case e.User != nil:
+		return cmp.Or(e.User.Typed, llm.JoinText(e.User.Parts, "\n"), "(an attachment)")
+	case e.Activation != nil && e.Activation.By == "user":
+		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
+	}
+	return ""
+}
+
+// messageValue is a message of the user's in a list.
+type messageValue struct {
+	Entry    int    `json:"entry"`
+	Parent   int    `json:"parent"`
+	Text     string `json:"text"`
+	OnBranch bool   `json:"onBranch"`
+}
+
+func fork(ctx context.Context, s *Session, at string) (Reply, error) {
+	branch := s.log.Branch()
+	if at == "" {
+		var b lines
+		v := []messageValue{}
+		choices := &Question{Title: "Start a session before which message?"}
+		for _, e := range branch {
+			if text := typedIn(e); text != "" {
+				v = append(v, messageValue{e.ID, e.Parent, text, true})
+				choices.Options = append(choices.Options, Option{ID: fmt.Sprintf("/fork %d", e.ID), Label: Clip(text, 70)})
+				b.add("%5d  %s", e.ID, Clip(text, 70))
+			}
+		}
+		b.add("/fork N begins a session with what was before message N")
+		return Reply{Text: b.text(), Value: v, Choices: choices}, nil
+	}
+	for i, e := range branch {
+		if text := typedIn(e); text != "" && strconv.Itoa(e.ID) == at {
+			r, err := s.branchOff(ctx, branch[:i])
+			r.Text += "\nwhat you said there:\n" + text
+			return r, err
+		}
+	}
+	return Reply{}, &Error{Err: fmt.Errorf("%s is no message of yours on this branch", plain.Line(at)), Hint: "/fork lists them"}
+}
+
+// tree shows what the user said on all branches, or moves to an entry: the next
+// message goes on from there. Moving to a message of the user's own takes it
+// back, to be said anew.
+func tree(_ context.Context, s *Session, at string) (Reply, error) {
+	if len(s.log.Entries()) == 0 {
+		return Reply{}, errNothingSaid
+	}
+	if at == "" {
+		return s.showTree(), nil
+	}
+	n, err := strconv.Atoi(at)
+	if err != nil || n < 1 {
+		return Reply{}, &Error{Err: fmt.Errorf("%q is not the number of an entry", at), Hint: "/tree lists them", Exit: ExitUsage}
+	}
+	text, to := "", n
+	for _, e := range s.log.Entries() {
+		if e.ID == n {
+			if text = typedIn(e); text != "" {
+				to = e.Parent
+			}
+		}
+	}
+	if err := s.log.Move(to); err != nil {
+		return Reply{}, &Error{Err: err, Hint: "/tree lists them"}
+	}
+	var b lines
+	b.add("at entry %d; what came after it stays on its branch", to)
+	if text != "" {
+		b.add("what you said there:\n%s", text)
+	}
+	return Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}}, nil
+}
+
+func (s *Session) showTree() Reply {
+	on := map[int]bool{}
+	for _, e := range s.log.Branch() {
+		on[e.ID] = true
+	}
+	var b lines
+	v := []messageValue{}
+	choices := &Question{Title: "Go back to which message?"}
+	for _, e := range s.log.Entries() {
+		text := typedIn(e)
+		if text == "" {
+			continue
+		}
+		v = append(v, messageValue{e.ID, e.Parent, text, on[e.ID]})
+		choices.Options = append(choices.Options, Option{ID: fmt.Sprintf("/tree %d", e.ID), Label: Clip(text, 70)})
+		mark := " "
+		if on[e.ID] {
+			mark = "*"
+		}
+		from := ""
+		if e.Parent != e.ID-1 {
+			from = fmt.Sprintf("  (from %d)", e.Parent)
+		}
+		b.add("%s%5d  %s%s", mark, e.ID, Clip(text, 70), from)
+	}
+	b.add("* is this branch; /tree N goes back to before message N, or to entry N")
+	return Reply{Text: b.text(), Value: v, Choices: choices}
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/trust"
+)
+
+// trustValue is what a project brings along, and what was approved of it.
+type trustValue struct {
+	Root    string      `json:"root"`
+	Trusted bool        `json:"trusted"` // the folder
+	Items   []TrustItem `json:"items"`
+	Rules   []string    `json:"rules"` // kept by the answer "always"
+}
+
+func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
+	was := s.engine.Project()
+	t, err := openTrust(was.options.Env, was.dir, was.options.Trust)
+	if err != nil {
+		return Reply{}, err
+	}
+	var b strings.Builder
+	items, err := t.Scan(ctx, was.dir, false)
+	if err != nil {
+		fmt.Fprintln(&b, plain.Line(err.Error()))
+	}
+	rules, err := keptRules(t)
+	if err != nil {
+		return Reply{}, err
+	}
+	t.Write(&b, items, rules)
+	reply := Reply{Text: strings.TrimRight(b.String(), "\n"), Value: trustValue{t.Root(), t.Trusted(), items, rules}}
+	refused := slices.ContainsFunc(items, func(it TrustItem) bool { return it.Refused != "" })
+	open := slices.DeleteFunc(slices.Clone(items), func(it TrustItem) bool { return it.State == trust.Approved || it.Refused != "" })
+	question := TrustQuestion(len(open))
+	switch {
+	case len(open) == 0 && (refused || t.Trusted()):
+		return reply, nil
+	case len(open) == 0:
+		question = "Trust the folder? Git and other programs obey its configuration."
+	}
+	if s.person == nil {
+		reply.Text += "\nnothing was approved, because nobody is here to ask: knack trust -y approves what is shown"
+		return reply, nil
+	}
+	if was.options.Env.StateDir() == "" {
+		return Reply{}, ErrNoState("no approval can be stored")
+	}
+	agreed, err := s.agrees(ctx, question, reply.Text, "yes")
+	if err != nil {
+		return Reply{}, err
+	}
+	if !agreed {
+		return Reply{Text: "nothing was approved", Value: reply.Value}, nil
+	}
+	c, err := s.engine.Trust(ctx, open...)
+	if err != nil {
+		return Reply{}, err
+	}
+	return s.reloaded(c), nil
+}
+
+// TrustQuestion asks about n items.
+func TrustQuestion(n int) string { return fmt.Sprintf("Trust these %d?", n) }
+
+// keptRules are the rules that the answer "always" made.
+func keptRules(t *trust.Project) ([]string, error) {
+	kept, err := t.Kept()
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]string, len(kept))
+	for i, k := range kept {
+		rules[i] = k.Rule
+	}
+	return rules, nil
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// A Happening is what became of a skill at some time of a session.
+type Happening struct {
+	Time time.Time `json:"time"`
+	What string    `json:"what"`
+}
+
+// History says when a skill was offered, called, refused and released in a
+// session.
+func History(log *session.Log, name string) []Happening {
+	all := []Happening{}
+	say := func(e session.Entry, format string, args ...any) {
+		all = append(all, Happening{e.Time, fmt.Sprintf(format, args...)})
+	}
+	called := map[string]bool{} // calls of the Skill tool for it
+	for _, e := range log.Branch() {
+		switch {
+		case e.Listing != nil && e.Listing.Told[name] != "":
+			say(e, "listed")
+		case e.Note != nil && e.Note.Told != nil:
+			if print, ok := e.Note.Told[name]; ok && print == "" {
+				say(e, "announced as gone")
+			} else if ok {
+				say(e, "announced")
+			}
+		case e.Answer != nil:
+			for _, p := range e.Answer.Message.Parts {
+				var in tool.SkillInput
+				if p.Call != nil && p.Call.Name == "Skill" && json.Unmarshal(p.Call.Input, &in) == nil && tool.SkillName(in.Skill) == name {
+					called[p.Call.ID] = true
+				}
+			}
+		case e.Result != nil && called[e.Result.ID] && e.Result.IsError:
+			say(e, "refused to the model: %s", llm.TextOf(e.Result.Parts))
+		case e.Agent != nil && e.Agent.Skill == name && e.Agent.Reason == "":
+			by := "model"
+			if e.Agent.Call == "" {
+				by = "user"
+			}
+			say(e, "called by the %s, in the agent %s (%s)", by, e.Agent.Name, e.Agent.Log)
+		case e.Activation != nil && e.Activation.Skill == name:
+			what := ""
+			if e.Activation.Present != 0 {
+				what = ", its text was there already"
+			}
+			say(e, "%s (%d tokens%s)", e.Activation.Origin(), e.Activation.Tokens, what)
+		case e.Release != nil && e.Release.Skill == name:
+			say(e, "released: %s", e.Release.Reason)
+		case e.Compaction != nil:
+			if what := compacted(e.Compaction, name); what != "" {
+				say(e, "%s", what)
+			}
+		}
+	}
+	return all
+}
+
+// WriteHistory shows for people the history of the skill that a name calls, or
+// would.
+func WriteHistory(w io.Writer, log *session.Log, why knack.Why) {
+	fmt.Fprintf(w, "\nIn the session %s:\n", log.ID())
+	all := History(log, why.Called())
+	for _, h := range all {
+		fmt.Fprintf(w, "  %s  %s\n", h.Time.Local().Format(time.DateTime), plain.Line(h.What))
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(w, "  it was neither offered nor called")
+	}
+}
+
+// Touched are the files that tools touched in a session, in order.
+func Touched(log *session.Log) []string {
+	return slices.Sorted(maps.Keys(log.State().Touched))
+}
+
+// compacted says what a compaction did to the text of a skill, "" for nothing
+// that it says.
+func compacted(c *session.Compaction, name string) string {
+	i := slices.IndexFunc(c.Skills, func(k session.KeptText) bool { return k.Skill == name })
+	switch {
+	case i >= 0 && c.Skills[i].Cut > 0:
+		return fmt.Sprintf("cut to %d of %d tokens in a compaction", c.Skills[i].Left(), c.Skills[i].Tokens)
+	case i >= 0:
+		return "kept in a compaction"
+	case slices.Contains(c.Dropped, name):
+		return "released in a compaction"
+	}
+	return ""
+}

@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// newHookRunner says how hooks run in the session.
+func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
+	c, err := Client(p.config.Settings.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	return &hook.Runner{
+		Run:    s.runHook,
+		Client: c,
+		Model:  s.askFast,
+		Fill: func(in *hook.Input) {
+			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
+			if !s.forgets() {
+				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
+			}
+		},
+		Fits: s.fits,
+		Tool: s.hookTool,
+	}, nil
+}
+
+// runHook runs a hook's command where tools act, and under the same sandbox.
+func (s *Session) runHook(ctx context.Context, c hook.Command) (hook.Output, error) {
+	h := c.Hook
+	env := []string{"CLAUDE_PROJECT_DIR=" + s.engine.Project().root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
+	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin)}
+	if h.Dir != "" {
+		env = append(env, "CLAUDE_SKILL_DIR="+h.Dir, "CLAUDE_PLUGIN_ROOT="+h.Dir)
+		cmd.Allow.Read = []string{h.Dir}
+	}
+	cmd.Env = env
+	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
+		if k := s.engine.Catalog().Skill(name); k != nil {
+			cmd.Limits = s.newTurn().limits(name, k.Sandbox)
+		}
+	}
+	out, errs := clipped{most: hook.MaxOutput}, clipped{most: hook.MaxOutput}
+	cmd.Output, cmd.Stderr = &out, &errs
+	exit, err := s.ws.Run(ctx, cmd)
+	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
+}
+
+// askFast asks the fast model aside from the conversation.
+func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
+	t := s.newTurn()
+	if err := t.useModel(ctx); err != nil {
+		return "", err
+	}
+	return askFast(ctx, t.agent, prompt)
+}
+
+// toolOf finds a tool among all that the session may have.
+func (s *Session) toolOf(name string) (*tool.Tool, bool) {
+	for _, set := range []tool.Set{s.files, s.options.Given.Tools, KnownTools()} {
+		if t, ok := set.Find(name); ok {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// Summary says a call of a tool in one line. It may hold what strangers wrote.
+func (s *Session) Summary(name string, input json.RawMessage) string {
+	if t, ok := s.toolOf(name); ok {
+		return t.Line(input)
+	}
+	return string(input)
+}
+
+// hookTool says how hooks know a tool.
+func (s *Session) hookTool(name string) hook.Tool {
+	t, ok := s.toolOf(name)
+	if !ok {
+		return hook.Tool{}
+	}
+	return hook.Tool{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
+}
+
+// fits reports whether a call fits a permission rule, or may.
+func (s *Session) fits(rule string, in *hook.Input) bool {
+	r, err := permission.ParseRule(rule, permission.User)
+	t, ok := s.toolOf(in.Tool)
+	if err != nil || !ok {
+		return true
+	}
+	p := t.Propose(in.Call, in.ToolInput)
+	subjects, err := p.Named(context.Background(), in.ToolInput)
+	if err != nil {
+		return true
+	}
+	// As widely as a denial: what may be meant runs the hook.
+	place := s.engine.place(s.engine.Project())
+	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, place, subjects...).Verdict == permission.Deny
+}
+
+// Begin tells hooks that the session starts, and which context files it has.
+// What they say is in the events. An error means that a hook ended the session
+// before it began, or that the log cannot be written.
+func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := s.open(); err != nil {
+			yield(Event{}, err)
+			return
+		}
+		t := s.newTurn()
+		if t.hooks == nil {
+			return
+		}
+		in := hook.Input{Event: hook.SessionStart, Source: s.source}
+		if m, err := s.Model(ctx); err == nil {
+			in.Model = m.Info().ID
+		}
+		s.mu.Lock()
+		s.started = true
+		s.mu.Unlock()
+		events := []hook.Input{in}
+		if s.source != "clear" {
+			for _, d := range s.context {
+				kind := "Project"
+				if !subpath.Contains(realPath(t.project.root), realPath(d.Path)) {
+					kind = "User"
+				}
+				events = append(events, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind, Loaded: "session_start"})
+			}
+		}
+		for _, in := range events {
+			out, err := s.fire(ctx, t, in, yield)
+			if err == nil && out.Stop {
+				err = Stopped(out.StopReason)
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+		}
+	}
+}
+
+// fire tells hooks of an event, and yields what they say.
+func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(Event, error) bool) (hook.Outcome, error) {
+	last := s.log.Last()
+	out, err := t.agent.Hook(ctx, s.log, in)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range s.log.After(last) {
+		if !yield(Event{Event: agent.Event{Entry: &e}}, nil) {
+			return out, context.Canceled
+		}
+	}
+	return out, nil
+}
+
+// endHooks tells hooks that the session ends, once for each start, and ends the
+// hooks that nobody waits for.
+func (s *Session) endHooks() {
+	if s.hooks == nil {
+		return
+	}
+	s.mu.Lock()
+	started, reason := s.started, s.reason
+	s.started = false
+	s.mu.Unlock()
+	if reason == "" {
+		reason = "other"
+	}
+	if started {
+		s.newTurn().agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd, Reason: reason})
+	}
+	s.hooks.Close()
+}
+
+// tellChange tells hooks that there are other skills than before.
+func (s *Session) tellChange(ctx context.Context, t *turn) error {
+	now := s.engine.Catalog()
+	s.mu.Lock()
+	was := s.catalog
+	s.catalog = now
+	s.mu.Unlock()
+	if was == nil || was == now {
+		return nil
+	}
+	_, err := t.agent.Hook(ctx, s.log, hook.Input{Event: hook.ConfigChange, Source: "skills"})
+	return err
+}
+
+// notify tells hooks that the user is needed, as long as they are: until what
+// it returns is called.
+func (s *Session) notify(ctx context.Context, kind, message string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		s.newTurn().agent.Hook(ctx, s.log, hook.Input{Event: hook.Notification, Kind: kind, Message: message})
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}

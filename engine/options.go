@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/tool"
+)
+
+// Options say which directory is opened and how. The zero Options are the
+// current directory, as the command line without flags opens it.
+type Options struct {
+	Dir       string // the working directory; "": that of the process
+	Workspace string // where tools act: a directory, ssh://host/dir, docker://container/dir; "": as the settings say, else Dir
+	Env       Env    // nil: the environment of the process
+	Version   string // of the program, for hosts and transcripts; "": devel
+
+	// What is given by path counts as trusted. Relative paths start at Dir.
+	Skills    []string // skills, files or directories of skills
+	AddDirs   []string // directories whose .claude, .agents, .knack and .pi are used too
+	Templates []string // prompt templates, or directories of them
+	Settings  []string // settings files, or settings as JSON
+
+	Bare     bool   // use only Skills, AddDirs, and managed and bundled skills
+	NoSkills bool   // use only managed skills
+	Trust    bool   // trust the project as long as the program runs
+	Index    bool   // list skills in the system prompt, to be read as files, instead of the Skill tool
+	Hotkeys  string // what /hotkeys shows: the keys of the front end
+	Window   int    // the model's window in tokens, where listings are shown without a model; 0: unknown
+
+	// Values are settings by key, such as "permissions.allow", above those of
+	// files and below managed ones.
+	Values map[string]any
+
+	Agents  []agent.Definition // before those of files
+	BuiltIn []agent.Definition // after those of files and general-purpose
+	// Problems are what the caller found while it made these Options; they are
+	// reported with the project's.
+	Problems []knack.Problem
+}
+
+// SessionOptions say how a conversation begins. The zero SessionOptions are a
+// new one that is recorded.
+type SessionOptions struct {
+	ID     string // of a new session; "": one is made
+	Resume string // the id of a session to resume, or the beginning of it
+	Latest bool   // resume the last session of the directory that has a turn
+	Fork   bool   // with Resume or Latest: work in a copy of it
+	Forget bool   // record nothing on disk
+
+	Model  string // replaces what a resumed session was set to; "": it stays
+	Effort string // likewise
+	Tools  string // names, *, or changes such as +grep,-bash; "": the default tools
+	System string // replaces the system prompt
+	Append []string
+
+	Requests int           // the limit of a turn where the settings give none; 0: none
+	Timeout  time.Duration // of a command that names none; 0: none
+	// Wait makes a turn go on until agents in the background have ended: for a
+	// program that nobody will come back to.
+	Wait bool
+
+	Given Given
+}
+
+// Given is what a host adds to a project for its sessions.
+type Given struct {
+	Hooks    []hook.Hook        // after those of skills, before those of settings
+	Agents   []agent.Definition // before those of the project
+	Tools    tool.Set           // decided by the same gate; one of a built-in tool's name is left out
+	Commands []Command          // after the program's own
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
+)
+
+// realPath is a path without links, as far as it exists.
+func realPath(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if r, err := filepath.EvalSymlinks(abs); err == nil {
+		return r
+	}
+	return abs
+}
+
+// Short is a path relative to the working directory or to the home directory,
+// where it lies below one of them.
+func (p *Project) Short(path string) string {
+	if !filepath.IsAbs(path) {
+		return path
+	}
+	if p.dir != "" && subpath.Contains(p.dir, path) {
+		if rel, err := filepath.Rel(p.dir, path); err == nil {
+			return rel
+		}
+	}
+	if p.home != "" && subpath.Contains(p.home, path) {
+		if rel, err := filepath.Rel(p.home, path); err == nil {
+			return filepath.Join("~", rel)
+		}
+	}
+	return path
+}
+
+// shortIn is a sentence with its paths as Short has them.
+func (p *Project) shortIn(text string) string {
+	sep := string(filepath.Separator)
+	if len(p.dir) > 1 {
+		text = strings.ReplaceAll(text, p.dir+sep, "")
+	}
+	if len(p.home) > 1 {
+		text = strings.ReplaceAll(text, p.home+sep, "~"+sep)
+	}
+	return text
+}
+
+// ShortProblem is a problem with short paths, on one line that is safe to
+// print on a terminal.
+func (p *Project) ShortProblem(x knack.Problem) string {
+	x.Path, x.Message = p.Short(x.Path), p.shortIn(x.Message)
+	return plain.Line(x.String())
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/tool/coding"
+)
+
+// A Person answers questions: a user at a screen, an editor, or a program. Ask
+// may be called from several goroutines at once, and takes as long as the
+// answer does; the end of ctx withdraws the question. An error means that nobody
+// answered, and what was asked does not happen; ErrCannot that this front end
+// cannot ask such a question.
+type Person interface {
+	Ask(ctx context.Context, q Question) (Answer, error)
+}
+
+// ErrCannot is returned by a Person that cannot put a question to anybody.
+var ErrCannot = errors.New("nobody can be asked")
+
+// A Question asks for exactly one of these: to pick one of Options, to fill in
+// Fields, or to visit URL. Its texts may come from models and strangers: control
+// characters must be made visible before they reach a terminal.
+type Question struct {
+	ID    string // unique in the session
+	Title string // one line
+	Text  string // more, if not ""
+	From  string // gate, ask, command, or mcp:NAME
+
+	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
+	Call  *gate.Request // what an approval is about: input, decision, files
+
+	Options []Option
+	Fields  []Field
+	URL     string
+}
+
+// An Option is one of the answers to pick.
+type Option struct {
+	ID      string
+	Label   string
+	Help    string // what it means, if not ""
+	Preview string
+	Allow   bool        // of an approval: it lets the call run
+	Lasts   gate.Choice // of an approval: how long it holds
+}
+
+// A Field is something to fill in.
+type Field struct {
+	Name     string // the key in Answer.Values
+	Label    string
+	Help     string
+	Default  string
+	Type     FieldType
+	Options  []Option // of FieldChoice
+	Many     bool     // of FieldChoice: a list of them is the value
+	Other    bool     // of FieldChoice: free text is a value too
+	Required bool
+	Min, Max *float64 // of FieldNumber; of FieldText in characters
+}
+
+// A FieldType says what kind of value a Field takes. The zero FieldType is
+// text.
+type FieldType string
+
+const (
+	FieldText   FieldType = ""
+	FieldSecret FieldType = "secret" // neither shown nor recorded
+	FieldNumber FieldType = "number"
+	FieldBool   FieldType = "bool"
+	FieldChoice FieldType = "choice"
+)
+
+// An Answer answers a Question.
+type Answer struct {
+	Option string                     // the ID of the picked Option
+	Reason string                     // of an approval that is declined: told to the model
+	Values map[string]json.RawMessage // by Field.Name
+	// Input, of an approval for this call, replaces the call's input, which is
+	// decided again. Updates are in force from then on, until the session ends.
+	Input   json.RawMessage
+	Updates []gate.Update
+	Stop    bool // of an approval that is declined: the run ends
+	// Declined means that the user saw the question and does not answer it.
+	Declined bool
+}
+
+// Text is the value of a text, secret or choice field.
+func (a Answer) Text(name string) string {
+	var s string
+	if json.Unmarshal(a.Values[name], &s) != nil {
+		return string(a.Values[name])
+	}
+	return s
+}
+
+// Filled is an Answer with a text for one field.
+func Filled(name, text string) Answer {
+	data, _ := json.Marshal(text)
+	return Answer{Values: map[string]json.RawMessage{name: data}}
+}
+
+// ask puts a question to the person, if there is one, and tells Notification
+// hooks of kind, as long as it is open.
+func (s *Session) ask(ctx context.Context, kind, message string, q Question) (Answer, error) {
+	if s.person == nil {
+		return Answer{}, ErrCannot
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return Answer{}, ErrClosed
+	}
+	s.asked++
+	q.ID = fmt.Sprintf("q%d", s.asked)
+	s.waiting = append(s.waiting, q)
+	s.mu.Unlock()
+	s.changed()
+	defer func() {
+		s.mu.Lock()
+		s.waiting = slices.DeleteFunc(s.waiting, func(w Question) bool { return w.ID == q.ID })
+		s.mu.Unlock()
+		s.changed()
+	}()
+	stop := s.notify(ctx, kind, message)
+	defer stop()
+	return s.person.Ask(ctx, q)
+}
+
+// approve is the Approver of the session's gates.
+func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
+	q := Question{Title: "May this run? " + r.Tool, From: "gate", Call: &r}
+	for _, c := range r.Choices {
+		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
+		switch c {
+		case gate.No:
+			o.Label = "no"
+		case gate.Once:
+			o.Label = "yes, this once"
+		case gate.Session:
+			o.Label, o.Help = "yes, in this session", strings.Join(r.Rules, ", ")
+		case gate.Always:
+			o.Label, o.Help = "always", strings.Join(r.Rules, ", ")
+		}
+		q.Options = append(q.Options, o)
+	}
+	a, err := s.ask(ctx, "permission_prompt", "Knack asks whether "+r.Tool+" may run", q)
+	if err != nil {
+		return gate.Answer{}, err
+	}
+	out := gate.Answer{Reason: a.Reason, Input: a.Input, Updates: a.Updates, Stop: a.Stop}
+	if i := slices.IndexFunc(q.Options, func(o Option) bool { return o.ID == a.Option }); i >= 0 && !a.Declined {
+		out.Choice = q.Options[i].Lasts
+	}
+	return out, nil
+}
+
+// answered is what the user answered, for the record.
+func answered(r gate.Record) string {
+	if !r.Asked {
+		return ""
+	}
+	return strings.TrimSpace(r.Answer.Choice.String() + " " + r.Answer.Reason)
+}
+
+// askTool is the ask tool: a question of the model's.
+func (s *Session) askTool(ctx context.Context, asked coding.Question) (string, error) {
+	f := Field{Name: "answer", Label: asked.Question, Required: true}
+	if len(asked.Options) > 0 {
+		f.Type, f.Other = FieldChoice, true
+		for _, o := range asked.Options {
+			f.Options = append(f.Options, Option{ID: o, Label: o})
+		}
+	}
+	a, err := s.ask(ctx, "question", asked.Question, Question{Title: asked.Question, From: "ask", Fields: []Field{f}})
+	if err != nil {
+		return "", err
+	}
+	if a.Declined {
+		return "", errors.New("the user does not answer this question")
+	}
+	return a.Text(f.Name), nil
+}
+
+// agrees asks whether to do something; text is shown before, and yes is the
+// label of doing it.
+func (s *Session) agrees(ctx context.Context, question, text, yes string) (bool, error) {
+	a, err := s.ask(ctx, "question", question, Question{Title: question, Text: text, From: "command",
+		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
+	return a.Option == "yes" && !a.Declined, err
+}
+
+// secret asks for something that must not be seen.
+func (s *Session) secret(ctx context.Context, label string) (string, error) {
+	a, err := s.ask(ctx, "question", label, Question{Title: label, From: "command",
+		Fields: []Field{{Name: "secret", Label: label, Type: FieldSecret, Required: true}}})
+	if err == nil && a.Declined {
+		err = errors.New("nothing was entered")
+	}
+	return a.Text("secret"), err
+}

@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/instructions"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sources"
+)
+
+// A Project is everything that a directory and its user provide: settings,
+// trust, places of skills, templates, agents and hooks. It is immutable, and
+// safe for concurrent use: to see what has changed, load another one.
+type Project struct {
+	options Options
+	dir     string // absolute
+	root    string
+	home    string
+	trust   *trust.Project
+	config  *config.Config
+	scan    sources.Options
+	sources []knack.Source
+	bundled *bundled.Set
+	view    knack.View // how skills are listed
+	usage   Usage
+
+	hooks        []hook.Hook // of settings
+	hookProblems []knack.Problem
+
+	sandboxes       map[string][]*knack.Sandbox // by skill, of settings
+	sandboxProblems []knack.Problem
+
+	texts     instructions.Options
+	templates []knack.Command
+	agents    []agent.Definition
+	problems  []knack.Problem // of templates and agents
+}
+
+// Load reads what a directory provides. It opens no model and no workspace,
+// and reads no skill.
+func Load(ctx context.Context, o Options) (*Project, error) {
+	p := &Project{options: o}
+	env := o.Env
+	var err error
+	if o.Dir == "" {
+		p.dir, err = os.Getwd()
+	} else {
+		p.dir, err = filepath.Abs(o.Dir)
+		p.options.Skills, p.options.AddDirs, p.options.Templates = under(p.dir, o.Skills), under(p.dir, o.AddDirs), under(p.dir, o.Templates)
+		p.options.Settings = under(p.dir, o.Settings)
+		o = p.options
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(p.dir); err != nil || !info.IsDir() {
+		return nil, &Error{Err: fmt.Errorf("%s: no such directory", plain.Line(p.dir)), Exit: ExitUsage}
+	}
+	for _, path := range slices.Concat(o.Skills, o.AddDirs, o.Templates) {
+		if _, err := os.Stat(path); err != nil {
+			return nil, Usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
+		}
+	}
+	p.home = env.Home()
+	p.root = sources.Root(p.dir)
+	if p.trust, err = openTrust(env, p.dir, o.Trust); err != nil {
+		return nil, err
+	}
+	p.config, err = config.Load(config.Options{
+		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
+		Tools: KnownTools().AllNames(), Settings: o.Settings, Flags: o.Values, Check: p.trust.Check,
+		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
+	})
+	if err != nil {
+		return nil, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
+	}
+	p.sandboxes, p.sandboxProblems = skillSandboxes(p.config.Raw["sandbox.skills"])
+	p.usage = ReadUsage(env)
+	if !o.Bare {
+		p.readHooks()
+	}
+	p.findSources(ctx)
+	p.findTexts()
+	p.setView()
+	return p, nil
+}
+
+// under returns paths with the relative ones starting at dir. Settings written
+// as JSON stay.
+func under(dir string, paths []string) []string {
+	all := slices.Clone(paths)
+	for i, p := range all {
+		if !filepath.IsAbs(p) && !strings.HasPrefix(strings.TrimSpace(p), "{") {
+			all[i] = filepath.Join(dir, p)
+		}
+	}
+	return all
+}
+
+// openTrust reads what the user has approved of the project that dir belongs
+// to; with once it is trusted as long as the program runs.
+func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
+	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
+	if err != nil {
+		return nil, &Error{Err: fmt.Errorf("the record of what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
+	}
+	if once {
+		p.Once()
+	}
+	return p, nil
+}
+
+// findSources finds the places of skills.
+func (p *Project) findSources(ctx context.Context) {
+	o, env := &p.options, p.options.Env
+	s := sources.FromEnv(env.Get)
+	s.Cache = env.StateFile("cache")
+	s.Skills, s.AddDirs, s.Bare, s.NoSkills = o.Skills, o.AddDirs, o.Bare, o.NoSkills
+	for _, k := range p.config.Settings.Skills.Order {
+		s.Order = append(s.Order, knack.Kind(k))
+	}
+	var added []string
+	for _, d := range o.AddDirs {
+		added = append(added, realPath(d))
+	}
+	s.Check = func(path string, data []byte, head bool) error {
+		if head {
+			return p.trust.CheckHead(path, data)
+		}
+		return p.trust.Check(path, data)
+	}
+	s.Trust = func(kind knack.Kind, dir string) knack.Trust {
+		dir = realPath(dir)
+		if p.trust.Links(dir) {
+			return knack.Trusted
+		}
+		for _, d := range added {
+			if kind == knack.Additional && subpath.Contains(d, dir) {
+				return knack.Trusted
+			}
+		}
+		return knack.Untrusted
+	}
+	p.bundled = bundled.New(env.StateHome(), p.Version())
+	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
+	s.Bundled = []knack.Source{p.bundled}
+	p.scan = s
+	p.sources = sources.Default(ctx, p.dir, s)
+}
+
+// findTexts finds templates and agents.
+func (p *Project) findTexts() {
+	o, env := &p.options, p.options.Env
+	place := permission.Place{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
+	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates, Tools: KnownTools().AllNames()}
+	if !o.Bare {
+		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
+		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()
+	}
+	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
+	var bad, more []knack.Problem
+	p.templates, bad = instructions.Templates(p.texts)
+	p.agents, more = instructions.Agents(p.texts, o.Agents)
+	p.agents = slices.Concat(p.agents, []agent.Definition{agent.GeneralPurpose()}, o.BuiltIn)
+	p.problems = slices.Concat(bad, more)
+}
+
+func (p *Project) setView() {
+	set := &p.config.Settings
+	p.view = knack.View{
+		For: knack.ByModel, Window: p.options.Window, Dir: p.root, Index: p.options.Index,
+		Budget: set.Skills.ListingBudget, MaxChars: set.Skills.ListingMaxChars,
+		Used: p.usage.Order(),
+	}
+	for name, state := range set.Skills.Overrides {
+		if p.view.Overrides == nil {
+			p.view.Overrides = map[string]knack.State{}
+		}
+		p.view.Overrides[name] = knack.State(state)
+	}
+	// 0 and what is no number count as not set.
+	if n, err := strconv.Atoi(p.options.Env.Get("SLASH_COMMAND_TOOL_CHAR_BUDGET")); err == nil && n > 1 {
+		p.view.Budget = float64(n)
+	}
+}
+
+// features are the features that settings and the environment turn on; what the
+// administrator of the machine set cannot be changed.
+func features(settings *config.Config, env string) map[string]bool {
+	on := maps.Clone(settings.Settings.Features)
+	for _, name := range strings.FieldsFunc(env, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if at := settings.Where("features." + name); len(at) > 0 && at[0].Origin == permission.Managed {
+			continue
+		}
+		if on == nil {
+			on = map[string]bool{}
+		}
+		on[name] = true
+	}
+	return on
+}
+
+// Close removes the files that bundled skills were extracted to.
+func (p *Project) Close() error { return p.bundled.Close() }
+
+// Dir is the working directory, absolute.
+func (p *Project) Dir() string { return p.dir }
+
+// Root is the root of the project that Dir belongs to: of its repository, or
+// Dir.
+func (p *Project) Root() string { return p.root }
+
+// Version is that of the program.
+func (p *Project) Version() string {
+	if p.options.Version == "" {
+		return "devel"
+	}
+	return p.options.Version
+}
+
+// Sources are the places of skills, in the order of their precedence.
+func (p *Project) Sources() []knack.Source { return slices.Clone(p.sources) }
+
+// View says how skills are listed here.
+func (p *Project) View() knack.View { return p.view }
+
+// Usage says how often the user has used which skills.
+func (p *Project) Usage() Usage { return p.usage }
+
+// Finder finds skills by words, and keeps its index in the state directory.
+func (p *Project) Finder() *knack.Finder {
+	return &knack.Finder{Dir: p.options.Env.StateFile("index"), Project: p.root}
+}
+
+// Agents are the definitions of agents; the first of a name is used.
+func (p *Project) Agents() []agent.Definition { return slices.Clone(p.agents) }
+
+// Problems are those of settings, skills, templates, agents and hooks, and of
+// what these make of each other: overrides without effect, and names that
+// cannot be typed after a slash. cat is the catalogue of the Sources.
+func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
+	_, slash := p.namespace(cat, nil)
+	var hooks []knack.Problem
+	for _, k := range cat.Skills() {
+		hooks = append(hooks, HookProblems(k)...)
+	}
+	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.hookProblems, cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+}
+
+// namespace is everything that can be typed after a slash, and what is wrong
+// with it.
+func (p *Project) namespace(cat *knack.Catalog, given []Command) ([]knack.Command, []knack.Problem) {
+	a := agent.Agent{Skills: func() *knack.Catalog { return cat }, View: p.view, Commands: func() []knack.Command { return p.commands(given) }}
+	return a.Namespace()
+}
+
+// commands are the templates and the program's commands, as the agent and the
+// user know them; where names collide, the first has it.
+func (p *Project) commands(given []Command) []knack.Command {
+	return slices.Concat(p.templates, described(program()), described(given))
+}
+
+// usageError is the first problem of what the command line set.
+func (p *Project) usageError() error {
+	for _, x := range p.config.Problems {
+		if x.Path == "command line" && x.Severity == knack.Error {
+			hint := x.Hint
+			if hint == "" {
+				hint = "knack --help"
+			}
+			return Usagef(hint, "%s", x.Message)
+		}
+	}
+	return nil
+}

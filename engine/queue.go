@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/knack-agent/knack/agent"
+)
+
+// A Message is what the user says while a turn runs.
+type Message struct {
+	agent.Input
+	ID   string // set by Say, if it is ""
+	When When
+}
+
+// When says when a Message enters the conversation. The zero When is Next.
+type When uint8
+
+const (
+	Next  When = iota // after the tools of the current answer
+	Later             // when the turn has ended, as a turn of its own
+	Now               // at once: the turn is cancelled, and this is the next one
+)
+
+// Queued says what became of a Message: it waits in the queue, or it was a
+// command, which has replied.
+type Queued struct {
+	ID    string
+	Reply *Reply
+}
+
+// Say takes in what the user says while a turn runs. A command of the program
+// is run at once, if it can run at any time; another one is an error. If no
+// turn runs, the error is ErrIdle: the message is for Run.
+func (s *Session) Say(ctx context.Context, m Message) (Queued, error) {
+	if err := s.open(); err != nil {
+		return Queued{}, err
+	}
+	if c, args, ok := s.command(m.Text); ok {
+		if !c.Anytime {
+			return Queued{}, fmt.Errorf("/%s waits for the end of the run: type it again then", c.Name)
+		}
+		reply, err := s.runCommand(ctx, c, args)
+		return Queued{Reply: &reply}, err
+	}
+	s.mu.Lock()
+	if !s.running {
+		s.mu.Unlock()
+		return Queued{}, ErrIdle
+	}
+	if m.ID == "" {
+		s.asked++
+		m.ID = fmt.Sprintf("m%d", s.asked)
+	}
+	if m.When == Now {
+		s.queue = slices.Insert(s.queue, 0, m)
+	} else {
+		s.queue = append(s.queue, m)
+	}
+	stop := s.interrupt
+	s.mu.Unlock()
+	s.changed()
+	if m.When == Now && stop != nil {
+		stop(errInterrupted)
+	}
+	return Queued{ID: m.ID}, nil
+}
+
+var errInterrupted = errors.New("interrupted by the next message")
+
+// Unsay takes a message back that is still in the queue.
+func (s *Session) Unsay(id string) bool {
+	s.mu.Lock()
+	n := len(s.queue)
+	s.queue = slices.DeleteFunc(s.queue, func(m Message) bool { return m.ID == id })
+	found := len(s.queue) < n
+	s.mu.Unlock()
+	if found {
+		s.changed()
+	}
+	return found
+}
+
+// steer hands the agent the next message that enters the running turn.
+func (s *Session) steer() (agent.Input, bool) {
+	m, ok := s.take(func(m Message) bool { return m.When == Next })
+	return m.Input, ok
+}
+
+// next takes the message that the next turn is about.
+func (s *Session) next() (Message, bool) {
+	return s.take(func(Message) bool { return true })
+}
+
+func (s *Session) take(which func(Message) bool) (Message, bool) {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.queue, which)
+	if i < 0 {
+		s.mu.Unlock()
+		return Message{}, false
+	}
+	m := s.queue[i]
+	s.queue = slices.Delete(s.queue, i, i+1)
+	s.mu.Unlock()
+	s.changed()
+	return m, true
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// A Reply is what a command of the program answers: text and perhaps a table
+// for people, and the same as a value for programs. Texts may hold what
+// strangers wrote: control characters must be made visible before they reach a
+// terminal.
+type Reply struct {
+	Command string // its name
+	Text    string
+	Table   *Table
+	// Value is the answer as data, which encodes as JSON. nil: there is only Text.
+	Value any
+	// Choices, if not nil, offers what to type next: the ID of each option is a
+	// line such as "/resume 20260131-120000-0123abcd".
+	Choices *Question
+	// Prompt, if not "", is said to the model in the user's name.
+	Prompt string
+	// Next, if not nil, replaces the session: the caller closes this one, begins
+	// Next and goes on with it.
+	Next *Session
+	// Quit asks the front end to end.
+	Quit bool
+}
+
+// String is the reply as text.
+func (r Reply) String() string {
+	var b strings.Builder
+	b.WriteString(r.Text)
+	if r.Table != nil {
+		if r.Text != "" {
+			b.WriteString("\n")
+		}
+		r.Table.Write(&b)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// A Table is rows under a heading. All rows have as many cells.
+type Table struct {
+	Columns []string   `json:"columns"` // nil: no heading
+	Rows    [][]string `json:"rows"`
+}
+
+// Write writes the table in columns. A cell that is much longer than others
+// pushes its own row only.
+func (t *Table) Write(w io.Writer) error {
+	const most = 32
+	rows := t.Rows
+	if t.Columns != nil {
+		rows = append([][]string{t.Columns}, rows...)
+	}
+	var width []int
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = min(most, max(width[i], utf8.RuneCountInString(cell)))
+		}
+	}
+	out := bufio.NewWriter(w)
+	for _, r := range rows {
+		last := len(r) - 1
+		for last > 0 && r[last] == "" {
+			last--
+		}
+		for i, cell := range r[:last] {
+			out.WriteString(cell)
+			out.WriteString(strings.Repeat(" ", 2+max(0, width[i]-utf8.RuneCountInString(cell))))
+		}
+		out.WriteString(r[last] + "\n")
+	}
+	return out.Flush()
+}
+
+// Clip puts a text on one line that is safe to print, at most width characters
+// long.
+func Clip(s string, width int) string {
+	if len(s) > 8*width { // more than can be shown, however it is written
+		s = s[:8*width]
+	}
+	s = plain.Line(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "))
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	for i := range s {
+		if width--; width == 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

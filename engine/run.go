@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+)
+
+// An Event is something that a turn did: one of the agent's, or what a command
+// of the program replies.
+type Event struct {
+	agent.Event
+	Reply *Reply
+}
+
+// ErrBusy is the error of a Run while another one of the session goes on.
+var ErrBusy = errors.New("a turn of this session is running")
+
+// ErrIdle is the error of a Say that no turn takes in.
+var ErrIdle = errors.New("no turn of this session is running")
+
+// Run does what the user says: a command of the program, a skill, a template or
+// a prompt. It yields events until the turn is over, the last with End set, and
+// goes on with what was said meanwhile; then End is set once for each. An error
+// ends it, and the log is whole all the same. Cancelling ctx, or leaving the
+// loop, stops the model and the tools and keeps what was received. A second Run
+// at the same time fails with ErrBusy.
+//
+// A Reply may name the session that replaces this one, or ask to quit: then the
+// caller closes this one.
+func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, end, err := s.beginTurn(ctx)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer end()
+		for {
+			if !s.runOne(ctx, in, yield) {
+				return
+			}
+			m, ok := s.next()
+			if !ok {
+				return
+			}
+			in = m.Input
+		}
+	}
+}
+
+// beginTurn claims the session for a turn.
+func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, nil, fmt.Errorf("session %s: %w", s.log.ID(), ErrClosed)
+	case s.running:
+		return nil, nil, ErrBusy
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.running, s.cancel = true, cancel
+	return ctx, func() {
+		cancel(nil)
+		s.mu.Lock()
+		s.running, s.cancel = false, nil
+		s.mu.Unlock()
+		s.changed()
+	}, nil
+}
+
+// runOne does one message. It reports whether the session may go on.
+func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
+	t := s.newTurn()
+	if err := s.tellChange(ctx, t); err != nil {
+		yield(Event{}, err)
+		return false
+	}
+	if c, args, ok := s.command(in.Text); ok {
+		last := s.log.Last()
+		reply, err := s.runCommand(ctx, c, args)
+		if err != nil && ctx.Err() != nil {
+			yield(Event{Event: agent.Event{End: &agent.End{Reason: "cancelled"}}}, nil)
+			return false
+		}
+		if err != nil {
+			yield(Event{}, s.explain(t, err))
+			return false
+		}
+		if !yield(Event{Reply: &reply}, nil) {
+			return false
+		}
+		if reply.Prompt == "" {
+			return yield(Event{Event: agent.Event{End: s.commandEnd(last)}}, nil) && reply.Next == nil && !reply.Quit
+		}
+		in.Typed, in.Text = in.Text, reply.Prompt
+	}
+	if err := t.useModel(ctx); err != nil {
+		yield(Event{}, err)
+		return false
+	}
+	turn, interrupt := context.WithCancelCause(ctx)
+	defer interrupt(nil)
+	s.mu.Lock()
+	s.interrupt = interrupt
+	s.mu.Unlock()
+	for e, err := range t.agent.Run(turn, s.log, in) {
+		if err != nil {
+			err = s.explain(t, err)
+		}
+		if !yield(Event{Event: e}, err) || err != nil {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// commandEnd sums up what a command spent, such as a summary.
+func (s *Session) commandEnd(last int) *agent.End {
+	end := &agent.End{Reason: "done"}
+	for _, e := range s.log.After(last) {
+		if c := e.Compaction; c != nil {
+			end.Usage.Add(c.Usage)
+			end.Cost += c.Cost
+		}
+	}
+	return end
+}
+
+// explain adds to an error of a turn what to do next.
+func (s *Session) explain(t *turn, err error) error {
+	var no *knack.Refusal
+	if errors.As(err, &no) {
+		hint := "knack skill list"
+		switch {
+		case len(no.Near) > 0 && s.person != nil:
+			hint = "" // the message names them
+		case len(no.Near) > 0:
+			hint = "knack -p /" + no.Near[0]
+		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(t.project.problems, inert):
+			hint = "knack trust --show: the project brings templates that nobody has trusted"
+		case s.person != nil:
+			hint = "/help, or /skills"
+		}
+		e := &Error{Err: err, Hint: hint}
+		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {
+			e.Exit = ExitRefused
+		}
+		return e
+	}
+	var x knack.Problem
+	if errors.As(err, &x) {
+		return &Error{Err: x, Hint: x.Hint}
+	}
+	var blocked *agent.Blocked
+	if errors.As(err, &blocked) {
+		return &Error{Err: err, Hint: "knack help hooks", Exit: ExitRefused}
+	}
+	var e *llm.Error
+	if errors.As(err, &e) && e.Kind == llm.Overflow {
+		hint := "knack -p starts a new one"
+		if s.person != nil {
+			hint = "/clear empties the context, /new starts another session"
+		}
+		return &Error{Err: fmt.Errorf("the conversation is longer than the model's window: %w", err), Hint: hint}
+	}
+	return err
+}
+
+// Stopped is the error of a run that a hook ended; why is the hook's reason.
+func Stopped(why string) error {
+	text := "a hook ended the run"
+	if why != "" {
+		text += ": " + why
+	}
+	return &Error{Err: errors.New(text)}
+}

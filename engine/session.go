@@ -1,0 +1,434 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/instructions"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A Session is one conversation: its log, the answers given in it, its mode and
+// its queue of messages. [Session.Run] runs one turn at a time; everything else
+// may be called at any time and from any goroutine. Close it when it ends.
+type Session struct {
+	engine  *Engine
+	options SessionOptions
+	person  Person // nil: nobody can be asked
+	log     *session.Log
+	began   int    // entries of the log before this Session
+	source  string // of the SessionStart event: startup, resume, clear
+
+	ws         workspace.Workspace
+	gate       *gate.Gate
+	hooks      *hook.Runner // nil: there are none
+	background *agent.Background
+	jobs       *jobs
+	read       *coding.State  // what the conversation knows of files
+	coding     coding.Options // of its tools
+	files      tool.Set       // all tools, active or not
+	tools      tool.Set       // the active ones
+	without    []string       // tools that the agent would add
+	system     string
+	context    []agent.Document // that every agent is given
+	problems   []knack.Problem  // found when it began
+
+	mu        sync.Mutex
+	closed    bool
+	reason    string // of the SessionEnd event
+	running   bool
+	cancel    context.CancelCauseFunc // of the Run
+	interrupt context.CancelCauseFunc // of its current turn
+	used      llm.Model               // of the last turn; nil: there was none
+	started   bool                    // hooks were told that the session starts
+	catalog   *knack.Catalog          // that hooks were told of
+	queue     []Message
+	waiting   []Question
+	asked     int           // questions and messages so far
+	change    chan struct{} // closed when the Status changes
+}
+
+// jobs are background commands that a session shares with the sessions that
+// replace it: they end when the last of these is closed.
+type jobs struct {
+	coding.Jobs
+	mu   sync.Mutex
+	used int
+}
+
+func (j *jobs) share() *jobs {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.used++
+	return j
+}
+
+func (j *jobs) release() error {
+	j.mu.Lock()
+	j.used--
+	last := j.used == 0
+	j.mu.Unlock()
+	if last {
+		return j.Jobs.Close()
+	}
+	return nil
+}
+
+// Start begins a conversation. who answers questions; nil: nobody does, and
+// what would be asked is refused. Call [Session.Begin] before its first turn,
+// and Close when it ends.
+func (e *Engine) Start(ctx context.Context, who Person, o SessionOptions) (*Session, error) {
+	log, err := e.openLog(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.start(ctx, who, o, log, nil)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return s, nil
+}
+
+// start makes the Session of a log; from is the one that it replaces, whose
+// mode and background commands it takes over.
+func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *session.Log, from *Session) (*Session, error) {
+	ws, err := e.workspace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := e.Project()
+	s := &Session{
+		engine: e, options: o, log: log, began: len(log.Entries()), source: "startup", ws: ws, person: who,
+		background: &agent.Background{Wait: o.Wait}, read: coding.NewState(), change: make(chan struct{}),
+	}
+	if s.began > 0 {
+		s.source = "resume"
+	}
+	for _, d := range log.Damage() {
+		s.problems = append(s.problems, knack.Problem{Code: "session-damaged", Severity: knack.Warn, Message: "session: " + d})
+	}
+	if from == nil {
+		s.jobs = (&jobs{}).share()
+	} else {
+		s.jobs = from.jobs.share()
+	}
+	if s.gate, err = s.newGate(p); err != nil {
+		return nil, errors.Join(err, s.jobs.release())
+	}
+	if from != nil {
+		s.gate.SetMode(from.gate.Mode())
+	}
+	s.setTools(p)
+	s.setSystem(p)
+	if !p.options.Bare {
+		if s.hooks, err = s.newHookRunner(p); err != nil {
+			return nil, errors.Join(err, s.jobs.release())
+		}
+	}
+	if err := s.override(); err != nil {
+		return nil, errors.Join(err, s.jobs.release())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, errors.Join(ErrClosed, s.jobs.release())
+	}
+	e.sessions[s] = true
+	return s, nil
+}
+
+// setTools chooses the tools of the session.
+func (s *Session) setTools(p *Project) {
+	s.coding = coding.Options{
+		Jobs: &s.jobs.Jobs, State: s.read, Timeout: s.options.Timeout,
+		Files:   coding.FileOptions{Model: s.modelInfo},
+		TempDir: p.options.Env.StateFile("output"),
+	}
+	if s.person != nil {
+		s.coding.Ask = s.askTool
+	}
+	s.files = coding.Tools(s.ws, s.coding)
+	chosen, problems := tool.Select(withAgent(s.files), coding.Default+",Agent", s.options.Tools)
+	for _, x := range problems {
+		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(), Hint: x.Hint})
+	}
+	if i := slices.IndexFunc(chosen, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
+		chosen = slices.Delete(chosen, i, i+1) // it depends on the run
+	} else {
+		s.without = []string{"Agent"}
+	}
+	s.tools = s.withGiven(chosen)
+}
+
+// withGiven adds the host's tools.
+func (s *Session) withGiven(tools tool.Set) tool.Set {
+	for _, t := range s.options.Given.Tools {
+		if _, taken := withAgent(s.files).Find(t.Name); taken {
+			s.problems = append(s.problems, knack.Problem{Code: "shadowed", Severity: knack.Warn,
+				Message: fmt.Sprintf("the host's tool %s is left out: a built-in tool has the name", t.Name)})
+			continue
+		}
+		tools = append(tools, t)
+	}
+	return tools
+}
+
+// withAgent are tools and the one that the agent adds, for Select.
+func withAgent(files tool.Set) tool.Set {
+	own, _ := tool.Select(agent.Tools(), "", "Agent")
+	return slices.Concat(files, own)
+}
+
+// forgets reports whether nothing of the session is recorded on disk.
+func (s *Session) forgets() bool {
+	return s.options.Forget || s.engine.Project().options.Env.StateDir() == ""
+}
+
+// setSystem assembles the system prompt, which stays the same for the session.
+func (s *Session) setSystem(p *Project) {
+	prompt := agent.Prompt{Tools: s.tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
+	if !p.options.Bare {
+		found := instructions.Load(p.texts)
+		s.problems = append(s.problems, found.Problems...)
+		s.context = found.Context
+		prompt.Context, prompt.Append = found.Context, found.Append
+		prompt.Custom = cmp.Or(s.options.System, found.System)
+	}
+	prompt.Append = append(prompt.Append, s.options.Append...)
+	if p.view.Index {
+		prompt.Index = s.engine.index(p)
+	}
+	s.system = prompt.String()
+}
+
+// index is the list of skills in a system prompt.
+func (e *Engine) index(p *Project) string { return e.Catalog().Listing(p.view).Text }
+
+// override records what the options set anew in a session that is resumed.
+func (s *Session) override() error {
+	was, now := s.log.State(), session.Setting{}
+	if was.Model != "" && s.options.Model != "" {
+		m, err := s.engine.Models().Default(context.Background(), s.options.Model)
+		if err != nil {
+			return err
+		}
+		now.Model = m.Info().ID
+	}
+	if was.Effort != "" && s.options.Effort != "" {
+		now.Effort = s.options.Effort
+	}
+	if now == (session.Setting{}) {
+		return nil
+	}
+	_, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &now})
+	return err
+}
+
+// Log is the record of the conversation.
+func (s *Session) Log() *session.Log { return s.log }
+
+// ID is that of the log.
+func (s *Session) ID() string { return s.log.ID() }
+
+// Engine is the open directory that the session belongs to.
+func (s *Session) Engine() *Engine { return s.engine }
+
+// Problems are those that were found when the session began: damage to its
+// record, unknown tools, context files that cannot be read.
+func (s *Session) Problems() []knack.Problem { return slices.Clone(s.problems) }
+
+// Tools names the tools that the model has, without Skill, which depends on
+// the skills.
+func (s *Session) Tools() []string {
+	names := s.tools.Names()
+	if !slices.Contains(s.without, "Agent") {
+		names = append(names, "Agent")
+	}
+	return names
+}
+
+// Model is the model that the next turn begins with. The error says why there
+// is none, and what to do.
+func (s *Session) Model(ctx context.Context) (llm.Model, error) {
+	p, models := s.engine.Project(), s.engine.Models()
+	if name := s.log.State().Model; name != "" {
+		if m, err := models.Default(ctx, name); err == nil {
+			return m, nil
+		}
+	}
+	return models.Default(ctx, p.config.Settings.Model)
+}
+
+// modelInfo describes the model of the turn that runs, for tools.
+func (s *Session) modelInfo() llm.Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used == nil {
+		return llm.Info{}
+	}
+	return s.used.Info()
+}
+
+// modelName is the name of the model that the next turn begins with, as far as
+// that is known without looking for one; "" otherwise.
+func (s *Session) modelName() string {
+	return cmp.Or(s.log.State().Model, s.modelInfo().ID, s.engine.Project().config.Settings.Model)
+}
+
+// effort is the effort that the next turn begins with; "": the model's own.
+func (s *Session) effort() string {
+	return cmp.Or(s.log.State().Effort, s.engine.Project().config.Settings.Effort)
+}
+
+// Mode is the permission mode.
+func (s *Session) Mode() permission.Mode { return s.gate.Mode() }
+
+// Set changes the model, the effort, the mode or the title, and records it. A
+// model and an effort count from the next request on, a mode from the next
+// call on.
+func (s *Session) Set(ctx context.Context, to session.Setting) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if to.Model != "" {
+		m, err := s.resolve(ctx, to.Model)
+		if err != nil {
+			return err
+		}
+		to.Model = m.Info().ID
+	}
+	if to.Effort != "" {
+		if err := checkEffort(to.Effort); err != nil {
+			return err
+		}
+	}
+	if len(to.Title) > maxTitle {
+		return fmt.Errorf("a title has at most %d bytes", maxTitle)
+	}
+	if to.Mode != "" {
+		m, err := permission.ParseMode(string(to.Mode))
+		if err != nil {
+			return err
+		}
+		if m == permission.Bypass && s.engine.Project().config.Settings.Permissions.DisableBypass == "disable" {
+			return errors.New("bypassPermissions is disabled by the settings")
+		}
+		to.Mode = m
+	}
+	if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &to}); err != nil {
+		return err
+	}
+	if to.Mode != "" {
+		s.gate.SetMode(to.Mode)
+	}
+	s.changed()
+	return nil
+}
+
+// resolve finds a model by a name that is given while the session goes on.
+func (s *Session) resolve(ctx context.Context, name string) (llm.Model, error) {
+	current := ""
+	if m, err := s.Model(ctx); err == nil {
+		current = m.Info().ID
+	}
+	return s.engine.Models().Named(ctx, name, current)
+}
+
+// open returns ErrClosed once the session is closed.
+func (s *Session) open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("session %s: %w", s.log.ID(), ErrClosed)
+	}
+	return nil
+}
+
+// Close ends the session: agents in the background stop, hooks are told, and
+// the log is closed. A turn that is running ends with an error, and counts as
+// interrupted. Background commands end with the last of the sessions that
+// share them. Calls after the first do nothing.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	cancel := s.cancel
+	s.mu.Unlock()
+	s.background.Close() // a log that cannot be written has reported so
+	s.endHooks()
+	if !s.forgets() {
+		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.began:])
+	}
+	err := s.log.Close()
+	if cancel != nil {
+		cancel(ErrClosed)
+	}
+	err = errors.Join(err, s.jobs.release())
+	s.engine.mu.Lock()
+	delete(s.engine.sessions, s)
+	s.engine.mu.Unlock()
+	s.changed()
+	return err
+}
+
+// openLog opens or makes the log that options ask for.
+func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
+	p := e.Project()
+	stored := p.options.Env.StateDir() != ""
+	if !stored && (o.Latest || o.Resume != "") {
+		return nil, ErrNoState("no session can be resumed")
+	}
+	if o.Forget || !stored {
+		return session.New(session.Header{ID: cmp.Or(o.ID, session.NewID(time.Now())), Dir: p.dir}), nil
+	}
+	store := p.options.Env.Sessions(p.dir)
+	id := o.Resume
+	if o.Latest {
+		all, _ := store.List()
+		all = slices.DeleteFunc(all, func(s session.Summary) bool { return s.Turns == 0 })
+		if len(all) == 0 {
+			return nil, &Error{Err: errors.New("there is no session to resume in this directory"), Hint: "knack -p 'your prompt'"}
+		}
+		id = all[0].ID
+	}
+	var log *session.Log
+	var err error
+	switch {
+	case id == "":
+		log, err = store.Create(session.Header{ID: o.ID, Dir: p.dir})
+	case o.Fork:
+		var from *session.Log
+		if from, err = store.Read(id); err == nil {
+			log, err = store.Fork(from, o.ID)
+		}
+	default:
+		log, err = store.Open(id)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, &Error{Err: fmt.Errorf("there is a session %s already", o.ID), Hint: "knack -r " + o.ID}
+	case errors.Is(err, session.ErrLocked):
+		return nil, &Error{Err: fmt.Errorf("session %s: %w", id, err), Hint: "knack --fork-session -r " + id}
+	case err != nil && id != "":
+		return nil, &Error{Err: err, Hint: "knack session list"}
+	}
+	return log, err
+}

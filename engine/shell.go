@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// shell runs inline commands of skills under the rules of bash, with what the
+// skill itself grants. The line is decided with the values of its variables,
+// and runs as it is written.
+func (t *turn) shell(g *gate.Gate) func(agent.Scope) knack.Shell {
+	return func(sc agent.Scope) knack.Shell { return t.inline(g, sc) }
+}
+
+func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
+	s := t.session
+	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
+		with := sc // what bounds the agent bounds this command
+		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies, Sandbox: a.Sandbox})
+		kind, command, err := s.inlineCommand(a.Skill.Shell, line, env)
+		if err != nil {
+			return "", err
+		}
+		c, err := s.ws.Prepare(command)
+		if err != nil {
+			return "", err
+		}
+		judged := permission.WithValues(c.Line, env)
+		input, err := json.Marshal(map[string]string{"command": judged})
+		if err != nil {
+			return "", err
+		}
+		permit, err := g.With(t.scoped(with)).Ask(ctx, tool.Proposal{
+			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
+			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+				return []permission.Subject{{Kind: kind, Text: judged}}, nil
+			},
+		})
+		if err == nil && !bytes.Equal(permit.Input, input) {
+			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+		}
+		if err != nil {
+			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
+		}
+		out, errs := coding.NewOutput(s.coding.TempDir), coding.NewOutput(s.coding.TempDir)
+		c.Limits = permit.Limits
+		c.Output, c.Stderr = &out, &errs
+		exit, err := s.ws.Run(ctx, c)
+		out.WriteLines(errs.Text()) // stderr follows stdout
+		text := out.Text()
+		if err != nil {
+			return "", err
+		}
+		if exit.Code != 0 {
+			return "", fmt.Errorf("it exited with code %d\n%s", exit.Code, strings.Join(append([]string{strings.TrimSpace(text)}, exit.Refused...), "\n"))
+		}
+		return text, nil
+	}
+}
+
+// inlineCommand returns a command as the shell that its skill declares runs it,
+// and the kind of its permission subject.
+func (s *Session) inlineCommand(shell, line string, env []string) (kind string, c workspace.Command, err error) {
+	c = workspace.Command{Line: line, Env: env}
+	if shell != "powershell" {
+		return "Bash", c, nil
+	}
+	ps, ok := s.ws.(interface {
+		PowerShell(string) ([]string, error)
+	})
+	if !ok {
+		return "", c, errors.New("PowerShell commands run on this machine only")
+	}
+	c.Args, err = ps.PowerShell(line)
+	return "PowerShell", c, err
+}
+
+// clipped keeps the beginning of what is written to it.
+type clipped struct {
+	most int
+	buf  bytes.Buffer
+	lost int
+}
+
+func (c *clipped) Write(p []byte) (int, error) {
+	keep := min(len(p), c.most-c.buf.Len())
+	c.buf.Write(p[:keep])
+	c.lost += len(p) - keep
+	return len(p), nil
+}
+
+func (c *clipped) String() string {
+	text := strings.ToValidUTF8(c.buf.String(), "")
+	if c.lost > 0 {
+		text += fmt.Sprintf("\n[%d more bytes are left out.]", c.lost)
+	}
+	return text
+}

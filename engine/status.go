@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// A Status is the state of a session, beside its log.
+type Status struct {
+	Model    string // of the next request; "": not known yet
+	Effort   string
+	Title    string
+	Mode     permission.Mode
+	Running  bool            // a turn runs
+	Waiting  []Question      // open questions, without answers
+	Queue    []Message       // said and not taken in yet
+	Agents   []session.Agent // in the background, whose end the model has not been told of
+	Problems []knack.Problem // found since the Engine was opened
+}
+
+// Status is the state now.
+func (s *Session) Status() Status {
+	st := s.log.State()
+	out := Status{
+		Model: s.modelName(), Effort: s.effort(), Title: st.Title, Mode: s.gate.Mode(),
+		Agents: s.background.Unheard(s.log), Problems: s.engine.Notices(),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.waiting), slices.Clone(s.queue)
+	return out
+}
+
+// Watch yields the Status now and after each change, until ctx or the session
+// ends. Changes that follow each other quickly are one.
+func (s *Session) Watch(ctx context.Context) iter.Seq[Status] {
+	return func(yield func(Status) bool) {
+		for {
+			s.mu.Lock()
+			change, closed := s.change, s.closed
+			s.mu.Unlock()
+			if !yield(s.Status()) || closed {
+				return
+			}
+			select {
+			case <-change:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// changed wakes those who Watch.
+func (s *Session) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.change)
+	s.change = make(chan struct{})
+}

@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A turn is what one turn of a session works with: the project as it was when
+// the turn began, and the gate and the agent made of it. Only the mode, the
+// answers and the catalogue of skills change while it runs.
+type turn struct {
+	session *Session
+	project *Project
+	place   permission.Place
+	gate    *gate.Gate
+	hooks   *hookSet // nil: there are none
+	agent   *agent.Agent
+}
+
+// newTurn makes the snapshot of a turn. Its agent has the model of the turn
+// before, if there was one; useModel finds the one of this turn.
+func (s *Session) newTurn() *turn {
+	p := s.engine.Project()
+	t := &turn{session: s, project: p, place: s.engine.place(p)}
+	t.gate = s.gate.Replace(p.config.Rules, t.place)
+	if s.hooks != nil {
+		_, local := s.ws.(*workspace.Local)
+		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pins: &s.engine.pins, dir: s.ws.Dir(), local: local,
+			given: s.options.Given.Hooks, runner: s.hooks}
+	}
+	t.agent = t.newAgent()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.agent.Model = s.used // for events outside of requests
+	return t
+}
+
+// newAgent wires the agent.
+func (t *turn) newAgent() *agent.Agent {
+	s, p := t.session, t.project
+	set := &p.config.Settings
+	a := &agent.Agent{
+		Effort: set.Effort, Tools: s.tools, System: s.system,
+		Skills: s.engine.Catalog,
+		View:   p.view,
+		Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
+		Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
+		Touched:  s.engine.touched,
+		Commands: func() []knack.Command { return p.commands(s.options.Given.Commands) },
+		Gate:     t.gateFor(t.gate),
+		Typed:    t.consents,
+		Verify:   p.verify,
+		Ignored:  t.ignored,
+		Forked: func(id string) (*session.Log, error) {
+			return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
+		},
+		Agents: slices.Concat(s.options.Given.Agents, p.agents), Fork: t.forker(t.gate),
+		Background: s.background, Without: s.without, Steer: s.steer,
+		Limits: agent.Limits{
+			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
+			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
+		},
+	}
+	a.Resolve = func(name string) (llm.Model, error) {
+		if a.Model == nil {
+			return nil, errors.New("there is no model")
+		}
+		return s.engine.Models().Named(context.Background(), name, a.Model.Info().ID)
+	}
+	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
+	if !set.Skills.DisableShell {
+		a.Shell = t.shell(t.gate)
+	}
+	if t.hooks != nil {
+		a.Hooks = t.hooks.of
+	}
+	if a.Limits.Requests == 0 {
+		a.Limits.Requests = s.options.Requests
+	}
+	return a
+}
+
+// useModel finds the model, which a turn with requests needs.
+func (t *turn) useModel(ctx context.Context) (err error) {
+	if t.agent.Release, err = agent.ParseRelease(t.project.config.Settings.Skills.Release); err != nil {
+		return err
+	}
+	if t.agent.Model, err = t.session.Model(ctx); err != nil {
+		return err
+	}
+	t.session.mu.Lock()
+	defer t.session.mu.Unlock()
+	t.session.used = t.agent.Model
+	return nil
+}
+
+// gateFor is the Gate of an agent whose calls pass g.
+func (t *turn) gateFor(g *gate.Gate) func(agent.Scope) tool.Gate {
+	return func(sc agent.Scope) tool.Gate { return g.With(t.scoped(sc)) }
+}
+
+// newGate makes the gate of the session, with the answers given in it.
+func (s *Session) newGate(p *Project) (*gate.Gate, error) {
+	set := &p.config.Settings
+	o := gate.Options{
+		Rules: p.config.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
+		Place:  s.engine.place(p),
+		Keeper: p.trust,
+		Audit:  audit(s.log),
+	}
+	if s.person != nil {
+		o.Approver = gate.ApproverFunc(s.approve)
+	}
+	return gate.New(o)
+}
+
+// audit writes decisions into a log. One that cannot be written stops the run
+// at the next call.
+func audit(log *session.Log) func(gate.Record) {
+	return func(r gate.Record) {
+		log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
+			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: answered(r), Hook: r.Hook, By: r.Decision,
+		}})
+	}
+}
+
+// scoped is what the gate decides by while skills and hooks are in use.
+func (t *turn) scoped(sc agent.Scope) gate.Scoped {
+	return gate.Scoped{Skills: t.scopes(sc), PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest}
+}
+
+// scopes makes rules of what the skills in use grant and deny.
+func (t *turn) scopes(sc agent.Scope) []gate.Scope {
+	var all []gate.Scope
+	for _, k := range sc.Skills {
+		origin := permission.Origin("skill:" + k.Skill)
+		g := gate.Scope{
+			Skill: k.Skill, Allow: rulesOf(k.Grants, origin), Deny: rulesOf(k.Denies, origin), Limits: t.limits(k.Skill, k.Sandbox),
+		}
+		if skill := t.session.engine.Catalog().Skill(k.Skill); skill == nil {
+			g.Foreign = true
+		} else {
+			g.Foreign = foreign(skill.Origin.Kind)
+			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+				g.Dir, g.Approved = skill.Dir, t.project.trust.Check
+			}
+		}
+		all = append(all, g)
+	}
+	for _, o := range sc.Outer {
+		all = append(all, t.bound(o))
+	}
+	return all
+}
+
+// bound makes rules of what bounds a sub-agent.
+func (t *turn) bound(o agent.Outer) gate.Scope {
+	g := gate.Scope{Skill: o.Skill, Bound: gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)}
+	origin := permission.Origin("skill:" + o.Skill)
+	if o.Agent != "" {
+		g.Skill, g.Bound, origin = "agent "+o.Agent, gate.CeilingOn, permission.Origin("agent "+o.Agent)
+	}
+	if g.Bound == "" {
+		g.Bound = gate.CeilingOff
+	}
+	g.Allow, g.Deny = rulesOf(o.Names, origin), rulesOf(o.Denies, origin)
+	if o.Skill != "" {
+		g.Limits = t.limits(o.Skill, o.Sandbox)
+	}
+	return g
+}
+
+// ignored says why a rule that a skill grants is not in effect; "": it is.
+func (t *turn) ignored(k *knack.Skill, text string) string {
+	r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
+	if err != nil {
+		return err.Error()
+	}
+	if t.gate.Ignores(gate.Scope{Skill: k.Name, Foreign: foreign(k.Origin.Kind)}, r) {
+		return fmt.Sprintf("it covers everything, and the skill is not your own; the rule Skill(%s) in your settings accepts it", k.Name)
+	}
+	return ""
+}
+
+// rulesOf are the rules among texts; the others were reported when the skill
+// was read.
+func rulesOf(texts []string, origin permission.Origin) []permission.Rule {
+	var all []permission.Rule
+	for _, text := range texts {
+		if r, err := permission.ParseRule(text, origin); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// foreign reports whether skills of a kind are strangers' work.
+func foreign(k knack.Kind) bool {
+	switch k {
+	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
+		return true
+	}
+	return false
+}
+
+// consents checks a skill that the user typed against deny rules.
+func (t *turn) consents(_ context.Context, k *knack.Skill) error {
+	d := t.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow})
+	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
+		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
+	}
+	return nil
+}
+
+// verify compares the whole folder of a project's skill with what was approved,
+// at every activation.
+func (p *Project) verify(k *knack.Skill) error {
+	if k.Origin.Kind != knack.Project || k.Dir == "" || !subpath.Contains(p.root, k.Dir) {
+		return nil // a legacy command is one file, which was checked when it was read
+	}
+	if err := p.trust.Verify(k.Dir); err != nil {
+		return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}
+	}
+	return nil
+}
+
+// suggested is skills.suggest as agent.Agent has it.
+func suggested(setting string) int {
+	switch setting {
+	case "", "auto":
+		return 0
+	case "off", "0":
+		return -1
+	}
+	n, err := strconv.Atoi(setting)
+	if err != nil { // a problem says so
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// Why is Catalog.Why, with the problems that settings make.
+func (p *Project) Why(cat *knack.Catalog, view knack.View, name string) knack.Why {
+	w := cat.Why(name, view)
+	w.Problems = nil
+	for _, x := range p.Problems(cat) {
+		if slices.ContainsFunc(w.Found, func(f knack.Finding) bool { return f.Path == x.Path && x.Path != "" }) {
+			w.Problems = append(w.Problems, x)
+		}
+	}
+	return w
+}
+
+// WriteWhy shows for people why a skill is there or not.
+func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
+	name := plain.Line(why.Name)
+	switch n := len(why.Found); {
+	case n == 0:
+		fmt.Fprintf(w, "No skill is called %s.", name)
+		if len(why.Near) > 0 {
+			fmt.Fprintf(w, " Did you mean %s?", plain.Line(strings.Join(why.Near, ", ")))
+		}
+		fmt.Fprintln(w)
+	case n > 1:
+		fmt.Fprintf(w, "%d skills could be meant by %s.\n", n, name)
+	}
+	for _, f := range why.Found {
+		fmt.Fprintf(w, "\n%s  %s, %s", plain.Line(f.Name()), SourceName(f.Origin), f.State)
+		if f.As != "name" {
+			fmt.Fprintf(w, " (%s is its %s)", name, map[string]string{"alias": "alias", "label": "label", "part": "last part", "path": "path"}[f.As])
+		}
+		fmt.Fprintf(w, "\n  file       %s\n  because    %s\n", plain.Line(p.Short(f.Path)), plain.Line(p.shortIn(f.Reason)))
+		if f.Skill == nil || f.Winner != nil {
+			continue
+		}
+		switch l := f.Line; {
+		case l == nil:
+			fmt.Fprintln(w, "  the model  sees nothing of it")
+		case l.Cut == knack.CutOmitted:
+			fmt.Fprintln(w, "  the model  sees it only with find: there are more than 2,000 skills")
+		case l.Cut == knack.Whole:
+			fmt.Fprintf(w, "  the model  sees %s\n", plain.Line(l.Text))
+		default:
+			fmt.Fprintf(w, "  the model  sees %d of %d characters (%s): %s\n", l.Chars, l.Full, CutReason(l.Cut), plain.Line(l.Text))
+		}
+		for _, a := range p.Asks(f.Skill) {
+			fmt.Fprintf(w, "  asks for   %s\n", a)
+		}
+	}
+	if len(why.Problems) > 0 {
+		fmt.Fprintln(w, "\nProblems:")
+		for _, x := range why.Problems {
+			fmt.Fprintf(w, "  %s: %s\n", x.Severity, p.ShortProblem(x))
+			if x.Hint != "" && x.Hint != "knack skill why "+why.Called() { // this is it
+				fmt.Fprintf(w, "    hint: %s\n", plain.Line(x.Hint))
+			}
+		}
+	}
+	fmt.Fprintln(w, "\nLooked in, the first of a name wins:")
+	for _, at := range why.Places {
+		what := fmt.Sprintf("%d skills", at.Skills)
+		switch {
+		case at.Missing:
+			what = "not there"
+		case at.Skills == 1:
+			what = "1 skill"
+		}
+		if at.Trust != knack.Trusted && at.Skills > 0 {
+			what += ", " + TrustName(at.Trust)
+		}
+		path := at.Path
+		if path == "" {
+			path = "(" + cmp.Or(at.Label, "in the program") + ")"
+		}
+		fmt.Fprintf(w, "  %-14s %s: %s\n", at.Kind, plain.Line(p.Short(path)), what)
+	}
+}
+
+// CutReason says for people why a listing entry was cut.
+func CutReason(c knack.Cut) string {
+	return map[knack.Cut]string{
+		knack.CutEntry:    "longer than an entry may be",
+		knack.CutShare:    "an even share of the budget",
+		knack.CutFloor:    "60 characters: the budget is short",
+		knack.CutText:     "name only: the budget is used up",
+		knack.CutOverride: "name only, by skills.overrides",
+		knack.CutOmitted:  "not listed: there are more than 2,000 skills",
+	}[c]
+}
+
+// Asks says what activating a skill would grant or change.
+func (p *Project) Asks(s *knack.Skill) []string {
+	var all []string
+	add := func(format string, value string) {
+		if value != "" {
+			all = append(all, fmt.Sprintf(format, plain.Line(value)))
+		}
+	}
+	for _, t := range s.AllowedTools {
+		add("allow %s", t)
+	}
+	for _, t := range s.DisallowedTools {
+		add("deny %s", t)
+	}
+	add("model %s", s.Model)
+	add("effort %s", s.Effort)
+	if s.Fork {
+		agent := s.Agent
+		if agent == "" {
+			agent = "general-purpose"
+		}
+		add("a sub-agent: %s", agent)
+	}
+	for _, b := range p.sandboxes[s.Name] {
+		add("commands (settings): %s", b.String())
+	}
+	if s.Sandbox != nil {
+		add("commands: %s", s.Sandbox.String())
+	}
+	add("hooks %s", string(s.Hooks))
+	return all
+}
+
+// TrustName is the word for a degree of trust.
+func TrustName(t knack.Trust) string {
+	return [...]string{knack.Untrusted: "untrusted", knack.Remote: "remote", knack.Trusted: "trusted"}[t]
+}
+
+// SourceName names an origin: its kind, and which plugin or server.
+func SourceName(o knack.Origin) string {
+	if o.Label != "" {
+		return string(o.Kind) + ":" + plain.Line(o.Label)
+	}
+	return string(o.Kind)
+}

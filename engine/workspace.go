@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// OpenWorkspace opens a place where tools act, as Options.Workspace names it;
+// "": the directory dir.
+func OpenWorkspace(ctx context.Context, place, dir string) (workspace.Workspace, error) {
+	ws, err := workspace.Parse(ctx, cmp.Or(place, dir))
+	if err != nil {
+		return nil, &Error{Err: fmt.Errorf("workspace: %w", err), Hint: "knack help environment"}
+	}
+	return ws, nil
+}
+
+// workspace is where tools act. It is opened when the first session starts:
+// commands on this machine run in the sandbox, and git without what the
+// repository's configuration names.
+func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, ErrClosed
+	}
+	if e.ws != nil {
+		return e.ws, nil
+	}
+	p := e.project
+	set := &p.config.Settings
+	ws, err := OpenWorkspace(ctx, cmp.Or(p.options.Workspace, set.Workspace), p.dir)
+	if err != nil {
+		return nil, err
+	}
+	switch ws := ws.(type) {
+	case *workspace.SSH:
+		ws.Prefix = set.Shell.Prefix
+	case *workspace.Container:
+		ws.Prefix = set.Shell.Prefix
+	case *workspace.Local:
+		if err := e.confine(ws, p); err != nil {
+			return nil, errors.Join(err, ws.Close())
+		}
+	}
+	e.ws = ws
+	e.pins.add(p, p.hooks, ws.Dir())
+	return ws, nil
+}
+
+// confine sets up the environment and the sandbox of commands on this machine.
+func (e *Engine) confine(local *workspace.Local, p *Project) error {
+	set := &p.config.Settings
+	git, unguarded := permission.GitEnv(nil, local.Dir())
+	e.guarded = len(unguarded) == 0
+	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
+	var named []string // what the user named is visible, even if it lies under /tmp
+	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
+		named = append(named, realPath(path))
+	}
+	local.BeforeSpawn = func(c *workspace.Command) error {
+		c.Allow.Read = append(c.Allow.Read, named...)
+		c.Env = append(c.Env, git...)
+		for k, v := range set.Env {
+			c.Env = append(c.Env, k+"="+v)
+		}
+		return nil
+	}
+	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
+	if err != nil || mode == sandbox.Off {
+		return err
+	}
+	policy, err := sandbox.Default(local.Dir())
+	if err != nil {
+		return err
+	}
+	policy.Roots = append(policy.Roots, set.Permissions.AdditionalDirectories...)
+	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
+	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
+	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
+	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool { return slices.Contains(set.Sandbox.AllowRead, p) })
+	policy.Env = append(policy.Env, set.Sandbox.Env...)
+	for k := range set.Env {
+		policy.Env = append(policy.Env, k)
+	}
+	for _, kv := range git {
+		name, _, _ := strings.Cut(kv, "=")
+		policy.Env = append(policy.Env, name)
+	}
+	if state := p.options.Env; state.StateDir() != "" {
+		policy.State, policy.Cache = state.StateFile("sandbox"), state.StateFile("caches")
+	}
+	box := sandbox.New(policy, mode)
+	for _, left := range box.Leftovers() {
+		e.notices = append(e.notices, knack.Problem{Code: "sandbox", Severity: knack.Warn, Message: left})
+	}
+	var once sync.Once
+	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+		once.Do(func() { // at the first command: finding out takes some milliseconds
+			if notice := box.Report().Notice(); notice != "" {
+				e.notice(knack.Problem{Code: "sandbox", Severity: knack.Warn, Message: notice})
+			}
+		})
+		return box.Confine(cmd, c)
+	}
+	return nil
+}
+
+// notice reports a problem that was found while sessions run. It is called from
+// any goroutine.
+func (e *Engine) notice(p knack.Problem) {
+	e.mu.Lock()
+	e.notices = append(e.notices, p)
+	var open []*Session
+	for s := range e.sessions {
+		open = append(open, s)
+	}
+	e.mu.Unlock()
+	for _, s := range open {
+		s.changed()
+	}
+}
+
+// Notices are the problems that were found since the Engine was opened, such as
+// a sandbox that this machine cannot give. They only grow in number.
+func (e *Engine) Notices() []knack.Problem {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.notices)
+}

@@ -1,0 +1,56 @@
+package trust
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/plain"
+)
+
+// Write shows for people what a project would load, what is new or changed
+// first, and the rules that were kept for it.
+func (p *Project) Write(w io.Writer, items []Item, rules []string) {
+	if len(items) == 0 {
+		fmt.Fprintln(w, "It brings nothing that needs trust.")
+	}
+	approved := 0
+	for _, it := range items {
+		if it.State == Approved {
+			approved++
+			continue
+		}
+		fmt.Fprintf(w, "%s %s %s", it.State, it.Kind, plain.Line(it.Path))
+		if it.Files > 1 {
+			fmt.Fprintf(w, " (%d files)", it.Files)
+		}
+		if it.Target != "" {
+			fmt.Fprintf(w, " -> %s", plain.Line(it.Target))
+		}
+		fmt.Fprintln(w)
+		if it.Refused != "" {
+			fmt.Fprintf(w, "    cannot be approved: %s\n", plain.Line(it.Refused))
+		}
+		for _, line := range it.Loads {
+			fmt.Fprintf(w, "    %s\n", plain.Line(line))
+		}
+		for line := range strings.Lines(p.Diff(it)) {
+			fmt.Fprintf(w, "    %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
+		}
+		fmt.Fprintln(w)
+	}
+	if approved > 0 {
+		fmt.Fprintf(w, "trusted and unchanged: %d\n", approved)
+		for _, it := range items {
+			if it.State == Approved {
+				fmt.Fprintf(w, "    %s %s\n", it.Kind, plain.Line(it.Path))
+			}
+		}
+	}
+	if len(rules) > 0 {
+		fmt.Fprintln(w, "\nalways allowed here:")
+		for _, r := range rules {
+			fmt.Fprintf(w, "    %s\n", plain.Line(r))
+		}
+	}
+}
