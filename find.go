@@ -65,8 +65,9 @@ type segment struct {
 	file   string   // its postings are read from there; "": from memory
 }
 
-// inMemory is the number of skills up to which an index is not worth a file.
-const inMemory = 100
+// inMemory is the number of skills up to which an index is not worth a file: they
+// are read within a few milliseconds.
+const inMemory = 20
 
 // Find is [Catalog.Find] among the skills that ok lets pass; nil: all. See
 // [Catalog.Offers].
