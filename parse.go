@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/similar"
 )
 
 const (
@@ -263,7 +264,7 @@ func near(key string) string {
 	}
 	for _, k := range [...]string{"aliases", "description", "when_to_use", "compatibility", "metadata", "allowed-tools",
 		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background", "sandbox"} {
-		if d := distance(folded(key), folded(k), 2); d <= 2 {
+		if d := similar.Distance(folded(key), folded(k), 2); d <= 2 {
 			return k
 		}
 	}
@@ -1067,33 +1068,6 @@ func plainText(s string) string {
 		b.WriteByte(s[i])
 	}
 	return strings.Join(strings.Fields(b.String()), " ")
-}
-
-// distance is the number of letters to insert, remove, replace or swap between
-// a and b; more than most is most+1.
-func distance(a, b string, most int) int {
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return most + 1
-	}
-	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		next[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			next[j] = min(last[j]+1, next[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
-			}
-		}
-		before, last, next = last, next, before
-	}
-	return min(last[len(b)], most+1)
 }
 
 // jsonString is a string as JSON, with tags and ampersands as they are.

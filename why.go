@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/similar"
 )
 
 // A Why answers why a skill is there, or is not.
@@ -177,31 +178,7 @@ func (c *Catalog) near(name string) []string {
 }
 
 // Near returns at most three of the names that are like one, the nearest first.
-func Near(name string, names []string) []string {
-	type candidate struct {
-		name string
-		far  int
-	}
-	var found []candidate
-	most := max(1, len(name)/3)
-	for _, n := range names {
-		d := distance(name, n, most)
-		if d > most && len(name) >= 3 && (strings.Contains(n, name) || len(n) >= 3 && strings.Contains(name, n)) {
-			d = most
-		}
-		if d <= most {
-			found = append(found, candidate{n, d})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return a.far - b.far })
-	var near []string
-	for _, f := range found {
-		if len(near) < 3 && !slices.Contains(near, f.name) {
-			near = append(near, f.name)
-		}
-	}
-	return near
-}
+func Near(name string, names []string) []string { return similar.Names(name, names) }
 
 // Body reads the text of a skill as it is written, without frontmatter.
 func (s *Skill) Body(ctx context.Context) (string, error) {

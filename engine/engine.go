@@ -55,11 +55,15 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // use makes p the Project of the turns that begin from now on.
 func (e *Engine) use(p *Project) error {
 	set := &p.config.Settings
-	models := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure}
+	models := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
+		e.notice(knack.Problem{Code: "model-unknown", Severity: knack.Warn, Message: message, Hint: "knack help models"})
+	}}
+	var problems []knack.Problem
 	var err error
-	if models.Tables, err = ModelSettings(p.config); err != nil {
+	if models.Tables, problems, err = ModelSettings(p.config); err != nil {
 		return err
 	}
+	p.problems = append(p.problems, problems...)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.project != nil {

@@ -13,11 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/anthropic"
@@ -36,6 +39,10 @@ type Models struct {
 	Tables    []models.Table // of settings
 	Proxy     string         // a URL; "": HTTPS_PROXY and its like
 	Procedure offline.Lookup // finds a skill's procedure for the offline model
+
+	// Doubt is told of a model that is used though neither the table nor the
+	// provider's list has it. nil: nobody is told.
+	Doubt func(message string)
 
 	mu    sync.Mutex
 	found map[modelName]llm.Model
@@ -56,6 +63,22 @@ func (m *Models) Default(ctx context.Context, name string) (llm.Model, error) {
 // somebody else's skill names must not send a conversation over the network.
 func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, error) {
 	return m.find(ctx, modelName{name, current})
+}
+
+// Price returns an error that says how to provide a model's price, if it is
+// unknown: what is spent on the model cannot be limited then. Models of local
+// servers and the offline model cost nothing.
+func (m *Models) Price(info llm.Info) error {
+	name, _, _ := strings.Cut(info.ID, "/")
+	p, _ := models.Known(m.Tables...).Provider(name)
+	if info.Price.Input > 0 || info.Price.Output > 0 || info.ID == offline.ID || p.Local {
+		return nil
+	}
+	return &Error{
+		Err:  fmt.Errorf("limits.cost (--max-cost): the price of %s is unknown, so what it costs cannot be limited", info.ID),
+		Hint: fmt.Sprintf(`in settings, US dollars for a million tokens: {"models": {"known": {%q: {"input": 1, "output": 5}}}}`, info.ID),
+		Exit: ExitUsage,
+	}
 }
 
 // Forget drops what was found, so that new keys are used.
@@ -105,10 +128,10 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	p, model, err := table.Find(name, current)
 	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("model: %w", err), Hint: "knack --model provider/name, such as anthropic/claude-sonnet-5-5", Exit: ExitUsage}
+		return nil, unknownModel(table, current, err)
 	}
 	if n.current != "" && model == name && !strings.Contains(name, "/") && !table.Has(p, model) {
-		return nil, fmt.Errorf("no model is called %s", name)
+		return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
 	}
 	e, format := table.Endpoint(p, model, m.Env.Get)
 	e.Client, err = Client(cmp.Or(p.Proxy, m.Proxy))
@@ -118,13 +141,22 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	if err := m.authorize(ctx, &e, p, keys); err != nil {
 		return nil, err
 	}
-	if model == "" { // a server that the user configured may be asked which models it has
-		if e.Name, err = firstModel(ctx, &e); err != nil {
-			return nil, &Error{Err: fmt.Errorf("%s: which models are there: %w", p.Name, err), Hint: "knack --model " + p.Name + "/NAME"}
+	switch {
+	case model == "": // a server that the user configured may be asked which models it has
+		list, err := listModels(ctx, &e, format)
+		if err == nil && len(list) == 0 {
+			err = errors.New("it has none")
+		}
+		if err != nil {
+			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: "knack --model " + p.Name + "/NAME"}
 		}
 		asked := e
-		e, format = table.Endpoint(p, asked.Name, m.Env.Get)
+		e, format = table.Endpoint(p, list[0], m.Env.Get)
 		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
+	case !table.Has(p, model):
+		if err := m.doubt(ctx, table, p, model, &e, format); err != nil {
+			return nil, err
+		}
 	}
 	switch format {
 	case models.Messages:
@@ -137,18 +169,68 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	return openai.Chat(e), nil
 }
 
+// unknownModel is the error of a name that means no model.
+func unknownModel(t models.Table, current string, err error) error {
+	hint := "knack --model provider/name, such as anthropic/claude-sonnet-5-5"
+	var no *models.Unknown
+	if errors.As(err, &no) {
+		switch p, ok := t.Provider(current); {
+		case len(no.Near) > 0:
+			hint = "knack --model " + no.Near[0]
+		case ok && p.Format == models.Chat && strings.Contains(no.Name, "/"): // whose names may contain a slash
+			hint = "knack --model " + current + "/" + no.Name
+		}
+	}
+	return &Error{Err: fmt.Errorf("model: %w", err), Hint: hint, Exit: ExitUsage}
+}
+
+// doubt refuses a model that the table does not have if the provider's own list
+// does not have it either. Where there is no list, it is reported and used: new
+// models come before new tables. Of a server that the user put in the vendor's
+// place the list says nothing: such servers often list only some models.
+func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint, format models.Format) error {
+	near := t.NearOf(p, model)
+	if e.BaseURL == p.Base && !p.Configured {
+		list, err := listModels(ctx, e, format)
+		if err == nil && len(list) > 0 {
+			if slices.Contains(list, model) {
+				return nil
+			}
+			no := &models.Unknown{Name: p.Name + "/" + model, Provider: p.Name}
+			for _, name := range similar.Names(model, list) {
+				no.Near = append(no.Near, p.Name+"/"+name)
+			}
+			return unknownModel(t, p.Name, no)
+		}
+	}
+	if m.Doubt != nil && !p.Local && !p.Configured {
+		text := fmt.Sprintf("the model %s/%s is not in the table of known models: its window and price are unknown", p.Name, model)
+		if len(near) > 0 {
+			text += "; did you mean " + near[0] + "?"
+		}
+		m.Doubt(text)
+	}
+	return nil
+}
+
 // ModelSettings are the settings of models as tables. Settings that cannot be
 // read are an error, because they say where keys and prompts go.
-func ModelSettings(c *config.Config) ([]models.Table, error) {
-	one := func(key string) json.RawMessage {
+func ModelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
+	one := func(key string) (part config.Part) {
 		if parts := c.Raw[key]; len(parts) > 0 {
-			return parts[0].JSON // the highest
+			part = parts[0] // the highest
 		}
-		return nil
+		return part
 	}
-	t, err := models.Settings(one("providers"), one("models.known"))
+	known := one("models.known")
+	t, ignored, err := models.Settings(one("providers").JSON, known.JSON)
 	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("settings: %w", err), Hint: "knack help settings"}
+		return nil, nil, &Error{Err: fmt.Errorf("settings: %w", err), Hint: "knack help settings"}
+	}
+	var problems []knack.Problem
+	for _, text := range ignored {
+		problems = append(problems, knack.Problem{Code: "unknown-key", Severity: knack.Warn,
+			Path: known.Path, Line: known.Line, Column: known.Column, Message: text, Hint: "knack help settings"})
 	}
 	// One id is the alias itself; an id for a provider is that provider's.
 	set := c.Settings.Models
@@ -165,7 +247,7 @@ func ModelSettings(c *config.Config) ([]models.Table, error) {
 			tiers.Providers = append(tiers.Providers, models.Provider{Name: name, Aliases: map[string]string{tier: id}})
 		}
 	}
-	return []models.Table{t, tiers}, nil
+	return []models.Table{t, tiers}, problems, nil
 }
 
 // noModel says how to get one.
@@ -274,36 +356,62 @@ func Client(proxy string) (*http.Client, error) {
 	return &http.Client{Transport: t}, nil
 }
 
-// firstModel asks a server for the first model that it lists.
-func firstModel(ctx context.Context, e *llm.Endpoint) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+// listTime bounds how long a provider is asked which models it has.
+const listTime = 5 * time.Second
+
+// listModels asks a provider which models it has.
+func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+"/models", nil)
+	path := map[models.Format]string{models.Messages: "/v1/models?limit=1000", models.Gemini: "/v1beta/models?pageSize=1000"}[format]
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+cmp.Or(path, "/models"), nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if e.Key != "" {
+	switch {
+	case e.Key == "":
+	case format == models.Messages && !e.Bearer:
+		req.Header.Set("X-Api-Key", e.Key)
+	case format == models.Gemini:
+		req.Header.Set("X-Goog-Api-Key", e.Key)
+	default:
 		req.Header.Set("Authorization", "Bearer "+e.Key)
 	}
-	c := cmp.Or(e.Client, http.DefaultClient)
-	resp, err := c.Do(req)
+	if format == models.Messages {
+		req.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	client := *cmp.Or(e.Client, http.DefaultClient)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with the key
+	resp, err := client.Do(req)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", errors.New(resp.Status)
+		return nil, errors.New(resp.Status)
 	}
 	var list struct {
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
+		Models []struct {
+			Name string `json:"name"` // models/gemini-…
+		} `json:"models"`
+		More bool   `json:"has_more"`
+		Next string `json:"nextPageToken"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&list); err != nil {
-		return "", err
+		return nil, err
 	}
-	if len(list.Data) == 0 {
-		return "", errors.New("none")
+	if list.More || list.Next != "" {
+		return nil, errors.New("the list has more than one page")
 	}
-	return list.Data[0].ID, nil
+	var names []string
+	for _, m := range list.Data {
+		names = append(names, m.ID)
+	}
+	for _, m := range list.Models {
+		names = append(names, strings.TrimPrefix(m.Name, "models/"))
+	}
+	return names, nil
 }

@@ -268,10 +268,23 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	p, models := s.engine.Project(), s.engine.Models()
 	if name := s.log.State().Model; name != "" {
 		if m, err := models.Default(ctx, name); err == nil {
-			return m, nil
+			return m, s.affordable(m)
 		}
 	}
-	return models.Default(ctx, p.config.Settings.Model)
+	m, err := models.Default(ctx, p.config.Settings.Model)
+	if err != nil {
+		return nil, err
+	}
+	return m, s.affordable(m)
+}
+
+// affordable returns an error if the cost is to be limited and the price of a
+// model is unknown.
+func (s *Session) affordable(m llm.Model) error {
+	if s.engine.Project().config.Settings.Limits.Cost > 0 {
+		return s.engine.Models().Price(m.Info())
+	}
+	return nil
 }
 
 // modelInfo describes the model of the turn that runs, for tools.
@@ -346,7 +359,11 @@ func (s *Session) resolve(ctx context.Context, name string) (llm.Model, error) {
 	if m, err := s.Model(ctx); err == nil {
 		current = m.Info().ID
 	}
-	return s.engine.Models().Named(ctx, name, current)
+	m, err := s.engine.Models().Named(ctx, name, current)
+	if err != nil {
+		return nil, err
+	}
+	return m, s.affordable(m)
 }
 
 // open returns ErrClosed once the session is closed.

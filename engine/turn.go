@@ -79,7 +79,11 @@ func (t *turn) newAgent() *agent.Agent {
 		if a.Model == nil {
 			return nil, errors.New("there is no model")
 		}
-		return s.engine.Models().Named(context.Background(), name, a.Model.Info().ID)
+		m, err := s.engine.Models().Named(context.Background(), name, a.Model.Info().ID)
+		if err != nil {
+			return nil, err
+		}
+		return m, s.affordable(m)
 	}
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
 	if !set.Skills.DisableShell {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -185,7 +186,7 @@ func nearest(name string, names []string) []string {
 	}
 	for _, n := range names {
 		k := plain(n)
-		d := distance(key, k)
+		d := similar.Distance(key, k, 3)
 		if strings.HasPrefix(k, key) || strings.HasPrefix(key, k) && k != "" {
 			d = min(d, 2)
 		}
@@ -199,29 +200,4 @@ func nearest(name string, names []string) []string {
 		out = append(out, n.name)
 	}
 	return out
-}
-
-// distance is the number of letters to change, add, drop or swap with their
-// neighbour to make b of a.
-func distance(a, b string) int {
-	var before []int
-	prev := make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			row[j] = prev[j-1]
-			if a[i-1] != b[j-1] {
-				row[j] = 1 + min(prev[j-1], prev[j], row[j-1])
-				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-					row[j] = min(row[j], before[j-2]+1)
-				}
-			}
-		}
-		before, prev = prev, row
-	}
-	return prev[len(b)]
 }

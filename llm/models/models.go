@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -27,7 +28,7 @@ type Table struct {
 	AsOf      string            `json:"as_of,omitempty"`
 	Providers []Provider        `json:"providers,omitempty"` // in the order in which a key in the environment chooses
 	Aliases   map[string]string `json:"aliases,omitempty"`   // to "provider/model", or to a provider's own alias: fast, default, strong
-	Models    map[string]Model  `json:"models,omitempty"`    // by "provider/model"
+	Models    map[string]Model  `json:"models,omitempty"`    // by "provider/model", or "model" for all providers
 }
 
 // A Provider is a service or a server that has models.
@@ -147,11 +148,32 @@ func (t Table) Provider(name string) (Provider, bool) {
 	return Provider{}, false
 }
 
-// Find reads what a person or a skill calls a model: "provider/model", a
-// model's name, an alias, or a provider's name, which means its default.
-// current is the provider in use, or "": it decides what fast, default and
-// strong mean, and whose an unknown name is. Name "" with a nil error means
-// the provider's own choice.
+// An Unknown is the error of a name that means no model.
+type Unknown struct {
+	Name     string
+	Provider string   // "": the name begins with no provider that is known
+	Near     []string // the nearest names, at most three
+}
+
+func (e *Unknown) Error() string {
+	text := fmt.Sprintf("there is no model %q", e.Name)
+	if prefix, _, ok := strings.Cut(e.Name, "/"); ok && e.Provider == "" {
+		text = fmt.Sprintf("there is no provider %q", prefix)
+	} else if e.Provider != "" {
+		text = fmt.Sprintf("%s has no model %q", e.Provider, strings.TrimPrefix(e.Name, e.Provider+"/"))
+	}
+	if len(e.Near) > 0 {
+		text += "; did you mean " + strings.Join(e.Near, ", ") + "?"
+	}
+	return text
+}
+
+// Find reads what a user or a skill calls a model: "provider/model", a model's
+// name, an alias, or a provider's name, which means its default. current is the
+// provider in use, or "": it decides what fast, default and strong mean, and
+// whose an unknown name without a provider is. A name that begins with an
+// unknown provider is an *[Unknown]: it is never sent to another one. Name ""
+// with a nil error means the provider's own choice.
 func (t Table) Find(name, current string) (p Provider, model string, err error) {
 	seen := 0
 	for {
@@ -189,10 +211,57 @@ func (t Table) Find(name, current string) (p Provider, model string, err error) 
 			return p, name, nil
 		}
 	}
-	if inUse {
+	if inUse && !strings.Contains(name, "/") {
 		return cur, name, nil
 	}
-	return p, "", fmt.Errorf("unknown model %s", name)
+	return p, "", &Unknown{Name: name, Near: t.near(name)}
+}
+
+// near are the names of models and providers that are most like one that is
+// unknown: of providers where it has a prefix.
+func (t Table) near(name string) []string {
+	if prefix, rest, ok := strings.Cut(name, "/"); ok {
+		var providers []string
+		for _, p := range t.Providers {
+			providers = append(providers, p.Name)
+		}
+		near := similar.Names(prefix, providers)
+		for i := range near {
+			near[i] += "/" + rest
+		}
+		return near
+	}
+	return similar.Names(name, t.names(""))
+}
+
+// NearOf are the names of a provider's models that are most like one.
+func (t Table) NearOf(p Provider, name string) []string {
+	near := similar.Names(name, t.names(p.Name))
+	for i := range near {
+		near[i] = p.Name + "/" + near[i]
+	}
+	return near
+}
+
+// names are those of a provider's models, of all with provider "", sorted.
+func (t Table) names(provider string) (names []string) {
+	p, _ := t.Provider(provider)
+	for _, id := range slices.Sorted(maps.Keys(t.Models)) {
+		if of, name, ok := strings.Cut(id, "/"); ok && (provider == "" || of == provider || of == p.Like) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Names are the models of a provider that the table has, with the provider's
+// name, sorted.
+func (t Table) Names(p Provider) []string {
+	names := t.names(p.Name)
+	for i := range names {
+		names[i] = p.Name + "/" + names[i]
+	}
+	return names
 }
 
 func tier(name string) bool { return name == "fast" || name == "default" || name == "strong" }
@@ -213,7 +282,7 @@ func (t Table) own(p Provider, name string) string {
 	return name
 }
 
-// Has reports whether the table has a provider's model.
+// Has reports whether the table has a provider's model, by whatever key.
 func (t Table) Has(p Provider, name string) bool {
 	_, ok := t.known(p, name)
 	return ok
@@ -229,6 +298,9 @@ func (t Table) known(p Provider, name string) (Model, bool) {
 			return m, true
 		}
 		if m, ok := t.Models[like+"/"+n]; ok {
+			return m, true
+		}
+		if m, ok := t.Models[n]; ok && !strings.Contains(n, "/") {
 			return m, true
 		}
 	}

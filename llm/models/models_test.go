@@ -9,7 +9,7 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	extra, err := models.Settings(
+	extra, _, err := models.Settings(
 		json.RawMessage(`{"box": {"baseURL": "http://box:9/v1", "default": "llama"}, "openai": {"fast": "gpt-4.1-mini"}}`),
 		json.RawMessage(`{"box/llama": {"window": 8192, "input": 1}}`))
 	if err != nil {
@@ -35,7 +35,9 @@ func TestFind(t *testing.T) {
 		{"openai/not-yet-known", "", "openai/not-yet-known"},
 		{"not-yet-known", "google", "google/not-yet-known"},
 		{"openrouter/meta/llama", "", "openrouter/meta/llama"},
-		{"meta/llama", "openrouter", "openrouter/meta/llama"},
+		{"meta/llama", "openrouter", "error"}, // a prefix is a provider
+		{"olama/llama3", "openrouter", "error"},
+		{"grok/x", "anthropic", "error"},
 		{"default", "ollama", "ollama/"}, // ask the server
 		{"fast", "", "error"},
 		{"no-such", "", "error"},
@@ -121,11 +123,45 @@ func TestForeign(t *testing.T) {
 
 func TestSettingsRefuse(t *testing.T) {
 	for _, bad := range []string{`[]`, `{"x": {"format": "soap"}}`, `{"x": {"unknown": 1}}`, `{"x": {"baseURL": "box:9"}}`, `{"x": `} {
-		if _, err := models.Settings(json.RawMessage(bad), nil); err == nil {
+		if _, _, err := models.Settings(json.RawMessage(bad), nil); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
-	if _, err := models.Settings(nil, json.RawMessage(`{"x": {"windw": 1}}`)); err == nil {
+	if _, _, err := models.Settings(nil, json.RawMessage(`{"x": {"window": "wide"}}`)); err == nil {
 		t.Error("a misspelt key is taken")
+	}
+}
+
+// TestKnown: keys of models.known by id or provider/id; what means nothing is
+// reported, and what it was perhaps meant to be.
+func TestKnown(t *testing.T) {
+	extra, ignored, err := models.Settings(nil, json.RawMessage(`{
+		"llama": {"window": 8192, "max-output": 1000, "input": 1, "output": 4096},
+		"box/gemma": {"window": 4096, "max_output": 512, "output": 2, "colour": "red"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`models.known: box/gemma: "colour" is not a key; the keys are window, max_output, takes, thinking, budget, input, output, read, write, long`,
+		`models.known: llama: "max-output" is not a key; did you mean max_output?`,
+		`models.known: llama: output: 4096 is not a price: it is US dollars for a million tokens; the limit of tokens is max_output`,
+	}
+	if got := strings.Join(ignored, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("ignored:\n%s", got)
+	}
+	table := models.Known(extra)
+	for _, provider := range []string{"ollama", "vllm"} {
+		p, _ := table.Provider(provider)
+		if e, _ := table.Endpoint(p, "llama", nil); e.Info.Window != 8192 || e.Info.Price.Input != 1 || e.Info.Price.Output != 0 || !table.Has(p, "llama") {
+			t.Errorf("%s/llama: %+v", provider, e.Info)
+		}
+	}
+	for name, want := range map[string]string{
+		"olama/llama3":    `there is no provider "olama"; did you mean ollama/llama3?`,
+		"claude-opus-5-6": `there is no model "claude-opus-5-6"; did you mean claude-opus-4-6, claude-opus-5-5, claude-opus-4-5?`,
+	} {
+		if _, _, err := table.Find(name, ""); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

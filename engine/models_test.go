@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/models"
+)
+
+// TestDoubt: a model that the table does not have is refused if the provider's
+// own list rules it out, and reported where there is no list.
+func TestDoubt(t *testing.T) {
+	status := http.StatusOK
+	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/models" || r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("asked for %s with %v", r.URL, r.Header)
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"data": [{"id": "big-1"}, {"id": "small-1"}]}`)
+	}))
+	defer vendor.Close()
+	var doubts []string
+	m := &Models{
+		Env: func(name string) string {
+			return map[string]string{"VENDOR_KEY": "secret", "HOME": t.TempDir()}[name]
+		},
+		Tables: []models.Table{{
+			Providers: []models.Provider{{Name: "vendor", Format: models.Chat, Base: vendor.URL, KeyEnv: []string{"VENDOR_KEY"}}},
+			Models:    map[string]models.Model{"vendor/known": {Window: 1000, Input: 1, Output: 1}},
+		}},
+		Doubt: func(text string) { doubts = append(doubts, text) },
+	}
+	for _, name := range []string{"vendor/known", "vendor/big-1"} {
+		if found, err := m.Default(t.Context(), name); err != nil || found.Info().ID != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var e *Error
+	if _, err := m.Default(t.Context(), "vendor/bog-1"); err == nil || !errors.As(err, &e) || e.Exit != ExitUsage ||
+		err.Error() != `model: vendor has no model "bog-1"; did you mean vendor/big-1?` || e.Hint != "knack --model vendor/big-1" {
+		t.Errorf("%v %+v", err, e)
+	}
+	if _, err := m.Default(t.Context(), "vendr/big-1"); !errors.As(err, &e) || e.Hint != "knack --model vendor/big-1" {
+		t.Errorf("%v %+v", err, e)
+	}
+	if len(doubts) > 0 {
+		t.Errorf("doubts: %q", doubts)
+	}
+	status = http.StatusNotFound
+	m.Forget()
+	if _, err := m.Default(t.Context(), "vendor/knwon"); err != nil {
+		t.Error(err)
+	}
+	if len(doubts) != 1 || !strings.Contains(doubts[0], "vendor/knwon") || !strings.HasSuffix(doubts[0], "did you mean vendor/known?") {
+		t.Errorf("doubts: %q", doubts)
+	}
+}
+
+// TestPrice: what a model costs can be limited only if its price is known.
+func TestPrice(t *testing.T) {
+	m := &Models{}
+	for id, want := range map[string]bool{"vendor/x": false, "ollama/llama3": true, "offline": true} {
+		if err := m.Price(llm.Info{ID: id}); (err == nil) != want {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if err := m.Price(llm.Info{ID: "vendor/x", Price: llm.Price{Input: 1}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,62 @@
+// Package similar finds the names that somebody may have meant.
+package similar
+
+import (
+	"slices"
+	"strings"
+)
+
+// Names returns at most three of the names that are like one, the nearest
+// first.
+func Names(name string, names []string) []string {
+	type candidate struct {
+		name string
+		far  int
+	}
+	var found []candidate
+	most := max(1, len(name)/3)
+	for _, n := range names {
+		d := Distance(name, n, most)
+		if d > most && len(name) >= 3 && (strings.Contains(n, name) || len(n) >= 3 && strings.Contains(name, n)) {
+			d = most
+		}
+		if d <= most {
+			found = append(found, candidate{n, d})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.far - b.far })
+	var near []string
+	for _, f := range found {
+		if len(near) < 3 && !slices.Contains(near, f.name) {
+			near = append(near, f.name)
+		}
+	}
+	return near
+}
+
+// Distance is the number of letters to insert, remove, replace or swap between
+// a and b; more than most is most+1.
+func Distance(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return most + 1
+	}
+	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(last[j]+1, next[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, last, next = last, next, before
+	}
+	return min(last[len(b)], most+1)
+}
