@@ -32,6 +32,7 @@ var topics = [...]struct{ name, short string }{
 	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
 	{"permissions", "What may run: rules, modes, trust"},
 	{"hooks", "Commands that are asked or told of events"},
+	{"models", "Names of models, other servers, prices"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "What programs read and write"},
 }

@@ -63,7 +63,7 @@ func table() []key {
 		{"models.default", perProvider, anyone, nil, "What the aliases default and sonnet mean.", nil},
 		{"models.strong", perProvider, anyone, nil, "What the aliases strong and opus mean.", nil},
 		{"models.aliases", texts, anyone, nil, "Further names for models.", nil},
-		{"models.known", raw, anyone, nil, "Models that the program does not know: by id, an object with window, output, price and what they can do.", nil},
+		{"models.known", raw, anyone, nil, "Models that the program does not know, by provider/model or model: window, max_output, input and output (prices), see knack help models.", nil},
 		{"providers", raw, person, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), proxy and headers. It says where keys and prompts are sent.", nil},
 		{"proxy", text, person, nil, "The proxy for requests to models.", nil},
 		{"env", texts, person, nil, "Environment variables for the program and the commands it runs.", nil},
