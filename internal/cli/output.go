@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack/engine"
@@ -21,8 +22,49 @@ type output interface {
 	// begin is called for each session, before its events.
 	begin(context.Context, *engine.Session)
 	event(engine.Event)
-	// end is called once: err is why the run failed, nil if it ended.
+	// end ends a user turn: err is why it failed, nil if it ended.
 	end(err error)
+	// badLine reports a line of structured input that cannot be read; field is
+	// the member that is wrong, "" the line as a whole.
+	badLine(number int, field string, err error)
+	// queued reports a line of structured input that enters the turn that runs.
+	queued(number int)
+}
+
+// A sharedOutput is safe for concurrent use.
+type sharedOutput struct {
+	mu sync.Mutex
+	output
+}
+
+func (o *sharedOutput) event(e engine.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.output.event(e)
+}
+
+func (o *sharedOutput) begin(ctx context.Context, s *engine.Session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.output.begin(ctx, s)
+}
+
+func (o *sharedOutput) end(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.output.end(err)
+}
+
+func (o *sharedOutput) queued(number int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.output.queued(number)
+}
+
+func (o *sharedOutput) badLine(number int, field string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.output.badLine(number, field, err)
 }
 
 // initLine is the first line of stream-json.
@@ -54,6 +96,14 @@ type resultLine struct {
 	Duration int64     `json:"duration_ms"`
 	Denials  []denial  `json:"permission_denials"`
 	Reply    any       `json:"reply,omitempty"` // of a command: the answer as data
+}
+
+// errorLine answers a line of structured input that cannot be read.
+type errorLine struct {
+	Type  string `json:"type"` // error
+	Line  int    `json:"line"`
+	Field string `json:"field,omitempty"`
+	Error string `json:"error"`
 }
 
 type denial struct {
@@ -152,6 +202,15 @@ func (o *textOutput) end(err error) {
 	}
 	o.text = ""
 }
+
+func (o *textOutput) badLine(number int, field string, err error) {
+	if field != "" {
+		field += ": "
+	}
+	fmt.Fprintf(o.errs, "knack: warn: line %d of the input: %s%s\n", number, field, plain.Line(err.Error()))
+}
+
+func (o *textOutput) queued(int) {}
 
 // jsonOutput prints one object at the end, or with lines set one a line as
 // things happen.
@@ -337,6 +396,16 @@ func (o *jsonOutput) message(e *session.Entry, parent string) any {
 }
 
 func (o *jsonOutput) end(err error) { o.enc.Encode(o.sum.result(err)) }
+
+func (o *jsonOutput) badLine(number int, field string, err error) {
+	o.enc.Encode(errorLine{Type: "error", Line: number, Field: field, Error: err.Error()})
+}
+
+func (o *jsonOutput) queued(number int) {
+	if o.lines {
+		o.enc.Encode(map[string]any{"type": "system", "subtype": "queued", "line": number})
+	}
+}
 
 // newInitLine describes a session.
 func newInitLine(ctx context.Context, s *engine.Session) initLine {

@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +17,6 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/llm"
 )
 
 // print runs one prompt and leaves, `knack -p`; or, with structured input, one
@@ -61,7 +56,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := &printer{session: s, out: out, stderr: c.ErrOrStderr(), notices: notices{w: c.ErrOrStderr()}}
+	p := &printer{session: s, out: &sharedOutput{output: out}, stderr: c.ErrOrStderr(), notices: notices{w: c.ErrOrStderr()}}
 	if f.inputFormat == "stream-json" {
 		if err := p.begin(ctx); err != nil {
 			return err
@@ -108,7 +103,7 @@ func (p *printer) begin(ctx context.Context) error {
 func (p *printer) turn(ctx context.Context, in agent.Input) error {
 	s := p.session
 	defer p.notices.print(s.Engine())
-	end := &agent.End{}
+	var end *agent.End
 	var next *engine.Session
 	for e, err := range s.Run(ctx, in) {
 		if err != nil {
@@ -116,6 +111,10 @@ func (p *printer) turn(ctx context.Context, in agent.Input) error {
 			return err
 		}
 		p.notices.print(s.Engine())
+		if end != nil { // a message that came meanwhile has a turn of its own
+			p.out.end(nil)
+			end = nil
+		}
 		p.out.event(e)
 		if e.End != nil {
 			end = e.End
@@ -134,109 +133,10 @@ func (p *printer) turn(ctx context.Context, in agent.Input) error {
 		}
 	}
 	p.out.end(nil)
+	if end == nil {
+		end = &agent.End{}
+	}
 	return outcome(ctx, end)
-}
-
-// stream runs a user turn for each line of structured input. A line that
-// cannot be read ends it; one that is refused, such as a command that is
-// mistyped, has its result line and is the error of the whole.
-func (p *printer) stream(ctx context.Context, stdin io.Reader) error {
-	lines := make(chan []byte)
-	var broken error // of stdin, once lines is closed
-	go func() {      // which lives as long as somebody may still write
-		defer close(lines)
-		sc := bufio.NewScanner(stdin)
-		sc.Buffer(nil, maxPipe)
-		for sc.Scan() {
-			select {
-			case lines <- bytes.Clone(sc.Bytes()):
-			case <-ctx.Done():
-				return
-			}
-		}
-		broken = sc.Err()
-	}()
-	var refused error // the first that was, with nothing recorded: the session goes on
-	for n := 1; ; n++ {
-		var text []byte
-		ok := false
-		select {
-		case text, ok = <-lines:
-		case <-ctx.Done():
-			return outcome(ctx, &agent.End{Reason: "cancelled"})
-		}
-		if !ok {
-			if broken != nil {
-				return fmt.Errorf("line %d of the input: %w", n, broken)
-			}
-			return refused
-		}
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		in, err := readInput(text)
-		if err != nil {
-			err = &engine.Error{Err: fmt.Errorf("line %d of the input: %w", n, err), Hint: `{"type":"user","message":{"role":"user","content":"your prompt"}}`, Exit: engine.ExitUsage}
-			p.out.end(err)
-			return err
-		}
-		log := p.session.Log()
-		last := log.Last()
-		err = p.turn(ctx, in)
-		switch {
-		case p.quit:
-			return cmp.Or(refused, err)
-		case err != nil && ctx.Err() == nil && p.session.Log() == log && log.Last() == last:
-			refused = cmp.Or(refused, err)
-		case err != nil:
-			return err
-		}
-	}
-}
-
-// readInput reads a line of structured input: what a person says, as text or
-// as blocks of text and images.
-func readInput(line []byte) (agent.Input, error) {
-	var m struct {
-		Type    string `json:"type"`
-		Message struct {
-			Role    string          `json:"role"`
-			Content json.RawMessage `json:"content"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(line, &m); err != nil {
-		return agent.Input{}, err
-	}
-	if m.Type != "user" {
-		return agent.Input{}, fmt.Errorf("type is %q, not user", m.Type)
-	}
-	var in agent.Input
-	if json.Unmarshal(m.Message.Content, &in.Text) == nil {
-		if strings.TrimSpace(in.Text) == "" {
-			return in, errors.New("message.content is empty")
-		}
-		return in, nil
-	}
-	var content []block
-	if err := json.Unmarshal(m.Message.Content, &content); err != nil {
-		return in, fmt.Errorf("message.content is neither a string nor a list of blocks: %w", err)
-	}
-	for i, b := range content {
-		switch {
-		case b.Type == "text" && i == 0:
-			in.Text = b.Text
-		case b.Type == "text":
-			in.Parts = append(in.Parts, llm.Text(b.Text))
-		case (b.Type == "image" || b.Type == "document") && b.Source != nil && b.Source.Type == "base64":
-			in.Parts = append(in.Parts, llm.Part{Media: &llm.Media{MIME: b.Source.MIME, Data: b.Source.Data}})
-		default:
-			return in, fmt.Errorf("message.content[%d]: a block of type %q cannot be sent", i, b.Type)
-		}
-	}
-	if in.Text == "" && len(in.Parts) == 0 {
-		return in, errors.New("message.content is empty")
-	}
-	return in, nil
 }
 
 // outcome makes of how a run ended an exit code.
