@@ -169,6 +169,41 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	return openai.Chat(e), nil
 }
 
+// advice is what to do about a request that a provider refused; "": nothing in
+// particular. id is the model that was asked.
+func (m *Models) advice(e *llm.Error, id string) string {
+	name, model, _ := strings.Cut(id, "/")
+	table := models.Known(m.Tables...)
+	p, ok := table.Provider(name)
+	switch {
+	case !ok:
+	case e.Kind == llm.Auth:
+		if p.KeyHelper != "" {
+			return "knack help models: the setting providers." + name + ".keyHelper prints the key"
+		}
+		for _, env := range append(slices.Clone(p.KeyEnv), p.TokenEnv) {
+			if env != "" && m.Env.Get(env) != "" {
+				return fmt.Sprintf("export %s=…, which is the key in use; or unset it, and knack login %s", env, name)
+			}
+		}
+		return "knack login " + name
+	case e.Status == http.StatusNotFound:
+		near := table.NearOf(p, model)
+		for _, other := range table.Names(p) {
+			if len(near) < 5 && !slices.Contains(near, other) {
+				near = append(near, other)
+			}
+		}
+		if len(near) > 0 {
+			return "knack --model " + strings.Join(near, ", or ")
+		}
+		return "knack --model " + name + "/NAME"
+	case e.Kind == llm.RateLimit && e.RetryAfter > 0:
+		return fmt.Sprintf("knack -c -p 'go on', in %s", e.RetryAfter.Round(time.Second))
+	}
+	return ""
+}
+
 // unknownModel is the error of a name that means no model.
 func unknownModel(t models.Table, current string, err error) error {
 	hint := "knack --model provider/name, such as anthropic/claude-sonnet-5-5"

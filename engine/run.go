@@ -164,6 +164,11 @@ func (s *Session) explain(t *turn, err error) error {
 		return &Error{Err: err, Hint: "knack help hooks", Exit: ExitRefused}
 	}
 	var e *llm.Error
+	if errors.As(err, &e) && t.agent.Model != nil {
+		if hint := s.engine.Models().advice(e, t.agent.Model.Info().ID); hint != "" {
+			return &Error{Err: err, Hint: hint}
+		}
+	}
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
 		hint := "knack -p starts a new one"
 		if s.person != nil {

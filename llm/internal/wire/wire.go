@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/knack-agent/knack/llm"
@@ -60,11 +62,8 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			case ctx.Err() != nil:
 				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s said nothing for %v", e.Info.ID, idle), Err: err}
 			}
-			kind := llm.Broken
-			if certificate := (*tls.CertificateVerificationError)(nil); errors.As(err, &certificate) || errors.Is(err, errRedirect) {
-				kind = llm.Invalid
-			}
-			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+err.Error(), e.Key), Err: err}
+			kind, text := unreachable(err)
+			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+text, e.Key), Err: err}
 		}
 
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, &buf)
@@ -106,6 +105,27 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(parent.Err())
 		}
 	}
+}
+
+// unreachable says in a sentence why the provider was not reached, and whether
+// trying again may help.
+func unreachable(err error) (llm.ErrorKind, string) {
+	var certificate *tls.CertificateVerificationError
+	var name *net.DNSError
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &certificate), errors.Is(err, errRedirect):
+		return llm.Invalid, err.Error()
+	case errors.As(err, &name) && name.IsNotFound:
+		return llm.Invalid, fmt.Sprintf("there is no host %s: check the address and the network", name.Name)
+	case errors.As(err, &name):
+		return llm.Broken, fmt.Sprintf("the address of %s cannot be looked up: is there a network?", name.Name)
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &dial):
+		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dial.Addr) // it may be starting
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return llm.Broken, "there is no way to the provider: is there a network?"
+	}
+	return llm.Broken, err.Error()
 }
 
 // A Decoder makes an answer of the events of a stream.

@@ -3,10 +3,14 @@ package wire
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -128,6 +132,29 @@ func TestNobody(t *testing.T) {
 		var e *llm.Error
 		if !errors.As(err, &e) || !e.Temporary() || strings.Contains(e.Message, ep.Key) {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestUnreachable: one sentence says why, and what may pass is tried again.
+func TestUnreachable(t *testing.T) {
+	dial := func(err error) error {
+		addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 11434}
+		return &url.Error{Op: "Post", URL: "http://box", Err: &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: err}}
+	}
+	for _, c := range []struct {
+		err  error
+		kind llm.ErrorKind
+		want string
+	}{
+		{dial(&net.DNSError{Name: "box", Err: "no such host", IsNotFound: true}), llm.Invalid, "there is no host box: check the address and the network"},
+		{dial(&net.DNSError{Name: "box", Err: "server misbehaving"}), llm.Broken, "the address of box cannot be looked up: is there a network?"},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), llm.Broken, "no server answers at 127.0.0.1:11434: is it running?"},
+		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken, "there is no way to the provider: is there a network?"},
+		{io.ErrUnexpectedEOF, llm.Broken, "unexpected EOF"},
+	} {
+		if kind, text := unreachable(c.err); kind != c.kind || text != c.want {
+			t.Errorf("%v: %s, %s", c.err, kind, text)
 		}
 	}
 }
