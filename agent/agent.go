@@ -177,10 +177,12 @@ type Outer struct {
 type Event struct {
 	Agent *Sub // the sub-agent that did it; nil: the run itself
 
+	Request  *Request       // a request is sent to a model
 	Text     string         // a piece of the answer
 	Thinking string         // a piece of the reasoning
 	Call     *llm.ToolCall  // a call is about to be decided and run
 	Progress *Progress      // a call's result so far
+	Ended    *Ended         // a call has ended; its result is recorded when all of the answer have
 	Retry    *Retrying      // the request is sent again: what was streamed of it is void
 	Entry    *session.Entry // something was recorded
 	End      *End           // the run is over; the last event
@@ -192,6 +194,19 @@ type Sub struct {
 	Log   string // the id of its session
 	Call  string // the model's call that started it; "": a person typed its skill
 	Depth int    // 1: the run started it; at most 4
+}
+
+// A Request is one request to a model.
+type Request struct {
+	Model   string // its ID
+	Effort  string // "": the model's own
+	Attempt int    // 0, or how often it was sent before
+}
+
+// Ended is the result of a call, as the tool gave it.
+type Ended struct {
+	Call   string
+	Result tool.Result
 }
 
 // Progress is a call's result so far.

@@ -186,6 +186,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
 			Effort: effort, Session: r.log.ID(),
 		}
+		r.emit(Event{Request: &Request{Model: model.Info().ID, Effort: effort, Attempt: attempt}})
 		answer, err := r.stream(ctx, model, req)
 		if err == nil {
 			cost := model.Info().Price.Cost(answer.Usage)
@@ -342,13 +343,14 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	var results []tool.Result
 	go func() {
 		defer close(events)
-		results = tool.CallAll(ctx, tools, calls, gate, func(i int, res tool.Result) {
-			events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}}
+		results = tool.CallAll(ctx, tools, calls, gate, tool.Listener{
+			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
+			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
 		})
 	}()
 	for e := range events {
 		r.show()
-		if e.Progress != nil || e.Agent != nil {
+		if e.Progress != nil || e.Ended != nil || e.Agent != nil {
 			r.emit(e)
 		}
 	}

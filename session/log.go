@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ type Log struct {
 	lock    *flock.Flock
 	failed  error // of a write; the log takes nothing more
 	damage  []string
-	made    string // the path of a file that this Log created
+	pending string // the path of the file that the first entry creates; "": none
 	latest  string // the file that names the session of the last turn; "": none
 	resumed bool   // read from a file, and no answer since
 
@@ -84,27 +85,36 @@ func (l *Log) Damage() []string { return l.damage }
 // ErrLocked means that another process writes the session.
 var ErrLocked = errors.New("the session is open in another process")
 
-// create makes a file that must not exist.
+// create makes a Log whose file must not exist. The first entry creates it: a
+// session in which nothing happens leaves nothing behind.
 func create(path string, h Header) (*Log, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
 	l := New(h)
+	l.pending = path
+	return l, nil
+}
+
+// begin creates the file of a new session.
+func (l *Log) begin() error {
+	path := l.pending
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	if err := l.acquire(path); err != nil {
-		return nil, err
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		l.lock.Unlock()
-		return nil, err
+		return errors.Join(err, l.lock.Unlock())
 	}
-	l.file, l.made = f, path
+	l.file, l.pending = f, ""
 	line, err := json.Marshal(l.header)
 	if err == nil {
 		_, err = f.Write(append(line, '\n'))
 	}
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
+	return err
 }
 
 // open reads a file, and if write is set keeps it open for appending. A torn
@@ -273,6 +283,12 @@ func (l *Log) append(e Entry) (Entry, error) {
 	if e.Time.IsZero() {
 		e.Time = l.now().UTC().Round(time.Millisecond)
 	}
+	if l.pending != "" {
+		if err := l.begin(); err != nil {
+			l.failed = fmt.Errorf("session: %w", err)
+			return e, l.failed
+		}
+	}
 	if l.file != nil {
 		line, err := json.Marshal(e)
 		if err != nil {
@@ -321,21 +337,16 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
-	empty := l.file != nil && l.made != "" && len(l.entries) == 0
-	if l.file != nil {
-		err = l.file.Close()
-		if empty {
-			err = errors.Join(err, os.Remove(l.made))
-		}
-		l.file = nil
+	if l.file != nil || l.pending != "" {
 		l.failed = os.ErrClosed
 	}
+	if l.file != nil {
+		err = l.file.Close()
+	}
+	l.file, l.pending = nil, ""
 	if l.lock != nil {
 		err = errors.Join(err, l.lock.Unlock())
 		l.lock = nil
-		if empty {
-			err = errors.Join(err, os.Remove(l.made+".lock"))
-		}
 	}
 	return err
 }

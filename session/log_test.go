@@ -38,10 +38,14 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if files, err := os.ReadDir(s.Dir); err != nil || len(files) != 0 {
+		t.Errorf("before its first entry a session has left %v, %v", files, err)
+	}
+	mustAppend(t, l, said("one"))
 	if _, err := s.Open(l.ID()); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer got %v, want ErrLocked", err)
 	}
-	mustAppend(t, l, said("one"), Entry{Type: TypeSetting, Setting: &Setting{Title: "numbers"}})
+	mustAppend(t, l, Entry{Type: TypeSetting, Setting: &Setting{Title: "numbers"}})
 	if r, err := s.Read(l.ID()); err != nil || len(r.Entries()) != 2 {
 		t.Errorf("reading beside the writer: %v", err)
 	} else if _, err := r.Append(said("x")); err == nil {

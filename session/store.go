@@ -2,6 +2,8 @@ package session
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,9 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"crypto/rand"
-	"encoding/hex"
 )
 
 // A Store is a directory of sessions, one file each, named by their IDs. A Store
@@ -54,7 +53,8 @@ func checkID(id string) error {
 
 func (s Store) path(id string) string { return filepath.Join(s.Dir, id+".jsonl") }
 
-// Create begins a session. An empty h.ID is made.
+// Create begins a session. An empty h.ID is made. The first entry creates its
+// file.
 func (s Store) Create(h Header) (*Log, error) {
 	if h.Time.IsZero() {
 		h.Time = time.Now().UTC()
@@ -67,9 +67,6 @@ func (s Store) Create(h Header) (*Log, error) {
 	}
 	if s.Dir == "" {
 		return nil, ErrNoDir
-	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, err
 	}
 	if s.Project != "" {
 		h.Dir = s.Project

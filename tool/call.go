@@ -120,11 +120,24 @@ func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress
 	return t.run(ctx, in, progress)
 }
 
+// A Listener hears of calls by their index, from several goroutines. A nil func
+// hears nothing.
+type Listener struct {
+	Progress func(i int, r Result) // the result so far
+	Ended    func(i int, r Result)
+}
+
+func (l Listener) ended(i int, r Result) {
+	if l.Ended != nil {
+		l.Ended(i, r)
+	}
+}
+
 // CallAll runs the calls of one answer and returns their results in the order
 // of the calls. The gate is asked for one after another, in that order, as soon
 // as the last one was decided; calls run beside each other unless a tool asks
 // for order ([Tool].Ordered, [Tool].Key).
-func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, progress func(i int, r Result)) []Result {
+func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to Listener) []Result {
 	results := make([]Result, len(calls))
 	ended := make([]chan struct{}, len(calls)) // closed when a call has ended
 	byKey := map[string]chan struct{}{}        // the last call of a key
@@ -135,6 +148,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, pr
 		t, in, res := pass(ctx, tools, call, gate)
 		if t == nil {
 			results[i] = res
+			to.ended(i, res)
 			close(ended[i])
 			continue
 		}
@@ -152,8 +166,8 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, pr
 			byKey[key] = ended[i]
 		}
 		var show func(Result)
-		if progress != nil {
-			show = func(r Result) { progress(i, r) }
+		if to.Progress != nil {
+			show = func(r Result) { to.Progress(i, r) }
 		}
 		all.Go(func() {
 			defer close(ended[i])
@@ -161,6 +175,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, pr
 				<-before
 			}
 			results[i] = t.run(ctx, in, show)
+			to.ended(i, results[i])
 		})
 	}
 	all.Wait()

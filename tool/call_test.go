@@ -139,7 +139,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	ran := 0
 	x := named("x", func(context.Context, tool.Input) (tool.Result, error) { ran++; stop(); return tool.Text("done"), nil })
 	x.Key = func(json.RawMessage) string { return "one" }
-	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, tool.AllowAll, nil)
+	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, tool.AllowAll, tool.Listener{})
 	if ran != 1 || got[0].IsError || !got[1].IsError || text(got[1]) != "x did not finish: it was cancelled" {
 		t.Errorf("ran %d times: %+v", ran, got)
 	}
@@ -175,7 +175,7 @@ func TestCallAll(t *testing.T) {
 			{ID: "b", Name: "nope"},
 			{ID: "c", Name: "sleep", Input: json.RawMessage(`{"ms":100}`)},
 			{ID: "d", Name: "sleep", Input: json.RawMessage(`{"ms":200}`)},
-		}, gate, nil)
+		}, gate, tool.Listener{})
 		if took := time.Since(start); took != 300*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
@@ -214,13 +214,13 @@ func TestOrder(t *testing.T) {
 			return list
 		}
 		start := time.Now()
-		tool.CallAll(t.Context(), set, calls("free", "free", "fence", "free", "free"), tool.AllowAll, nil)
+		tool.CallAll(t.Context(), set, calls("free", "free", "fence", "free", "free"), tool.AllowAll, tool.Listener{})
 		at := func(s string) int { return slices.Index(log, s) }
 		if time.Since(start) != 300*time.Millisecond || at("+2") < at("-0") || at("+2") < at("-1") || at("+3") < at("-2") || at("+4") < at("-2") {
 			t.Errorf("%v after %v", log, time.Since(start))
 		}
 		log, start = nil, time.Now()
-		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`, `keyed {"panic":true}`), tool.AllowAll, nil)
+		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`, `keyed {"panic":true}`), tool.AllowAll, tool.Listener{})
 		if time.Since(start) != 300*time.Millisecond || at("+1") < at("-0") || at("+3") < at("-1") || at("+2") > at("-0") || at("+4") > at("-0") {
 			t.Errorf("%v after %v", log, time.Since(start))
 		}

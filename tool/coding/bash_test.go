@@ -128,7 +128,7 @@ func TestBashInOrder(t *testing.T) {
 	got := tool.CallAll(t.Context(), set, []llm.ToolCall{
 		{ID: "1", Name: "bash", Input: []byte(`{"command":"sleep 0.3; echo first >f"}`)},
 		{ID: "2", Name: "bash", Input: []byte(`{"command":"cat f"}`)},
-	}, tool.AllowAll, nil)
+	}, tool.AllowAll, tool.Listener{})
 	if got[1].Parts[0].Text != "first" {
 		t.Errorf("the second command said %q", got[1].Parts[0].Text)
 	}

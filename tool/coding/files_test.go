@@ -417,7 +417,7 @@ func TestEditsInOrder(t *testing.T) {
 	}
 	calls = append(calls, llm.ToolCall{ID: "w", Name: "write", Input: []byte(`{"path":"f","content":"written"}`)},
 		llm.ToolCall{ID: "e", Name: "edit", Input: []byte(`{"path":"dir/link","oldText":"written","newText":"last"}`)})
-	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, nil) {
+	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, tool.Listener{}) {
 		if r.IsError {
 			t.Errorf("call %d: %v", i, r.Parts)
 		}
@@ -432,7 +432,7 @@ func TestEditsInOrder(t *testing.T) {
 		calls = append(calls, llm.ToolCall{ID: fmt.Sprint("w", i), Name: "write", Input: fmt.Appendf(nil, `{"path":"f","content":"text %d"}`, i)},
 			llm.ToolCall{ID: fmt.Sprint("r", i), Name: "read", Input: []byte(`{"path":"dir/link"}`)})
 	}
-	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, nil) {
+	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, tool.Listener{}) {
 		if want := fmt.Sprint("text ", i/2); i%2 == 1 && (r.IsError || r.Parts[0].Text != want) {
 			t.Errorf("call %d: %v, want %s", i, r.Parts, want)
 		}
