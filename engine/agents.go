@@ -33,9 +33,9 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 			prompt.Index = s.engine.index(p)
 		}
 		a.System = prompt.String()
-		a.Tools = slices.Concat(coding.Tools(s.ws, o), s.options.Given.Tools)
+		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.given.Tools)
 		if s.options.Tools != "" { // what the user took away no definition brings back
-			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(s.tools.Names(), ","))
+			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
 		a.Gate = t.gateFor(g)
 		if a.Shell != nil {

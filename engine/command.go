@@ -81,7 +81,7 @@ func ProgramCommands() []knack.Command { return described(program()) }
 // Commands is everything that can be typed after a slash: the program's
 // commands, skills, templates and those of the host.
 func (s *Session) Commands() []knack.Command {
-	all, _ := s.engine.Project().namespace(s.engine.Catalog(), s.options.Given.Commands)
+	all, _ := s.engine.Project().namespace(s.engine.Catalog(), s.host().Commands)
 	return all
 }
 
@@ -96,7 +96,7 @@ func (s *Session) command(line string) (c Command, args string, ok bool) {
 		return Command{}, "", false
 	}
 	own := strings.TrimPrefix(found.Name, kind+":")
-	all := slices.Concat(program(), s.options.Given.Commands)
+	all := slices.Concat(program(), s.host().Commands)
 	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == own })
 	if i < 0 {
 		return Command{}, "", false

@@ -19,7 +19,7 @@ import (
 
 func setModel(ctx context.Context, s *Session, name string) (Reply, error) {
 	if name != "" {
-		if err := s.Set(ctx, session.Setting{Model: name}); err != nil {
+		if err := s.set(ctx, session.Setting{Model: name}); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -146,7 +146,7 @@ type ruleValue struct {
 
 func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 	if mode != "" {
-		if err := s.Set(ctx, session.Setting{Mode: permission.Mode(mode)}); err != nil {
+		if err := s.set(ctx, session.Setting{Mode: permission.Mode(mode)}); err != nil {
 			return Reply{}, err
 		}
 		return Reply{Text: "mode: " + string(s.gate.Mode()), Value: permissionsValue{Mode: s.gate.Mode(), Rules: []ruleValue{}}}, nil

@@ -114,7 +114,7 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 	}
 	v := []agentValue{}
-	for _, d := range slices.Concat(s.options.Given.Agents, p.agents) {
+	for _, d := range slices.Concat(s.host().Agents, p.agents) {
 		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name], Working: working[d.Name], Path: d.Path}
 		state := "active"
 		switch {

@@ -70,7 +70,7 @@ func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
 
 // toolOf finds a tool among all that the session may have.
 func (s *Session) toolOf(name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{s.files, s.options.Given.Tools, KnownTools()} {
+	for _, set := range []tool.Set{s.files, s.host().Tools, KnownTools()} {
 		if t, ok := set.Find(name); ok {
 			return t, true
 		}

@@ -34,6 +34,7 @@ type Options struct {
 	// files and below managed ones.
 	Values map[string]any
 
+	Sources []knack.Source     // behind all others: the host's own skills
 	Agents  []agent.Definition // before those of files
 	BuiltIn []agent.Definition // after those of files and general-purpose
 	// Problems are what the caller found while it made these Options; they are
@@ -65,9 +66,10 @@ type SessionOptions struct {
 	Given Given
 }
 
-// Given is what a host adds to a project for its sessions.
+// Given is what a host adds to a project for a session. [Session.Give] replaces
+// it.
 type Given struct {
-	Hooks    []hook.Hook        // after those of skills, before those of settings
+	Hooks    []hook.Hook        // after those of skills, before those of settings; see [hook.New]
 	Agents   []agent.Definition // before those of the project
 	Tools    tool.Set           // decided by the same gate; one of a built-in tool's name is left out
 	Commands []Command          // after the program's own

@@ -161,7 +161,7 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	s.Bundled = []knack.Source{p.bundled}
 	p.scan = s
-	p.sources = sources.Default(ctx, p.dir, s)
+	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
 }
 
 // findTexts finds templates and agents.

@@ -41,8 +41,8 @@ type Session struct {
 	jobs       *jobs
 	read       *coding.State  // what the conversation knows of files
 	coding     coding.Options // of its tools
-	files      tool.Set       // all tools, active or not
-	tools      tool.Set       // the active ones
+	files      tool.Set       // all tools of its own, active or not
+	active     tool.Set       // those of them that are active
 	without    []string       // tools that the agent would add
 	system     string
 	context    []agent.Document // that every agent is given
@@ -55,8 +55,9 @@ type Session struct {
 	cancel    context.CancelCauseFunc // of the Run
 	interrupt context.CancelCauseFunc // of its current turn
 	used      llm.Model               // of the last turn; nil: there was none
-	started   bool                    // hooks were told that the session starts
-	catalog   *knack.Catalog          // that hooks were told of
+	given     Given
+	started   bool           // hooks were told that the session starts
+	catalog   *knack.Catalog // that hooks were told of
 	queue     []Message
 	waiting   []Question
 	asked     int           // questions and messages so far
@@ -172,21 +173,46 @@ func (s *Session) setTools(p *Project) {
 	} else {
 		s.without = []string{"Agent"}
 	}
-	s.tools = s.withGiven(chosen)
+	s.active = chosen
+	s.problems = append(s.problems, s.Give(s.options.Given)...)
 }
 
-// withGiven adds the host's tools.
-func (s *Session) withGiven(tools tool.Set) tool.Set {
-	for _, t := range s.options.Given.Tools {
-		if _, taken := withAgent(s.files).Find(t.Name); taken {
-			s.problems = append(s.problems, knack.Problem{Code: "shadowed", Severity: knack.Warn,
+// Give replaces what the host adds to the session. It counts from the next turn
+// on. The Problems say what of it is left out.
+func (s *Session) Give(g Given) []knack.Problem {
+	var problems []knack.Problem
+	own, tools := withAgent(s.files), tool.Set{}
+	for _, t := range g.Tools {
+		if _, taken := own.Find(t.Name); taken {
+			problems = append(problems, knack.Problem{Code: "shadowed", Severity: knack.Warn,
 				Message: fmt.Sprintf("the host's tool %s is left out: a built-in tool has the name", t.Name)})
 			continue
 		}
 		tools = append(tools, t)
 	}
-	return tools
+	g.Tools = tools
+	g.Hooks = slices.Clone(g.Hooks)
+	for i := range g.Hooks {
+		if g.Hooks[i].Verify == nil {
+			g.Hooks[i].Verify = func() error { return nil } // the host vouches for it
+		}
+	}
+	s.mu.Lock()
+	s.given = g
+	s.mu.Unlock()
+	s.changed()
+	return problems
 }
+
+// host is what the host adds to the session, as it is now.
+func (s *Session) host() Given {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.given
+}
+
+// tools are those that the model has, without those that the agent adds.
+func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.host().Tools) }
 
 // withAgent are tools and the one that the agent adds, for Select.
 func withAgent(files tool.Set) tool.Set {
@@ -201,7 +227,7 @@ func (s *Session) forgets() bool {
 
 // setSystem assembles the system prompt, which stays the same for the session.
 func (s *Session) setSystem(p *Project) {
-	prompt := agent.Prompt{Tools: s.tools, Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
+	prompt := agent.Prompt{Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
 	if !p.options.Bare {
 		found := instructions.Load(p.texts)
 		s.problems = append(s.problems, found.Problems...)
@@ -255,7 +281,7 @@ func (s *Session) Problems() []knack.Problem { return slices.Clone(s.problems) }
 // Tools names the tools that the model has, without Skill, which depends on
 // the skills.
 func (s *Session) Tools() []string {
-	names := s.tools.Names()
+	names := s.tools().Names()
 	if !slices.Contains(s.without, "Agent") {
 		names = append(names, "Agent")
 	}
@@ -313,8 +339,18 @@ func (s *Session) Mode() permission.Mode { return s.gate.Mode() }
 
 // Set changes the model, the effort, the mode or the title, and records it. A
 // model and an effort count from the next request on, a mode from the next
-// call on.
+// call on. The mode bypassPermissions can only be set if the session began with
+// it: nobody but the user may choose it.
 func (s *Session) Set(ctx context.Context, to session.Setting) error {
+	p := s.engine.Project()
+	if to.Mode == permission.Bypass && p.config.Settings.Permissions.DefaultMode != permission.Bypass {
+		return errors.New("bypassPermissions can only be chosen when the program starts")
+	}
+	return s.set(ctx, to)
+}
+
+// set is Set for what the user typed.
+func (s *Session) set(ctx context.Context, to session.Setting) error {
 	if err := s.open(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 type turn struct {
 	session *Session
 	project *Project
+	given   Given
 	place   permission.Place
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
@@ -35,12 +36,12 @@ type turn struct {
 // before, if there was one; useModel finds the one of this turn.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
-	t := &turn{session: s, project: p, place: s.engine.place(p)}
+	t := &turn{session: s, project: p, given: s.host(), place: s.engine.place(p)}
 	t.gate = s.gate.Replace(p.config.Rules, t.place)
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pins: &s.engine.pins, dir: s.ws.Dir(), local: local,
-			given: s.options.Given.Hooks, runner: s.hooks}
+			given: t.given.Hooks, runner: s.hooks}
 	}
 	t.agent = t.newAgent()
 	s.mu.Lock()
@@ -54,13 +55,13 @@ func (t *turn) newAgent() *agent.Agent {
 	s, p := t.session, t.project
 	set := &p.config.Settings
 	a := &agent.Agent{
-		Effort: set.Effort, Tools: s.tools, System: s.system,
+		Effort: set.Effort, Tools: slices.Concat(s.active, t.given.Tools), System: s.system,
 		Skills: s.engine.Catalog,
 		View:   p.view,
 		Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 		Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		Touched:  s.engine.touched,
-		Commands: func() []knack.Command { return p.commands(s.options.Given.Commands) },
+		Commands: func() []knack.Command { return p.commands(t.given.Commands) },
 		Gate:     t.gateFor(t.gate),
 		Typed:    t.consents,
 		Verify:   p.verify,
@@ -68,7 +69,7 @@ func (t *turn) newAgent() *agent.Agent {
 		Forked: func(id string) (*session.Log, error) {
 			return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 		},
-		Agents: slices.Concat(s.options.Given.Agents, p.agents), Fork: t.forker(t.gate),
+		Agents: slices.Concat(t.given.Agents, p.agents), Fork: t.forker(t.gate),
 		Background: s.background, Without: s.without, Steer: s.steer,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,

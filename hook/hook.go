@@ -18,6 +18,7 @@
 package hook
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -93,6 +94,7 @@ const (
 	OfCommand Type = "command" // a command line, told on its standard input
 	OfHTTP    Type = "http"    // a URL, to which the input is posted
 	OfPrompt  Type = "prompt"  // a question to the fast model
+	OfFunc    Type = "func"    // a func of the host, see [New]
 )
 
 // A Hook is one entry of a hooks setting. It is immutable.
@@ -105,6 +107,7 @@ type Hook struct {
 	Args     []string // of Command, which is then a program run without a shell
 	Path     string   // instead of Command: a file inside Dir, with slashes
 	URL      string
+	Func     Func
 	Prompt   string        // $ARGUMENTS stands for the input
 	If       string        // a permission rule that the call must fit; "": every call
 	Timeout  time.Duration // 0: the event's own
@@ -124,6 +127,18 @@ type Hook struct {
 	words  []string       // Matcher as names, sorted; nil: all, or re
 	re     *regexp.Regexp // Matcher as an expression
 	broken string         // why a required guard could not be read: it always breaks
+}
+
+// A Func is a hook in the program itself: it is given the event's input and
+// returns an answer, both as commands read and print them. nil says nothing.
+type Func func(ctx context.Context, input json.RawMessage) (answer json.RawMessage, err error)
+
+// New makes a hook of a func. Hooks of one name are run once for an event. The
+// error is about the matcher.
+func New(event Event, matcher, name string, f Func) (Hook, error) {
+	h := Hook{Event: event, Matcher: matcher, Type: OfFunc, Command: name, Func: f, Origin: "host", Place: "the host"}
+	err := h.compile()
+	return h, err
 }
 
 // String says for people what the hook runs, on one line.

@@ -328,12 +328,23 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 		how = r.post
 	case OfPrompt:
 		how = r.judge
+	case OfFunc:
+		how = r.call
 	}
 	said, err := how(ctx, h, text)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause // says more: that it had no more time, or that somebody left
 	}
 	return said, err
+}
+
+// call asks a func of the host.
+func (r *Runner) call(ctx context.Context, h *Hook, text []byte) (reply, error) {
+	answer, err := h.Func(ctx, text)
+	if err != nil || len(bytes.TrimSpace(answer)) == 0 {
+		return reply{}, err
+	}
+	return readReply(h.Event, answer)
 }
 
 // command runs a command: 0 is well, 2 blocks with what it says on stderr, any

@@ -50,12 +50,14 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return t.session.Say(ctx, engine.Message{Input: agent.Text(text)})
 	}
 
-	model, err := s.Model(ctx)
-	if err != nil {
-		return err
+	name := "no model"
+	if model, err := s.Model(ctx); err == nil {
+		name = model.Info().ID
+	} else {
+		front.Print(hinted(err).Error()) // /login and other commands need none
 	}
 	front.Print(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
-		plain.Line(model.Info().ID), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
+		plain.Line(name), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
 	if len(s.Log().Entries()) > 0 {
 		front.Show(s.Log())
 	}
