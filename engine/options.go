@@ -6,6 +6,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	Index    bool   // list skills in the system prompt, to be read as files, instead of the Skill tool
 	Hotkeys  string // what /hotkeys shows: the keys of the front end
 	Window   int    // the model's window in tokens, where listings are shown without a model; 0: unknown
+
+	// Model is the host's own model; nil: one is found by the name in the settings.
+	Model llm.Model
 
 	// Values are settings by key, such as "permissions.allow", above those of
 	// files and below managed ones.

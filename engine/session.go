@@ -292,6 +292,9 @@ func (s *Session) Tools() []string {
 // is none, and what to do.
 func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	p, models := s.engine.Project(), s.engine.Models()
+	if p.options.Model != nil {
+		return p.options.Model, nil
+	}
 	if name := s.log.State().Model; name != "" {
 		if m, err := models.Default(ctx, name); err == nil {
 			return m, s.affordable(m)

@@ -1,0 +1,537 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// A place is a directory with a user's home beside it.
+type place struct{ dir, home string }
+
+func newPlace(t *testing.T, files ...string) place {
+	t.Helper()
+	top := t.TempDir()
+	p := place{filepath.Join(top, "work"), filepath.Join(top, "home")}
+	for _, dir := range []string{p.dir, p.home} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 0; i < len(files); i += 2 {
+		p.write(t, files[i], files[i+1])
+	}
+	return p
+}
+
+// write writes a file of the directory, or with ~/ of the home.
+func (p place) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(p.dir, filepath.FromSlash(name))
+	if rest, ok := strings.CutPrefix(name, "~/"); ok {
+		path = filepath.Join(p.home, filepath.FromSlash(rest))
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// options open the place with a model, and with nothing of the process's own
+// environment.
+func (p place) options(m llm.Model) engine.Options {
+	env := func(name string) string {
+		switch name {
+		case "HOME", "USERPROFILE":
+			return p.home
+		case "KNACK_KEYRING":
+			return "file"
+		}
+		return ""
+	}
+	return engine.Options{Dir: p.dir, Env: env, Model: m, Values: map[string]any{
+		"sandbox.mode": "off", "permissions.allow": []string{"wait", "talk", "beside"},
+	}}
+}
+
+// open starts a session in the place.
+func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine.SessionOptions) (*engine.Engine, *engine.Session) {
+	t.Helper()
+	e, err := engine.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := e.Start(t.Context(), who, so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, s
+}
+
+// run runs a turn, and tells what happened in short.
+func run(t *testing.T, s *engine.Session, text string) string {
+	t.Helper()
+	var all []string
+	for e, err := range s.Run(t.Context(), agent.Text(text)) {
+		if err != nil {
+			all = append(all, "error: "+err.Error())
+		} else if what := short(e); what != "" {
+			all = append(all, what)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func short(e engine.Event) string {
+	switch {
+	case e.Reply != nil:
+		return "reply " + e.Reply.Command + ": " + e.Reply.String()
+	case e.Entry != nil && e.Entry.User != nil:
+		return "user: " + e.Entry.User.Parts[0].Text
+	case e.Entry != nil && e.Entry.Result != nil:
+		return "result: " + llm.TextOf(e.Entry.Result.Parts)
+	case e.End != nil:
+		return e.End.Reason + ": " + e.End.Text
+	}
+	return ""
+}
+
+func calls(name, input string) llmtest.Answer {
+	return llmtest.Answer{Calls: []llmtest.Call{{Name: name, Input: input}}}
+}
+
+// asks is a Person of a func.
+type asks func(context.Context, engine.Question) (engine.Answer, error)
+
+func (f asks) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) { return f(ctx, q) }
+
+// touch is a tool that asks for permission, and what its calls are to do.
+func touch(did *[]string, then func()) tool.Tool {
+	type input struct {
+		What string `json:"what"`
+	}
+	t := tool.New("touch", "Touches something.", func(_ context.Context, in input, _ tool.Input) (tool.Result, error) {
+		*did = append(*did, in.What)
+		if then != nil {
+			then()
+		}
+		return tool.Text("touched " + in.What), nil
+	})
+	t.Effect = tool.Runs
+	t.Subjects = tool.SubjectsOf(func(_ context.Context, in input) []permission.Subject {
+		return []permission.Subject{{Kind: "touch", Text: in.What}}
+	})
+	return t
+}
+
+// TestPersonLeaves: where nobody answers, or the answer never comes, the call is
+// refused and the session goes on.
+func TestPersonLeaves(t *testing.T) {
+	p := newPlace(t)
+	var did []string
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
+	who := asks(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
+		if asked++; q.Call == nil || q.Call.Tool != "touch" {
+			t.Errorf("asked %+v", q)
+		}
+		switch asked {
+		case 1:
+			return engine.Answer{}, engine.ErrCannot
+		case 2:
+			return engine.Answer{Option: "no such option"}, nil
+		case 3:
+			cancel() // the run ends while the question is open
+			<-ctx.Done()
+			return engine.Answer{}, ctx.Err()
+		}
+		return engine.Answer{Option: "once"}, nil
+	})
+	m := llmtest.New(calls("touch", `{"what":"a"}`), calls("touch", `{"what":"b"}`), calls("touch", `{"what":"c"}`),
+		calls("touch", `{"what":"d"}`), llmtest.Reply("done"))
+	_, s := p.open(t, p.options(m), who, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{touch(&did, nil)}}})
+	reason := ""
+	for e, err := range s.Run(ctx, agent.Text("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.End != nil {
+			reason = e.End.Reason
+		}
+	}
+	if reason != "cancelled" || len(did) > 0 {
+		t.Errorf("it ended %s, and did %v", reason, did)
+	}
+	if open := s.Status().Waiting; len(open) > 0 {
+		t.Errorf("still open: %v", open)
+	}
+	if got := run(t, s, "again"); !strings.HasSuffix(got, "result: touched d\ndone: done") {
+		t.Error(got)
+	}
+}
+
+// TestAfterClose: what is closed refuses, and can be closed again.
+func TestAfterClose(t *testing.T) {
+	p := newPlace(t)
+	e, s := p.open(t, p.options(llmtest.New(llmtest.Reply("one"))), nil, engine.SessionOptions{})
+	run(t, s, "hello")
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := run(t, s, "more"); !strings.Contains(got, engine.ErrClosed.Error()) {
+		t.Error(got)
+	}
+	for _, err := range s.Begin(t.Context()) {
+		if !errors.Is(err, engine.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Text("x")}); !errors.Is(err, engine.ErrClosed) {
+		t.Error(err)
+	}
+	if err := s.Set(t.Context(), session.Setting{Title: "x"}); !errors.Is(err, engine.ErrClosed) {
+		t.Error(err)
+	}
+	watched := 0
+	for range s.Watch(t.Context()) {
+		watched++
+	}
+	if watched != 1 || len(s.Log().Branch()) == 0 {
+		t.Error("the end of a session cannot be seen")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := e.Start(t.Context(), nil, engine.SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("a session of a closed engine: %v", err)
+	}
+}
+
+// TestCloseDuringTurn: closing a session ends its turn, which counts as
+// interrupted.
+func TestCloseDuringTurn(t *testing.T) {
+	p := newPlace(t)
+	m := llmtest.New(calls("wait", `{}`))
+	var s *engine.Session
+	wait := tool.New("wait", "Waits.", func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return tool.Result{}, ctx.Err()
+	})
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{ID: "cut", Given: engine.Given{Tools: tool.Set{wait}}})
+	if got := run(t, s, "go"); !strings.Contains(got, "error: ") {
+		t.Error(got)
+	}
+	log, err := p.options(nil).Env.Sessions(p.dir).Read("cut")
+	if err != nil || !log.State().InTurn {
+		t.Errorf("the turn counts as ended: %v", err)
+	}
+}
+
+// TestOneRun: a session runs one turn at a time; two sessions run beside each
+// other.
+func TestOneRun(t *testing.T) {
+	p := newPlace(t)
+	var s, other *engine.Session
+	beside := tool.New("beside", "Runs.", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+		for _, err := range s.Run(t.Context(), agent.Text("second")) {
+			if !errors.Is(err, engine.ErrBusy) {
+				t.Errorf("a second run: %v", err)
+			}
+		}
+		return tool.Text(run(t, other, "third")), nil
+	})
+	m := llmtest.New(llmtest.Answer{When: "^first$", Calls: []llmtest.Call{{Name: "beside", Input: "{}"}}},
+		llmtest.Answer{When: "^third$", Text: "fine"}, llmtest.Reply("over"))
+	e, first := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{beside}}})
+	s = first
+	var err error
+	if other, err = e.Start(t.Context(), nil, engine.SessionOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := run(t, s, "first"), "user: first\nresult: user: third\ndone: fine\ndone: over"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestTurnKeepsProject: settings that change while a turn runs count from the
+// next turn on; the mode counts at once, also for agents.
+func TestTurnKeepsProject(t *testing.T) {
+	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
+	var did []string
+	var e *engine.Engine
+	change := func() {
+		if len(did) == 1 {
+			p.write(t, "~/.config/knack/settings.json", `{"permissions": {"deny": ["touch"]}}`)
+			if _, err := e.Reload(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	m := llmtest.New(calls("touch", `{"what":"a"}`), calls("touch", `{"what":"b"}`), llmtest.Reply("one"),
+		calls("touch", `{"what":"c"}`), llmtest.Reply("two"))
+	e, s := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{touch(&did, change)}}})
+	run(t, s, "go")
+	run(t, s, "again")
+	if got := strings.Join(did, " "); got != "a b" {
+		t.Errorf("it did %q, want a b: the turn keeps the rules that it began with", got)
+	}
+}
+
+// TestVanished: a directory that is not there, or is there no more.
+func TestVanished(t *testing.T) {
+	p := newPlace(t, "~/.config/knack/settings.json", `{"effort": "low"}`)
+	o := p.options(llmtest.New(llmtest.Reply("still here"), calls("read", `{"path":"x.txt"}`), llmtest.Reply("gone")))
+	missing := o
+	missing.Dir = filepath.Join(p.dir, "none")
+	var failed *engine.Error
+	if _, err := engine.Load(t.Context(), missing); !errors.As(err, &failed) || failed.Exit != engine.ExitUsage {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	e, s := p.open(t, o, nil, engine.SessionOptions{})
+	if err := os.RemoveAll(p.dir); err != nil {
+		t.Skip("this system keeps a directory that is in use: ", err)
+	}
+	if _, err := e.Reload(t.Context()); err == nil {
+		t.Error("a vanished project was loaded")
+	}
+	if e.Project().Dir() == "" || s.Status().Effort != "low" {
+		t.Error("the project as it was is lost")
+	}
+	if got := run(t, s, "are you there?"); !strings.HasSuffix(got, "done: still here") {
+		t.Error(got)
+	}
+	if got := run(t, s, "read x.txt"); !strings.HasSuffix(got, "done: gone") {
+		t.Error(got)
+	}
+}
+
+// TestSay: what is said while a turn runs enters it, or follows it, or
+// interrupts it; commands are answered at once or not at all.
+func TestSay(t *testing.T) {
+	p := newPlace(t)
+	var s *engine.Session
+	var said []string
+	say := func(text string, when engine.When) engine.Queued {
+		q, err := s.Say(t.Context(), engine.Message{Input: agent.Text(text), When: when})
+		switch {
+		case err != nil:
+			said = append(said, err.Error())
+		case q.Reply != nil:
+			said = append(said, q.Reply.Command)
+		}
+		return q
+	}
+	turn := 0
+	talk := tool.New("talk", "Talks.", func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {
+		if turn++; turn == 2 {
+			say("now", engine.Now)
+			<-ctx.Done()
+			return tool.Result{}, ctx.Err()
+		}
+		say("/cost", engine.Next)
+		say("/new", engine.Next)
+		say("later", engine.Later)
+		say("steer", engine.Next)
+		if q := say("never", engine.Next); len(s.Status().Queue) != 3 || !s.Unsay(q.ID) || s.Unsay(q.ID) {
+			t.Error("a message in the queue cannot be taken back once")
+		}
+		return tool.Text("talked"), nil
+	})
+	m := llmtest.New(calls("talk", "{}"), llmtest.Reply("one"), calls("talk", "{}"), llmtest.Reply("three"))
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{talk}}})
+	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Text("x")}); !errors.Is(err, engine.ErrIdle) {
+		t.Error(err)
+	}
+	got := run(t, s, "go")
+	want := "user: go\nresult: talked\nuser: steer\ndone: one\nuser: later\n"
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "cancelled: \nuser: now\ndone: three") {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if got := strings.Join(said, "|"); got != "cost|/new waits for the end of the run: type it again then" {
+		t.Error(got)
+	}
+}
+
+// TestNext: a command that replaces the session returns it; the old one stays
+// readable, and the mode stays as strict as it was.
+func TestNext(t *testing.T) {
+	p := newPlace(t)
+	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"), llmtest.Reply("ho"))), nil, engine.SessionOptions{ID: "first"})
+	run(t, s, "hello")
+	if got := run(t, s, "/permissions plan"); !strings.Contains(got, "mode: plan") {
+		t.Error(got)
+	}
+	var next *engine.Session
+	for e, err := range s.Run(t.Context(), agent.Text("/new")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Reply != nil {
+			next = e.Reply.Next
+		}
+	}
+	if next == nil || next.ID() == "first" || next.Mode() != permission.Plan {
+		t.Fatalf("the next session is %+v", next)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := run(t, next, "hello"); got != "user: hello\ndone: ho" {
+		t.Error(got)
+	}
+	if got := run(t, next, "/resume"); !strings.Contains(got, "first ") {
+		t.Error(got)
+	}
+}
+
+// TestWithoutModel: commands need no model and leave no session behind; a prompt
+// says what to do.
+func TestWithoutModel(t *testing.T) {
+	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
+	_, s := p.open(t, p.options(nil), nil, engine.SessionOptions{})
+	for _, c := range []string{"/help", "/hotkeys", "/session", "/cost", "/skills", "/why pdf", "/settings", "/permissions", "/agents", "/hooks",
+		"/trust", "/changelog", "/context", "/logout", "/reload"} {
+		if got := run(t, s, c); !strings.HasPrefix(got, "reply "+strings.Fields(c)[0][1:]+": ") || strings.Contains(got, "error: ") {
+			t.Errorf("%s: %s", c, got)
+		}
+	}
+	if got := run(t, s, "/pdf"); !strings.HasPrefix(got, "error: no model: ") {
+		t.Error(got)
+	}
+	store := p.options(nil).Env.Sessions(p.dir)
+	if files, _ := filepath.Glob(filepath.Join(store.Dir, "*")); len(files) > 0 {
+		t.Errorf("left behind: %q", files)
+	}
+}
+
+// TestReplies: commands answer with data, and with what to type next.
+func TestReplies(t *testing.T) {
+	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
+	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"))), nil, engine.SessionOptions{ID: "first"})
+	run(t, s, "hello")
+	for _, c := range []struct{ line, choice string }{{"/skills", "/why pdf"}, {"/fork", "/fork 2"}, {"/tree", "/tree 2"}, {"/cost", ""}, {"/session", ""}, {"/context", ""}} {
+		for e, err := range s.Run(t.Context(), agent.Text(c.line)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := e.Reply
+			switch {
+			case r == nil:
+			case r.Value == nil || r.String() == "":
+				t.Errorf("%s: %+v", c.line, r)
+			case c.choice == "":
+			case r.Choices == nil || !slices.ContainsFunc(r.Choices.Options, func(o engine.Option) bool { return o.ID == c.choice }):
+				t.Errorf("%s: there is no choice %s: %+v", c.line, c.choice, r.Choices)
+			}
+		}
+	}
+}
+
+// TestGiven: a host's tools, hooks, commands and agents are values.
+func TestGiven(t *testing.T) {
+	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
+	var did []string
+	var seen []string
+	guard, err := hook.New(hook.PreToolUse, "touch", "guard", func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+		seen = append(seen, string(input))
+		if strings.Contains(string(input), "secret") {
+			return json.RawMessage(`{"decision": "block", "reason": "not that"}`), nil
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	greet := engine.Command{Name: "greet", Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply, error) {
+		return engine.Reply{Text: "Hello " + args, Value: s.ID()}, nil
+	}}
+	m := llmtest.New(calls("touch", `{"what":"secret"}`), calls("touch", `{"what":"a"}`), llmtest.Reply("done"))
+	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{
+		Tools: tool.Set{touch(&did, nil), tool.New("read", "Reads.", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+			return tool.Text("nothing"), nil
+		})},
+		Hooks: []hook.Hook{guard}, Commands: []engine.Command{greet},
+		Agents: []agent.Definition{{Name: "reviewer", Description: "Reviews.", Prompt: "You review."}},
+	}})
+	if got := fmt.Sprint(s.Problems()); !strings.Contains(got, "the host's tool read is left out") {
+		t.Error(got)
+	}
+	got := run(t, s, "go")
+	if !strings.Contains(got, "not that") || !strings.HasSuffix(got, "result: touched a\ndone: done") || strings.Join(did, " ") != "a" || len(seen) != 2 {
+		t.Errorf("%s\ndid %v, the hook saw %q", got, did, seen)
+	}
+	if got := run(t, s, "/greet Ada"); got != "reply greet: Hello Ada\ndone: " {
+		t.Error(got)
+	}
+	if got := run(t, s, "/agents"); !strings.Contains(got, "reviewer") {
+		t.Error(got)
+	}
+	s.Give(engine.Given{})
+	if got := run(t, s, "/greet Ada"); !strings.Contains(got, "unknown command: /greet") {
+		t.Error(got)
+	}
+}
+
+// TestWatch: a program sees the state whenever it changes.
+func TestWatch(t *testing.T) {
+	p := newPlace(t)
+	answered := make(chan struct{})
+	who := asks(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
+		<-answered
+		return engine.Filled(q.Fields[0].Name, "blue"), nil
+	})
+	m := llmtest.New(calls("ask", `{"question":"Which colour?"}`), llmtest.Reply("done"))
+	_, s := p.open(t, p.options(m), who, engine.SessionOptions{})
+	done := make(chan string)
+	go func() { done <- run(t, s, "go") }()
+	titled := false
+	for st := range s.Watch(t.Context()) {
+		if len(st.Waiting) > 0 && !titled {
+			titled = true
+			if !st.Running || st.Waiting[0].Fields[0].Label != "Which colour?" {
+				t.Errorf("%+v", st)
+			}
+			if err := s.Set(t.Context(), session.Setting{Title: "colours"}); err != nil {
+				t.Error(err)
+			}
+		}
+		if st.Title == "colours" {
+			close(answered)
+			break
+		}
+	}
+	if got := <-done; !strings.Contains(got, "blue") {
+		t.Error(got)
+	}
+	if err := s.Set(t.Context(), session.Setting{Mode: permission.Bypass}); err == nil {
+		t.Error("a host chose bypassPermissions")
+	}
+}
