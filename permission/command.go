@@ -523,6 +523,8 @@ func (a *analysis) shell(c *Command, base string) {
 		c.opaque = "it runs what it reads"
 	default:
 		c.inner = append(c.inner, inner{a.child(c.Words[i:], c.at), i})
+		v, ok := c.Words[i].value()
+		c.runsFile, c.absolute = ok && strings.Contains(v, "/"), ok && isAbs(v)
 	}
 }
 

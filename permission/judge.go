@@ -180,7 +180,7 @@ func (j *judge) other(s Subject) {
 		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: "it asks for nothing"}, "")
 		return
 	}
-	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, "no rule names it")}, rule)
+	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
 }
 
 // escapeGlob writes a text as a pattern that matches nothing else.
@@ -286,7 +286,7 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 		}
 		return
 	}
-	reason := "no rule names it"
+	reason := reasonNoRule
 	if !p.inside(n) {
 		reason = "outside the workspace"
 	}
@@ -537,12 +537,12 @@ func (j *judge) assign(x *Assign, cov cover) {
 		return
 	}
 	if j.mode != Plan {
-		var line [128]byte
-		text, fixed := encode(words, nil, line[:0])
+		var buf [128]byte
+		text := encode(words, buf[:0])
 		for i := range j.allow {
 			r := &j.allow[i]
 			if !r.Any && (r.first == 0 || len(text) > 0 && r.first == text[0]) {
-				if p := r.get(); p.assigns && p.match(text, fixed, false) {
+				if p := r.get(); p.assigns && p.match(text, nil, false) {
 					j.add(by(s, Allow, r.Rule), "")
 					return
 				}
@@ -681,12 +681,35 @@ func (c *Command) lines() [][]byte {
 	return out
 }
 
-// encode writes words as symbols. Words that a rule must spell out, and
-// nothing else, are fixed.
-func encode(words []Word, dangers []danger, line []byte) (text []byte, fixed []bool) {
-	if len(dangers) > 0 {
-		fixed = []bool{}
+// A line is a command as symbols, which patterns of rules are matched with.
+type line struct {
+	words []Word
+	text  []byte
+	fixed []bool // what a rule must spell out
+	open  []bool // what a rule for all uses of the program must
+}
+
+func newLine(words []Word, dangers []danger, buf []byte) line {
+	l := line{words: words, text: encode(words, buf)}
+	l.fixed = fixed(l.text, dangers)
+	l.open = l.fixed
+	if narrow := slices.DeleteFunc(slices.Clone(dangers), func(d danger) bool { return d.open }); len(narrow) < len(dangers) {
+		l.open = fixed(l.text, narrow)
 	}
+	return l
+}
+
+// fixedFor is what a pattern must spell out: a rule such as Bash(python:*)
+// leaves a program all its uses.
+func (l *line) fixedFor(p *pattern) []bool {
+	if p.lead == 1 && p.prefix && !p.starred {
+		return l.open
+	}
+	return l.fixed
+}
+
+// encode writes words as symbols.
+func encode(words []Word, line []byte) []byte {
 	ended := false
 	for i := range words {
 		w := &words[i]
@@ -707,20 +730,54 @@ func encode(words []Word, dangers []danger, line []byte) (text []byte, fixed []b
 		default:
 			line = append(line, dynamic)
 		}
-		if w.literal && w.vals[0] == "--" {
-			ended = true
-		}
-		if fixed != nil {
-			must := false
-			for _, d := range dangers {
-				must = must || d.word == i
-			}
-			for len(fixed) < len(line) {
-				fixed = append(fixed, must)
-			}
+		ended = ended || w.literal && w.vals[0] == "--"
+	}
+	return line
+}
+
+// withClimbs returns a line whose elements ".." a rule must spell out: "../*"
+// does not stand for "../../x". After path.Clean they stand at the beginning of a
+// word, so that no other pattern can lead upwards.
+func (l *line) withClimbs() *line {
+	marked := make([]bool, len(l.text))
+	copy(marked, l.fixed)
+	for i := range l.text {
+		end := i + 2
+		if end <= len(l.text) && string(l.text[i:end]) == ".." && (i == 0 || !nameByte(l.text[i-1])) &&
+			(end == len(l.text) || !nameByte(l.text[end])) {
+			marked[i], marked[i+1] = true, true
 		}
 	}
-	return line, fixed
+	return &line{words: l.words, text: l.text, fixed: marked, open: marked}
+}
+
+// nameByte reports whether a symbol is part of a file's name.
+func nameByte(b byte) bool { return b > star && b != '/' && b != '=' }
+
+// fixed marks the symbols of dangerous words; nil: there are none.
+func fixed(line []byte, dangers []danger) []bool {
+	if len(dangers) == 0 {
+		return nil
+	}
+	out := make([]bool, len(line))
+	word := 0
+	for i, b := range line {
+		if b == between {
+			word++
+		}
+		out[i] = slices.ContainsFunc(dangers, func(d danger) bool { return d.word == word })
+	}
+	return out
+}
+
+// A grant is what allows a command: a rule, and how many of the command's words
+// it spells out.
+type grant struct {
+	by    *Judged
+	words int
+	exact bool // the rule spells out all of them
+	files bool // and so the script that a shell runs
+	free  bool // the assignments before the command need no approval of their own
 }
 
 // command judges one simple command and what it runs and touches.
@@ -735,113 +792,20 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	}
 	dirs, known := j.dirs(s, c.at)
 	moved := !known || len(dirs) > 1
-
-	var allowed *Judged
-	words, exact := 0, false
 	dangers := j.dangers(c, dirs)
-	if cov.by != nil && (cov.all || c.covered(cov.words, dangers)) {
-		x := *cov.by
-		x.Subject = sub
-		allowed, words, exact = &x, cov.words, cov.all
-	}
-	assigns := len(c.assigns) > 0
-	if allowed == nil {
-		var lbuf, abuf [256]byte
-		if len(c.inner) > 0 && !c.wrapper { // no wildcard stands for a runner
-			dangers = append([]danger{{word: 0, why: "it runs another command"}}, dangers...)
-		}
-		line, fixed := encode(c.Words, dangers, lbuf[:0])
-		fixedAll := fixed // for a rule about all uses of the program
-		if open := slices.DeleteFunc(slices.Clone(dangers), func(d danger) bool { return d.open }); len(open) < len(dangers) {
-			_, fixedAll = encode(c.Words, open, nil)
-		}
-		var withAssigns []byte
-		var fixedAssigns []bool
-		for i := range j.allow {
-			r := &j.allow[i]
-			if r.Any {
-				if c.opaque != "" && j.patterns() {
-					continue // it may hide what a rule denies
-				}
-				x := by(sub, Allow, r.Rule)
-				allowed = &x
-				assigns = false
-				break
-			}
-			if r.first != 0 && len(line) > 0 && line[0] != r.first {
-				continue
-			}
-			p := r.get()
-			if c.opaque != "" && !p.exact() {
-				continue
-			}
-			text, fix := line, fixed
-			if p.lead == 1 && p.prefix && !p.starred {
-				fix = fixedAll
-			}
-			if p.assigns && assigns {
-				if withAssigns == nil {
-					all := make([]Word, 0, len(c.assigns)+len(c.Words))
-					for _, a := range c.assigns {
-						w := Word{Text: a.Text, vals: []string{a.Text}, literal: wordlike(a.Text), dyn: true}
-						all = append(all, w)
-					}
-					var ds []danger
-					for _, d := range dangers {
-						ds = append(ds, danger{word: d.word + len(c.assigns)})
-					}
-					for i := range all {
-						ds = append(ds, danger{word: i, why: "a variable"})
-					}
-					withAssigns, fixedAssigns = encode(append(all, c.Words...), ds, abuf[:0])
-				}
-				text, fix = withAssigns, fixedAssigns
-			}
-			if !p.match(text, fix, false) {
-				continue
-			}
-			lead := p.lead
-			if p.assigns && assigns {
-				lead -= len(c.assigns)
-			}
-			if moved && c.relative(lead) {
-				continue
-			}
-			if p.assigns {
-				assigns = false
-			}
-			x := by(sub, Allow, r.Rule)
-			allowed, words, exact = &x, lead, p.exact()
-			break
-		}
-	}
-	if allowed != nil && c.git && j.place.Untrusted && !asked {
-		j.add(Judged{Subject: sub, Reason: "git obeys the configuration of a folder that is not trusted"}, "")
+	g := j.granted(c, cov, dirs, moved, dangers)
+	if g.by != nil && c.git && j.place.Untrusted && !asked {
+		j.add(Judged{Subject: sub, Reason: reasonUntrusted}, "")
 		asked = true
 	}
 	if j.mode == Plan || asked {
-		allowed = nil // in plan mode reading needs no rule, and nothing else may
+		g.by = nil // in plan mode reading needs no rule, and nothing else may run
 	}
-	free := c.free && (!c.git && !c.asksGit || j.place.GitEnv && !j.place.Untrusted && !moved)
-	if file := j.obeyed(c, dirs); free && file != "" {
-		free = false
-		c2 := *c
-		c2.why = "which program it runs is up to " + file
-		c = &c2
-	}
-	if free && !known {
-		for _, a := range c.args {
-			if v := a.values(); len(v) > 0 && !isAbs(v[0]) {
-				free = false
-				c2 := *c
-				c2.why = "the directory is not known in which it runs"
-				c = &c2
-			}
-		}
-	}
-	if assigns && !cov.all {
+	why := j.notFree(c, dirs, known, moved)
+	free := c.free && why == ""
+	if !g.free && !cov.all {
 		for _, a := range c.assigns {
-			if a.inWords && allowed != nil && (exact || len(c.inner) > 0 && words > c.inner[0].name) {
+			if a.inWords && g.by != nil && (g.exact || len(c.inner) > 0 && g.words > c.inner[0].name) {
 				continue // spelled out by the rule
 			}
 			j.assign(a, cover{})
@@ -850,65 +814,212 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	suggested := false
 	switch {
 	case asked:
-	case allowed != nil:
-		j.add(*allowed, "")
+	case g.by != nil:
+		j.add(*g.by, "")
 	case c.call:
 		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "a function of this command, whose body is judged"}, "")
 	case free:
 		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "only reads"}, "")
 	case c.wrapper && c.opaque == "" && len(c.inner) > 0:
 	default:
-		why := c.opaque
-		if why == "" && len(dangers) > 0 {
+		switch {
+		case c.opaque != "":
+			why = c.opaque
+		case len(dangers) > 0:
 			why = dangers[0].why
-		}
-		if why == "" {
-			why = c.why
-		}
-		if why == "" && c.git && c.free {
-			switch {
-			case j.place.Untrusted:
-				why = "git obeys the configuration of a folder that is not trusted"
-			case moved:
-				why = "git after cd obeys another repository's configuration"
-			}
-		}
-		if why == "" {
-			why = "no rule names it"
+		case why == "":
+			why = cmp.Or(c.why, reasonNoRule)
 		}
 		if j.mode == Plan {
 			j.notReading(sub, why)
-		} else {
-			rule := c.rule()
-			if moved && c.relative(len(c.Words)) {
-				rule = ""
-			}
-			suggested = rule != ""
-			j.add(Judged{Subject: sub, Reason: why}, rule)
+			break
 		}
+		rule := c.rule()
+		if moved && c.relative(len(c.Words)) || c.git && j.place.Untrusted {
+			rule = ""
+		}
+		suggested = rule != ""
+		j.add(Judged{Subject: sub, Reason: why}, rule)
 	}
 	outer := j.spelled
 	defer func() { j.spelled = outer }()
 	j.spelled = outer || suggested
 	for _, in := range c.inner {
-		next := cover{}
-		if allowed != nil {
-			next.by = allowed
-			if exact {
-				next.all = true
-			} else if in.name >= 0 && words > in.name {
-				next.words = words - in.name
-			} else {
-				next.by = nil
-			}
-		}
-		if c.opaque != "" && allowed == nil {
+		if c.opaque != "" && g.by == nil {
 			j.deniedOnly(in.script)
 			continue
 		}
-		j.script(in.script, next)
+		j.script(in.script, g.inner(c, in))
 	}
-	j.files(s, c, dirs, known, allowed, free)
+	j.files(s, c, dirs, known, g.by, free)
+}
+
+// inner is what a grant says of a command inside the one it allows.
+func (g *grant) inner(c *Command, in inner) cover {
+	switch {
+	case g.by == nil:
+		return cover{}
+	case g.exact:
+		return cover{by: g.by, all: true}
+	case g.files:
+		return cover{by: g.by, words: len(c.Words) - in.name}
+	case in.name >= 0 && g.words > in.name:
+		return cover{by: g.by, words: g.words - in.name}
+	}
+	return cover{}
+}
+
+// notFree is why a command of the read-only list needs approval where it runs;
+// "": it does not.
+func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
+	if !c.free {
+		return ""
+	}
+	if c.git || c.asksGit {
+		switch {
+		case j.place.Untrusted:
+			return reasonUntrusted
+		case moved:
+			return "git after cd obeys another repository's configuration"
+		case !j.place.GitEnv:
+			return reasonNoRule
+		}
+	}
+	if file := j.obeyed(c, dirs); file != "" {
+		return "which program it runs depends on " + file
+	}
+	if !known {
+		for _, a := range c.args {
+			if v := a.values(); len(v) > 0 && !isAbs(v[0]) {
+				return "the directory is not known in which it runs"
+			}
+		}
+	}
+	return ""
+}
+
+// granted finds the rule that allows a command.
+func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, dangers []danger) grant {
+	sub := Subject{Kind: "Bash", Text: c.Text}
+	if cov.by != nil && (cov.all || c.covered(cov.words, dangers)) {
+		by := *cov.by
+		by.Subject = sub
+		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.assigns) == 0}
+	}
+	if len(c.inner) > 0 && !c.wrapper { // no wildcard stands for a runner
+		dangers = append([]danger{{word: 0}}, dangers...)
+	}
+	var buf [256]byte
+	plain := newLine(c.Words, dangers, buf[:0])
+	clean, ok := plain, true // of which no word leads upwards
+	climbing := climbs(c.Words)
+	if climbing {
+		var words []Word
+		if words, ok = j.cleaned(c.Words, dirs); ok {
+			clean = newLine(words, dangers, nil)
+		}
+	}
+	for i := range j.allow {
+		r := &j.allow[i]
+		if r.Any {
+			if c.opaque != "" && j.patterns() {
+				continue // it may hide what a rule denies
+			}
+			by := by(sub, Allow, r.Rule)
+			return grant{by: &by, free: true}
+		}
+		if r.first != 0 && len(plain.text) > 0 && plain.text[0] != r.first {
+			continue
+		}
+		p := r.get()
+		l := &plain
+		if p.starred {
+			if l = &clean; !ok {
+				continue
+			}
+		}
+		switch {
+		case c.opaque != "" && !p.exact():
+			continue
+		case p.assigns && len(c.assigns) > 0:
+			withAssigns := newLine(c.withAssigns(l.words, dangers))
+			l = &withAssigns
+		}
+		if p.starred && climbing && strings.Contains(string(p.text), "..") {
+			l = l.withClimbs()
+		}
+		if !p.match(l.text, l.fixedFor(p), false) {
+			continue
+		}
+		lead := p.lead
+		if p.assigns {
+			lead -= len(c.assigns)
+		}
+		if moved && c.relative(lead) {
+			continue
+		}
+		by := by(sub, Allow, r.Rule)
+		return grant{by: &by, words: lead, exact: p.exact(), free: p.assigns, files: c.runsFile && lead == 1 && (p.starred || c.absolute)}
+	}
+	return grant{}
+}
+
+// withAssigns puts the assignments before a command in front of its words,
+// which a rule must spell out.
+func (c *Command) withAssigns(words []Word, dangers []danger) ([]Word, []danger, []byte) {
+	all := make([]Word, 0, len(c.assigns)+len(words))
+	var ds []danger
+	for i, a := range c.assigns {
+		all = append(all, Word{Text: a.Text, vals: []string{a.Text}, literal: wordlike(a.Text), dyn: true})
+		ds = append(ds, danger{word: i})
+	}
+	for _, d := range dangers {
+		d.word += len(c.assigns)
+		ds = append(ds, d)
+	}
+	return append(all, words...), ds, nil
+}
+
+// climbs reports whether a word has an element "..".
+func climbs(words []Word) bool {
+	for i := range words {
+		for _, v := range words[i].vals {
+			if strings.Contains(v, "..") && slices.Contains(strings.Split(v, "/"), "..") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cleaned returns words without "..", as far as that goes: what a * in a rule
+// stands for lies below what is spelled before it. ok is false where links make
+// a path lead elsewhere than it reads.
+func (j *judge) cleaned(words []Word, dirs []string) (out []Word, ok bool) {
+	out = slices.Clone(words)
+	for i := range out {
+		w := &out[i]
+		if !w.literal || !climbs(out[i:i+1]) {
+			continue
+		}
+		v := w.vals[0]
+		text := path.Clean(v)
+		if strings.HasPrefix(v, "./") && !strings.HasPrefix(text, "../") {
+			text = "./" + text
+		}
+		_, file, has := strings.Cut(v, "=")
+		if !has {
+			file = v
+		}
+		for _, dir := range dirs {
+			asRead, asLinked := j.place.name(path.Clean(file), dir), j.place.name(file, dir)
+			if asRead.unclear != "" || asLinked.unclear != "" || asRead.target() != asLinked.target() {
+				return nil, false
+			}
+		}
+		w.vals = []string{text}
+	}
+	return out, true
 }
 
 // dangers are the words of a command that a rule must spell out, where it runs.

@@ -57,6 +57,9 @@ type names struct {
 	unclear string // why it is not known what it names
 }
 
+// target is where a path leads.
+func (n *names) target() string { return n.all[len(n.all)-1] }
+
 // name finds the names of a path. Relative ones start at dir.
 func (p *Place) name(text, dir string) names {
 	text = filepath.ToSlash(text)

@@ -216,6 +216,12 @@ func (rs Rules) Decide(m Mode, p Place, subjects ...Subject) Decision {
 	return d
 }
 
+// Reasons that several places give.
+const (
+	reasonNoRule    = "no rule names it"
+	reasonUntrusted = "git obeys the configuration of a folder that is not trusted"
+)
+
 func worse(a, b Verdict) bool {
 	rank := [...]int{Ask: 1, Allow: 0, Deny: 2}
 	return rank[a] > rank[b]

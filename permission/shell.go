@@ -50,6 +50,8 @@ type Command struct {
 	call       bool   // of a function whose body is judged
 	subcommand int    // of git: its index
 	git        bool   // git reads the repository's configuration
+	runsFile   bool   // a shell with the path of a script
+	absolute   bool   // which is absolute: a rule for all uses of the shell covers it
 	asksGit    bool   // it runs git to read
 	obeys      string // files in its directory or above that change what its name runs
 
