@@ -2,8 +2,10 @@ package permission_test
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -150,4 +152,25 @@ func BenchmarkLong(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkGit decides a git command in a repository at rest, whose
+// configuration is known, and in one that has just changed.
+func BenchmarkGit(b *testing.B) {
+	if _, err := exec.LookPath("git"); err != nil {
+		b.Skip("this benchmark needs git")
+	}
+	dir := b.TempDir()
+	if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil {
+		b.Fatal(err, string(out))
+	}
+	decide := func(b *testing.B) {
+		place := permission.Place{Dir: dir, GitEnv: true, Git: permission.NewGit(dir)}
+		for b.Loop() {
+			permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
+		}
+	}
+	b.Run("changed", decide)
+	time.Sleep(2200 * time.Millisecond)
+	b.Run("rest", decide)
 }

@@ -794,9 +794,11 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	moved := !known || len(dirs) > 1
 	dangers := j.dangers(c, dirs)
 	g := j.granted(c, cov, dirs, moved, dangers)
-	if g.by != nil && c.git && j.place.Untrusted && !asked {
-		j.add(Judged{Subject: sub, Reason: reasonUntrusted}, "")
-		asked = true
+	if g.by != nil && c.git && !asked {
+		if why := j.gitNeedsApproval(dirs); why != "" {
+			j.add(Judged{Subject: sub, Reason: why}, "")
+			asked = true
+		}
 	}
 	if j.mode == Plan || asked {
 		g.by = nil // in plan mode reading needs no rule, and nothing else may run
@@ -835,7 +837,7 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 			break
 		}
 		rule := c.rule()
-		if moved && c.relative(len(c.Words)) || c.git && j.place.Untrusted {
+		if moved && c.relative(len(c.Words)) || c.git && j.gitNeedsApproval(dirs) != "" {
 			rule = ""
 		}
 		suggested = rule != ""
@@ -876,13 +878,19 @@ func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
 		return ""
 	}
 	if c.git || c.asksGit {
-		switch {
-		case j.place.Untrusted:
-			return reasonUntrusted
-		case moved:
+		if why := j.gitNeedsApproval(dirs); why != "" {
+			return why
+		}
+		if moved {
 			return "git after cd obeys another repository's configuration"
-		case !j.place.GitEnv:
+		}
+		if !j.place.GitEnv {
 			return reasonNoRule
+		}
+		if j.place.Git != nil {
+			if unguarded, _ := j.place.Git.Check(dirs[0]); len(unguarded) > 0 {
+				return "git obeys " + unguarded[0] + " of the repository's configuration"
+			}
 		}
 	}
 	if file := j.obeyed(c, dirs); file != "" {
@@ -892,6 +900,22 @@ func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
 		for _, a := range c.args {
 			if v := a.values(); len(v) > 0 && !isAbs(v[0]) {
 				return "the directory is not known in which it runs"
+			}
+		}
+	}
+	return ""
+}
+
+// gitNeedsApproval is why git may not run in these directories by a rule either;
+// "": it may.
+func (j *judge) gitNeedsApproval(dirs []string) string {
+	if j.place.Untrusted {
+		return reasonUntrusted
+	}
+	if j.place.Git != nil {
+		for _, dir := range dirs {
+			if _, err := j.place.Git.Check(filepath.FromSlash(dir)); err != nil {
+				return err.Error()
 			}
 		}
 	}

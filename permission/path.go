@@ -275,7 +275,8 @@ func (p *Place) protected(n names) string {
 	}
 	for _, s := range n.all {
 		// A git directory by its shape: worktrees, modules and bare ones.
-		if strings.HasSuffix(s, ".git") || strings.Contains(s, ".git/") || strings.Contains(strings.ToLower(s), "/.git/") {
+		if strings.HasSuffix(s, ".git") || strings.Contains(s, ".git/") || strings.Contains(strings.ToLower(s), "/.git/") ||
+			p.gitDirectory(s) {
 			return "a git directory"
 		}
 		for _, own := range p.own() {
@@ -285,6 +286,46 @@ func (p *Place) protected(n names) string {
 		}
 	}
 	return ""
+}
+
+// gitDirectory reports whether a path lies in a git directory of any name: one
+// that a .git file or a worktree names, or that has the shape of one.
+func (p *Place) gitDirectory(s string) bool {
+	if p.Git != nil {
+		for _, dir := range p.Git.Dirs() {
+			if subpath.Contains(filepath.ToSlash(dir), s) {
+				return true
+			}
+		}
+	}
+	if p.Resolve != nil {
+		return false // another machine's files
+	}
+	for dir := s; ; dir = path.Dir(dir) {
+		has, ok := p.shapes[dir]
+		if !ok {
+			has = gitShape(filepath.FromSlash(dir))
+			if p.shapes == nil {
+				p.shapes = map[string]bool{}
+			}
+			p.shapes[dir] = has
+		}
+		if has {
+			return true
+		}
+		if path.Dir(dir) == dir {
+			return false
+		}
+	}
+}
+
+// gitShape reports whether a directory is laid out as git's own.
+func gitShape(dir string) bool {
+	is := func(name string, directory bool) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.IsDir() == directory
+	}
+	return is("objects", true) && is("refs", true) || is("HEAD", false) && (is("commondir", false) || is("gitdir", false))
 }
 
 func (p *Place) own() []string {

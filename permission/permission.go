@@ -16,7 +16,7 @@
 // The package stands alone: it knows no tool, no model and no session. All of
 // it may be used concurrently. It reads the file system only to follow links,
 // to expand globs and to look for secrets below a directory that is read
-// whole; Place can do these instead.
+// whole; Place can do these instead. A [Git] runs git to read configurations.
 package permission
 
 import "fmt"
@@ -138,6 +138,10 @@ type Place struct {
 	// GitEnv says that commands run with the environment of [GitEnv]: without
 	// it no git command is free.
 	GitEnv bool
+	// Git asks git about the repositories in which commands run, each time one
+	// is judged: where it cannot, git commands need approval. nil: the caller
+	// has done so, see GitEnv.
+	Git *Git
 	// Untrusted says that the folder is not trusted: every git command asks.
 	Untrusted bool
 
@@ -153,6 +157,7 @@ type Place struct {
 	rootNames, ownNames []string
 	seen                map[string][]string
 	followed            map[string]string
+	shapes              map[string]bool // of git directories
 }
 
 // A Decision is a verdict with its reasons.
@@ -184,7 +189,7 @@ func (rs Rules) Decide(m Mode, p Place, subjects ...Subject) Decision {
 	if m == "" {
 		m = Default
 	}
-	p.rootNames, p.ownNames, p.seen, p.followed = nil, nil, nil, nil
+	p.rootNames, p.ownNames, p.seen, p.followed, p.shapes = nil, nil, nil, nil, nil
 	j := &judge{rules: &rs, mode: m, place: &p, suggest: true}
 	for _, s := range subjects {
 		kind, tool := kindOf(s.Kind)

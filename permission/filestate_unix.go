@@ -1,0 +1,21 @@
+//go:build linux || darwin
+
+package permission
+
+import (
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// fileState describes a file by what nobody can set back: its inode and the time
+// of its last change.
+func fileState(info fs.FileInfo) (state string, changed time.Time, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", time.Time{}, false
+	}
+	changed = changeTime(st)
+	return fmt.Sprintf("%d %d %d %v %d", st.Dev, st.Ino, st.Size, info.Mode(), changed.UnixNano()), changed, true
+}

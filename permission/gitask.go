@@ -1,0 +1,414 @@
+package permission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/userdirs"
+)
+
+// A Git knows what the configuration of the repositories in which commands work
+// can make git run. It asks git itself, in each repository and in those nested
+// in it, and asks again when a file that matters has changed. The zero Git is
+// of no directory; use [NewGit].
+type Git struct {
+	dir   string
+	mu    sync.Mutex
+	repos map[string]*repository // by the directory that holds .git
+	other []string               // such directories beside that of dir
+}
+
+// NewGit returns the Git of a working directory. It runs nothing yet.
+func NewGit(dir string) *Git { return &Git{dir: dir, repos: map[string]*repository{}} }
+
+const (
+	maxRepositories = 64       // that nest in one another
+	maxSettings     = 500      // that name programs
+	maxConfig       = 4 << 20  // bytes that git may print of a configuration
+	maxIndex        = 64 << 20 // and of an index
+	gitTimeout      = 5 * time.Second
+	settled         = 2 * time.Second // a file that changed less long ago may change unseen
+)
+
+// A repository is what git said of one.
+type repository struct {
+	top       string
+	settings  [][2]string // overrides
+	unguarded []string    // settings that cannot be overridden
+	nested    []string    // tops of repositories in it
+	dirs      []string    // its git directories
+	err       error       // git could not be asked
+
+	files []string // on which the above depends
+	state []string // of the files; nil: ask again
+	until time.Time
+}
+
+// Check asks git about the repository that holds a directory. unguarded names
+// settings that make git run something and cannot be turned off from outside. An
+// error says that git could not be asked. In both cases no git command may run
+// there without approval.
+func (g *Git) Check(dir string) (unguarded []string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	top := topOf(dir)
+	if top != "" && !slices.Contains(g.other, top) {
+		g.other = append(g.other, top)
+	}
+	for _, r := range g.ask(top) {
+		unguarded = append(unguarded, r.unguarded...)
+		err = errors.Join(err, r.err)
+	}
+	return unguarded, err
+}
+
+// Dirs are the git directories of the repositories that are known.
+func (g *Git) Dirs() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var dirs []string
+	for _, r := range g.all() {
+		dirs = append(dirs, r.dirs...)
+	}
+	return dirs
+}
+
+// all are the repositories of the directory and of those that were checked.
+func (g *Git) all() []*repository {
+	all := g.ask(topOf(g.dir))
+	for _, top := range g.other {
+		for _, r := range g.ask(top) {
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// Env adds to an environment what keeps git from running what the configuration
+// of these repositories names: see [GitEnv].
+func (g *Git) Env(environ []string) (env, unguarded []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	set := slices.Clone(alwaysSet)
+	seen := map[string]bool{}
+	for _, r := range g.all() {
+		for _, s := range r.settings {
+			if !seen[s[0]] {
+				seen[s[0]] = true
+				set = append(set, s)
+			}
+		}
+		unguarded = append(unguarded, r.unguarded...)
+		if r.err != nil {
+			unguarded = append(unguarded, r.err.Error())
+		}
+	}
+	n := 0
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GIT_CONFIG_COUNT":
+			if c, err := strconv.Atoi(value); err == nil && c > 0 && c < 1000 {
+				n = c
+			}
+			continue
+		case "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS", "GIT_DIR",
+			"GIT_WORK_TREE", "GIT_TERMINAL_PROMPT":
+			continue
+		}
+		env = append(env, kv)
+	}
+	return append(env, overrides(set, n)...), unguarded
+}
+
+// alwaysSet is off in every repository.
+var alwaysSet = [][2]string{
+	{"core.fsmonitor", "false"}, {"core.hooksPath", os.DevNull}, {"core.pager", "cat"}, {"protocol.ext.allow", "never"},
+	{"safe.bareRepository", "explicit"}, {"log.showSignature", "false"}, {"submodule.recurse", "false"},
+}
+
+// overrides writes settings as variables of the environment, from number n on.
+func overrides(set [][2]string, n int) (env []string) {
+	for _, s := range set {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, s[1]))
+		n++
+	}
+	return append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(n), "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1",
+		"GIT_TERMINAL_PROMPT=0")
+}
+
+// topOf is the directory at or above dir that holds .git, "" if none does.
+func topOf(dir string) string {
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			return d
+		}
+		if filepath.Dir(d) == d {
+			return ""
+		}
+	}
+}
+
+// ask returns the repository of a top and those nested in it.
+func (g *Git) ask(top string) (all []*repository) {
+	if top == "" {
+		return nil
+	}
+	todo := []string{top}
+	for len(todo) > 0 {
+		if len(all) >= maxRepositories {
+			return append(all, &repository{err: fmt.Errorf("more than %d nested repositories", maxRepositories)})
+		}
+		r := g.repos[todo[0]]
+		if r == nil || !r.fresh() {
+			r = g.read(todo[0])
+			g.repos[todo[0]] = r
+		}
+		all, todo = append(all, r), append(todo[1:], r.nested...)
+	}
+	return all
+}
+
+// fresh reports whether nothing has changed since git was asked.
+func (r *repository) fresh() bool {
+	if r.err != nil {
+		return time.Now().Before(r.until)
+	}
+	return r.state != nil && slices.Equal(r.state, fileStates(r.files))
+}
+
+// fileStates describes files so that no change leaves the description as it was;
+// nil where that cannot be said.
+func fileStates(files []string) []string {
+	states := make([]string, len(files))
+	for i, file := range files {
+		info, err := os.Lstat(file)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) && !isNotDir(err) {
+				return nil
+			}
+			continue
+		}
+		state, changed, ok := fileState(info)
+		if !ok || time.Since(changed) < settled {
+			return nil
+		}
+		states[i] = state
+	}
+	return states
+}
+
+// read asks git about one repository.
+func (g *Git) read(top string) *repository {
+	r := &repository{top: top, until: time.Now().Add(settled)}
+	fail := func(err error) *repository {
+		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", top, err)
+		return r
+	}
+	// Files that git would wait for or read without end.
+	dot := filepath.Join(top, ".git")
+	info, err := os.Stat(dot)
+	switch {
+	case err != nil:
+		return fail(err)
+	case !info.IsDir():
+		if _, err := regular.Read(dot, 1<<20); err != nil {
+			return fail(err)
+		}
+	case isNotRegular(dot, "commondir", "config", "config.worktree", "HEAD", "index"):
+		return fail(regular.ErrNotRegular)
+	}
+	out, err := g.run(top, 1<<16, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+	if err != nil {
+		return fail(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != 3 {
+		return fail(errors.New("its paths are not understood"))
+	}
+	own, common := lines[0], lines[1]
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(top, common)
+	}
+	r.dirs = []string{own, common}
+	if isNotRegular(own, "commondir", "config.worktree", "HEAD", "index") || isNotRegular(common, "config") {
+		return fail(regular.ErrNotRegular)
+	}
+	for _, name := range []string{"config", "config.worktree", "commondir", "index"} {
+		r.files = append(r.files, filepath.Join(own, name))
+	}
+	r.files = append(r.files, dot, filepath.Join(common, "config"))
+	before := fileStates(r.files)
+
+	included, err := g.settings(r)
+	if err != nil {
+		return fail(err)
+	}
+	if tree, err := filepath.EvalSymlinks(top); err != nil || !sameFile(tree, lines[2]) {
+		r.unguarded = append(r.unguarded, "core.worktree")
+	}
+	if _, err := os.Lstat(filepath.Join(own, "index")); err == nil {
+		out, err := g.run(top, maxIndex, "ls-files", "--stage", "-z")
+		if err != nil {
+			return fail(err)
+		}
+		for entry := range bytes.SplitSeq(out, []byte{0}) {
+			if !bytes.HasPrefix(entry, []byte("160000 ")) {
+				continue
+			}
+			_, name, _ := bytes.Cut(entry, []byte{'\t'})
+			inner := filepath.Join(top, filepath.FromSlash(string(name)))
+			r.files = append(r.files, filepath.Join(inner, ".git"))
+			if _, err := os.Lstat(filepath.Join(inner, ".git")); err == nil {
+				r.nested = append(r.nested, inner)
+			}
+		}
+	}
+	// What is included may depend on anything: then git is asked each time.
+	if after := fileStates(r.files); before != nil && after != nil && !included && slices.Equal(before, after[:len(before)]) {
+		r.state = after
+	}
+	return r
+}
+
+// settings asks git for the repository's settings, and reports whether it
+// includes other files.
+func (g *Git) settings(r *repository) (included bool, err error) {
+	out, err := g.run(r.top, maxConfig, "config", "--list", "--show-scope", "--show-origin", "-z")
+	if err != nil {
+		return false, err
+	}
+	seen := map[string]bool{}
+	fields := strings.Split(string(out), "\x00")
+	for ; len(fields) > 2; fields = fields[3:] {
+		if scope := fields[0]; scope != "local" && scope != "worktree" {
+			continue // the person's own, or ours
+		}
+		key, _, _ := strings.Cut(fields[2], "\n")
+		included = included || strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
+		if seen[key] || key == "core.worktree" {
+			continue
+		}
+		seen[key] = true
+		value, known, guarded := gitOverride(key)
+		switch {
+		case known && !guarded:
+			r.unguarded = append(r.unguarded, key)
+		case known:
+			r.settings = append(r.settings, [2]string{key, value})
+			if name, ok := strings.CutPrefix(key, "filter."); ok {
+				name = name[:strings.LastIndexByte(name, '.')]
+				r.settings = append(r.settings, [2]string{"filter." + name + ".required", "false"})
+			}
+		}
+		if len(r.settings) > maxSettings {
+			return false, fmt.Errorf("it names more than %d programs", maxSettings)
+		}
+	}
+	return included, nil
+}
+
+// run runs git in a repository that may be hostile: with nothing of the
+// environment but the person's home, and with everything off that this command
+// could run.
+func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
+	name, search, err := gitProgram(g.dir, top)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
+	cmd.Dir = top
+	cmd.Env = append(overrides(append([][2]string{{"protocol.allow", "never"}}, alwaysSet...), 0),
+		"PATH="+search, "LC_ALL=C", "GIT_ALLOW_PROTOCOL=none", "GIT_ALLOC_LIMIT=256m", "GIT_DISCOVERY_ACROSS_FILESYSTEM=1",
+		"GIT_CEILING_DIRECTORIES="+filepath.Dir(top))
+	if home := userdirs.Home(); home != "" {
+		cmd.Env = append(cmd.Env, userdirs.HomeVariable()+"="+home)
+	}
+	for _, name := range []string{"XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "SYSTEMROOT", "SystemRoot"} {
+		if v := os.Getenv(name); v != "" {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	cmd.WaitDelay = time.Second
+	out, errs := bounded{most: most}, bounded{most: 4 << 10}
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	switch {
+	case out.over:
+		return nil, errors.New("git prints too much")
+	case ctx.Err() != nil:
+		return nil, errors.New("git does not answer")
+	case err != nil:
+		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line)
+	}
+	return out.Bytes(), nil
+}
+
+// bounded keeps so many bytes; more are an error to the writer, which ends the
+// program.
+type bounded struct {
+	bytes.Buffer
+	most int64
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if int64(b.Len()+len(p)) > b.most {
+		b.over = true
+		return 0, errors.New("too much")
+	}
+	return b.Buffer.Write(p)
+}
+
+// gitProgram finds git outside the directories given.
+func gitProgram(dirs ...string) (name, search string, err error) {
+	search, _ = CleanPath(os.Getenv("PATH"), dirs...)
+	names := []string{"git"}
+	if runtime.GOOS == "windows" {
+		names = []string{"git.exe"}
+	}
+	for _, dir := range filepath.SplitList(search) {
+		for _, name := range names {
+			file := filepath.Join(dir, name)
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
+				return file, search, nil
+			}
+		}
+	}
+	return "", "", errors.New("git is not installed")
+}
+
+// isNotRegular reports whether one of the files of a directory is there and is
+// no regular file.
+func isNotRegular(dir string, names ...string) bool {
+	for _, name := range names {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}

@@ -1,0 +1,307 @@
+package permission_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/permission"
+)
+
+// A gitGround is a repository with a program that leaves a trace when it runs.
+type gitGround struct {
+	t                      *testing.T
+	top, repo, fired, evil string
+	env                    []string
+}
+
+func newGitGround(t *testing.T) *gitGround {
+	for _, p := range []string{"git", "sh"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skip("this test needs", p)
+		}
+	}
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gitGround{t: t, top: top, repo: filepath.Join(top, "repo"), fired: filepath.Join(top, "fired"), evil: filepath.Join(top, "evil.sh")}
+	home := filepath.Join(top, "home")
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	for _, name := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_CONFIG_COUNT", "GIT_CONFIG_GLOBAL"} {
+		t.Setenv(name, "")
+		os.Unsetenv(name)
+	}
+	g.env = os.Environ()
+	g.write("evil.sh", "#!/bin/sh\necho \"$0 $*\" >> '"+g.fired+"'\ncat\n")
+	if err := os.Chmod(g.evil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g.write("home/.gitconfig", "[user]\n\tname = n\n\temail = a@b\n[protocol \"file\"]\n\tallow = always\n[init]\n\tdefaultBranch = main\n")
+	g.write("repo/a.txt", "x\n")
+	g.git("repo", "init", "-q")
+	g.git("repo", "add", "a.txt")
+	g.git("repo", "commit", "-qm", "one")
+	g.write("repo/.gitattributes", "*.txt diff=evil filter=evil\n")
+	g.write("repo/a.txt", "x\ny\n")
+	return g
+}
+
+func (g *gitGround) write(name, text string) {
+	g.t.Helper()
+	p := filepath.Join(g.top, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gitGround) git(dir string, args ...string) {
+	g.t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir, c.Env = filepath.Join(g.top, dir), g.env
+	if out, err := c.CombinedOutput(); err != nil {
+		g.t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+}
+
+// filter configures the evil program in a repository's own file.
+func (g *gitGround) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
+
+// TestGitAsked: what git itself reads in a configuration is overridden, however
+// it is written and wherever it stands. Each of these ran code once.
+func TestGitAsked(t *testing.T) {
+	for name, prepare := range map[string]func(g *gitGround){
+		"a comment that ends in a backslash": func(g *gitGround) {
+			g.write("repo/.git/config", "# comment \\\n"+g.filter())
+		},
+		"a value that ends in two": func(g *gitGround) {
+			g.write("repo/.git/config", "[x]\n\ty = c:\\\\\n"+g.filter())
+		},
+		"an include with a comment": func(g *gitGround) {
+			g.write("repo/.git/config", "[include] # here\n\tpath = \"inc\" ; there\n")
+			g.write("repo/.git/inc", g.filter())
+		},
+		"an include in quotes": func(g *gitGround) {
+			g.write("repo/.git/config", "[include]\n\tpath = \"in\"c # x\n")
+			g.write("repo/.git/inc", g.filter())
+		},
+		"a conditional include": func(g *gitGround) {
+			g.write("repo/.git/config", "[includeIf \"onbranch:**\"]\n\tpath = inc\n")
+			g.write("repo/.git/inc", g.filter())
+		},
+		"a value on the section's line": func(g *gitGround) {
+			g.write("repo/.git/config", "[filter \"evil\"] clean = "+g.evil+"\n")
+		},
+		"a worktree's configuration": func(g *gitGround) {
+			g.write("repo/.git/config", "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n")
+			g.write("repo/.git/config.worktree", g.filter())
+		},
+		"a git directory elsewhere": func(g *gitGround) {
+			g.git("repo", "init", "-q", "--separate-git-dir", filepath.Join(g.top, "repo", "store"))
+			g.write("repo/store/config", g.filter())
+		},
+		"a nested repository without .gitmodules": func(g *gitGround) { g.nest("repo/in") },
+		"three levels of them": func(g *gitGround) {
+			g.nest("repo/in")
+			g.nest("repo/in/in")
+			g.nest("repo/in/in/in")
+		},
+		"a submodule": func(g *gitGround) {
+			g.write("other/b.txt", "x\n")
+			g.git("other", "init", "-q")
+			g.git("other", "add", ".")
+			g.git("other", "commit", "-qm", "one")
+			g.git("repo", "submodule", "--quiet", "add", filepath.Join(g.top, "other"), "sub/deep/er")
+			g.write("repo/sub/deep/er/.gitattributes", "*.txt filter=evil\n")
+			g.write("repo/sub/deep/er/b.txt", "x\ny\n")
+			g.git("repo/sub/deep/er", "config", "filter.evil.clean", g.evil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGitGround(t)
+			prepare(g)
+			run := func(env []string) bool {
+				for _, args := range [][]string{{"status"}, {"diff"}, {"diff", "--submodule=diff"}, {"add", "-n", "."}} {
+					c := exec.Command("git", args...)
+					c.Dir, c.Env = g.repo, env
+					c.Run()
+				}
+				_, err := os.Stat(g.fired)
+				os.Remove(g.fired)
+				return err == nil
+			}
+			if !run(g.env) {
+				t.Fatal("nothing runs even without overrides: the test shows nothing")
+			}
+			env, unguarded := permission.NewGit(g.repo).Env(g.env)
+			if len(unguarded) > 0 {
+				t.Error("unguarded:", unguarded)
+			}
+			if run(env) {
+				t.Error("the program of the configuration ran")
+			}
+		})
+	}
+}
+
+// nest makes a repository in another, as a gitlink, with a filter of its own.
+func (g *gitGround) nest(dir string) {
+	g.write(dir+"/b.txt", "x\n")
+	g.git(dir, "init", "-q")
+	g.git(dir, "add", "b.txt")
+	g.git(dir, "commit", "-qm", "one")
+	g.git(filepath.Dir(dir), "add", filepath.Base(dir))
+	g.git(dir, "config", "filter.evil.clean", g.evil)
+	g.write(dir+"/.gitattributes", "*.txt filter=evil\n")
+	g.write(dir+"/b.txt", "x\ny\n")
+}
+
+// TestGitNotAsked: where git cannot be asked, in a bounded time, its commands
+// need approval, rules or not.
+func TestGitNotAsked(t *testing.T) {
+	for name, prepare := range map[string]func(g *gitGround){
+		"no configuration that git understands": func(g *gitGround) { g.write("repo/.git/config", "[x\n") },
+		"a pipe for .git":                       func(g *gitGround) { g.pipe("repo/.git") },
+		"a pipe for a configuration":            func(g *gitGround) { g.pipe("repo/.git/config") },
+		"a pipe for commondir":                  func(g *gitGround) { g.pipe("repo/.git/commondir") },
+		"a pipe for an index":                   func(g *gitGround) { g.pipe("repo/.git/index") },
+		"an endless .git":                       func(g *gitGround) { g.link("/dev/zero", "repo/.git") },
+		"an endless configuration":              func(g *gitGround) { g.link("/dev/zero", "repo/.git/config") },
+		"an endless include": func(g *gitGround) {
+			g.write("repo/.git/config", "[include]\n\tpath = /dev/zero\n")
+		},
+		"too many programs": func(g *gitGround) {
+			var b strings.Builder
+			for i := range 600 {
+				b.WriteString("[filter \"" + strings.Repeat("x", i+1) + "\"]\n\tclean = x\n")
+			}
+			g.write("repo/.git/config", b.String())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGitGround(t)
+			prepare(g)
+			place := permission.Place{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true, Git: permission.NewGit(g.repo)}
+			for _, rules := range []string{"", "Bash(git:*)"} {
+				d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
+				if d.Verdict != permission.Ask || len(d.Suggest) > 0 {
+					t.Errorf("rules %q: %v, suggested %q", rules, d.Verdict, d.Suggest)
+				}
+			}
+			if _, unguarded := place.Git.Env(nil); len(unguarded) == 0 {
+				t.Error("nothing is unguarded")
+			}
+		})
+	}
+}
+
+func (g *gitGround) pipe(name string) {
+	p := filepath.Join(g.top, name)
+	os.RemoveAll(p)
+	if err := mkfifo(p); err != nil {
+		g.t.Skip("no pipes:", err)
+	}
+}
+
+func (g *gitGround) link(to, name string) {
+	if runtime.GOOS == "windows" {
+		g.t.Skip("no", to)
+	}
+	p := filepath.Join(g.top, name)
+	os.RemoveAll(p)
+	if err := os.Symlink(to, p); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// TestGitChanges: a configuration that changes is asked for again, even when
+// size and time of the file are set back.
+func TestGitChanges(t *testing.T) {
+	g := newGitGround(t)
+	git := permission.NewGit(g.repo)
+	place := permission.Place{Dir: g.repo, GitEnv: true, Git: git}
+	names := func() string {
+		env, _ := git.Env(nil)
+		return strings.Join(env, "\n")
+	}
+	if strings.Contains(names(), "filter.") {
+		t.Fatal(names())
+	}
+	config := filepath.Join(g.repo, ".git", "config")
+	was, err := os.Stat(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "[filter \"evil\"]\n\tclean = x\n"
+	if len(text) > len(data) {
+		t.Fatal("the configuration is shorter than the test thinks")
+	}
+	text += strings.Repeat("\n", len(data)-len(text))
+	g.write("repo/.git/config", text)
+	if err := os.Chtimes(config, was.ModTime(), was.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(names(), "filter.evil.clean") {
+		t.Error("the change was not seen")
+	}
+	g.nest("repo/in")
+	if !strings.Contains(names(), "filter.evil.clean") {
+		t.Error("the nested repository was not seen")
+	}
+	// A rule's git in another repository below: asked too, and then overridden.
+	g.write("repo/far/x.txt", "x\n")
+	g.git("repo/far", "init", "-q")
+	g.git("repo/far", "config", "filter.far.smudge", g.evil)
+	rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*)", permission.User)}
+	if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "cd far && git status"}); d.Verdict != permission.Allow {
+		t.Error(d.Verdict, d.Reason)
+	}
+	if !strings.Contains(names(), "filter.far.smudge") {
+		t.Error("the repository that a command goes to is not overridden")
+	}
+	// What git cannot be kept from obeying.
+	g.git("repo", "config", "remote.x.vcs", "evil")
+	if d := (permission.Rules{}).Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"}); d.Verdict != permission.Ask {
+		t.Error("remote.vcs:", d.Verdict)
+	}
+}
+
+// TestGitDirectories: a git directory is protected whatever its name.
+func TestGitDirectories(t *testing.T) {
+	g := newGitGround(t)
+	g.git("repo", "init", "-q", "--separate-git-dir", filepath.Join(g.repo, "store"))
+	g.write("repo/in/b.txt", "x\n")
+	g.write("repo/data/c.txt", "x\n")
+	g.git("repo/in", "init", "-q", "--separate-git-dir", filepath.Join(g.repo, "data", "deep"))
+	g.git("repo", "worktree", "add", "-q", "--force", filepath.Join(g.repo, "tree"))
+	g.write("repo/odd/HEAD", "ref: refs/heads/main\n")
+	g.write("repo/odd/commondir", "../store\n")
+	for _, git := range []*permission.Git{nil, permission.NewGit(g.repo)} {
+		place := permission.Place{Dir: g.repo, GitEnv: true, Git: git}
+		for name, want := range map[string]permission.Verdict{
+			"store/config": permission.Ask, "store/hooks/new": permission.Ask, "store/info/attributes": permission.Ask,
+			"data/deep/config": permission.Ask, "store/worktrees/tree/commondir": permission.Ask, "in/.git": permission.Ask,
+			"odd/config.worktree": permission.Ask, "a.txt": permission.Allow, "data/other": permission.Allow, "tree/a.txt": permission.Allow,
+		} {
+			subject := permission.Subject{Kind: "Edit", Text: filepath.Join(g.repo, name)}
+			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place, subject); d.Verdict != want {
+				t.Errorf("edit %s: %v, want %v", name, d.Verdict, want)
+			}
+			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place, permission.Subject{Kind: "Bash", Text: "echo x > " + name}); d.Verdict != want {
+				t.Errorf("bash > %s: %v, want %v", name, d.Verdict, want)
+			}
+		}
+	}
+}
