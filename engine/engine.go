@@ -30,7 +30,7 @@ type Engine struct {
 	nested   *sources.Nested
 	old      []*Project // replaced by Reload; texts of theirs may still be in use
 	ws       workspace.Workspace
-	guarded  bool // git runs with permission.GitEnv, and nothing escapes it
+	git      *permission.Git // of a workspace on this machine
 	notices  []knack.Problem
 	sessions map[*Session]bool
 	closed   bool
@@ -211,11 +211,11 @@ func (e *Engine) touched(ctx context.Context, paths []string) {
 // place is where paths are judged for the turns of a project.
 func (e *Engine) place(p *Project) permission.Place {
 	e.mu.Lock()
-	ws, guarded := e.ws, e.guarded
+	ws, git := e.ws, e.git
 	e.mu.Unlock()
 	place := permission.Place{
 		Dir: p.dir, Roots: p.config.Settings.Permissions.AdditionalDirectories, Home: p.home,
-		Own: p.options.Env.OwnDirs(), GitEnv: guarded, Untrusted: !p.trust.Trusted(),
+		Own: p.options.Env.OwnDirs(), GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 	}
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {
 		// Another machine's paths: links are resolved there, and what cannot be

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack"
@@ -62,8 +61,8 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 // confine sets up the environment and the sandbox of commands on this machine.
 func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	set := &p.config.Settings
-	git, unguarded := permission.GitEnv(nil, local.Dir())
-	e.guarded = len(unguarded) == 0
+	git := permission.NewGit(local.Dir())
+	e.git = git
 	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
 	var named []string // what the user named is visible, even if it lies under /tmp
 	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
@@ -71,7 +70,8 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	}
 	local.BeforeSpawn = func(c *workspace.Command) error {
 		c.Allow.Read = append(c.Allow.Read, named...)
-		c.Env = append(c.Env, git...)
+		overrides, _ := git.Env(nil) // of the repositories as they are now
+		c.Env = append(c.Env, overrides...)
 		for k, v := range set.Env {
 			c.Env = append(c.Env, k+"="+v)
 		}
@@ -94,10 +94,7 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	for k := range set.Env {
 		policy.Env = append(policy.Env, k)
 	}
-	for _, kv := range git {
-		name, _, _ := strings.Cut(kv, "=")
-		policy.Env = append(policy.Env, name)
-	}
+	policy.Env = append(policy.Env, permission.GitVariables()...)
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State, policy.Cache = state.StateFile("sandbox"), state.StateFile("caches")
 	}

@@ -152,6 +152,12 @@ func overrides(set [][2]string, n int) (env []string) {
 		"GIT_TERMINAL_PROMPT=0")
 }
 
+// GitVariables are the names of the variables that [Git.Env] sets; a * at the end
+// of one stands for any rest.
+func GitVariables() []string {
+	return []string{"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT"}
+}
+
 // topOf is the directory at or above dir that holds .git, "" if none does.
 func topOf(dir string) string {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {

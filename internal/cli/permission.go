@@ -67,7 +67,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
-			d := rules.Decide(m, permission.Place{Dir: dir, Home: engine.Env(nil).Home(), GitEnv: true}, subjects...)
+			d := rules.Decide(m, permission.Place{Dir: dir, Home: engine.Env(nil).Home(), GitEnv: true, Git: permission.NewGit(dir)}, subjects...)
 			enc := json.NewEncoder(c.OutOrStdout())
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
