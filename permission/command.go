@@ -35,6 +35,9 @@ func (a *analysis) classify(c *Command, loose bool) {
 	if c.free && !c.shaped {
 		for i := range c.Words {
 			w := &c.Words[i]
+			if w.ref && c.git {
+				continue
+			}
 			if w.vals == nil && !(w.fed && c.printsOnly) {
 				c.free, c.why = false, "an expansion: "+w.Text
 				break

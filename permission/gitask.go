@@ -75,6 +75,24 @@ func (g *Git) Check(dir string) (unguarded []string, err error) {
 	return unguarded, err
 }
 
+// oddTags reports whether the repository that holds a directory has a tag that
+// begins like an option.
+func (g *Git) oddTags(dir string) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	top := topOf(dir)
+	for _, r := range g.ask(top) {
+		if r.err != nil {
+			return false, r.err
+		}
+	}
+	if top == "" {
+		return false, nil
+	}
+	out, err := g.run(top, 1<<16, "for-each-ref", "--count=1", "refs/tags/-*", "refs/tags/-*/**")
+	return len(out) > 0, err
+}
+
 // Dirs are the git directories of the repositories that are known.
 func (g *Git) Dirs() []string {
 	g.mu.Lock()

@@ -305,3 +305,29 @@ func TestGitDirectories(t *testing.T) {
 		}
 	}
 }
+
+// TestGitTags: a tag that git prints is a word of its own, and an option only
+// where the repository has a tag that looks like one.
+func TestGitTags(t *testing.T) {
+	g := newGitGround(t)
+	g.git("repo", "tag", "v1")
+	place := permission.Place{Dir: g.repo, GitEnv: true, Git: permission.NewGit(g.repo)}
+	verdict := func(rules string) string {
+		d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place,
+			permission.Subject{Kind: "Bash", Text: "git log $(git describe --tags --abbrev=0)..HEAD --oneline"})
+		return d.Verdict.String()
+	}
+	if got := verdict(""); got != "allow" {
+		t.Errorf("%s, want allow", got)
+	}
+	if got := verdict("Bash(git log:*)"); got != "allow" {
+		t.Errorf("with a rule %s, want allow", got)
+	}
+	g.git("repo", "update-ref", "refs/tags/--output=x", "HEAD")
+	if got := verdict(""); got != "ask" {
+		t.Errorf("with an odd tag: %s, want ask", got)
+	}
+	if got := verdict("Bash(git log:*)"); got != "ask" {
+		t.Errorf("with an odd tag and a rule: %s, want ask", got)
+	}
+}

@@ -792,6 +792,7 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	}
 	dirs, known := j.dirs(s, c.at)
 	moved := !known || len(dirs) > 1
+	c = j.withRefs(c, dirs)
 	dangers := j.dangers(c, dirs)
 	g := j.granted(c, cov, dirs, moved, dangers)
 	if g.by != nil && c.git && !asked {
@@ -887,6 +888,11 @@ func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
 		if !j.place.GitEnv {
 			return reasonNoRule
 		}
+		for i := range c.Words {
+			if w := &c.Words[i]; w.tag && w.dash {
+				return "a tag may have the name of an option: " + w.Text
+			}
+		}
 		if j.place.Git != nil {
 			if unguarded, _ := j.place.Git.Check(dirs[0]); len(unguarded) > 0 {
 				return "git obeys " + unguarded[0] + " of the repository's configuration"
@@ -920,6 +926,26 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 		}
 	}
 	return ""
+}
+
+// withRefs returns a command in which a name of a commit that git prints is no
+// option, where the repository has no tag that looks like one.
+func (j *judge) withRefs(c *Command, dirs []string) *Command {
+	is := func(w Word) bool { return w.ref && w.tag && w.dash }
+	if !c.git || j.place.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
+		return c
+	}
+	if odd, err := j.place.Git.oddTags(filepath.FromSlash(dirs[0])); odd || err != nil {
+		return c
+	}
+	clean := *c
+	clean.Words = slices.Clone(c.Words)
+	for i := range clean.Words {
+		if w := &clean.Words[i]; is(*w) {
+			w.dash = false
+		}
+	}
+	return &clean
 }
 
 // granted finds the rule that allows a command.

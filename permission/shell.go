@@ -52,6 +52,7 @@ type Command struct {
 	git        bool   // git reads the repository's configuration
 	runsFile   bool   // a shell with the path of a script
 	absolute   bool   // which is absolute: a rule for all uses of the shell covers it
+	refs       bool   // it has words that are ref
 	asksGit    bool   // it runs git to read
 	obeys      string // files in its directory or above that change what its name runs
 

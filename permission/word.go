@@ -23,6 +23,8 @@ type Word struct {
 	tilde   bool     // begins with a ~ that means a home
 	holder  string   // the value before something is put in for {}
 	fed     bool     // supplied by xargs or find, not by the shell
+	ref     bool     // one name of a commit that git prints, with text around it
+	tag     bool     // which may be a tag's, and begin with '-' where a tag does
 }
 
 // value is the word's value if it has exactly one and is no glob.
@@ -100,6 +102,9 @@ func (a *analysis) word(w *syntax.Word) Word {
 				out.dash = true
 			}
 		}
+	}
+	if out.ref && !refText(w.Parts) {
+		out.ref, out.dash, out.many = false, true, true
 	}
 	if out.dyn && !b.known && strings.HasPrefix(out.prefix, "-") {
 		out.dash = true // an option whose letters are not known
@@ -224,6 +229,12 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 		if v, ok := hereText(p); ok && quoted && !b.a.anyFunc {
 			b.static = false
 			b.add(v)
+			return
+		}
+		if ok, tag := printsRef(p); ok && !b.a.anyFunc {
+			b.ref, b.tag, b.dyn, b.static = true, b.tag || tag && !b.seen, true, false
+			b.dash = b.dash || tag && !b.seen
+			b.unknown()
 			return
 		}
 		b.expansion(quoted)
@@ -376,6 +387,79 @@ func hereText(c *syntax.CmdSubst) (string, bool) {
 	}
 	v := r.Hdoc.Lit()
 	return strings.TrimRight(v, "\n"), true
+}
+
+// printsRef reports whether a substitution prints one name of a commit, which no
+// shell splits, and whether that may be a tag's.
+func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
+	if len(c.Stmts) != 1 || c.TempFile || c.ReplyVar {
+		return false, false
+	}
+	st := c.Stmts[0]
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated || st.Background || st.Coprocess || len(call.Assigns) > 0 || len(call.Args) < 2 {
+		return false, false
+	}
+	for _, r := range st.Redirs {
+		if r.Op != syntax.RdrOut || r.N == nil || r.N.Value != "2" || r.Word.Lit() != "/dev/null" {
+			return false, false
+		}
+	}
+	var early analysis
+	var words []string
+	for _, arg := range call.Args {
+		w := early.word(arg)
+		v, known := w.value()
+		if !known {
+			return false, false
+		}
+		words = append(words, v)
+	}
+	if words[0] != "git" {
+		return false, false
+	}
+	options := map[string]string{
+		"describe":   "--tags --abbrev --always --long --exact-match --match --exclude --first-parent --candidates",
+		"rev-parse":  "--short --verify -q --quiet",
+		"merge-base": "--fork-point --octopus",
+	}[words[1]]
+	for _, v := range words[2:] {
+		flag, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(v, "-") && !listed(options, flag) || !strings.HasPrefix(v, "-") && !refName(v) {
+			return false, false
+		}
+	}
+	return options != "", words[1] == "describe"
+}
+
+// refText reports whether what stands around substitutions in a word is part of
+// a range of commits, and names no file.
+func refText(parts []syntax.WordPart) bool {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if !refName(p.Value) {
+				return false
+			}
+		case *syntax.DblQuoted:
+			if !refText(p.Parts) {
+				return false
+			}
+		case *syntax.CmdSubst:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func refName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; !(c == '.' || c == '/' || c == '^' || c == '~' || c == '@' || c == '-' || wordByte(c|0x20)) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func quotedWord(w *syntax.Word) bool {
