@@ -423,10 +423,6 @@ func mentions(text, pat string) bool {
 	}
 }
 
-func wordByte(c byte) bool {
-	return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
-}
-
 // A cover is what an outer rule says of an inner command: that it spelled out
 // so many of its words.
 type cover struct {
@@ -566,9 +562,9 @@ func (j *judge) denied(s Subject, c *Command) Verdict {
 	if len(j.deny)+len(j.ask) == 0 {
 		return Allow
 	}
-	lines := c.lines()
+	written := lines(c)
 	hit := func(r *bashRule, loose bool) bool {
-		for _, l := range lines {
+		for _, l := range written {
 			if r.first != 0 && len(l) > 0 && l[0] != r.first && l[0] != dynamic {
 				continue
 			}
@@ -585,7 +581,7 @@ func (j *judge) denied(s Subject, c *Command) Verdict {
 			return Deny
 		}
 	}
-	if c.unknowns() {
+	if hasUnknown(c) {
 		for n, list := range [][]bashRule{j.deny, j.ask} {
 			for i := range list {
 				r := &list[i]
@@ -609,7 +605,7 @@ func (j *judge) denied(s Subject, c *Command) Verdict {
 }
 
 // unknowns reports whether a word's value is not known.
-func (c *Command) unknowns() bool {
+func hasUnknown(c *Command) bool {
 	for i := range c.Words {
 		if _, ok := c.Words[i].value(); !ok {
 			return true
@@ -621,7 +617,7 @@ func (c *Command) unknowns() bool {
 // lines writes a command as rules that deny and ask are held against it: its
 // program by its base name and as spelled, escapes undone, without git's own
 // options, in lower case, with what stands before it and without.
-func (c *Command) lines() [][]byte {
+func lines(c *Command) [][]byte {
 	buf := make([]byte, 0, len(c.Text)+8)
 	write := func(words []Word, base bool) []byte {
 		from := len(buf)
@@ -837,8 +833,8 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 			j.notReading(sub, why)
 			break
 		}
-		rule := c.rule()
-		if moved && c.relative(len(c.Words)) || c.git && j.gitNeedsApproval(dirs) != "" {
+		rule := narrowestRule(c)
+		if moved && relative(c, len(c.Words)) || c.git && j.gitNeedsApproval(dirs) != "" {
 			rule = ""
 		}
 		suggested = rule != ""
@@ -951,7 +947,7 @@ func (j *judge) withRefs(c *Command, dirs []string) *Command {
 // granted finds the rule that allows a command.
 func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, dangers []danger) grant {
 	sub := Subject{Kind: "Bash", Text: c.Text}
-	if cov.by != nil && (cov.all || c.covered(cov.words, dangers)) {
+	if cov.by != nil && (cov.all || covered(c, cov.words, dangers)) {
 		by := *cov.by
 		by.Subject = sub
 		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.assigns) == 0}
@@ -992,7 +988,7 @@ func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, danger
 		case c.opaque != "" && !p.exact():
 			continue
 		case p.assigns && len(c.assigns) > 0:
-			withAssigns := newLine(c.withAssigns(l.words, dangers))
+			withAssigns := newLine(withAssigns(c, l.words, dangers))
 			l = &withAssigns
 		}
 		if p.starred && climbing && strings.Contains(string(p.text), "..") {
@@ -1005,7 +1001,7 @@ func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, danger
 		if p.assigns {
 			lead -= len(c.assigns)
 		}
-		if moved && c.relative(lead) {
+		if moved && relative(c, lead) {
 			continue
 		}
 		by := by(sub, Allow, r.Rule)
@@ -1016,7 +1012,7 @@ func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, danger
 
 // withAssigns puts the assignments before a command in front of its words,
 // which a rule must spell out.
-func (c *Command) withAssigns(words []Word, dangers []danger) ([]Word, []danger, []byte) {
+func withAssigns(c *Command, words []Word, dangers []danger) ([]Word, []danger, []byte) {
 	all := make([]Word, 0, len(c.assigns)+len(words))
 	var ds []danger
 	for i, a := range c.assigns {
@@ -1115,7 +1111,7 @@ func (j *judge) everything() *Rule {
 
 // covered reports whether an outer rule that spelled out so many words of this
 // command allows it.
-func (c *Command) covered(words int, dangers []danger) bool {
+func covered(c *Command, words int, dangers []danger) bool {
 	if words < 1 || c.opaque != "" {
 		return false
 	}
@@ -1134,7 +1130,7 @@ func (c *Command) covered(words int, dangers []danger) bool {
 
 // relative reports whether a word that a rule spells out is a path that means
 // something else after cd.
-func (c *Command) relative(lead int) bool {
+func relative(c *Command, lead int) bool {
 	for i := 0; i < len(c.Words) && i < lead; i++ {
 		v, ok := c.Words[i].value()
 		if !ok || isAbs(v) || strings.HasPrefix(v, "-") || strings.Contains(v, "://") {
@@ -1153,10 +1149,10 @@ func (c *Command) relative(lead int) bool {
 // deniedOnly looks for denials in what an opaque command holds.
 func (j *judge) deniedOnly(s *Script) {
 	for _, c := range s.Commands {
-		lines := c.lines()
+		written := lines(c)
 		for i := range j.deny {
 			r := &j.deny[i]
-			for _, l := range lines {
+			for _, l := range written {
 				if !r.Any && r.get().match(l, nil, false) {
 					j.add(by(Subject{Kind: "Bash", Text: c.Text}, Deny, r.Rule), "")
 				}
@@ -1169,7 +1165,7 @@ func (j *judge) deniedOnly(s *Script) {
 }
 
 // rule is the narrowest rule that allows a command, "" if none can.
-func (c *Command) rule() string {
+func narrowestRule(c *Command) string {
 	var b strings.Builder
 	b.WriteString("Bash(")
 	for i := range c.Words {
@@ -1194,20 +1190,6 @@ func (c *Command) rule() string {
 	}
 	b.WriteByte(')')
 	return b.String()
-}
-
-func (a *fileArg) values() []string {
-	switch {
-	case a.text != "":
-		return []string{a.text}
-	case a.word == nil:
-		return nil
-	case a.word.vals != nil:
-		return a.word.vals
-	case a.word.prefix != "" && !a.word.many:
-		return []string{a.word.prefix}
-	}
-	return nil
 }
 
 // files judges the files that a command's words name.

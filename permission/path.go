@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -133,10 +132,6 @@ func (p *Place) resolve(text string) (string, error) {
 		return last, nil
 	}
 	return Resolve(last)
-}
-
-func isAbs(s string) bool {
-	return strings.HasPrefix(s, "/") || runtime.GOOS == "windows" && len(s) > 2 && s[1] == ':' && s[2] == '/'
 }
 
 // procPath reports whether a path goes through a process's own view: its

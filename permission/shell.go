@@ -84,6 +84,21 @@ type fileArg struct {
 	follow bool // through links
 }
 
+// values are the paths that a file may have, as far as they are known.
+func (a *fileArg) values() []string {
+	switch {
+	case a.text != "":
+		return []string{a.text}
+	case a.word == nil:
+		return nil
+	case a.word.vals != nil:
+		return a.word.vals
+	case a.word.prefix != "" && !a.word.many:
+		return []string{a.word.prefix}
+	}
+	return nil
+}
+
 // A Redirect is a redirection to or from a file.
 type Redirect struct {
 	Text  string // operator and target as written

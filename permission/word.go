@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -676,4 +677,14 @@ func identifier(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// wordByte reports whether a lower-case byte is part of a name.
+func wordByte(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+}
+
+// isAbs reports whether a path is absolute.
+func isAbs(s string) bool {
+	return strings.HasPrefix(s, "/") || runtime.GOOS == "windows" && len(s) > 2 && s[1] == ':' && s[2] == '/'
 }
