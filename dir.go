@@ -1,6 +1,7 @@
 package knack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
 	"github.com/knack-agent/knack/internal/subpath"
 )
@@ -54,6 +58,10 @@ type Folder struct {
 	Files bool
 	// Commands makes skills of all *.md files: a/b.md is a:b.
 	Commands bool
+	// Pack searches the directories beside a SKILL.md that lies directly in Path,
+	// as in a repository of skills that was cloned as a directory of skills. The
+	// skills found there are not resources of the one in Path.
+	Pack bool
 	// Root bounds links: what a link leads to outside of it has the trust that
 	// Outside gives. "" is no bound.
 	Root string
@@ -126,7 +134,7 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
 		w := &walk{ctx: ctx, last: f.last, next: map[string]seen{}, links: map[string]bool{}, fsys: disk{},
-			origin: f.Origin, files: f.Files, commands: f.Commands, outside: f.Outside, check: f.Check}
+			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check}
 		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
 			w.cache = openCache(f.Cache, f)
 		}
@@ -175,6 +183,8 @@ type tree interface {
 	real(name string) (string, error)
 	sub(name string) fs.FS
 	join(dir, name string) string
+	file(name string) ([]byte, error) // of at most maxFile bytes
+	readlink(name string) (string, error)
 	// finish adds to a skill how the rest of it is read.
 	finish(s *Skill, name string)
 }
@@ -189,6 +199,8 @@ func (disk) open(name string) (fs.File, error)          { return openNoFollow(na
 func (disk) stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
 func (disk) real(name string) (string, error)           { return filepath.EvalSymlinks(name) }
 func (disk) sub(name string) fs.FS                      { return os.DirFS(name) }
+func (disk) file(name string) ([]byte, error)           { return regular.Read(name, maxFile) }
+func (disk) readlink(name string) (string, error)       { return os.Readlink(name) }
 func (disk) finish(*Skill, string)                      {}
 func (disk) join(dir, name string) string {
 	if os.IsPathSeparator(dir[len(dir)-1]) {
@@ -206,6 +218,8 @@ type walk struct {
 	origin   Origin
 	files    bool
 	commands bool
+	pack     bool
+	top      string // the folder, real
 	root     string // real; "" no bound
 	outside  func(string) Trust
 	check    func(path string, data []byte, head bool) error
@@ -268,6 +282,7 @@ func (w *walk) start(dir, root string) {
 		w.problem(unreadable(dir, err))
 		return
 	}
+	w.top = real
 	top := spot{path: dir, real: real, trust: w.origin.Trust, bound: real, file: !info.IsDir()}
 	if root != "" {
 		if w.root, err = w.fsys.real(root); err != nil {
@@ -344,7 +359,7 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 	below = make([]spot, 0, len(l.entries))
 	for _, e := range l.entries {
 		name := e.Name()
-		if name[0] == '.' || name == "node_modules" {
+		if name[0] == '.' || name == "node_modules" || s.rel == "" && strings.EqualFold(name, "SKILL.md") && !e.IsDir() {
 			continue
 		}
 		next := spot{path: w.fsys.join(s.path, name), real: w.fsys.join(s.real, name), rel: path.Join(s.rel, name),
@@ -428,25 +443,31 @@ func (w *walk) look(s spot, buf *[]byte) look {
 		}
 		return w.read(s, s.path, buf)
 	}
+	pack := w.pack && s.rel == ""
 	l := w.read(s, w.fsys.join(s.path, "SKILL.md"), buf)
-	if l.outcome == nil && !l.isDir {
-		entries, err := w.fsys.readDir(s.path)
-		if err != nil {
-			return look{outcome: &outcome{path: s.path, problems: []Problem{unreadable(s.path, err)}}}
+	if l.outcome != nil && !pack {
+		return l
+	}
+	entries, err := w.fsys.readDir(s.path)
+	if err != nil {
+		if l.outcome == nil {
+			l.outcome = &outcome{path: s.path, problems: []Problem{unreadable(s.path, err)}}
 		}
-		for _, e := range entries {
-			if !e.IsDir() && strings.EqualFold(e.Name(), "SKILL.md") {
-				if l = w.read(s, w.fsys.join(s.path, e.Name()), buf); l.outcome != nil {
-					return l
-				}
-			}
+		return l
+	}
+	for _, e := range entries {
+		if l.outcome == nil && !e.IsDir() && strings.EqualFold(e.Name(), "SKILL.md") {
+			l = w.read(s, w.fsys.join(s.path, e.Name()), buf)
 		}
-		l.entries, l.isDir = entries, true
-		if s.scope == nil {
-			l.scope = ignore.New(w.fsys.sub(s.path)).Root()
-		} else {
-			l.scope = s.scope.Enter(filepath.Base(s.path), entries)
-		}
+	}
+	if l.outcome != nil && !pack {
+		return l
+	}
+	l.entries, l.isDir = entries, true
+	if s.scope == nil {
+		l.scope = ignore.New(w.fsys.sub(s.path)).Root()
+	} else {
+		l.scope = s.scope.Enter(filepath.Base(s.path), entries)
 	}
 	return l
 }
@@ -484,6 +505,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	}
 	w.opened.Add(1)
 	var asked []Problem
+	at := name // where its bytes are
 	if errors.Is(err, errLink) {
 		if real, err = w.fsys.real(name); err == nil {
 			// Looks run in parallel: what asking finds goes with the outcome.
@@ -496,6 +518,9 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 			}
 			if !open {
 				return look{outcome: &outcome{path: name, problems: asked}}
+			}
+			if w.root != "" && subpath.Contains(w.root, real) {
+				at = real
 			}
 			f, err = w.fsys.open(real)
 		}
@@ -531,9 +556,12 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 		if err != nil {
 			return fail(err)
 		}
+		if to := textLink(head, info.Size()); to != "" && !s.loose {
+			return w.follow(s, name, at, to, bytes.Clone(head))
+		}
 		if w.check == nil {
 			l.seen.skill, l.seen.problems = w.parse(s, name, real, head, info.Size())
-		} else if err := w.checked(&l, s, f, name, real, head, info.Size()); err != nil {
+		} else if err := w.checked(&l, s, f, name, at, real, head, info.Size()); err != nil {
 			return fail(err)
 		}
 	}
@@ -564,19 +592,82 @@ func (w *walk) cached(s spot, e cachedFile, name, real string) (look, bool) {
 	}
 	if skill != nil {
 		skill.ID, skill.Path, skill.Origin = real, name, w.origin
-		w.fsys.finish(skill, name)
+		w.finish(skill, s, name)
 	}
 	l := look{outcome: &outcome{path: name, skill: skill, problems: problems}}
 	l.seen = seen{skill: skill, problems: problems, mod: time.Unix(0, e.id.mtime), size: e.id.size, trust: s.trust}
 	return l, true
 }
 
-// checked is parse for a folder with a Check.
-func (w *walk) checked(l *look, s spot, f io.Reader, name, real string, head []byte, size int64) error {
+// textLink returns the path that is all of a file: a link that was checked out as
+// text, as git does where links are not supported. "" if it is none.
+func textLink(data []byte, size int64) string {
+	text := strings.TrimRight(string(data), "\r\n")
+	if int64(len(data)) != size || text == "" || !utf8.ValidString(text) || path.IsAbs(text) ||
+		!strings.Contains(text, "/") && !strings.EqualFold(path.Ext(text), ".md") ||
+		strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\\:*?\"<>|`#", r) || !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return text
+}
+
+// follow reads the skill that a link checked out as text leads to. at is where
+// the text is, to is the text.
+func (w *walk) follow(s spot, name, at, to string, text []byte) look {
+	refuse := func(problem Problem) look {
+		return look{outcome: &outcome{path: name, problems: []Problem{problem}}}
+	}
+	broken := func(why string) look {
+		return refuse(Problem{Code: "link-as-text", Severity: Warn, Path: name,
+			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text: " + why,
+			Hint:    "git config core.symlinks true, then check the file out again"})
+	}
+	if w.check != nil {
+		if err := w.check(at, text, false); err != nil {
+			return refuse(asProblem(name, err))
+		}
+	}
+	target := w.fsys.join(filepath.Dir(at), filepath.FromSlash(to))
+	real, err := w.fsys.real(target)
+	if err != nil {
+		return broken("it leads nowhere")
+	}
+	bound := w.root
+	if bound == "" {
+		bound = w.top
+	}
+	if !subpath.Contains(bound, real) {
+		return broken("it leads out of " + bound)
+	}
+	data, err := w.fsys.file(real)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return broken("it leads nowhere")
+	case err != nil:
+		return broken("where it leads cannot be read: " + reason(err))
+	case textLink(data, int64(len(data))) != "":
+		return broken("it leads to another one")
+	}
+	var l look
+	if w.check == nil {
+		l.seen.skill, l.seen.problems = w.parse(s, name, real, data, int64(len(data)))
+		if l.seen.skill != nil {
+			l.seen.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.file(real) }
+		}
+	} else if err := w.checked(&l, s, nil, name, real, real, data, int64(len(data))); err != nil {
+		return refuse(unreadable(name, err))
+	}
+	l.outcome = &outcome{path: name, skill: l.seen.skill, problems: l.seen.problems}
+	return l // not kept: a change of the target would not be seen
+}
+
+// checked is parse for a folder with a Check. at is where the bytes are.
+// A link in the project, at is not name, is checked as well.
+func (w *walk) checked(l *look, s spot, f io.Reader, name, at, real string, head []byte, size int64) error {
 	data, part := head, false
 	switch {
 	case int64(len(head)) >= size: // the file
-	case len(head) >= headSize && enough(head[:headSize]):
+	case at == name && len(head) >= headSize && enough(head[:headSize]):
 		head = head[:headSize]
 		data, part = head, true
 	default:
@@ -586,7 +677,10 @@ func (w *walk) checked(l *look, s spot, f io.Reader, name, real string, head []b
 		}
 		data = slices.Concat(head, rest)
 	}
-	refused := w.check(name, data, part)
+	refused := w.check(at, data, part)
+	if target, err := w.fsys.readlink(name); refused == nil && at != name && err == nil {
+		refused = w.check(name, []byte(target), false)
+	}
 	s.trust = Trusted
 	if refused != nil {
 		s.trust = Untrusted
@@ -597,20 +691,25 @@ func (w *walk) checked(l *look, s spot, f io.Reader, name, real string, head []b
 	}
 	check := w.check
 	l.seen.skill.Read = func(context.Context) ([]byte, error) {
-		data, err := regular.Read(name, maxFile)
+		data, err := regular.Read(at, maxFile)
 		if err == nil {
-			err = check(name, data, false)
+			err = check(at, data, false)
 		}
 		return data, err
 	}
 	if refused != nil {
-		var p Problem
-		if !errors.As(refused, &p) {
-			p = unreadable(name, refused)
-		}
-		l.seen.problems = append(l.seen.problems, p)
+		l.seen.problems = append(l.seen.problems, asProblem(name, refused))
 	}
 	return nil
+}
+
+// asProblem is the problem that a Check returned, or one that says its error.
+func asProblem(name string, err error) Problem {
+	var p Problem
+	if !errors.As(err, &p) {
+		p = unreadable(name, err)
+	}
+	return p
 }
 
 // parse makes a skill of a head.
@@ -641,8 +740,16 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 	case s.loose && s.rel != "" && !described(problems):
 		return nil, nil // a README, not a skill
 	}
-	w.fsys.finish(skill, name)
+	w.finish(skill, s, name)
 	return skill, problems
+}
+
+// finish adds to a skill how the rest of it is read.
+func (w *walk) finish(skill *Skill, s spot, name string) {
+	if w.pack && s.rel == "" && !s.file {
+		skill.List = func(ctx context.Context) ([]string, error) { return resources(ctx, skill, true) }
+	}
+	w.fsys.finish(skill, name)
 }
 
 // described says whether the frontmatter itself has a description.

@@ -52,6 +52,19 @@ func (t fsTree) stat(name string) (fs.FileInfo, error)      { return fs.Stat(t.F
 func (t fsTree) real(name string) (string, error)           { return name, nil }
 func (t fsTree) join(dir, name string) string               { return path.Join(dir, name) }
 
+func (t fsTree) file(name string) ([]byte, error) {
+	info, err := fs.Stat(t.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s: %d bytes: a skill's file has at most %d", t.prefix+name, info.Size(), maxFile)
+	}
+	return fs.ReadFile(t.FS, name)
+}
+
+func (t fsTree) readlink(name string) (string, error) { return fs.ReadLink(t.FS, name) }
+
 func (t fsTree) sub(name string) fs.FS {
 	sub, err := fs.Sub(t.FS, name)
 	if err != nil { // not a path of this file system, so that nothing was found there
@@ -65,16 +78,7 @@ func (t fsTree) finish(s *Skill, name string) {
 	if s.Name == "." { // SKILL.md at the root
 		s.Name = s.Label
 	}
-	s.Read = func(context.Context) ([]byte, error) {
-		info, err := fs.Stat(t.FS, name)
-		if err != nil {
-			return nil, err
-		}
-		if info.Size() > maxFile {
-			return nil, fmt.Errorf("%s: %d bytes: a skill's file has at most %d", s.Path, info.Size(), maxFile)
-		}
-		return fs.ReadFile(t.FS, name)
-	}
+	s.Read = func(context.Context) ([]byte, error) { return t.file(name) }
 	dir := path.Dir(name)
 	s.List = func(ctx context.Context) ([]string, error) {
 		var files []string

@@ -385,11 +385,7 @@ func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 		}
 		s, hash = fresh, h
 		if s.local() {
-			for _, t := range s.scanner().scan(body) {
-				if t.kind == command {
-					commands = append(commands, t.text)
-				}
-			}
+			commands = InlineCommands(body)
 		}
 	}
 	a := Asks{Hash: hash, Grants: s.AllowedTools, Denies: s.DisallowedTools, Hooks: s.Hooks,
@@ -398,6 +394,18 @@ func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 		a.Model = ""
 	}
 	return a, nil
+}
+
+// InlineCommands returns the commands in a skill's text, without frontmatter,
+// that run when it is invoked: as they are written, in their order.
+func InlineCommands(text string) []string {
+	var commands []string
+	for _, t := range (scanner{}).scan(text) {
+		if t.kind == command {
+			commands = append(commands, t.text)
+		}
+	}
+	return commands
 }
 
 func (s *Skill) scanner() scanner {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/frontmatter"
 	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/skilldir"
 )
 
 // A Why answers why a skill is there, or is not.
@@ -210,8 +211,14 @@ func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 	if s.Dir == "" || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
 		return nil, nil // a file of its own has nothing beside it
 	}
+	return resources(ctx, s, false)
+}
+
+// resources lists the files below a skill's directory. root: the directory is a
+// skills root, and the skills beside this one are not part of it.
+func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {
 	var files []string
-	err := fs.WalkDir(os.DirFS(s.Dir), ".", func(p string, d fs.DirEntry, err error) error {
+	err := skilldir.Walk(os.DirFS(s.Dir), root, func(p string, d fs.DirEntry, err error) error {
 		if err := cmp.Or(ctx.Err(), err); err != nil && (p == "." || ctx.Err() != nil) {
 			return err // d is nil if the directory is gone
 		}

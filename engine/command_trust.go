@@ -66,7 +66,12 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 }
 
 // TrustQuestion asks about n items.
-func TrustQuestion(n int) string { return fmt.Sprintf("Trust these %d?", n) }
+func TrustQuestion(n int) string {
+	if n == 1 {
+		return "Trust this item?"
+	}
+	return fmt.Sprintf("Trust these %d items?", n)
+}
 
 // keptRules are the rules that the answer "always" made.
 func keptRules(t *trust.Project) ([]string, error) {

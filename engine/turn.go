@@ -11,7 +11,6 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -161,7 +160,7 @@ func (t *turn) scopes(sc agent.Scope) []gate.Scope {
 		} else {
 			g.Foreign = foreign(skill.Origin.Kind)
 			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
-				g.Dir, g.Approved = skill.Dir, t.project.trust.Check
+				g.Dir, g.Approved = skill.Dir, t.project.trust.CheckIn(skill.Dir)
 			}
 		}
 		all = append(all, g)
@@ -234,10 +233,7 @@ func (t *turn) consents(_ context.Context, k *knack.Skill) error {
 // verify compares the whole folder of a project's skill with what was approved,
 // at every activation.
 func (p *Project) verify(k *knack.Skill) error {
-	if k.Origin.Kind != knack.Project || k.Dir == "" || !subpath.Contains(p.root, k.Dir) {
-		return nil // a legacy command is one file, which was checked when it was read
-	}
-	if err := p.trust.Verify(k.Dir); err != nil {
+	if err := p.trust.VerifySkill(k); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}
 	}
 	return nil

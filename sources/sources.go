@@ -175,7 +175,7 @@ func (t table) kind(kind knack.Kind) (all []knack.Source) {
 	case knack.Managed:
 		for _, dir := range t.Managed {
 			for _, sub := range []string{"skills", ".claude/skills"} {
-				add(&knack.Folder{Path: filepath.Join(dir, sub), Cache: t.Cache, Origin: knack.Origin{Trust: knack.Trusted}})
+				add(&knack.Folder{Path: filepath.Join(dir, sub), Cache: t.Cache, Pack: true, Origin: knack.Origin{Trust: knack.Trusted}})
 			}
 		}
 	case knack.Explicit:
@@ -185,7 +185,8 @@ func (t table) kind(kind knack.Kind) (all []knack.Source) {
 		}
 	case knack.User:
 		for _, path := range t.user("skills") {
-			add(&knack.Folder{Path: path, Files: strings.HasSuffix(filepath.ToSlash(path), "/.pi/agent/skills"), Cache: t.Cache,
+			add(&knack.Folder{Path: path, Cache: t.Cache, Pack: true,
+				Files:  strings.HasSuffix(filepath.ToSlash(path), "/.pi/agent/skills"),
 				Origin: knack.Origin{Trust: knack.Trusted, Dir: t.root}})
 		}
 	case knack.Project:
@@ -246,6 +247,12 @@ func (t table) folders(kind knack.Kind, dir, root string) []*knack.Folder {
 	return all
 }
 
+// Folder is what a directory of a project has at a row of the layout, before
+// anybody trusts it: what [Default] reads, with nothing approved.
+func Folder(dir string, row layout.Row, root string) *knack.Folder {
+	return table{}.folder(knack.Project, dir, row, root)
+}
+
 func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) *knack.Folder {
 	path := filepath.Join(dir, filepath.FromSlash(row.Path))
 	check := t.Check
@@ -254,7 +261,7 @@ func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) 
 	}
 	return &knack.Folder{
 		Check: check,
-		Path:  path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command,
+		Path:  path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command, Pack: row.Kind == layout.Skill,
 		Origin:  knack.Origin{Kind: kind, Trust: t.trust(kind, path), Dir: dir},
 		Outside: func(dir string) knack.Trust { return t.outside(kind, dir) },
 	}

@@ -145,7 +145,7 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 		return nil
 	}
 	e.Project().WriteItems(c.ErrOrStderr(), items)
-	yes, err := confirm(c, fmt.Sprintf("This project brings these %d. Trust them?", len(items)))
+	yes, err := confirm(c, engine.TrustQuestion(len(items)))
 	if err != nil || !yes {
 		return err
 	}

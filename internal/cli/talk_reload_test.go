@@ -25,7 +25,7 @@ func TestReloadChanged(t *testing.T) {
 	}
 	write("")
 	k := d.start(t)
-	k.wants(`Trust them\? \[y/N\] `)
+	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("y\n")
 	k.says("/plan")
 	k.wants(`Planned\.`)

@@ -98,6 +98,13 @@ func InFolder(rel string) bool {
 	})
 }
 
+// IsSkillsRoot reports whether a path, with slashes, names a directory of skills.
+func IsSkillsRoot(rel string) bool {
+	return slices.ContainsFunc(rows, func(r Row) bool {
+		return r.Kind == Skill && strings.HasSuffix("/"+rel, "/"+r.Path)
+	})
+}
+
 // Dirs are the directories of a project in which rows count for somebody who
 // works in dir: dir, and its parents up to root, the nearest first. Where dir is
 // not in root, it is dir alone.

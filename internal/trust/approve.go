@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/layout"
+	"github.com/knack-agent/knack/internal/skilldir"
 )
 
 // Approve records items as [Project.Scan] saw them: what changed on disk since
@@ -82,7 +85,7 @@ func (p *Project) Verify(dir string) error {
 	if err != nil {
 		return err
 	}
-	m, err := readManifest(real)
+	m, err := readManifest(real, layout.IsSkillsRoot(rel))
 	if err != nil {
 		return knack.Problem{Code: "unreadable", Severity: knack.Error, Path: dir, Message: err.Error()}
 	}
@@ -101,6 +104,37 @@ func (p *Project) Verify(dir string) error {
 		c.Message += ": " + few(difference(old, m))
 	}
 	return c
+}
+
+// VerifySkill is Verify for a skill that is about to be activated. A skill that is
+// one file was checked when it was read, and one from elsewhere needs no approval.
+func (p *Project) VerifySkill(k *knack.Skill) error {
+	if k.Origin.Kind != knack.Project || k.Dir == "" || !strings.EqualFold(filepath.Base(k.Path), "SKILL.md") {
+		return nil
+	}
+	if p != nil {
+		if _, ok := p.rel(k.Dir); !ok {
+			return nil
+		}
+	}
+	return p.Verify(k.Dir)
+}
+
+// CheckIn is [Project.Check] for the files of one skill: what lies in its
+// directory but belongs to a skill beside it is untrusted.
+func (p *Project) CheckIn(dir string) func(file string, data []byte) error {
+	return func(file string, data []byte) error {
+		skill, ok := p.rel(dir)
+		rel, below := p.rel(file)
+		if ok && below && layout.IsSkillsRoot(skill) {
+			for d := path.Dir(rel); d != skill && d != "."; d = path.Dir(d) {
+				if skilldir.Beside(os.DirFS(p.real), d) {
+					return untrusted(file)
+				}
+			}
+		}
+		return p.Check(file, data)
+	}
 }
 
 // difference names the files that differ.

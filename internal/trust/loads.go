@@ -3,12 +3,12 @@ package trust
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
@@ -55,21 +55,16 @@ func loadsMarkdown(data []byte) []string {
 		}
 		lines = append(lines, strings.TrimSpace(e.Key+": "+text))
 	}
-	fences, commands := false, 0
-	for line := range bytes.Lines(file.Body) {
-		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("```!")) {
-			fences = true
-			commands++
-		}
-		commands += bytes.Count(line, []byte("!`"))
-	}
-	if commands > 0 {
-		lines = append(lines, fmt.Sprintf("commands that run when it is invoked: %d", commands))
-		if fences {
-			lines[len(lines)-1] += " (some in fences)"
-		}
-	}
 	return lines
+}
+
+// commands are the inline commands of a text that run when it is invoked.
+func commands(k Kind, data []byte) []string {
+	if k != Skill && k != Command {
+		return nil
+	}
+	body := strings.TrimLeft(string(frontmatter.Split(data).Body), "\r\n")
+	return knack.InlineCommands(body)
 }
 
 func loadsJSON(data []byte) []string {

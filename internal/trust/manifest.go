@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/skilldir"
 )
 
 // A manifest names every file of a folder. Its text is what a folder's hash is
@@ -32,19 +34,20 @@ type entry struct {
 
 const manifestHead = "knack manifest 1\n"
 
-// readManifest hashes a folder. Links are recorded, never followed; what is
-// neither file, directory nor link is an error.
-func readManifest(dir string) (manifest, error) {
-	root, err := os.OpenRoot(dir)
+// readManifest hashes a skill's folder; root says that it is a skills root, see
+// [skilldir.Walk]. Links are recorded, never followed; what is neither file,
+// directory nor link is an error.
+func readManifest(dir string, root bool) (manifest, error) {
+	in, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer in.Close()
 	var m manifest
 	var total int64
 	sum := sha256.New()
 	buf := make([]byte, 64<<10)
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	err = skilldir.Walk(in.FS(), root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -58,14 +61,14 @@ func readManifest(dir string) (manifest, error) {
 		sum.Reset()
 		switch {
 		case d.Type()&fs.ModeSymlink != 0:
-			target, err := root.Readlink(name)
+			target, err := in.Readlink(name)
 			if err != nil {
 				return err
 			}
 			e.kind = 'l'
 			io.WriteString(sum, target)
 		case d.Type().IsRegular():
-			f, err := root.Open(name)
+			f, err := in.Open(name)
 			if err != nil {
 				return err
 			}

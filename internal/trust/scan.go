@@ -11,21 +11,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/sources"
 )
 
 // A Kind is what an item would be loaded as.
-type Kind string
+type Kind = layout.Kind
 
 const (
-	Skill    Kind = "skill"
-	Command  Kind = "command"  // a legacy command: commands/**/*.md
-	Template Kind = "template" // a prompt template: prompts/*.md
-	System   Kind = "system"   // SYSTEM.md, APPEND_SYSTEM.md
-	Agent    Kind = "agent"
-	Hooks    Kind = "hooks" // a file under hooks/, which settings may run
-	MCP      Kind = "mcp"
-	Settings Kind = "settings"
+	Skill    = layout.Skill
+	Command  = layout.Command
+	Template = layout.Template
+	System   = layout.System
+	Agent    = layout.Agent
+	Hooks    = layout.Hooks
+	MCP      = layout.MCP
+	Settings = layout.Settings
 )
 
 // A State says where an item stands.
@@ -45,7 +49,10 @@ type Item struct {
 	Hash   string   `json:"hash,omitempty"`
 	Target string   `json:"target,omitempty"` // of a link that leaves the root: where it leads
 	Files  int      `json:"files"`
-	Loads  []string `json:"loads,omitempty"` // what it would do, a line each; strangers' text
+	Loads  []string `json:"loads,omitempty"` // what it would do, a line each; untrusted text
+	// Commands are the inline commands that run when it is invoked, as they are
+	// written; untrusted text.
+	Commands []string `json:"commands,omitempty"`
 	// Refused says why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 
@@ -64,14 +71,12 @@ const (
 	maxEntries     = 200_000 // of a scan
 )
 
-// The directories that hold a project's resources.
-var resourceDirs = []string{".knack", ".claude", ".pi", ".agents"}
-
 // Scan finds what the folder would load for someone who works in dir: in dir,
-// its parents up to the root, and the directories below dir (without .git and
-// node_modules). dir is absolute. Links that leave the root are not read,
-// unless links is set; then only what they name as a skill or a Markdown file
-// is. The error tells that the scan is incomplete.
+// its parents up to the root, and the directories below dir that nested resources
+// are looked for in. Skills and commands are found by the same search that loads
+// them. dir is absolute. Links that leave the root are not read, unless links is
+// set; then only what they name as a skill or a Markdown file is. The error says
+// that the scan is incomplete.
 func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, error) {
 	rel, ok := p.rel(dir)
 	if !ok {
@@ -82,14 +87,11 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 		return nil, err
 	}
 	defer root.Close()
-	s := scan{p: p, root: root, links: links}
-	for d := path.Dir(rel); rel != "." && d != "."; d = path.Dir(d) {
-		s.dir(ctx, d)
+	s := scan{p: p, root: root, links: links, seen: map[string]bool{}}
+	for _, d := range layout.Dirs(filepath.FromSlash(rel), ".")[1:] {
+		s.dir(ctx, filepath.ToSlash(d))
 	}
-	if rel != "." {
-		s.dir(ctx, ".")
-	}
-	err = s.below(ctx, rel)
+	err = errors.Join(s.below(ctx, rel), s.problem)
 	slices.SortFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
 	return s.items, err
 }
@@ -100,12 +102,15 @@ type scan struct {
 	links   bool
 	entries int
 	items   []Item
+	seen    map[string]bool // paths of items
+	problem error           // what the scan did not look at
 }
 
 var errTooMany = fmt.Errorf("more than %d files and directories: not all was looked at", maxEntries)
 
-// below scans a directory and everything under it.
+// below scans a directory and everything under it in which nested resources count.
 func (s *scan) below(ctx context.Context, dir string) error {
+	ignored := ignore.New(s.root.FS())
 	return fs.WalkDir(s.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -119,8 +124,7 @@ func (s *scan) below(ctx context.Context, dir string) error {
 		if !d.IsDir() {
 			return nil
 		}
-		base := path.Base(name)
-		if name != dir && (base == ".git" || base == "node_modules" || slices.Contains(resourceDirs, base)) {
+		if base := path.Base(name); name != dir && (strings.HasPrefix(base, ".") || base == "node_modules" || ignored.Match(name, true)) {
 			return fs.SkipDir
 		}
 		s.dir(ctx, name)
@@ -130,99 +134,109 @@ func (s *scan) below(ctx context.Context, dir string) error {
 
 // dir takes what one directory of the project brings.
 func (s *scan) dir(ctx context.Context, dir string) {
-	for _, r := range resourceDirs {
-		base := path.Join(dir, r)
-		if info, err := s.root.Lstat(base); err != nil || !(info.IsDir() || info.Mode()&fs.ModeSymlink != 0) {
+	there := map[string]bool{}
+	for _, name := range layout.Folders() {
+		info, err := s.root.Lstat(path.Join(dir, name))
+		there[name] = err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
+	}
+	for _, row := range layout.Rows() {
+		folder, _, below := strings.Cut(row.Path, "/")
+		if !row.Trust || below && !there[folder] || ctx.Err() != nil {
 			continue
 		}
-		for _, f := range []struct {
-			name string
-			kind Kind
-		}{
-			{"settings.json", Settings}, {"settings.local.json", Settings},
-			{"SYSTEM.md", System}, {"APPEND_SYSTEM.md", System}, {"mcp.json", MCP}, {".mcp.json", MCP},
-		} {
-			s.file(f.kind, path.Join(base, f.name))
-		}
-		s.tree(ctx, base, "agents", Agent, ".md", 6)
-		s.tree(ctx, base, "commands", Command, ".md", 6)
-		s.tree(ctx, base, "prompts", Template, ".md", 1)
-		s.tree(ctx, base, "hooks", Hooks, "", 6)
-		s.skills(ctx, path.Join(base, "skills"), r == ".pi", 0)
-	}
-	s.file(MCP, path.Join(dir, ".mcp.json"))
-}
-
-// tree takes the files below base/name.
-func (s *scan) tree(ctx context.Context, base, name string, k Kind, suffix string, depth int) {
-	for _, e := range s.list(ctx, path.Join(base, name)) {
-		at := path.Join(base, name, e.Name())
+		at := path.Join(dir, row.Path)
 		switch {
-		case e.IsDir():
-			if depth > 1 {
-				s.tree(ctx, path.Join(base, name), e.Name(), k, suffix, depth-1)
-			}
-		case strings.HasSuffix(strings.ToLower(e.Name()), suffix):
-			s.file(k, at)
-		case e.Type()&fs.ModeSymlink != 0 && depth > 1:
-			if info, err := s.root.Stat(at); err == nil && info.IsDir() {
-				s.tree(ctx, path.Join(base, name), e.Name(), k, suffix, depth-1)
+		case row.Kind == Skill || row.Kind == Command:
+			s.skills(ctx, dir, row)
+		case row.Depth == 0:
+			s.file(row.Kind, at)
+		default:
+			names, err := layout.Files(s.root.FS(), at, row)
+			s.incomplete(at, err)
+			for _, name := range names {
+				s.file(row.Kind, path.Join(at, name))
 			}
 		}
 	}
 }
 
-// skills takes the skills below a directory of skills.
-func (s *scan) skills(ctx context.Context, dir string, loose bool, depth int) {
-	for _, e := range s.list(ctx, dir) {
-		at := path.Join(dir, e.Name())
-		info, err := s.root.Stat(at) // follows links that stay inside
+func (s *scan) incomplete(at string, err error) {
+	if err != nil {
+		s.problem = errors.Join(s.problem, fmt.Errorf("%s: not all was looked at: %w", at, err))
+	}
+}
+
+// skills takes the skills or commands of a row.
+func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
+	folder := sources.Folder(filepath.Join(s.p.real, filepath.FromSlash(dir)), row, s.p.real)
+	folder.Outside = func(string) knack.Trust {
+		if s.links {
+			return knack.Trusted
+		}
+		return knack.Untrusted
+	}
+	var found []*knack.Skill
+	var problems []knack.Problem
+	for skill, err := range folder.Skills(ctx) {
+		var p knack.Problem
 		switch {
-		case err != nil && e.Type()&fs.ModeSymlink != 0:
-			s.outside(at)
-		case err != nil || e.Name() == ".git" || e.Name() == "node_modules":
-		case info.IsDir():
-			if entry := skillFile(s.root.FS(), at); entry != "" {
-				s.folder(at, filepath.Join(s.p.real, filepath.FromSlash(at)), entry, "")
-			} else if depth < 6 {
-				s.skills(ctx, at, loose, depth+1)
+		case skill != nil:
+			found = append(found, skill)
+		case errors.As(err, &p):
+			problems = append(problems, p)
+		default:
+			s.incomplete(path.Join(dir, row.Path), err)
+		}
+	}
+	for _, k := range found {
+		s.skill(row.Kind, k)
+	}
+	for _, p := range problems {
+		rel, ok := s.p.rel(p.Path)
+		switch {
+		case !ok || s.seen[rel] || s.seen[path.Dir(rel)]:
+		case p.Code == "symlink-outside":
+			s.add(Item{Kind: row.Kind, Path: rel, Target: s.leaves(rel), Refused: "a link that leaves the project"})
+		case p.Code == "link-as-text", p.Severity == knack.Error:
+			s.add(Item{Kind: row.Kind, Path: rel, Refused: p.Message})
+		case p.Code == "limit-reached":
+			s.incomplete(rel, errors.New(p.Message))
+		}
+	}
+}
+
+// skill takes one that the search found.
+func (s *scan) skill(kind Kind, k *knack.Skill) {
+	at, ok := s.p.rel(k.Path)
+	if !ok {
+		return
+	}
+	target, inside := below(s.p.real, k.ID) // where its bytes are
+	if !strings.EqualFold(path.Base(at), "SKILL.md") || kind == Command {
+		s.file(kind, at)
+	} else {
+		dir, out := k.Dir, ""
+		if real, err := filepath.EvalSymlinks(k.Dir); err == nil {
+			dir = real
+			if _, in := below(s.p.real, real); !in {
+				out = real
 			}
-		case loose && depth == 0 && strings.HasSuffix(e.Name(), ".md"):
-			s.file(Skill, at)
 		}
+		s.folder(path.Dir(at), dir, path.Base(at), out)
+	}
+	if inside && target != at && !s.within(target) {
+		s.file(kind, target) // what a link in the project leads to is approved by itself
 	}
 }
 
-// list is a directory's entries; none if it cannot be read or leaves the root.
-func (s *scan) list(ctx context.Context, dir string) []fs.DirEntry {
-	if ctx.Err() != nil || s.entries > maxEntries {
-		return nil
-	}
-	entries, err := fs.ReadDir(s.root.FS(), dir)
-	if err != nil {
-		return nil
-	}
-	s.entries += len(entries)
-	return entries
-}
-
-// skillFile is the name of the file that makes a directory a skill: SKILL.md
-// in any letter case, the exact one first.
-func skillFile(fsys fs.FS, dir string) string {
-	entries, err := fs.ReadDir(fsys, dir)
-	if err != nil {
-		return ""
-	}
-	found := ""
-	for _, e := range entries {
-		if e.Name() == "SKILL.md" {
-			return e.Name()
-		}
-		if found == "" && strings.EqualFold(e.Name(), "SKILL.md") {
-			found = e.Name()
+// within reports whether a file belongs to a folder that is an item.
+func (s *scan) within(file string) bool {
+	for _, it := range s.items {
+		if it.entry != "" && slices.ContainsFunc(it.list, func(e entry) bool { return e.kind != 'l' && it.Path+"/"+e.path == file }) {
+			return true
 		}
 	}
-	return found
+	return false
 }
 
 // file takes an item that is one file, if it is there.
@@ -246,7 +260,7 @@ func (s *scan) file(k Kind, at string) {
 	if err == nil {
 		it.Refused = ""
 		it.Hash, it.head = hash(data), headOf(data)
-		it.Loads = loads(k, data)
+		it.Loads, it.Commands = loads(k, data), commands(k, data)
 		it.list = manifest{{kind: 'f', hash: it.Hash, size: int64(len(data)), path: path.Base(at)}}
 		if it.Target != "" {
 			it.dir = filepath.Dir(it.Target)
@@ -254,21 +268,6 @@ func (s *scan) file(k Kind, at string) {
 		}
 	}
 	s.add(it)
-}
-
-// outside takes a link among the skills that leaves the root.
-func (s *scan) outside(at string) {
-	target := s.leaves(at)
-	if target == "" {
-		return // it leads nowhere
-	}
-	if s.links {
-		if entry := skillFile(os.DirFS(target), "."); entry != "" {
-			s.folder(at, target, entry, target)
-			return
-		}
-	}
-	s.add(Item{Kind: Skill, Path: at, Target: target, Refused: "a link that leaves the project"})
 }
 
 // leaves is where a path that cannot be opened inside the root leads outside
@@ -287,7 +286,7 @@ func (s *scan) leaves(at string) string {
 // folder takes a skill.
 func (s *scan) folder(at, dir, entry, target string) {
 	it := Item{Kind: Skill, Path: at, Target: target, entry: entry, dir: dir}
-	m, err := readManifest(dir)
+	m, err := readManifest(dir, layout.IsSkillsRoot(at))
 	if err != nil {
 		it.Refused = err.Error()
 	} else {
@@ -298,7 +297,7 @@ func (s *scan) folder(at, dir, entry, target string) {
 			}
 		}
 		if it.main == "" {
-			it.Refused = entry + " is not a regular file of the folder"
+			it.Refused = entry + " is not a file of the folder"
 		}
 		root, err := os.OpenRoot(dir)
 		if err == nil {
@@ -306,8 +305,9 @@ func (s *scan) folder(at, dir, entry, target string) {
 			// was hashed above it says something of it.
 			if data, err := readRegular(root, entry); err == nil && hash(data) == it.main {
 				it.head = headOf(data)
-				it.Loads = append(loads(Skill, data), m.summary()...)
+				it.Loads, it.Commands = loads(Skill, data), commands(Skill, data)
 			}
+			it.Loads = append(it.Loads, m.summary()...)
 			root.Close()
 		}
 	}
@@ -317,6 +317,10 @@ func (s *scan) folder(at, dir, entry, target string) {
 func headOf(data []byte) string { return hash(data[:min(len(data), HeadSize)]) }
 
 func (s *scan) add(it Item) {
+	if s.seen[it.Path] {
+		return
+	}
+	s.seen[it.Path] = true
 	it.State = New
 	s.p.mu.RLock()
 	r, ok := s.p.items[it.Path]

@@ -8,6 +8,18 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
+// writeCommands shows the inline commands of an item, each of them whole.
+func writeCommands(w io.Writer, commands []string) {
+	if len(commands) > 0 {
+		fmt.Fprintf(w, "    runs %s when it is invoked:\n", plain.Count(len(commands), "command"))
+	}
+	for _, c := range commands {
+		for line := range strings.Lines(c) {
+			fmt.Fprintf(w, "        %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
+		}
+	}
+}
+
 // Write shows for people what a project would load, what is new or changed
 // first, and the rules that were kept for it.
 func (p *Project) Write(w io.Writer, items []Item, rules []string) {
@@ -34,6 +46,7 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 		for _, line := range it.Loads {
 			fmt.Fprintf(w, "    %s\n", plain.Line(line))
 		}
+		writeCommands(w, it.Commands)
 		for line := range strings.Lines(p.Diff(it)) {
 			fmt.Fprintf(w, "    %s\n", plain.Line(strings.TrimSuffix(line, "\n")))
 		}

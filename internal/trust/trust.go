@@ -315,8 +315,8 @@ func (p *Project) check(file string, data []byte, head bool) error {
 	return untrusted(file)
 }
 
-// Links says whether a person approved an item that is a link to dir, or to a
-// file in it, outside of the root. dir is a real path.
+// Links reports whether an item was approved that is reached by a link to dir,
+// outside of the root. dir is a real path.
 func (p *Project) Links(dir string) bool {
 	if p == nil {
 		return false
@@ -324,7 +324,7 @@ func (p *Project) Links(dir string) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, r := range p.items {
-		if r.Target != "" && (r.Target == dir || filepath.Dir(r.Target) == dir) {
+		if r.Target != "" && subpath.Contains(dir, r.Target) {
 			return true
 		}
 	}
