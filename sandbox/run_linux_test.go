@@ -561,3 +561,39 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 		}
 	})
 }
+
+// TestProbeOnce counts the processes of a command: the launcher and the
+// command, and one more launcher where it is not known yet that it works.
+func TestProbeOnce(t *testing.T) {
+	b := newBench(t).complete()
+	p := b.box.policy
+	p.State = filepath.Join(b.home, ".local/state/knack/sandbox")
+	for i, want := range []int{2, 1, 1} {
+		box := New(p, Auto)
+		b.local.Confine = box.Confine
+		starts := 0
+		box.system.started = func() { starts++ }
+		// The command has no children, and lists what there is: the launcher and itself.
+		out, exit := b.run("for p in /proc/[0-9]*; do echo ${p#/proc/}; done")
+		if starts != want || out != "1\n2\n" && len(strings.Fields(out)) != 2 || exit.Code != 0 {
+			t.Errorf("program %d: %d launchers, want %d; processes inside: %q", i, starts, want, out)
+		}
+	}
+	// What was remembered and is wrong lets nothing run unconfined.
+	box := New(p, Auto)
+	box.Report()
+	if box.system.remembered == "" {
+		t.Fatal("not remembered")
+	}
+	b.local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+		ended, err := box.Confine(cmd, c)
+		cmd.SysProcAttr.Cloneflags &^= syscall.CLONE_NEWNS // as if the machine refused it
+		return ended, err
+	}
+	if out, exit := b.run("echo ran"); out != "" || exit.Code == 0 {
+		t.Errorf("ran without a sandbox: %q %+v", out, exit)
+	}
+	if _, err := os.Lstat(box.system.remembered); err == nil {
+		t.Error("still remembered")
+	}
+}

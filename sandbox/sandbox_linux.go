@@ -36,6 +36,9 @@ type system struct {
 	// without, in tests, is what the machine is to lack: names of backends.
 	without []string
 	bwrap   string // path of the program
+	started func() // for tests: a launcher is about to be started; nil: nothing
+	// remembered is the file that spared this program trying out namespaces.
+	remembered string
 }
 
 func newSystem(p Policy) system { return system{names: newNames(p)} }
@@ -69,7 +72,13 @@ func (s *system) probe(p Policy) Report {
 	if launch.LandlockVersion() == 0 {
 		missing = append(missing, "the kernel has no Landlock: nothing doubles what mounts hold")
 	}
+	file := p.probed()
+	if _, err := os.Lstat(file); err == nil && s.without == nil {
+		s.remembered = file
+		return Report{Level: Complete, Backend: namespaces, Missing: missing}
+	}
 	if try(namespaces) {
+		remember(file)
 		return Report{Level: Complete, Backend: namespaces, Missing: missing}
 	}
 	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
@@ -230,6 +239,9 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if err = r.connect(plan.Encode()); err != nil {
 		return nil, err
 	}
+	if s.started != nil {
+		s.started()
+	}
 	r.watch = watch(c)
 	if cmd.SysProcAttr != nil {
 		attr.Setsid, attr.Setpgid = cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid
@@ -321,6 +333,9 @@ func (r *run) finish() {
 func (r *run) ended(exit *workspace.Exit) {
 	r.finish()
 	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...))
+	if r.failure != "" && r.system.remembered != "" {
+		os.Remove(r.system.remembered) // the next program tries it out
+	}
 	if r.failure != "" {
 		exit.Refused = append(exit.Refused, "the sandbox could not start the command: "+r.failure)
 	}

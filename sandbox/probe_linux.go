@@ -1,0 +1,54 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Trying out the namespaces costs as much as a command. That they work is
+// remembered for as long as nothing changes that decides it. A memory that is
+// wrong lets no command run unconfined: a launcher that cannot set up the
+// sandbox starts nothing, and the memory is dropped.
+
+// decides are the files whose content decides whether namespaces can be made.
+var decides = []string{
+	"/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/osrelease", "/proc/sys/user/max_user_namespaces",
+	"/proc/sys/kernel/unprivileged_userns_clone", "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+	"/proc/self/attr/current", "/proc/self/uid_map",
+}
+
+// probed is the file that says that namespaces work; "": nothing is kept.
+func (p *Policy) probed() string {
+	if p.State == "" {
+		return ""
+	}
+	h := sha256.New()
+	for _, name := range decides {
+		data, _ := os.ReadFile(name)
+		fmt.Fprintf(h, "%s %q\n", name, data)
+	}
+	var st syscall.Stat_t
+	if syscall.Stat("/proc/self/exe", &st) != nil {
+		return ""
+	}
+	fmt.Fprintln(h, os.Geteuid(), os.Getegid(), st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
+	return filepath.Join(p.State, "namespaces-"+hex.EncodeToString(h.Sum(nil)[:16]))
+}
+
+// remember notes that namespaces work, and forgets what was noted before.
+func remember(file string) {
+	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "namespaces-*"))
+	for _, name := range old {
+		os.Remove(name)
+	}
+	os.WriteFile(file, nil, 0o600)
+}
