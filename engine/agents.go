@@ -65,7 +65,7 @@ func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode
 // conversation.
 func (s *Session) agentLog(p *Project) (*session.Log, error) {
 	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, Of: s.log.ID()}
-	if s.forgets() {
+	if !s.Recorded() {
 		return session.New(h), nil
 	}
 	return p.options.Env.AgentSessions(p.dir, s.log.ID()).Create(h)

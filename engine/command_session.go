@@ -39,7 +39,7 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source string) 
 func (s *Session) create(from string) (*session.Log, error) {
 	p := s.engine.Project()
 	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
-	if s.forgets() {
+	if !s.Recorded() {
 		return session.New(h), nil
 	}
 	return p.options.Env.Sessions(p.dir).Create(h)
@@ -68,7 +68,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 	}
 	v := sessionValue{
 		ID: s.log.ID(), Title: st.Title, Dir: s.log.Header().Dir, From: s.log.Header().From, Model: model, Effort: s.effort(),
-		Mode: s.gate.Mode(), Turns: st.Turns, Requests: st.Requests, Cost: st.Cost, Recorded: !s.forgets(),
+		Mode: s.gate.Mode(), Turns: st.Turns, Requests: st.Requests, Cost: st.Cost, Recorded: s.Recorded(),
 	}
 	rows := [][2]string{
 		{"id", v.ID},
@@ -80,7 +80,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 		{"permissions", string(v.Mode)},
 		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"), st.Cost)},
 	}
-	if s.forgets() {
+	if !s.Recorded() {
 		rows = append(rows, [2]string{"file", "none: nothing is recorded"})
 	}
 	var b lines
@@ -113,7 +113,7 @@ func resume(ctx context.Context, s *Session, id string) (Reply, error) {
 	if id == "" {
 		return s.listSessions(store)
 	}
-	if s.forgets() {
+	if !s.Recorded() {
 		return Reply{}, errors.New("nothing is recorded, so no session can be resumed")
 	}
 	if id == s.log.ID() {

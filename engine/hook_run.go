@@ -29,7 +29,7 @@ func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 		Model:  s.askFast,
 		Fill: func(in *hook.Input) {
 			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
-			if !s.forgets() {
+			if s.Recorded() {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
 			}
 		},

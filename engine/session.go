@@ -220,9 +220,9 @@ func withAgent(files tool.Set) tool.Set {
 	return slices.Concat(files, own)
 }
 
-// forgets reports whether nothing of the session is recorded on disk.
-func (s *Session) forgets() bool {
-	return s.options.Forget || s.engine.Project().options.Env.StateDir() == ""
+// Recorded reports whether the session is kept on disk.
+func (s *Session) Recorded() bool {
+	return !s.options.Forget && s.engine.Project().options.Env.StateDir() != ""
 }
 
 // setSystem assembles the system prompt, which stays the same for the session.
@@ -430,7 +430,7 @@ func (s *Session) Close() error {
 	s.mu.Unlock()
 	s.background.Close() // a log that cannot be written has reported so
 	s.endHooks()
-	if !s.forgets() {
+	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.began:])
 	}
 	err := s.log.Close()

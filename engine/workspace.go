@@ -58,11 +58,11 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	return ws, nil
 }
 
-// confine sets up the environment and the sandbox of commands on this machine.
-func (e *Engine) confine(local *workspace.Local, p *Project) error {
+// prepare sets up the shell and the environment of commands on this machine,
+// with what makes git ignore the repository's configuration.
+func (p *Project) prepare(local *workspace.Local) *permission.Git {
 	set := &p.config.Settings
 	git := permission.NewGit(local.Dir())
-	e.git = git
 	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
 	var named []string // what the user named is visible, even if it lies under /tmp
 	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
@@ -77,6 +77,13 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 		}
 		return nil
 	}
+	return git
+}
+
+// confine sets up the environment and the sandbox of commands on this machine.
+func (e *Engine) confine(local *workspace.Local, p *Project) error {
+	set := &p.config.Settings
+	e.git = p.prepare(local)
 	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
 	if err != nil || mode == sandbox.Off {
 		return err

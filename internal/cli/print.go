@@ -218,13 +218,13 @@ func (e signalError) Error() string { return e.name }
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
 		select {
 		case s := <-ch:
 			signal.Stop(ch)
-			if s == syscall.SIGTERM {
+			if s != os.Interrupt {
 				cancel(signalError{"terminated", engine.ExitTerminated})
 			} else {
 				cancel(signalError{"interrupted", engine.ExitInterrupted})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -18,6 +20,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/tui"
 )
 
 // talk is `knack` on a terminal: prompt by prompt, until the user leaves.
@@ -36,6 +40,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		if err := askTrust(c, e); err != nil {
 			return err
 		}
+	}
+	if useScreen(engine.Env(nil)) {
+		return f.screen(c, e, in, strings.Join(args, " "))
 	}
 	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: engine.Env(nil).StateFile("history")}
 	s, err := f.start(ctx, e, front, stderr)
@@ -71,6 +78,46 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		front.First = strings.Join(args, " ")
 	}
 	return front.Talk(t.turn)
+}
+
+// useScreen reports whether the terminal gets the screen, not line mode. Line
+// mode is for terminals that cannot move the cursor, for logs, and for those who
+// ask for it with KNACK_UI=line, such as users of a screen reader.
+func useScreen(env engine.Env) bool {
+	switch env.Get("KNACK_UI") {
+	case "line":
+		return false
+	case "screen":
+		return true
+	}
+	return env.Get("TERM") != "" && env.Get("TERM") != "dumb" && env.Get("CI") == ""
+}
+
+// screen runs the conversation on the screen.
+func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first string) error {
+	ctx, release := signals(c.Context())
+	defer release()
+	env, out := engine.Env(nil), c.OutOrStdout()
+	theme := styled.NoColor()
+	if colors(out) {
+		theme, _ = styled.ThemeNamed(cmp.Or(env.Get("KNACK_THEME"), "dark"))
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go e.Watch(watching)
+	bindings := ""
+	if dir := env.ConfigDir(); dir != "" {
+		bindings = filepath.Join(dir, "keybindings.json")
+	}
+	return tui.Run(ctx, tui.Options{
+		In: in, Out: out, Theme: theme, First: first, Env: env.Get,
+		History: env.StateFile("history"), Bindings: bindings,
+		Start: func(ctx context.Context, who engine.Person) (*engine.Session, error) {
+			return f.start(ctx, e, who, c.ErrOrStderr())
+		},
+		Greeting: fmt.Sprintf("knack in %s with %s. /help lists the commands, ? the keys.",
+			e.Project().Short(e.Project().Dir()), plain.Count(len(e.Catalog().Skills()), "skill")),
+	})
 }
 
 // A conversation is what goes on at a terminal. A command may replace its session.

@@ -52,7 +52,7 @@ func newDesk(t *testing.T, server *llmtest.Server) desk {
 			d.env = append(d.env, kv)
 		}
 	}
-	d.env = append(d.env, "HOME="+home, "TERM=xterm", "NO_COLOR=1")
+	d.env = append(d.env, "HOME="+home, "TERM=xterm", "KNACK_UI=line", "NO_COLOR=1")
 	d.env = append(d.env, server.Env()...)
 	return d
 }

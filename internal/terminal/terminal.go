@@ -1,16 +1,18 @@
 // Package terminal reads keys from a terminal and writes an append-only screen
 // to it: lines that stay in the scrollback, and a small live area below them.
 //
-// [Open] puts the terminal into raw mode, [Decoder] turns its bytes into keys,
+// [Open] puts the terminal into raw mode and reads keys, which [Decoder] decodes,
 // and [Screen] writes. The alternate screen is never used, and nothing is asked
 // of the terminal: an answer that comes late would end up in the user's shell.
 package terminal
 
 import (
+	"errors"
 	"io"
 	"os"
 	"time"
 
+	"github.com/muesli/cancelreader"
 	"golang.org/x/term"
 )
 
@@ -18,7 +20,10 @@ import (
 type Terminal struct {
 	in    *os.File
 	out   io.Writer
+	got   func(Key)
 	state *term.State
+	input cancelreader.CancelReader
+	ended chan error // of the goroutine that reads; nil: none reads
 }
 
 const (
@@ -26,10 +31,11 @@ const (
 	leave = "\x1b[<u\x1b[?2004l\x1b[?25h"
 )
 
-// Open puts a terminal into raw mode. [Terminal.Close] must be called before
-// the program ends.
-func Open(in *os.File, out io.Writer) (*Terminal, error) {
-	t := &Terminal{in: in, out: out}
+// Open puts a terminal into raw mode and reads keys: got is called for each,
+// from another goroutine. [Terminal.Close] must be called before the program
+// ends.
+func Open(in *os.File, out io.Writer, got func(Key)) (*Terminal, error) {
+	t := &Terminal{in: in, out: out, got: got}
 	return t, t.Resume()
 }
 
@@ -39,21 +45,36 @@ func (t *Terminal) Resume() error {
 	if err != nil {
 		return err
 	}
+	if t.input, err = cancelreader.NewReader(t.in); err != nil {
+		return errors.Join(err, term.Restore(int(t.in.Fd()), state))
+	}
 	t.state = state
+	ended := make(chan error, 1)
+	go func(in io.Reader) { ended <- readKeys(in, t.got) }(t.input)
+	t.ended = ended
 	_, err = io.WriteString(t.out, enter)
 	return err
 }
 
-// Close puts the terminal back into the mode it had.
+// Close stops reading and puts the terminal back into the mode it had, so that
+// another program can use it.
 func (t *Terminal) Close() error {
 	if t.state == nil {
 		return nil
 	}
-	io.WriteString(t.out, leave)
-	err := term.Restore(int(t.in.Fd()), t.state)
+	if t.input.Cancel() {
+		<-t.ended
+	}
+	t.input.Close()
+	_, err := io.WriteString(t.out, leave)
+	err = errors.Join(err, term.Restore(int(t.in.Fd()), t.state))
 	t.state = nil
 	return err
 }
+
+// Ended returns what is closed when the input ends, as when the terminal goes
+// away.
+func (t *Terminal) Ended() <-chan error { return t.ended }
 
 // Size returns the size in cells; 80 by 24 if it is not known.
 func (t *Terminal) Size() (width, height int) {
@@ -67,10 +88,7 @@ func (t *Terminal) Size() (width, height int) {
 // before it is the Esc key.
 const escapeDelay = 50 * time.Millisecond
 
-// Keys reads the input until it ends and calls got for each key, from the
-// calling goroutine.
-func (t *Terminal) Keys(got func(Key)) error { return readKeys(t.in, got) }
-
+// readKeys reads the input until it ends and calls got for each key.
 func readKeys(in io.Reader, got func(Key)) error {
 	type read struct {
 		data []byte
@@ -78,15 +96,14 @@ func readKeys(in io.Reader, got func(Key)) error {
 	}
 	reads, taken := make(chan read), make(chan struct{})
 	go func() {
-		defer close(reads)
 		buf := make([]byte, 4096)
 		for {
 			n, err := in.Read(buf)
 			reads <- read{buf[:n], err}
-			<-taken // buf may be used again
 			if err != nil {
 				return
 			}
+			<-taken // buf may be used again
 		}
 	}()
 	var d Decoder
@@ -103,7 +120,6 @@ func readKeys(in io.Reader, got func(Key)) error {
 		select {
 		case r := <-reads:
 			keys := d.Decode(r.data)
-			taken <- struct{}{}
 			emit(keys)
 			if r.err != nil {
 				emit(d.Flush())
@@ -112,6 +128,7 @@ func readKeys(in io.Reader, got func(Key)) error {
 				}
 				return r.err
 			}
+			taken <- struct{}{}
 		case <-flush:
 			emit(d.Flush())
 		}

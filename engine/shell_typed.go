@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A ShellCommand is a command line that the user typed at the prompt to run it
+// themselves. The model does not see it.
+type ShellCommand struct {
+	Command    string
+	Unconfined bool              // outside the sandbox
+	Progress   func(tool.Result) // nil: nobody watches
+}
+
+// Shell runs a command that the user typed. That counts as approval, but deny
+// rules and managed rules that ask hold, as do the rules for secrets and
+// protected paths. The result's text is untrusted.
+func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error) {
+	if err := s.open(); err != nil {
+		return tool.Result{}, err
+	}
+	p := s.engine.Project()
+	g, err := gate.New(gate.Options{
+		Rules: p.config.Rules, Place: s.engine.place(p), Approver: gate.Typed, Audit: audit(s.log),
+	})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	tools := s.files
+	if _, ok := s.ws.(*workspace.Local); ok && c.Unconfined {
+		ws, err := workspace.Parse(ctx, s.ws.Dir())
+		if err != nil {
+			return tool.Result{}, err
+		}
+		defer ws.Close()
+		if local, ok := ws.(*workspace.Local); ok {
+			p.prepare(local)
+		}
+		tools = coding.Tools(ws, s.coding)
+	}
+	input, err := json.Marshal(map[string]string{"command": c.Command})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if _, ok := tools.Find("bash"); !ok {
+		return tool.Result{}, fmt.Errorf("there is no shell in %s", s.ws.Dir())
+	}
+	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: "bash", Input: input}, g, c.Progress), nil
+}

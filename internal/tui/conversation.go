@@ -1,0 +1,407 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/markdown"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// A conversation turns what a run does into lines: those that are final, and
+// those of what still goes on. It knows nothing of terminals.
+type conversation struct {
+	width    int
+	thinking bool                                // reasoning is shown
+	summary  func(name string, in []byte) string // of a call's input
+
+	final []styled.Line // not committed yet
+	last  block         // what the last final line belongs to
+
+	answer    *markdown.Stream // nil: no answer is being streamed
+	reasoning string           // streamed since the request began
+	calls     []*call          // running, or waiting for those before them
+	results   []string         // whole results, the newest last
+	retry     string
+}
+
+// A block is a kind of lines; a blank line separates different ones.
+type block uint8
+
+const (
+	blockNone block = iota
+	blockUser
+	blockAnswer
+	blockCalls
+	blockNote
+	blockReply
+)
+
+// A call is one that a model asked for and whose result is not there.
+type call struct {
+	agent *agent.Sub
+	call  llm.ToolCall
+	since time.Time
+	tail  []string // the last lines of its output so far
+	ended time.Time
+}
+
+const (
+	resultLines  = 4  // of a result that are shown
+	diffLines    = 60 // of a diff that are shown
+	keptResults  = 20
+	resultIndent = "  "
+)
+
+func (c *conversation) add(b block, lines ...styled.Line) {
+	if b != c.last && c.last != blockNone {
+		c.final = append(c.final, nil)
+	}
+	c.last = b
+	c.final = append(c.final, lines...)
+}
+
+// wrapped adds one paragraph.
+func (c *conversation) wrapped(b block, style styled.Style, first, text string) {
+	rest := strings.Repeat(" ", styled.Width(first))
+	for i, part := range strings.Split(text, "\n") {
+		lead := first
+		if i > 0 {
+			lead = rest
+		}
+		c.add(b, styled.Wrap(styled.S(style, plain.Line(part)), c.width, styled.S(style, lead), styled.S(style, rest))...)
+	}
+}
+
+// user shows what the user said.
+func (c *conversation) user(text string) {
+	c.endAnswer()
+	c.last = blockNone // a turn is always separated
+	c.final = append(c.final, nil)
+	c.wrapped(blockUser, styled.User|styled.Bold, "› ", text)
+}
+
+// note shows a remark of the program.
+func (c *conversation) note(style styled.Style, text string) {
+	c.endAnswer()
+	c.wrapped(blockNote, style, "· ", text)
+}
+
+// reply shows the text of a command.
+func (c *conversation) reply(text string) {
+	c.endAnswer()
+	c.last = blockNone
+	c.final = append(c.final, nil)
+	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		l = plain.Line(strings.ReplaceAll(l, "\t", "    "))
+		indent := len(l) - len(strings.TrimLeft(l, " "))
+		lead := styled.S(styled.Text, strings.Repeat(" ", min(indent, c.width/2)))
+		c.add(blockReply, styled.Wrap(styled.S(styled.Text, l[indent:]), c.width, lead, lead)...)
+	}
+}
+
+// take returns the final lines and forgets them.
+func (c *conversation) take() []styled.Line {
+	if c.answer != nil {
+		if lines := c.answer.Take(c.width); len(lines) > 0 {
+			c.add(blockAnswer, lines...)
+		}
+	}
+	lines := c.final
+	c.final = nil
+	return lines
+}
+
+// endAnswer makes the streamed answer final.
+func (c *conversation) endAnswer() {
+	if c.answer != nil {
+		c.answer.Close()
+		if lines := c.answer.Take(c.width); len(lines) > 0 {
+			c.add(blockAnswer, lines...)
+		}
+		c.answer = nil
+	}
+}
+
+// endReasoning shows the reasoning, if the user wants to see it.
+func (c *conversation) endReasoning() {
+	if c.thinking && strings.TrimSpace(c.reasoning) != "" {
+		c.last = blockNone
+		c.final = append(c.final, nil)
+		c.wrapped(blockNote, styled.Dim|styled.Italic, "  ", strings.TrimSpace(c.reasoning))
+	}
+	c.reasoning = ""
+}
+
+// event takes in what a run did.
+func (c *conversation) event(e agent.Event, now time.Time) {
+	switch {
+	case e.Text != "" && e.Agent == nil:
+		c.retry = ""
+		c.endReasoning()
+		if c.answer == nil {
+			c.answer = &markdown.Stream{}
+		}
+		c.answer.Write(e.Text)
+	case e.Thinking != "" && e.Agent == nil:
+		c.reasoning += e.Thinking
+	case e.Call != nil:
+		c.endReasoning()
+		c.calls = append(c.calls, &call{agent: e.Agent, call: *e.Call, since: now})
+	case e.Progress != nil:
+		if k := c.running(e.Progress.Call); k != nil {
+			k.tail = lastLines(llm.TextOf(e.Progress.Result.Parts), resultLines)
+		}
+	case e.Retry != nil:
+		c.answer, c.reasoning = nil, "" // what was streamed is void
+		c.retry = fmt.Sprintf("%s; next attempt in %s", e.Retry.Err, e.Retry.Wait.Round(time.Second/10))
+	case e.Entry != nil && e.Agent == nil:
+		c.entry(e.Entry)
+	case e.Entry != nil:
+		c.subEntry(e)
+	case e.End != nil && e.Agent == nil:
+		c.end(e.End)
+	}
+}
+
+func (c *conversation) running(id string) *call {
+	for _, k := range c.calls {
+		if k.call.ID == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// entry shows what was recorded of the run itself.
+func (c *conversation) entry(e *session.Entry) {
+	switch {
+	case e.User != nil && e.User.Steering:
+		c.user(llm.TextOf(e.User.Parts))
+	case e.Answer != nil:
+		c.endReasoning()
+		c.endAnswer()
+	case e.Result != nil:
+		c.result(nil, e.Result)
+	case e.Decision != nil && e.Decision.Asked:
+		c.endAnswer()
+	case e.Activation != nil:
+		a := e.Activation
+		text := "skill " + a.Notice
+		if len(a.Grants) > 0 {
+			text += ", allows " + strings.Join(a.Grants, ", ")
+		}
+		c.endAnswer()
+		c.wrapped(blockCalls, styled.Text, "● ", fmt.Sprintf("%s (%s tokens)", text, plain.Number(a.Tokens)))
+	case e.Release != nil:
+		c.note(styled.Dim, fmt.Sprintf("skill %s released: %s", e.Release.Skill, e.Release.Reason))
+	case e.Agent != nil:
+		c.endAnswer()
+		c.wrapped(blockCalls, styled.Text, "● ", e.Agent.Line())
+		if e.Agent.Reason != "" && (e.Agent.Call == "" || e.Agent.Background) {
+			c.add(blockCalls, c.indented(markdown.Render(e.Agent.Result, max(c.width-len(resultIndent), 1)))...)
+		}
+	case e.Compaction != nil:
+		c.note(styled.Dim, e.Compaction.Line())
+	case e.Note != nil && e.Note.People != "":
+		c.note(styled.Dim, e.Note.People)
+	}
+}
+
+// subEntry shows what a sub-agent recorded: its calls and what it may not do.
+// What it says is for the agent that started it.
+func (c *conversation) subEntry(e agent.Event) {
+	switch {
+	case e.Entry.Result != nil:
+		c.result(e.Agent, e.Entry.Result)
+	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
+		c.note(styled.Bad, e.Agent.Name+": "+e.Entry.Decision.Tool+" was refused")
+	case e.Entry.Note != nil && e.Entry.Note.People != "":
+		c.note(styled.Dim, e.Agent.Name+": "+e.Entry.Note.People)
+	}
+}
+
+func (c *conversation) indented(lines []styled.Line) []styled.Line {
+	out := make([]styled.Line, len(lines))
+	for i, l := range lines {
+		out[i] = append(styled.S(styled.Text, resultIndent), l...)
+	}
+	return out
+}
+
+// result shows a call and its result: the diff of a change, or the last lines.
+func (c *conversation) result(by *agent.Sub, r *session.Result) {
+	c.endAnswer()
+	k := c.running(r.ID)
+	if k == nil {
+		k = &call{agent: by, call: llm.ToolCall{ID: r.ID, Name: r.Name}}
+	}
+	for i, other := range c.calls {
+		if other == k {
+			c.calls = append(c.calls[:i], c.calls[i+1:]...)
+			break
+		}
+	}
+	style := styled.Good
+	if r.IsError {
+		style = styled.Bad
+	}
+	c.add(blockCalls, styled.Wrap(c.heading(k), c.width, styled.S(style, "● "), styled.S(styled.Text, "  "))...)
+	text := strings.TrimRight(llm.TextOf(r.Parts), "\n")
+	var d struct {
+		Diff string `json:"diff"`
+	}
+	if by == nil {
+		if json.Unmarshal(r.Details, &d) == nil && d.Diff != "" {
+			c.add(blockCalls, c.diff(d.Diff, diffLines)...)
+			text = d.Diff
+		} else {
+			c.add(blockCalls, c.output(text, r.IsError)...)
+		}
+	}
+	c.results = append(c.results, text)
+	if len(c.results) > keptResults {
+		c.results = c.results[1:]
+	}
+}
+
+// heading is the one line that says what a call does.
+func (c *conversation) heading(k *call) styled.Line {
+	l := styled.Line{{Text: plain.Line(k.call.Name), Style: styled.Bold}}
+	if k.agent != nil {
+		l = append(styled.Line{{Text: plain.Line(k.agent.Name) + " ", Style: styled.Dim}}, l...)
+	}
+	if c.summary != nil && len(k.call.Input) > 0 {
+		if s := plain.Line(c.summary(k.call.Name, k.call.Input)); s != "" {
+			l = append(l, styled.Span{Text: " " + s})
+		}
+	}
+	const most = 300 // the whole input is in the record
+	return l.Cut(most)
+}
+
+// output is the end of a result's text.
+func (c *conversation) output(text string, isError bool) []styled.Line {
+	style := styled.Dim
+	if isError {
+		style = styled.Bad
+	}
+	all := strings.Split(text, "\n")
+	var out []styled.Line
+	if n := len(all) - resultLines; n > 1 {
+		out = append(out, styled.S(styled.Dim, fmt.Sprintf("%s… %d more lines (ctrl+o shows all)", resultIndent, n)).Cut(c.width))
+		all = all[n:]
+	}
+	lead := styled.S(styled.Text, resultIndent)
+	for _, l := range all {
+		rows := styled.Break(styled.S(style, plain.Line(strings.ReplaceAll(l, "\t", "    "))), max(c.width-len(resultIndent), 1))
+		if len(rows) > resultLines { // one very long line
+			rows = rows[:resultLines]
+			rows[resultLines-1] = append(rows[resultLines-1].Cut(max(c.width-len(resultIndent)-1, 1)), styled.Span{Text: "…", Style: style})
+		}
+		for _, row := range rows {
+			out = append(out, append(append(styled.Line(nil), lead...), row...))
+		}
+	}
+	return out
+}
+
+// diff shows at most n lines of a unified diff.
+func (c *conversation) diff(text string, n int) []styled.Line {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	var out []styled.Line
+	for i, l := range markdown.Highlight("diff", strings.Join(all, "\n")) {
+		if i == n {
+			out = append(out, styled.S(styled.Dim, fmt.Sprintf("… %d more lines (ctrl+o shows all)", len(all)-n)))
+			break
+		}
+		out = append(out, styled.Break(l, max(c.width-len(resultIndent), 1))...)
+	}
+	return c.indented(out)
+}
+
+// end shows why a turn ended, unless it was done, and what it used.
+func (c *conversation) end(e *agent.End) {
+	c.endReasoning()
+	c.endAnswer()
+	c.calls, c.retry = nil, ""
+	if e.Reason != "done" && e.Reason != "terminated" {
+		why := e.Reason
+		if e.Why != "" {
+			why += ": " + e.Why
+		}
+		c.note(styled.Warn, why)
+	}
+}
+
+// live returns the lines of what goes on: the open block of the answer, and the
+// running calls. At most room lines are returned, the last ones.
+func (c *conversation) live(room int, now time.Time) []styled.Line {
+	var lines []styled.Line
+	if c.answer != nil {
+		if open := c.answer.Live(c.width); len(open) > 0 {
+			if c.last != blockAnswer && c.last != blockNone {
+				lines = append(lines, nil)
+			}
+			lines = append(lines, open...)
+		}
+	} else if c.thinking && c.reasoning != "" {
+		lead := styled.S(styled.Dim, "  ")
+		for _, l := range lastLines(strings.TrimSpace(c.reasoning), room) {
+			lines = append(lines, styled.Wrap(styled.S(styled.Dim|styled.Italic, plain.Line(l)), c.width, lead, lead)...)
+		}
+	}
+	for _, k := range c.calls {
+		head := styled.Line{{Text: "○ ", Style: styled.Accent}}
+		head = append(head, c.heading(k)...)
+		if d := now.Sub(k.since); d >= time.Second {
+			tail := styled.Span{Text: " " + elapsed(d), Style: styled.Dim}
+			head = append(head.Cut(max(c.width-styled.Width(tail.Text), 1)), tail)
+		}
+		lines = append(lines, head.Cut(c.width))
+		for _, l := range k.tail {
+			lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(strings.ReplaceAll(l, "\t", "    "))).Cut(c.width))
+		}
+	}
+	if c.retry != "" {
+		lines = append(lines, styled.S(styled.Warn, "· "+plain.Line(c.retry)).Cut(c.width))
+	}
+	if len(lines) > room {
+		lines = lines[len(lines)-max(room, 0):]
+	}
+	return lines
+}
+
+// lastResult returns the lines of the newest result in full.
+func (c *conversation) lastResult() bool {
+	if len(c.results) == 0 {
+		return false
+	}
+	c.endAnswer()
+	c.last = blockNone
+	c.final = append(c.final, nil)
+	for _, l := range markdown.Highlight("", c.results[len(c.results)-1]) {
+		c.add(blockReply, styled.Break(l, c.width)...)
+	}
+	return true
+}
+
+func lastLines(s string, n int) []string {
+	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return all[max(0, len(all)-n):]
+}
+
+// elapsed writes 75 s as "1m15s".
+func elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+}

@@ -1,0 +1,395 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/markdown"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal"
+)
+
+// A dialog shows a question and collects its answer.
+type dialog struct {
+	q       engine.Question
+	list    *picker        // of options, or of the choice field
+	text    *editor.Editor // of a text field, a reason, or an edited command
+	prompt  string         // of text
+	edit    bool           // text is an edited command
+	other   bool           // text is free text for a choice
+	field   int            // the field that is filled in
+	values  map[string]json.RawMessage
+	problem string // why the last value was not accepted
+	shown   bool   // the body is in the scrollback
+}
+
+// Values of items that are not options of the question.
+const (
+	itemReason = "\x00reason"
+	itemEdit   = "\x00edit"
+	itemOther  = "\x00other"
+)
+
+func newDialog(q engine.Question) *dialog {
+	d := &dialog{q: q, values: map[string]json.RawMessage{}}
+	switch {
+	case len(q.Options) > 0:
+		var items []item
+		for _, o := range q.Options {
+			it := item{value: o.ID, label: o.Label, help: o.Help}
+			if q.Call != nil && o.Lasts == gate.No && !o.Allow {
+				if command(q.Call) != "" {
+					items = append(items, item{value: itemEdit, label: "edit the command", help: "what you write is checked again"})
+				}
+				items = append(items, it, item{value: itemReason, label: "no, and say why"})
+				continue
+			}
+			items = append(items, it)
+		}
+		d.list = newPicker("", items)
+		d.list.closed = len(items) < 10
+	case len(q.Fields) > 0:
+		d.open(0)
+	default:
+		d.list = newPicker("", []item{{value: "done", label: "done"}, {value: "", label: "cancel"}})
+		d.list.closed = true
+	}
+	return d
+}
+
+// open begins field i.
+func (d *dialog) open(i int) {
+	d.field, d.list, d.text, d.other = i, nil, nil, false
+	f := d.q.Fields[i]
+	var items []item
+	switch f.Type {
+	case engine.FieldBool:
+		items = []item{{value: "true", label: "yes"}, {value: "false", label: "no"}}
+	case engine.FieldChoice:
+		for _, o := range f.Options {
+			items = append(items, item{value: o.ID, label: o.Label, help: o.Help})
+		}
+		if f.Other {
+			items = append(items, item{value: itemOther, label: "something else"})
+		}
+	}
+	if items == nil {
+		d.text = &editor.Editor{}
+		d.text.Set(f.Default)
+		d.prompt = ""
+		return
+	}
+	d.list = newPicker("", items)
+	d.list.many = f.Many
+	d.list.closed = !f.Many && len(items) < 10
+}
+
+// command is the shell command of a call, or "".
+func command(r *gate.Request) string {
+	var in struct{ Command string }
+	if r.Tool != "bash" || json.Unmarshal(r.Input, &in) != nil {
+		return ""
+	}
+	return in.Command
+}
+
+// body is what the question is about, in full.
+func (d *dialog) body(width int) []styled.Line {
+	var out []styled.Line
+	wrap := func(style styled.Style, text string) {
+		for _, l := range strings.Split(text, "\n") {
+			out = append(out, styled.Wrap(styled.S(style, plain.Line(l)), width, nil, nil)...)
+		}
+	}
+	code := func(language, text string) {
+		for _, l := range markdown.Highlight(language, text) {
+			out = append(out, styled.Break(l, width)...)
+		}
+	}
+	if d.q.Text != "" {
+		wrap(styled.Text, strings.TrimRight(d.q.Text, "\n"))
+	}
+	if d.q.URL != "" {
+		out = append(out, styled.Break(styled.Line{{Text: plain.Line(d.q.URL), Style: styled.LinkText}}, width)...)
+	}
+	r := d.q.Call
+	if r == nil {
+		return out
+	}
+	if c := command(r); c != "" {
+		code("bash", c)
+	} else if len(r.Changes) == 0 {
+		code("json", indentJSON(r.Input))
+	}
+	for _, c := range r.Changes {
+		code("diff", strings.TrimRight(c.Diff, "\n"))
+	}
+	for _, f := range r.Files {
+		switch {
+		case f.Changed && f.Data != nil:
+			wrap(styled.Bold, f.Path+" changed since it was approved:")
+			code("diff", strings.TrimRight(udiff.Unified("approved", "now", string(f.Old), string(f.Data)), "\n"))
+		case f.Data != nil:
+			wrap(styled.Bold, f.Path+":")
+			code("", strings.TrimRight(string(f.Data), "\n"))
+		default:
+			wrap(styled.Bad, f.Path+" cannot be shown")
+		}
+	}
+	if r.Decision.Reason != "" {
+		wrap(styled.Dim, r.Decision.Reason)
+	}
+	if len(r.Rules) > 0 { // whole: what is not shown must not be approved
+		wrap(styled.Dim, "the rule: "+strings.Join(r.Rules, ", "))
+	}
+	return out
+}
+
+func indentJSON(data []byte) string {
+	var v any
+	if json.Unmarshal(data, &v) != nil {
+		return string(data)
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return string(data)
+	}
+	return string(out)
+}
+
+// title is the line above the choices.
+func (d *dialog) title() styled.Line {
+	l := styled.Line{{Text: plain.Line(d.q.Title), Style: styled.Bold}}
+	if d.q.Agent != nil {
+		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
+	}
+	if strings.HasPrefix(d.q.From, "mcp:") {
+		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(strings.TrimPrefix(d.q.From, "mcp:")), Style: styled.Warn})
+	}
+	if n := len(d.q.Fields); n > 1 {
+		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})
+	}
+	return l
+}
+
+// controls are the rows below the body: field, choices, or text.
+func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.Cursor) {
+	cursor.Row = -1
+	if len(d.q.Fields) > 0 {
+		f := d.q.Fields[d.field]
+		if f.Label != "" && f.Label != d.q.Title {
+			out = append(out, styled.Wrap(styled.S(styled.Text, plain.Line(f.Label)), width, nil, nil)...)
+		}
+		if f.Help != "" {
+			out = append(out, styled.Wrap(styled.S(styled.Dim, plain.Line(f.Help)), width, nil, nil)...)
+		}
+	}
+	if d.problem != "" {
+		out = append(out, styled.S(styled.Bad, plain.Line(d.problem)).Cut(width))
+	}
+	if d.text != nil {
+		lead := d.prompt + "❯ "
+		secret := len(d.q.Fields) > 0 && d.q.Fields[d.field].Type == engine.FieldSecret
+		rows, row, col := d.text.Rows(max(width-styled.Width(lead), 2))
+		if secret {
+			rows, row, col = nil, 0, 0
+			out = append(out, styled.S(styled.Text, lead+strings.Repeat("•", len([]rune(d.text.Text())))).Cut(width))
+			return out, terminal.Cursor{Row: len(out) - 1, Col: min(out[len(out)-1].Width(), width-1)}
+		}
+		cursor = terminal.Cursor{Row: len(out) + row, Col: styled.Width(lead) + col}
+		for i, r := range rows {
+			l := lead
+			if i > 0 {
+				l = strings.Repeat(" ", styled.Width(lead))
+			}
+			out = append(out, styled.S(styled.Text, l+plain.Line(r.Text)))
+		}
+		return out, cursor
+	}
+	return append(out, d.list.lines(width, room-len(out))...), cursor
+}
+
+// key handles a key. done means that the dialog is over, with its answer.
+func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
+	switch k.String() {
+	case "esc", "ctrl+c":
+		if d.text != nil && (d.edit || d.other || len(d.q.Options) > 0) { // back to the choices
+			d.text, d.edit, d.problem = nil, false, ""
+			if d.other {
+				d.open(d.field)
+			}
+			return a, false
+		}
+		return engine.Answer{Declined: true}, true
+	case "enter":
+		if d.text != nil {
+			return d.entered()
+		}
+		return d.chosen()
+	}
+	if d.text != nil {
+		editKey(d.text, k)
+		return a, false
+	}
+	if k.Name == "text" && len(k.Text) == 1 && d.list.closed {
+		if n := int(k.Text[0] - '1'); n >= 0 && n < len(d.list.found) {
+			d.list.key(k)
+			return d.chosen()
+		}
+	}
+	d.list.key(k)
+	return a, false
+}
+
+// chosen handles Enter in a list.
+func (d *dialog) chosen() (engine.Answer, bool) {
+	it, ok := d.list.picked()
+	if !ok {
+		return engine.Answer{}, false
+	}
+	switch it.value {
+	case itemReason:
+		d.text, d.prompt = &editor.Editor{}, "why not? "
+		return engine.Answer{}, false
+	case itemEdit:
+		d.text, d.prompt, d.edit = &editor.Editor{}, "", true
+		d.text.Set(command(d.q.Call))
+		return engine.Answer{}, false
+	case itemOther:
+		d.text, d.prompt, d.other = &editor.Editor{}, "", true
+		return engine.Answer{}, false
+	}
+	if len(d.q.Fields) == 0 {
+		return engine.Answer{Option: it.value, Declined: it.value == "" || len(d.q.Options) == 0 && it.value != "done"}, true
+	}
+	f := d.q.Fields[d.field]
+	switch {
+	case f.Type == engine.FieldBool:
+		return d.set(json.RawMessage(it.value))
+	case f.Many:
+		marked := []string{}
+		for _, it := range d.list.items {
+			if it.mark {
+				marked = append(marked, it.value)
+			}
+		}
+		if len(marked) == 0 && f.Required {
+			d.problem = "mark at least one with the space bar"
+			return engine.Answer{}, false
+		}
+		data, _ := json.Marshal(marked)
+		return d.set(data)
+	}
+	data, _ := json.Marshal(it.value)
+	return d.set(data)
+}
+
+// entered handles Enter in a text.
+func (d *dialog) entered() (engine.Answer, bool) {
+	text := d.text.Text()
+	switch {
+	case d.edit:
+		var in map[string]any
+		if json.Unmarshal(d.q.Call.Input, &in) != nil || strings.TrimSpace(text) == "" {
+			return engine.Answer{}, false
+		}
+		in["command"] = text
+		data, err := json.Marshal(in)
+		if err != nil {
+			return engine.Answer{}, false
+		}
+		for _, o := range d.q.Options {
+			if o.Lasts == gate.Once {
+				return engine.Answer{Option: o.ID, Input: data}, true
+			}
+		}
+		return engine.Answer{}, false
+	case len(d.q.Options) > 0: // a reason
+		for _, o := range d.q.Options {
+			if o.Lasts == gate.No && !o.Allow {
+				return engine.Answer{Option: o.ID, Reason: strings.TrimSpace(text)}, true
+			}
+		}
+		return engine.Answer{Declined: true}, true
+	}
+	f := d.q.Fields[d.field]
+	if strings.TrimSpace(text) == "" && f.Required {
+		d.problem = "a value is required (Esc cancels)"
+		return engine.Answer{}, false
+	}
+	if f.Type == engine.FieldNumber {
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		switch {
+		case err != nil:
+			d.problem = "must be a number"
+			return engine.Answer{}, false
+		case f.Min != nil && n < *f.Min, f.Max != nil && n > *f.Max:
+			d.problem = "out of range"
+			return engine.Answer{}, false
+		}
+		return d.set(json.RawMessage(strconv.FormatFloat(n, 'g', -1, 64)))
+	}
+	var data []byte
+	if f.Many {
+		data, _ = json.Marshal([]string{text})
+	} else {
+		data, _ = json.Marshal(text)
+	}
+	return d.set(data)
+}
+
+// set records the value of the field and opens the next.
+func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
+	d.problem = ""
+	d.values[d.q.Fields[d.field].Name] = value
+	if d.field+1 < len(d.q.Fields) {
+		d.open(d.field + 1)
+		return engine.Answer{}, false
+	}
+	return engine.Answer{Values: d.values}, true
+}
+
+// summary is the one line that stays when a question was answered.
+func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
+	what := d.q.Title
+	if d.q.Call != nil {
+		what = d.q.Call.Tool
+		if c := command(d.q.Call); c != "" {
+			what += " " + strings.Join(strings.Fields(c), " ")
+		}
+		what = styled.Cut(plain.Line(what), 100)
+	}
+	switch {
+	case a.Declined:
+		return styled.Warn, "declined: " + what
+	case d.q.Call != nil:
+		for _, o := range d.q.Options {
+			if o.ID == a.Option {
+				if !o.Allow {
+					return styled.Warn, strings.TrimSuffix("declined: "+what+": "+a.Reason, ": ")
+				}
+				if a.Input != nil {
+					return styled.Good, "allowed with an edited command: " + what
+				}
+				return styled.Good, "allowed (" + o.Lasts.String() + "): " + what
+			}
+		}
+	case len(d.q.Options) > 0:
+		for _, o := range d.q.Options {
+			if o.ID == a.Option {
+				return styled.Dim, what + " " + o.Label
+			}
+		}
+	case len(d.q.Fields) == 1 && d.q.Fields[0].Type != engine.FieldSecret:
+		return styled.Dim, what + " " + a.Text(d.q.Fields[0].Name)
+	}
+	return styled.Dim, what + " answered"
+}

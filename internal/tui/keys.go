@@ -1,0 +1,216 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/terminal"
+)
+
+// An action is what a key does at the prompt.
+type action string
+
+const (
+	actSubmit      action = "submit"
+	actNewline     action = "newline"
+	actFollowUp    action = "follow-up"
+	actInterrupt   action = "interrupt"
+	actClear       action = "clear"
+	actExit        action = "exit"
+	actSuspend     action = "suspend"
+	actMode        action = "mode"
+	actThinking    action = "thinking"
+	actResult      action = "result"
+	actEditor      action = "editor"
+	actSearch      action = "search"
+	actImage       action = "image"
+	actComplete    action = "complete"
+	actUnqueue     action = "unqueue"
+	actRedraw      action = "redraw"
+	actHistoryBack action = "history-back"
+	actHistoryNext action = "history-forward"
+	actHelp        action = "help"
+)
+
+// actions are the actions with their default keys and what they do.
+var actions = []struct {
+	action action
+	keys   []string
+	help   string
+}{
+	{actSubmit, []string{"enter"}, "send the message; while the model works, it reads it after the current tools"},
+	{actNewline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "start a new line"},
+	{actFollowUp, []string{"alt+q"}, "while the model works: send the message when the turn has ended"},
+	{actUnqueue, []string{"alt+up"}, "take the last queued message back to edit it"},
+	{actInterrupt, []string{"esc"}, "interrupt the turn; twice at an empty prompt: go back to an earlier message"},
+	{actClear, []string{"ctrl+c"}, "clear the prompt; twice: exit"},
+	{actExit, []string{"ctrl+d"}, "exit at an empty prompt"},
+	{actSuspend, []string{"ctrl+z"}, "suspend the program (fg resumes it)"},
+	{actMode, []string{"shift+tab"}, "change the permission mode"},
+	{actThinking, []string{"ctrl+t"}, "show or hide the model's reasoning"},
+	{actResult, []string{"ctrl+o"}, "show the last result in full"},
+	{actEditor, []string{"ctrl+g"}, "edit the prompt in $VISUAL or $EDITOR"},
+	{actSearch, []string{"ctrl+r"}, "search earlier prompts"},
+	{actImage, []string{"ctrl+v"}, "paste an image from the clipboard"},
+	{actComplete, []string{"tab"}, "complete a command, skill or file"},
+	{actRedraw, []string{"ctrl+l"}, "draw the live area again"},
+	{actHistoryBack, []string{"ctrl+p"}, "show the earlier prompt (also up, in the first row)"},
+	{actHistoryNext, []string{"ctrl+n"}, "show the later prompt (also down, in the last row)"},
+	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
+}
+
+// fixed are the keys of the editor, which cannot be changed.
+var fixed = []struct{ keys, help string }{
+	{"left right ctrl+b ctrl+f", "move by one character"},
+	{"alt+left alt+right alt+b alt+f", "move by one word"},
+	{"home end ctrl+a ctrl+e", "move to the start or the end of the line"},
+	{"backspace delete", "delete a character"},
+	{"ctrl+w alt+backspace alt+d", "cut a word"},
+	{"ctrl+u ctrl+k", "cut to the start or the end of the line"},
+	{"ctrl+y", "paste what was cut"},
+	{"ctrl+_ alt+_", "undo, redo"},
+}
+
+// bindings maps keys to actions.
+type bindings map[string]action
+
+func defaultBindings() bindings {
+	b := bindings{}
+	for _, a := range actions {
+		for _, k := range a.keys {
+			b[k] = a.action
+		}
+	}
+	return b
+}
+
+// loadBindings reads a file such as {"mode": "ctrl+x", "submit": ["enter"]}; a
+// file that is not there changes nothing. An action that is named loses its
+// default keys; "" or [] leaves it without any.
+func loadBindings(file string) (bindings, error) {
+	b := defaultBindings()
+	data, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return b, nil
+	}
+	if err != nil {
+		return b, err
+	}
+	var set map[action]json.RawMessage
+	if err := json.Unmarshal(data, &set); err != nil {
+		return b, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		known := slices.IndexFunc(actions, func(a struct {
+			action action
+			keys   []string
+			help   string
+		}) bool {
+			return a.action == name
+		})
+		if known < 0 {
+			return b, fmt.Errorf("%s: there is no action %q; knack help keys lists them", file, name)
+		}
+		var keys []string
+		var one string
+		switch {
+		case json.Unmarshal(set[name], &one) == nil:
+			if one != "" {
+				keys = []string{one}
+			}
+		case json.Unmarshal(set[name], &keys) != nil:
+			return b, fmt.Errorf("%s: %s must be a key or a list of keys", file, name)
+		}
+		maps.DeleteFunc(b, func(_ string, a action) bool { return a == name })
+		for _, k := range keys {
+			b[strings.ToLower(k)] = name
+		}
+	}
+	if !slices.Contains(slices.Collect(maps.Values(b)), actSubmit) {
+		return defaultBindings(), fmt.Errorf("%s: no key is left to send a message", file)
+	}
+	return b, nil
+}
+
+// of returns the action of a key.
+func (b bindings) of(k terminal.Key) action {
+	if k.Name == "text" {
+		return b[k.Text]
+	}
+	return b[k.String()]
+}
+
+// help lists all keys.
+func (b bindings) help() string {
+	var out strings.Builder
+	for _, a := range actions {
+		var keys []string
+		for _, k := range slices.Sorted(maps.Keys(b)) {
+			if b[k] == a.action {
+				keys = append(keys, k)
+			}
+		}
+		fmt.Fprintf(&out, "%-28s %s\n", strings.Join(keys, " "), a.help)
+	}
+	for _, f := range fixed {
+		fmt.Fprintf(&out, "%-28s %s\n", f.keys, f.help)
+	}
+	return out.String()
+}
+
+// HelpKeys is the text of `knack help keys`.
+func HelpKeys() string { return defaultBindings().help() }
+
+// editKey handles the keys of the editor. It reports whether the key was one.
+func editKey(e *editor.Editor, k terminal.Key) bool {
+	switch k.String() {
+	case "text":
+		e.Insert(k.Text)
+	case "shift+space", "space":
+		e.Insert(" ")
+	case "paste":
+		e.Paste(k.Text)
+	case "left", "ctrl+b":
+		e.Left()
+	case "right", "ctrl+f":
+		e.Right()
+	case "alt+left", "ctrl+left", "alt+b":
+		e.WordLeft()
+	case "alt+right", "ctrl+right", "alt+f":
+		e.WordRight()
+	case "home", "ctrl+a":
+		e.Home()
+	case "end", "ctrl+e":
+		e.End()
+	case "ctrl+home":
+		e.Start()
+	case "ctrl+end":
+		e.Finish()
+	case "backspace", "ctrl+h", "shift+backspace":
+		e.Backspace()
+	case "delete":
+		e.Delete()
+	case "ctrl+w", "alt+backspace", "ctrl+backspace":
+		e.KillWordLeft()
+	case "alt+d", "ctrl+delete":
+		e.KillWord()
+	case "ctrl+k":
+		e.KillToEnd()
+	case "ctrl+u":
+		e.KillToStart()
+	case "ctrl+y":
+		e.Yank()
+	case "ctrl+_", "ctrl+/":
+		e.Undo()
+	case "alt+_", "alt+/":
+		e.Redo()
+	default:
+		return false
+	}
+	return true
+}

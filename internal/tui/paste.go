@@ -1,0 +1,150 @@
+package tui
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/regular"
+)
+
+const (
+	// clipboardTime bounds a program that reads the clipboard.
+	clipboardTime = 2 * time.Second
+	// maxImage bounds an image that is pasted, in bytes; the read tool scales it.
+	maxImage = 32 << 20
+)
+
+// clipboardPrograms print an image from the clipboard.
+func clipboardPrograms(env func(string) string) [][]string {
+	switch {
+	case runtime.GOOS == "darwin":
+		return [][]string{{"pngpaste", "-"}}
+	case runtime.GOOS == "windows":
+		return nil
+	case env("WAYLAND_DISPLAY") != "":
+		return [][]string{{"wl-paste", "--no-newline", "--type", "image/png"}}
+	case env("DISPLAY") != "":
+		return [][]string{{"xclip", "-selection", "clipboard", "-target", "image/png", "-out"}}
+	}
+	return nil
+}
+
+// pasteImage attaches the image in the clipboard.
+func (a *app) pasteImage() {
+	programs := clipboardPrograms(a.env)
+	if len(programs) == 0 {
+		a.view.hint = "there is no clipboard to read an image from here"
+		return
+	}
+	dir := a.session.Engine().Project().Dir()
+	a.work(func(ctx context.Context) func() {
+		ctx, stop := context.WithTimeout(ctx, clipboardTime)
+		defer stop()
+		var data []byte
+		var err error
+		for _, p := range programs {
+			if data, err = clipboard(ctx, p, a.env("PATH"), dir); err == nil {
+				break
+			}
+		}
+		file := ""
+		if err == nil {
+			file, err = a.imageFile(data)
+		}
+		return func() {
+			if err != nil {
+				a.view.hint = "no image in the clipboard: " + plain.Line(err.Error())
+				return
+			}
+			a.attachImage(file, len(data))
+		}
+	})
+}
+
+// clipboard runs a program that is on the PATH, in a directory that is neither
+// relative nor part of the project.
+func clipboard(ctx context.Context, argv []string, path, project string) ([]byte, error) {
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) || dir == project || strings.HasPrefix(dir, project+string(filepath.Separator)) {
+			continue
+		}
+		program := filepath.Join(dir, argv[0])
+		if info, err := os.Stat(program); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+			continue
+		}
+		var out limited
+		c := exec.CommandContext(ctx, program, argv[1:]...)
+		c.Dir = filepath.Dir(program)
+		c.Stdout = &out
+		c.WaitDelay = clipboardTime
+		if err := c.Run(); err != nil {
+			return nil, fmt.Errorf("%s: %w", argv[0], err)
+		}
+		return out.Bytes(), nil
+	}
+	return nil, fmt.Errorf("%s is not installed", argv[0])
+}
+
+// limited keeps at most maxImage bytes and refuses more.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxImage {
+		return 0, fmt.Errorf("more than %d MB", maxImage>>20)
+	}
+	return l.Buffer.Write(p)
+}
+
+// imageFile writes a pasted image to a private file, which lasts as long as the
+// program.
+func (a *app) imageFile(data []byte) (string, error) {
+	if !isImage(data) {
+		return "", fmt.Errorf("%s", http.DetectContentType(data))
+	}
+	a.pastes.Lock()
+	defer a.pastes.Unlock()
+	if a.pastes.dir == "" {
+		dir, err := os.MkdirTemp("", "knack-paste-")
+		if err != nil {
+			return "", err
+		}
+		a.pastes.dir = dir
+	}
+	a.pastes.n++
+	file := filepath.Join(a.pastes.dir, fmt.Sprintf("image-%d.png", a.pastes.n))
+	return file, os.WriteFile(file, data, 0o600)
+}
+
+func isImage(data []byte) bool { return strings.HasPrefix(http.DetectContentType(data), "image/") }
+
+// attachImage puts a chip for an image into the prompt. What is sent names the
+// file, which is attached as any other: the rules and limits of read apply.
+func (a *app) attachImage(file string, size int) {
+	a.prompt.Attach(editor.Chip{
+		Label: fmt.Sprintf("image %s, %d KB", filepath.Base(file), (size+1023)/1024),
+		Text:  " @" + file + " ",
+	})
+}
+
+// pasted inserts a paste. A path that stands alone and is an image by its
+// content becomes an attachment.
+func (a *app) pasted(text string) {
+	path := strings.TrimSpace(text)
+	if filepath.IsAbs(path) && !strings.ContainsAny(path, " \n\t") {
+		if data, err := regular.Read(path, maxImage); err == nil && isImage(data) {
+			a.attachImage(path, len(data))
+			return
+		}
+	}
+	a.prompt.Paste(text)
+}

@@ -1,0 +1,238 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal"
+)
+
+// An item is one line of a list to pick from.
+type item struct {
+	value string // what is picked
+	label string
+	help  string
+	mark  bool // of a list of which several can be picked
+}
+
+// A picker is a list, narrowed by what is typed. The zero picker is empty.
+type picker struct {
+	title  string
+	items  []item
+	many   bool // space marks items
+	query  string
+	found  []int // of items, best first
+	at     int   // in found
+	top    int   // the first that is shown
+	closed bool  // the query cannot be typed: for a few fixed choices
+}
+
+func newPicker(title string, items []item) *picker {
+	p := &picker{title: title, items: items}
+	p.filter()
+	return p
+}
+
+func (p *picker) filter() {
+	p.found, p.at, p.top = rank(p.items, p.query), 0, 0
+}
+
+// picked returns the item under the cursor.
+func (p *picker) picked() (item, bool) {
+	if p.at < len(p.found) {
+		return p.items[p.found[p.at]], true
+	}
+	return item{}, false
+}
+
+// key moves the cursor or narrows the list. It reports whether the key was
+// taken.
+func (p *picker) key(k terminal.Key) bool {
+	switch k.String() {
+	case "up", "ctrl+p":
+		p.move(-1)
+	case "down", "ctrl+n":
+		p.move(1)
+	case "pageup":
+		p.move(-8)
+	case "pagedown":
+		p.move(8)
+	case "space":
+		return p.toggle()
+	case "backspace":
+		if p.query == "" {
+			return false
+		}
+		_, n := utf8.DecodeLastRuneInString(p.query)
+		p.query = p.query[:len(p.query)-n]
+		p.filter()
+	case "text", "paste":
+		if p.many && k.Text == " " {
+			return p.toggle()
+		}
+		if p.closed {
+			if n := int(k.Text[0] - '1'); len(k.Text) == 1 && n >= 0 && n < len(p.found) {
+				p.at = n
+			}
+			return true
+		}
+		p.query += strings.Join(strings.Fields(k.Text), " ")
+		if strings.HasSuffix(k.Text, " ") {
+			p.query += " "
+		}
+		p.filter()
+	default:
+		return false
+	}
+	return true
+}
+
+func (p *picker) toggle() bool {
+	if !p.many || p.at >= len(p.found) {
+		return false
+	}
+	i := p.found[p.at]
+	p.items[i].mark = !p.items[i].mark
+	return true
+}
+
+func (p *picker) move(by int) {
+	if len(p.found) > 0 {
+		p.at = min(max(p.at+by, 0), len(p.found)-1)
+	}
+}
+
+// lines draws the list in at most room rows.
+func (p *picker) lines(width, room int) []styled.Line {
+	var out []styled.Line
+	if p.title != "" {
+		title := styled.Line{{Text: p.title, Style: styled.Bold}}
+		if p.query != "" {
+			title = append(title, styled.Span{Text: "  " + plain.Line(p.query), Style: styled.Accent})
+		}
+		out = append(out, title.Cut(width))
+		room--
+	}
+	if len(p.found) == 0 {
+		return append(out, styled.S(styled.Dim, "  nothing matches").Cut(width))
+	}
+	rows := max(min(room, len(p.found)), 1)
+	if len(p.found) > rows && rows > 2 {
+		rows-- // for the count
+	}
+	p.top = min(max(p.top, p.at-rows+1), p.at)
+	wide := 0
+	for _, i := range p.found[p.top:min(p.top+rows, len(p.found))] {
+		wide = max(wide, styled.Width(p.items[i].label))
+	}
+	wide = min(wide, max(width/2, 12))
+	for j := p.top; j < min(p.top+rows, len(p.found)); j++ {
+		it := p.items[p.found[j]]
+		style, lead := styled.Text, "  "
+		if j == p.at {
+			style, lead = styled.Accent|styled.Bold, "❯ "
+		}
+		if p.closed {
+			lead += fmt.Sprintf("%d ", j+1)
+		}
+		if p.many {
+			lead += map[bool]string{true: "[x] ", false: "[ ] "}[it.mark]
+		}
+		label := styled.Cut(plain.Line(it.label), max(wide, 1))
+		l := styled.Line{{Text: lead + label, Style: style}}
+		if it.help != "" {
+			pad := strings.Repeat(" ", max(wide-styled.Width(label), 0)+2)
+			l = append(l, styled.Span{Text: pad + plain.Line(it.help), Style: styled.Dim})
+		}
+		out = append(out, l.Cut(width))
+	}
+	if len(p.found) > rows && room > 2 {
+		out = append(out, styled.S(styled.Dim, fmt.Sprintf("  %d of %d", p.at+1, len(p.found))).Cut(width))
+	}
+	return out
+}
+
+// rank returns the items that match a query, best first: all of its words must
+// match, letters in order. Without a query all are returned in their order.
+func rank(items []item, query string) []int {
+	words := strings.Fields(strings.ToLower(query))
+	type match struct{ at, score int }
+	var found []match
+	for i, it := range items {
+		label, help := strings.ToLower(it.label), ""
+		score, ok := 0, true
+		for _, w := range words {
+			n := fuzzy(label, w)
+			if n == 0 {
+				if help == "" {
+					help = strings.ToLower(it.help)
+				}
+				if help != "" && strings.Contains(help, w) {
+					n = 1
+				}
+			}
+			if n == 0 {
+				ok = false
+				break
+			}
+			score += n
+		}
+		if ok {
+			found = append(found, match{i, score})
+		}
+	}
+	if len(words) > 0 {
+		slices.SortStableFunc(found, func(a, b match) int { return b.score - a.score })
+	}
+	out := make([]int, len(found))
+	for i, m := range found {
+		out[i] = m.at
+	}
+	return out
+}
+
+// fuzzy scores how well the letters of w are found in s, in order: 0 not at
+// all, most for the whole word at the start. Both are in lower case.
+func fuzzy(s, w string) int {
+	if i := strings.Index(s, w); i >= 0 {
+		score := 1000 - min(len(s), 200)
+		switch {
+		case len(s) == len(w):
+			score += 2000
+		case i == 0:
+			score += 1000
+		case boundary(s, i):
+			score += 500
+		}
+		return score
+	}
+	at, score := 0, 200-min(len(s), 150)
+	for _, r := range w {
+		i := strings.IndexRune(s[at:], r)
+		if i < 0 {
+			return 0
+		}
+		switch {
+		case i == 0:
+			score += 4
+		case boundary(s, at+i):
+			score += 3
+		}
+		at += i + utf8.RuneLen(r)
+	}
+	return max(score, 1)
+}
+
+// boundary reports whether a word begins at i.
+func boundary(s string, i int) bool {
+	if i == 0 {
+		return true
+	}
+	r, _ := utf8.DecodeLastRuneInString(s[:i])
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}

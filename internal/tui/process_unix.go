@@ -1,0 +1,27 @@
+//go:build unix
+
+package tui
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// resizes reports changes of the terminal's size.
+func resizes() (changes <-chan os.Signal, release func()) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGWINCH)
+	return ch, func() { signal.Stop(ch) }
+}
+
+// stopProcess stops the whole process group, as Ctrl-Z in a shell does, and
+// returns when it is continued.
+func stopProcess() {
+	cont := make(chan os.Signal, 1)
+	signal.Notify(cont, syscall.SIGCONT)
+	defer signal.Stop(cont)
+	if syscall.Kill(0, syscall.SIGTSTP) == nil {
+		<-cont
+	}
+}

@@ -1,0 +1,307 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A view is what the live area shows: a function from this state to lines. It
+// knows nothing of terminals, so tests and other renderers can use it.
+type view struct {
+	conv   *conversation
+	prompt *editor.Editor
+	dialog *dialog // open question; nil: none
+	more   int     // questions behind it
+	picker *picker // open list; nil: none
+	menu   *picker // completions of the prompt; nil: none
+	search bool    // the picker searches the history
+
+	queue   []string // said and not taken in yet
+	todos   []todo
+	agents  []string // in the background
+	jobs    int
+	running bool
+	since   time.Time // the turn began
+	tokens  int       // of the turn, so far
+	hint    string    // in place of the status line
+	status  status
+}
+
+// A status is the line at the bottom.
+type status struct {
+	model  string
+	effort string
+	mode   permission.Mode
+	used   int // tokens of the window
+	window int
+	cost   float64
+	skills []string // in force
+	branch string
+	title  string
+}
+
+// A todo is an item of the model's list.
+type todo struct {
+	text  string
+	state string // pending, active, done
+}
+
+const (
+	menuRows  = 8
+	todoRows  = 6
+	queueRows = 3
+)
+
+var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+
+// live returns the lines of the live area for a terminal of that size, and
+// where the cursor is. There are fewer lines than the terminal has rows.
+func (v *view) live(width, height int, now time.Time) (lines []styled.Line, cursor terminal.Cursor) {
+	room := max(height-1, 1)
+	if v.dialog != nil {
+		return v.question(width, room)
+	}
+	top := v.conv.live(room, now)
+	// What goes on keeps at least a third of the area.
+	bottom, cursor := v.bottom(width, room-min(len(top), room/3), now)
+	top = top[max(0, len(top)-(room-len(bottom))):]
+	cursor.Row += len(top)
+	return append(top, bottom...), cursor
+}
+
+// question shows a dialog in the place of the prompt.
+func (v *view) question(width, room int) ([]styled.Line, terminal.Cursor) {
+	d := v.dialog
+	out := []styled.Line{d.title().Cut(width)}
+	if v.more > 0 {
+		out[0] = append(out[0], styled.Span{Text: fmt.Sprintf("  and %d more", v.more), Style: styled.Dim}).Cut(width)
+	}
+	controls, cursor := d.controls(width, max(room-1, 1))
+	if !d.shown {
+		body := d.body(width)
+		if keep := room - 1 - len(controls); len(body) > keep { // cannot happen once it is in the scrollback
+			body = body[:max(keep, 0)]
+		}
+		out = append(out, body...)
+	}
+	if cursor.Row >= 0 {
+		cursor.Row += len(out)
+	}
+	return append(out, controls...), cursor
+}
+
+// tall reports whether a question does not fit into the live area.
+func (v *view) tall(width, height int) bool {
+	controls, _ := v.dialog.controls(width, max(height-2, 1))
+	return len(v.dialog.body(width))+len(controls)+1 > max(height-1, 1)
+}
+
+// bottom is everything below what is being streamed: what goes on, lists, the
+// prompt, the status line.
+func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.Cursor) {
+	prompt, cursor := v.input(width, room)
+	status := v.statusLine(width)
+	var lists []styled.Line
+	left := room - len(prompt) - 1
+	add := func(lines ...styled.Line) {
+		for _, l := range lines {
+			if left > 0 {
+				lists = append(lists, l.Cut(width))
+				left--
+			}
+		}
+	}
+	switch {
+	case v.picker != nil:
+		add(v.picker.lines(width, max(min(left, 12), 1))...)
+	case v.menu != nil:
+	default:
+		if v.running && left > 0 {
+			add(v.activity(now))
+		}
+		if left > 2 {
+			add(v.todoLines()...)
+		}
+		for i, q := range v.queue {
+			if i == queueRows {
+				add(styled.S(styled.Dim, fmt.Sprintf("  … %d more queued", len(v.queue)-i)))
+				break
+			}
+			add(styled.S(styled.Dim, "  queued: "+plain.Line(strings.Join(strings.Fields(q), " "))))
+		}
+		for _, a := range v.agents {
+			add(styled.S(styled.Dim, "  agent "+plain.Line(a)))
+		}
+		if v.jobs > 0 {
+			add(styled.S(styled.Dim, "  "+plain.Count(v.jobs, "background command")))
+		}
+	}
+	if left > 1 && v.conv.last != blockNone { // apart from the conversation
+		lists = append([]styled.Line{nil}, lists...)
+	}
+	cursor.Row += len(lists)
+	out := append(lists, prompt...)
+	if v.menu != nil && left > 0 {
+		out = append(out, v.menu.lines(width, min(left, menuRows))...)
+	}
+	if len(out) < room {
+		out = append(out, status)
+	}
+	return out, cursor
+}
+
+// activity is the line with the spinner.
+func (v *view) activity(now time.Time) styled.Line {
+	d := now.Sub(v.since)
+	l := styled.Line{
+		{Text: spinner[int(d/(100*time.Millisecond))%len(spinner)] + " ", Style: styled.Accent},
+		{Text: elapsed(d), Style: styled.Dim},
+	}
+	if v.tokens > 0 {
+		l = append(l, styled.Span{Text: fmt.Sprintf(", %s tokens", plain.Number(v.tokens)), Style: styled.Dim})
+	}
+	return append(l, styled.Span{Text: "  esc interrupts", Style: styled.Dim})
+}
+
+func (v *view) todoLines() []styled.Line {
+	var out []styled.Line
+	done := 0
+	for _, t := range v.todos {
+		if t.state == "done" {
+			done++
+		}
+	}
+	if done == len(v.todos) {
+		return nil
+	}
+	from := 0
+	for from < len(v.todos) && len(v.todos)-from > todoRows && v.todos[from].state == "done" {
+		from++
+	}
+	if from > 0 {
+		out = append(out, styled.S(styled.Dim, fmt.Sprintf("  ✓ %d done", from)))
+	}
+	for i, t := range v.todos[from:] {
+		if i == todoRows {
+			out = append(out, styled.S(styled.Dim, fmt.Sprintf("  … %d more", len(v.todos)-from-i)))
+			break
+		}
+		mark, style := "  ○ ", styled.Text
+		switch t.state {
+		case "done":
+			mark, style = "  ✓ ", styled.Dim
+		case "active":
+			mark, style = "  ▸ ", styled.Bold
+		}
+		out = append(out, styled.S(style, mark+plain.Line(t.text)))
+	}
+	return out
+}
+
+// input is the prompt with its text. It takes at most half of the room.
+func (v *view) input(width, room int) ([]styled.Line, terminal.Cursor) {
+	const lead = "❯ "
+	rows, row, col := v.prompt.Rows(max(width-2, 2))
+	most := max(room/2, 1)
+	top := 0
+	if len(rows) > most {
+		top = min(max(row-most+1, 0), len(rows)-most)
+		rows = rows[top : top+most]
+	}
+	style := styled.Accent
+	if strings.HasPrefix(v.prompt.Before()+v.prompt.After(), "!") {
+		style = styled.Warn
+	}
+	var out []styled.Line
+	for i, r := range rows {
+		l := "  "
+		if i+top == 0 {
+			l = lead
+		}
+		out = append(out, styled.Line{{Text: l, Style: style}, {Text: plain.Line(r.Text)}})
+	}
+	return out, terminal.Cursor{Row: row - top, Col: col + 2}
+}
+
+// statusLine shows as much as fits, the most important first.
+func (v *view) statusLine(width int) styled.Line {
+	if v.hint != "" {
+		return styled.S(styled.Warn, plain.Line(v.hint)).Cut(width)
+	}
+	s := v.status
+	var parts []styled.Span
+	if s.mode != "" && s.mode != permission.Default {
+		style := styled.Accent
+		if s.mode == permission.Bypass {
+			style = styled.Bad
+		}
+		parts = append(parts, styled.Span{Text: string(s.mode), Style: style})
+	}
+	model := plain.Line(s.model)
+	if s.effort != "" {
+		model += " " + plain.Line(s.effort)
+	}
+	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
+	if s.window > 0 && s.used > 0 {
+		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + fmt.Sprintf(" %d%%", s.used*100/s.window), Style: fill(s.used, s.window)})
+	}
+	if s.cost > 0 {
+		parts = append(parts, styled.Span{Text: fmt.Sprintf("$%.2f", s.cost), Style: styled.Dim})
+	}
+	if len(s.skills) > 0 {
+		parts = append(parts, styled.Span{Text: plain.Line(strings.Join(s.skills, " ")), Style: styled.Accent})
+	}
+	if s.branch != "" {
+		parts = append(parts, styled.Span{Text: plain.Line(s.branch), Style: styled.Dim})
+	}
+	if s.title != "" {
+		parts = append(parts, styled.Span{Text: plain.Line(s.title), Style: styled.Dim})
+	}
+	var l styled.Line
+	for _, p := range parts {
+		if p.Text == "" {
+			continue
+		}
+		need := styled.Width(p.Text)
+		if len(l) > 0 {
+			need += 2
+		}
+		if l.Width()+need > width {
+			if len(l) == 0 {
+				l = styled.Line{p}.Cut(width)
+			}
+			continue
+		}
+		if len(l) > 0 {
+			l = append(l, styled.Span{Text: "  "})
+		}
+		l = append(l, p)
+	}
+	return l
+}
+
+// bar draws a share of a whole in cells.
+func bar(part, whole, cells int) string {
+	n := min(max(part*cells/max(whole, 1), 0), cells)
+	if part > 0 && n == 0 {
+		n = 1
+	}
+	return strings.Repeat("█", n) + strings.Repeat("░", cells-n)
+}
+
+func fill(part, whole int) styled.Style {
+	switch share := part * 100 / max(whole, 1); {
+	case share >= 85:
+		return styled.Bad
+	case share >= 60:
+		return styled.Warn
+	}
+	return styled.Dim
+}

@@ -1,0 +1,324 @@
+package tui
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal"
+	"github.com/knack-agent/knack/internal/terminal/terminaltest"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden frames")
+
+var start = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func text(s string) agent.Event { return agent.Event{Text: s} }
+
+func toolCall(id, name, input string) agent.Event {
+	return agent.Event{Call: &llm.ToolCall{ID: id, Name: name, Input: json.RawMessage(input)}}
+}
+
+func result(id, name, text string, details any) agent.Event {
+	data, _ := json.Marshal(details)
+	return agent.Event{Entry: &session.Entry{Result: &session.Result{
+		ToolResult: llm.ToolResult{ID: id, Name: name, Parts: []llm.Part{llm.Text(text)}}, Details: data}}}
+}
+
+// summary shows the first string of an input.
+func summary(_ string, in []byte) string {
+	var fields map[string]any
+	json.Unmarshal(in, &fields)
+	for _, k := range []string{"command", "path"} {
+		if s, ok := fields[k].(string); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+// scenes are the states whose frames are golden.
+var scenes = []struct {
+	name string
+	make func(v *view)
+}{
+	{"idle", func(v *view) {}},
+	{"streaming", func(v *view) {
+		v.running = true
+		v.conv.user("what is in a.txt?")
+		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a narrow terminal.\n\n- one\n- tw"), start)
+	}},
+	{"calls", func(v *view) {
+		v.running = true
+		v.tokens = 1234
+		v.conv.user("run it")
+		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), start)
+		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), start)
+		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}}, start)
+		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, start)
+		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
+		v.queue = []string{"and then\nlint it"}
+		v.agents = []string{"reviewer: reviews the change"}
+		v.jobs = 2
+	}},
+	{"results", func(v *view) {
+		v.conv.user("fix it")
+		v.conv.event(toolCall("1", "bash", `{"command":"make"}`), start)
+		v.conv.event(result("1", "bash", "a\nb\nc\nd\ne\nf\n", nil), start)
+		v.conv.event(toolCall("2", "edit", `{"path":"a.txt"}`), start)
+		v.conv.event(result("2", "edit", "ok", map[string]string{"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+zwei\n"}), start)
+		v.conv.event(text("Done."), start)
+		v.conv.event(agent.Event{End: &agent.End{Reason: "limit", Why: "200 requests"}}, start)
+		v.status.skills = []string{"pdf"}
+		v.status.mode = permission.Plan
+	}},
+	{"prompt", func(v *view) {
+		v.prompt.Insert("first line\nsecond line that is rather long, so that it is wrapped on a narrow terminal")
+	}},
+	{"approval", func(v *view) {
+		v.conv.user("clean up")
+		v.dialog = newDialog(engine.Question{Title: "Allow bash to run this command?", From: "gate",
+			Call: &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"rm -rf build && make"}`),
+				Decision: permission.Decision{Reason: "no rule covers this"}},
+			Options: []engine.Option{{ID: "once", Label: "yes, once", Allow: true, Lasts: gate.Once},
+				{ID: "session", Label: "yes, in this session", Help: "Bash(rm -rf build), Bash(make)", Allow: true, Lasts: gate.Session},
+				{ID: "no", Label: "no"}}})
+		v.more = 1
+	}},
+	{"form", func(v *view) {
+		v.dialog = newDialog(engine.Question{Title: "Two questions", From: "ask", Fields: []engine.Field{
+			{Name: "a", Label: "Which colours?", Type: engine.FieldChoice, Many: true, Other: true,
+				Options: []engine.Option{{ID: "r", Label: "red", Help: "warm"}, {ID: "b", Label: "blue", Help: "cold"}}},
+			{Name: "b", Label: "Name?"}}})
+		v.dialog.key(terminal.Key{Name: "space"})
+	}},
+	{"menu", func(v *view) {
+		v.prompt.Insert("/re")
+		v.menu = newPicker("", []item{{label: "/reload", help: "read settings and skills again"}, {label: "/resume", help: "resume another session"},
+			{label: "/release", help: "take a skill's text out of the conversation"}, {label: "/model", help: "change the model"}})
+		v.menu.query = "re"
+		v.menu.filter()
+	}},
+}
+
+func newView() *view {
+	v := &view{conv: &conversation{summary: summary}, prompt: &editor.Editor{}, since: start}
+	v.status = status{model: "anthropic/claude-sonnet-4-5", used: 60_000, window: 200_000, cost: 0.12, branch: "main"}
+	return v
+}
+
+// TestFrames compares each scene at four sizes with its golden frame. The
+// cursor is drawn as ▒.
+func TestFrames(t *testing.T) {
+	for _, sc := range scenes {
+		t.Run(sc.name, func(t *testing.T) {
+			var b strings.Builder
+			for _, size := range []struct{ w, h int }{{80, 24}, {80, 10}, {40, 14}, {20, 5}} {
+				v := newView()
+				v.conv.width = size.w
+				sc.make(v)
+				final := v.conv.take()
+				live, cursor := v.live(size.w, size.h, start.Add(3*time.Second))
+				if len(live) >= size.h {
+					t.Errorf("%d×%d: %d live rows", size.w, size.h, len(live))
+				}
+				fmt.Fprintf(&b, "== %d×%d\n", size.w, size.h)
+				for _, l := range final {
+					fits(t, l, size.w)
+					fmt.Fprintf(&b, " %s\n", strings.TrimRight(l.String(), " "))
+				}
+				for i, l := range live {
+					fits(t, l, size.w)
+					row := l.String()
+					if i == cursor.Row {
+						row = withCursor(row, cursor.Col)
+					}
+					fmt.Fprintf(&b, "|%s\n", strings.TrimRight(row, " "))
+				}
+			}
+			file := filepath.Join("testdata", "frames", sc.name+".txt")
+			if *update {
+				os.MkdirAll(filepath.Dir(file), 0o755)
+				if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.String() != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+			}
+		})
+	}
+}
+
+func fits(t *testing.T, l styled.Line, width int) {
+	t.Helper()
+	if w := l.Width(); w > width {
+		t.Errorf("%d cells of %d: %q", w, width, l.String())
+	}
+}
+
+// withCursor marks a column of a row.
+func withCursor(row string, col int) string {
+	row += strings.Repeat(" ", max(col+1-styled.Width(row), 0))
+	return styled.Break(styled.S(styled.Text, row), max(col, 1))[0].String()[:len(cut(row, col))] + "▒" + row[len(cut(row, col)):]
+}
+
+// cut is the part of a row before a column.
+func cut(row string, col int) string {
+	if col == 0 {
+		return ""
+	}
+	return styled.Break(styled.S(styled.Text, row), col)[0].String()
+}
+
+// TestOnceEach streams a long conversation at several sizes, which grow
+// meanwhile, and finds each word once, in order, in the terminal.
+func TestOnceEach(t *testing.T) {
+	for _, size := range []struct{ w, h int }{{80, 24}, {80, 10}, {40, 14}, {20, 5}} {
+		t.Run(fmt.Sprintf("%dx%d", size.w, size.h), func(t *testing.T) {
+			vt := terminaltest.New(size.w, size.h)
+			theme, _ := styled.ThemeNamed("dark")
+			screen := &terminal.Screen{Out: vt, Theme: theme}
+			screen.Resize(size.w, size.h)
+			v := newView()
+			v.running = true
+			frames, words := 0, 0
+			show := func() {
+				frames++
+				w, h := screen.Size()
+				v.conv.width = w
+				live, cursor := v.live(w, h, start.Add(time.Duration(frames)*50*time.Millisecond))
+				final := v.conv.take()
+				live, cursor = v.live(w, h, start.Add(time.Duration(frames)*50*time.Millisecond))
+				if err := screen.Show(final, live, cursor); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for block := range 30 {
+				if block%7 == 3 {
+					w, h := screen.Size()
+					w, h = w+3, h+1
+					vt.Resize(w, h)
+					screen.Redraw()
+					screen.Resize(w, h)
+				}
+				switch block % 5 {
+				case 0:
+					v.conv.event(text("## "), start)
+				case 1:
+					v.conv.event(text("- "), start)
+				case 2:
+					v.conv.event(text("```go\n"), start)
+				}
+				for i := range 12 {
+					words++
+					s := fmt.Sprintf("w%d ", words)
+					if i%5 == 4 && block%5 != 0 {
+						s += "日本 👩‍💻\n"
+						if block%5 == 1 {
+							s += "- "
+						}
+					}
+					v.conv.event(text(s), start)
+					show()
+				}
+				if block%5 == 2 {
+					v.conv.event(text("\n```"), start)
+				}
+				v.conv.event(text("\n\n"), start)
+				if block%6 == 5 {
+					id := fmt.Sprint(block)
+					v.conv.event(toolCall(id, "bash", `{"command":"make"}`), start)
+					show()
+					words++
+					v.conv.event(result(id, "bash", fmt.Sprintf("w%d", words), nil), start)
+					show()
+				}
+			}
+			v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
+			v.running = false
+			show()
+			if err := screen.Leave(); err != nil {
+				t.Fatal(err)
+			}
+			all := strings.Fields(vt.All())
+			next := 1
+			for _, f := range all {
+				if strings.HasPrefix(f, "w") {
+					if f != fmt.Sprintf("w%d", next) {
+						t.Fatalf("%s follows w%d", f, next-1)
+					}
+					next++
+				}
+			}
+			if next != words+1 {
+				t.Errorf("%d of %d words", next-1, words)
+			}
+			if strings.Contains(vt.All(), "❯") {
+				t.Error("a row of the prompt is left")
+			}
+			if perToken := vt.Bytes / words; perToken > 400 {
+				t.Errorf("%d bytes a token", perToken)
+			}
+			t.Logf("%d bytes a token", vt.Bytes/words)
+		})
+	}
+}
+
+// FuzzConversation: whatever models, tools and files say, nothing but text and
+// our own sequences reaches the terminal.
+func FuzzConversation(f *testing.F) {
+	f.Add("\x1b[2J\x1b]0;title\x07", "\u009b31m", uint8(20))
+	f.Add("```\n\x00\n```\n", "\r\n\t", uint8(3))
+	f.Fuzz(func(t *testing.T, a, b string, width uint8) {
+		if len(a)+len(b) > 1000 {
+			return
+		}
+		v := newView()
+		w := int(width%100) + 4
+		v.conv.width = w
+		v.conv.user(a)
+		v.conv.event(text(b), start)
+		v.conv.event(toolCall("1", a, b), start)
+		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text(a)}}, start)
+		v.dialog = newDialog(engine.Question{Title: a, Text: b, Call: &gate.Request{Tool: "bash", Input: json.RawMessage(b)},
+			Options: []engine.Option{{ID: "x", Label: a, Help: b}}})
+		vt := terminaltest.New(w, 8)
+		screen := &terminal.Screen{Out: vt}
+		screen.Resize(w, 8)
+		for range 2 {
+			live, cursor := v.live(w, 8, start)
+			if err := screen.Show(v.conv.take(), live, cursor); err != nil { // the terminal panics on control characters
+				t.Fatal(err)
+			}
+			v.dialog = nil
+			v.conv.event(result("1", a, b, map[string]string{"diff": a}), start)
+			v.conv.event(text(a), start)
+			v.conv.reply(b)
+			v.conv.note(styled.Bad, a)
+			v.prompt.Paste(b)
+			v.queue, v.agents, v.hint = []string{a}, []string{b}, a
+			v.todos = []todo{{a, b}}
+			v.picker = newPicker(a, []item{{label: b, help: a}})
+		}
+	})
+}
