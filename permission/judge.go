@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
 // judge collects the verdicts of one decision.
@@ -373,7 +374,7 @@ func plainPattern(s string) string {
 func (j *judge) bash(s Subject) {
 	j.asks = s
 	j.prepare()
-	script, err := ParseCommand(s.Text)
+	script, err := bash.Parse(s.Text)
 	if err != nil {
 		for i := range j.deny {
 			if r := &j.deny[i]; r.Any || mentions(s.Text, r.Pattern) {
@@ -385,7 +386,7 @@ func (j *judge) bash(s Subject) {
 		return
 	}
 	j.dots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
-	if len(script.items) == 0 {
+	if len(script.Items) == 0 {
 		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: "nothing runs"}, "")
 		return
 	}
@@ -414,9 +415,9 @@ func mentions(text, pat string) bool {
 		if i < 0 {
 			return false
 		}
-		before := i == 0 || !wordByte(text[i-1])
+		before := i == 0 || !bash.WordByte(text[i-1])
 		end := i + len(name)
-		if before && (end == len(text) || !wordByte(text[end])) {
+		if before && (end == len(text) || !bash.WordByte(text[end])) {
 			return true
 		}
 		text = text[i+1:]
@@ -431,21 +432,21 @@ type cover struct {
 	all   bool
 }
 
-func (j *judge) script(s *Script, cov cover) {
-	for _, item := range s.items {
+func (j *judge) script(s *bash.Script, cov cover) {
+	for _, item := range s.Items {
 		switch x := item.(type) {
-		case *Command:
+		case *bash.Command:
 			j.command(s, x, cov)
-		case *Redirect:
+		case *bash.Redirect:
 			j.redirect(s, x)
-		case *Assign:
+		case *bash.Assign:
 			j.assign(x, cov)
-		case Unclear:
+		case bash.Unclear:
 			if cov.all {
 				continue
 			}
 			sub := Subject{Kind: "Bash", Text: x.Text}
-			if r := j.everything(); r != nil && !x.limit {
+			if r := j.everything(); r != nil && !x.Limit {
 				j.add(by(sub, Allow, r), "")
 				continue
 			}
@@ -463,18 +464,18 @@ func (j *judge) script(s *Script, cov cover) {
 
 // dirs are the directories in which a command may run; ok is false if they
 // are not known.
-func (j *judge) dirs(s *Script, at int) (dirs []string, ok bool) {
+func (j *judge) dirs(s *bash.Script, at int) (dirs []string, ok bool) {
 	dirs = []string{j.place.Dir}
-	n := min(at, len(s.cds))
-	if s.loose {
-		n = len(s.cds)
+	n := min(at, len(s.Moves))
+	if s.Loose {
+		n = len(s.Moves)
 	}
-	for _, c := range s.cds[:n] {
-		if c.any || c.word == nil {
+	for _, c := range s.Moves[:n] {
+		if c.Any || c.Word == nil {
 			return dirs, false
 		}
-		for _, v := range c.word.vals {
-			if c.loose && !isAbs(v) && !strings.HasPrefix(v, "~/") || len(dirs) > 16 {
+		for _, v := range c.Word.Values {
+			if c.Loose && !bash.IsAbs(v) && !strings.HasPrefix(v, "~/") || len(dirs) > 16 {
 				return dirs, false
 			}
 			for _, d := range dirs[:len(dirs):len(dirs)] {
@@ -485,26 +486,26 @@ func (j *judge) dirs(s *Script, at int) (dirs []string, ok bool) {
 	return dirs, true
 }
 
-func (j *judge) redirect(s *Script, f *Redirect) {
+func (j *judge) redirect(s *bash.Script, f *bash.Redirect) {
 	kind := "Read"
 	if f.Write {
 		kind = "Edit"
 	}
-	values := f.word.vals
-	if len(values) == 0 || f.word.glob || f.word.many {
+	values := f.Target.Values
+	if len(values) == 0 || f.Target.Glob || f.Target.Many {
 		j.notReading(Subject{Kind: kind, Text: f.Text}, "the file is not known before it runs")
 		return
 	}
 	for _, v := range values {
-		if strings.HasPrefix(v, "~") && !f.word.tilde {
+		if strings.HasPrefix(v, "~") && !f.Target.Tilde {
 			v = "./" + v
 		}
 		if strings.HasPrefix(v, "/dev/tcp/") || strings.HasPrefix(v, "/dev/udp/") {
 			j.notReading(Subject{Kind: "Bash", Text: f.Text}, "bash opens a network connection")
 			continue
 		}
-		dirs, ok := j.dirs(s, f.at)
-		if !ok && !isAbs(v) && !strings.HasPrefix(v, "~") {
+		dirs, ok := j.dirs(s, f.At)
+		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
 			j.notReading(Subject{Kind: kind, Text: f.Text}, "the directory it is relative to is not known")
 			continue
 		}
@@ -518,11 +519,11 @@ func (j *judge) redirect(s *Script, f *Redirect) {
 	}
 }
 
-func (j *judge) assign(x *Assign, cov cover) {
+func (j *judge) assign(x *bash.Assign, cov cover) {
 	s := Subject{Kind: "Bash", Text: x.Text}
-	words := []Word{known(x.Text)}
-	words[0].literal = wordlike(x.Text)
-	if j.denied(s, &Command{Words: words, Text: x.Text}) != Allow {
+	words := []bash.Word{bash.Known(x.Text)}
+	words[0].Literal = bash.PlainWord(x.Text)
+	if j.denied(s, &bash.Command{Words: words, Text: x.Text}) != Allow {
 		return
 	}
 	if cov.all {
@@ -546,7 +547,7 @@ func (j *judge) assign(x *Assign, cov cover) {
 		}
 	}
 	rule := ""
-	if words[0].literal {
+	if words[0].Literal {
 		rule = "Bash(" + x.Text + ")"
 	}
 	if j.mode == Plan {
@@ -558,7 +559,7 @@ func (j *judge) assign(x *Assign, cov cover) {
 
 // denied judges a command by the rules that deny and ask, matched as widely as
 // possible, and reports the verdict; Allow says that none of them speaks.
-func (j *judge) denied(s Subject, c *Command) Verdict {
+func (j *judge) denied(s Subject, c *bash.Command) Verdict {
 	if len(j.deny)+len(j.ask) == 0 {
 		return Allow
 	}
@@ -576,7 +577,7 @@ func (j *judge) denied(s Subject, c *Command) Verdict {
 	}
 	for i := range j.deny {
 		r := &j.deny[i]
-		if r.Any || hit(r, false) || c.opaque != "" && j.mode == Bypass && mentions(c.Text, r.Pattern) {
+		if r.Any || hit(r, false) || c.Opaque != "" && j.mode == Bypass && mentions(c.Text, r.Pattern) {
 			j.add(by(s, Deny, r.Rule), "")
 			return Deny
 		}
@@ -605,9 +606,9 @@ func (j *judge) denied(s Subject, c *Command) Verdict {
 }
 
 // unknowns reports whether a word's value is not known.
-func hasUnknown(c *Command) bool {
+func hasUnknown(c *bash.Command) bool {
 	for i := range c.Words {
-		if _, ok := c.Words[i].value(); !ok {
+		if _, ok := c.Words[i].Value(); !ok {
 			return true
 		}
 	}
@@ -617,19 +618,19 @@ func hasUnknown(c *Command) bool {
 // lines writes a command as rules that deny and ask are held against it: its
 // program by its base name and as spelled, escapes undone, without git's own
 // options, in lower case, with what stands before it and without.
-func lines(c *Command) [][]byte {
+func lines(c *bash.Command) [][]byte {
 	buf := make([]byte, 0, len(c.Text)+8)
-	write := func(words []Word, base bool) []byte {
+	write := func(words []bash.Word, base bool) []byte {
 		from := len(buf)
 		for i := range words {
 			if i > 0 {
 				buf = append(buf, between)
 			}
 			w := &words[i]
-			v, ok := w.value()
+			v, ok := w.Value()
 			switch {
-			case !ok && w.vals == nil && w.prefix != "" && !w.many:
-				buf = append(append(buf, strings.ToLower(w.prefix)...), dynamic)
+			case !ok && w.Values == nil && w.Prefix != "" && !w.Many:
+				buf = append(append(buf, strings.ToLower(w.Prefix)...), dynamic)
 			case !ok:
 				buf = append(buf, dynamic)
 			default:
@@ -650,25 +651,25 @@ func lines(c *Command) [][]byte {
 		return buf[from:len(buf):len(buf)]
 	}
 	out := [][]byte{write(c.Words, true)}
-	if v, ok := c.Words[0].value(); ok && strings.Contains(v, "/") {
+	if v, ok := c.Words[0].Value(); ok && strings.Contains(v, "/") {
 		out = append(out, write(c.Words, false))
 	}
-	if len(c.assigns) > 0 {
-		words := make([]Word, 0, len(c.assigns)+len(c.Words))
-		for _, a := range c.assigns {
-			words = append(words, known(a.Text))
+	if len(c.Assigns) > 0 {
+		words := make([]bash.Word, 0, len(c.Assigns)+len(c.Words))
+		for _, a := range c.Assigns {
+			words = append(words, bash.Known(a.Text))
 		}
 		out = append(out, write(append(words, c.Words...), false))
 	}
-	if c.git && c.subcommand > 1 {
-		out = append(out, write(append([]Word{c.Words[0]}, c.Words[c.subcommand:]...), true))
+	if c.Git && c.Subcommand > 1 {
+		out = append(out, write(append([]bash.Word{c.Words[0]}, c.Words[c.Subcommand:]...), true))
 	}
 	// Each value of a variable that is known to be one of several.
 	for i := range c.Words {
-		if w := &c.Words[i]; len(w.vals) > 1 && !w.glob {
-			for _, v := range w.vals {
-				words := append([]Word{}, c.Words...)
-				words[i] = known(v)
+		if w := &c.Words[i]; len(w.Values) > 1 && !w.Glob {
+			for _, v := range w.Values {
+				words := append([]bash.Word{}, c.Words...)
+				words[i] = bash.Known(v)
 				out = append(out, write(words, true))
 			}
 			break
@@ -679,17 +680,17 @@ func lines(c *Command) [][]byte {
 
 // A line is a command as symbols, which patterns of rules are matched with.
 type line struct {
-	words []Word
+	words []bash.Word
 	text  []byte
 	fixed []bool // what a rule must spell out
 	open  []bool // what a rule for all uses of the program must
 }
 
-func newLine(words []Word, dangers []danger, buf []byte) line {
+func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
 	l := line{words: words, text: encode(words, buf)}
 	l.fixed = fixed(l.text, dangers)
 	l.open = l.fixed
-	if narrow := slices.DeleteFunc(slices.Clone(dangers), func(d danger) bool { return d.open }); len(narrow) < len(dangers) {
+	if narrow := slices.DeleteFunc(slices.Clone(dangers), func(d bash.Danger) bool { return d.Open }); len(narrow) < len(dangers) {
 		l.open = fixed(l.text, narrow)
 	}
 	return l
@@ -705,7 +706,7 @@ func (l *line) fixedFor(p *pattern) []bool {
 }
 
 // encode writes words as symbols.
-func encode(words []Word, line []byte) []byte {
+func encode(words []bash.Word, line []byte) []byte {
 	ended := false
 	for i := range words {
 		w := &words[i]
@@ -713,20 +714,20 @@ func encode(words []Word, line []byte) []byte {
 			line = append(line, between)
 		}
 		switch {
-		case w.literal:
-			for k := 0; k < len(w.vals[0]); k++ {
-				b := w.vals[0][k]
+		case w.Literal:
+			for k := 0; k < len(w.Values[0]); k++ {
+				b := w.Values[0][k]
 				if b < 4 {
 					b = 0x7f
 				}
 				line = append(line, b)
 			}
-		case i == 0 || w.dash && !ended:
+		case i == 0 || w.Dash && !ended:
 			line = append(line, never)
 		default:
 			line = append(line, dynamic)
 		}
-		ended = ended || w.literal && w.vals[0] == "--"
+		ended = ended || w.Literal && w.Values[0] == "--"
 	}
 	return line
 }
@@ -751,7 +752,7 @@ func (l *line) withClimbs() *line {
 func nameByte(b byte) bool { return b > star && b != '/' && b != '=' }
 
 // fixed marks the symbols of dangerous words; nil: there are none.
-func fixed(line []byte, dangers []danger) []bool {
+func fixed(line []byte, dangers []bash.Danger) []bool {
 	if len(dangers) == 0 {
 		return nil
 	}
@@ -761,7 +762,7 @@ func fixed(line []byte, dangers []danger) []bool {
 		if b == between {
 			word++
 		}
-		out[i] = slices.ContainsFunc(dangers, func(d danger) bool { return d.word == word })
+		out[i] = slices.ContainsFunc(dangers, func(d bash.Danger) bool { return d.Word == word })
 	}
 	return out
 }
@@ -777,7 +778,7 @@ type grant struct {
 }
 
 // command judges one simple command and what it runs and touches.
-func (j *judge) command(s *Script, c *Command, cov cover) {
+func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
 	sub := Subject{Kind: "Bash", Text: c.Text}
 	asked := false // already, by a rule; denials of what is inside still count
 	switch j.denied(sub, c) {
@@ -786,12 +787,12 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	case Ask:
 		asked = true
 	}
-	dirs, known := j.dirs(s, c.at)
+	dirs, known := j.dirs(s, c.At)
 	moved := !known || len(dirs) > 1
 	c = j.withRefs(c, dirs)
 	dangers := j.dangers(c, dirs)
 	g := j.granted(c, cov, dirs, moved, dangers)
-	if g.by != nil && c.git && !asked {
+	if g.by != nil && c.Git && !asked {
 		if why := j.gitNeedsApproval(dirs); why != "" {
 			j.add(Judged{Subject: sub, Reason: why}, "")
 			asked = true
@@ -801,10 +802,10 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 		g.by = nil // in plan mode reading needs no rule, and nothing else may run
 	}
 	why := j.notFree(c, dirs, known, moved)
-	free := c.free && why == ""
+	free := c.Effect == bash.Reads && why == ""
 	if !g.free && !cov.all {
-		for _, a := range c.assigns {
-			if a.inWords && g.by != nil && (g.exact || len(c.inner) > 0 && g.words > c.inner[0].name) {
+		for _, a := range c.Assigns {
+			if a.InWords && g.by != nil && (g.exact || len(c.Inner) > 0 && g.words > c.Inner[0].Name) {
 				continue // spelled out by the rule
 			}
 			j.assign(a, cover{})
@@ -815,26 +816,26 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	case asked:
 	case g.by != nil:
 		j.add(*g.by, "")
-	case c.call:
+	case c.Function:
 		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "a function of this command, whose body is judged"}, "")
 	case free:
 		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "only reads"}, "")
-	case c.wrapper && c.opaque == "" && len(c.inner) > 0:
+	case c.Effect == bash.Wraps && c.Opaque == "" && len(c.Inner) > 0:
 	default:
 		switch {
-		case c.opaque != "":
-			why = c.opaque
+		case c.Opaque != "":
+			why = c.Opaque
 		case len(dangers) > 0:
-			why = dangers[0].why
+			why = dangers[0].Reason
 		case why == "":
-			why = cmp.Or(c.why, reasonNoRule)
+			why = cmp.Or(c.Reason, reasonNoRule)
 		}
 		if j.mode == Plan {
 			j.notReading(sub, why)
 			break
 		}
 		rule := narrowestRule(c)
-		if moved && relative(c, len(c.Words)) || c.git && j.gitNeedsApproval(dirs) != "" {
+		if moved && relative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(dirs) != "" {
 			rule = ""
 		}
 		suggested = rule != ""
@@ -843,38 +844,38 @@ func (j *judge) command(s *Script, c *Command, cov cover) {
 	outer := j.spelled
 	defer func() { j.spelled = outer }()
 	j.spelled = outer || suggested
-	for _, in := range c.inner {
-		if c.opaque != "" && g.by == nil {
-			j.deniedOnly(in.script)
+	for _, in := range c.Inner {
+		if c.Opaque != "" && g.by == nil {
+			j.deniedOnly(in.Script)
 			continue
 		}
-		j.script(in.script, g.inner(c, in))
+		j.script(in.Script, g.inner(c, in))
 	}
 	j.files(s, c, dirs, known, g.by, free)
 }
 
 // inner is what a grant says of a command inside the one it allows.
-func (g *grant) inner(c *Command, in inner) cover {
+func (g *grant) inner(c *bash.Command, in bash.Inner) cover {
 	switch {
 	case g.by == nil:
 		return cover{}
 	case g.exact:
 		return cover{by: g.by, all: true}
 	case g.files:
-		return cover{by: g.by, words: len(c.Words) - in.name}
-	case in.name >= 0 && g.words > in.name:
-		return cover{by: g.by, words: g.words - in.name}
+		return cover{by: g.by, words: len(c.Words) - in.Name}
+	case in.Name >= 0 && g.words > in.Name:
+		return cover{by: g.by, words: g.words - in.Name}
 	}
 	return cover{}
 }
 
 // notFree is why a command of the read-only list needs approval where it runs;
 // "": it does not.
-func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
-	if !c.free {
+func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) string {
+	if c.Effect != bash.Reads {
 		return ""
 	}
-	if c.git || c.asksGit {
+	if c.Git || c.AsksGit {
 		if why := j.gitNeedsApproval(dirs); why != "" {
 			return why
 		}
@@ -885,7 +886,7 @@ func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
 			return reasonNoRule
 		}
 		for i := range c.Words {
-			if w := &c.Words[i]; w.tag && w.dash {
+			if w := &c.Words[i]; w.Tag && w.Dash {
 				return "a tag may have the name of an option: " + w.Text
 			}
 		}
@@ -899,8 +900,8 @@ func (j *judge) notFree(c *Command, dirs []string, known, moved bool) string {
 		return "which program it runs depends on " + file
 	}
 	if !known {
-		for _, a := range c.args {
-			if v := a.values(); len(v) > 0 && !isAbs(v[0]) {
+		for _, a := range c.Files {
+			if v := a.Values(); len(v) > 0 && !bash.IsAbs(v[0]) {
 				return "the directory is not known in which it runs"
 			}
 		}
@@ -926,9 +927,9 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 
 // withRefs returns a command in which a name of a commit that git prints is no
 // option, where the repository has no tag that looks like one.
-func (j *judge) withRefs(c *Command, dirs []string) *Command {
-	is := func(w Word) bool { return w.ref && w.tag && w.dash }
-	if !c.git || j.place.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
+func (j *judge) withRefs(c *bash.Command, dirs []string) *bash.Command {
+	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
+	if !c.Git || j.place.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
 		return c
 	}
 	if odd, err := j.place.Git.oddTags(filepath.FromSlash(dirs[0])); odd || err != nil {
@@ -938,29 +939,29 @@ func (j *judge) withRefs(c *Command, dirs []string) *Command {
 	clean.Words = slices.Clone(c.Words)
 	for i := range clean.Words {
 		if w := &clean.Words[i]; is(*w) {
-			w.dash = false
+			w.Dash = false
 		}
 	}
 	return &clean
 }
 
 // granted finds the rule that allows a command.
-func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, dangers []danger) grant {
+func (j *judge) granted(c *bash.Command, cov cover, dirs []string, moved bool, dangers []bash.Danger) grant {
 	sub := Subject{Kind: "Bash", Text: c.Text}
 	if cov.by != nil && (cov.all || covered(c, cov.words, dangers)) {
 		by := *cov.by
 		by.Subject = sub
-		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.assigns) == 0}
+		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.Assigns) == 0}
 	}
-	if len(c.inner) > 0 && !c.wrapper { // no wildcard stands for a runner
-		dangers = append([]danger{{word: 0}}, dangers...)
+	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // no wildcard stands for a runner
+		dangers = append([]bash.Danger{{Word: 0}}, dangers...)
 	}
 	var buf [256]byte
 	plain := newLine(c.Words, dangers, buf[:0])
 	clean, ok := plain, true // of which no word leads upwards
 	climbing := climbs(c.Words)
 	if climbing {
-		var words []Word
+		var words []bash.Word
 		if words, ok = j.cleaned(c.Words, dirs); ok {
 			clean = newLine(words, dangers, nil)
 		}
@@ -968,7 +969,7 @@ func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, danger
 	for i := range j.allow {
 		r := &j.allow[i]
 		if r.Any {
-			if c.opaque != "" && j.patterns() {
+			if c.Opaque != "" && j.patterns() {
 				continue // it may hide what a rule denies
 			}
 			by := by(sub, Allow, r.Rule)
@@ -985,9 +986,9 @@ func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, danger
 			}
 		}
 		switch {
-		case c.opaque != "" && !p.exact():
+		case c.Opaque != "" && !p.exact():
 			continue
-		case p.assigns && len(c.assigns) > 0:
+		case p.assigns && len(c.Assigns) > 0:
 			withAssigns := newLine(withAssigns(c, l.words, dangers))
 			l = &withAssigns
 		}
@@ -999,37 +1000,37 @@ func (j *judge) granted(c *Command, cov cover, dirs []string, moved bool, danger
 		}
 		lead := p.lead
 		if p.assigns {
-			lead -= len(c.assigns)
+			lead -= len(c.Assigns)
 		}
 		if moved && relative(c, lead) {
 			continue
 		}
 		by := by(sub, Allow, r.Rule)
-		return grant{by: &by, words: lead, exact: p.exact(), free: p.assigns, files: c.runsFile && lead == 1 && (p.starred || c.absolute)}
+		return grant{by: &by, words: lead, exact: p.exact(), free: p.assigns, files: c.RunsScript && lead == 1 && (p.starred || c.Absolute)}
 	}
 	return grant{}
 }
 
 // withAssigns puts the assignments before a command in front of its words,
 // which a rule must spell out.
-func withAssigns(c *Command, words []Word, dangers []danger) ([]Word, []danger, []byte) {
-	all := make([]Word, 0, len(c.assigns)+len(words))
-	var ds []danger
-	for i, a := range c.assigns {
-		all = append(all, Word{Text: a.Text, vals: []string{a.Text}, literal: wordlike(a.Text), dyn: true})
-		ds = append(ds, danger{word: i})
+func withAssigns(c *bash.Command, words []bash.Word, dangers []bash.Danger) ([]bash.Word, []bash.Danger, []byte) {
+	all := make([]bash.Word, 0, len(c.Assigns)+len(words))
+	var ds []bash.Danger
+	for i, a := range c.Assigns {
+		all = append(all, bash.Word{Text: a.Text, Values: []string{a.Text}, Literal: bash.PlainWord(a.Text), Dynamic: true})
+		ds = append(ds, bash.Danger{Word: i})
 	}
 	for _, d := range dangers {
-		d.word += len(c.assigns)
+		d.Word += len(c.Assigns)
 		ds = append(ds, d)
 	}
 	return append(all, words...), ds, nil
 }
 
 // climbs reports whether a word has an element "..".
-func climbs(words []Word) bool {
+func climbs(words []bash.Word) bool {
 	for i := range words {
-		for _, v := range words[i].vals {
+		for _, v := range words[i].Values {
 			if strings.Contains(v, "..") && slices.Contains(strings.Split(v, "/"), "..") {
 				return true
 			}
@@ -1041,14 +1042,14 @@ func climbs(words []Word) bool {
 // cleaned returns words without "..", as far as that goes: what a * in a rule
 // stands for lies below what is spelled before it. ok is false where links make
 // a path lead elsewhere than it reads.
-func (j *judge) cleaned(words []Word, dirs []string) (out []Word, ok bool) {
+func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok bool) {
 	out = slices.Clone(words)
 	for i := range out {
 		w := &out[i]
-		if !w.literal || !climbs(out[i:i+1]) {
+		if !w.Literal || !climbs(out[i:i+1]) {
 			continue
 		}
-		v := w.vals[0]
+		v := w.Values[0]
 		text := path.Clean(v)
 		if strings.HasPrefix(v, "./") && !strings.HasPrefix(text, "../") {
 			text = "./" + text
@@ -1063,28 +1064,28 @@ func (j *judge) cleaned(words []Word, dirs []string) (out []Word, ok bool) {
 				return nil, false
 			}
 		}
-		w.vals = []string{text}
+		w.Values = []string{text}
 	}
 	return out, true
 }
 
 // dangers are the words of a command that a rule must spell out, where it runs.
-func (j *judge) dangers(c *Command, dirs []string) []danger {
-	inside := func(d danger) bool {
-		if d.dir == "" {
+func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
+	inside := func(d bash.Danger) bool {
+		if d.Dir == "" {
 			return false
 		}
 		for _, dir := range dirs {
-			if !j.place.inside(j.place.name(d.dir, dir)) {
+			if !j.place.inside(j.place.name(d.Dir, dir)) {
 				return false
 			}
 		}
 		return true
 	}
-	if slices.ContainsFunc(c.danger, inside) {
-		return slices.DeleteFunc(slices.Clone(c.danger), inside)
+	if slices.ContainsFunc(c.Danger, inside) {
+		return slices.DeleteFunc(slices.Clone(c.Danger), inside)
 	}
-	return c.danger
+	return c.Danger
 }
 
 // patterns reports whether a rule denies or asks about some commands.
@@ -1111,35 +1112,35 @@ func (j *judge) everything() *Rule {
 
 // covered reports whether an outer rule that spelled out so many words of this
 // command allows it.
-func covered(c *Command, words int, dangers []danger) bool {
-	if words < 1 || c.opaque != "" {
+func covered(c *bash.Command, words int, dangers []bash.Danger) bool {
+	if words < 1 || c.Opaque != "" {
 		return false
 	}
 	for _, d := range dangers {
-		if d.word >= words {
+		if d.Word >= words {
 			return false
 		}
 	}
 	for i := words; i < len(c.Words); i++ {
-		if w := &c.Words[i]; w.dash && !w.literal && !afterDashes(c.Words, i) {
+		if w := &c.Words[i]; w.Dash && !w.Literal && !bash.AfterDashes(c.Words, i) {
 			return false // xargs adds words that no rule has seen
 		}
 	}
-	return c.Words[0].literal
+	return c.Words[0].Literal
 }
 
 // relative reports whether a word that a rule spells out is a path that means
 // something else after cd.
-func relative(c *Command, lead int) bool {
+func relative(c *bash.Command, lead int) bool {
 	for i := 0; i < len(c.Words) && i < lead; i++ {
-		v, ok := c.Words[i].value()
-		if !ok || isAbs(v) || strings.HasPrefix(v, "-") || strings.Contains(v, "://") {
+		v, ok := c.Words[i].Value()
+		if !ok || bash.IsAbs(v) || strings.HasPrefix(v, "-") || strings.Contains(v, "://") {
 			continue
 		}
 		if strings.Contains(v, "/") {
 			return true
 		}
-		if dot := strings.LastIndexByte(v, '.'); i > 0 && dot > 0 && dot < len(v)-1 && !digits(v[dot+1:]) {
+		if dot := strings.LastIndexByte(v, '.'); i > 0 && dot > 0 && dot < len(v)-1 && !bash.Digits(v[dot+1:]) {
 			return true
 		}
 	}
@@ -1147,7 +1148,7 @@ func relative(c *Command, lead int) bool {
 }
 
 // deniedOnly looks for denials in what an opaque command holds.
-func (j *judge) deniedOnly(s *Script) {
+func (j *judge) deniedOnly(s *bash.Script) {
 	for _, c := range s.Commands {
 		written := lines(c)
 		for i := range j.deny {
@@ -1158,26 +1159,26 @@ func (j *judge) deniedOnly(s *Script) {
 				}
 			}
 		}
-		for _, in := range c.inner {
-			j.deniedOnly(in.script)
+		for _, in := range c.Inner {
+			j.deniedOnly(in.Script)
 		}
 	}
 }
 
 // rule is the narrowest rule that allows a command, "" if none can.
-func narrowestRule(c *Command) string {
+func narrowestRule(c *bash.Command) string {
 	var b strings.Builder
 	b.WriteString("Bash(")
 	for i := range c.Words {
 		w := &c.Words[i]
-		if !w.literal {
+		if !w.Literal {
 			return ""
 		}
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		v := w.vals[0]
-		if wordlike(v) {
+		v := w.Values[0]
+		if bash.PlainWord(v) {
 			b.WriteString(v)
 		} else {
 			for k := 0; k < len(v); k++ {
@@ -1193,54 +1194,54 @@ func narrowestRule(c *Command) string {
 }
 
 // files judges the files that a command's words name.
-func (j *judge) files(s *Script, c *Command, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
+func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
 	judgedFree := allowed
 	if judgedFree == nil && !free {
 		judgedFree = &Judged{} // only denials count: the command is asked
 	}
-	for i := range c.args {
-		a := &c.args[i]
-		for _, v := range a.values() {
-			if c.git && !a.write && a.word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
+	for i := range c.Files {
+		a := &c.Files[i]
+		for _, v := range a.Values() {
+			if c.Git && !a.Write && a.Word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
 				v = strings.TrimPrefix(v, ":/")
 			}
 			kind := "Read"
-			if a.write {
+			if a.Write {
 				kind = "Edit"
 			}
-			if v == "/dev/null" || !a.write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" || v == "/dev/stdin") {
+			if v == "/dev/null" || !a.Write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" || v == "/dev/stdin") {
 				continue
 			}
-			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && digits(n) {
+			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && bash.Digits(n) {
 				continue
 			}
 			for _, d := range dirs {
 				for _, f := range j.expand(a, v, d) {
-					if strings.HasPrefix(f, "~") && (a.word == nil || !a.word.tilde || a.text != "" && a.text != f) {
+					if strings.HasPrefix(f, "~") && (a.Word == nil || !a.Word.Tilde || a.Text != "" && a.Text != f) {
 						f = "./" + f // a quoted ~ is a name
 					}
 					n := j.place.name(f, d)
-					if !dirsKnown && !isAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
+					if !dirsKnown && !bash.IsAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
 						n.unclear = ""
 					}
 					sub := Subject{Kind: kind, Text: f, Tool: j.asks.Tool, Aliases: j.asks.Aliases}
-					quiet := allowed != nil && !a.write || allowed == nil && !free
+					quiet := allowed != nil && !a.Write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
-					if (a.tree || a.word != nil && a.word.glob && strings.Contains(v, "**")) && kind == "Read" {
+					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == "Read" {
 						j.below(sub, n)
 					}
-					if a.follow && kind == "Read" {
-						j.throughLinks(sub, n, a.tree, allowed != nil)
+					if a.Follow && kind == "Read" {
+						j.throughLinks(sub, n, a.Tree, allowed != nil)
 					}
 				}
 			}
 		}
 	}
-	if j.deniesFiles() && !c.free {
+	if j.deniesFiles() && c.Effect != bash.Reads {
 		// Whatever the program is: a file that may not be read stands among its
 		// words.
 		for i := 1; i < len(c.Words); i++ {
-			for _, v := range c.Words[i].vals {
+			for _, v := range c.Words[i].Values {
 				for _, part := range []string{v, after(v, "="), after(v, "@"), after(v, ":")} {
 					if part == "" || strings.HasPrefix(part, "-") {
 						continue
@@ -1277,8 +1278,8 @@ func after(s, sep string) string {
 }
 
 // expand is what a word that names files stands for now.
-func (j *judge) expand(a *fileArg, v, dir string) []string {
-	if a.word == nil || !a.word.glob || a.text != "" {
+func (j *judge) expand(a *bash.File, v, dir string) []string {
+	if a.Word == nil || !a.Word.Glob || a.Text != "" {
 		return []string{v}
 	}
 	list := j.place.Glob
@@ -1288,7 +1289,7 @@ func (j *judge) expand(a *fileArg, v, dir string) []string {
 	pat := v
 	if strings.HasPrefix(pat, "~/") && j.place.Home != "" {
 		pat = j.place.Home + pat[1:]
-	} else if !isAbs(pat) {
+	} else if !bash.IsAbs(pat) {
 		pat = dir + "/" + pat
 	}
 	found, err := list(filepath.FromSlash(pat))
@@ -1423,13 +1424,13 @@ func (p *Place) links(dir string, left *int) (links []string, all bool) {
 
 // obeyed returns a file that changes which program a command's name runs, if
 // there is one in the directories where it runs or above.
-func (j *judge) obeyed(c *Command, dirs []string) string {
-	if c.obeys == "" || !c.free {
+func (j *judge) obeyed(c *bash.Command, dirs []string) string {
+	if c.Obeys == "" || c.Effect != bash.Reads {
 		return ""
 	}
 	for _, dir := range dirs {
 		for dir = filepath.ToSlash(dir); ; dir = path.Dir(dir) {
-			for _, name := range strings.Fields(c.obeys) {
+			for _, name := range strings.Fields(c.Obeys) {
 				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.place.exists(file) {
 					return file
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
 // ProtectedPaths returns the names that require approval before they are
@@ -73,7 +74,7 @@ func (p *Place) name(text, dir string) names {
 			return names{all: []string{text}, unclear: "a home directory that is not known"}
 		}
 	}
-	if !isAbs(text) {
+	if !bash.IsAbs(text) {
 		if dir == "" {
 			return names{all: []string{text}, unclear: "the directory it is relative to is not known"}
 		}
@@ -146,7 +147,7 @@ func procPath(s string) bool {
 		return strings.Contains(s, "/proc/self/") || strings.Contains(s, "/proc/thread-self/")
 	}
 	who, what, _ := strings.Cut(rest, "/")
-	if who != "self" && who != "thread-self" && !digits(who) {
+	if who != "self" && who != "thread-self" && !bash.Digits(who) {
 		return false
 	}
 	what, _, _ = strings.Cut(what, "/")
@@ -196,7 +197,7 @@ func Resolve(p string) (string, error) {
 			return "", err
 		}
 		to = filepath.ToSlash(to)
-		if isAbs(to) {
+		if bash.IsAbs(to) {
 			v := filepath.VolumeName(filepath.FromSlash(to))
 			done, to = vol+"/", to[len(v):]
 			if v != "" {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
 // A Rule is Tool or Tool(pattern).
@@ -361,7 +363,7 @@ func compile(s string) pattern {
 	if len(out) > 0 {
 		first, _, _ := strings.Cut(string(out), "\x00")
 		eq := strings.IndexByte(first, '=')
-		p.assigns = eq > 0 && identifier(first[:eq])
+		p.assigns = eq > 0 && bash.Identifier(first[:eq])
 	}
 	return p
 }

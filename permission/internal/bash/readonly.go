@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import "strings"
 
@@ -12,7 +12,7 @@ func holdsWord(s, name string) bool {
 		}
 		i += from
 		end := i + len(name)
-		if (i == 0 || !wordByte(s[i-1]|0x20) && s[i-1] != '.') && (end == len(s) || !wordByte(s[end]|0x20)) {
+		if (i == 0 || !WordByte(s[i-1]|0x20) && s[i-1] != '.') && (end == len(s) || !WordByte(s[end]|0x20)) {
 			return true
 		}
 		from = end
@@ -23,67 +23,69 @@ func holdsWord(s, name string) bool {
 func (a *analysis) builtin(c *Command, name string) bool {
 	switch name {
 	case "read":
-		c.free = true
+		c.Effect = Reads
 		value := false
 		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].value()
+			v, ok := c.Words[i].Value()
 			switch {
 			case value:
 				value = false
 			case !ok:
-				c.danger = append(c.danger, danger{word: i, why: "read evaluates subscripts"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "read evaluates subscripts"})
 			case strings.HasPrefix(v, "-"):
 				k := strings.IndexAny(v, "dnNptu")
 				if strings.Trim(v, "-rasdnNptuei") != "" && k < 0 || strings.Contains(v, "i") && k < 0 {
-					c.danger = append(c.danger, danger{word: i, why: "its options are not understood"})
+					c.Danger = append(c.Danger, Danger{Word: i, Reason: "its options are not understood"})
 				}
 				value = k == len(v)-1
-			case !identifier(v) || !shellVariable(v):
-				c.danger = append(c.danger, danger{word: i, why: "it sets a variable that programs use, or evaluates a subscript"})
+			case !Identifier(v) || !shellVariable(v):
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it sets a variable that programs use, or evaluates a subscript"})
 			}
 		}
 	case "unset", "wait", "getopts":
-		c.free = name != "getopts"
+		if name != "getopts" {
+			c.Effect = Reads
+		}
 		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].value()
-			if !ok || strings.ContainsAny(v, "[$`") || name == "unset" && !strings.HasPrefix(v, "-") && !shellVariable(v) || name == "wait" && (strings.Contains(v, "p") || !digits(strings.TrimPrefix(v, "%"))) {
-				c.danger = append(c.danger, danger{word: i, why: name + " evaluates subscripts"})
+			v, ok := c.Words[i].Value()
+			if !ok || strings.ContainsAny(v, "[$`") || name == "unset" && !strings.HasPrefix(v, "-") && !shellVariable(v) || name == "wait" && (strings.Contains(v, "p") || !Digits(strings.TrimPrefix(v, "%"))) {
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " evaluates subscripts"})
 			}
 		}
 	case "shopt":
-		c.free = true
+		c.Effect = Reads
 		for i := 1; i < len(c.Words); i++ {
-			if !c.Words[i].is("-s", "-u", "-q", "-p", "nullglob", "globstar", "dotglob", "failglob", "extglob", "lastpipe", "nocaseglob", "inherit_errexit") {
-				c.danger = append(c.danger, danger{word: i, why: "this option can change what names mean"})
+			if !c.Words[i].Is("-s", "-u", "-q", "-p", "nullglob", "globstar", "dotglob", "failglob", "extglob", "lastpipe", "nocaseglob", "inherit_errexit") {
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "this option can change what names mean"})
 			}
 		}
 	case "export", "declare", "typeset", "local", "readonly", "nameref":
 		// Reached only behind command or builtin, or quoted.
-		c.opaque = "it may run what a value holds"
+		c.Opaque = "it may run what a value holds"
 	default:
 		return false
 	}
-	if len(c.danger) > 0 {
-		c.free, c.why = false, c.danger[0].why
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 	return true
 }
 
 // printf is free without -v, whose name is evaluated.
 func printf(c *Command) {
-	c.free = true
+	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
-		if ok && strings.HasPrefix(v, "-v") || i == 1 && (!ok && c.Words[i].dash) {
-			c.free, c.why = false, "printf -v evaluates the subscript of a name"
-			c.danger = append(c.danger, danger{word: i, why: c.why})
+		v, ok := c.Words[i].Value()
+		if ok && strings.HasPrefix(v, "-v") || i == 1 && (!ok && c.Words[i].Dash) {
+			c.Effect, c.Reason = Runs, "printf -v evaluates the subscript of a name"
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: c.Reason})
 		}
 		if ok && v == "--" {
 			continue
 		}
-		if countsBytes(c.Words[i].vals) {
-			c.free, c.why = false, "%n of printf sets a variable"
-			c.danger = append(c.danger, danger{word: i, why: c.why})
+		if countsBytes(c.Words[i].Values) {
+			c.Effect, c.Reason = Runs, "%n of printf sets a variable"
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: c.Reason})
 		}
 		break
 	}
@@ -112,27 +114,27 @@ func countsBytes(formats []string) bool {
 // parameters.
 func set(c *Command) {
 	if len(c.Words) == 1 {
-		c.why = "set alone prints every variable"
+		c.Reason = "set alone prints every variable"
 		return
 	}
-	c.free = true
+	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		if ok && v == "--" {
 			return
 		}
-		if ok && (v == "-o" || v == "+o") && i+1 < len(c.Words) && c.Words[i+1].is("pipefail", "errexit", "nounset", "noglob", "noclobber", "xtrace") {
+		if ok && (v == "-o" || v == "+o") && i+1 < len(c.Words) && c.Words[i+1].Is("pipefail", "errexit", "nounset", "noglob", "noclobber", "xtrace") {
 			i++
 			continue
 		}
 		if ok && len(v) > 1 && (v[0] == '-' || v[0] == '+') && strings.Trim(v[1:], "euxfC") == "" {
 			continue
 		}
-		if ok && len(v) > 1 && v[0] == '-' && strings.HasSuffix(v, "o") && strings.Trim(v[1:len(v)-1], "euxfC") == "" && i+1 < len(c.Words) && c.Words[i+1].is("pipefail") {
+		if ok && len(v) > 1 && v[0] == '-' && strings.HasSuffix(v, "o") && strings.Trim(v[1:len(v)-1], "euxfC") == "" && i+1 < len(c.Words) && c.Words[i+1].Is("pipefail") {
 			i++
 			continue
 		}
-		c.free, c.why = false, "these options of set are not understood"
+		c.Effect, c.Reason = Runs, "these options of set are not understood"
 		return
 	}
 }
@@ -141,87 +143,87 @@ func set(c *Command) {
 // cannot be taken for the operator.
 func testCommand(c *Command) {
 	words := c.Words[1:]
-	if c.Words[0].is("[") {
-		if len(words) == 0 || !words[len(words)-1].is("]") {
+	if c.Words[0].Is("[") {
+		if len(words) == 0 || !words[len(words)-1].Is("]") {
 			return
 		}
 		words = words[:len(words)-1]
 	}
 	dynamic := false
 	for i := range words {
-		if words[i].dyn && words[i].vals == nil {
+		if words[i].Dynamic && words[i].Values == nil {
 			dynamic = true
 		}
-		if words[i].is("-v", "-R") && i+1 < len(words) {
-			if v, ok := words[i+1].value(); !ok || !identifier(v) {
-				c.why = "this test evaluates a subscript"
-				c.danger = append(c.danger, danger{word: i + 1, why: c.why})
+		if words[i].Is("-v", "-R") && i+1 < len(words) {
+			if v, ok := words[i+1].Value(); !ok || !Identifier(v) {
+				c.Reason = "this test evaluates a subscript"
+				c.Danger = append(c.Danger, Danger{Word: i + 1, Reason: c.Reason})
 				return
 			}
 		}
-		if words[i].many && words[i].vals == nil {
-			c.why = "an expansion without quotes may become another test"
-			c.danger = append(c.danger, danger{word: i + 1, why: c.why})
+		if words[i].Many && words[i].Values == nil {
+			c.Reason = "an expansion without quotes may become another test"
+			c.Danger = append(c.Danger, Danger{Word: i + 1, Reason: c.Reason})
 			return
 		}
 	}
 	rest := words
-	for len(rest) > 0 && rest[0].is("!") {
+	for len(rest) > 0 && rest[0].Is("!") {
 		rest = rest[1:]
 	}
 	unary := func(w *Word) bool {
-		v, ok := w.value()
+		v, ok := w.Value()
 		return ok && len(v) == 2 && v[0] == '-' && strings.IndexByte("abcdefghknprstuwxzGLNOS", v[1]) >= 0
 	}
 	plainShape := len(rest) <= 1 || len(rest) == 2 && unary(&rest[0]) ||
-		len(rest) == 3 && (rest[1].is("=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"))
+		len(rest) == 3 && (rest[1].Is("=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"))
 	if dynamic && !plainShape {
-		c.why = "an expansion may become another test"
+		c.Reason = "an expansion may become another test"
 		return
 	}
-	c.free, c.shaped = true, true // its exit status says little
+	c.Effect, c.shaped = Reads, true // its exit status says little
 }
 
 // awk is free when its program cannot run, read or write anything by itself.
 func awk(c *Command) {
-	c.free = true
+	c.Effect = Reads
 	program := -1
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
-		v, ok := w.value()
+		v, ok := w.Value()
 		if program >= 0 {
 			if ok && strings.HasPrefix(v, "/inet") {
-				c.danger = append(c.danger, danger{word: i, why: "awk opens network connections under /inet"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "awk opens network connections under /inet"})
 			}
 			if !(ok && v == "-") {
-				c.args = append(c.args, fileArg{word: w})
+				c.Files = append(c.Files, File{Word: w})
 			}
 			continue
 		}
-		if !ok && w.vals == nil {
-			c.danger = append(c.danger, danger{word: i, why: "awk's program is not known before it runs"})
+		if !ok && w.Values == nil {
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: "awk's program is not known before it runs"})
 			program = i
 			continue
 		}
 		switch {
 		case v == "-F" || v == "-v":
 			i++
-			if i < len(c.Words) && c.Words[i].many && c.Words[i].vals == nil {
-				c.danger = append(c.danger, danger{word: i, why: "it may be split into options"})
+			if i < len(c.Words) && c.Words[i].Many && c.Words[i].Values == nil {
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may be split into options"})
 			}
 		case strings.HasPrefix(v, "-F") || strings.HasPrefix(v, "-v"):
 		case v == "--":
 		case len(v) > 1 && v[0] == '-':
-			c.danger = append(c.danger, danger{word: i, why: v + " of awk is not understood"})
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of awk is not understood"})
 		default:
 			program = i
 			if !ok || awkActs(v) {
-				c.danger = append(c.danger, danger{word: i, why: "this awk program can run or write something"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "this awk program can run or write something"})
 			}
 		}
 	}
-	if len(c.danger) > 0 {
-		c.free, c.why = false, c.danger[0].why
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -244,23 +246,23 @@ func awkActs(s string) bool {
 
 // sed is free when its script is of the commands that only edit the stream.
 func sed(c *Command) {
-	c.free = true
+	c.Effect = Reads
 	script, ended := false, false
 	inPlace := false
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
-		v, ok := w.value()
+		v, ok := w.Value()
 		code := func(k int) {
 			script = true
 			if k >= len(c.Words) {
 				return
 			}
-			if v, ok := c.Words[k].value(); !ok || !sedHarmless(v) {
-				c.danger = append(c.danger, danger{word: k, why: "this sed script is not known to only edit"})
+			if v, ok := c.Words[k].Value(); !ok || !sedHarmless(v) {
+				c.Danger = append(c.Danger, Danger{Word: k, Reason: "this sed script is not known to only edit"})
 			}
 		}
-		if !ok && w.vals == nil && !script {
-			c.danger = append(c.danger, danger{word: i, why: "sed's script is not known before it runs"})
+		if !ok && w.Values == nil && !script {
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: "sed's script is not known before it runs"})
 			script = true
 			continue
 		}
@@ -276,26 +278,26 @@ func sed(c *Command) {
 			case v == "-i" || strings.HasPrefix(v, "-i") || strings.HasPrefix(v, "--in-place"):
 				inPlace = true
 				if strings.ContainsAny(v, "/*") {
-					c.danger = append(c.danger, danger{word: i, why: "the backup goes elsewhere"})
+					c.Danger = append(c.Danger, Danger{Word: i, Reason: "the backup goes elsewhere"})
 				}
 			default:
-				c.danger = append(c.danger, danger{word: i, why: v + " of sed is not understood"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of sed is not understood"})
 			}
 		case !script:
 			code(i)
 		default:
-			c.args = append(c.args, fileArg{word: w})
+			c.Files = append(c.Files, File{Word: w})
 		}
 	}
 	if inPlace {
-		c.free = false
-		c.why = "-i changes files"
-		for i := range c.args {
-			c.args[i].write = true
+		c.Effect = Runs
+		c.Reason = "-i changes files"
+		for i := range c.Files {
+			c.Files[i].Write = true
 		}
 	}
-	if len(c.danger) > 0 {
-		c.free, c.why = false, c.danger[0].why
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -417,12 +419,12 @@ func sedHarmless(s string) bool {
 // writers notes which files a command that is no reader writes, and the words
 // that no wildcard of a rule may cover.
 func writers(c *Command, name string) {
-	write := func(w *Word) { c.args = append(c.args, fileArg{word: w, write: true}) }
+	write := func(w *Word) { c.Files = append(c.Files, File{Word: w, Write: true}) }
 	operands := func(value string) []*Word {
 		var out []*Word
 		ended := false
 		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].value()
+			v, ok := c.Words[i].Value()
 			if ok && v == "--" && !ended {
 				ended = true
 				continue
@@ -434,9 +436,9 @@ func writers(c *Command, name string) {
 						write(&c.Words[i])
 					}
 				} else if _, value, has := strings.Cut(v, "="); has {
-					c.args = append(c.args, fileArg{word: &c.Words[i], text: value, write: true})
+					c.Files = append(c.Files, File{Word: &c.Words[i], Text: value, Write: true})
 				} else if v[1] != '-' && len(v) > 2 {
-					c.args = append(c.args, fileArg{word: &c.Words[i], text: v[2:], write: true})
+					c.Files = append(c.Files, File{Word: &c.Words[i], Text: v[2:], Write: true})
 				}
 				continue
 			}
@@ -446,19 +448,19 @@ func writers(c *Command, name string) {
 	}
 	flagged := func(long string, exact ...string) {
 		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].value()
+			v, ok := c.Words[i].Value()
 			if !ok {
 				continue
 			}
 			for _, e := range exact {
 				if v == e || len(e) == 2 && strings.HasPrefix(v, e) && !strings.HasPrefix(v, "--") {
-					c.danger = append(c.danger, danger{word: i, why: v + " of " + name + " can run another program"})
+					c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of " + name + " can run another program"})
 				}
 			}
 			if flag, _, _ := strings.Cut(v, "="); strings.HasPrefix(flag, "--") && len(flag) > 2 {
 				for _, l := range strings.Fields(long) {
 					if strings.HasPrefix("--"+l, flag) || flag == "--"+l {
-						c.danger = append(c.danger, danger{word: i, why: v + " of " + name + " can run another program"})
+						c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of " + name + " can run another program"})
 					}
 				}
 			}
@@ -467,19 +469,19 @@ func writers(c *Command, name string) {
 	switch name {
 	case "sort":
 		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].value()
+			v, ok := c.Words[i].Value()
 			if !ok || len(v) < 2 || v[0] != '-' || v[1] == '-' {
 				continue
 			}
 			if k := strings.IndexByte(v, 'o'); k == len(v)-1 && i+1 < len(c.Words) {
 				write(&c.Words[i+1])
 			} else if k > 0 {
-				c.args = append(c.args, fileArg{word: &c.Words[i], text: v[k+1:], write: true})
+				c.Files = append(c.Files, File{Word: &c.Words[i], Text: v[k+1:], Write: true})
 			}
 		}
 	case "uniq", "xxd":
-		if n := len(c.args); n > 1 {
-			c.args[n-1].write = true
+		if n := len(c.Files); n > 1 {
+			c.Files[n-1].Write = true
 		}
 	case "cp", "install", "ln", "rsync", "scp":
 		ops := operands("tSgmoe")
@@ -487,14 +489,14 @@ func writers(c *Command, name string) {
 			if i == len(ops)-1 {
 				write(w)
 			} else {
-				c.args = append(c.args, fileArg{word: w})
+				c.Files = append(c.Files, File{Word: w})
 			}
 		}
 		if name == "rsync" || name == "scp" {
 			flagged("rsh rsync-path", "-e", "-S", "-F", "-o")
 			for i := 1; i < len(c.Words) && name == "rsync"; i++ {
-				if v, ok := c.Words[i].value(); ok && len(v) > 2 && v[0] == '-' && v[1] != '-' && strings.Contains(v, "e") {
-					c.danger = append(c.danger, danger{word: i, why: v + " of rsync can run another program"})
+				if v, ok := c.Words[i].Value(); ok && len(v) > 2 && v[0] == '-' && v[1] != '-' && strings.Contains(v, "e") {
+					c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of rsync can run another program"})
 				}
 			}
 		}
@@ -515,21 +517,21 @@ func writers(c *Command, name string) {
 		}
 	case "dd":
 		for i := 1; i < len(c.Words); i++ {
-			if v, ok := c.Words[i].value(); ok {
+			if v, ok := c.Words[i].Value(); ok {
 				if of, has := strings.CutPrefix(v, "of="); has {
-					c.args = append(c.args, fileArg{word: &c.Words[i], text: of, write: true})
+					c.Files = append(c.Files, File{Word: &c.Words[i], Text: of, Write: true})
 				} else if in, has := strings.CutPrefix(v, "if="); has {
-					c.args = append(c.args, fileArg{word: &c.Words[i], text: in})
+					c.Files = append(c.Files, File{Word: &c.Words[i], Text: in})
 				}
 			}
 		}
 	case "tar", "bsdtar", "gtar":
 		flagged("to-command use-compress-program checkpoint-action rsh-command info-script new-volume-script rmt-command checkpoint", "-I", "-F")
 		for i := 1; i < len(c.Words); i++ {
-			if v, ok := c.Words[i].value(); ok && (v[:min(len(v), 1)] == "-" || i == 1) && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "FI") && len(c.danger) == 0 {
-				c.danger = append(c.danger, danger{word: i, why: v + " of tar can run another program"})
+			if v, ok := c.Words[i].Value(); ok && (v[:min(len(v), 1)] == "-" || i == 1) && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "FI") && len(c.Danger) == 0 {
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of tar can run another program"})
 			}
-			if c.Words[i].is("-C", "-f", "--directory", "--file") && i+1 < len(c.Words) {
+			if c.Words[i].Is("-C", "-f", "--directory", "--file") && i+1 < len(c.Words) {
 				write(&c.Words[i+1])
 			}
 		}
@@ -540,14 +542,14 @@ func writers(c *Command, name string) {
 			flagged("", "-e")
 		}
 		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].value()
+			v, ok := c.Words[i].Value()
 			if ok && strings.Contains(v, "@") && !strings.Contains(v, "://") {
-				c.args = append(c.args, fileArg{word: &c.Words[i], text: v[strings.IndexByte(v, '@')+1:]})
+				c.Files = append(c.Files, File{Word: &c.Words[i], Text: v[strings.IndexByte(v, '@')+1:]})
 			}
-			if c.Words[i].is("-T", "--upload-file", "--post-file", "--body-file") && i+1 < len(c.Words) {
-				c.args = append(c.args, fileArg{word: &c.Words[i+1]})
+			if c.Words[i].Is("-T", "--upload-file", "--post-file", "--body-file") && i+1 < len(c.Words) {
+				c.Files = append(c.Files, File{Word: &c.Words[i+1]})
 			}
-			if c.Words[i].is("--output", "--output-document", "--output-dir", "--dump-header", "-D", "--cookie-jar", "-c") && i+1 < len(c.Words) {
+			if c.Words[i].Is("--output", "--output-document", "--output-dir", "--dump-header", "-D", "--cookie-jar", "-c") && i+1 < len(c.Words) {
 				write(&c.Words[i+1])
 			}
 		}

@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import "strings"
 
@@ -6,12 +6,12 @@ import "strings"
 // program, an unknown subcommand is an alias of the repository's configuration
 // or a program, and many subcommands have options that run what they are given.
 func (a *analysis) git(c *Command) {
-	c.git = true
+	c.Git = true
 	words := c.Words
-	dangerous := func(i int, why string) { c.danger = append(c.danger, danger{word: i, why: why}) }
+	dangerous := func(i int, why string) { c.Danger = append(c.Danger, Danger{Word: i, Reason: why}) }
 	i := 1
 	for ; i < len(words); i++ {
-		v, ok := words[i].value()
+		v, ok := words[i].Value()
 		if !ok || len(v) < 2 || v[0] != '-' {
 			break
 		}
@@ -20,7 +20,7 @@ func (a *analysis) git(c *Command) {
 			continue
 		case v == "--version":
 			if len(words) == 2 {
-				c.free, c.git = true, false
+				c.Effect, c.Git = Reads, false
 			}
 			return
 		case v == "-c" || v == "--config-env" || v == "--exec-path" || v == "--git-dir" || v == "--work-tree" || v == "-C" || v == "--namespace" || v == "--attr-source" || v == "--super-prefix":
@@ -35,11 +35,11 @@ func (a *analysis) git(c *Command) {
 			dangerous(i, "git "+v+" stands before the subcommand")
 		}
 	}
-	c.subcommand = min(i, len(words))
+	c.Subcommand = min(i, len(words))
 	if i >= len(words) {
 		return
 	}
-	sub, ok := words[i].value()
+	sub, ok := words[i].Value()
 	if !ok {
 		dangerous(i, "git's subcommand is not known before it runs")
 		return
@@ -51,7 +51,7 @@ func (a *analysis) git(c *Command) {
 	rest := words[i+1:]
 	at := i + 1
 	for k := range rest {
-		v, ok := rest[k].value()
+		v, ok := rest[k].Value()
 		if !ok {
 			continue
 		}
@@ -83,7 +83,7 @@ func (a *analysis) git(c *Command) {
 	}
 	has := func(exact string, short byte) {
 		for k := range rest {
-			v, ok := rest[k].value()
+			v, ok := rest[k].Value()
 			if !ok {
 				continue
 			}
@@ -108,16 +108,16 @@ func (a *analysis) git(c *Command) {
 	case "difftool", "mergetool", "help":
 		dangerous(i, "git "+sub+" runs a program of the configuration")
 	case "bisect":
-		if len(rest) > 0 && rest[0].is("run") {
-			c.inner = append(c.inner, inner{a.child(append([]Word{}, orEmpty(rest[1:])...), c.at), at + 1})
-		} else if len(rest) > 0 && !rest[0].is("start", "good", "bad", "old", "new", "skip", "log", "reset", "terms", "view", "visualize", "replay", "next", "help") {
+		if len(rest) > 0 && rest[0].Is("run") {
+			c.Inner = append(c.Inner, Inner{a.child(append([]Word{}, orEmpty(rest[1:])...), c.At), at + 1})
+		} else if len(rest) > 0 && !rest[0].Is("start", "good", "bad", "old", "new", "skip", "log", "reset", "terms", "view", "visualize", "replay", "next", "help") {
 			dangerous(at, "its subcommand is not known")
 		}
 	case "submodule":
-		if len(rest) > 0 && !rest[0].is("status", "add", "init", "deinit", "update", "summary", "sync", "set-url", "set-branch", "absorbgitdirs") {
+		if len(rest) > 0 && !rest[0].Is("status", "add", "init", "deinit", "update", "summary", "sync", "set-url", "set-branch", "absorbgitdirs") {
 			dangerous(at, "git submodule foreach runs a command")
 			if text, ok := plainJoin(rest[1:]); ok && len(rest) > 1 {
-				c.inner = append(c.inner, inner{a.code(strings.TrimPrefix(text, "--recursive ")), -1})
+				c.Inner = append(c.Inner, Inner{a.code(strings.TrimPrefix(text, "--recursive ")), -1})
 			}
 		}
 	case "config":
@@ -130,7 +130,7 @@ func (a *analysis) git(c *Command) {
 		switch sub {
 		case "archive", "am", "update-index", "interpret-trailers":
 			for k := range rest {
-				if v, ok := rest[k].value(); ok && (strings.HasPrefix(v, "--exec") || strings.HasPrefix(v, "--remote") || strings.HasPrefix(v, "-o") || v == "-m" || v == "-w" || v == "-i") {
+				if v, ok := rest[k].Value(); ok && (strings.HasPrefix(v, "--exec") || strings.HasPrefix(v, "--remote") || strings.HasPrefix(v, "-o") || v == "-m" || v == "-w" || v == "-i") {
 					dangerous(at+k, "git "+sub+" "+v+" can run a program or write a file")
 				}
 			}
@@ -139,40 +139,40 @@ func (a *analysis) git(c *Command) {
 		}
 	case "checkout", "restore", "rm", "mv", "clean", "add", "apply":
 		for k := range rest {
-			if v, ok := rest[k].value(); ok && !strings.HasPrefix(v, "-") && sub != "add" {
-				c.args = append(c.args, fileArg{word: &rest[k], write: true})
+			if v, ok := rest[k].Value(); ok && !strings.HasPrefix(v, "-") && sub != "add" {
+				c.Files = append(c.Files, File{Word: &rest[k], Write: true})
 			}
 		}
 	}
-	if len(c.danger) == 0 {
-		c.free = gitReads(sub, rest)
-		if c.free {
+	if len(c.Danger) == 0 {
+		if gitReads(sub, rest) {
+			c.Effect = Reads
 			for k := range rest {
-				v, ok := rest[k].value()
+				v, ok := rest[k].Value()
 				if ok && strings.HasPrefix(v, "-") {
 					continue
 				}
 				if strings.HasPrefix(v, "/") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~") || strings.Contains(v, "/../") || v == ".." {
-					c.args = append(c.args, fileArg{word: &rest[k]})
+					c.Files = append(c.Files, File{Word: &rest[k]})
 				}
 			}
 			if sub == "show" || sub == "diff" || sub == "cat-file" || sub == "blame" || sub == "log" {
 				for k := range rest { // a file's content by name
-					v, ok := rest[k].value()
+					v, ok := rest[k].Value()
 					if !ok || strings.HasPrefix(v, "-") {
 						continue
 					}
 					if _, file, has := strings.Cut(v, ":"); has && file != "" {
-						c.args = append(c.args, fileArg{word: &rest[k], text: file})
+						c.Files = append(c.Files, File{Word: &rest[k], Text: file})
 					} else if sub != "log" {
-						c.args = append(c.args, fileArg{word: &rest[k]})
+						c.Files = append(c.Files, File{Word: &rest[k]})
 					}
 				}
 			}
 		}
 	}
-	if len(c.danger) > 0 {
-		c.free, c.why = false, c.danger[0].why
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -204,9 +204,9 @@ func gitReadsConfig(rest []Word) bool {
 	if len(rest) == 0 {
 		return false
 	}
-	if rest[0].is("--get", "--get-all", "--get-regexp", "--list", "-l", "list", "get") {
+	if rest[0].Is("--get", "--get-all", "--get-regexp", "--list", "-l", "list", "get") {
 		for i := range rest {
-			if v, ok := rest[i].value(); !ok || i > 0 && strings.HasPrefix(v, "-") {
+			if v, ok := rest[i].Value(); !ok || i > 0 && strings.HasPrefix(v, "-") {
 				return false
 			}
 		}
@@ -220,7 +220,7 @@ func gitReads(sub string, rest []Word) bool {
 	operands, first := 0, ""
 	onlyFlags := func(allowed ...string) bool {
 		for i := range rest {
-			v, ok := rest[i].value()
+			v, ok := rest[i].Value()
 			if !ok {
 				return false
 			}
@@ -239,7 +239,7 @@ func gitReads(sub string, rest []Word) bool {
 		return true
 	}
 	for i := range rest {
-		if v, ok := rest[i].value(); !ok || !strings.HasPrefix(v, "-") {
+		if v, ok := rest[i].Value(); !ok || !strings.HasPrefix(v, "-") {
 			if operands == 0 {
 				first = v
 			}
@@ -251,7 +251,7 @@ func gitReads(sub string, rest []Word) bool {
 		"show-ref", "whatchanged", "grep", "count-objects", "check-ignore", "diff-tree", "diff-index", "diff-files", "show-branch", "version", "cherry", "range-diff", "verify-pack":
 		if sub == "show-ref" || sub == "rev-parse" {
 			for i := range rest {
-				if rest[i].is("--parseopt", "--sq-quote") {
+				if rest[i].Is("--parseopt", "--sq-quote") {
 					return false
 				}
 			}
@@ -280,7 +280,7 @@ func gitReads(sub string, rest []Word) bool {
 
 func hasAny(words []Word, values ...string) bool {
 	for i := range words {
-		v, _ := words[i].value()
+		v, _ := words[i].Value()
 		flag, _, _ := strings.Cut(v, "=")
 		for _, s := range values {
 			if flag == s {

@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import (
 	"errors"
@@ -15,118 +15,6 @@ const (
 	maxCommands = 50     // simple commands in it
 	maxDepth    = 32     // levels of nesting
 )
-
-// A Script is a command line taken apart: what bash would do, as far as that
-// can be known without running it.
-type Script struct {
-	Commands []*Command  // in the order of the text, those inside substitutions and functions too
-	Files    []*Redirect // redirections to and from files
-	Assigns  []*Assign   // assignments that may change what a program does
-	Unclear  []Unclear   // constructs that no rule can allow
-
-	items []any // all of the above, in order
-	cds   []cd
-	loose bool // a cd stands in a loop or a function: it counts everywhere
-}
-
-// A Command is one simple command.
-type Command struct {
-	Text  string // its words as written, joined by single spaces
-	Words []Word
-
-	assigns []*Assign // that stand before it
-	at      int       // how many cds come before it
-	stdin   string    // a quoted here-document that it reads
-	hasDoc  bool
-
-	free       bool     // of the read-only list
-	why        string   // why it is not, when that needs saying
-	danger     []danger // words that a rule must spell out
-	opaque     string   // why only a rule that spells all of it can allow it
-	wrapper    bool     // needs no permission of its own beside inner's
-	inner      []inner
-	args       []fileArg
-	shaped     bool   // free although it holds expansions
-	call       bool   // of a function whose body is judged
-	subcommand int    // of git: its index
-	git        bool   // git reads the repository's configuration
-	runsFile   bool   // a shell with the path of a script
-	absolute   bool   // which is absolute: a rule for all uses of the shell covers it
-	refs       bool   // it has words that are ref
-	asksGit    bool   // it runs git to read
-	obeys      string // files in its directory or above that change what its name runs
-
-	safeOptions bool // no option makes it do more than read
-	printsOnly  bool // nothing that it is given makes it do more than print
-}
-
-// A danger is a word that a rule must spell out, because it makes a command do
-// something else than its other words say.
-type danger struct {
-	word int
-	why  string
-	dir  string // it only names this directory: no danger inside the workspace
-	open bool   // a rule for all uses of the program covers it
-}
-
-// An inner is what a command runs in turn.
-type inner struct {
-	script *Script
-	name   int // the word that names the inner command; a rule that spells it covers it. -1: none
-}
-
-// A fileArg is a word that names a file.
-type fileArg struct {
-	word   *Word
-	text   string // instead of word: a part of one
-	write  bool
-	tree   bool // what lies below is read as well
-	follow bool // through links
-}
-
-// values are the paths that a file may have, as far as they are known.
-func (a *fileArg) values() []string {
-	switch {
-	case a.text != "":
-		return []string{a.text}
-	case a.word == nil:
-		return nil
-	case a.word.vals != nil:
-		return a.word.vals
-	case a.word.prefix != "" && !a.word.many:
-		return []string{a.word.prefix}
-	}
-	return nil
-}
-
-// A Redirect is a redirection to or from a file.
-type Redirect struct {
-	Text  string // operator and target as written
-	Write bool
-	Both  bool // <>: read as well
-	word  Word
-	at    int
-}
-
-// An Assign is NAME=value.
-type Assign struct {
-	Text string
-
-	inWords bool // among the words of env
-}
-
-// An Unclear is a piece of text with the reason why it cannot be judged.
-type Unclear struct {
-	Text, Reason string
-
-	limit bool // too much to judge, whatever it is
-}
-
-type cd struct {
-	word  *Word
-	loose bool
-	any   bool // goes where nobody knows
-}
 
 type variable struct {
 	words   []*syntax.Word
@@ -175,7 +63,7 @@ type entry struct {
 var (
 	errLong   = fmt.Errorf("longer than %d characters", maxLength)
 	errDeep   = fmt.Errorf("nested more than %d levels deep", maxDepth)
-	errHidden = errors.New("holds control or hidden characters")
+	ErrHidden = errors.New("holds control or hidden characters")
 )
 
 // ParseCommand takes a bash command line apart. The error says that it is too
@@ -184,7 +72,7 @@ var (
 // What the result leaves out is harmless by itself: the operators, comments,
 // here-documents (their substitutions are in it), and assignments to ordinary
 // shell variables.
-func ParseCommand(text string) (*Script, error) {
+func Parse(text string) (*Script, error) {
 	n := 0
 	return parse(text, 0, &n)
 }
@@ -195,12 +83,12 @@ func parse(text string, depth int, count *int) (*Script, error) {
 	}
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
-			return nil, errHidden
+			return nil, ErrHidden
 		} else if c >= 0x80 {
 			for _, r := range text[i:] {
 				if r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector) && r != '\n' && r != '\t' ||
 					r > 0x7f && unicode.IsSpace(r) || r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800' {
-					return nil, errHidden
+					return nil, ErrHidden
 				}
 			}
 			break
@@ -274,13 +162,13 @@ func (a *analysis) settle() {
 				continue
 			}
 			word := a.word(w)
-			if word.vals == nil || word.tilde || word.many && !v.items[i] || len(v.vals)+len(word.vals) > maxAlternatives {
+			if word.Values == nil || word.Tilde || word.Many && !v.items[i] || len(v.vals)+len(word.Values) > maxAlternatives {
 				v.unknown = true
 				break
 			}
-			v.vals = append(v.vals, word.vals...)
-			v.glob = v.glob || v.items[i] && word.glob
-			if word.glob && v.items[i] && word.dash {
+			v.vals = append(v.vals, word.Values...)
+			v.glob = v.glob || v.items[i] && word.Glob
+			if word.Glob && v.items[i] && word.Dash {
 				v.unknown = true
 			}
 		}
@@ -297,12 +185,12 @@ func (a *analysis) settle() {
 
 // numberWord reports whether a value is a number whatever happens.
 func numberWord(w *syntax.Word) bool {
-	if digits(w.Lit()) {
+	if Digits(w.Lit()) {
 		return true
 	}
 	if alts, ok := braces(w.Lit()); ok {
 		for _, s := range alts {
-			if !digits(s) {
+			if !Digits(s) {
 				return false
 			}
 		}
@@ -454,7 +342,7 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		name := "COPROC"
 		if c.Name != nil {
 			a.parts(c.Name)
-			if name = c.Name.Lit(); !identifier(name) {
+			if name = c.Name.Lit(); !Identifier(name) {
 				a.allVars = true
 			}
 		}
@@ -563,7 +451,7 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 	early.src = a.src
 	for i := 0; i < len(args); i++ {
 		w := early.word(args[i])
-		name, ok := w.value()
+		name, ok := w.Value()
 		if !ok {
 			return // not allowed anyhow
 		}
@@ -573,7 +461,7 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 		case "read":
 			for _, arg := range args[i+1:] {
 				w := early.word(arg)
-				v, ok := w.value()
+				v, ok := w.Value()
 				if !ok {
 					a.allVars = true
 				} else if !strings.HasPrefix(v, "-") {
@@ -586,7 +474,7 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 		case "printf":
 			if i+1 < len(args) { // its options stand before the format
 				w := early.word(args[i+1])
-				if v, ok := w.value(); !ok && w.dash || ok && strings.HasPrefix(v, "-v") {
+				if v, ok := w.Value(); !ok && w.Dash || ok && strings.HasPrefix(v, "-v") {
 					a.allVars = true
 				}
 			}
@@ -646,12 +534,12 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 			var early analysis
 			early.src = a.src
 			w := early.word(as.Value)
-			if v, ok := w.value(); !ok || !strings.HasPrefix(v, "-") || strings.Trim(v, "-raAgx") != "" {
+			if v, ok := w.Value(); !ok || !strings.HasPrefix(v, "-") || strings.Trim(v, "-raAgx") != "" {
 				a.unclear(c, kind+" with this option or word may run what a value holds")
 				a.allVars = true
 				return
 			}
-			v, _ := w.value()
+			v, _ := w.Value()
 			if strings.Contains(v, "x") {
 				kind = "export"
 			}
@@ -668,7 +556,7 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 			var early analysis
 			early.src = a.src
 			w := early.word(as.Value)
-			if v, ok := w.value(); array || a.arrays[name] || ok && strings.HasPrefix(v, "(") {
+			if v, ok := w.Value(); array || a.arrays[name] || ok && strings.HasPrefix(v, "(") {
 				a.unclear(c, kind+" evaluates the value of an array, commands included")
 			} else if !ok {
 				a.declared = append(a.declared, declared{name, c})
@@ -827,8 +715,8 @@ func wordIs(x syntax.ArithmExpr, s string) bool {
 // subscript walks a subscript: bash evaluates it, and what its variables hold.
 func (a *analysis) subscript(x syntax.ArithmExpr) {
 	if w, ok := x.(*syntax.Word); ok {
-		if s := w.Lit(); s != "" && !identifier(s) && !strings.ContainsAny(s, "$`[\\") && s == strings.Trim(s, " ") {
-			if digits(s) {
+		if s := w.Lit(); s != "" && !Identifier(s) && !strings.ContainsAny(s, "$`[\\") && s == strings.Trim(s, " ") {
+			if Digits(s) {
 				return
 			}
 		}
@@ -890,7 +778,7 @@ func (a *analysis) arithm(x syntax.ArithmExpr) {
 // arithmAssigned notes name = …, name++ in arithmetic: always a number.
 func (a *analysis) arithmAssigned(x syntax.ArithmExpr) {
 	w, ok := x.(*syntax.Word)
-	if !ok || !identifier(w.Lit()) {
+	if !ok || !Identifier(w.Lit()) {
 		a.unclear(x, "arithmetic that assigns to something else than a name")
 		return
 	}
@@ -915,7 +803,7 @@ func (a *analysis) test(x syntax.TestExpr) {
 		a.test(x.X)
 	case *syntax.UnaryTest:
 		if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
-			if w, ok := x.X.(*syntax.Word); !ok || !identifier(w.Lit()) {
+			if w, ok := x.X.(*syntax.Word); !ok || !Identifier(w.Lit()) {
 				a.unclear(x, "this test evaluates a subscript")
 			}
 		}
@@ -944,7 +832,7 @@ func (a *analysis) test(x syntax.TestExpr) {
 func (a *analysis) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
 		name := strings.Trim(r.N.Value, "{}")
-		if !identifier(name) {
+		if !Identifier(name) {
 			a.unclear(r, "a descriptor variable that is no plain name")
 			return
 		}
@@ -981,7 +869,7 @@ func (a *analysis) build(i int) {
 		if !a.arithmWord(w) {
 			u := Unclear{Text: a.source(w), Reason: "bash evaluates the value of this word as an expression, commands included"}
 			s.Unclear = append(s.Unclear, u)
-			s.items = append(s.items, u)
+			s.Items = append(s.Items, u)
 		}
 	case e.call != nil:
 		if *a.count > maxCommands {
@@ -995,9 +883,9 @@ func (a *analysis) build(i int) {
 	case e.assign != "":
 		as := &Assign{Text: e.assign}
 		s.Assigns = append(s.Assigns, as)
-		s.items = append(s.items, as)
+		s.Items = append(s.Items, as)
 	default:
-		a.add(Unclear{Text: e.text, Reason: e.reason, limit: strings.HasPrefix(e.reason, "nested")})
+		a.add(Unclear{Text: e.text, Reason: e.reason, Limit: strings.HasPrefix(e.reason, "nested")})
 	}
 }
 
@@ -1012,7 +900,7 @@ func (a *analysis) last() *syntax.CallExpr {
 
 func (a *analysis) add(u Unclear) {
 	a.script.Unclear = append(a.script.Unclear, u)
-	a.script.items = append(a.script.items, u)
+	a.script.Items = append(a.script.Items, u)
 }
 
 // arithmWord reports whether a word is safe where bash evaluates arithmetic:
@@ -1024,7 +912,7 @@ func (a *analysis) arithmWord(w *syntax.Word) bool {
 	if s := w.Lit(); s != "" {
 		if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "-") {
 			s = strings.TrimLeft(s, "-0x")
-			return s == "" || digits(s)
+			return s == "" || Digits(s)
 		}
 		return false
 	}
@@ -1037,13 +925,13 @@ func (a *analysis) arithmWord(w *syntax.Word) bool {
 			}
 			parts = q.Parts
 		case *syntax.SglQuoted:
-			return !q.Dollar && digits(q.Value)
+			return !q.Dollar && Digits(q.Value)
 		}
 	}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
-			if !digits(p.Value) {
+			if !Digits(p.Value) {
 				return false
 			}
 		case *syntax.ArithmExp:
@@ -1110,14 +998,14 @@ func countsOutput(c *syntax.CmdSubst) bool {
 func (a *analysis) file(e *entry) {
 	s, r := a.script, e.redir
 	w := a.word(r.Word)
-	f := &Redirect{Text: a.source(r), word: w, at: a.at(e)}
-	v, single := w.value()
+	f := &Redirect{Text: a.source(r), Target: w, At: a.at(e)}
+	v, single := w.Value()
 	switch r.Op {
 	case syntax.RdrIn:
 	case syntax.RdrInOut:
 		f.Write, f.Both = true, true
 	case syntax.DplIn, syntax.DplOut:
-		if single && (digits(strings.TrimSuffix(v, "-")) || v == "-") {
+		if single && (Digits(strings.TrimSuffix(v, "-")) || v == "-") {
 			return // a descriptor
 		}
 		f.Write = r.Op == syntax.DplOut
@@ -1130,11 +1018,11 @@ func (a *analysis) file(e *entry) {
 	if v == "/dev/null" && single || single && (v == "/dev/stdout" || v == "/dev/stderr" || v == "/dev/stdin") {
 		return
 	}
-	if single && strings.HasPrefix(v, "/dev/fd/") && digits(v[len("/dev/fd/"):]) {
+	if single && strings.HasPrefix(v, "/dev/fd/") && Digits(v[len("/dev/fd/"):]) {
 		return // judged where the descriptor was opened
 	}
 	s.Files = append(s.Files, f)
-	s.items = append(s.items, f)
+	s.Items = append(s.Items, f)
 }
 
 // command makes a Command of a call and finds out what kind it is.
@@ -1143,26 +1031,26 @@ func (a *analysis) command(e *entry, index int) {
 	for i, w := range e.call.Args {
 		words[i] = a.word(w)
 	}
-	c := &Command{Words: words, Text: join(words), at: a.at(e)}
+	c := &Command{Words: words, Text: join(words), At: a.at(e)}
 	if e.stdin != nil && quotedWord(e.stdin.Word) && e.stdin.Hdoc != nil {
 		c.stdin, c.hasDoc = e.stdin.Hdoc.Lit(), true
 	}
-	isRead := words[0].is("read") || words[0].is("command", "builtin") && len(words) > 1 && words[1].is("read")
+	isRead := words[0].Is("read") || words[0].Is("command", "builtin") && len(words) > 1 && words[1].Is("read")
 	for _, as := range e.call.Assigns {
 		if as.Name != nil && (harmlessVariable(as.Name.Value) && a.harmlessValue(as) || as.Name.Value == "IFS" && isRead) && as.Index == nil {
 			continue
 		}
 		x := &Assign{Text: a.source(as)}
-		c.assigns = append(c.assigns, x)
+		c.Assigns = append(c.Assigns, x)
 		a.script.Assigns = append(a.script.Assigns, x)
 	}
-	if v, ok := words[0].value(); ok && words[0].literal {
+	if v, ok := words[0].Value(); ok && words[0].Literal {
 		at, made := a.funcs[v]
-		c.call = made && at <= index
+		c.Function = made && at <= index
 	}
 	a.classify(c, e.loose)
 	a.script.Commands = append(a.script.Commands, c)
-	a.script.items = append(a.script.items, c)
+	a.script.Items = append(a.script.Items, c)
 }
 
 // at is how many cds may have happened before an entry: all of them, if it
@@ -1171,7 +1059,7 @@ func (a *analysis) at(e *entry) int {
 	if e.loose {
 		return 1 << 30
 	}
-	return len(a.script.cds)
+	return len(a.script.Moves)
 }
 
 // harmlessValue reports whether the value of a harmless variable is no path
@@ -1181,12 +1069,12 @@ func (a *analysis) harmlessValue(as *syntax.Assign) bool {
 		return as.Array == nil
 	}
 	w := a.word(as.Value)
-	for _, v := range w.vals {
+	for _, v := range w.Values {
 		if strings.Contains(v, "..") || strings.Contains(v, ":/") || strings.HasPrefix(v, "/") || strings.HasPrefix(v, ":") {
 			return false
 		}
 	}
-	return w.vals != nil
+	return w.Values != nil
 }
 
 func join(words []Word) string {
@@ -1205,20 +1093,20 @@ func join(words []Word) string {
 
 // child makes a script of words that a command runs as a command.
 func (a *analysis) child(words []Word, at int) *Script {
-	c := &Command{Words: words, Text: join(words), at: at}
+	c := &Command{Words: words, Text: join(words), At: at}
 	sub := &analysis{script: &Script{}, depth: a.depth + 1, count: a.count}
 	*sub.count++
 	if sub.depth > maxDepth || *sub.count > 4*maxCommands {
 		sub.add(Unclear{shorten(c.Text), "nested too deep", true})
 		return sub.script
 	}
-	sub.script.cds = a.script.cds
+	sub.script.Moves = a.script.Moves
 	sub.classify(c, false)
-	if len(sub.script.cds) > len(a.script.cds) { // builtin cd
-		a.script.cds = sub.script.cds
+	if len(sub.script.Moves) > len(a.script.Moves) { // builtin cd
+		a.script.Moves = sub.script.Moves
 	}
 	sub.script.Commands = []*Command{c}
-	sub.script.items = append(sub.script.items, c)
+	sub.script.Items = append(sub.script.Items, c)
 	return sub.script
 }
 
@@ -1229,20 +1117,20 @@ func (a *analysis) code(text string) *Script {
 	if a.depth+1 > maxDepth {
 		s = &Script{}
 		u := Unclear{shorten(text), "nested too deep", true}
-		s.Unclear, s.items = []Unclear{u}, []any{u}
+		s.Unclear, s.Items = []Unclear{u}, []any{u}
 		return s
 	}
 	s, err := parse(text, a.depth+1, a.count)
 	if err != nil {
 		u := Unclear{shorten(text), err.Error(), true}
-		return &Script{Unclear: []Unclear{u}, items: []any{u}}
+		return &Script{Unclear: []Unclear{u}, Items: []any{u}}
 	}
-	if len(a.script.cds) > 0 {
-		s.cds = append(append([]cd{}, a.script.cds...), s.cds...)
-		s.loose = true
+	if len(a.script.Moves) > 0 {
+		s.Moves = append(append([]Move{}, a.script.Moves...), s.Moves...)
+		s.Loose = true
 	}
-	if len(s.cds) > len(a.script.cds) {
-		a.script.cds = append(a.script.cds, cd{any: true})
+	if len(s.Moves) > len(a.script.Moves) {
+		a.script.Moves = append(a.script.Moves, Move{Any: true})
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import (
 	"path"
@@ -8,14 +8,14 @@ import (
 // classify finds out what a command is: of the read-only list, a wrapper, a
 // runner of other commands, a writer of files, or just a program.
 func (a *analysis) classify(c *Command, loose bool) {
-	name, ok := c.Words[0].value()
+	name, ok := c.Words[0].Value()
 	if !ok {
-		c.opaque = "the command's name is not known before it runs"
+		c.Opaque = "the command's name is not known before it runs"
 		return
 	}
 	base := path.Base(name)
-	if base != name || !c.Words[0].literal {
-		c.why = "only a command's plain name is of the read-only list"
+	if base != name || !c.Words[0].Literal {
+		c.Reason = "only a command's plain name is of the read-only list"
 	}
 	switch base {
 	case "git":
@@ -29,25 +29,25 @@ func (a *analysis) classify(c *Command, loose bool) {
 		}
 		otherCode(c, 0, false)
 	}
-	if c.why != "" || c.opaque != "" {
-		c.free = false
+	if c.Effect == Reads && (c.Reason != "" || c.Opaque != "") {
+		c.Effect = Runs
 	}
-	if c.free && !c.shaped {
+	if c.Effect == Reads && !c.shaped {
 		for i := range c.Words {
 			w := &c.Words[i]
-			if w.ref && c.git {
+			if w.Ref && c.Git {
 				continue
 			}
-			if w.vals == nil && !(w.fed && c.printsOnly) {
-				c.free, c.why = false, "an expansion: "+w.Text
+			if w.Values == nil && !(w.fed && c.printsOnly) {
+				c.Effect, c.Reason = Runs, "an expansion: "+w.Text
 				break
 			}
-			if w.glob && w.dash && !(c.safeOptions && extension(w)) && !afterDashes(c.Words, i) {
-				c.free, c.why = false, "a glob may yield an option: "+w.Text
+			if w.Glob && w.Dash && !(c.safeOptions && extension(w)) && !AfterDashes(c.Words, i) {
+				c.Effect, c.Reason = Runs, "a glob may yield an option: "+w.Text
 				break
 			}
-			if w.dash && w.dyn && !(w.fed && c.printsOnly) && !afterDashes(c.Words, i) {
-				c.free, c.why = false, "an expansion may yield an option: "+w.Text
+			if w.Dash && w.Dynamic && !(w.fed && c.printsOnly) && !AfterDashes(c.Words, i) {
+				c.Effect, c.Reason = Runs, "an expansion may yield an option: "+w.Text
 				break
 			}
 		}
@@ -57,7 +57,7 @@ func (a *analysis) classify(c *Command, loose bool) {
 // extension reports whether a glob matches only names with an extension, such as
 // *.go: no option of one letter has a dot in it.
 func extension(w *Word) bool {
-	for _, v := range w.vals {
+	for _, v := range w.Values {
 		dot := strings.LastIndexByte(v, '.')
 		if dot < 1 || dot == len(v)-1 || strings.ContainsAny(v[dot:], "*?[]()/") {
 			return false
@@ -66,9 +66,9 @@ func extension(w *Word) bool {
 	return true
 }
 
-func afterDashes(words []Word, i int) bool {
+func AfterDashes(words []Word, i int) bool {
 	for j := 1; j < i; j++ {
-		if words[j].is("--") {
+		if words[j].Is("--") {
 			return true
 		}
 	}
@@ -79,32 +79,32 @@ func (a *analysis) changeDir(c *Command, base string, loose bool) {
 	var target *Word
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
-		if w.is("-L", "-P", "-e", "-@", "--") {
+		if w.Is("-L", "-P", "-e", "-@", "--") {
 			continue
 		}
 		target = w
 		break
 	}
-	to := cd{word: target, loose: loose}
-	if base == "popd" || target == nil || target.is("-") || target.vals == nil || target.glob || strings.HasPrefix(target.prefix, "-") || a.vars["CDPATH"] != nil {
-		to.any = true
+	to := Move{Word: target, Loose: loose}
+	if base == "popd" || target == nil || target.Is("-") || target.Values == nil || target.Glob || strings.HasPrefix(target.Prefix, "-") || a.vars["CDPATH"] != nil {
+		to.Any = true
 	}
 	if target != nil {
-		for _, v := range target.vals {
+		for _, v := range target.Values {
 			if strings.HasPrefix(v, "-") || strings.HasPrefix(v, "+") || strings.HasPrefix(v, "~+") || strings.HasPrefix(v, "~-") {
-				to.any = true
+				to.Any = true
 			}
 		}
 	}
-	a.script.cds = append(a.script.cds, to)
+	a.script.Moves = append(a.script.Moves, to)
 	if loose {
-		a.script.loose = true
+		a.script.Loose = true
 	}
-	if base == "cd" && !to.any {
-		c.free = true
-		c.args = append(c.args, fileArg{word: target})
+	if base == "cd" && !to.Any {
+		c.Effect = Reads
+		c.Files = append(c.Files, File{Word: target})
 	} else if base == "cd" && target == nil {
-		c.why = "the home directory lies outside"
+		c.Reason = "the home directory lies outside"
 	}
 }
 
@@ -112,18 +112,20 @@ func (a *analysis) changeDir(c *Command, base string, loose bool) {
 func (a *analysis) runner(c *Command, base string) bool {
 	words := c.Words
 	vector := func(i int, wrapper bool) {
-		c.wrapper = wrapper
-		c.inner = append(c.inner, inner{a.child(words[i:], c.at), i})
+		if c.Effect = Runs; wrapper {
+			c.Effect = Wraps
+		}
+		c.Inner = append(c.Inner, Inner{a.child(words[i:], c.At), i})
 	}
-	opaque := func(why string) { c.opaque = why }
+	opaque := func(why string) { c.Opaque = why }
 	const flags = "its options are not understood"
 	// skip passes over options: plain ones, and those that take a value.
 	skip := func(from int, plain, valued string, long ...string) int {
 		i := from
 		for ; i < len(words); i++ {
-			v, ok := words[i].value()
+			v, ok := words[i].Value()
 			if !ok {
-				if words[i].dash || words[i].vals == nil && words[i].prefix == "" {
+				if words[i].Dash || words[i].Values == nil && words[i].Prefix == "" {
 					return -1
 				}
 				return i
@@ -181,7 +183,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 	switch base {
 	case "timeout":
 		i := skip(1, "v", "ks", "--kill-after=", "--signal=", "--verbose", "--foreground", "--preserve-status")
-		if i >= 0 && (i >= len(words) || words[i].vals == nil) {
+		if i >= 0 && (i >= len(words) || words[i].Values == nil) {
 			i = -1
 		} else if i >= 0 {
 			i++
@@ -191,7 +193,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 		run(skip(1, "pv", ""), true)
 	case "nice":
 		if len(words) > 1 {
-			if v, ok := words[1].value(); ok && len(v) > 1 && v[0] == '-' && digits(v[1:]) {
+			if v, ok := words[1].Value(); ok && len(v) > 1 && v[0] == '-' && Digits(v[1:]) {
 				run(2, true)
 				break
 			}
@@ -206,7 +208,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 	case "command":
 		i := skip(1, "pvV", "")
 		if i > 1 && strings.ContainsAny(join(words[1:i]), "vV") {
-			c.free = true
+			c.Effect = Reads
 			break
 		}
 		run(i, true)
@@ -219,7 +221,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 	case "exec":
 		i := skip(1, "cl", "a")
 		if i == len(words) {
-			c.free = true // only its redirections
+			c.Effect = Reads // only its redirections
 			break
 		}
 		run(i, false)
@@ -237,7 +239,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 		run(skip(1, "yq", "", "--yes", "--no", "--no-install", "--quiet", "--prefer-offline"), false)
 	case "npm", "pnpm", "yarn", "bun", "uv", "pipx", "poetry", "pipenv", "pdm", "hatch", "rye", "bundle", "mise", "devbox", "dotenv", "rtx", "asdf", "cargo", "nix", "direnv", "doppler", "op", "conda", "micromamba":
 		i := 0
-		sub := func(n int, names ...string) bool { return len(words) > n && words[n].is(names...) }
+		sub := func(n int, names ...string) bool { return len(words) > n && words[n].Is(names...) }
 		switch {
 		case base == "uv" && sub(1, "tool") && sub(2, "run"):
 			i = 3
@@ -259,10 +261,10 @@ func (a *analysis) runner(c *Command, base string) bool {
 		run(skip(i, "yq", "", "--yes"), false)
 	case "docker", "podman", "nerdctl":
 		i := 1
-		if len(words) > 2 && words[1].is("container", "compose") {
+		if len(words) > 2 && words[1].Is("container", "compose") {
 			i = 2
 		}
-		if i < len(words) && words[i].is("exec") {
+		if i < len(words) && words[i].Is("exec") {
 			i = skip(i+1, "itdT", "uwe", "--interactive", "--tty", "--detach", "--user=", "--workdir=", "--env=", "--index=", "--privileged")
 			if i >= 0 {
 				i++ // the container
@@ -270,14 +272,14 @@ func (a *analysis) runner(c *Command, base string) bool {
 			run(i, false)
 			break
 		}
-		if v, ok := words[1%len(words)].value(); !ok || strings.HasPrefix(v, "-") {
+		if v, ok := words[1%len(words)].Value(); !ok || strings.HasPrefix(v, "-") {
 			opaque("an option stands before the subcommand")
 		}
-		return c.opaque != ""
+		return c.Opaque != ""
 	case "kubectl", "oc":
-		if len(words) > 1 && words[1].is("exec") {
+		if len(words) > 1 && words[1].Is("exec") {
 			for i := range words {
-				if words[i].is("--") {
+				if words[i].Is("--") {
 					run(i+1, false)
 					return true
 				}
@@ -289,9 +291,9 @@ func (a *analysis) runner(c *Command, base string) bool {
 	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh":
 		a.shell(c, base)
 	case "eval":
-		c.wrapper = true
+		c.Effect = Wraps
 		rest := words[1:]
-		if len(rest) > 0 && rest[0].is("--") {
+		if len(rest) > 0 && rest[0].Is("--") {
 			rest = rest[1:]
 		}
 		text, ok := plainJoin(rest)
@@ -299,30 +301,32 @@ func (a *analysis) runner(c *Command, base string) bool {
 			opaque("what it evaluates is not known before it runs")
 			break
 		}
-		c.wrapper = false
-		c.inner = append(c.inner, inner{a.code(text), -1})
+		c.Effect = Runs
+		c.Inner = append(c.Inner, Inner{a.code(text), -1})
 	case "source", ".":
 		if len(words) > 1 {
 			vector(1, false)
 		}
-		a.script.cds = append(a.script.cds, cd{any: true})
+		a.script.Moves = append(a.script.Moves, Move{Any: true})
 	case "trap":
 		i := skip(1, "lp", "")
-		if i < 0 || i >= len(words) || words[i].is("-", "") || len(words) == i+1 {
-			c.free = i >= 0
+		if i < 0 || i >= len(words) || words[i].Is("-", "") || len(words) == i+1 {
+			if i >= 0 {
+				c.Effect = Reads
+			}
 			break
 		}
-		text, ok := words[i].value()
+		text, ok := words[i].Value()
 		if !ok {
 			opaque("what it will run is not known")
 			break
 		}
-		c.wrapper = true
+		c.Effect = Wraps
 		late := a.code(text)
-		if late.loose = true; len(a.entries) > 1 {
-			late.cds = append(late.cds, cd{any: true}) // it runs later, wherever that is
+		if late.Loose = true; len(a.entries) > 1 {
+			late.Moves = append(late.Moves, Move{Any: true}) // it runs later, wherever that is
 		}
-		c.inner = append(c.inner, inner{late, -1})
+		c.Inner = append(c.Inner, Inner{late, -1})
 	case "find":
 		a.find(c)
 	case "fd", "fdfind":
@@ -337,7 +341,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 			// Nothing is allowed by what it holds, but a denial is seen.
 			for i := 1; i < len(words); i++ {
 				if v, ok := plainJoin(words[i:]); ok {
-					c.inner = append(c.inner, inner{a.code(v), -1})
+					c.Inner = append(c.Inner, Inner{a.code(v), -1})
 				}
 				if i > 6 {
 					break
@@ -345,8 +349,8 @@ func (a *analysis) runner(c *Command, base string) bool {
 			}
 		}
 	case "coproc", "alias", "enable", "bind", "complete", "compgen", "compopt", "hash", "fc", "history", "let", "mapfile", "readarray", "caller":
-		if base == "hash" && len(words) == 2 && words[1].is("-r") || base == "alias" && len(words) == 1 {
-			c.free = true
+		if base == "hash" && len(words) == 2 && words[1].Is("-r") || base == "alias" && len(words) == 1 {
+			c.Effect = Reads
 			break
 		}
 		opaque("it changes what names mean, or runs what its words hold")
@@ -363,7 +367,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 func plainJoin(words []Word) (string, bool) {
 	var b strings.Builder
 	for i := range words {
-		v, ok := words[i].value()
+		v, ok := words[i].Value()
 		if !ok {
 			return "", false
 		}
@@ -377,18 +381,18 @@ func plainJoin(words []Word) (string, bool) {
 
 func (a *analysis) env(c *Command) {
 	i := 1
-	c.wrapper = true
+	c.Effect = Wraps
 	for ; i < len(c.Words); i++ {
 		w := &c.Words[i]
-		v, ok := w.value()
+		v, ok := w.Value()
 		if !ok {
-			if eq := strings.IndexByte(w.prefix, '='); eq > 0 && !w.many {
-				if !harmlessVariable(w.prefix[:eq]) {
-					c.assigns = append(c.assigns, &Assign{Text: w.Text, inWords: true})
+			if eq := strings.IndexByte(w.Prefix, '='); eq > 0 && !w.Many {
+				if !harmlessVariable(w.Prefix[:eq]) {
+					c.Assigns = append(c.Assigns, &Assign{Text: w.Text, InWords: true})
 				}
 				continue
 			}
-			c.opaque = "its options are not known before it runs"
+			c.Opaque = "its options are not known before it runs"
 			return
 		}
 		switch {
@@ -398,77 +402,77 @@ func (a *analysis) env(c *Command) {
 		case strings.HasPrefix(v, "--unset="):
 		case v == "--":
 		case strings.HasPrefix(v, "-"):
-			c.opaque = "its options are not understood"
+			c.Opaque = "its options are not understood"
 			return
 		case strings.IndexByte(v, '=') > 0:
 			if !harmlessVariable(v[:strings.IndexByte(v, '=')]) {
-				c.assigns = append(c.assigns, &Assign{Text: w.Text, inWords: true})
+				c.Assigns = append(c.Assigns, &Assign{Text: w.Text, InWords: true})
 			}
 		default:
-			c.inner = append(c.inner, inner{a.child(c.Words[i:], c.at), i})
+			c.Inner = append(c.Inner, Inner{a.child(c.Words[i:], c.At), i})
 			return
 		}
 	}
-	c.wrapper = false // alone it prints the environment
+	c.Effect = Runs // alone it prints the environment
 }
 
 func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) int) {
 	for i := range c.Words {
-		if v, ok := c.Words[i].value(); ok && (strings.HasPrefix(v, "-a") || strings.HasPrefix(v, "--arg-file")) {
-			c.opaque = "its words come from a file"
+		if v, ok := c.Words[i].Value(); ok && (strings.HasPrefix(v, "-a") || strings.HasPrefix(v, "--arg-file")) {
+			c.Opaque = "its words come from a file"
 			return
 		}
-		if len(c.Words[i].vals) == 1 && !strings.HasPrefix(c.Words[i].vals[0], "-") && i > 0 {
+		if len(c.Words[i].Values) == 1 && !strings.HasPrefix(c.Words[i].Values[0], "-") && i > 0 {
 			break
 		}
 	}
 	i := skip(1, "0rtx", "nLPIdEs", "--null", "--no-run-if-empty", "--max-args=", "--max-lines=", "--max-procs=", "--delimiter=", "--verbose", "--replace=", "--exit")
 	if i < 0 {
-		c.opaque = "its options are not understood"
+		c.Opaque = "its options are not understood"
 		return
 	}
 	replace := ""
 	for k := 1; k < i; k++ {
-		v, _ := c.Words[k].value()
+		v, _ := c.Words[k].Value()
 		switch {
 		case v == "-I" || v == "--replace":
 			if k+1 < i {
-				replace, _ = c.Words[k+1].value()
+				replace, _ = c.Words[k+1].Value()
 			}
 		case strings.HasPrefix(v, "-I"):
 			replace = v[2:]
 		case strings.HasPrefix(v, "--replace="):
 			replace = v[len("--replace="):]
 		case strings.Contains(v, "I") && !strings.HasPrefix(v, "--"):
-			c.opaque = "its options are not understood"
+			c.Opaque = "its options are not understood"
 			return
 		}
 	}
 	words := append([]Word{}, c.Words[i:]...)
 	if len(words) == 0 {
-		words = []Word{known("echo")}
+		words = []Word{Known("echo")}
 	}
 	if replace == "" {
 		words = append(words, unknown("…", true))
 		words[len(words)-1].fed = i < len(c.Words) // of xargs alone nobody named the echo
 	} else {
 		for k := range words {
-			if v, ok := words[k].value(); !ok || strings.Contains(v, replace) {
+			if v, ok := words[k].Value(); !ok || strings.Contains(v, replace) {
 				at := strings.Index(v, replace)
 				w := unknown(words[k].Text, at <= 0 || strings.HasPrefix(v, "-"))
 				if w.holder = v; at > 0 {
-					w.prefix = v[:at]
+					w.Prefix = v[:at]
 				}
 				words[k] = w
 			}
 		}
 	}
-	c.wrapper = true
+	c.Effect = Wraps
 	name := i
 	if i >= len(c.Words) {
 		name = -1
 	}
-	c.inner = append(c.inner, inner{a.child(words, c.at), name})
+	c.Inner = append(c.Inner, Inner{a.child(words, c.At), name})
 }
 
 func (a *analysis) shell(c *Command, base string) {
@@ -476,10 +480,10 @@ func (a *analysis) shell(c *Command, base string) {
 	i := 1
 	isCode := false
 	for ; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		if !ok {
-			if c.Words[i].dash {
-				c.opaque = "its options are not known before it runs"
+			if c.Words[i].Dash {
+				c.Opaque = "its options are not known before it runs"
 				return
 			}
 			break
@@ -495,7 +499,7 @@ func (a *analysis) shell(c *Command, base string) {
 			break
 		}
 		if strings.Trim(v[1:], "abcefhlmnprtuvxBCEHPT") != "" || v[0] == '+' && strings.Contains(v, "c") {
-			c.opaque = "its options are not understood"
+			c.Opaque = "its options are not understood"
 			return
 		}
 		if strings.Contains(v, "c") {
@@ -505,49 +509,49 @@ func (a *analysis) shell(c *Command, base string) {
 	switch {
 	case i >= len(c.Words):
 		if c.hasDoc && parsed && !isCode {
-			c.inner = append(c.inner, inner{a.code(c.stdin), -1})
+			c.Inner = append(c.Inner, Inner{a.code(c.stdin), -1})
 			return
 		}
-		if len(c.Words) == 2 && c.Words[1].is("--version") {
+		if len(c.Words) == 2 && c.Words[1].Is("--version") {
 			return
 		}
-		c.opaque = "it runs what it reads"
+		c.Opaque = "it runs what it reads"
 	case isCode:
-		text, ok := c.Words[i].value()
+		text, ok := c.Words[i].Value()
 		if !ok || !parsed {
-			c.opaque = "what it runs is not known before it runs"
+			c.Opaque = "what it runs is not known before it runs"
 			if h := c.Words[i].holder; h != "" {
-				c.inner = append(c.inner, inner{a.code(h), -1}) // for denials
+				c.Inner = append(c.Inner, Inner{a.code(h), -1}) // for denials
 			}
 			return
 		}
-		c.inner = append(c.inner, inner{a.code(text), -1})
-	case c.Words[i].is("-"):
-		c.opaque = "it runs what it reads"
+		c.Inner = append(c.Inner, Inner{a.code(text), -1})
+	case c.Words[i].Is("-"):
+		c.Opaque = "it runs what it reads"
 	default:
-		c.inner = append(c.inner, inner{a.child(c.Words[i:], c.at), i})
-		v, ok := c.Words[i].value()
-		c.runsFile, c.absolute = ok && strings.Contains(v, "/"), ok && isAbs(v)
+		c.Inner = append(c.Inner, Inner{a.child(c.Words[i:], c.At), i})
+		v, ok := c.Words[i].Value()
+		c.RunsScript, c.Absolute = ok && strings.Contains(v, "/"), ok && IsAbs(v)
 	}
 }
 
 func (a *analysis) find(c *Command) {
-	c.free = true
+	c.Effect = Reads
 	paths, follow := true, false
 	start := ""
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
-		v, ok := w.value()
+		v, ok := w.Value()
 		if !ok {
-			if w.vals != nil && paths {
-				c.args = append(c.args, fileArg{word: w})
-			} else if w.vals == nil {
-				c.danger = append(c.danger, danger{word: i, why: "it may be an expression of find"})
+			if w.Values != nil && paths {
+				c.Files = append(c.Files, File{Word: w})
+			} else if w.Values == nil {
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may be an expression of find"})
 			}
 			continue
 		}
 		if paths && !strings.HasPrefix(v, "-") && v != "(" && v != "!" {
-			c.args = append(c.args, fileArg{word: w})
+			c.Files = append(c.Files, File{Word: w})
 			start = v
 			continue
 		}
@@ -559,62 +563,62 @@ func (a *analysis) find(c *Command) {
 		switch v {
 		case "-exec", "-execdir", "-ok", "-okdir":
 			end := i + 1
-			for end < len(c.Words) && !c.Words[end].is(";") && !(c.Words[end].is("+") && c.Words[end-1].is("{}")) {
+			for end < len(c.Words) && !c.Words[end].Is(";") && !(c.Words[end].Is("+") && c.Words[end-1].Is("{}")) {
 				end++
 			}
 			if end == i+1 || end >= len(c.Words) {
-				c.opaque = "the command inside cannot be found"
+				c.Opaque = "the command inside cannot be found"
 				return
 			}
 			words := append([]Word{}, c.Words[i+1:end]...)
 			for k := range words {
-				if t, ok := words[k].value(); !ok || strings.Contains(t, "{}") {
-					w := unknown(words[k].Text, !ok && words[k].dash || strings.HasPrefix(t, "-") || k == 0 || strings.HasPrefix(start, "-"))
-					w.prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
+				if t, ok := words[k].Value(); !ok || strings.Contains(t, "{}") {
+					w := unknown(words[k].Text, !ok && words[k].Dash || strings.HasPrefix(t, "-") || k == 0 || strings.HasPrefix(start, "-"))
+					w.Prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
 					words[k] = w
 				}
 			}
-			sub := a.child(words, c.at)
+			sub := a.child(words, c.At)
 			if v == "-execdir" || v == "-okdir" {
-				sub.cds = append(append([]cd{}, sub.cds...), cd{any: true})
-				sub.loose = true
+				sub.Moves = append(append([]Move{}, sub.Moves...), Move{Any: true})
+				sub.Loose = true
 			}
-			c.inner = append(c.inner, inner{sub, i + 1})
+			c.Inner = append(c.Inner, Inner{sub, i + 1})
 			i = end
 		case "-delete":
-			c.danger = append(c.danger, danger{word: i, why: "-delete removes files"})
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: "-delete removes files"})
 		case "-fprint", "-fprint0", "-fls", "-fprintf":
-			c.danger = append(c.danger, danger{word: i, why: v + " writes a file"})
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " writes a file"})
 			if i+1 < len(c.Words) {
-				c.args = append(c.args, fileArg{word: &c.Words[i+1], write: true})
+				c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: true})
 			}
 		case "-newer", "-anewer", "-cnewer", "-samefile":
 			if i+1 < len(c.Words) {
-				c.args = append(c.args, fileArg{word: &c.Words[i+1]})
+				c.Files = append(c.Files, File{Word: &c.Words[i+1]})
 				i++
 			}
 		case "-files0-from":
-			c.danger = append(c.danger, danger{word: i, why: "its starting points come from a file"})
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: "its starting points come from a file"})
 		default:
 			if !strings.HasPrefix(v, "-") && v != "(" && v != ")" && v != "!" && v != "," || v == "-f" || v == "-D" {
-				c.danger = append(c.danger, danger{word: i, why: "it stands where find's expression is"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it stands where find's expression is"})
 			}
 			if takesValue(v) {
 				i++
-				if i < len(c.Words) && c.Words[i].vals == nil && c.Words[i].many {
-					c.danger = append(c.danger, danger{word: i, why: "it may be split into expressions of find"})
+				if i < len(c.Words) && c.Words[i].Values == nil && c.Words[i].Many {
+					c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may be split into expressions of find"})
 				}
 			}
 		}
 	}
-	if len(c.args) == 0 {
-		c.args = append(c.args, fileArg{text: "."})
+	if len(c.Files) == 0 {
+		c.Files = append(c.Files, File{Text: "."})
 	}
 	if follow {
 		c.readsBelow(false, true)
 	}
-	if len(c.danger) > 0 {
-		c.free, c.why = false, c.danger[0].why
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -629,8 +633,8 @@ func takesValue(v string) bool {
 }
 
 func (a *analysis) fd(c *Command) {
-	c.free = true
-	c.args = append(c.args, fileArg{text: "."})
+	c.Effect = Reads
+	c.Files = append(c.Files, File{Text: "."})
 	pattern, follow := false, false
 	defer func() {
 		if follow {
@@ -638,10 +642,10 @@ func (a *analysis) fd(c *Command) {
 		}
 	}()
 	for i := 1; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		if ok && (len(v) < 2 || v[0] != '-') {
 			if pattern {
-				c.args = append(c.args, fileArg{word: &c.Words[i]})
+				c.Files = append(c.Files, File{Word: &c.Words[i]})
 			}
 			pattern = true
 		}
@@ -649,8 +653,8 @@ func (a *analysis) fd(c *Command) {
 			continue
 		}
 		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") || strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
-			c.danger = append(c.danger, danger{word: i, why: v + " looks elsewhere"})
-			c.free, c.why = false, v+" looks elsewhere"
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " looks elsewhere"})
+			c.Effect, c.Reason = Runs, v+" looks elsewhere"
 		}
 		if v[1] != '-' && strings.Contains(v, "L") || len(v) > 3 && strings.HasPrefix("--follow", v) {
 			follow = true
@@ -663,20 +667,20 @@ func (a *analysis) fd(c *Command) {
 			if strings.HasPrefix("--exclude", v) || strings.HasPrefix(v, "--exclude") || strings.HasPrefix(v, "--extension") {
 				continue
 			}
-			c.free, c.opaque = false, "the command inside cannot be found"
+			c.Effect, c.Opaque = Runs, "the command inside cannot be found"
 			return
 		}
 		words := append([]Word{}, c.Words[i+1:]...)
 		holder := false
 		for k := range words {
-			if t, ok := words[k].value(); ok && strings.Contains(t, "{") {
+			if t, ok := words[k].Value(); ok && strings.Contains(t, "{") {
 				words[k], holder = unknown(words[k].Text, strings.HasPrefix(t, "-") || strings.HasPrefix(t, "{")), true
 			}
 		}
 		if !holder {
 			words = append(words, unknown("{}", true))
 		}
-		c.inner = append(c.inner, inner{a.child(words, c.at), i + 1})
+		c.Inner = append(c.Inner, Inner{a.child(words, c.At), i + 1})
 		return
 	}
 }

@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import (
 	"strings"
@@ -96,18 +96,18 @@ func readOnly(c *Command, name string) {
 	if r == nil {
 		return
 	}
-	c.free = true
+	c.Effect = Reads
 	c.safeOptions = r.danger == "" && r.tree == "" && r.follow == "" && r.only == "" && r.skip == 0 && r.max == 0
 	c.printsOnly = r.any
 	tree, follow := false, false
-	dangerous := func(i int, why string) { c.danger = append(c.danger, danger{word: i, why: why}) }
+	dangerous := func(i int, why string) { c.Danger = append(c.Danger, Danger{Word: i, Reason: why}) }
 	skip, operands, ended := r.skip, 0, false
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
-		v, single := w.value()
+		v, single := w.Value()
 		option := single && len(v) > 1 && v[0] == '-' && !ended
 		if !single && !ended {
-			for _, s := range w.vals {
+			for _, s := range w.Values {
 				if strings.HasPrefix(s, "-") {
 					dangerous(i, "it may be an option")
 				}
@@ -124,7 +124,7 @@ func readOnly(c *Command, name string) {
 			tree = tree || len(flag) > 4 && abbreviates(flag, r.tree)
 			follow = follow || len(flag) > 4 && abbreviates(flag, r.follow)
 			if has && r.files {
-				c.args = append(c.args, fileArg{text: value, word: w})
+				c.Files = append(c.Files, File{Text: value, Word: w})
 			}
 			if r.skip > 0 && r.value != "" && (strings.HasPrefix(flag, "--regexp") || strings.HasPrefix("--regexp", flag)) {
 				skip = 0
@@ -151,16 +151,16 @@ func readOnly(c *Command, name string) {
 					}
 					if j == len(v)-1 {
 						i++
-						if i < len(c.Words) && c.Words[i].vals == nil && c.Words[i].many {
+						if i < len(c.Words) && c.Words[i].Values == nil && c.Words[i].Many {
 							dangerous(i, "it may be split into options")
 						}
 					}
 					break
 				}
 			}
-			if r.files && strings.ContainsAny(v, "/.") && !digits(strings.TrimLeft(v, "-")) {
+			if r.files && strings.ContainsAny(v, "/.") && !Digits(strings.TrimLeft(v, "-")) {
 				if k := strings.IndexAny(v, "/."); k > 0 {
-					c.args = append(c.args, fileArg{text: v[min(k, 2):], word: w})
+					c.Files = append(c.Files, File{Text: v[min(k, 2):], Word: w})
 				}
 			}
 		default:
@@ -170,7 +170,7 @@ func readOnly(c *Command, name string) {
 				continue
 			}
 			if r.files && !(single && v == "-") {
-				c.args = append(c.args, fileArg{word: w})
+				c.Files = append(c.Files, File{Word: w})
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func readOnly(c *Command, name string) {
 		dangerous(len(c.Words)-1, "its last word is a file that it writes, or a setting")
 	}
 	if operands <= r.skip && (r.cwd || tree || follow) {
-		c.args = append(c.args, fileArg{text: "."})
+		c.Files = append(c.Files, File{Text: "."})
 	}
 	if tree || follow {
 		c.readsBelow(tree || r.skip > 0, follow)
@@ -187,12 +187,12 @@ func readOnly(c *Command, name string) {
 		r.check(c)
 	}
 	for i := range c.Words {
-		if c.Words[i].glob && (name == "which" || name == "type" || name == "sleep") {
-			c.why = "a glob where a name is due"
+		if c.Words[i].Glob && (name == "which" || name == "type" || name == "sleep") {
+			c.Reason = "a glob where a name is due"
 		}
 	}
-	if len(c.danger) > 0 {
-		c.free, c.why = false, c.danger[0].why
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -210,14 +210,14 @@ func abbreviates(flag, list string) bool {
 // readsBelow notes that a command reads the files below its directories (tree)
 // or at least their names, with links followed or not.
 func (c *Command) readsBelow(tree, follow bool) {
-	for i := range c.args {
-		c.args[i].tree = c.args[i].tree || tree
-		c.args[i].follow = c.args[i].follow || follow
+	for i := range c.Files {
+		c.Files[i].Tree = c.Files[i].Tree || tree
+		c.Files[i].Follow = c.Files[i].Follow || follow
 	}
 	if follow {
 		for i := range c.Words {
-			if c.Words[i].dyn {
-				c.why = "an expansion in a command that follows links: " + c.Words[i].Text
+			if c.Words[i].Dynamic {
+				c.Reason = "an expansion in a command that follows links: " + c.Words[i].Text
 			}
 		}
 	}
@@ -225,14 +225,14 @@ func (c *Command) readsBelow(tree, follow bool) {
 
 // isCluster reports whether a word is options of one letter.
 func isCluster(w *Word) bool {
-	v, ok := w.value()
+	v, ok := w.Value()
 	return ok && len(v) > 1 && v[0] == '-' && v[1] != '-'
 }
 
 // hasLetter reports whether a cluster of options holds a letter.
 func (c *Command) hasLetter(letter byte) bool {
 	for i := 1; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		if ok && v == "--" {
 			break
 		}
@@ -246,7 +246,7 @@ func (c *Command) hasLetter(letter byte) bool {
 func listsThroughLinks(c *Command) {
 	recursive, follows := c.hasLetter('R'), c.hasLetter('L')
 	for i := range c.Words {
-		for _, v := range c.Words[i].vals {
+		for _, v := range c.Words[i].Values {
 			recursive = recursive || len(v) > 4 && strings.HasPrefix("--recursive", v)
 			follows = follows || len(v) > 4 && strings.HasPrefix("--dereference", v)
 		}
@@ -259,8 +259,8 @@ func listsThroughLinks(c *Command) {
 // grepDirectories finds -d recurse, which is -r by another name.
 func grepDirectories(c *Command) {
 	for i := range c.Words {
-		for _, v := range c.Words[i].vals {
-			if strings.HasSuffix(v, "recurse") && (i > 0 && c.Words[i-1].is("-d", "--directories") ||
+		for _, v := range c.Words[i].Values {
+			if strings.HasSuffix(v, "recurse") && (i > 0 && c.Words[i-1].Is("-d", "--directories") ||
 				strings.HasPrefix(v, "-d") || strings.HasPrefix(v, "--d")) {
 				c.readsBelow(true, false)
 			}
@@ -273,7 +273,7 @@ func responseFile(c *Command) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range spellings(&c.Words[i]) {
 			if strings.HasPrefix(v, "@") {
-				c.danger = append(c.danger, danger{word: i, why: v + " is a file of options"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " is a file of options"})
 			}
 		}
 	}
@@ -282,9 +282,9 @@ func responseFile(c *Command) {
 // jqProgram finds what gives a jq program the environment or other files.
 func jqProgram(c *Command) {
 	for i := 1; i < len(c.Words); i++ {
-		for _, v := range c.Words[i].vals {
+		for _, v := range c.Words[i].Values {
 			if why := jqActs(v); why != "" {
-				c.danger = append(c.danger, danger{word: i, why: why})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: why})
 			}
 		}
 	}
@@ -308,30 +308,30 @@ func jqActs(program string) string {
 // dateSets finds what sets the clock.
 func dateSets(c *Command) {
 	for i := 1; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		switch {
-		case c.Words[i-1].is("--date"), i > 1 && isCluster(&c.Words[i-1]) && strings.HasSuffix(c.Words[i-1].vals[0], "d"):
+		case c.Words[i-1].Is("--date"), i > 1 && isCluster(&c.Words[i-1]) && strings.HasSuffix(c.Words[i-1].Values[0], "d"):
 		case ok && strings.HasPrefix(v, "--"):
 			switch flag, _, _ := strings.Cut(v[2:], "="); flag {
 			case "utc", "universal", "date", "rfc-3339", "help", "version", "rfc-email":
 			default:
 				if !strings.HasPrefix("iso-8601", flag) {
-					c.danger = append(c.danger, danger{word: i, why: v + " is not understood"})
+					c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " is not understood"})
 				}
 			}
 		case ok && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "-"):
-			c.danger = append(c.danger, danger{word: i, why: "it may set the clock"})
+			c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may set the clock"})
 		}
 	}
 }
 
 // ps is free without what shows the environment of other programs.
 func ps(c *Command) {
-	c.free = true
+	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		if !ok || !strings.HasPrefix(v, "-") && strings.Contains(v, "e") || strings.Contains(v, "E") || strings.Contains(v, "env") {
-			c.free, c.why = false, "ps may show the environment of programs"
+			c.Effect, c.Reason = Runs, "ps may show the environment of programs"
 		}
 	}
 }
@@ -385,8 +385,8 @@ var probes = sync.OnceValue(func() map[string][]*probe {
 func isProbe(c *Command, name string) bool {
 	if len(c.Words) == 2 {
 		for _, p := range probes()[name] {
-			if c.Words[1].is(strings.Fields(p.words)...) {
-				c.free, c.obeys = true, p.obeys
+			if c.Words[1].Is(strings.Fields(p.words)...) {
+				c.Effect, c.Obeys = Reads, p.obeys
 				return true
 			}
 		}
@@ -396,25 +396,25 @@ func isProbe(c *Command, name string) bool {
 	}
 	var options string
 	switch {
-	case name == "npm" && c.Words[1].is("list", "ls", "ll", "la"):
-		c.obeys = shims
+	case name == "npm" && c.Words[1].Is("list", "ls", "ll", "la"):
+		c.Obeys = shims
 		options = "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p --link --dev"
-	case name == "gh" && len(c.Words) > 2 && c.Words[1].is("pr") && c.Words[2].is("view", "diff", "list", "ls", "checks", "status"):
-		c.asksGit = true // for the remotes
+	case name == "gh" && len(c.Words) > 2 && c.Words[1].Is("pr") && c.Words[2].Is("view", "diff", "list", "ls", "checks", "status"):
+		c.AsksGit = true // for the remotes
 		options = "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B --head -H " +
 			"--draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"
 	default:
 		return false
 	}
 	for i := 2; i < len(c.Words); i++ {
-		v, ok := c.Words[i].value()
+		v, ok := c.Words[i].Value()
 		flag, value, _ := strings.Cut(v, "=")
 		if !ok || strings.HasPrefix(v, "-") && !listed(options, flag) || jqActs(value) != "" ||
-			c.Words[i-1].is("--jq", "-q") && jqActs(v) != "" {
-			c.obeys, c.asksGit = "", false
+			c.Words[i-1].Is("--jq", "-q") && jqActs(v) != "" {
+			c.Obeys, c.AsksGit = "", false
 			return false
 		}
 	}
-	c.free = true
+	c.Effect = Reads
 	return true
 }

@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import (
 	"path"
@@ -158,12 +158,12 @@ var programs = sync.OnceValue(func() map[string]*program {
 // arguments, that make it run other code. open says that a rule for all uses of
 // the command covers them.
 func otherCode(c *Command, from int, open bool) {
-	name, ok := c.Words[from].value()
+	name, ok := c.Words[from].Value()
 	if !ok {
 		return
 	}
 	name = path.Base(name)
-	if i := strings.LastIndexByte(name, '.'); i > 0 && (digits(name[i+1:]) || strings.EqualFold(name[i+1:], "exe")) {
+	if i := strings.LastIndexByte(name, '.'); i > 0 && (Digits(name[i+1:]) || strings.EqualFold(name[i+1:], "exe")) {
 		name = name[:i] // python3.12
 	}
 	p := programs()[name]
@@ -172,15 +172,15 @@ func otherCode(c *Command, from int, open bool) {
 	}
 	open = open || p.code
 	sets := from+2 < len(c.Words) &&
-		(c.Words[from+1].is("set") || c.Words[from+1].is("config") && c.Words[from+2].is("set"))
+		(c.Words[from+1].Is("set") || c.Words[from+1].Is("config") && c.Words[from+2].Is("set"))
 	mark := func(word int, what string) {
-		c.danger = append(c.danger, danger{word: word, why: name + " " + what + " can make it run other code", open: open})
+		c.Danger = append(c.Danger, Danger{Word: word, Reason: name + " " + what + " can make it run other code", Open: open})
 	}
 	sub, operands := "", 0
 	for i := from + 1; i < len(c.Words); i++ {
 		next := ""
 		if i+1 < len(c.Words) {
-			next, _ = c.Words[i+1].value()
+			next, _ = c.Words[i+1].Value()
 		}
 		for _, v := range spellings(&c.Words[i]) {
 			if len(v) < 2 || v[0] != '-' {
@@ -200,11 +200,11 @@ func otherCode(c *Command, from int, open bool) {
 				}
 				mark(i+1, option)
 			} else if option, dir, _ := p.option(p.dirs, v, next); option != "" {
-				c.danger = append(c.danger, danger{word: i, why: name + " " + option + " leaves the workspace", dir: dir})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " leaves the workspace", Dir: dir})
 			}
 		}
-		v, ok := c.Words[i].value()
-		if ok && len(v) > 1 && v[0] == '-' || !ok && c.Words[i].dash {
+		v, ok := c.Words[i].Value()
+		if ok && len(v) > 1 && v[0] == '-' || !ok && c.Words[i].Dash {
 			continue
 		}
 		if operands++; operands == 1 {
@@ -241,10 +241,10 @@ func listed(list, sub string) bool {
 
 // spellings are the values that a word may have, or what it begins with.
 func spellings(w *Word) []string {
-	if w.vals == nil && w.prefix != "" {
-		return []string{w.prefix}
+	if w.Values == nil && w.Prefix != "" {
+		return []string{w.Prefix}
 	}
-	return w.vals
+	return w.Values
 }
 
 // option finds an option of a list in a word, with its value: the rest of the

@@ -1,4 +1,4 @@
-package permission
+package bash
 
 import (
 	"runtime"
@@ -14,31 +14,31 @@ import (
 type Word struct {
 	Text string // as written
 
-	vals    []string // every value it may have; nil when that is not known
-	literal bool     // one value, spelled without escape, expansion, glob, brace or tilde
-	glob    bool     // holds a glob; vals are then patterns
-	dyn     bool     // holds an expansion, even one whose values are known
-	dash    bool     // may yield a word beginning with '-' that cannot be seen here
-	many    bool     // may yield more or fewer words than one
-	prefix  string   // what the value begins with, when it is dynamic
-	tilde   bool     // begins with a ~ that means a home
+	Values  []string // every value it may have; nil when that is not known
+	Literal bool     // one value, spelled without escape, expansion, glob, brace or tilde
+	Glob    bool     // holds a glob; vals are then patterns
+	Dynamic bool     // holds an expansion, even one whose values are known
+	Dash    bool     // may yield a word beginning with '-' that cannot be seen here
+	Many    bool     // may yield more or fewer words than one
+	Prefix  string   // what the value begins with, when it is dynamic
+	Tilde   bool     // begins with a ~ that means a home
 	holder  string   // the value before something is put in for {}
 	fed     bool     // supplied by xargs or find, not by the shell
-	ref     bool     // one name of a commit that git prints, with text around it
-	tag     bool     // which may be a tag's, and begin with '-' where a tag does
+	Ref     bool     // one name of a commit that git prints, with text around it
+	Tag     bool     // which may be a tag's, and begin with '-' where a tag does
 }
 
 // value is the word's value if it has exactly one and is no glob.
-func (w *Word) value() (string, bool) {
-	if len(w.vals) == 1 && !w.glob {
-		return w.vals[0], true
+func (w *Word) Value() (string, bool) {
+	if len(w.Values) == 1 && !w.Glob {
+		return w.Values[0], true
 	}
 	return "", false
 }
 
 // is reports whether the word's only value is one of the given.
-func (w *Word) is(values ...string) bool {
-	v, ok := w.value()
+func (w *Word) Is(values ...string) bool {
+	v, ok := w.Value()
 	if !ok {
 		return false
 	}
@@ -50,10 +50,12 @@ func (w *Word) is(values ...string) bool {
 	return false
 }
 
-func known(v string) Word { return Word{Text: v, vals: []string{v}, literal: true} }
+func Known(v string) Word { return Word{Text: v, Values: []string{v}, Literal: true} }
 
 // unknown is a word that something else will supply, such as xargs.
-func unknown(text string, dash bool) Word { return Word{Text: text, dyn: true, dash: dash, fed: true} }
+func unknown(text string, dash bool) Word {
+	return Word{Text: text, Dynamic: true, Dash: dash, fed: true}
+}
 
 const (
 	maxAlternatives = 32 // values that are followed for one word
@@ -77,11 +79,11 @@ func (a *analysis) word(w *syntax.Word) Word {
 		switch p := w.Parts[0].(type) {
 		case *syntax.Lit:
 			if plain(p.Value) {
-				return Word{Text: p.Value, vals: []string{p.Value}, literal: true}
+				return Word{Text: p.Value, Values: []string{p.Value}, Literal: true}
 			}
 		case *syntax.SglQuoted:
 			if !p.Dollar {
-				return Word{Text: a.source(w), vals: []string{p.Value}, literal: true}
+				return Word{Text: a.source(w), Values: []string{p.Value}, Literal: true}
 			}
 		}
 	}
@@ -91,29 +93,29 @@ func (a *analysis) word(w *syntax.Word) Word {
 		b.part(p, i == 0, false)
 	}
 	out := b.Word
-	out.literal = b.static && b.known
+	out.Literal = b.static && b.known
 	if b.known {
-		out.vals = b.vals
+		out.Values = b.vals
 	} else if len(b.vals) == 1 {
-		out.prefix = b.vals[0]
+		out.Prefix = b.vals[0]
 	}
-	if out.glob && !out.dash {
+	if out.Glob && !out.Dash {
 		for _, v := range b.vals {
 			if v == "" || v[0] == '*' || v[0] == '?' || v[0] == '[' || v[0] == '-' || v[0] == '@' || v[0] == '+' || v[0] == '!' {
-				out.dash = true
+				out.Dash = true
 			}
 		}
 	}
-	if out.ref && !refText(w.Parts) {
-		out.ref, out.dash, out.many = false, true, true
+	if out.Ref && !refText(w.Parts) {
+		out.Ref, out.Dash, out.Many = false, true, true
 	}
-	if out.dyn && !b.known && strings.HasPrefix(out.prefix, "-") {
-		out.dash = true // an option whose letters are not known
+	if out.Dynamic && !b.known && strings.HasPrefix(out.Prefix, "-") {
+		out.Dash = true // an option whose letters are not known
 	}
-	if out.dyn && b.known { // known through variables: what is seen is seen
+	if out.Dynamic && b.known { // known through variables: what is seen is seen
 		for _, v := range b.vals {
 			if strings.HasPrefix(v, "-") {
-				out.dash = true
+				out.Dash = true
 			}
 		}
 	}
@@ -181,12 +183,12 @@ func (b *wordBuilder) unknown() {
 }
 
 func (b *wordBuilder) expansion(quoted bool) {
-	b.dyn, b.static = true, false
+	b.Dynamic, b.static = true, false
 	if !b.seen {
-		b.dash = true
+		b.Dash = true
 	}
 	if !quoted {
-		b.dash, b.many = true, true // it may be split into several words
+		b.Dash, b.Many = true, true // it may be split into several words
 	}
 	b.unknown()
 }
@@ -233,24 +235,24 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 			return
 		}
 		if ok, tag := printsRef(p); ok && !b.a.anyFunc {
-			b.ref, b.tag, b.dyn, b.static = true, b.tag || tag && !b.seen, true, false
-			b.dash = b.dash || tag && !b.seen
+			b.Ref, b.Tag, b.Dynamic, b.static = true, b.Tag || tag && !b.seen, true, false
+			b.Dash = b.Dash || tag && !b.seen
 			b.unknown()
 			return
 		}
 		b.expansion(quoted)
 	case *syntax.ProcSubst: // a path /dev/fd/63
-		b.dyn, b.static = true, false
+		b.Dynamic, b.static = true, false
 		b.add("/dev/fd/63") // or another number
 	case *syntax.ArithmExp:
-		b.dyn, b.static = true, false
+		b.Dynamic, b.static = true, false
 		if b.a.counts(p.X) { // digits: which ones makes no difference
 			b.add("0")
 			return
 		}
 		b.expansion(quoted)
 	case *syntax.ExtGlob:
-		b.glob, b.static = true, false
+		b.Glob, b.static = true, false
 		b.add(p.Op.String() + p.Pattern.Value + ")")
 	default:
 		b.expansion(false)
@@ -260,11 +262,11 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 // lit adds unquoted text: escapes, globs, braces and a tilde mean something.
 func (b *wordBuilder) lit(s string, first bool) {
 	if first && strings.HasPrefix(s, "~") {
-		b.static, b.tilde = false, true // stays as "~…" in the value; paths know what it means
+		b.static, b.Tilde = false, true // stays as "~…" in the value; paths know what it means
 	}
 	if strings.Contains(s, "{") {
 		if alts, ok := braces(s); ok {
-			b.static, b.many = false, true
+			b.static, b.Many = false, true
 			var values []string
 			for _, alt := range alts {
 				if strings.ContainsAny(alt, "\\") {
@@ -272,10 +274,10 @@ func (b *wordBuilder) lit(s string, first bool) {
 					return
 				}
 				if strings.ContainsAny(alt, "*?[") {
-					b.glob = true
+					b.Glob = true
 				}
 				if strings.HasPrefix(alt, "-") && !b.seen {
-					b.dash = true
+					b.Dash = true
 				}
 				values = append(values, alt)
 			}
@@ -284,7 +286,7 @@ func (b *wordBuilder) lit(s string, first bool) {
 		}
 		// What holds no comma and closes again is no brace expansion: {}, @{u}.
 		if strings.ContainsAny(s, ",\\") || strings.Contains(s, "..") || strings.Count(s, "{") != 1 || strings.Index(s, "}") < strings.Index(s, "{") {
-			b.many = true
+			b.Many = true
 			b.expansion(false) // braces that are not followed here
 			return
 		}
@@ -306,7 +308,7 @@ func (b *wordBuilder) lit(s string, first bool) {
 			}
 			continue
 		case '*', '?', '[':
-			b.glob, b.static = true, false
+			b.Glob, b.static = true, false
 		}
 		out.WriteByte(s[i])
 	}
@@ -323,7 +325,7 @@ func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 	simple := p.NestedParam == nil && p.Flags == nil && !p.Excl && !p.Length && !p.Width && !p.IsSet &&
 		p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && len(p.Modifiers) == 0
 	if p.Length && p.Index == nil && p.Param != nil || simple && (name == "?" || name == "#" || name == "$") {
-		b.dyn, b.static, b.seen = true, false, true // a number
+		b.Dynamic, b.static, b.seen = true, false, true // a number
 		if b.known {
 			b.add("0")
 		}
@@ -333,17 +335,17 @@ func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 		if v := b.a.vars[name]; v != nil && !v.unknown && len(v.vals) > 0 {
 			ok := true
 			for _, s := range v.vals {
-				if !quoted && !wordlike(s) {
+				if !quoted && !PlainWord(s) {
 					ok = false
 				}
 			}
 			if ok {
-				b.dyn, b.static = true, false
+				b.Dynamic, b.static = true, false
 				if v.glob {
 					if !quoted {
-						b.many = true
+						b.Many = true
 					}
-					b.glob = true
+					b.Glob = true
 				}
 				b.choose(v.vals)
 				return
@@ -362,7 +364,7 @@ func indexIsAt(x syntax.ArithmExpr) bool {
 }
 
 // wordlike reports whether an unquoted expansion to s is that one word.
-func wordlike(s string) bool {
+func PlainWord(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c >= utf8.RuneSelf || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_./:=@%+,-", c) >= 0) {
@@ -410,7 +412,7 @@ func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
 	var words []string
 	for _, arg := range call.Args {
 		w := early.word(arg)
-		v, known := w.value()
+		v, known := w.Value()
 		if !known {
 			return false, false
 		}
@@ -456,7 +458,7 @@ func refText(parts []syntax.WordPart) bool {
 
 func refName(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; !(c == '.' || c == '/' || c == '^' || c == '~' || c == '@' || c == '-' || wordByte(c|0x20)) {
+		if c := s[i]; !(c == '.' || c == '/' || c == '^' || c == '~' || c == '@' || c == '-' || WordByte(c|0x20)) {
 			return false
 		}
 	}
@@ -638,7 +640,7 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 				case "#", "?", "$":
 					return true
 				}
-				if !identifier(name) {
+				if !Identifier(name) {
 					return false // a positional parameter
 				}
 			}
@@ -648,19 +650,19 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 		return false
 	}
 	if name[0] >= '0' && name[0] <= '9' {
-		return digits(name)
+		return Digits(name)
 	}
 	if name == "RANDOM" || name == "SECONDS" || name == "LINENO" {
 		return a.vars[name] == nil
 	}
-	if !identifier(name) {
+	if !Identifier(name) {
 		return false
 	}
 	v := a.vars[name]
 	return v != nil && v.number && !v.unknown
 }
 
-func digits(s string) bool {
+func Digits(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
 			return false
@@ -669,7 +671,7 @@ func digits(s string) bool {
 	return s != "" && len(s) < 18
 }
 
-func identifier(s string) bool {
+func Identifier(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if !(c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9') {
@@ -680,11 +682,11 @@ func identifier(s string) bool {
 }
 
 // wordByte reports whether a lower-case byte is part of a name.
-func wordByte(c byte) bool {
+func WordByte(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
 }
 
 // isAbs reports whether a path is absolute.
-func isAbs(s string) bool {
+func IsAbs(s string) bool {
 	return strings.HasPrefix(s, "/") || runtime.GOOS == "windows" && len(s) > 2 && s[1] == ':' && s[2] == '/'
 }

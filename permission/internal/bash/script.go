@@ -1,0 +1,121 @@
+package bash
+
+// A Script is a command line taken apart: what bash would do, as far as that
+// can be known without running it.
+type Script struct {
+	Commands []*Command  // in the order of the text, those inside substitutions and functions too
+	Files    []*Redirect // redirections to and from files
+	Assigns  []*Assign   // assignments that may change what a program does
+	Unclear  []Unclear   // constructs that no rule can allow
+
+	Items []any  // all of the above, in order
+	Moves []Move // changes of the directory, in order
+	Loose bool   // a change stands in a loop or a function: it counts everywhere
+}
+
+// An Effect is what a command does, as far as its name and words say.
+type Effect uint8
+
+const (
+	Runs  Effect = iota // it may do anything
+	Reads               // it only reads its Files
+	Wraps               // it does what its Inner commands do
+)
+
+// A Command is one simple command.
+type Command struct {
+	Text  string // its words as written, joined by single spaces
+	Words []Word
+
+	Effect Effect
+	Reason string   // why it is not Reads, where that needs saying
+	Opaque string   // why only a rule that spells out all of it can allow it
+	Inner  []Inner  // what it runs in turn
+	Files  []File   // what its words name
+	Danger []Danger // words that a rule must spell out
+
+	Assigns []*Assign // that stand before it
+	At      int       // how many of the script's Moves come before it
+
+	Function   bool   // it calls a function of the same script, whose body is judged
+	Git        bool   // git obeys the repository's configuration
+	AsksGit    bool   // it runs git to read
+	Subcommand int    // of git: the index of the word
+	RunsScript bool   // a shell with the path of a script
+	Absolute   bool   // which is absolute
+	Obeys      string // files in its directory or above that change which program its name runs, separated by blanks
+
+	stdin       string // a quoted here-document that it reads
+	hasDoc      bool
+	shaped      bool // it only reads although it holds expansions
+	safeOptions bool // no option makes it do more than read
+	printsOnly  bool // nothing that it is given makes it do more than print
+}
+
+// A Danger is a word that a rule must spell out, because it makes a command do
+// something else than its other words say.
+type Danger struct {
+	Word   int
+	Reason string
+	Dir    string // it only names this directory: no danger inside the workspace
+	Open   bool   // a rule for all uses of the program covers it
+}
+
+// An Inner is what a command runs in turn.
+type Inner struct {
+	Script *Script
+	Name   int // the word that names the inner command; a rule that spells it out covers it. -1: none does
+}
+
+// A File is a file that a command's words name.
+type File struct {
+	Word   *Word
+	Text   string // instead of Word: a part of one
+	Write  bool
+	Tree   bool // what lies below is read as well
+	Follow bool // links below are followed
+}
+
+// Values are the paths that a file may have, as far as they are known.
+func (f *File) Values() []string {
+	switch {
+	case f.Text != "":
+		return []string{f.Text}
+	case f.Word == nil:
+		return nil
+	case f.Word.Values != nil:
+		return f.Word.Values
+	case f.Word.Prefix != "" && !f.Word.Many:
+		return []string{f.Word.Prefix}
+	}
+	return nil
+}
+
+// A Redirect is a redirection to or from a file.
+type Redirect struct {
+	Text   string // operator and target as written
+	Write  bool
+	Both   bool // <>: read as well
+	Target Word
+	At     int // how many of the script's Moves come before it
+}
+
+// An Assign is NAME=value.
+type Assign struct {
+	Text    string
+	InWords bool // among the words of env
+}
+
+// An Unclear is a piece of text with the reason why it cannot be judged.
+type Unclear struct {
+	Text, Reason string
+
+	Limit bool // too much to judge, whatever it is
+}
+
+// A Move is a change of the working directory.
+type Move struct {
+	Word  *Word // where to
+	Loose bool  // it stands in a loop or a function
+	Any   bool  // it leads to a directory that is not known
+}
