@@ -348,7 +348,9 @@ func (c *Catalog) absent(name string) *Refusal {
 		}
 		switch e.State {
 		case NotTrusted:
-			return refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name, untrustedPlace(e.Skill, c.places[e.source]))
+			no := refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name, untrustedPlace(e.Skill, c.places[e.source]))
+			no.Hint = "knack trust"
+			return no
 		case Gated:
 			return refuse(RefusedUnknown, "the skill %s is switched off: %s", name, e.Skill.Gated)
 		case Broken:

@@ -563,6 +563,9 @@ func (e *expansion) prepare() {
 			vars[name] = value
 		}
 	}
+	if e.skill.Effort != "" { // it is in effect with the skill
+		vars["CLAUDE_EFFORT"] = e.skill.Effort
+	}
 	delete(vars, "CLAUDE_SKILL_DIR")
 	if e.dir != "" {
 		vars["CLAUDE_SKILL_DIR"] = e.dir

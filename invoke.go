@@ -77,7 +77,8 @@ type Activation struct {
 type Refusal struct {
 	Code    int
 	Message string
-	Near    []string // of an unknown skill: at most three names that are like it
+	Near    []string // of an unknown skill: at most three similar names
+	Hint    string   // a command that helps; "" none
 }
 
 // Codes of a Refusal.
@@ -434,7 +435,11 @@ func (c *Catalog) Describe(in Invocation) (string, error) {
 	b.WriteString("\n\n" + s.Summary() + "\n")
 	for _, f := range s.Fields() {
 		if f.Key == "compatibility" || f.Key == "version" {
-			fmt.Fprintf(&b, "\n%s: %s\n", f.Key, f.Value)
+			var text string
+			if json.Unmarshal(f.Value, &text) != nil {
+				text = string(f.Value)
+			}
+			fmt.Fprintf(&b, "\n%s: %s\n", f.Key, text)
 		}
 	}
 	return b.String(), nil

@@ -293,7 +293,7 @@ func TestDescribe(t *testing.T) {
 	}
 	putSkill(t, dir, "c", "---\ndescription: D.\ncompatibility: Needs git.\nversion: 1.10\nlicense: MIT\n---\n")
 	c = Load(t.Context(), trusted(dir))
-	if text, err = c.Describe(Invocation{Name: "c", By: ByModel}); err != nil || text != "c\n\nD.\n\ncompatibility: \"Needs git.\"\n\nversion: 1.10\n" {
+	if text, err = c.Describe(Invocation{Name: "c", By: ByModel}); err != nil || text != "c\n\nD.\n\ncompatibility: Needs git.\n\nversion: 1.10\n" {
 		t.Errorf("%v, %q", err, text)
 	}
 	putSkill(t, dir, "d", "---\ndescription: D.\ndisable-model-invocation: true\n---\n")

@@ -301,7 +301,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 		if _, ok := s.shared(e.Key); ok && e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() == "!!str" {
 			p.texts = append(p.texts, text{len(s.fields), e.Value.Value})
 		} else {
-			value, err = frontmatter.JSON(e.Value)
+			value, err = frontmatter.TextJSON(e.Value)
 		}
 		if err != nil {
 			p.problem("limit-reached", Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)

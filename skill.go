@@ -75,7 +75,8 @@ type Skill struct {
 type field struct{ key, value string }
 
 // A Field is a key of the frontmatter under its own spelling, and its value as
-// JSON with the order of keys kept. Numbers keep their digits (version: 1.10).
+// JSON with the order of keys kept. A number that JSON would write differently
+// is text: "1.10".
 type Field struct {
 	Key   string
 	Value json.RawMessage

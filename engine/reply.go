@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/clipperhouse/displaywidth"
+
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -64,7 +66,7 @@ func (t *Table) Write(w io.Writer) error {
 			if i == len(width) {
 				width = append(width, 0)
 			}
-			width[i] = min(most, max(width[i], utf8.RuneCountInString(cell)))
+			width[i] = min(most, max(width[i], displaywidth.String(cell)))
 		}
 	}
 	out := bufio.NewWriter(w)
@@ -75,7 +77,7 @@ func (t *Table) Write(w io.Writer) error {
 		}
 		for i, cell := range r[:last] {
 			out.WriteString(cell)
-			out.WriteString(strings.Repeat(" ", 2+max(0, width[i]-utf8.RuneCountInString(cell))))
+			out.WriteString(strings.Repeat(" ", 2+max(0, width[i]-displaywidth.String(cell))))
 		}
 		out.WriteString(r[last] + "\n")
 	}

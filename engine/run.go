@@ -140,6 +140,8 @@ func (s *Session) explain(t *turn, err error) error {
 	if errors.As(err, &no) {
 		hint := "knack skill list"
 		switch {
+		case no.Hint != "":
+			hint = no.Hint
 		case len(no.Near) > 0 && s.person != nil:
 			hint = "" // the message names them
 		case len(no.Near) > 0:

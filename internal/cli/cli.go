@@ -49,6 +49,13 @@ func steadyGC() {
 	}
 }
 
+// smallGC keeps the heap close to what is live.
+func smallGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(40)
+	}
+}
+
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd := rootCommand()
 	cmd.SetArgs(args)

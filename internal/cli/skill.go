@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,7 +39,7 @@ func skillCommand() *cobra.Command {
 	return c
 }
 
-// skillJSON is a skill as spec interfaces §1 has it.
+// skillJSON is a skill as `skill show --json` prints it.
 type skillJSON struct {
 	Name            string          `json:"name"`
 	CommandName     string          `json:"commandName"`
@@ -46,6 +49,9 @@ type skillJSON struct {
 	Body            *string         `json:"body,omitempty"`
 	AllowedTools    []string        `json:"allowedTools"`
 	DisallowedTools []string        `json:"disallowedTools"`
+	Arguments       []string        `json:"arguments"`
+	Paths           []string        `json:"paths"`
+	Hooks           json.RawMessage `json:"hooks"` // an object or a list; null: none
 	Fields          fields          `json:"fields"`
 	Origin          originJSON      `json:"origin"`
 	Path            string          `json:"path"`
@@ -120,7 +126,7 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	c.index()
 	j := skillJSON{
 		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.view), Loaded: e.Skill != nil,
-		AllowedTools: []string{}, DisallowedTools: []string{}, Resources: []string{}, Fields: fields{},
+		AllowedTools: []string{}, DisallowedTools: []string{}, Arguments: []string{}, Paths: []string{}, Resources: []string{}, Fields: fields{},
 		Origin:   originJSON{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: engine.TrustName(e.Origin.Trust)},
 		Problems: append([]knack.Problem{}, c.problems[e.Path]...),
 	}
@@ -138,6 +144,7 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	j.Description, j.WhenToUse, j.Listing = s.Description, s.WhenToUse, c.lines[s].Text
 	j.AllowedTools = append(j.AllowedTools, s.AllowedTools...)
 	j.DisallowedTools = append(j.DisallowedTools, s.DisallowedTools...)
+	j.Arguments, j.Paths, j.Hooks = append(j.Arguments, s.Arguments...), append(j.Paths, s.Paths...), s.Hooks
 	j.Fields = s.Fields()
 	j.Origin.ID, j.Origin.Dir = s.ID, s.Dir
 	j.Origin.Shell = s.Origin.Trust == knack.Trusted && s.Origin.Kind != knack.MCP
@@ -148,13 +155,38 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	}
 	j.Resources = append(j.Resources, files...)
 	if withBody {
-		body, err := s.Body(ctx)
+		body, err := shownSkill(s).Body(ctx)
 		if err != nil {
 			j.Problems = append(j.Problems, knack.Problem{Code: "unreadable", Severity: knack.Error, Path: s.Path, Message: err.Error()})
 		}
 		j.Body = &body
 	}
 	return j
+}
+
+// writeList writes a JSON array, one element after the other, so that memory
+// does not grow with its length.
+func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
+	out := bufio.NewWriter(w)
+	sep := "[\n  "
+	for e := range elements {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("  ", "  ")
+		if err := enc.Encode(e); err != nil {
+			return fmt.Errorf("writing JSON: %w", err)
+		}
+		out.WriteString(sep)
+		out.Write(bytes.TrimRight(b.Bytes(), "\n"))
+		sep = ",\n  "
+	}
+	if sep[0] == '[' {
+		out.WriteString("[]\n")
+	} else {
+		out.WriteString("\n]\n")
+	}
+	return out.Flush()
 }
 
 func writeJSON(w io.Writer, v any) error {

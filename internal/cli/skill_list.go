@@ -3,11 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/clipperhouse/displaywidth"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
@@ -33,22 +36,27 @@ off by a feature) and broken (could not be loaded).`,
   knack skill list --json | jq -r '.[] | select(.state == "active") | .commandName'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if asJSON {
+				smallGC() // it is written element by element
+			}
 			cat, err := f.load(c.Context())
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				list := []skillJSON{}
-				for _, e := range cat.Entries() {
-					list = append(list, cat.json(c.Context(), e, false))
-				}
-				return writeJSON(c.OutOrStdout(), list)
+				return writeList(c.OutOrStdout(), func(yield func(skillJSON) bool) {
+					for _, e := range cat.Entries() {
+						if !yield(cat.json(c.Context(), e, false)) {
+							return
+						}
+					}
+				})
 			}
-			listSkills(c.OutOrStdout(), cat, all)
+			listSkills(c.OutOrStdout(), cat, all, terminalWidth(c.OutOrStdout()))
 			printProblems(c.ErrOrStderr(), cat.project, listProblems(cat, all), all)
 			if len(cat.Entries()) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: no skills were found here")
-				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME makes one; knack skill why NAME shows the places looked at")
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows where skills are looked for")
 			}
 			return nil
 		},
@@ -84,7 +92,13 @@ func listProblems(cat *catalogView, all bool) []knack.Problem {
 	return left
 }
 
-func listSkills(w io.Writer, cat *catalogView, all bool) {
+// listSkills prints a table. width is that of the terminal; 0: there is none,
+// and descriptions are cut at 72 characters.
+func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
+	wide := 72
+	if width > 0 {
+		wide = width
+	}
 	var rows [][]string
 	for _, e := range cat.Entries() {
 		state := cat.State(e, cat.view)
@@ -101,11 +115,64 @@ func listSkills(w io.Writer, cat *catalogView, all bool) {
 		} else {
 			tokens, text = "-", cat.project.Short(e.Path)
 		}
-		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens, lastUsed(cat.used, e.Name()), engine.Clip(text, 72)})
+		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens, lastUsed(cat.used, e.Name()), engine.Clip(text, wide)})
 	}
 	if len(rows) > 0 {
-		writeTable(w, slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"}))
+		rows = slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"})
+		if width > 0 {
+			rows = fitTable(rows, width)
+		}
+		writeTable(w, rows)
 	}
+}
+
+// fitTable shortens the last cells of rows, so that no line takes more than
+// width columns of a terminal, and drops cells before them where too little is
+// left: the last but one first, never the first.
+func fitTable(rows [][]string, width int) [][]string {
+	const least = 24 // columns of a description
+	widths := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			widths[i] = min(32, max(widths[i], displaywidth.String(cell)))
+		}
+	}
+	last := len(widths) - 1
+	sum := func() (n int) {
+		for _, w := range widths[:last] {
+			n += w + 2
+		}
+		return n
+	}
+	for ; last > 1 && width-sum() < least; last-- {
+		for i, r := range rows {
+			rows[i] = append(slices.Clone(r[:last-1]), r[last])
+		}
+	}
+	for _, r := range rows {
+		left, text := width, engine.Clip(r[last], width)
+		for i, cell := range r[:last] {
+			left -= max(widths[i], displaywidth.String(cell)) + 2
+		}
+		if r[last] = ""; left > 0 {
+			r[last] = displaywidth.TruncateString(text, left, "…")
+		}
+	}
+	return rows
+}
+
+// terminalWidth is the width of the terminal that w is, in columns; 0 if it is
+// none.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // lastUsed is the day of a skill's last use.

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/extract"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/sources"
 )
 
 //go:embed skilltemplate
@@ -73,5 +76,23 @@ func newSkill(c *cobra.Command, name, parent string) error {
 		return fmt.Errorf("skill new: %w", err)
 	}
 	fmt.Fprintln(c.OutOrStdout(), plain.Line(filepath.Join(dir, "SKILL.md")))
+	nextSteps(c.ErrOrStderr(), name, plain.Line(dir))
 	return nil
+}
+
+// nextSteps prints what to type after a skill was created.
+func nextSteps(w io.Writer, name, dir string) {
+	step := func(what, command string) { fmt.Fprintf(w, "  %-8s %s\n", what, command) }
+	fmt.Fprintln(w, "next steps:")
+	step("edit", filepath.Join(dir, "SKILL.md"))
+	step("check", "knack skill check "+dir)
+	cwd, err := os.Getwd()
+	abs, _ := filepath.Abs(dir)
+	switch {
+	case err == nil && filepath.Base(filepath.Dir(abs)) == "skills" && subpath.Contains(sources.Root(cwd), abs):
+		step("trust", "knack trust    # a project's skills are used once you trust it")
+		step("try", "knack -p '/"+name+"'")
+	default:
+		step("try", "knack -p --skill "+dir+" '/"+name+"'")
+	}
 }

@@ -69,7 +69,7 @@ Nothing of the skill runs: with --expanded, inline commands stay as they are.`,
 				if e.Skill == nil {
 					return brokenSkill(cat, e)
 				}
-				text, err := e.Skill.Body(ctx)
+				text, err := shownSkill(e.Skill).Body(ctx)
 				if err != nil {
 					return err
 				}
@@ -139,23 +139,33 @@ func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string)
 	if e.Skill == nil {
 		return "", errors.New("a broken skill has no text")
 	}
-	s := *e.Skill
-	// A person looks at it, nobody calls it: whoever may not, and what it waits
-	// for, makes no difference.
+	s := *shownSkill(e.Skill)
+	// It is shown to a person, not called: conditions and overrides do not apply.
 	s.Gated, s.Paths = "", nil
 	v.Overrides = nil
 	in := knack.Invocation{Name: s.Name, Args: args, By: knack.ByUser, View: v}
 	if s.NotUser {
 		in.By, in.Message = knack.ByModel, "/"+s.Name
 	}
-	if s.Origin.Trust == knack.Untrusted {
-		s.Origin.Trust = knack.Remote
+	if s.Origin.Trust == knack.Untrusted { // without a Shell nothing runs
+		s.Origin.Trust = knack.Trusted
 	}
 	a, err := knack.Load(ctx, one{&s}).Invoke(ctx, in)
 	if err != nil {
 		return "", err
 	}
 	return a.Prompt, nil
+}
+
+// shownSkill is a skill to show to a person: the text of an untrusted one is
+// read without the check of its bytes.
+func shownSkill(s *knack.Skill) *knack.Skill {
+	if s.Origin.Trust != knack.Untrusted {
+		return s
+	}
+	shown := *s
+	shown.Read = nil
+	return &shown
 }
 
 func brokenSkill(cat *catalogView, e knack.Entry) error {

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -79,17 +81,27 @@ there; a skill that waits for files counts what was touched in that session.`,
 				defer log.Close()
 				cat.view.Touched = engine.Touched(log)
 			}
-			w := cat.project.Why(cat.Catalog, cat.view, args[0])
+			name := args[0]
+			if abs, err := filepath.Abs(name); err == nil && isPath(name) {
+				name = abs
+			}
+			w := cat.project.Why(cat.Catalog, cat.view, name)
 			if asJSON {
 				j := newWhyJSON(c.Context(), cat, w)
 				if log != nil {
 					j.Events = engine.History(log, w.Called())
 				}
-				return writeJSON(c.OutOrStdout(), j)
+				if err := writeJSON(c.OutOrStdout(), j); err != nil {
+					return err
+				}
+			} else {
+				cat.project.WriteWhy(c.OutOrStdout(), w)
+				if log != nil {
+					engine.WriteHistory(c.OutOrStdout(), log, w)
+				}
 			}
-			cat.project.WriteWhy(c.OutOrStdout(), w)
-			if log != nil {
-				engine.WriteHistory(c.OutOrStdout(), log, w)
+			if len(w.Found) == 0 {
+				return &engine.Error{Err: errors.New("")} // the answer is printed
 			}
 			return nil
 		},

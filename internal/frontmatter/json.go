@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -20,24 +21,30 @@ var errTooLarge = errors.New("its aliases make it too large")
 // their digits where JSON can have them, everything that JSON does not know as
 // text. Keys that are no scalars are left out.
 func JSON(n *yaml.Node) (json.RawMessage, error) {
-	return appendJSON(nil, n, 0)
+	return appendJSON(nil, n, 0, appendScalar)
 }
 
-func appendJSON(b []byte, n *yaml.Node, depth int) ([]byte, error) {
+// TextJSON is JSON that keeps as text each number which a reader of JSON would
+// write differently: version: 1.10 is "1.10".
+func TextJSON(n *yaml.Node) (json.RawMessage, error) {
+	return appendJSON(nil, n, 0, appendText)
+}
+
+func appendJSON(b []byte, n *yaml.Node, depth int, scalar func([]byte, *yaml.Node) []byte) ([]byte, error) {
 	if len(b) > maxJSON || depth > 2*maxDepth {
 		return nil, errTooLarge
 	}
 	var err error
 	switch n.Kind {
 	case yaml.AliasNode:
-		return appendJSON(b, n.Alias, depth+1)
+		return appendJSON(b, n.Alias, depth+1, scalar)
 	case yaml.SequenceNode:
 		b = append(b, '[')
 		for i, c := range n.Content {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = appendJSON(b, c, depth+1); err != nil {
+			if b, err = appendJSON(b, c, depth+1, scalar); err != nil {
 				return nil, err
 			}
 		}
@@ -58,13 +65,23 @@ func appendJSON(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 			}
 			first = false
 			b = append(AppendString(b, key.Value), ':')
-			if b, err = appendJSON(b, n.Content[i+1], depth+1); err != nil {
+			if b, err = appendJSON(b, n.Content[i+1], depth+1, scalar); err != nil {
 				return nil, err
 			}
 		}
 		return append(b, '}'), nil
 	}
-	return appendScalar(b, n), nil
+	return scalar(b, n), nil
+}
+
+func appendText(b []byte, n *yaml.Node) []byte {
+	if tag := n.ShortTag(); tag == "!!int" || tag == "!!float" {
+		f, err := strconv.ParseFloat(n.Value, 64)
+		if text := strconv.FormatFloat(f, 'f', -1, 64); err != nil || text != n.Value || !json.Valid([]byte(text)) {
+			return AppendString(b, n.Value)
+		}
+	}
+	return appendScalar(b, n)
 }
 
 func appendScalar(b []byte, n *yaml.Node) []byte {
