@@ -27,10 +27,10 @@ const (
 	adviceTokens = 5000
 )
 
-// Check holds a skill strictly against the open Agent Skills specification and
-// advises its author: what breaks the specification has Severity Error, what is
-// likely a mistake Warn, the rest Info. path is the skill's directory or its
-// SKILL.md. The Skill is nil if it cannot be read.
+// Check checks a skill strictly against the open Agent Skills specification and
+// advises its author: what breaks the specification has Severity Error, a likely
+// mistake Warn, the rest Info. One fact is one Problem. path is the skill's
+// directory or its SKILL.md. The Skill is nil if it cannot be read.
 func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	file, problem := skillFile(path)
 	if problem != nil {
@@ -57,6 +57,7 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 			p.Severity = Error
 		}
 	}
+	c.problems = oneFact(s, c.problems)
 	if s != nil {
 		c.line = 1 + bytes.Count(data, []byte("\n")) - bytes.Count(body, []byte("\n"))
 		c.body = string(body)
@@ -66,8 +67,30 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	return s, c.problems
 }
 
-// CheckName says what the open specification has against a skill's name; ""
-// nothing.
+// oneFact removes the Problems that follow from another one: a file without
+// frontmatter has no name, and a name in another spelling of the directory's
+// differs from it.
+func oneFact(s *Skill, problems []Problem) []Problem {
+	found := map[string]bool{}
+	for _, p := range problems {
+		found[p.Code] = true
+	}
+	headless := found["frontmatter-missing"] || found["frontmatter-unclosed"] || found["link-as-text"]
+	return slices.DeleteFunc(problems, func(p Problem) bool {
+		switch p.Code {
+		case "name-missing", "description-missing":
+			return headless
+		case "frontmatter-missing":
+			return found["link-as-text"]
+		case "name-dir-mismatch":
+			return found["name-invalid"] && s != nil && validName(s.Label) == validName(s.Name)
+		}
+		return false
+	})
+}
+
+// CheckName says what is wrong with a skill's name by the open specification;
+// "" nothing.
 func CheckName(name string) string {
 	if utf8.RuneCountInString(name) > maxName {
 		return fmt.Sprintf("has more than %d characters", maxName)
@@ -140,8 +163,9 @@ func (c *checker) check(file string) {
 	c.files()
 }
 
-// keys reports what other readers of skills do not know or refuse.
+// keys reports what other programs do not know or refuse.
 func (c *checker) keys() {
+	var extensions []string
 	for _, f := range c.skill.fields {
 		switch canonical(f.key) {
 		case "name", "description", "license", "compatibility":
@@ -152,17 +176,24 @@ func (c *checker) keys() {
 			}
 			for _, v := range values {
 				if v[0] != '"' {
-					c.info("field-type", 0, "quote the values: version: '1.0'", "metadata: the open specification has texts as values only")
+					c.info("field-type", 0, "quote the values: version: '1.0'", "metadata: the open specification allows only strings as values")
 					break
 				}
 			}
 		case "allowed-tools":
 			if f.value != "" && f.value[0] != '"' {
-				c.info("field-type", 0, "write one text with blanks between the tools", "allowed-tools: the open specification has one text, not a list")
+				c.info("field-type", 0, "write one string with spaces between the tools", "allowed-tools: the open specification has one string, not a list")
 			}
 		default:
-			c.info("unknown-key", 0, "keep it if you need it; some programs refuse a file that has it", "%s is an extension of the open specification", plain.Line(f.key))
+			extensions = append(extensions, plain.Line(f.key))
 		}
+	}
+	if n := len(extensions); n > 0 {
+		are := "an extension"
+		if n > 1 {
+			are = "extensions"
+		}
+		c.info("unknown-key", 0, "keep what you need; some programs refuse a file with such keys", "%s: %s of the open specification", strings.Join(extensions, ", "), are)
 	}
 }
 
@@ -180,9 +211,11 @@ func (c *checker) hidden(file string) {
 	open := false // a comment is
 	comment := ""
 	fence := ""
-	tell := func() {
+	var first rune
+	firstLine, firstColumn, hidden := 0, 0, 0
+	report := func() {
 		if instructs(comment) {
-			c.warn("hidden-characters", n, 0, "say it in the text or remove it", "a comment that a person does not see tells the model what to do")
+			c.warn("hidden-characters", n, 0, "move it into the text or remove it", "a comment that a person does not see gives the model an instruction")
 		}
 		comment = ""
 	}
@@ -190,7 +223,9 @@ func (c *checker) hidden(file string) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
 		if r, at := hiddenRune(line); at > 0 {
-			c.warn("hidden-characters", n, at, "remove it", "a character that is not seen: U+%04X", r)
+			if hidden++; hidden == 1 {
+				first, firstLine, firstColumn = r, n, at
+			}
 		}
 		if fence != "" {
 			if closesFence(line, fence) {
@@ -216,17 +251,23 @@ func (c *checker) hidden(file string) {
 				open = !open
 			}
 			if found && !open || len(comment) > 4096 { // a long one is judged in parts
-				tell()
+				report()
 			}
 			line = rest
 		}
 	}
-	tell() // what is not closed is not seen to the end
+	report() // one that is not closed is hidden to the end
+	if hidden > 0 {
+		more := ""
+		if hidden > 1 {
+			more = fmt.Sprintf(", and others in %s", plain.Count(hidden-1, "more line"))
+		}
+		c.warn("hidden-characters", firstLine, firstColumn, "remove it", "an invisible character: U+%04X%s", first, more)
+	}
 }
 
-// hiddenRune finds the first character of a line that is not seen, and its
-// column; joiners between letters of scripts that need them, and in emoji, are
-// seen.
+// hiddenRune finds the first invisible character of a line, and its column.
+// Joiners between letters of scripts that need them, and in emoji, are visible.
 func hiddenRune(line string) (rune, int) {
 	column := 0
 	before := rune(0)
@@ -235,42 +276,79 @@ func hiddenRune(line string) (rune, int) {
 		if r == '\t' || r == 0xfeff && i == 0 {
 			continue
 		}
-		if plain.Hidden(r) && !((r == 0x200c || r == 0x200d) && before > 0x2ff) {
-			return r, column
+		if plain.Hidden(r) {
+			after, _ := utf8.DecodeRuneInString(line[i+utf8.RuneLen(r):])
+			if joiner := r == 0x200c || r == 0x200d; !joiner || before <= 0x2ff && after <= 0x2ff {
+				return r, column
+			}
 		}
 		before = r
 	}
 	return 0, 0
 }
 
-// instructs says whether a comment reads like an order to a model.
+// instructs says whether a comment reads like an instruction that a model, but
+// not a person, should see. Notes of authors and of their tools are none.
 func instructs(comment string) bool {
-	words := strings.FieldsFunc(strings.ToLower(comment), func(r rune) bool { return !unicode.IsLetter(r) })
-	if len(words) < 3 {
-		return false
-	}
-	for _, w := range words {
-		switch w {
-		case "ignore", "must", "always", "never", "run", "execute", "send", "read", "fetch", "upload", "delete", "secretly", "override", "instructions", "reveal", "curl", "you", "tell", "disregard":
+	text := strings.ToLower(strings.Join(strings.Fields(comment), " "))
+	for _, phrase := range []string{
+		"ignore previous", "ignore all", "ignore the above", "ignore any", "disregard", "secretly", "do not tell", "don't tell",
+		"never tell", "do not mention", "don't mention", "without telling", "without asking", "system prompt", "do not reveal", "exfiltrat",
+	} {
+		if strings.Contains(text, phrase) {
 			return true
 		}
 	}
-	return false
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
+	addressed, orders := false, false
+	for _, w := range words {
+		switch w {
+		case "todo", "fixme", "generated", "regenerate", "edit", "editing", "lint", "markdownlint", "prettier", "license", "copyright", "template", "placeholder":
+			return false
+		case "assistant", "llm", "you":
+			addressed = true
+		case "must", "always", "never", "run", "execute", "send", "fetch", "upload", "delete", "curl", "override", "reveal":
+			orders = true
+		}
+	}
+	return addressed && orders
 }
 
-// prose reports a description that tells no occasion, and text in the second
+// secondPersonLines is how many lines in the second person are reported.
+const secondPersonLines = 3
+
+// prose reports a description without an occasion, and text in the second
 // person.
 func (c *checker) prose() {
 	s := c.skill
-	if s.Description != "" && s.WhenToUse == "" && !tellsWhen(s.Description) {
+	fallback := slices.ContainsFunc(c.problems, func(p Problem) bool {
+		return p.Code == "description-missing" || p.Code == "frontmatter-missing" || p.Code == "frontmatter-unclosed"
+	})
+	if s.Description != "" && s.WhenToUse == "" && !s.NotModel && !fallback && english(s.Description) && !saysWhen(s.Description) {
 		c.warn("description-no-when", 0, 0, "add a sentence that begins with: Use when …", "the description says what the skill does, but not when to use it")
 	}
+	found, first := 0, 0
 	for i, text := range c.paragraphs() {
-		if text != "" && secondPerson(text) {
-			c.info("second-person", c.line+i, "say what to do: Run the tests, not: You should run the tests", "the text speaks to a person (you …)")
-			return
+		if text != "" && !strings.HasPrefix(strings.TrimSpace(text), ">") && secondPerson(withoutCode(text)) {
+			if found++; found == 1 {
+				first = c.line + i
+			}
 		}
 	}
+	if found >= secondPersonLines {
+		c.info("second-person", first, "write instructions: Run the tests, not: You should run the tests", "%d lines are in the second person (you should …)", found)
+	}
+}
+
+// withoutCode removes what stands between backticks.
+func withoutCode(line string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(line, "`") {
+		if i%2 == 0 {
+			b.WriteString(part)
+		}
+	}
+	return b.String()
 }
 
 // paragraphs returns the lines of the body; those in fences are empty.
@@ -293,9 +371,42 @@ func (c *checker) paragraphs() []string {
 	return lines
 }
 
-func tellsWhen(description string) bool {
-	d := strings.ToLower(description)
-	for _, sign := range []string{"when", "use for", "use this", "used for", "use to ", "useful for", "trigger", "if the user", "if you", "before ", "after ", "asks", "during", "while ", "for tasks", "需要", "时", "当", "用于", "场景", "とき", "場合", "際に", "때", "cuando", "lorsque", "quand", "wenn", "quando", "когда"} {
+// english says whether a description is in English, as far as its small words
+// tell: what occasions look like in other languages is not known here.
+func english(text string) bool {
+	foreign, letters := 0, 0
+	for _, r := range text {
+		if unicode.IsLetter(r) {
+			letters++
+			if r > 0x24f { // beyond Latin
+				foreign++
+			}
+		}
+	}
+	if foreign*10 > letters {
+		return false
+	}
+	small := 0
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		switch w {
+		case "the", "and", "for", "with", "to", "of", "in", "on", "from", "by", "an", "this", "that", "your", "using", "or", "is":
+			small++
+		case "de", "la", "el", "und", "der", "die", "das", "pour", "les", "des", "para", "los", "con", "per", "dan", "untuk", "ve", "bir":
+			small--
+		}
+	}
+	return small > 0
+}
+
+// saysWhen says whether a description names an occasion to use the skill.
+func saysWhen(description string) bool {
+	d := " " + strings.ToLower(strings.Join(strings.Fields(description), " ")) + " "
+	for _, sign := range []string{
+		" when", "whenever", " use ", " used ", " using this skill", " useful ", " trigger", " if ", " before ", " after ", " asks", " asked ",
+		" during ", " while ", " for tasks", " for questions", " for requests", " invoke", " activate", " apply ", " applies ", " need", " want",
+		" helps ", " call ", " called ", " load ", " run this ", " run when", " should be ", " must be ", " required ", " on request", " upon ",
+		" whether ", " once ", " any time", " anytime", " in case ", " where ", " dispatch", " spawned ", " mention", " scenarios", " says ", " typing ",
+	} {
 		if strings.Contains(d, sign) {
 			return true
 		}
@@ -305,7 +416,7 @@ func tellsWhen(description string) bool {
 
 func secondPerson(line string) bool {
 	l := " " + strings.ToLower(line) + " "
-	for _, sign := range []string{" you should ", " you must ", " you can ", " you need to ", " you will ", " you may ", " you'll ", " you have to "} {
+	for _, sign := range []string{" you should ", " you must ", " you have to ", " you ought to "} {
 		if strings.Contains(l, sign) {
 			return true
 		}
@@ -315,50 +426,30 @@ func secondPerson(line string) bool {
 
 // tools advises on what the skill grants itself.
 func (c *checker) tools() {
-	text := strings.ToLower(c.body)
 	for _, rule := range c.skill.AllowedTools {
 		tool, pattern, scoped := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
-		switch {
-		case tool == "*" || strings.EqualFold(tool, "bash") && (!scoped || pattern == "*" || pattern == ":*"):
-			c.warn("tool-pattern", 0, 0, "name what is needed: Bash(git status:*)", "allowed-tools: %s grants more than a skill needs; it is ignored in project and plugin skills", rule)
-			continue
-		case strings.EqualFold(tool, "bash"):
-			word, _, _ := strings.Cut(strings.TrimSpace(strings.TrimSuffix(pattern, ":*")), " ")
-			word = strings.ToLower(path.Base(word))
-			if word != "" && !strings.ContainsAny(word, "*$?{") && !strings.Contains(text, word) {
-				c.info("tool-pattern", 0, "remove it, or say in the text what it is for", "allowed-tools: the text never mentions %s", plain.Line(word))
+		if tool == "*" || strings.EqualFold(tool, "bash") && (!scoped || pattern == "*" || pattern == ":*") {
+			all := "every command"
+			if tool == "*" {
+				all = "every tool"
 			}
-		default:
-			name := strings.ToLower(tool)
-			if i := strings.LastIndex(name, "__"); i >= 0 {
-				name = name[i+2:]
-			}
-			if name = strings.Trim(name, "*"); name != "" && !strings.Contains(text, name) {
-				c.info("tool-pattern", 0, "remove it, or say in the text what it is for", "allowed-tools: the text never mentions %s", plain.Line(tool))
-			}
+			c.warn("tool-pattern", 0, 0, "name what is needed: Bash(git status:*)",
+				"allowed-tools: %s grants %s; a project or plugin skill gets it only if the user approves", rule, all)
 		}
 	}
 }
 
-// files reports links that lead nowhere or out of the skill, absolute paths
-// and scripts that cannot be run.
+// files reports links that lead nowhere, absolute paths and scripts that cannot
+// be run.
 func (c *checker) files() {
-	for i, line := range c.paragraphs() {
-		for _, target := range links(line) {
-			c.link(target, c.line+i)
-		}
-	}
-	for i, line := range strings.Split(c.body, "\n") {
-		if p := absolutePath(line); p != "" {
-			c.warn("absolute-path", c.line+i, 0, "write it relative to the skill, or as ${CLAUDE_SKILL_DIR}/…", "%s is a path of one machine", plain.Line(p))
-		}
-	}
+	c.links()
+	c.absolutePaths()
 	err := filepath.WalkDir(c.dir, func(file string, d fs.DirEntry, err error) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
 		if err != nil {
-			return nil // what cannot be read is told where it is linked
+			return nil // what cannot be read is reported where it is linked
 		}
 		if d.IsDir() && file != c.dir && (d.Name()[0] == '.' || d.Name() == "node_modules") {
 			return fs.SkipDir
@@ -372,8 +463,8 @@ func (c *checker) files() {
 			return nil
 		}
 		if d.Type().IsRegular() && strings.HasPrefix(rel, "scripts/") && runtime.GOOS != "windows" {
-			if info, err := d.Info(); err == nil && info.Mode()&0o111 == 0 && hasShebang(file) {
-				c.warn("not-executable", 0, 0, "chmod +x "+plain.Line(rel), "%s begins with #! but cannot be run", plain.Line(rel))
+			if info, err := d.Info(); err == nil && info.Mode()&0o111 == 0 && hasShebang(file) && runsDirectly(c.body, rel) {
+				c.warn("not-executable", 0, 0, "chmod +x "+plain.Line(rel), "%s is run as a command, but is not executable", plain.Line(rel))
 			}
 		}
 		return nil
@@ -381,6 +472,84 @@ func (c *checker) files() {
 	if err != nil {
 		c.problem("unreadable", Error, 0, 0, "check its permissions", "%v", err)
 	}
+}
+
+// runsDirectly says whether a text runs a script as a command, not through an
+// interpreter: its path begins a line of code or follows a separator.
+func runsDirectly(text, rel string) bool {
+	for line := range strings.Lines(text) {
+		for from := 0; ; {
+			i := strings.Index(line[from:], rel)
+			if i < 0 {
+				break
+			}
+			i += from
+			from = i + len(rel)
+			begin := strings.LastIndexAny(line[:i], " \t`;|&(\"'") + 1
+			switch before := strings.TrimSpace(strings.TrimRight(line[:begin], "\"' \t")); {
+			case before == "" && begin < i, before == "$": // ./scripts/x, ${CLAUDE_SKILL_DIR}/scripts/x
+				return true
+			case before != "" && strings.IndexByte("`;|&(", before[len(before)-1]) >= 0:
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// links reports the links of the text that lead to no file. Several of them
+// are one fact if no file of the skill is there at all.
+func (c *checker) links() {
+	type missing struct {
+		target string
+		line   int
+	}
+	var dead []missing
+	found := 0
+	seen := map[string]bool{}
+	for i, line := range c.paragraphs() {
+		for _, target := range links(withoutCode(line)) {
+			target, ok := localTarget(target)
+			if !ok || seen[target] {
+				continue
+			}
+			seen[target] = true
+			if _, err := os.Stat(filepath.Join(c.dir, filepath.FromSlash(target))); err == nil {
+				found++
+			} else {
+				dead = append(dead, missing{target, c.line + i})
+			}
+		}
+	}
+	if len(dead) > 1 && found == 0 {
+		c.warn("broken-link", dead[0].line, 0, "add the files; were they left out when the skill was copied?",
+			"none of the %d linked files is there: %s, …", len(dead), plain.Line(dead[0].target))
+		return
+	}
+	for _, d := range dead {
+		c.warn("broken-link", d.line, 0, "correct the link or add the file", "%s is not there", plain.Line(d.target))
+	}
+}
+
+// localTarget is the file that a link leads to, relative to the skill; ok is
+// false where it is an address, a placeholder or an anchor.
+func localTarget(target string) (file string, ok bool) {
+	target, _, _ = strings.Cut(target, "#")
+	for _, dir := range []string{"${CLAUDE_SKILL_DIR}/", "${SKILL_DIR}/", "{baseDir}/", "./"} {
+		target = strings.TrimPrefix(target, dir)
+	}
+	if target == "" || strings.ContainsAny(target, "<>${}*[]|…") || strings.Contains(target, "...") || strings.HasPrefix(target, "/") {
+		return "", false
+	}
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "" {
+		return "", false
+	}
+	// A word without an extension is the word url or path of an example.
+	if ext := path.Ext(u.Path); ext == "" && !strings.Contains(u.Path, "/") || strings.Contains(u.Path, "path/to") {
+		return "", false
+	}
+	return u.Path, u.Path != ""
 }
 
 // inside says whether a path leads, links followed, to something below dir.
@@ -407,30 +576,6 @@ func hasShebang(file string) bool {
 	return n == 2 && two == [2]byte{'#', '!'}
 }
 
-// link checks one target of a link.
-func (c *checker) link(target string, line int) {
-	target, _, _ = strings.Cut(target, "#")
-	for _, dir := range []string{"${CLAUDE_SKILL_DIR}/", "${SKILL_DIR}/", "{baseDir}/", "./"} {
-		target = strings.TrimPrefix(target, dir)
-	}
-	if target == "" || strings.ContainsAny(target, "<>${}*") || strings.HasPrefix(target, "/") {
-		return
-	}
-	if u, err := url.Parse(target); err == nil {
-		if u.Scheme != "" {
-			return
-		}
-		target = u.Path
-	}
-	local := filepath.FromSlash(target)
-	switch _, err := os.Stat(filepath.Join(c.dir, local)); {
-	case !filepath.IsLocal(local):
-		c.warn("broken-link", line, 0, "copy the file into the skill", "%s leads out of the skill", plain.Line(target))
-	case err != nil:
-		c.warn("broken-link", line, 0, "correct the link or add the file", "%s is not there", plain.Line(target))
-	}
-}
-
 // links returns the targets of the Markdown links and images of a line.
 func links(line string) []string {
 	var targets []string
@@ -449,31 +594,75 @@ func links(line string) []string {
 	}
 }
 
-// absolutePath finds a path into somebody's home or on a drive.
-func absolutePath(line string) string {
-	for _, prefix := range []string{"/Users/", "/home/", "/root/", "/Volumes/", `:\`} {
-		i := strings.Index(line, prefix)
-		if i < 0 {
-			continue
-		}
-		begin := i
-		if prefix == `:\` {
-			if i == 0 || !isLetter(line[i-1]) || i > 1 && isLetter(line[i-2]) {
-				continue
+// absolutePaths reports paths into the home directory of one person, once for
+// each home.
+func (c *checker) absolutePaths() {
+	seen := map[string]bool{}
+	for i, line := range strings.Split(c.body, "\n") {
+		for _, prefix := range []string{"/Users/", "/home/", `:\Users\`} {
+			for at := 0; ; {
+				n := strings.Index(line[at:], prefix)
+				if n < 0 {
+					break
+				}
+				at += n + len(prefix)
+				home, file := homePath(line, at-len(prefix), prefix)
+				if home == "" || seen[home] {
+					continue
+				}
+				seen[home] = true
+				c.warn("absolute-path", c.line+i, 0, "write it relative to the skill, as ${CLAUDE_SKILL_DIR}/…, or with ~",
+					"%s is a path in one person's home directory", plain.Line(file))
 			}
-			begin = i - 1
-		} else if i > 0 {
-			if r, _ := utf8.DecodeLastRuneInString(line[:i]); unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/.}>~_-", r) {
-				continue // part of a longer path or an address
-			}
 		}
-		end := begin
-		for end < len(line) && !strings.ContainsRune(" \t\r\"'`)<>,;", rune(line[end])) {
-			end++
-		}
-		return line[begin:end]
 	}
-	return ""
+}
+
+// homePath is the path that begins with prefix at an offset of a line, if it
+// lies in somebody's home directory; home is that directory. Homes of
+// containers and the names of examples are nobody's.
+func homePath(line string, at int, prefix string) (home, file string) {
+	if prefix[0] == '/' && at > 0 {
+		if r, _ := utf8.DecodeLastRuneInString(line[:at]); unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/.}>~_-$", r) {
+			return "", "" // part of a longer path or an address
+		}
+	}
+	rest := line[at+len(prefix):]
+	end := strings.IndexFunc(rest, func(r rune) bool { return strings.ContainsRune(" \t\r\"'`)<>,;|", r) })
+	if end < 0 {
+		end = len(rest)
+	}
+	name, below, deeper := strings.Cut(strings.ReplaceAll(rest[:end], `\`, "/"), "/")
+	if !deeper || below == "" || exampleName(name) {
+		return "", ""
+	}
+	end += at + len(prefix)
+	if prefix[0] == ':' {
+		at = max(0, at-1) // the drive
+	}
+	return prefix + name, line[at:end]
+}
+
+// exampleName says whether a user's name is a placeholder, or that of a
+// container.
+func exampleName(name string) bool {
+	name = strings.ToLower(name)
+	if name == "" || strings.ContainsAny(name, "[]{}$%*…:") || strings.Contains(name, "...") {
+		return true
+	}
+	for _, part := range []string{"user", "your", "name", "example", "xxx"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	switch name {
+	case "me", "you", "claude", "node", "ubuntu", "debian", "runner", "vscode", "coder", "dev", "developer", "app", "admin", "root", "agent",
+		"sandbox", "foo", "bar", "test", "demo", "someone", "somebody", "john", "jane", "alice", "bob", "jdoe", "johndoe", "janedoe", "person",
+		"shared", "public", "all", "default", "linuxbrew", "git", "www", "pi", "steam", "jovyan", "gitpod", "codespace", "work", "project",
+		"shares", "data", "path", "abc", "joe", "jim", "x", "u", "a":
+		return true
+	}
+	return false
 }
 
 // FindSkills returns the skills that a path holds: itself if it is a skill or

@@ -95,5 +95,5 @@ func ExampleCheckName() {
 	fmt.Println(knack.CheckName("release--notes"))
 	// Output:
 	// true
-	// holds two hyphens together
+	// contains two hyphens in a row
 }

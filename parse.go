@@ -422,7 +422,11 @@ func (p *reader) checkName(name string, line, column int) {
 		p.warn("name-too-long", line, column, "shorten it", "the name has %d characters; the open specification allows %d", n, maxName)
 	}
 	if why := badName(name); why != "" {
-		p.warn("name-invalid", line, column, "use a-z, 0-9 and single hyphens between them", "the name %q %s", name, why)
+		hint := "use a-z, 0-9 and single hyphens between them"
+		if valid := validName(name); valid != "" {
+			hint = "write name: " + valid
+		}
+		p.warn("name-invalid", line, column, hint, "the name %q %s", name, why)
 	}
 }
 
@@ -430,7 +434,7 @@ func (p *reader) checkName(name string, line, column int) {
 func badName(name string) string {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
-			return fmt.Sprintf("holds %q", r)
+			return fmt.Sprintf("contains %q, which is not allowed", r)
 		}
 	}
 	switch {
@@ -439,9 +443,30 @@ func badName(name string) string {
 	case name[0] == '-' || name[len(name)-1] == '-':
 		return "begins or ends with a hyphen"
 	case strings.Contains(name, "--"):
-		return "holds two hyphens together"
+		return "contains two hyphens in a row"
 	}
 	return ""
+}
+
+// validName is the name nearest to another one that the open specification
+// allows; "" there is none.
+func validName(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
+			b.WriteRune(r)
+		case r > unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			return "" // another script: nobody would know the name
+		case r != '\'' && b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	valid := strings.TrimRight(b.String(), "-")
+	if len(valid) > maxName {
+		return ""
+	}
+	return valid
 }
 
 // name decides what the skill is called by.
@@ -466,7 +491,11 @@ func (p *reader) name(s *Skill) {
 		s.Dir = "" // a command is one file
 	case s.Label == "":
 		// Ordinary in skills written for other agents; Check is strict.
-		p.problem("name-missing", Info, 1, 0, "add name: "+s.Name, "the frontmatter has no name; the skill is called %s", s.Name)
+		hint := "add a name of a-z, 0-9 and hyphens"
+		if valid := validName(s.Name); valid != "" {
+			hint = "add name: " + valid
+		}
+		p.problem("name-missing", Info, 1, 0, hint, "the frontmatter has no name; the skill is called %s", s.Name)
 	case s.Label != base:
 		p.warn("name-dir-mismatch", p.nameLine, 0, "name the directory and the skill alike", "the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
 	}
@@ -582,7 +611,15 @@ func (e *entry) oneOf(word string, words ...string) string {
 			return w
 		}
 	}
-	e.warn("field-type", e.Line, e.Column, "write one of "+strings.Join(words, ", "), "%s: %q is none of %s; it was ignored", e.Key, word, strings.Join(words, ", "))
+	// A slip is the author's mistake; other words are values of other programs.
+	severity := Info
+	for _, w := range words {
+		if distance(w, word, 2) <= 2 {
+			severity = Warn
+		}
+	}
+	all := strings.Join(words, ", ")
+	e.problem("field-type", severity, e.Line, e.Column, "write one of "+all, "%s: %q is not one of %s; it was ignored", e.Key, word, all)
 	return ""
 }
 
