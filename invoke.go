@@ -50,6 +50,7 @@ type Invocation struct {
 	View     View              // what the model was shown: a conditional skill must be active in it
 	Message  string            // the person's own words: a /skill that they name is open to the model
 	Builtins []string          // the program's own commands, which are no skills
+	Preview  bool              // the text is only shown: who may call the skill, and when, is not checked, and nothing runs
 	Hash     string            // "", or the Asks.Hash that was approved: other bytes are refused
 	Shell    Shell             // nil: inline commands stay text
 	Vars     map[string]string // CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
@@ -121,13 +122,15 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		if in.Hash != "" && in.Hash != hash {
 			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
 		}
-		if in.By == ByModel && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() && !fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
+		if in.By == ByModel && !in.Preview && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() && !fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
 			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it waits for a file that matches %s", s.Name, strings.Join(fresh.Paths, ", "))
 		}
 		a.Skill, a.Hash, body = fresh, hash, text
 		s = fresh
 	}
-	if err := s.open(in); err != nil {
+	if in.Preview {
+		in.Shell = nil
+	} else if err := s.open(in); err != nil {
 		return nil, err
 	}
 

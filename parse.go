@@ -614,7 +614,7 @@ func (e *entry) oneOf(word string, words ...string) string {
 	// A slip is the author's mistake; other words are values of other programs.
 	severity := Info
 	for _, w := range words {
-		if distance(w, word, 2) <= 2 {
+		if similar.Distance(w, word, 2) <= 2 {
 			severity = Warn
 		}
 	}

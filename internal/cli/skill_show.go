@@ -143,11 +143,8 @@ func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string)
 	// It is shown to a person, not called: conditions and overrides do not apply.
 	s.Gated, s.Paths = "", nil
 	v.Overrides = nil
-	in := knack.Invocation{Name: s.Name, Args: args, By: knack.ByUser, View: v}
-	if s.NotUser {
-		in.By, in.Message = knack.ByModel, "/"+s.Name
-	}
-	if s.Origin.Trust == knack.Untrusted { // without a Shell nothing runs
+	in := knack.Invocation{Name: s.Name, Args: args, View: v, Preview: true}
+	if s.Origin.Trust == knack.Untrusted {
 		s.Origin.Trust = knack.Trusted
 	}
 	a, err := knack.Load(ctx, one{&s}).Invoke(ctx, in)
