@@ -315,10 +315,11 @@ func (w *walk) start(dir, root string) {
 // level looks at spots of one depth and returns those below them.
 func (w *walk) level(spots []spot) (below []spot) {
 	const chunk = 512 // looked at before the bounds are checked again
+	all := make([]look, min(chunk, len(spots)))
 	w.found, w.dirs = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots))
 	for len(spots) > 0 && w.ctx.Err() == nil {
 		n := min(chunk, len(spots))
-		looks := make([]look, n)
+		looks := all[:n]
 		parallel(n, func() func(int) {
 			buf := make([]byte, headSize)
 			return func(i int) { looks[i] = w.look(spots[i], &buf) }
@@ -362,8 +363,11 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 		if name[0] == '.' || name == "node_modules" || s.rel == "" && strings.EqualFold(name, "SKILL.md") && !e.IsDir() {
 			continue
 		}
-		next := spot{path: w.fsys.join(s.path, name), real: w.fsys.join(s.real, name), rel: path.Join(s.rel, name),
+		next := spot{path: w.fsys.join(s.path, name), rel: path.Join(s.rel, name),
 			depth: s.depth + 1, bound: s.bound, trust: s.trust, scope: scope}
+		if next.real = next.path; s.real != s.path { // one copy of the bytes
+			next.real = w.fsys.join(s.real, name)
+		}
 		isDir := e.IsDir()
 		if e.Type()&fs.ModeSymlink != 0 {
 			info, err := w.fsys.stat(next.path)
@@ -476,7 +480,11 @@ func (w *walk) look(s spot, buf *[]byte) look {
 // file or it is excluded.
 func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	real := s.real
-	if !s.file {
+	switch {
+	case s.file:
+	case s.real == s.path:
+		real = name // one copy of the bytes
+	default:
 		real = w.fsys.join(s.real, filepath.Base(name))
 	}
 	fail := func(err error) look {

@@ -263,7 +263,7 @@ func Steering() []string {
 // so. Skills that a person cannot call are left out.
 func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem) {
 	v.For = ByUser
-	all := slices.Clone(first)
+	all := append(make([]Command, 0, len(first)+len(c.skills)+len(rest)), first...)
 	for _, s := range c.skills {
 		if !s.NotUser && c.unavailable(s, v, ByUser) == "" {
 			all = append(all, Command{Name: s.Name, Kind: "skill", Description: s.Summary(), Hint: s.ArgumentHint, Skill: s})
@@ -271,12 +271,12 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 	}
 	all = append(all, rest...)
 	var problems []Problem
-	taken := make(map[string]string, len(all))
+	taken := make(map[string]*Command, len(all))
 	for i := range all {
 		cmd := &all[i]
-		if by, ok := taken[cmd.Name]; ok {
+		if by := taken[cmd.Name]; by != nil {
 			p := Problem{Code: "shadowed", Severity: Warn, Path: cmd.Source,
-				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by, cmd.Kind, cmd.Kind, cmd.Name)}
+				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by.described(), cmd.Kind, cmd.Kind, cmd.Name)}
 			if cmd.Skill != nil {
 				p.Path = cmd.Skill.Path
 			}
@@ -286,20 +286,24 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 			problems = append(problems, p)
 			cmd.Name = cmd.Kind + ":" + cmd.Name
 		}
-		if _, ok := taken[cmd.Name]; !ok {
-			switch {
-			case cmd.Skill != nil:
-				taken[cmd.Name] = "the skill " + cmd.Skill.Path
-			case cmd.Source != "":
-				taken[cmd.Name] = "the " + cmd.Kind + " " + cmd.Source
-			case cmd.Kind == "command":
-				taken[cmd.Name] = "a command of the program"
-			default:
-				taken[cmd.Name] = "a " + cmd.Kind
-			}
+		if taken[cmd.Name] == nil {
+			taken[cmd.Name] = cmd
 		}
 	}
 	return all, problems
+}
+
+// described says what has a name.
+func (c *Command) described() string {
+	switch {
+	case c.Skill != nil:
+		return "the skill " + c.Skill.Path
+	case c.Source != "":
+		return "the " + c.Kind + " " + c.Source
+	case c.Kind == "command":
+		return "a command of the program"
+	}
+	return "a " + c.Kind
 }
 
 // Called finds the Command of a name in what Commands returned: as it is

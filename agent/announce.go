@@ -26,12 +26,14 @@ func (r *run) showListing() error {
 	if !r.lists() || state.Listing != nil {
 		return nil
 	}
-	l := r.Skills().Listing(r.view(state))
+	cat := r.Skills()
+	l := cat.Listing(r.view(state))
 	for _, p := range l.Problems {
 		if p.Severity == knack.Error { // a required skill
 			return p
 		}
 	}
+	r.catalog, r.touched = cat, len(state.Touched) // nothing of it is to be announced
 	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told(), Cut: l.Cut()}})
 	return err
 }
