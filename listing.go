@@ -141,7 +141,8 @@ const (
 // evenly. Names are dropped beyond 2,000 skills only, those of the least used.
 // Listing.Entries records what was cut, and one line informs the model.
 func (c *Catalog) Listing(v View) Listing {
-	var modes, others []item
+	var modes []item
+	others := make([]item, 0, len(c.skills))
 	for _, s := range c.skills {
 		if !c.Offers(s, v) {
 			continue
@@ -153,7 +154,10 @@ func (c *Catalog) Listing(v View) Listing {
 			others = append(others, e)
 		}
 	}
-	entries := slices.Concat(modes, others)
+	entries := others
+	if len(modes) > 0 {
+		entries = slices.Concat(modes, others)
+	}
 	l := Listing{Budget: v.chars()}
 	if len(entries) == 0 {
 		l.Budget = 0
@@ -191,6 +195,7 @@ func (c *Catalog) Listing(v View) Listing {
 	var b strings.Builder
 	head, middle, tail := frame(v, len(modes), len(others), isCut(), omitted)
 	b.WriteString(head)
+	l.Entries = make([]Line, 0, len(entries))
 	for i, e := range entries {
 		if i == len(modes) {
 			b.WriteString(middle)
