@@ -39,7 +39,7 @@ func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		judged := permission.WithValues(c.Line, env)
+		judged, spare := permission.WithValues(c.Line, env)
 		input, err := json.Marshal(map[string]string{"command": judged})
 		if err != nil {
 			return "", err
@@ -47,7 +47,7 @@ func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 		permit, err := g.With(t.scoped(with)).Ask(ctx, tool.Proposal{
 			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-				return []permission.Subject{{Kind: kind, Text: judged}}, nil
+				return []permission.Subject{{Kind: kind, Text: judged, Spare: spare}}, nil
 			},
 		})
 		if err == nil && !bytes.Equal(permit.Input, input) {

@@ -374,7 +374,7 @@ func plainPattern(s string) string {
 func (j *judge) bash(s Subject) {
 	j.asks = s
 	j.prepare()
-	script, err := bash.Parse(s.Text)
+	script, err := bash.Parse(s.Text, s.Spare)
 	if err != nil {
 		for i := range j.deny {
 			if r := &j.deny[i]; r.Any || mentions(s.Text, r.Pattern) {

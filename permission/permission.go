@@ -92,6 +92,9 @@ type Subject struct {
 	// harmless, such as a skill that asks for nothing. Commands and paths have
 	// defaults of their own.
 	Default Verdict `json:"-"`
+	// Spare is how many characters of a command line do not count towards the
+	// length above which it needs approval: see [WithValues].
+	Spare int `json:"-"`
 	// Note tells the person who is asked what the subject would bring.
 	Note string `json:"-"`
 	// Hash names the bytes that the subject stands for, such as a skill's: what

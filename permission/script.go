@@ -26,4 +26,4 @@ type (
 // What the result leaves out is harmless by itself: the operators, comments,
 // here-documents (their substitutions are in it), and assignments to ordinary
 // shell variables.
-func ParseCommand(text string) (*Script, error) { return bash.Parse(text) }
+func ParseCommand(text string) (*Script, error) { return bash.Parse(text, 0) }

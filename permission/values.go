@@ -2,6 +2,7 @@ package permission
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -11,7 +12,10 @@ import (
 // have made of it: it is for judging a line, which then runs with env and as
 // it was written. Only plain references in double quotes are replaced; others
 // stay, and so does a line that cannot be parsed: they are judged as unknown.
-func WithValues(line string, env []string) string {
+//
+// spare, for [Subject.Spare], is by how many characters values are longer than
+// 64: a long argument makes no line too long to judge.
+func WithValues(line string, env []string) (text string, spare int) {
 	values := map[string]string{}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
@@ -20,7 +24,7 @@ func WithValues(line string, env []string) string {
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
 	if err != nil {
-		return line
+		return line, 0
 	}
 	// A line that sets one of the variables itself says something else.
 	safe := true
@@ -33,7 +37,7 @@ func WithValues(line string, env []string) string {
 		return safe
 	})
 	if !safe {
-		return line
+		return line, 0
 	}
 	var b strings.Builder
 	at := 0
@@ -50,13 +54,15 @@ func WithValues(line string, env []string) string {
 			}
 			v, ours := values[p.Param.Value]
 			if from, to := int(p.Pos().Offset()), int(p.End().Offset()); ours && from >= at && to <= len(line) {
-				b.WriteString(line[at:from] + inDoubleQuotes.Replace(v))
+				quoted := inDoubleQuotes.Replace(v)
+				spare += max(utf8.RuneCountInString(quoted)-64, 0)
+				b.WriteString(line[at:from] + quoted)
 				at = to
 			}
 		}
 		return true
 	})
-	return b.String() + line[at:]
+	return b.String() + line[at:], spare
 }
 
 // inDoubleQuotes escapes what a shell interprets between double quotes.

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -17,8 +18,27 @@ func TestWithValues(t *testing.T) {
 		`echo "${KNACK_ARG_0@P}"`:           `echo "${KNACK_ARG_0@P}"`,
 		`echo "`:                            `echo "`,
 	} {
-		if got := WithValues(line, env); got != want {
+		if got, _ := WithValues(line, env); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// A long value makes no line too long to judge; the line itself can be.
+func TestLongValues(t *testing.T) {
+	for _, c := range []struct {
+		line, value string
+		want        Verdict
+	}{
+		{`echo "$KNACK_ARG_0"`, strings.Repeat("x", 90_000), Allow},
+		{`echo "$KNACK_ARG_0" "$KNACK_ARG_0"`, strings.Repeat("é$", 20_000), Allow},
+		{`echo "$KNACK_ARG_0" ` + strings.Repeat("y", 9_999), "x", Ask},
+		{strings.Repeat(`"$KNACK_ARG_0"`, 200), strings.Repeat("x", 64), Ask},
+	} {
+		text, spare := WithValues(c.line, []string{"KNACK_ARG_0=" + c.value})
+		d := Rules{}.Decide(Default, Place{Dir: "/w"}, Subject{Kind: "Bash", Text: text, Spare: spare})
+		if d.Verdict != c.want {
+			t.Errorf("%.40s with %d characters: %v %.80s, want %v", c.line, len(c.value), d.Verdict, d.Reason, c.want)
 		}
 	}
 }
@@ -49,7 +69,8 @@ func FuzzWithValues(f *testing.F) {
 			}
 			return string(out)
 		}
-		if got, want := run(WithValues(line, env)), run(line); got != want {
+		judged, _ := WithValues(line, env)
+		if got, want := run(judged), run(line); got != want {
 			t.Errorf("%q: judged %q, runs with %q", v, got, want)
 		}
 	})

@@ -39,15 +39,15 @@ func (a *analysis) classify(c *Command, loose bool) {
 				continue
 			}
 			if w.Values == nil && !(w.fed && c.printsOnly) {
-				c.Effect, c.Reason = Runs, "an expansion: "+w.Text
+				c.Effect, c.Reason = Runs, "an expansion: "+shorten(w.Text)
 				break
 			}
 			if w.Glob && w.Dash && !(c.safeOptions && extension(w)) && !AfterDashes(c.Words, i) {
-				c.Effect, c.Reason = Runs, "a glob may yield an option: "+w.Text
+				c.Effect, c.Reason = Runs, "a glob may yield an option: "+shorten(w.Text)
 				break
 			}
 			if w.Dash && w.Dynamic && !(w.fed && c.printsOnly) && !AfterDashes(c.Words, i) {
-				c.Effect, c.Reason = Runs, "an expansion may yield an option: "+w.Text
+				c.Effect, c.Reason = Runs, "an expansion may yield an option: "+shorten(w.Text)
 				break
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -66,21 +67,17 @@ var (
 	ErrHidden = errors.New("holds control or hidden characters")
 )
 
-// ParseCommand takes a bash command line apart. The error says that it is too
-// long, holds characters that people cannot see, or is no bash.
-//
-// What the result leaves out is harmless by itself: the operators, comments,
-// here-documents (their substitutions are in it), and assignments to ordinary
-// shell variables.
-func Parse(text string) (*Script, error) {
+// Parse takes a bash command line apart. spare is by how many characters it may
+// be longer than maxLength.
+func Parse(text string, spare int) (*Script, error) {
+	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
+		return nil, errLong
+	}
 	n := 0
 	return parse(text, 0, &n)
 }
 
 func parse(text string, depth int, count *int) (*Script, error) {
-	if len(text) > maxLength && len([]rune(text)) > maxLength {
-		return nil, errLong
-	}
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
 			return nil, ErrHidden

@@ -59,7 +59,7 @@ func unknown(text string, dash bool) Word {
 
 const (
 	maxAlternatives = 32 // values that are followed for one word
-	maxValue        = 64 << 10
+	maxValue        = 128 << 10
 )
 
 // A wordBuilder joins the parts of a word.
