@@ -141,8 +141,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	}
 	req.Choices = append(req.Choices, No)
 	if req.Changes, err = a.p.Changes(ctx, a.p.Input); err != nil {
-		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "the change cannot be shown: "+err.Error()
-		return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+		return none, false, a.notShown(subjects, err)
 	}
 
 	for range 3 {
@@ -175,6 +174,20 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	}
 	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, keptChanging
 	return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+}
+
+// notShown refuses a change that cannot be shown, so that nobody can approve it.
+// Why it cannot is said only where the model may read the file.
+func (a *asking) notShown(subjects []permission.Subject, err error) error {
+	read := slices.Clone(subjects)
+	for i := range read {
+		read[i].Kind, read[i].Tool, read[i].Aliases = "Read", "read", nil
+	}
+	if a.decide(a.in.Skills, read).Verdict == permission.Allow {
+		return err
+	}
+	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "the change cannot be made as it is, so it cannot be shown and approved"
+	return a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
 // approve takes the answer to a request; an error refuses the call.
@@ -234,7 +247,7 @@ func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err e
 	}
 	changes, err := a.p.Changes(ctx, a.p.Input)
 	if err != nil {
-		return false, fmt.Errorf("%s was not run: the change cannot be shown any more: %w", a.p.Name, err)
+		return false, fmt.Errorf("%s was not run: the file changed while the user was asked: read it again", a.p.Name)
 	}
 	if !slices.Equal(changes, req.Changes) {
 		req.Changes, changed = changes, true

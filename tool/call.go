@@ -113,11 +113,15 @@ func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
 // stack in the log. When ctx ends, the result says so after what the tool had
 // said until then.
 func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress func(Result)) Result {
-	t, in, res := pass(ctx, tools, call, gate)
+	t, in, res := prepare(ctx, tools, call)
 	if t == nil {
 		return res
 	}
-	return t.run(ctx, in, progress)
+	if in, res, ok := t.decide(ctx, in, gate); ok {
+		return t.run(ctx, in, progress)
+	} else {
+		return res
+	}
 }
 
 // A Listener hears of calls by their index, from several goroutines. A nil func
@@ -136,7 +140,8 @@ func (l Listener) ended(i int, r Result) {
 // CallAll runs the calls of one answer and returns their results in the order
 // of the calls. The gate is asked for one after another, in that order, as soon
 // as the last one was decided; calls run beside each other unless a tool asks
-// for order ([Tool].Ordered, [Tool].Key).
+// for order ([Tool].Ordered, [Tool].Key). A call that shows what it would change
+// is decided when the calls that it waits for have ended.
 func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to Listener) []Result {
 	results := make([]Result, len(calls))
 	ended := make([]chan struct{}, len(calls)) // closed when a call has ended
@@ -145,24 +150,42 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 	barrier := -1 // the last call that asked for order
 	for i, call := range calls {
 		ended[i] = make(chan struct{})
-		t, in, res := pass(ctx, tools, call, gate)
+		t, in, res := prepare(ctx, tools, call)
 		if t == nil {
 			results[i] = res
 			to.ended(i, res)
 			close(ended[i])
 			continue
 		}
-		var wait []chan struct{}
+		before := func() []chan struct{} { // what the call waits for
+			wait := ended[:0]
+			if t.Ordered {
+				wait = ended[:i]
+			} else if barrier >= 0 {
+				wait = ended[barrier : barrier+1]
+			}
+			if c, ok := byKey[t.key(in)]; ok {
+				wait = append(slices.Clip(wait), c)
+			}
+			return wait
+		}
+		if t.Changes != nil {
+			for _, c := range before() {
+				<-c
+			}
+		}
+		in, res, ok := t.decide(ctx, in, gate)
+		if !ok {
+			results[i] = res
+			to.ended(i, res)
+			close(ended[i])
+			continue
+		}
+		wait := before()
 		if t.Ordered {
-			wait = ended[:i]
 			barrier = i
-		} else if barrier >= 0 {
-			wait = ended[barrier : barrier+1]
 		}
 		if key := t.key(in); key != "" {
-			if before, ok := byKey[key]; ok {
-				wait = append(wait[:len(wait):len(wait)], before)
-			}
 			byKey[key] = ended[i]
 		}
 		var show func(Result)
@@ -198,9 +221,9 @@ func Unfinished(call llm.ToolCall) Result {
 	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a shorter input, in several calls if need be.", call.Name)
 }
 
-// pass brings a call through everything before its run: with a nil Tool the
-// Result says why it may not run.
-func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool, _ Input, res Result) {
+// prepare finds the tool of a call and checks its input: with a nil Tool the
+// Result says what is wrong.
+func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Input, res Result) {
 	found, ok := tools.Find(call.Name)
 	if !ok {
 		return nil, Input{}, Errorf("Tool %s not found. %s", call.Name, suggestion(call.Name, tools))
@@ -211,25 +234,30 @@ func pass(ctx context.Context, tools Set, call llm.ToolCall, gate Gate) (_ *Tool
 	if err != nil {
 		return nil, Input{}, Errorf("%s", err)
 	}
-	in := Input{ID: call.ID, JSON: folded, Progress: func(Result) {}}
-	if err := context.Cause(ctx); err != nil {
+	if context.Cause(ctx) != nil {
 		return nil, Input{}, cut(ctx, t.Name, Result{})
 	}
-	permit, err := t.Propose(call.ID, folded).Decide(ctx, gate)
+	return &t, Input{ID: call.ID, JSON: folded, Progress: func(Result) {}}, Result{}
+}
+
+// decide asks the gate about a call; where it may not run the Result says why.
+func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Result, ok bool) {
+	defer recovered(t.Name, llm.ToolCall{ID: in.ID, Input: in.JSON}, &res)
+	permit, err := t.Propose(in.ID, in.JSON).Decide(ctx, gate)
 	if err != nil {
 		res := Errorf("%s", err)
 		if t.Denied != nil {
-			res.Structured = t.Denied(folded)
+			res.Structured = t.Denied(in.JSON)
 		}
-		return nil, Input{}, res
+		return in, res, false
 	}
-	if !bytes.Equal(permit.Input, folded) { // a hook's input runs as it is, or not at all
+	if !bytes.Equal(permit.Input, in.JSON) { // a hook's input runs as it is, or not at all
 		if err := t.check(permit.Input); err != nil {
-			return nil, Input{}, Errorf("%s", t.invalid(permit.Input, []string{err.Error()}))
+			return in, Errorf("%s", t.invalid(permit.Input, []string{err.Error()})), false
 		}
 	}
 	in.JSON, in.Subjects, in.Limits = permit.Input, permit.Subjects, permit.Limits
-	return &t, in, Result{}
+	return in, Result{}, true
 }
 
 func (t *Tool) key(in Input) (key string) {

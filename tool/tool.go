@@ -51,8 +51,8 @@ type Tool struct {
 	// Subjects names what a call wants to do. nil: the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 	// Changes, if any, says what a call would change in files, so that the user
-	// sees it before they answer. The error says that the call cannot succeed, in
-	// words that give away nothing of the file.
+	// sees it before they answer. The error says that the call cannot succeed, or
+	// why the change cannot be shown; it may quote the file.
 	Changes func(ctx context.Context, input json.RawMessage) ([]Change, error)
 	// Denied, if any, is what programs are told of a call that the gate refused:
 	// its Result's Structured.

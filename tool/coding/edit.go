@@ -2,7 +2,9 @@ package coding
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +38,10 @@ type editInput struct {
 	} `json:"edits" jsonschema:"the replacements, at least one"`
 }
 
+type pathInput interface{ path() string }
+
+func (in editInput) path() string { return in.Path }
+
 // ChangeDetails describe what edit or write did to a file.
 type ChangeDetails struct {
 	Path             string `json:"path"` // absolute
@@ -52,32 +58,14 @@ const maxEdit = 64 << 20
 
 func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
 	t := tool.New("edit", strings.TrimSpace(editText), func(ctx context.Context, in editInput, call tool.Input) (tool.Result, error) {
-		edits := make([]textedit.Edit, len(in.Edits))
-		for i, e := range in.Edits {
-			edits[i] = textedit.Edit{Old: e.OldText, New: e.NewText, All: e.ReplaceAll}
-		}
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)
 		if err != nil {
 			return tool.Result{}, err
 		}
 		defer done()
-		if !c.exists {
-			return tool.Result{}, fileError(c.abs, &fs.PathError{Op: "open", Path: c.abs, Err: fs.ErrNotExist})
-		}
-		text, enc, err := charset.Read(c.old)
+		data, text, res, err := c.edited(in, o)
 		if err != nil {
-			return tool.Result{}, fmt.Errorf("%s is %w: it cannot be edited without harm", c.abs, err)
-		}
-		res, err := textedit.Apply(text, edits)
-		if err != nil {
-			if o.secret(ws, c.abs) || o.secret(ws, c.real) {
-				return tool.Result{}, errors.New("the edits do not fit the file")
-			}
-			return tool.Result{}, fmt.Errorf("%s: %w", in.Path, err)
-		}
-		data, err := enc.Write(res.Text)
-		if err != nil {
-			return tool.Result{}, fmt.Errorf("%s: %w", in.Path, err)
+			return tool.Result{}, err
 		}
 		details, err := c.write(ctx, data, text, res.Changes)
 		if err != nil {
@@ -91,12 +79,69 @@ func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
 		out.Details, out.Touched = details, []string{c.abs}
 		return out, nil
 	})
+	t.Changes = changes(ws, st, func(c *change, in editInput) (string, []udiff.Edit, error) {
+		_, text, res, err := c.edited(in, o)
+		return text, res.Changes, err
+	})
 	t.Key = fileKey(ws, func(in editInput) string { return in.Path })
 	t.Effect, t.Aliases = tool.Writes, []string{"Edit", "MultiEdit", "NotebookEdit", "str_replace", "str_replace_editor"}
 	t.Fold, t.Unfold = foldEdit, unfoldEdit
 	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in editInput) string { return in.Path })
 	return t
+}
+
+// edited applies edits to a file's content.
+func (c *change) edited(in editInput, o FileOptions) (data []byte, text string, res textedit.Result, err error) {
+	edits := make([]textedit.Edit, len(in.Edits))
+	for i, e := range in.Edits {
+		edits[i] = textedit.Edit{Old: e.OldText, New: e.NewText, All: e.ReplaceAll}
+	}
+	if !c.exists {
+		return nil, "", res, fileError(c.abs, &fs.PathError{Op: "open", Path: c.abs, Err: fs.ErrNotExist})
+	}
+	text, enc, err := charset.Read(c.old)
+	if err != nil {
+		return nil, "", res, fmt.Errorf("%s is %w: it cannot be edited without harm", c.abs, err)
+	}
+	res, err = textedit.Apply(text, edits)
+	if err != nil {
+		if o.secret(c.ws, c.abs) || o.secret(c.ws, c.real) {
+			return nil, "", res, errors.New("the edits do not fit the file")
+		}
+		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)
+	}
+	if data, err = enc.Write(res.Text); err != nil {
+		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)
+	}
+	return data, text, res, nil
+}
+
+// changes makes the Changes of a tool that changes a file. planned returns the
+// old text and what would change in it.
+func changes[In pathInput](ws writeFS, st *State, planned func(*change, In) (string, []udiff.Edit, error)) func(context.Context, json.RawMessage) ([]tool.Change, error) {
+	return func(ctx context.Context, data json.RawMessage) ([]tool.Change, error) {
+		var in In
+		if err := json.Unmarshal(data, &in); err != nil {
+			return nil, err
+		}
+		c, err := findChange(ctx, ws, st, in.path())
+		if err != nil {
+			return nil, err
+		}
+		if err := c.read(ctx); err != nil {
+			return nil, err
+		}
+		text, edits, err := planned(c, in)
+		if err != nil {
+			return nil, err
+		}
+		d := ChangeDetails{Created: !c.exists}
+		if err := d.diff(relative(ws.Dir(), c.real), text, edits); err != nil {
+			return nil, err
+		}
+		return []tool.Change{{Path: c.real, Diff: d.Diff, Base: c.base()}}, nil
+	}
 }
 
 // fileKey makes the Key of a tool that reads or changes a file: by whatever
@@ -189,20 +234,28 @@ type change struct {
 	old       []byte
 }
 
-// beginChange waits for its turn and reads the file. done ends the turn.
-func beginChange(ctx context.Context, ws writeFS, st *State, path string, call tool.Input) (c *change, done func(), err error) {
+// findChange resolves the path of a change.
+func findChange(ctx context.Context, ws writeFS, st *State, path string) (*change, error) {
 	abs, err := resolve(ctx, ws, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	real, err := ws.Realpath(ctx, abs)
 	if err != nil {
-		return nil, nil, fileError(abs, err)
+		return nil, fileError(abs, err)
 	}
-	if err := decided(call, "Edit", abs, real); err != nil {
+	return &change{ws: ws, st: st, abs: abs, real: real}, nil
+}
+
+// beginChange waits for its turn and reads the file. done ends the turn.
+func beginChange(ctx context.Context, ws writeFS, st *State, path string, call tool.Input) (c *change, done func(), err error) {
+	if c, err = findChange(ctx, ws, st, path); err != nil {
 		return nil, nil, err
 	}
-	release := st.locks.acquire(real)
+	if err := decided(call, "Edit", c.abs, c.real); err != nil {
+		return nil, nil, err
+	}
+	release := st.locks.acquire(c.real)
 	defer func() {
 		if err != nil {
 			release()
@@ -211,29 +264,50 @@ func beginChange(ctx context.Context, ws writeFS, st *State, path string, call t
 	if err := ctx.Err(); err != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	c = &change{ws: ws, st: st, abs: abs, real: real}
-	f, err := ws.Open(ctx, real)
+	if err := c.read(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range call.Subjects {
+		if s.Kind == "Edit" && s.Hash != "" && s.Hash != c.base() {
+			return nil, nil, fmt.Errorf("%s has changed since this change was approved: read it again, then make the change", c.abs)
+		}
+	}
+	return c, release, nil
+}
+
+// read reads the file as it is.
+func (c *change) read(ctx context.Context) error {
+	f, err := c.ws.Open(ctx, c.real)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, release, nil
+		return nil
 	}
 	if err != nil {
-		return nil, nil, fileError(abs, err)
+		return fileError(c.abs, err)
 	}
 	defer f.Close()
-	if now := f.Realpath(); now != real {
-		return nil, nil, fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", abs)
+	if now := f.Realpath(); now != c.real {
+		return fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", c.abs)
 	}
 	c.exists = true
 	if c.old, err = io.ReadAll(io.LimitReader(f, maxEdit+1)); err != nil {
-		return nil, nil, fileError(abs, err)
+		return fileError(c.abs, err)
 	}
 	if len(c.old) > maxEdit {
-		return nil, nil, fmt.Errorf("%s is larger than %s: use bash to change it", abs, formatSize(maxEdit))
+		return fmt.Errorf("%s is larger than %s: use bash to change it", c.abs, formatSize(maxEdit))
 	}
-	if st.stale(real, c.old) {
-		return nil, nil, fmt.Errorf("%s has changed since it was read: read it again, then make the change", abs)
+	if c.st.stale(c.real, c.old) {
+		return fmt.Errorf("%s has changed since it was read: read it again, then make the change", c.abs)
 	}
-	return c, release, nil
+	return nil
+}
+
+// base names the content that the change starts from.
+func (c *change) base() string {
+	if !c.exists {
+		return "absent"
+	}
+	sum := sha256.Sum256(c.old)
+	return hex.EncodeToString(sum[:])
 }
 
 // write makes data the file's content. The details show how it differs from

@@ -3,6 +3,7 @@ package coding
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,8 @@ type writeInput struct {
 	Content string `json:"content" jsonschema:"the whole new content"`
 }
 
+func (in writeInput) path() string { return in.Path }
+
 // maxDiff is how much text is compared for the details, in bytes of old and new.
 const maxDiff = 4 << 20
 
@@ -30,12 +33,7 @@ func writeTool(ws writeFS, st *State) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer done()
-		// What people are shown is text; what cannot be, they are not shown.
-		var changes []udiff.Edit
-		text, _, err := charset.Read(c.old)
-		if err == nil && len(c.old)+len(in.Content) <= maxDiff && !charset.Binary(c.old[:min(len(c.old), readBlock)]) {
-			changes = udiff.Lines(text, in.Content)
-		}
+		text, changes, _ := c.replaced(in.Content) // what cannot be shown has no diff
 		details, err := c.write(ctx, []byte(in.Content), text, changes)
 		if err != nil {
 			return tool.Result{}, err
@@ -48,6 +46,7 @@ func writeTool(ws writeFS, st *State) tool.Tool {
 		out.Details, out.Touched = details, []string{c.abs}
 		return out, nil
 	})
+	t.Changes = changes(ws, st, func(c *change, in writeInput) (string, []udiff.Edit, error) { return c.replaced(in.Content) })
 	t.Key = fileKey(ws, func(in writeInput) string { return in.Path })
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text", "content")
@@ -57,4 +56,21 @@ func writeTool(ws writeFS, st *State) tool.Tool {
 	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in writeInput) string { return in.Path })
 	return t
+}
+
+// replaced says how a file's text changes when it is replaced. The error says why
+// that cannot be shown. Old content that is no text is not shown, only what
+// takes its place.
+func (c *change) replaced(content string) (old string, changes []udiff.Edit, err error) {
+	switch {
+	case len(c.old)+len(content) > maxDiff:
+		return "", nil, fmt.Errorf("old and new content are larger than %s", formatSize(maxDiff))
+	case charset.Binary([]byte(content[:min(len(content), readBlock)])):
+		return "", nil, errors.New("the new content is not text")
+	}
+	text, _, err := charset.Read(c.old)
+	if err != nil || charset.Binary(c.old[:min(len(c.old), readBlock)]) {
+		text = ""
+	}
+	return text, udiff.Lines(text, content), nil
 }
