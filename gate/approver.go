@@ -35,11 +35,12 @@ type Request struct {
 	Tool     string // its label
 	Agent    string // the sub-agent that makes the call; "": the session itself
 	Input    json.RawMessage
-	Decision permission.Decision
-	Changes  []tool.Change // to files, as they would be made
-	Files    []File        // scripts that would run, by content
-	Rules    []string      // what "for this session" and "always" would allow: the narrowest rules
-	Choices  []Choice      // those that can be given here
+	Subjects []permission.Subject // what the call would do, as its tool names it: whole command lines
+	Decision permission.Decision  // on the parts of it
+	Changes  []tool.Change        // to files, as they would be made
+	Files    []File               // scripts that would run, by content
+	Rules    []string             // what "for this session" and "always" would allow: the narrowest rules
+	Choices  []Choice             // those that can be given here
 }
 
 // A Choice is an answer's kind. The zero Choice is No.
@@ -130,7 +131,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	}
 	req := Request{
 		Call: a.p.ID, Tool: cmp.Or(a.p.Label, a.p.Name), Agent: a.opt.Agent, Input: slices.Clone(a.p.Input),
-		Decision: a.r.Decision, Files: a.shown(subjects), Choices: []Choice{Once},
+		Subjects: slices.Clone(subjects), Decision: a.r.Decision, Files: a.shown(subjects), Choices: []Choice{Once},
 	}
 	if !j.fixed && !j.hook && len(j.Suggest) > 0 {
 		req.Rules = j.Suggest

@@ -262,7 +262,7 @@ func TestApprove(t *testing.T) {
 			t.Errorf("%s exists: %t", name, err == nil)
 		}
 	}
-	ask := `(?s)May this run\? .*touch %s.*\x1b\[\?2004h  \? `
+	ask := `(?s)Allow .*\?.*touch %s.*\x1b\[\?2004h  \? `
 	asked := func(k *terminal, name, answer string) {
 		t.Helper()
 		k.wants(strings.Replace(ask, "%s", name, 1))
@@ -398,7 +398,7 @@ func TestInterrupt(t *testing.T) {
 	k.wants(`\(cancelled\)`)
 
 	k.says("fourth")
-	k.wants(`(?s)May this run\? .*\x1b\[\?2004h  \? `)
+	k.wants(`(?s)Allow .*\?.*\x1b\[\?2004h  \? `)
 	k.types(ctrlC)
 	k.wants(`\(cancelled\)`)
 	if _, err := os.Stat(filepath.Join(d.dir, "asked")); err == nil {

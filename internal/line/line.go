@@ -393,6 +393,19 @@ func (f *Front) width() int {
 	return w
 }
 
+// size is that of the terminal in columns and rows; where it is not known, that
+// of the smallest common one.
+func (f *Front) size() (width, height int) {
+	width, height = 80, 24
+	if f.In == nil {
+		return width, height
+	}
+	if w, h, err := term.GetSize(int(f.In.Fd())); err == nil && w > 0 && h > 0 {
+		width, height = w, h
+	}
+	return width, height
+}
+
 // wrap breaks lines that are too long at blanks; what goes on is indented. A
 // word that is longer than a line is left to the terminal.
 func wrap(s string, width int) string {

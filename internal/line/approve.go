@@ -1,0 +1,233 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/clipperhouse/displaywidth"
+
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/permission"
+)
+
+// errDeclined is the end of a text that the user did not want to see to its end.
+var errDeclined = errors.New("declined")
+
+// Approve asks the user about a call; it is the Approver of the run. All of the
+// request is shown, page by page, before an answer can allow it.
+func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
+	if !f.there(ctx) {
+		return gate.Answer{}, context.Cause(ctx)
+	}
+	defer f.screen.Unlock()
+	f.fresh()
+	switch err := f.pages(ctx, f.request(r)); {
+	case errors.Is(err, errDeclined):
+		return gate.Answer{}, nil
+	case err != nil:
+		return gate.Answer{}, err
+	}
+	rules := plain.Line(strings.Join(r.Rules, ", "))
+	letters := map[string]gate.Choice{}
+	for _, c := range r.Choices {
+		switch c {
+		case gate.Once:
+			letters["y"] = c
+			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
+		case gate.Session:
+			letters["s"] = c
+			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
+		case gate.Always:
+			letters["a"] = c
+			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
+		}
+	}
+	fmt.Fprintf(f.Out, "  %s no    %s no, because …\n", f.paint(bold, "n"), f.paint(bold, "n why"))
+	for {
+		if ctx.Err() != nil {
+			return gate.Answer{}, context.Cause(ctx)
+		}
+		s, err := f.answer("  ? ")
+		if err != nil {
+			return gate.Answer{}, err
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+		if word == "n" || word == "no" {
+			return gate.Answer{Reason: strings.TrimSpace(rest)}, nil
+		}
+		if c, ok := letters[word]; ok && rest == "" {
+			return gate.Answer{Choice: c}, nil
+		}
+		fmt.Fprintln(f.Out, "  Please type one of the letters above.")
+	}
+}
+
+// A shownLine is a line of a request: untrusted text with a color.
+type shownLine struct {
+	indent string
+	text   string
+	paint  color
+	lead   string // before text, in our own words
+}
+
+// request is everything that the user must see of a request.
+func (f *Front) request(r gate.Request) []shownLine {
+	lines := []shownLine{{lead: title(r)}}
+	add := func(indent, text string, paint color) {
+		for l := range strings.Lines(text) {
+			lines = append(lines, shownLine{indent: indent, text: strings.TrimSuffix(l, "\n"), paint: paint})
+		}
+	}
+	command := false
+	for _, s := range r.Subjects {
+		if s.Kind == "Bash" || s.Kind == "PowerShell" {
+			add("    ", s.Text, none)
+			command = true
+		}
+	}
+	for _, c := range r.Changes {
+		for l := range strings.Lines(c.Diff) {
+			add("    ", l, diffColor(l))
+		}
+	}
+	for _, s := range r.Decision.Subjects {
+		if s.Verdict == permission.Allow && command {
+			continue // the whole command is above
+		}
+		mark := "  "
+		if s.Verdict != permission.Allow {
+			mark = "? "
+		}
+		lines = append(lines, shownLine{indent: "  " + mark, text: s.Kind + " " + s.Text})
+		if why := why(s); why != "" && s.Verdict != permission.Allow {
+			add("      ", why, dim)
+		}
+	}
+	if reason := r.Decision.Reason; reason != "" && !slices.ContainsFunc(r.Decision.Subjects, func(s permission.Judged) bool { return s.Reason == reason }) {
+		add("  ", reason, dim) // a hook's, or a changed file's
+	}
+	for _, file := range r.Files {
+		if !file.Changed {
+			lines = append(lines, shownLine{indent: "  ", text: file.Path, lead: "runs "})
+			continue
+		}
+		lines = append(lines, shownLine{indent: "  ", text: file.Path, lead: "runs, and has changed since it was allowed: "})
+		diff := file.Diff()
+		if diff == "" {
+			diff = "(it is no text that could be shown: SHA-256 " + file.Hash + ")\n"
+		}
+		for l := range strings.Lines(diff) {
+			add("    ", l, diffColor(l))
+		}
+	}
+	if len(r.Subjects) == 0 || !command && len(r.Changes) == 0 && !slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Text != "" }) {
+		add("    ", string(r.Input), none) // its subjects do not say what it does
+	}
+	return lines
+}
+
+func why(s permission.Judged) string {
+	if s.Reason != "" {
+		return s.Reason
+	}
+	if s.Rule != "" {
+		return "the rule " + s.Rule
+	}
+	return ""
+}
+
+// title asks whether a call may be made.
+func title(r gate.Request) string {
+	what := "Allow " + plain.Line(r.Tool) + "?"
+	switch {
+	case len(r.Changes) == 1:
+		what = fmt.Sprintf("Allow this %s to %s?", plain.Line(r.Tool), plain.Line(r.Changes[0].Path))
+	case r.Tool == "bash":
+		what = "Allow this command?"
+	case slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }):
+		what = "Allow this " + plain.Line(r.Tool) + "?"
+	}
+	if r.Agent != "" {
+		what += " (agent " + plain.Line(r.Agent) + ")"
+	}
+	return what
+}
+
+func diffColor(line string) color {
+	switch {
+	case strings.HasPrefix(line, "+"):
+		return green
+	case strings.HasPrefix(line, "-"):
+		return red
+	}
+	return none
+}
+
+// pages shows lines, a screen at a time: the last lines of a page stay in sight
+// while the user reads on.
+func (f *Front) pages(ctx context.Context, lines []shownLine) error {
+	width, height := f.size()
+	var rows []string
+	for i, l := range lines {
+		text := plain.Text(l.text)
+		if i == 0 {
+			rows = append(rows, fold(l.lead, width)...)
+			rows[0] = f.paint(yellow, rows[0])
+			continue
+		}
+		for j, row := range fold(l.indent+l.lead+text, width) {
+			if j > 0 {
+				row = l.indent + row
+			}
+			rows = append(rows, f.paint(l.paint, row))
+		}
+	}
+	page := max(4, height-6) // the choices and the prompt stand below the last page
+	for at := 0; at < len(rows); {
+		end := min(len(rows), at+page)
+		fmt.Fprintln(f.Out, strings.Join(rows[at:end], "\n"))
+		at = end
+		if at == len(rows) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s, err := f.answer(fmt.Sprintf("  -- line %d of %d. Enter: more, all: the rest, n: no -- ", at, len(rows)))
+		if err != nil {
+			return err
+		}
+		switch strings.ToLower(strings.TrimSpace(s)) {
+		case "n", "no":
+			return errDeclined
+		case "all":
+			page = len(rows)
+		}
+	}
+	return nil
+}
+
+// fold breaks a line at the width of the terminal; what goes on is as wide.
+func fold(s string, width int) []string {
+	s = strings.ReplaceAll(s, "\t", "    ")
+	if width < 20 {
+		width = 20
+	}
+	var rows []string
+	row, w := "", 0
+	limit := width
+	g := displaywidth.StringGraphemes(s)
+	for g.Next() {
+		cell := g.Width()
+		if w+cell > limit && row != "" {
+			rows, row, w = append(rows, row), "", 0
+			limit = width - 8 // the indent of what goes on
+		}
+		row, w = row+g.Value(), w+cell
+	}
+	return append(rows, row)
+}
