@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -558,5 +559,128 @@ func TestReplace(t *testing.T) {
 	g = g.Replace(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.Place{})
 	if _, err := run(t, g, "npm ci"); err == nil {
 		t.Error("an answer of before beats a deny rule of now")
+	}
+}
+
+// changing is a tool that would change a file from text to more of it.
+func changing(dir string) *tool.Tool {
+	return &tool.Tool{
+		Name: "edit",
+		Subjects: tool.SubjectsOf(func(_ context.Context, in struct{ Path string }) []permission.Subject {
+			return []permission.Subject{{Kind: "Edit", Text: filepath.Join(dir, in.Path)}}
+		}),
+		Changes: func(_ context.Context, input json.RawMessage) ([]tool.Change, error) {
+			var in struct{ Path string }
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, err
+			}
+			data, err := os.ReadFile(filepath.Join(dir, in.Path))
+			if err != nil {
+				return nil, fmt.Errorf("CONTENT: %w", err)
+			}
+			return []tool.Change{{Path: in.Path, Diff: "-" + string(data) + "+new", Base: "hash of " + string(data)}}, nil
+		},
+	}
+}
+
+// TestChangesAreShown: the diff comes before the answer, is shown again where the
+// file changed meanwhile, and what is approved names the content it starts from.
+func TestChangesAreShown(t *testing.T) {
+	dir := t.TempDir()
+	at := script(t, dir, "a.txt", "one")
+	p := &person{answers: []gate.Answer{yes(gate.Once), yes(gate.Once)}}
+	p.before = func(n int) {
+		if n == 0 {
+			script(t, dir, "a.txt", "two")
+		}
+	}
+	g := newGate(t, gate.Options{Approver: p, Place: permission.Place{Dir: dir}})
+	permit, err := g.Ask(t.Context(), changing(dir).Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
+	if err != nil || len(p.saw) != 2 || p.saw[0].Changes[0].Diff != "-one+new" || p.saw[1].Changes[0].Diff != "-two+new" {
+		t.Fatalf("%v, saw %+v", err, p.saw)
+	}
+	if len(permit.Subjects) != 1 || permit.Subjects[0].Hash != "hash of two" {
+		t.Errorf("permit for %+v", permit.Subjects)
+	}
+	// What cannot be shown is not asked; why it cannot is said only of files that
+	// may be read.
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	p.saw = nil
+	_, err = g.Ask(t.Context(), changing(dir).Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
+	if err == nil || !strings.Contains(err.Error(), "CONTENT") || len(p.saw) > 0 {
+		t.Errorf("in the workspace: %v, asked %d times", err, len(p.saw))
+	}
+	_, err = g.Ask(t.Context(), changing("/elsewhere").Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
+	if err == nil || strings.Contains(err.Error(), "CONTENT") || len(p.saw) > 0 {
+		t.Errorf("elsewhere: %v, asked %d times", err, len(p.saw))
+	}
+}
+
+// TestAnswers: an answer may change the input, which is decided again, change
+// what is asked in the rest of the session, or end the run.
+func TestAnswers(t *testing.T) {
+	some := permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}
+	ask := func(a gate.Answer, lines ...string) string {
+		t.Helper()
+		p := &person{answers: []gate.Answer{a}}
+		g := newGate(t, gate.Options{Approver: p, Rules: some})
+		var got []string
+		for _, line := range lines {
+			text, err := run(t, g, line)
+			var no *gate.Denied
+			switch {
+			case errors.As(err, &no) && no.Stop:
+				text = "stop"
+			case err != nil:
+				text = "no"
+			}
+			got = append(got, text)
+		}
+		return fmt.Sprint(strings.Join(got, ","), " asked ", len(p.saw))
+	}
+	update := func(u gate.Update) gate.Answer { return gate.Answer{Choice: gate.Once, Updates: []gate.Update{u}} }
+	for _, c := range []struct {
+		name  string
+		a     gate.Answer
+		lines []string
+		want  string
+	}{
+		{"another input", gate.Answer{Choice: gate.Once, Input: command("npm test").Input}, []string{"npm ci"}, "npm test asked 1"},
+		{"another input that is denied", gate.Answer{Choice: gate.Once, Input: command("rm x").Input}, []string{"npm ci"}, "no asked 1"},
+		{"an input for one call only", gate.Answer{Choice: gate.Session, Input: command("npm test").Input}, []string{"npm ci", "npm ci"}, "npm test,no asked 2"},
+		{"a rule", update(gate.Update{Rules: []string{"Bash(make:*)"}, Verdict: permission.Allow}), []string{"npm ci", "make x"}, "npm ci,make x asked 1"},
+		{"a rule never beats a denial", update(gate.Update{Rules: []string{"Bash(rm:*)"}, Verdict: permission.Allow}), []string{"npm ci", "rm x"}, "npm ci,no asked 1"},
+		{"a denial is remembered", gate.Answer{Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Deny}}}, []string{"npm ci", "npm ci"}, "no,no asked 1"},
+		{"a mode", update(gate.Update{Mode: permission.DontAsk}), []string{"npm ci", "make x"}, "npm ci,no asked 1"},
+		{"no bypass that the program did not begin with", update(gate.Update{Mode: permission.Bypass}), []string{"npm ci", "make x"}, "no,no asked 2"},
+		{"the end", gate.Answer{Stop: true}, []string{"npm ci"}, "stop asked 1"},
+	} {
+		if got := ask(c.a, c.lines...); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFailedGuard: where a hook that guards calls fails, only an explicit answer
+// of the user runs the call, and where nobody is asked it is refused.
+func TestFailedGuard(t *testing.T) {
+	fails := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
+		return gate.Opinion{Failed: true, Reason: "the hook has no type"}, nil
+	}
+	allow := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}
+	for mode, want := range map[permission.Mode]string{permission.Default: "asked", permission.Bypass: "denied", permission.DontAsk: "denied", permission.AcceptEdits: "asked"} {
+		for _, headless := range []bool{false, true} {
+			p := &person{answers: []gate.Answer{yes(gate.Once)}}
+			o := gate.Options{Rules: allow, Mode: mode}
+			if !headless {
+				o.Approver = p
+			}
+			_, err := newGate(t, o).With(gate.Scoped{PreToolUse: fails}).Ask(t.Context(), command("make"))
+			if ran := err == nil; ran != (want == "asked" && !headless) || (len(p.saw) == 1) != (want == "asked" && !headless) {
+				t.Errorf("mode %s, headless %v: %v, asked %d times", mode, headless, err, len(p.saw))
+			}
+		}
 	}
 }

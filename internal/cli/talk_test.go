@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -484,5 +485,43 @@ func TestTalkCompact(t *testing.T) {
 	k.wants(`Dear Ada\.`)
 	k.wants(`\(compacted: .* tokens`)
 	k.wants(`\(context emptied`)
+	k.leaves()
+}
+
+// TestTalkApproval: a change and a long command are shown before the user can
+// allow them, all of it: what was not shown is not approved.
+func TestTalkApproval(t *testing.T) {
+	t.Parallel()
+	long := "touch long"
+	for i := range 60 {
+		long += fmt.Sprintf("\necho step %d", i)
+	}
+	server := llmtest.NewServer(
+		llmtest.Use("edit", map[string]any{"path": "greet.py", "edits": []any{map[string]any{"oldText": "hello", "newText": "goodbye"}}}),
+		llmtest.Use("bash", map[string]any{"command": long}), llmtest.Reply("first done"),
+		llmtest.Use("bash", map[string]any{"command": long}), llmtest.Reply("second done"),
+	)
+	t.Cleanup(server.Close)
+	d := newDesk(t, server)
+	d.file(t, "greet.py", "print('hello')\n")
+	k := d.open(t)
+	k.says("go")
+	k.wants(`(?s)Allow this edit to \S*greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
+	k.types("y\r")
+	k.wants(`(?s)Allow this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
+	k.types("y\r") // it is not all of it: this only turns the page
+	k.wants(`(?s)echo step 59.*\x1b\[\?2004h  \? `)
+	k.types("y\r")
+	k.wants("first done")
+	if err := os.Remove(filepath.Join(d.dir, "long")); err != nil {
+		t.Error(err)
+	}
+	k.says("again")
+	k.wants(`Enter, all or n\) `)
+	k.types("n\r")
+	k.wants("second done")
+	if _, err := os.Stat(filepath.Join(d.dir, "long")); err == nil {
+		t.Error("a declined command ran")
+	}
 	k.leaves()
 }

@@ -94,19 +94,7 @@ func (f *Front) request(r gate.Request) []shownLine {
 			add("    ", l, diffColor(l))
 		}
 	}
-	for _, s := range r.Decision.Subjects {
-		if s.Verdict == permission.Allow && command {
-			continue // the whole command is above
-		}
-		mark := "  "
-		if s.Verdict != permission.Allow {
-			mark = "? "
-		}
-		lines = append(lines, shownLine{indent: "  " + mark, text: s.Kind + " " + s.Text})
-		if why := why(s); why != "" && s.Verdict != permission.Allow {
-			add("      ", why, dim)
-		}
-	}
+	lines = append(lines, parts(r.Decision.Subjects, command)...)
 	if reason := r.Decision.Reason; reason != "" && !slices.ContainsFunc(r.Decision.Subjects, func(s permission.Judged) bool { return s.Reason == reason }) {
 		add("  ", reason, dim) // a hook's, or a changed file's
 	}
@@ -126,6 +114,35 @@ func (f *Front) request(r gate.Request) []shownLine {
 	}
 	if len(r.Subjects) == 0 || !command && len(r.Changes) == 0 && !slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Text != "" }) {
 		add("    ", string(r.Input), none) // its subjects do not say what it does
+	}
+	return lines
+}
+
+// maxParts is how many parts of a command are listed: all of it is shown before.
+const maxParts = 8
+
+// parts lists what needs approval, and why. Of a command, which is shown whole,
+// the list need not be.
+func parts(all []permission.Judged, command bool) (lines []shownLine) {
+	asked := slices.DeleteFunc(slices.Clone(all), func(s permission.Judged) bool { return s.Verdict == permission.Allow })
+	if !command {
+		asked = all
+	}
+	for i, s := range asked {
+		if command && i == maxParts && len(asked) > maxParts+1 {
+			return append(lines, shownLine{indent: "    ", lead: fmt.Sprintf("… and %d more", len(asked)-i), paint: dim})
+		}
+		text, lead := plain.Line(s.Kind+" "+s.Text), "? "
+		if command {
+			text = clip(text, 70)
+		}
+		if s.Verdict == permission.Allow {
+			lead = "  "
+		}
+		lines = append(lines, shownLine{indent: "  ", lead: lead, text: text})
+		if why := why(s); why != "" && s.Verdict != permission.Allow {
+			lines = append(lines, shownLine{indent: "      ", text: why, paint: dim})
+		}
 	}
 	return lines
 }
@@ -181,7 +198,7 @@ func (f *Front) pages(ctx context.Context, lines []shownLine) error {
 		}
 		for j, row := range fold(l.indent+l.lead+text, width) {
 			if j > 0 {
-				row = l.indent + row
+				row = strings.Repeat(" ", len(l.indent)) + row
 			}
 			rows = append(rows, f.paint(l.paint, row))
 		}
@@ -197,7 +214,7 @@ func (f *Front) pages(ctx context.Context, lines []shownLine) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s, err := f.answer(fmt.Sprintf("  -- line %d of %d. Enter: more, all: the rest, n: no -- ", at, len(rows)))
+		s, err := f.answer(fmt.Sprintf("  (%d of %d lines; Enter, all or n) ", at, len(rows)))
 		if err != nil {
 			return err
 		}
