@@ -136,7 +136,7 @@ func (s *Session) ask(ctx context.Context, kind, message string, q Question) (An
 
 // approve is the Approver of the session's gates.
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	q := Question{Title: "May this run? " + r.Tool, From: "gate", Call: &r}
+	q := Question{Title: r.Title(), From: "gate", Call: &r}
 	for _, c := range r.Choices {
 		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
 		switch c {

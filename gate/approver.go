@@ -43,6 +43,23 @@ type Request struct {
 	Choices  []Choice             // those that can be given here
 }
 
+// Title asks in one line whether the call may be made.
+func (r *Request) Title() string {
+	title := "Allow " + r.Tool + "?"
+	switch {
+	case len(r.Changes) == 1:
+		title = "Allow this " + r.Tool + " to " + r.Changes[0].Path + "?"
+	case r.Tool == "bash":
+		title = "Allow this command?"
+	case slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }):
+		title = "Allow this " + r.Tool + "?"
+	}
+	if r.Agent != "" {
+		title += " (agent " + r.Agent + ")"
+	}
+	return title
+}
+
 // A Choice is an answer's kind. The zero Choice is No.
 type Choice uint8
 

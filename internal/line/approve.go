@@ -9,6 +9,7 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/permission"
@@ -17,50 +18,46 @@ import (
 // errDeclined is the end of a text that the user did not want to see to its end.
 var errDeclined = errors.New("declined")
 
-// Approve asks the user about a call; it is the Approver of the run. All of the
-// request is shown, page by page, before an answer can allow it.
-func (f *Front) Approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	if !f.there(ctx) {
-		return gate.Answer{}, context.Cause(ctx)
-	}
-	defer f.screen.Unlock()
-	f.fresh()
+// approve asks whether a call may run. All of the request is shown, page by page,
+// before an answer can allow it.
+func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	r := q.Call
 	switch err := f.pages(ctx, f.request(r)); {
 	case errors.Is(err, errDeclined):
-		return gate.Answer{}, nil
+		return engine.Answer{Declined: true}, nil
 	case err != nil:
-		return gate.Answer{}, err
+		return engine.Answer{}, err
 	}
 	rules := plain.Line(strings.Join(r.Rules, ", "))
-	letters := map[string]gate.Choice{}
-	for _, c := range r.Choices {
-		switch c {
+	letters := map[string]string{}
+	for _, o := range q.Options {
+		switch o.Lasts {
 		case gate.Once:
-			letters["y"] = c
+			letters["y"] = o.ID
 			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
 		case gate.Session:
-			letters["s"] = c
+			letters["s"] = o.ID
 			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
 		case gate.Always:
-			letters["a"] = c
+			letters["a"] = o.ID
 			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
 		}
 	}
 	fmt.Fprintf(f.Out, "  %s no    %s no, because …\n", f.paint(bold, "n"), f.paint(bold, "n why"))
 	for {
 		if ctx.Err() != nil {
-			return gate.Answer{}, context.Cause(ctx)
+			return engine.Answer{}, context.Cause(ctx)
 		}
 		s, err := f.answer("  ? ")
 		if err != nil {
-			return gate.Answer{}, err
+			return engine.Answer{}, err
 		}
 		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
 		if word == "n" || word == "no" {
-			return gate.Answer{Reason: strings.TrimSpace(rest)}, nil
+			return engine.Answer{Declined: true, Reason: strings.TrimSpace(rest)}, nil
 		}
 		if c, ok := letters[word]; ok && rest == "" {
-			return gate.Answer{Choice: c}, nil
+			return engine.Answer{Option: c}, nil
 		}
 		fmt.Fprintln(f.Out, "  Please type one of the letters above.")
 	}
@@ -75,8 +72,8 @@ type shownLine struct {
 }
 
 // request is everything that the user must see of a request.
-func (f *Front) request(r gate.Request) []shownLine {
-	lines := []shownLine{{lead: title(r)}}
+func (f *Front) request(r *gate.Request) []shownLine {
+	lines := []shownLine{{lead: plain.Line(r.Title())}}
 	add := func(indent, text string, paint color) {
 		for l := range strings.Lines(text) {
 			lines = append(lines, shownLine{indent: indent, text: strings.TrimSuffix(l, "\n"), paint: paint})
@@ -155,23 +152,6 @@ func why(s permission.Judged) string {
 		return "the rule " + s.Rule
 	}
 	return ""
-}
-
-// title asks whether a call may be made.
-func title(r gate.Request) string {
-	what := "Allow " + plain.Line(r.Tool) + "?"
-	switch {
-	case len(r.Changes) == 1:
-		what = fmt.Sprintf("Allow this %s to %s?", plain.Line(r.Tool), plain.Line(r.Changes[0].Path))
-	case r.Tool == "bash":
-		what = "Allow this command?"
-	case slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }):
-		what = "Allow this " + plain.Line(r.Tool) + "?"
-	}
-	if r.Agent != "" {
-		what += " (agent " + plain.Line(r.Agent) + ")"
-	}
-	return what
 }
 
 func diffColor(line string) color {

@@ -12,7 +12,7 @@ import (
 )
 
 // shown is a request as it is shown, without colors, 40 columns wide.
-func shown(t *testing.T, r gate.Request) string {
+func shown(t *testing.T, r *gate.Request) string {
 	t.Helper()
 	var b strings.Builder
 	f := &Front{Out: &b}
@@ -25,28 +25,28 @@ func shown(t *testing.T, r gate.Request) string {
 // TestRequest: what the user approves is shown whole, however long it is.
 func TestRequest(t *testing.T) {
 	long := strings.Repeat("echo abcdefghij && ", 200) + "rm -rf LAST"
-	text := shown(t, gate.Request{
+	text := shown(t, &gate.Request{
 		Tool: "bash", Subjects: []permission.Subject{{Kind: "Bash", Text: long}},
 		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "Bash", Text: "rm -rf LAST"}}}},
 	})
 	if !strings.Contains(text, long) {
 		t.Errorf("a long command is not whole: %s", text)
 	}
-	text = shown(t, gate.Request{
+	text = shown(t, &gate.Request{
 		Tool: "edit", Agent: "helper", Changes: []tool.Change{{Path: "/w/a.go", Diff: "--- a\n+++ b\n-old\n+new\n"}},
 		Subjects: []permission.Subject{{Kind: "Edit", Text: "/w/a.go"}},
 	})
 	if want := "Allow this edit to /w/a.go? (agent helper)\n    --- a\n    +++ b\n    -old\n    +new\n"; text != want {
 		t.Errorf("an edit:\n%s\nwant\n%s", text, want)
 	}
-	text = shown(t, gate.Request{
+	text = shown(t, &gate.Request{
 		Tool: "bash", Subjects: []permission.Subject{{Kind: "Bash", Text: "./x.sh"}},
 		Files: []gate.File{{Path: "/w/x.sh", Hash: "2", Data: []byte("echo two\n"), Old: []byte("echo one\n"), Changed: true}},
 	})
 	if !strings.Contains(text, "-echo one") || !strings.Contains(text, "+echo two") {
 		t.Errorf("the diff of a changed script is not shown: %s", text)
 	}
-	text = shown(t, gate.Request{
+	text = shown(t, &gate.Request{
 		Tool: "deploy", Input: json.RawMessage(`{"where":"production"}`), Subjects: []permission.Subject{{Kind: "deploy"}},
 		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "deploy"}}}},
 	})

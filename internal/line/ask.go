@@ -1,18 +1,13 @@
 package line
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/permission"
 )
 
 // Ask puts a question to the user. It is the Person of the session.
@@ -104,69 +99,4 @@ func (f *Front) field(q engine.Field) (string, error) {
 		return q.Default, nil
 	}
 	return s, nil
-}
-
-// approve asks whether a call may run.
-func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
-	r := q.Call
-	who := r.Tool
-	if r.Agent != "" {
-		who += ", agent " + r.Agent
-	}
-	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "May this run?"), f.paint(bold, plain.Line(who)))
-	for _, s := range r.Decision.Subjects {
-		mark := "  "
-		if s.Verdict != permission.Allow {
-			mark = f.paint(yellow, "? ")
-		}
-		why := cmp.Or(s.Reason, s.Rule)
-		fmt.Fprintf(f.Out, "  %s%s %s", mark, s.Kind, plain.Line(clip(s.Text, 300)))
-		if why != "" && s.Verdict != permission.Allow {
-			fmt.Fprintf(f.Out, "  %s", f.paint(dim, plain.Line(why)))
-		}
-		io.WriteString(f.Out, "\n")
-	}
-	if why := r.Decision.Reason; why != "" && !slices.ContainsFunc(r.Decision.Subjects, func(s permission.Judged) bool { return s.Reason == why }) {
-		fmt.Fprintf(f.Out, "  %s\n", f.paint(dim, plain.Line(clip(why, 300)))) // a hook's, or a changed file's
-	}
-	for _, file := range r.Files {
-		what := "would run"
-		if file.Changed {
-			what = "has changed since it was allowed"
-		}
-		fmt.Fprintf(f.Out, "  %s %s\n", plain.Line(file.Path), f.paint(dim, what))
-	}
-	rules := plain.Line(strings.Join(r.Rules, ", "))
-	letters := map[string]string{}
-	for _, o := range q.Options {
-		switch o.Lasts {
-		case gate.Once:
-			letters["y"] = o.ID
-			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
-		case gate.Session:
-			letters["s"] = o.ID
-			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
-		case gate.Always:
-			letters["a"] = o.ID
-			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
-		}
-	}
-	fmt.Fprintf(f.Out, "  %s no    %s no, because …\n", f.paint(bold, "n"), f.paint(bold, "n why"))
-	for {
-		if ctx.Err() != nil {
-			return engine.Answer{}, context.Cause(ctx)
-		}
-		s, err := f.answer("  ? ")
-		if err != nil {
-			return engine.Answer{}, err
-		}
-		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
-		if word == "n" || word == "no" {
-			return engine.Answer{Declined: true, Reason: strings.TrimSpace(rest)}, nil
-		}
-		if c, ok := letters[word]; ok && rest == "" {
-			return engine.Answer{Option: c}, nil
-		}
-		fmt.Fprintln(f.Out, "  Please type one of the letters above.")
-	}
 }
