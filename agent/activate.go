@@ -39,7 +39,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	state := r.log.State()
 	in.Name = tool.SkillName(in.Name)
 	in.View = r.view(state)
-	in.Message = r.message
+	in.Message = r.typedWords
 	in.Builtins = r.builtins()
 	if r.Shell != nil {
 		sc := r.scopes(state)

@@ -5,7 +5,7 @@
 // events until the model calls nothing more:
 //
 //	a := &agent.Agent{Model: m, Tools: tools, Gate: gate}
-//	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Text("hello")) {
+//	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("hello")) {
 //		…
 //	}
 //
@@ -132,19 +132,30 @@ type Retry struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
-// An Input is what a person says: text, which may be /name args of a skill or
-// of one of the Commands, and what is attached to it.
+// An Input begins a turn, or enters one: text, which may be /name args of a
+// skill or of one of the Commands, and what is attached to it.
 type Input struct {
 	Text    string
 	Parts   []llm.Part // after the text: the content of files, media
 	Touched []string   // absolute paths of attached files, for conditional and nested skills
-	// Typed is the line that the user typed, if Text is what a command made of
-	// it; "": Text itself.
+
+	// Typed is what the user typed: Text, a part of it, or the line that it was
+	// made of. Only these words open a skill that is closed to models, and count
+	// as approval of the skill that they call. "": nothing was typed, and a skill
+	// that Text calls is treated as if the model called it.
 	Typed string
+	// Host says that a program which drives this one sent Text: it may be a
+	// command of the program, as if it had been typed.
+	Host bool
+	// Command is the line that a command made Text of; "": none did.
+	Command string
 }
 
-// Text is an Input of text alone.
+// Text is an Input of text that nobody typed: of a pipe, a program, a model.
 func Text(s string) Input { return Input{Text: s} }
+
+// Typed is an Input of what the user typed.
+func Typed(s string) Input { return Input{Text: s, Typed: s} }
 
 // A Scope is what the skills in force ask of the run: what they grant and
 // deny. It says nothing of whether that is allowed.

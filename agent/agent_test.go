@@ -33,7 +33,7 @@ func echo() tool.Tool {
 func do(t *testing.T, a *agent.Agent, log *session.Log, text string) ([]agent.Event, error) {
 	t.Helper()
 	var all []agent.Event
-	for e, err := range a.Run(t.Context(), log, agent.Text(text)) {
+	for e, err := range a.Run(t.Context(), log, agent.Typed(text)) {
 		if err != nil {
 			return all, err
 		}
@@ -213,7 +213,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var end *agent.End
-	for e, err := range a.Run(ctx, log, agent.Text("go")) {
+	for e, err := range a.Run(ctx, log, agent.Typed("go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestCancel(t *testing.T) {
 func TestLeave(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	log := session.New(session.Header{})
-	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}).Run(t.Context(), log, agent.Text("go")) {
+	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}).Run(t.Context(), log, agent.Typed("go")) {
 		break
 	}
 	if log.State().InTurn {

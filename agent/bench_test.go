@@ -43,7 +43,7 @@ func BenchmarkCall(b *testing.B) {
 			a := &agent.Agent{Model: callsFor{&left, c.window}, Tools: tool.Set{echo()}, Gate: open}
 			log := session.New(session.Header{ID: "s"})
 			run := func() {
-				for _, err := range a.Run(b.Context(), log, agent.Text("go")) {
+				for _, err := range a.Run(b.Context(), log, agent.Typed("go")) {
 					if err != nil {
 						b.Fatal(err)
 					}

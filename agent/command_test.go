@@ -26,7 +26,7 @@ func ExampleAgent_commands() {
 		Commands: func() []knack.Command { return []knack.Command{weather} },
 	}
 	log := session.New(session.Header{})
-	for e, err := range a.Run(context.Background(), log, agent.Text("/weather Bern")) {
+	for e, err := range a.Run(context.Background(), log, agent.Typed("/weather Bern")) {
 		switch {
 		case err != nil:
 			fmt.Println(err)
@@ -84,7 +84,7 @@ func TestCommands(t *testing.T) {
 		}
 		log := session.New(session.Header{})
 		got = ""
-		for e, err := range a.Run(t.Context(), log, agent.Text(tt.line)) {
+		for e, err := range a.Run(t.Context(), log, agent.Typed(tt.line)) {
 			switch {
 			case err != nil:
 				got = "error: " + err.Error()
@@ -116,14 +116,14 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		}
 		text := said[0]
 		said = said[1:]
-		return agent.Text(text), true
+		return agent.Typed(text), true
 	}, Commands: func() []knack.Command {
 		return []knack.Command{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",
 			Expand: func(context.Context, string) (string, error) { return "asked", nil }}}
 	}}
 	log := session.New(session.Header{})
 	var shown []string
-	for e, err := range a.Run(t.Context(), log, agent.Text("go")) {
+	for e, err := range a.Run(t.Context(), log, agent.Typed("go")) {
 		switch {
 		case err != nil:
 			t.Fatal(err)

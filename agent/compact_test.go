@@ -352,7 +352,7 @@ func TestCompactCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	a.Model = cancels{m, cancel}
 	var end *agent.End
-	for e, err := range a.Run(ctx, log, agent.Text("go on")) {
+	for e, err := range a.Run(ctx, log, agent.Typed("go on")) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 		n := 0
 		a.Steer = func() (agent.Input, bool) {
 			n++
-			return agent.Text([]string{"and this too", "/args steered"}[n%2]), n%3 == 1
+			return agent.Typed([]string{"and this too", "/args steered"}[n%2]), n%3 == 1
 		}
 	}
 	log := session.New(session.Header{ID: "s"})

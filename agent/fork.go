@@ -179,6 +179,17 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	return permit, err
 }
 
+// allowed asks the Gate about a skill that nobody but us calls, as if the model
+// did, and returns the hash of what was decided on.
+func (r *run) allowed(ctx context.Context, s *knack.Skill, call string) (hash string, err error) {
+	t := tool.Skill("", r.skillSubject, nil)
+	permit, err := r.passes(ctx, &t, call, tool.SkillInput{Skill: s.Name})
+	if err != nil {
+		return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
+	}
+	return r.approved(ctx, permit.Subjects, s)
+}
+
 // delegate has a task done, and returns how it ended; of one in the
 // background, that it started.
 func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
@@ -266,10 +277,9 @@ func (r *run) receive(ctx context.Context, t task) error {
 	}
 	var err error
 	if t.act != nil {
-		r.message = t.in.Text
+		r.typedWords = t.in.Typed
 		err = r.activate(ctx, t.act, "fork", t.call, t.in)
 	} else {
-		r.message = t.prompt
 		err = r.user(Text(t.prompt), "", false)
 	}
 	if err == nil {
@@ -295,14 +305,10 @@ func (r *run) receive(ctx context.Context, t task) error {
 // with the same permission, but in this conversation even if it would fork.
 func (r *run) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
-	t := tool.Skill("", r.skillSubject, nil)
-	permit, err := r.passes(ctx, &t, "preload", tool.SkillInput{Skill: name})
-	if err != nil {
-		return err
-	}
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
 	if s := r.Skills().Skill(name); s != nil {
-		if inv.Hash, err = r.approved(ctx, permit.Subjects, s); err != nil {
+		var err error
+		if inv.Hash, err = r.allowed(ctx, s, "preload"); err != nil {
 			return err
 		}
 		if r.Verify != nil {

@@ -165,7 +165,7 @@ func TestBackgroundCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var end *agent.End
-	for e, err := range a.Run(ctx, log, agent.Text("go")) {
+	for e, err := range a.Run(ctx, log, agent.Typed("go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestForkSteering(t *testing.T) {
 		if len(said) == 0 {
 			return agent.Input{}, false
 		}
-		in := agent.Text(said[0])
+		in := agent.Typed(said[0])
 		said = said[1:]
 		return in, true
 	}

@@ -293,9 +293,9 @@ func (r *run) submitted(ctx context.Context, said string, steering bool, act *kn
 }
 
 // expanded asks hooks about a typed /name; from is what kind of thing it is.
-func (r *run) expanded(ctx context.Context, name, args, from string, steering bool) error {
+func (r *run) expanded(ctx context.Context, name, args, line, from string, steering bool) error {
 	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
-		Command: name, Arguments: args, From: from, Prompt: r.message}, steering, nil)
+		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
 }
 
 func (r *run) heardOf(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {

@@ -151,7 +151,7 @@ func TestHookCancel(t *testing.T) {
 		}
 		log := session.New(session.Header{})
 		var end *agent.End
-		for e, err := range a.Run(ctx, log, agent.Text("go")) {
+		for e, err := range a.Run(ctx, log, agent.Typed("go")) {
 			if err != nil {
 				t.Errorf("%s: %v", event, err)
 			}
@@ -180,7 +180,7 @@ func TestHookSteering(t *testing.T) {
 		w.set.Runner.Run = func(context.Context, hook.Command) (hook.Output, error) {
 			return hook.Output{Code: 2, Stderr: []byte("not now")}, nil
 		}
-		return agent.Text("steer"), true
+		return agent.Typed("steer"), true
 	}
 	log := session.New(session.Header{})
 	all, err := do(t, a, log, "go")

@@ -20,11 +20,11 @@ import (
 // A run is one user turn.
 type run struct {
 	*Agent
-	log     *session.Log
-	start   time.Time
-	message string // what the person said last
-	end     End
-	spent   ledger
+	log        *session.Log
+	start      time.Time
+	typedWords string // what the user typed last: it may name a skill that is closed to models
+	end        End
+	spent      ledger
 
 	// What the caller is shown.
 	emit  func(Event)

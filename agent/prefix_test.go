@@ -46,7 +46,7 @@ func TestPrefix(t *testing.T) {
 	said := 0
 	a.Steer = func() (agent.Input, bool) {
 		said++
-		return agent.Text("and this"), said == 3
+		return agent.Typed("and this"), said == 3
 	}
 	log := session.New(session.Header{ID: "s"})
 	for range 4 {

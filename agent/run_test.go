@@ -176,7 +176,7 @@ func TestCancelStart(t *testing.T) {
 	}
 	log := session.New(session.Header{})
 	var end *agent.End
-	for e, err := range a.Run(ctx, log, agent.Text("/slow")) {
+	for e, err := range a.Run(ctx, log, agent.Typed("/slow")) {
 		if err != nil {
 			t.Fatal(err)
 		}

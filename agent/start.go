@@ -48,12 +48,11 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 // hear understands what a person said: a slash and a known name is a command
 // or a skill. What it returns records it; nil: a command left nothing to say.
 func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() error, err error) {
-	if in.Typed != "" {
-		r.message = in.Typed
-		name, args, _ := Slash(in.Typed)
-		return r.hearPrompt(ctx, in, in.Typed, name, args, "command", steering)
+	r.typedWords = in.Typed
+	if in.Command != "" {
+		name, args, _ := Slash(in.Command)
+		return r.hearPrompt(ctx, in, in.Command, name, args, "command", steering)
 	}
-	r.message = in.Text
 	name, args, slash := Slash(in.Text)
 	if slash && (r.Skills != nil || r.Commands != nil) {
 		all, _ := r.Namespace()
@@ -67,7 +66,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 			}
 			return r.hearPrompt(ctx, in, typed, cmd.Name, args, cmd.Kind, steering)
 		}
-		act, err := r.typed(ctx, name, args, steering)
+		act, by, err := r.named(ctx, in, name, args, steering)
 		var no *knack.Refusal
 		switch {
 		case err == nil && r.forks(act.Skill):
@@ -76,7 +75,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
 				return nil, err
 			}
-			return func() error { return r.activate(ctx, act, "user", "", in) }, nil
+			return func() error { return r.activate(ctx, act, by, "", in) }, nil
 		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
 			// a path, such as /usr/bin/env
 		case errors.As(err, &no) && (no.Code == knack.RefusedUnknown || no.Code == knack.RefusedBuiltin) && !r.found(name):
@@ -100,7 +99,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 // hearPrompt takes in the prompt that a command of a kind made of what the user
 // typed.
 func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind string, steering bool) (record func() error, err error) {
-	if err := r.expanded(ctx, name, args, kind, steering); err != nil {
+	if err := r.expanded(ctx, name, args, typed, kind, steering); err != nil {
 		return nil, err
 	}
 	if err := r.submitted(ctx, typed, steering, nil); err != nil {
@@ -109,21 +108,35 @@ func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind 
 	return func() error { return r.user(in, typed, steering) }, nil
 }
 
-func (r *run) typed(ctx context.Context, name, args string, steering bool) (*knack.Activation, error) {
+// named makes the text of a skill that an input calls by name, and says who
+// called it. What the user typed is their approval; any other text has the
+// authority of a model's call.
+func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation, by string, err error) {
 	if r.Skills == nil {
-		return nil, &knack.Refusal{Code: knack.RefusedUnknown}
+		return nil, "", &knack.Refusal{Code: knack.RefusedUnknown}
 	}
-	if s := r.Skills().Skill(name); s != nil {
-		if r.Typed != nil {
-			if err := r.Typed(ctx, s); err != nil {
-				return nil, err
+	inv := knack.Invocation{Name: name, Args: args, By: knack.ByUser}
+	by = "user"
+	s := r.Skills().Skill(name)
+	if in.Typed != in.Text {
+		inv.By, by = knack.ByModel, "input"
+		if s != nil {
+			if inv.Hash, err = r.allowed(ctx, s, "input"); err != nil {
+				return nil, "", err
 			}
 		}
-		if err := r.expanded(ctx, s.Name, args, string(s.Origin.Kind), steering); err != nil {
-			return nil, err
+	} else if s != nil && r.Typed != nil {
+		if err := r.Typed(ctx, s); err != nil {
+			return nil, "", err
 		}
 	}
-	return r.invoke(ctx, knack.Invocation{Name: name, Args: args, By: knack.ByUser})
+	if s != nil {
+		if err := r.expanded(ctx, s.Name, args, in.Text, string(s.Origin.Kind), steering); err != nil {
+			return nil, "", err
+		}
+	}
+	act, err = r.invoke(ctx, inv)
+	return act, by, err
 }
 
 // user records what a person says; typed is what that stands for, "" itself.

@@ -13,14 +13,14 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Attach is a prompt with the files that it names as @path, as the read tool
-// would show them. A word with @ that names no file is a word.
-func (s *Session) Attach(ctx context.Context, text string) (agent.Input, error) {
-	in := agent.Input{Text: text}
-	if !strings.Contains(text, "@") {
+// Attach adds to a prompt the files that the user's words name as @path, as the
+// read tool would show them. A word with @ that names no file is a word, and
+// text that nobody typed names none.
+func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, error) {
+	if !strings.Contains(in.Typed, "@") {
 		return in, nil
 	}
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(in.Typed) {
 		path, ok := strings.CutPrefix(word, "@")
 		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
 			continue

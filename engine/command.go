@@ -86,9 +86,9 @@ func (s *Session) Commands() []knack.Command {
 }
 
 // command finds the command of the program that a line calls.
-func (s *Session) command(line string) (c Command, args string, ok bool) {
-	name, args, slash := agent.Slash(line)
-	if !slash {
+func (s *Session) command(in agent.Input) (c Command, args string, ok bool) {
+	name, args, slash := agent.Slash(in.Text)
+	if !slash || !in.Host && in.Typed != in.Text { // what was piped in runs nothing
 		return Command{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)

@@ -5,7 +5,7 @@
 //
 //	e, err := engine.Open(ctx, engine.Options{Dir: dir})
 //	s, err := e.Start(ctx, person, engine.SessionOptions{})
-//	for ev, err := range s.Run(ctx, agent.Text("hello")) {
+//	for ev, err := range s.Run(ctx, agent.Typed("hello")) {
 //		…
 //	}
 //

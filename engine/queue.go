@@ -39,7 +39,7 @@ func (s *Session) Say(ctx context.Context, m Message) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
 	}
-	if c, args, ok := s.command(m.Text); ok {
+	if c, args, ok := s.command(m.Input); ok {
 		if !c.Anytime {
 			return Queued{}, fmt.Errorf("/%s waits for the end of the run: type it again then", c.Name)
 		}

@@ -83,7 +83,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{}, err)
 		return false
 	}
-	if c, args, ok := s.command(in.Text); ok {
+	if c, args, ok := s.command(in); ok {
 		last := s.log.Last()
 		reply, err := s.runCommand(ctx, c, args)
 		if err != nil && ctx.Err() != nil {
@@ -100,7 +100,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		if reply.Prompt == "" {
 			return yield(Event{Event: agent.Event{End: s.commandEnd(last)}}, nil) && reply.Next == nil && !reply.Quit
 		}
-		in.Typed, in.Text = in.Text, reply.Prompt
+		in.Command, in.Text = in.Text, reply.Prompt
 	}
 	if err := t.useModel(ctx); err != nil {
 		yield(Event{}, err)

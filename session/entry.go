@@ -157,7 +157,7 @@ type Decision struct {
 type Activation struct {
 	Skill   string     `json:"skill"`
 	Args    string     `json:"args,omitempty"`
-	By      string     `json:"by"`             // user, model, fork (the task of a sub-agent), agent (its definition)
+	By      string     `json:"by"`             // user, input (text that nobody typed), model, fork (the task of a sub-agent), agent (its definition)
 	Call    string     `json:"call,omitempty"` // the model's call
 	Hash    string     `json:"hash"`           // of Prompt
 	Notice  string     `json:"notice"`
@@ -205,7 +205,7 @@ func (a *Activation) Granted() []string {
 // conversation when its text leaves it. "": the model called it, and its call
 // is in the conversation.
 func (a *Activation) words() string {
-	if a.By != "user" {
+	if a.By != "user" && a.By != "input" {
 		return ""
 	}
 	words := fmt.Sprintf("<command-name>%s</command-name>\n", a.Skill)

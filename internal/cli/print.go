@@ -31,11 +31,11 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	default:
 		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format", f.outputFormat)
 	}
-	var text string
+	var in agent.Input
 	switch f.inputFormat {
 	case "text":
 		var err error
-		if text, err = prompt(c.InOrStdin(), args); err != nil {
+		if in, err = prompt(c.InOrStdin(), args); err != nil {
 			return err
 		}
 	case "stream-json":
@@ -63,8 +63,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 		return p.stream(ctx, c.InOrStdin())
 	}
-	in, err := s.Attach(ctx, text)
-	if err != nil {
+	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}
 	for _, a := range args {
@@ -156,12 +155,13 @@ func outcome(ctx context.Context, end *agent.End) error {
 	return nil
 }
 
-// prompt is the words of the command line, with what was piped in before them.
-func prompt(stdin io.Reader, args []string) (string, error) {
+// prompt is the words of the command line, which the user typed, with what was
+// piped in before them, which nobody did.
+func prompt(stdin io.Reader, args []string) (agent.Input, error) {
 	words := strings.Join(args, " ")
 	piped, err := readPipe(stdin)
 	if err != nil {
-		return "", err
+		return agent.Input{}, err
 	}
 	text := words
 	if piped != "" {
@@ -171,9 +171,9 @@ func prompt(stdin io.Reader, args []string) (string, error) {
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", engine.Usagef("knack -p 'your prompt'", "there is no prompt")
+		return agent.Input{}, engine.Usagef("knack -p 'your prompt'", "there is no prompt")
 	}
-	return text, nil
+	return agent.Input{Text: text, Typed: words}, nil
 }
 
 // readsTerminal reports whether nothing is piped in: a terminal, or no

@@ -169,11 +169,13 @@ func readLines(ctx context.Context, stdin io.Reader, lines chan<- inputLine) {
 	}
 }
 
-// readInput reads a line of structured input: what the user says, as text or as
-// blocks of text and images. field is the member that is wrong.
+// readInput reads a line of structured input: a message of the program that
+// writes it, as text or as blocks of text and images. With typed set, its user
+// typed the text. field is the member that is wrong.
 func readInput(line []byte) (in agent.Input, field string, err error) {
 	var m struct {
 		Type    string `json:"type"`
+		Typed   bool   `json:"typed"`
 		Message struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
@@ -189,6 +191,12 @@ func readInput(line []byte) (in agent.Input, field string, err error) {
 	if m.Type != "user" {
 		return in, "type", fmt.Errorf("it is %q, not user", m.Type)
 	}
+	in.Host = true
+	defer func() {
+		if m.Typed {
+			in.Typed = in.Text
+		}
+	}()
 	field = "message.content"
 	if json.Unmarshal(m.Message.Content, &in.Text) == nil {
 		if strings.TrimSpace(in.Text) == "" {

@@ -54,7 +54,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	front.Complete = func(text string) []string { return t.session.Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
 	front.Say = func(ctx context.Context, text string) (engine.Queued, error) {
-		return t.session.Say(ctx, engine.Message{Input: agent.Text(text)})
+		return t.session.Say(ctx, engine.Message{Input: agent.Typed(text)})
 	}
 
 	name := "no model"
@@ -140,7 +140,7 @@ func (t *conversation) begin(ctx context.Context) error {
 // turn does what the user typed.
 func (t *conversation) turn(ctx context.Context, text string) error {
 	s := t.session
-	in, err := s.Attach(ctx, text)
+	in, err := s.Attach(ctx, agent.Typed(text))
 	if err != nil {
 		return err
 	}
