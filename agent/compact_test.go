@@ -563,7 +563,7 @@ func TestCompactRequest(t *testing.T) {
 	a := skilled(t, m, map[string]string{"pdf": skill("", "Read PDFs."), "report": skill("", "Report on $ARGUMENTS.")})
 	a.Tools = append(a.Tools, big())
 	log := session.New(session.Header{ID: "s"})
-	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
+	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Typed: "/report sales", Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
