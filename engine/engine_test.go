@@ -94,7 +94,7 @@ func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine
 func run(t *testing.T, s *engine.Session, text string) string {
 	t.Helper()
 	var all []string
-	for e, err := range s.Run(t.Context(), agent.Text(text)) {
+	for e, err := range s.Run(t.Context(), agent.Typed(text)) {
 		if err != nil {
 			all = append(all, "error: "+err.Error())
 		} else if what := short(e); what != "" {
@@ -174,7 +174,7 @@ func TestPersonLeaves(t *testing.T) {
 		calls("touch", `{"what":"d"}`), llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), who, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{touch(&did, nil)}}})
 	reason := ""
-	for e, err := range s.Run(ctx, agent.Text("go")) {
+	for e, err := range s.Run(ctx, agent.Typed("go")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestAfterClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Text("x")}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrClosed) {
 		t.Error(err)
 	}
 	if err := s.Set(t.Context(), session.Setting{Title: "x"}); !errors.Is(err, engine.ErrClosed) {
@@ -261,7 +261,7 @@ func TestOneRun(t *testing.T) {
 	p := newPlace(t)
 	var s, other *engine.Session
 	beside := tool.New("beside", "Runs.", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
-		for _, err := range s.Run(t.Context(), agent.Text("second")) {
+		for _, err := range s.Run(t.Context(), agent.Typed("second")) {
 			if !errors.Is(err, engine.ErrBusy) {
 				t.Errorf("a second run: %v", err)
 			}
@@ -340,7 +340,7 @@ func TestSay(t *testing.T) {
 	var s *engine.Session
 	var said []string
 	say := func(text string, when engine.When) engine.Queued {
-		q, err := s.Say(t.Context(), engine.Message{Input: agent.Text(text), When: when})
+		q, err := s.Say(t.Context(), engine.Message{Input: agent.Typed(text), When: when})
 		switch {
 		case err != nil:
 			said = append(said, err.Error())
@@ -367,7 +367,7 @@ func TestSay(t *testing.T) {
 	})
 	m := llmtest.New(calls("talk", "{}"), llmtest.Reply("one"), calls("talk", "{}"), llmtest.Reply("three"))
 	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{talk}}})
-	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Text("x")}); !errors.Is(err, engine.ErrIdle) {
+	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrIdle) {
 		t.Error(err)
 	}
 	got := run(t, s, "go")
@@ -390,7 +390,7 @@ func TestNext(t *testing.T) {
 		t.Error(got)
 	}
 	var next *engine.Session
-	for e, err := range s.Run(t.Context(), agent.Text("/new")) {
+	for e, err := range s.Run(t.Context(), agent.Typed("/new")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +438,7 @@ func TestReplies(t *testing.T) {
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"))), nil, engine.SessionOptions{ID: "first"})
 	run(t, s, "hello")
 	for _, c := range []struct{ line, choice string }{{"/skills", "/why pdf"}, {"/fork", "/fork 2"}, {"/tree", "/tree 2"}, {"/cost", ""}, {"/session", ""}, {"/context", ""}} {
-		for e, err := range s.Run(t.Context(), agent.Text(c.line)) {
+		for e, err := range s.Run(t.Context(), agent.Typed(c.line)) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,7 +37,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	for ev, err := range s.Run(ctx, agent.Text("Write a greeting for Ada.")) {
+	for ev, err := range s.Run(ctx, agent.Typed("Write a greeting for Ada.")) {
 		if err != nil {
 			panic(err)
 		}
