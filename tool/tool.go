@@ -120,7 +120,7 @@ func SummaryOf[In any](f func(In) string) func(json.RawMessage) string {
 
 // A Change is what a call would change in one file.
 type Change struct {
-	Path string // absolute
+	Path string // relative to the working directory where it lies below it
 	Diff string // unified; untrusted text
 	// Base is the hash of the content that the change was made for: where the user
 	// approved it, the Edit subjects of the call have it as their Hash.

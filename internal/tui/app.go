@@ -393,7 +393,7 @@ func (a *app) turn(text string) {
 		defer a.workers.Done()
 		defer stop(nil)
 		err := func() error {
-			in, err := s.Attach(ctx, text)
+			in, err := s.Attach(ctx, agent.Typed(text))
 			if err != nil {
 				return err
 			}
@@ -490,7 +490,7 @@ func (a *app) submit(text string, when engine.When) {
 	}
 	s := a.session
 	a.work(func(ctx context.Context) func() {
-		in, err := s.Attach(ctx, text)
+		in, err := s.Attach(ctx, agent.Typed(text))
 		var q engine.Queued
 		if err == nil {
 			q, err = s.Say(ctx, engine.Message{Input: in, When: when})

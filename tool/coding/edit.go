@@ -140,7 +140,7 @@ func changes[In pathInput](ws writeFS, st *State, planned func(*change, In) (str
 		if err := d.diff(relative(ws.Dir(), c.real), text, edits); err != nil {
 			return nil, err
 		}
-		return []tool.Change{{Path: c.real, Diff: d.Diff, Base: c.base()}}, nil
+		return []tool.Change{{Path: relative(ws.Dir(), c.real), Diff: d.Diff, Base: c.base()}}, nil
 	}
 }
 
