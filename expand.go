@@ -187,8 +187,12 @@ func templatePlaceholder(s string) (token, bool) {
 	if len(s) < 2 || s[0] != '$' {
 		return token{}, false
 	}
-	if n, digits, ok := number(s[1:]); ok && !money(s[1+digits:]) {
-		return token{kind: word, raw: s[:1+digits], index: n - 1}, true
+	if n, digits, ok := number(s[1:]); ok {
+		rest := s[1+digits:]
+		letter := n == 0 && money(rest) && rest[0] != '.' && rest[0] != ',' // $0 is empty, $0.50 is money
+		if letter || !money(rest) {
+			return token{kind: word, raw: s[:1+digits], index: n - 1}, true
+		}
 	}
 	for _, form := range []string{"$@", "$ARGUMENTS"} {
 		if strings.HasPrefix(s, form) {

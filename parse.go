@@ -720,6 +720,13 @@ func (e *entry) items() []string {
 	return items
 }
 
+// SplitRules parts a text into permission rules, as allowed-tools does: at commas
+// and white space outside of parentheses and quotes.
+func SplitRules(s string) []string {
+	rules, bad := splitTools(s)
+	return append(rules, bad...)
+}
+
 // splitTools parts a text at commas and white space outside parentheses and
 // quotes. bad are the words that are no rules, the last of them the rest from a
 // pattern that is not closed.

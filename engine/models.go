@@ -450,3 +450,36 @@ func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]s
 	}
 	return names, nil
 }
+
+// A Server is a provider that can be used: it has a key, or needs none.
+type Server struct {
+	Provider string `json:"provider"`
+	URL      string `json:"url"`
+	Key      string `json:"key,omitempty"` // where the key comes from; "": none is needed
+}
+
+// Servers lists the providers that can be used, in the order in which they are
+// chosen. None is contacted.
+func (m *Models) Servers() []Server {
+	var all []Server
+	table, keys := models.Known(m.Tables...), OpenKeys(m.Env)
+	for _, p := range table.Providers {
+		e, _ := table.Endpoint(p, "", m.Env.Get)
+		s := Server{Provider: p.Name, URL: e.BaseURL}
+		for _, name := range append(slices.Clone(p.KeyEnv), p.TokenEnv) {
+			if s.Key == "" && name != "" && strings.TrimSpace(m.Env.Get(name)) != "" {
+				s.Key = name
+			}
+		}
+		switch {
+		case p.KeyHelper != "":
+			s.Key = "providers." + p.Name + ".keyHelper"
+		case s.Key == "" && keys.Has(p.Name):
+			s.Key = keys.Where(p.Name)
+		}
+		if p.Configured || s.Key != "" && !p.Named || p.Local && p.BaseEnv != "" && m.Env.Get(p.BaseEnv) != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}

@@ -57,7 +57,7 @@ type SessionOptions struct {
 
 	Model  string // replaces what a resumed session was set to; "": it stays
 	Effort string // likewise
-	Tools  string // names, *, or changes such as +grep,-bash; "": the default tools
+	Tools  string // names, sets (none, all, readOnly, coding, default), or changes such as +grep,-bash; "": default
 	System string // replaces the system prompt
 	Append []string
 

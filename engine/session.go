@@ -164,7 +164,8 @@ func (s *Session) setTools(p *Project) {
 		s.coding.Ask = s.askTool
 	}
 	s.files = coding.Tools(s.ws, s.coding)
-	chosen, problems := tool.Select(withAgent(s.files), coding.Default+",Agent", s.options.Tools)
+	base := coding.Default + ",Agent"
+	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(s.options.Tools, base))
 	for _, x := range problems {
 		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(), Hint: x.Hint})
 	}
@@ -172,6 +173,9 @@ func (s *Session) setTools(p *Project) {
 		chosen = slices.Delete(chosen, i, i+1) // it depends on the run
 	} else {
 		s.without = []string{"Agent"}
+	}
+	if s.options.Tools != "" && len(chosen) == 0 && len(s.without) > 0 {
+		s.without = append(s.without, "Skill") // no tools are no tools
 	}
 	s.active = chosen
 	s.problems = append(s.problems, s.Give(s.options.Given)...)
@@ -287,6 +291,10 @@ func (s *Session) Tools() []string {
 	}
 	return names
 }
+
+// Lacks reports whether a tool that the agent would add, Skill or Agent, is left
+// out.
+func (s *Session) Lacks(tool string) bool { return slices.Contains(s.without, tool) }
 
 // Model is the model that the next turn begins with. The error says why there
 // is none, and what to do.

@@ -25,6 +25,10 @@ func OpenWorkspace(ctx context.Context, place, dir string) (workspace.Workspace,
 	return ws, nil
 }
 
+// Workspace is where tools act, as a session has it. It is closed with the
+// Engine.
+func (e *Engine) Workspace(ctx context.Context) (workspace.Workspace, error) { return e.workspace(ctx) }
+
 // workspace is where tools act. It is opened when the first session starts:
 // commands on this machine run in the sandbox, and git without what the
 // repository's configuration names.

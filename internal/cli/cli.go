@@ -92,15 +92,18 @@ func rootCommand() *cobra.Command {
 	var f runFlags
 	f.register(root)
 	root.RunE = func(c *cobra.Command, args []string) error {
+		if err := mistyped(c, args); err != nil {
+			return err
+		}
+		f.tools = chosenTools(c, f.tools)
 		if !f.printing && f.inputFormat == "text" && readsTerminal(c.InOrStdin()) {
 			return f.talk(c, args)
 		}
 		f.printing = true
 		return f.print(c, args)
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return engine.Usagef(c.CommandPath()+" --help", "%w", err)
-	})
+	root.SetGlobalNormalizationFunc(kebab)
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		skillCommand(),
 		sessionCommand(),
@@ -110,6 +113,9 @@ func rootCommand() *cobra.Command {
 		sandboxCommand(),
 		permissionCommand(),
 		toolCommand(),
+		doctorCommand(),
+		versionCommand(),
+		manCommand(),
 	)
 	root.SetHelpCommand(helpCommand())
 	return root

@@ -423,7 +423,10 @@ func newInitLine(ctx context.Context, s *engine.Session) initLine {
 			l.Agents = append(l.Agents, d.Name)
 		}
 	}
-	if v := p.View(); !v.Index && len(cat.Listing(v).Entries) > 0 {
+	if l.Tools == nil {
+		l.Tools = []string{}
+	}
+	if v := p.View(); !v.Index && !s.Lacks("Skill") && len(cat.Listing(v).Entries) > 0 {
 		l.Tools = append(l.Tools, "Skill")
 	}
 	for _, k := range cat.Skills() {

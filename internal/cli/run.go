@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,26 @@ type runFlags struct {
 	index           bool
 }
 
+// A ruleList is a flag that takes permission rules, separated by commas and
+// blanks outside of parentheses; each use of it adds to the list.
+type ruleList []string
+
+func (l *ruleList) Set(s string) error {
+	*l = append(*l, knack.SplitRules(s)...)
+	return nil
+}
+
+func (l *ruleList) String() string { return strings.Join(*l, ", ") }
+func (l *ruleList) Type() string   { return "rules" }
+
+// chosenTools is the value of --tools; given empty, it is none.
+func chosenTools(c *cobra.Command, tools string) string {
+	if c.Flags().Changed("tools") && strings.TrimSpace(tools) == "" {
+		return "none"
+	}
+	return tools
+}
+
 func (f *runFlags) register(c *cobra.Command) {
 	f.projectFlags.register(c)
 	fs := c.Flags()
@@ -55,14 +76,14 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "stream-json: also pieces of answers")
 	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
 	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
-	fs.StringArrayVar(&f.allow, "allow", nil, "a permission rule that allows, such as 'Bash(git status)'")
-	fs.StringArrayVar(&f.ask, "ask", nil, "a permission rule that asks")
-	fs.StringArrayVar(&f.deny, "deny", nil, "a permission rule that denies")
+	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
+	fs.Var((*ruleList)(&f.ask), "ask", "permission rules that ask")
+	fs.Var((*ruleList)(&f.deny), "deny", "permission rules that deny")
 	fs.BoolVar(&f.skipPermissions, "dangerously-skip-permissions", false, "run what would be asked; what is denied still is")
-	fs.StringArrayVar(&f.allow, "allowed-tools", nil, "the same as --allow")
-	fs.StringArrayVar(&f.deny, "disallowed-tools", nil, "the same as --deny")
+	fs.Var((*ruleList)(&f.allow), "allowed-tools", "the same as --allow")
+	fs.Var((*ruleList)(&f.deny), "disallowed-tools", "the same as --deny")
 	fs.StringVar(&f.sandbox, "sandbox", "", "auto, require or off")
-	fs.StringVar(&f.tools, "tools", "", "the tools: names, *, or changes such as +grep,-bash")
+	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as +grep,-bash")
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,7 +40,7 @@ func toolListCommand() *cobra.Command {
 				return err
 			}
 			defer ws.Close()
-			tools, problems := tool.Select(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), coding.All, choice)
+			tools, problems := tool.Select(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), coding.All, coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
 			}
@@ -87,15 +88,19 @@ program. The exit code is 1 for an error result.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signals(c.Context())
 			defer stop()
-			ws, err := engine.OpenWorkspace(ctx, place, "")
+			e, err := engine.Open(ctx, engine.Options{Workspace: place, Version: version()})
 			if err != nil {
 				return err
 			}
-			defer ws.Close()
+			defer e.Close()
+			ws, err := e.Workspace(ctx)
+			if err != nil {
+				return err
+			}
 			var jobs coding.Jobs
 			defer jobs.Close()
 			at := permission.Place{Dir: ws.Dir(), Roots: []string{ws.Dir()}, Home: engine.Env(nil).Home(), GitEnv: true}
-			gate, err := ownCall(at, deny)
+			gate, err := ownCall(at, e.Project().Rules().Deny, deny)
 			if err != nil {
 				return err
 			}
@@ -119,9 +124,8 @@ program. The exit code is 1 for an error result.`,
 	return c
 }
 
-// ownCall lets a person's own call pass, but for what a rule denies and for
-// secrets (spec interfaces §1).
-func ownCall(at permission.Place, deny []string) (tool.Gate, error) {
+// ownCall allows a user's own call, except what a rule denies and secrets.
+func ownCall(at permission.Place, settings []permission.Rule, deny []string) (tool.Gate, error) {
 	denied, problems := permission.ParseRules(deny, permission.Flag, at.Dir)
 	for _, p := range problems {
 		if p.Severity == "error" {
@@ -133,7 +137,7 @@ func ownCall(at permission.Place, deny []string) (tool.Gate, error) {
 		if err != nil {
 			return tool.Permit{}, err
 		}
-		d := permission.Rules{Deny: denied}.Decide(permission.Default, at, subjects...)
+		d := permission.Rules{Deny: slices.Concat(settings, denied)}.Decide(permission.Default, at, subjects...)
 		for _, j := range d.Subjects {
 			secret := j.Verdict == permission.Ask && j.Kind == "Read" && j.Origin == permission.Builtin
 			if j.Verdict == permission.Deny || secret {

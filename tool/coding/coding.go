@@ -7,18 +7,45 @@ package coding
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Sets of tools, as [tool.Select] takes them (spec tools §1).
+// Sets of tools, as [tool.Select] takes them.
 const (
 	Default  = "read,bash,bash_output,bash_kill,edit,write,ask"
 	ReadOnly = "read,grep,find,ls"
 	All      = "*"
 )
+
+// Choice makes of what a user types what [tool.Select] takes: the names of sets,
+// which are none, all, readOnly, coding and default, become those of their
+// tools. base is the set that default stands for.
+func Choice(spec, base string) string {
+	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Default, "default": base}
+	var out []string
+	for i, term := range strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		name := strings.TrimLeft(term, "+-")
+		set, ok := sets[strings.ToLower(name)]
+		if !ok {
+			out = append(out, term)
+			continue
+		}
+		sign := strings.TrimSuffix(term, name)
+		if i == 0 && sign == "" {
+			out = append(out, "-*") // this set and no other
+			sign = "+"
+		}
+		for _, t := range strings.FieldsFunc(set, func(r rune) bool { return r == ',' }) {
+			out = append(out, sign+t)
+		}
+	}
+	return strings.Join(out, ",")
+}
 
 // Options say how the tools work. The zero Options are those of a program that
 // nobody watches, but for the timeout.

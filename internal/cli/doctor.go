@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/sandbox"
+)
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: exactly(0, "knack version"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "knack version %s\n", version())
+			return err
+		},
+	}
+}
+
+// A checkup is what `knack doctor` finds.
+type checkup struct {
+	Version  string          `json:"version"`
+	Go       string          `json:"go"`
+	System   string          `json:"system"`
+	Dir      string          `json:"dir"`
+	Model    string          `json:"model"` // that a run would use; "": none
+	ModelWhy string          `json:"modelProblem,omitempty"`
+	Servers  []engine.Server `json:"servers"`
+	Sandbox  sandboxCheckup  `json:"sandbox"`
+	Trusted  bool            `json:"trusted"` // nothing of the project is left out
+	Terminal terminalCheckup `json:"terminal"`
+	Skills   map[string]int  `json:"skills"` // by state
+	Off      []offItem       `json:"off"`    // what is not used, and why
+	Problems []knack.Problem `json:"problems"`
+}
+
+type sandboxCheckup struct {
+	Mode   sandbox.Mode   `json:"mode"`
+	Report sandbox.Report `json:"report"`
+}
+
+type terminalCheckup struct {
+	Input   bool   `json:"input"`
+	Output  bool   `json:"output"`
+	Columns int    `json:"columns,omitempty"`
+	Type    string `json:"type"`
+	Colour  bool   `json:"colour"`
+}
+
+type offItem struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+func doctorCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check keys, servers, sandbox, trust and terminal",
+		Long: "Check what a run in this directory would have: versions, model and keys, servers,\n" +
+			"sandbox, trust, terminal, and what is off and why. Nothing is contacted or run.",
+		Args: exactly(0, "knack doctor"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			e, err := engine.Open(c.Context(), engine.Options{Version: version()})
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			x, err := examine(c, e)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), x)
+			}
+			x.write(c.OutOrStdout(), e.Project())
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
+	p, cat := e.Project(), e.Catalog()
+	x := &checkup{
+		Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
+		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
+		Problems: append([]knack.Problem{}, e.Problems()...),
+	}
+	if x.Servers == nil {
+		x.Servers = []engine.Server{}
+	}
+	set := p.Settings()
+	// A configured server would have to be asked which models it has.
+	if name := set.Model; name != "" || len(x.Servers) > 0 {
+		x.Model = cmp.Or(name, "the default of "+firstServer(x.Servers))
+	} else {
+		x.ModelWhy = "there is no key and no local server: knack login, or knack --model offline"
+	}
+	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
+	if err != nil {
+		return nil, err
+	}
+	x.Sandbox.Mode = mode
+	if mode == sandbox.Off {
+		x.Off = append(x.Off, offItem{"sandbox", "sandbox.mode is off"})
+	} else {
+		policy, err := sandbox.Default(p.Dir())
+		if err != nil {
+			return nil, err
+		}
+		x.Sandbox.Report = sandbox.New(policy, mode).Report()
+	}
+	for _, s := range cat.Entries() {
+		x.Skills[string(s.State)]++
+		switch s.State {
+		case knack.Gated, knack.NotTrusted, knack.Off, knack.Broken, knack.Shadowed:
+			why := string(s.State)
+			if s.Skill != nil && s.Skill.Gated != "" {
+				why = s.Skill.Gated
+			}
+			x.Off = append(x.Off, offItem{"skill " + s.Name(), why})
+		}
+	}
+	if set.Permissions.DisableBypass != "" {
+		x.Off = append(x.Off, offItem{"bypassPermissions", "permissions.disableBypassPermissionsMode is set"})
+	}
+	if set.Skills.DisableShell {
+		x.Off = append(x.Off, offItem{"inline commands of skills", "skills.disableShell is set"})
+	}
+	x.Terminal = terminalCheckup{Type: os.Getenv("TERM"), Input: !readsPipe(c.InOrStdin())}
+	if f, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		x.Terminal.Output = true
+		x.Terminal.Columns, _, _ = term.GetSize(int(f.Fd()))
+		x.Terminal.Colour = os.Getenv("NO_COLOR") == "" && x.Terminal.Type != "dumb"
+	}
+	return x, nil
+}
+
+func readsPipe(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return !ok || !term.IsTerminal(int(f.Fd()))
+}
+
+func firstServer(all []engine.Server) string {
+	if len(all) == 0 {
+		return "the provider"
+	}
+	return all[0].Provider
+}
+
+func (x *checkup) write(w io.Writer, p *engine.Project) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("version", "%s (%s, %s)", x.Version, x.Go, x.System)
+	line("directory", "%s", plain.Line(x.Dir))
+	line("model", "%s", cmp.Or(plain.Line(x.Model), x.ModelWhy))
+	for i, s := range x.Servers {
+		name, key := "servers", "no key"
+		if i > 0 {
+			name = ""
+		}
+		if s.Key != "" {
+			key = "key: " + p.Short(s.Key)
+		}
+		line(name, "%s at %s (%s)", plain.Line(s.Provider), plain.Line(s.URL), plain.Line(key))
+	}
+	if x.Sandbox.Mode == sandbox.Off {
+		line("sandbox", "off")
+	} else {
+		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(), "complete, by "+x.Sandbox.Report.Backend), "the sandbox is "))
+	}
+	if x.Trusted {
+		line("trust", "nothing of this project is left out")
+	} else {
+		line("trust", "some of this project is left out until you trust it: knack trust")
+	}
+	yes := func(b bool, text, no string) string {
+		if b {
+			return text
+		}
+		return no
+	}
+	size := ""
+	if x.Terminal.Columns > 0 {
+		size = fmt.Sprintf(", %d columns", x.Terminal.Columns)
+	}
+	line("terminal", "%s, %s%s, %s", cmp.Or(plain.Line(x.Terminal.Type), "TERM is not set"),
+		yes(x.Terminal.Output, "a terminal", "not a terminal"), size, yes(x.Terminal.Colour, "colours", "no colours"))
+	var states []string
+	for _, s := range []knack.State{knack.Active, knack.Conditional, knack.NameOnly, knack.UserOnly} {
+		if n := x.Skills[string(s)]; n > 0 {
+			states = append(states, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	line("skills", "%s", cmp.Or(strings.Join(states, ", "), "none"))
+	for i, o := range x.Off {
+		name := "off"
+		if i > 0 {
+			name = ""
+		}
+		line(name, "%s: %s", plain.Line(o.Name), plain.Line(o.Why))
+	}
+	problems := 0
+	for _, q := range x.Problems {
+		if q.Severity != knack.Info {
+			problems++
+		}
+	}
+	line("problems", "%s", yes(problems > 0, plain.Count(problems, "problem")+"; knack skill list --all shows them", "none"))
+}
