@@ -148,15 +148,19 @@ func (n *names) end(opened []string) (notes []string) {
 		defer n.journal.end()
 	}
 	found := n.look()
+	var aside []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
+		case withinAny(aside, path): // gone with the directory
+			continue
 		case withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// It was mounted over itself where the command ran, so whoever
 			// replaced it did so outside.
 		default:
 			notes = append(notes, n.aside(path))
+			aside = append(aside, path)
 			continue
 		}
 		n.known[path] = now

@@ -283,6 +283,9 @@ func TestAppears(t *testing.T) {
 			if now, err := os.Lstat(path); err == nil {
 				t.Errorf("%s still there: %v", c.path, now)
 			}
+			if len(exit.Refused) != 1 {
+				t.Errorf("more than one report: %q", exit.Refused)
+			}
 			if _, err := os.Lstat(path + ".refused-1"); err != nil {
 				t.Errorf("not moved aside: %v", err)
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 func sandboxCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sandbox", Short: "Explain what holds commands"}
+	c := &cobra.Command{Use: "sandbox", Short: "Explain the sandbox"}
 	c.AddCommand(sandboxExplainCommand())
 	return c
 }
@@ -23,9 +23,9 @@ func sandboxExplainCommand() *cobra.Command {
 	var mode sandbox.Mode
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Show what the sandbox gives here, and why not more",
-		Long: "Show what commands started from this directory may touch, how much of that\n" +
-			"this machine can hold, and what is missing for more.",
+		Short: "Show what the sandbox enforces here, and what is missing",
+		Long: "Show what commands started from this directory may touch, how much of that this\n" +
+			"machine can enforce, and what is missing for the rest.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()

@@ -19,8 +19,8 @@ import (
 )
 
 // EnvName is the variable that makes an enabled program a launcher; the
-// value is Version. It is the launcher's only variable: its environment can be
-// read from inside.
+// value is Version. Beside it the launcher has no variable that tells anything: its environment
+// can be read from inside.
 const (
 	EnvName = "KNACK_SANDBOX_LAUNCHER"
 	Version = "1"
