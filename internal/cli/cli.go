@@ -12,10 +12,12 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
 )
 
 // exactly is cobra.ExactArgs with our exit code and a hint to type.
@@ -61,6 +63,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
+	stderr = plain.Writer(stderr) // messages name files, servers and models: untrusted text
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
@@ -72,10 +75,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		code = f.Exit
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "knack: error: %v\n", err)
+		// A message of several lines must not look like several messages.
+		fmt.Fprintf(stderr, "knack: error: %s\n", strings.ReplaceAll(err.Error(), "\nknack:", "\n  knack:"))
 	}
 	if f != nil && f.Hint != "" {
-		fmt.Fprintf(stderr, "knack: hint: %s\n", f.Hint)
+		fmt.Fprintf(stderr, "knack: hint: %s\n", plain.Line(f.Hint))
 	}
 	return int(code)
 }

@@ -198,7 +198,11 @@ func (o *textOutput) event(e engine.Event) {
 
 func (o *textOutput) end(err error) {
 	if o.text != "" {
-		fmt.Fprintln(o.w, strings.TrimRight(o.text, "\n"))
+		text := strings.TrimRight(o.text, "\n")
+		if isTerminal(o.w) { // what reads a pipe gets the answer as the model wrote it
+			text = plain.Text(text)
+		}
+		fmt.Fprintln(o.w, text)
 	}
 	o.text = ""
 }
@@ -222,7 +226,7 @@ type jsonOutput struct {
 }
 
 func newJSONOutput(w io.Writer, lines, partial bool) *jsonOutput {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(plain.JSON(w))
 	enc.SetEscapeHTML(false)
 	return &jsonOutput{enc: enc, lines: lines, partial: partial, sum: sum{start: time.Now()}}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool/coding"
 )
@@ -68,7 +69,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
 			d := rules.Decide(m, permission.Place{Dir: dir, Home: engine.Env(nil).Home(), GitEnv: true, Git: permission.NewGit(dir)}, subjects...)
-			enc := json.NewEncoder(c.OutOrStdout())
+			enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
 			if err := enc.Encode(d); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/sandbox"
 )
 
@@ -38,7 +39,7 @@ func sandboxExplainCommand() *cobra.Command {
 			}
 			report := sandbox.New(policy, mode).Report()
 			if asJSON {
-				e := json.NewEncoder(c.OutOrStdout())
+				e := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 				e.SetIndent("", "  ")
 				return e.Encode(struct {
 					Mode   sandbox.Mode   `json:"mode"`

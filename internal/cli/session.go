@@ -81,7 +81,7 @@ also be that of a sub-agent, which the session of its parent names.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(c.OutOrStdout())
+				enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 				enc.SetEscapeHTML(false)
 				for _, e := range log.Entries() {
 					if err := enc.Encode(e); err != nil {

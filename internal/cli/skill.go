@@ -16,6 +16,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
 )
 
 func skillCommand() *cobra.Command {
@@ -190,7 +191,7 @@ func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(plain.JSON(w))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {

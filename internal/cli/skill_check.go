@@ -57,7 +57,7 @@ if there is an error in any skill.`,
 				}
 			}
 			if asJSON {
-				enc := json.NewEncoder(c.OutOrStdout())
+				enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 				enc.SetEscapeHTML(false)
 				enc.SetIndent("", "  ")
 				if err := enc.Encode(all); err != nil {

@@ -190,7 +190,7 @@ func printTrustJSON(w io.Writer, p *trust.Project, items []trust.Item, rules []s
 	for _, it := range items {
 		j.Items = append(j.Items, trustItemJSON{it, p.Diff(it)})
 	}
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(j)

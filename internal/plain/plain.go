@@ -34,9 +34,19 @@ func Hidden(r rune) bool {
 	return false
 }
 
-// joins says of a hidden character that ordinary text needs it: emoji and
-// several scripts are written with joiners.
+// joins reports whether a hidden character is one that ordinary text needs: emoji
+// and several scripts are written with joiners.
 func joins(r rune) bool { return r == 0x200c || r == 0x200d }
+
+// joined reports whether a joiner between two texts has something to join: letters
+// of scripts that use joiners, or emoji. Between others it only hides.
+func joined(before, after string) bool {
+	const first = 0x600 // Arabic; the scripts and signs that are joined come after it
+	prev, _ := utf8.DecodeLastRuneInString(before)
+	next, _ := utf8.DecodeRuneInString(after)
+	return prev >= first && next >= first && prev != utf8.RuneError && next != utf8.RuneError &&
+		(!Hidden(prev) || prev == 0xfe0f) && !Hidden(next)
+}
 
 // Line returns text as one line for a terminal.
 func Line(s string) string { return escape(s, false) }
@@ -69,7 +79,7 @@ func escape(s string, lines bool) string {
 			b.WriteString(`\t`)
 		case r == '\r':
 			b.WriteString(`\r`)
-		case !Hidden(r) || joins(r) && i > 0:
+		case !Hidden(r) || joins(r) && joined(s[:i], s[i+n:]):
 			b.WriteString(s[i : i+n])
 		case r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)

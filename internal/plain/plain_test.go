@@ -14,6 +14,7 @@ func TestLine(t *testing.T) {
 		"gpj.\u202eexe":                 `gpj.\u202eexe`,
 		"tag \U000e0041":                `tag \U000e0041`,
 		"zero\u200bwidth\ufeff":         `zero\u200bwidth\ufeff`,
+		"pay\u200dpal \u200d👩":          `pay\u200dpal \u200d👩`,
 		"\xff\u009b2J":                  `\xff\u009b2J`,
 		"line\u2028sep \u2066iso\u2069": `line\u2028sep \u2066iso\u2069`,
 	} {

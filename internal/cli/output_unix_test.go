@@ -1,0 +1,34 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// TestAnswerOnTerminal: on a terminal the answer of -p is escaped; a pipe gets it
+// as the model wrote it.
+func TestAnswerOnTerminal(t *testing.T) {
+	const answer = "a\x1b[31mb\u009bc\u202ed"
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	(&textOutput{w: tty, text: answer}).end(nil)
+	line, err := bufio.NewReader(master).ReadString('\n')
+	if got := strings.TrimSpace(line); err != nil || got != `a\x1b[31mb\u009bc\u202ed` {
+		t.Errorf("on a terminal: %q, %v", got, err)
+	}
+	var pipe bytes.Buffer
+	(&textOutput{w: &pipe, text: answer}).end(nil)
+	if pipe.String() != answer+"\n" {
+		t.Errorf("in a pipe: %q", pipe.String())
+	}
+}

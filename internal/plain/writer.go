@@ -1,0 +1,65 @@
+package plain
+
+import (
+	"fmt"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Writer returns a writer that writes text as [Text] has it, for a stream that
+// a terminal may show: whoever writes there need not escape. Only one goroutine
+// may write at a time.
+func Writer(w io.Writer) io.Writer { return &writer{to: w, escape: Text} }
+
+// JSON returns a writer for JSON that writes hidden characters as \u escapes, which
+// mean the same to every reader of JSON and nothing to a terminal. Only one
+// goroutine may write at a time.
+func JSON(w io.Writer) io.Writer { return &writer{to: w, escape: escapeJSON} }
+
+// A writer escapes what is written. The bytes of a character may come in two
+// writes: the first of them wait for the rest.
+type writer struct {
+	to     io.Writer
+	escape func(string) string
+	part   []byte
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	text := append(w.part, p...)
+	whole := len(text)
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if b := text[len(text)-n]; utf8.RuneStart(b) {
+			if b >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-n:]) {
+				whole -= n
+			}
+			break
+		}
+	}
+	_, err := io.WriteString(w.to, w.escape(string(text[:whole])))
+	w.part = append([]byte(nil), text[whole:]...)
+	return len(p), err
+}
+
+// escapeJSON escapes the hidden characters of JSON text. Those below U+0020 are
+// either white space between values or escaped already.
+func escapeJSON(s string) string {
+	var b []byte
+	kept := 0 // bytes of s that are in b
+	for i, r := range s {
+		if r < 0x7f || !Hidden(r) {
+			continue
+		}
+		b = append(b, s[kept:i]...)
+		kept = i + utf8.RuneLen(r)
+		if r1, r2 := utf16.EncodeRune(r); r > 0xffff {
+			b = fmt.Appendf(b, `\u%04x\u%04x`, r1, r2)
+		} else {
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	if kept == 0 {
+		return s
+	}
+	return string(append(b, s[kept:]...))
+}
