@@ -313,7 +313,7 @@ func TestReadCases(t *testing.T) {
 {"type":"system","subtype":"compact_boundary","uuid":"5","logicalParentUuid":"4","compactMetadata":{"trigger":"manual","preTokens":9,"preservedSegment":{"headUuid":"3","tailUuid":"4"}}}
 {"type":"user","uuid":"6","parentUuid":"5","isCompactSummary":true,"message":{"content":"SUM"}}
 {"type":"user","uuid":"7","parentUuid":"6","message":{"content":"new"}}`,
-			`user "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\nSUM\n</summary>"
+			`user "The conversation up to here was compacted. This summary replaces it:\n\n<summary>\nSUM\n</summary>"
 user "kept"
 assistant "KEPT"
 user "new"
@@ -374,7 +374,7 @@ user "wait"
 {"type":"message","message":{"role":"user","content":"two"}}
 {"type":"compaction","summary":"SUM","firstKeptEntryIndex":3}
 {"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"2"}]}}`,
-			`user "The conversation up to here was compacted: this summary stands for what was said and done.\n\n<summary>\nSUM\n</summary>"
+			`user "The conversation up to here was compacted. This summary replaces it:\n\n<summary>\nSUM\n</summary>"
 user "two"
 assistant "2"
 `},

@@ -1,0 +1,161 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/knack-agent/knack/internal/terminal/terminaltest"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// onScreen opens knack with the screen, on a terminal of that size.
+func (d desk) onScreen(t *testing.T, width, height uint16, args ...string) *terminal {
+	t.Helper()
+	d.env = append(append([]string(nil), d.env...), "KNACK_UI=screen")
+	k := d.open(t, args...)
+	if err := pty.Setsize(k.pty, &pty.Winsize{Rows: height, Cols: width}); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// content is the scrollback and the visible rows of a terminal that was always
+// of that size.
+func (t *terminal) content(width, height int) string {
+	vt := terminaltest.New(width, height)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	vt.Write(t.all.Bytes())
+	return vt.All()
+}
+
+// shows waits until the terminal shows what matches.
+func (t *terminal) shows(width, height int, expr string) {
+	t.Helper()
+	re := regexp.MustCompile(expr)
+	late := time.After(patience)
+	for {
+		all := t.content(width, height)
+		if re.MatchString(all) {
+			return
+		}
+		select {
+		case <-t.more:
+		case <-t.over:
+			if all := t.content(width, height); !re.MatchString(all) {
+				t.Fatalf("the program left before it showed %q:\n%s", expr, all)
+			}
+			return
+		case <-late:
+			t.Fatalf("%q did not come:\n%s", expr, all)
+		}
+	}
+}
+
+// quits ends the program with Ctrl-D.
+func (t *terminal) quits() {
+	t.Helper()
+	t.types("\x04")
+	select {
+	case <-t.over:
+	case <-time.After(patience):
+		t.Fatal("Ctrl-D did not end it")
+	}
+	if err := t.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestScreenTalk: a turn with an approval, editing, a command of the user's,
+// completion and the end, at an ordinary size.
+func TestScreenTalk(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^日本語 hello$", Text: "# Title\n\nSome **bold** words.\n",
+			Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
+		llmtest.Answer{Text: "All done.\n\n```go\nfunc main() {}\n```\n"},
+		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada."},
+	))
+	const w, h = 200, 40
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("日本語x\x7f hello\r")
+	k.shows(w, h, `touch made(?s:.*)❯ 1 `)
+	k.types("1")
+	k.shows(w, h, `(?s)Title\n\nSome bold words\..*● bash touch made.*All done\.\n\nfunc main\(\) \{\}`)
+	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
+		t.Error(err)
+	}
+	k.types("!echo $((40+2))\r")
+	k.shows(w, h, `(?m)^  42$`)
+	k.types("/gree")
+	k.shows(w, h, `❯ /greet +Greets people`)
+	k.types("\tAda\r")
+	k.shows(w, h, `Dear Ada\.`)
+	k.types("/theme\r")
+	k.shows(w, h, `(?s)theme\n❯ dark`)
+	k.types(ctrlC) // closes the list
+	k.types("?")
+	k.shows(w, h, `shift\+tab +change the permission mode`)
+	k.quits()
+	all := k.content(w, h)
+	for _, word := range []string{"Title", "Some bold words.", "All done.", "func main() {}", "Dear Ada."} {
+		if n := strings.Count(all, word); n != 1 {
+			t.Errorf("%q is there %d times:\n%s", word, n, all)
+		}
+	}
+	if !regexp.MustCompile(`resume with: knack -r \S+\s*$`).MatchString(all) {
+		t.Errorf("the end does not say how to resume:\n%s", all)
+	}
+}
+
+// TestScreenExact streams words at small sizes and finds each once, in order,
+// in what the terminal keeps.
+func TestScreenExact(t *testing.T) {
+	for _, size := range []struct{ w, h int }{{80, 10}, {40, 14}, {20, 5}} {
+		t.Run(fmt.Sprintf("%dx%d", size.w, size.h), func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			const words = 400
+			for i := 1; i <= words; i++ {
+				fmt.Fprintf(&text, "w%d 日 ", i)
+				switch {
+				case i%40 == 0:
+					text.WriteString("\n\n")
+				case i%40 == 10:
+					text.WriteString("\n- ")
+				}
+			}
+			d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Text: text.String()}))
+			d.env = append(d.env, "KNACK_UI=screen")
+			k := d.start(t, "--trust", "go")
+			if err := pty.Setsize(k.pty, &pty.Winsize{Rows: uint16(size.h), Cols: uint16(size.w)}); err != nil {
+				t.Fatal(err)
+			}
+			k.wants(fmt.Sprintf(`w%d\b`, words))
+			k.quits()
+			// The start was drawn at another size; words come after it.
+			all := k.content(size.w, size.h)
+			next := 1
+			for _, f := range strings.Fields(all) {
+				if f == fmt.Sprintf("w%d", next) {
+					next++
+				} else if regexp.MustCompile(`^w\d+$`).MatchString(f) {
+					t.Fatalf("%s follows w%d:\n%s", f, next-1, all)
+				}
+			}
+			if next != words+1 {
+				t.Errorf("%d of %d words:\n%s", next-1, words, all)
+			}
+		})
+	}
+}
