@@ -260,7 +260,8 @@ func (c *Catalog) Places() []Place { return c.places }
 func (c *Catalog) Problems() []Problem { return c.problems }
 
 // Skill returns the skill that a name calls, or nil: a name, else an alias,
-// else a label that only one skill has, else what follows "skill:".
+// else a label that only one skill has, else what follows "skill:", else what
+// [Catalog.Unprefixed] finds.
 func (c *Catalog) Skill(name string) *Skill {
 	for {
 		if s := c.byName[name]; s != nil {
@@ -271,10 +272,37 @@ func (c *Catalog) Skill(name string) *Skill {
 		}
 		rest, ok := strings.CutPrefix(name, "skill:")
 		if !ok {
-			return nil
+			return c.Unprefixed(name)
 		}
 		name = rest
 	}
+}
+
+// Unprefixed returns the managed, explicit or user skill called NAME for a
+// name PREFIX:NAME, or nil. People copy skills out of plugins, and the texts of
+// these skills go on calling each other by the plugin's names. Where anything
+// with that prefix is installed, in whatever state, there is none. Rules that
+// deny or ask apply to both names, rules that allow only to that of the skill.
+func (c *Catalog) Unprefixed(name string) *Skill {
+	prefix, rest, ok := strings.Cut(name, ":")
+	if !ok || prefix == "" {
+		return nil
+	}
+	s := c.byName[rest]
+	if s == nil || s.Origin.Kind != Managed && s.Origin.Kind != Explicit && s.Origin.Kind != User {
+		return nil
+	}
+	for _, p := range c.places {
+		if p.Label == prefix {
+			return nil
+		}
+	}
+	for _, e := range c.entries {
+		if e.Origin.Label == prefix || strings.HasPrefix(e.Name(), prefix+":") {
+			return nil
+		}
+	}
+	return s
 }
 
 // State says what a skill of the Entry is in a View.

@@ -61,6 +61,7 @@ type Activation struct {
 	Skill     *Skill // as the bytes say that were used, which may be newer than the Catalog
 	Args      string
 	Notice    string   // one line for people
+	Asked     string   // the name PREFIX:NAME that was asked for, see Catalog.Unprefixed; "": the skill's own
 	Prompt    string   // for the model, complete
 	Dir       string   // base directory; "" none
 	Resources []string // files beside SKILL.md, slash-separated, relative to Dir
@@ -109,6 +110,9 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		return nil, err
 	}
 	a := &Activation{Skill: s, Args: in.Args}
+	if asked := calledName(in); c.Unprefixed(asked) == s && c.byName[asked] == nil && c.also[asked] == nil {
+		a.Asked = asked
+	}
 	var body string
 	if s.Prompt != nil {
 		if in.Hash != "" {
@@ -186,9 +190,13 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 
 func (a *Activation) problem(p Problem) { a.Problems = append(a.Problems, p) }
 
+func calledName(in Invocation) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Name), "/"))
+}
+
 // called finds the skill that is meant.
 func (c *Catalog) called(in Invocation) (*Skill, error) {
-	name := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Name), "/"))
+	name := calledName(in)
 	if name == "" {
 		return nil, refuse(RefusedEmpty, "no skill was named")
 	}

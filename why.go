@@ -38,7 +38,7 @@ type Finding struct {
 	Entry
 	State  State
 	Reason string // a sentence
-	As     string // how the name means it: name, alias, label, part
+	As     string // how the name means it: name, alias, label, part, path, prefix (see Catalog.Unprefixed)
 	Line   *Line  // what the model sees of it; nil: nothing
 }
 
@@ -54,6 +54,9 @@ func (c *Catalog) Why(name string, v View) Why {
 	paths := map[string]bool{}
 	for _, e := range c.entries {
 		f := Finding{Entry: e, As: meaning(e, name, path)}
+		if f.As == "" && called != nil && e.Skill == called {
+			f.As = "prefix"
+		}
 		if f.As == "" {
 			continue
 		}

@@ -146,11 +146,11 @@ func (r *run) tools(state session.State) tool.Set {
 		return set
 	}
 	if !r.View.Index {
-		set = append(set, tool.Skill(state.Listing.Text, r.skillSubject, r.callSkill))
+		set = append(set, tool.Skill(state.Listing.Text, r.skillSubjects, r.callSkill))
 	}
 	for i := range set {
 		if r.View.Index && set[i].Name == "read" {
-			set[i] = tool.ReadSkill(set[i], r.listed, r.skillSubject, r.callSkill)
+			set[i] = tool.ReadSkill(set[i], r.listed, r.skillSubjects, r.callSkill)
 		}
 	}
 	r.set = set
@@ -160,8 +160,19 @@ func (r *run) tools(state session.State) tool.Set {
 // lists says whether the model is told of skills.
 func (r *run) lists() bool { return r.Skills != nil && !slices.Contains(r.Without, "Skill") }
 
-// skillSubject says what permission a skill needs: none if it asks for nothing.
-// Its hash is that of the bytes that say so, which are those that are invoked.
+// skillSubjects returns what permission a skill needs: none if it asks for
+// nothing. The rules that deny or ask apply to the name that was asked for, too.
+func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subject {
+	all := []permission.Subject{r.skillSubject(ctx, name)}
+	if all[0].Text != name {
+		all = append(all, permission.Subject{Kind: "Skill", Text: name, Default: permission.Allow})
+	}
+	return all
+}
+
+// skillSubject is the subject of the skill that a name calls. Its hash is that
+// of the bytes that say what the skill asks for, which are those that are
+// invoked.
 func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
 	sub := permission.Subject{Kind: "Skill", Text: name}
 	s := r.Skills().Skill(name)

@@ -181,9 +181,9 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 
 // allowed asks the Gate about a skill that nobody but us calls, as if the model
 // did, and returns the hash of what was decided on.
-func (r *run) allowed(ctx context.Context, s *knack.Skill, call string) (hash string, err error) {
-	t := tool.Skill("", r.skillSubject, nil)
-	permit, err := r.passes(ctx, &t, call, tool.SkillInput{Skill: s.Name})
+func (r *run) allowed(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
+	t := tool.Skill("", r.skillSubjects, nil)
+	permit, err := r.passes(ctx, &t, call, tool.SkillInput{Skill: name})
 	if err != nil {
 		return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
@@ -308,7 +308,7 @@ func (r *run) preload(ctx context.Context, name string) error {
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
 	if s := r.Skills().Skill(name); s != nil {
 		var err error
-		if inv.Hash, err = r.allowed(ctx, s, "preload"); err != nil {
+		if inv.Hash, err = r.allowed(ctx, s, name, "preload"); err != nil {
 			return err
 		}
 		if r.Verify != nil {
@@ -530,8 +530,8 @@ func describeAgentTool(t *tool.Tool) {
 // Tools are the tools that an agent adds by itself, Skill and Agent, as rules,
 // hooks and front ends know them; a run makes those that are called.
 func Tools() tool.Set {
-	skill := tool.Skill("", func(_ context.Context, name string) permission.Subject {
-		return permission.Subject{Kind: "Skill", Text: name}
+	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
+		return []permission.Subject{{Kind: "Skill", Text: name}}
 	}, nil)
 	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result, error) { return tool.Result{}, nil })
 	describeAgentTool(&agent)

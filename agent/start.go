@@ -121,13 +121,17 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 	if in.Typed != in.Text {
 		inv.By, by = knack.ByModel, "input"
 		if s != nil {
-			if inv.Hash, err = r.allowed(ctx, s, "input"); err != nil {
+			if inv.Hash, err = r.allowed(ctx, s, name, "input"); err != nil {
 				return nil, "", err
 			}
 		}
 	} else if s != nil && r.Typed != nil {
-		if err := r.Typed(ctx, s); err != nil {
-			return nil, "", err
+		asked := *s // rules that deny or ask apply to the name that was typed, too
+		asked.Name = name
+		for _, s := range []*knack.Skill{s, &asked} {
+			if err := r.Typed(ctx, s); err != nil {
+				return nil, "", err
+			}
 		}
 	}
 	if s != nil {

@@ -39,7 +39,8 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	for _, f := range why.Found {
 		fmt.Fprintf(w, "\n%s  %s, %s", plain.Line(f.Name()), SourceName(f.Origin), f.State)
 		if f.As != "name" {
-			fmt.Fprintf(w, " (%s is its %s)", name, map[string]string{"alias": "alias", "label": "label", "part": "last part", "path": "path"}[f.As])
+			as := map[string]string{"alias": "alias", "label": "label", "part": "last part", "path": "path", "prefix": "name with the prefix of a plugin that is not installed"}
+			fmt.Fprintf(w, " (%s is its %s)", name, as[f.As])
 		}
 		fmt.Fprintf(w, "\n  file       %s\n  because    %s\n", plain.Line(p.Short(f.Path)), plain.Line(p.shortIn(f.Reason)))
 		if f.Skill == nil || f.Winner != nil {

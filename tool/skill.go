@@ -51,10 +51,11 @@ type SkillAnswer struct {
 // is given a code.
 type SkillCall func(ctx context.Context, in SkillInput, call Input) (SkillAnswer, error)
 
-// A SkillSubject says of a skill, by name, what permission is asked for: its
-// Default is Allow where the skill asks for nothing, and its Hash is that of
-// the bytes that say so.
-type SkillSubject func(ctx context.Context, name string) permission.Subject
+// A SkillSubject returns, for the name of a skill, the permission that is asked
+// for: the Default is Allow where the skill asks for nothing, and the Hash is
+// that of the bytes that say so. A name that a skill is found by, but that is
+// not its own, is a second subject.
+type SkillSubject func(ctx context.Context, name string) []permission.Subject
 
 // Skill makes the Skill tool. listing is the catalogue text, fixed for the
 // session.
@@ -73,7 +74,7 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		if in.Describe || in.Done { // neither brings anything in
 			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}
 		}
-		return []permission.Subject{subject(ctx, SkillName(in.Skill))}
+		return subject(ctx, SkillName(in.Skill))
 	})
 	t.Denied = func(input json.RawMessage) any {
 		var in SkillInput
@@ -101,7 +102,11 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Res
 	name := SkillName(in.Skill)
 	if a.Activation != nil {
 		name = a.Activation.Skill.Name
-		r = Text("Launching skill: " + name)
+		text := "Launching skill: " + name
+		if a.Activation.Asked != "" {
+			text += " (" + a.Activation.Asked + " is not installed: " + name + ", a " + string(a.Activation.Skill.Origin.Kind) + " skill, is used)"
+		}
+		r = Text(text)
 		r.Activation = a.Activation
 	}
 	done := SkillResult{Success: true, CommandName: name, Found: a.Found}
@@ -128,7 +133,7 @@ func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subje
 	t := read
 	t.Subjects = func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
 		if name, ok := find(input); ok {
-			return []permission.Subject{subject(ctx, name)}, nil
+			return subject(ctx, name), nil
 		}
 		p := read.Propose("", input)
 		return p.Named(ctx, input)

@@ -33,9 +33,9 @@ func TestSkill(t *testing.T) {
 		}
 	}
 	asked := ""
-	subject := func(_ context.Context, name string) permission.Subject {
+	subject := func(_ context.Context, name string) []permission.Subject {
 		asked = name
-		return permission.Subject{Kind: "Skill", Text: name, Default: permission.Ask}
+		return []permission.Subject{permission.Subject{Kind: "Skill", Text: name, Default: permission.Ask}}
 	}
 	skill := tool.Skill("- pdf: Reads\n- </x>\n", subject, call)
 	if !strings.Contains(skill.Description, "<available_skills>\n- pdf: Reads\n- </x>\n</available_skills>") || !skill.Effect.ReadOnly() || skill.Name != "Skill" {
