@@ -108,262 +108,7 @@ func (a *analysis) changeDir(c *Command, base string, loose bool) {
 	}
 }
 
-// runner recognises commands that run others. What it cannot read it marks.
-func (a *analysis) runner(c *Command, base string) bool {
-	words := c.Words
-	vector := func(i int, wrapper bool) {
-		if c.Effect = Runs; wrapper {
-			c.Effect = Wraps
-		}
-		c.Inner = append(c.Inner, Inner{a.child(words[i:], c.At), i})
-	}
-	opaque := func(why string) { c.Opaque = why }
-	const flags = "its options are not understood"
-	// skip passes over options: plain ones, and those that take a value.
-	skip := func(from int, plain, valued string, long ...string) int {
-		i := from
-		for ; i < len(words); i++ {
-			v, ok := words[i].Value()
-			if !ok {
-				if words[i].Dash || words[i].Values == nil && words[i].Prefix == "" {
-					return -1
-				}
-				return i
-			}
-			if v == "--" {
-				return i + 1
-			}
-			if len(v) < 2 || v[0] != '-' {
-				return i
-			}
-			if strings.HasPrefix(v, "--") {
-				name, _, has := strings.Cut(v, "=")
-				found := false
-				for _, l := range long {
-					if l == name {
-						found = true
-					} else if strings.TrimSuffix(l, "=") == name {
-						found = true
-						if !has {
-							i++
-						}
-					}
-				}
-				if !found {
-					return -1
-				}
-				continue
-			}
-			for j := 1; j < len(v); j++ {
-				if strings.IndexByte(valued, v[j]) >= 0 {
-					if j == len(v)-1 {
-						i++
-					}
-					break
-				}
-				if strings.IndexByte(plain, v[j]) < 0 {
-					return -1
-				}
-			}
-		}
-		if i > len(words) {
-			return -1 // a value is missing
-		}
-		return i
-	}
-	run := func(i int, wrapper bool) {
-		switch {
-		case i < 0:
-			opaque(flags)
-		case i < len(words):
-			vector(i, wrapper)
-		}
-	}
-
-	switch base {
-	case "timeout":
-		i := skip(1, "v", "ks", "--kill-after=", "--signal=", "--verbose", "--foreground", "--preserve-status")
-		if i >= 0 && (i >= len(words) || words[i].Values == nil) {
-			i = -1
-		} else if i >= 0 {
-			i++
-		}
-		run(i, true)
-	case "time":
-		run(skip(1, "pv", ""), true)
-	case "nice":
-		if len(words) > 1 {
-			if v, ok := words[1].Value(); ok && len(v) > 1 && v[0] == '-' && Digits(v[1:]) {
-				run(2, true)
-				break
-			}
-		}
-		run(skip(1, "", "n", "--adjustment="), true)
-	case "nohup":
-		run(skip(1, "", ""), true)
-	case "stdbuf":
-		run(skip(1, "", "ioe", "--input=", "--output=", "--error="), true)
-	case "builtin":
-		run(skip(1, "", ""), true)
-	case "command":
-		i := skip(1, "pvV", "")
-		if i > 1 && strings.ContainsAny(join(words[1:i]), "vV") {
-			c.Effect = Reads
-			break
-		}
-		run(i, true)
-	case "env":
-		a.env(c)
-	case "xargs":
-		a.xargs(c, skip)
-	case "busybox", "toybox":
-		run(skip(1, "", ""), false)
-	case "exec":
-		i := skip(1, "cl", "a")
-		if i == len(words) {
-			c.Effect = Reads // only its redirections
-			break
-		}
-		run(i, false)
-	case "sudo":
-		run(skip(1, "AbEHknPS", "CDghpRTtUur", "--user=", "--group=", "--non-interactive", "--preserve-env", "--set-home", "--stdin"), false)
-	case "doas":
-		run(skip(1, "nL", "uC"), false)
-	case "setsid":
-		run(skip(1, "cfw", "", "--fork", "--wait", "--ctty"), false)
-	case "ionice":
-		run(skip(1, "t", "cn", "--class=", "--classdata=", "--ignore"), false)
-	case "catchsegv", "faketime", "unbuffer", "caffeinate", "chronic", "ts":
-		run(skip(1, "", ""), false)
-	case "npx", "bunx", "pnpx", "uvx":
-		run(skip(1, "yq", "", "--yes", "--no", "--no-install", "--quiet", "--prefer-offline"), false)
-	case "npm", "pnpm", "yarn", "bun", "uv", "pipx", "poetry", "pipenv", "pdm", "hatch", "rye", "bundle", "mise", "devbox", "dotenv", "rtx", "asdf", "cargo", "nix", "direnv", "doppler", "op", "conda", "micromamba":
-		i := 0
-		sub := func(n int, names ...string) bool { return len(words) > n && words[n].Is(names...) }
-		switch {
-		case base == "uv" && sub(1, "tool") && sub(2, "run"):
-			i = 3
-		case (base == "npm" || base == "pnpm" || base == "yarn") && sub(1, "exec", "x", "dlx"), base == "bun" && sub(1, "x"),
-			(base == "uv" || base == "pipx" || base == "poetry" || base == "pipenv" || base == "pdm" || base == "hatch" || base == "rye" || base == "devbox" || base == "dotenv" || base == "doppler" || base == "op") && sub(1, "run"),
-			(base == "bundle" || base == "mise" || base == "rtx" || base == "asdf") && sub(1, "exec", "x"):
-			i = 2
-		case base == "direnv" && sub(1, "exec") && len(words) > 3:
-			i = 3
-		case base == "cargo" || base == "nix" || base == "conda" || base == "micromamba":
-			if base == "nix" && sub(1, "run", "shell", "develop") || base != "nix" && base != "cargo" && sub(1, "run") {
-				opaque("it runs what it is given")
-				return true
-			}
-			return false
-		default:
-			return false
-		}
-		run(skip(i, "yq", "", "--yes"), false)
-	case "docker", "podman", "nerdctl":
-		i := 1
-		if len(words) > 2 && words[1].Is("container", "compose") {
-			i = 2
-		}
-		if i < len(words) && words[i].Is("exec") {
-			i = skip(i+1, "itdT", "uwe", "--interactive", "--tty", "--detach", "--user=", "--workdir=", "--env=", "--index=", "--privileged")
-			if i >= 0 {
-				i++ // the container
-			}
-			run(i, false)
-			break
-		}
-		if v, ok := words[1%len(words)].Value(); !ok || strings.HasPrefix(v, "-") {
-			opaque("an option stands before the subcommand")
-		}
-		return c.Opaque != ""
-	case "kubectl", "oc":
-		if len(words) > 1 && words[1].Is("exec") {
-			for i := range words {
-				if words[i].Is("--") {
-					run(i+1, false)
-					return true
-				}
-			}
-			opaque("the command inside cannot be found")
-			return true
-		}
-		return false
-	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh":
-		a.shell(c, base)
-	case "eval":
-		c.Effect = Wraps
-		rest := words[1:]
-		if len(rest) > 0 && rest[0].Is("--") {
-			rest = rest[1:]
-		}
-		text, ok := plainJoin(rest)
-		if !ok {
-			opaque("what it evaluates is not known before it runs")
-			break
-		}
-		c.Effect = Runs
-		c.Inner = append(c.Inner, Inner{a.code(text), -1})
-	case "source", ".":
-		if len(words) > 1 {
-			vector(1, false)
-		}
-		a.script.Moves = append(a.script.Moves, Move{Any: true})
-	case "trap":
-		i := skip(1, "lp", "")
-		if i < 0 || i >= len(words) || words[i].Is("-", "") || len(words) == i+1 {
-			if i >= 0 {
-				c.Effect = Reads
-			}
-			break
-		}
-		text, ok := words[i].Value()
-		if !ok {
-			opaque("what it will run is not known")
-			break
-		}
-		c.Effect = Wraps
-		late := a.code(text)
-		if late.Loose = true; len(a.entries) > 1 {
-			late.Moves = append(late.Moves, Move{Any: true}) // it runs later, wherever that is
-		}
-		c.Inner = append(c.Inner, Inner{late, -1})
-	case "find":
-		a.find(c)
-	case "fd", "fdfind":
-		a.fd(c)
-	case "watch", "su", "runuser", "script", "ssh", "parallel", "flock", "chroot", "unshare", "nsenter", "chrt", "taskset", "strace", "ltrace",
-		"gdb", "perf", "valgrind", "rr", "entr", "nodemon", "at", "batch", "systemd-run", "expect", "socat", "nc", "ncat", "netcat", "telnet", "rsh", "mosh", "sshpass",
-		"pkexec", "dbus-run-session", "xvfb-run", "firejail", "bwrap", "proot", "fakeroot", "prlimit", "setarch", "linux32", "linux64", "setpriv", "capsh", "cgexec", "numactl", "daemon", "start-stop-daemon",
-		"inotifywait", "watchman", "watchexec", "hyperfine", "tmux", "screen", "dtach", "abduco", "zellij", "run-parts", "rlwrap", "torsocks", "proxychains", "proxychains4",
-		"ld.so", "ld-linux.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ed", "ex", "vi", "vim", "nvim", "view", "emacs", "less", "more", "most", "man", "crontab", "make-kpkg", "sem", "xe", "rush", "pexec", "nsjail", "hwclock", "run0", "machinectl":
-		opaque("it can run any command")
-		if base == "watch" || base == "ssh" || base == "su" || base == "script" || base == "parallel" || base == "flock" {
-			// Nothing is allowed by what it holds, but a denial is seen.
-			for i := 1; i < len(words); i++ {
-				if v, ok := plainJoin(words[i:]); ok {
-					c.Inner = append(c.Inner, Inner{a.code(v), -1})
-				}
-				if i > 6 {
-					break
-				}
-			}
-		}
-	case "coproc", "alias", "enable", "bind", "complete", "compgen", "compopt", "hash", "fc", "history", "let", "mapfile", "readarray", "caller":
-		if base == "hash" && len(words) == 2 && words[1].Is("-r") || base == "alias" && len(words) == 1 {
-			c.Effect = Reads
-			break
-		}
-		opaque("it changes what names mean, or runs what its words hold")
-	default:
-		if strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl") {
-			opaque("it can run any program")
-			return true
-		}
-		return false
-	}
-	return true
-}
-
+// plainJoin joins words whose values are known with blanks, as eval does.
 func plainJoin(words []Word) (string, bool) {
 	var b strings.Builder
 	for i := range words {
@@ -402,7 +147,7 @@ func (a *analysis) env(c *Command) {
 		case strings.HasPrefix(v, "--unset="):
 		case v == "--":
 		case strings.HasPrefix(v, "-"):
-			c.Opaque = "its options are not understood"
+			c.Opaque = reasonOptions
 			return
 		case strings.IndexByte(v, '=') > 0:
 			if !harmlessVariable(v[:strings.IndexByte(v, '=')]) {
@@ -416,7 +161,8 @@ func (a *analysis) env(c *Command) {
 	c.Effect = Runs // alone it prints the environment
 }
 
-func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) int) {
+// xargs finds the command to which xargs adds words.
+func (a *analysis) xargs(c *Command) {
 	for i := range c.Words {
 		if v, ok := c.Words[i].Value(); ok && (strings.HasPrefix(v, "-a") || strings.HasPrefix(v, "--arg-file")) {
 			c.Opaque = "its words come from a file"
@@ -426,9 +172,10 @@ func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) i
 			break
 		}
 	}
-	i := skip(1, "0rtx", "nLPIdEs", "--null", "--no-run-if-empty", "--max-args=", "--max-lines=", "--max-procs=", "--delimiter=", "--verbose", "--replace=", "--exit")
+	i := skipOptions(c.Words, 1, "0rtx", "nLPIdEs", "--null --no-run-if-empty --max-args= --max-lines= --max-procs= "+
+		"--delimiter= --verbose --replace= --exit")
 	if i < 0 {
-		c.Opaque = "its options are not understood"
+		c.Opaque = reasonOptions
 		return
 	}
 	replace := ""
@@ -444,7 +191,7 @@ func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) i
 		case strings.HasPrefix(v, "--replace="):
 			replace = v[len("--replace="):]
 		case strings.Contains(v, "I") && !strings.HasPrefix(v, "--"):
-			c.Opaque = "its options are not understood"
+			c.Opaque = reasonOptions
 			return
 		}
 	}
@@ -475,7 +222,9 @@ func (a *analysis) xargs(c *Command, skip func(int, string, string, ...string) i
 	c.Inner = append(c.Inner, Inner{a.child(words, c.At), name})
 }
 
-func (a *analysis) shell(c *Command, base string) {
+func (a *analysis) shell(c *Command) {
+	name, _ := c.Words[0].Value()
+	base := path.Base(name)
 	parsed := base == "sh" || base == "bash" || base == "dash" || base == "ash" || base == "rbash" || base == "ksh" || base == "mksh"
 	i := 1
 	isCode := false
@@ -499,7 +248,7 @@ func (a *analysis) shell(c *Command, base string) {
 			break
 		}
 		if strings.Trim(v[1:], "abcefhlmnprtuvxBCEHPT") != "" || v[0] == '+' && strings.Contains(v, "c") {
-			c.Opaque = "its options are not understood"
+			c.Opaque = reasonOptions
 			return
 		}
 		if strings.Contains(v, "c") {

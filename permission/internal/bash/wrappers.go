@@ -1,0 +1,327 @@
+package bash
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A wrapper is a program that runs the command that its words hold. Its own
+// options have to be understood to find where that begins.
+type wrapper struct {
+	names  string
+	sub    string // its subcommands that do so, "tool run" being two words; "": the program itself
+	plain  string // letters of options without a value
+	valued string // letters of options with one
+	long   string // long options; those that end in "=" have a value
+	words  int    // words between the options and the command
+	number bool   // an option may be a number: -5
+	wraps  bool   // it does nothing else: it needs no permission of its own
+}
+
+var wrapperTable = []wrapper{
+	{names: "timeout", plain: "v", valued: "ks", words: 1, wraps: true,
+		long: "--kill-after= --signal= --verbose --foreground --preserve-status"},
+	{names: "time", plain: "pv", wraps: true},
+	{names: "nice", valued: "n", long: "--adjustment=", number: true, wraps: true},
+	{names: "nohup builtin", wraps: true},
+	{names: "stdbuf", valued: "ioe", long: "--input= --output= --error=", wraps: true},
+	{names: "command", plain: "p", wraps: true}, // -v and -V: see queries
+	{names: "exec", plain: "cl", valued: "a"},
+	{names: "busybox toybox catchsegv faketime unbuffer caffeinate chronic ts"},
+	{names: "sudo", plain: "AbEHknPS", valued: "CDghpRTtUur",
+		long: "--user= --group= --non-interactive --preserve-env --set-home --stdin"},
+	{names: "doas", plain: "nL", valued: "uC"},
+	{names: "setsid", plain: "cfw", long: "--fork --wait --ctty"},
+	{names: "ionice", plain: "t", valued: "cn", long: "--class= --classdata= --ignore"},
+	{names: "npx bunx pnpx uvx", plain: "yq", long: "--yes --no --no-install --quiet --prefer-offline"},
+	{names: "npm pnpm yarn", sub: "exec", plain: "yq", long: "--yes"},
+	{names: "npm pnpm yarn bun", sub: "x", plain: "yq", long: "--yes"},
+	{names: "npm pnpm yarn", sub: "dlx", plain: "yq", long: "--yes"},
+	{names: "uv", sub: "tool run", plain: "yq", long: "--yes"},
+	{names: "uv pipx poetry pipenv pdm hatch rye devbox dotenv doppler op", sub: "run", plain: "yq", long: "--yes"},
+	{names: "bundle mise rtx asdf", sub: "exec", plain: "yq", long: "--yes"},
+	{names: "bundle mise rtx asdf", sub: "x", plain: "yq", long: "--yes"},
+	{names: "direnv", sub: "exec", words: 1},
+	{names: "docker podman nerdctl", sub: "exec", plain: "itdT", valued: "uwe", words: 1,
+		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
+	{names: "docker podman nerdctl", sub: "container exec", plain: "itdT", valued: "uwe", words: 1,
+		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
+	{names: "docker podman nerdctl", sub: "compose exec", plain: "itdT", valued: "uwe", words: 1,
+		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
+}
+
+// An opaqueProgram can run anything, in ways that are not followed here.
+type opaqueProgram struct {
+	names  string
+	sub    string // its subcommands that can; "": the program itself
+	reason string
+	code   bool // its words may be code: nothing is allowed by it, but a denial is seen
+}
+
+var opaqueTable = []opaqueProgram{
+	{names: "watch su script ssh parallel flock", reason: "it can run any command", code: true},
+	{names: "runuser chroot unshare nsenter chrt taskset strace ltrace gdb perf valgrind rr entr nodemon at batch systemd-run " +
+		"expect socat nc ncat netcat telnet rsh mosh sshpass pkexec dbus-run-session xvfb-run firejail bwrap proot fakeroot " +
+		"prlimit setarch linux32 linux64 setpriv capsh cgexec numactl daemon start-stop-daemon inotifywait watchman " +
+		"watchexec hyperfine tmux screen dtach abduco zellij run-parts rlwrap torsocks proxychains proxychains4 ld.so ed ex " +
+		"vi vim nvim view emacs less more most man crontab make-kpkg sem xe rush pexec nsjail hwclock run0 machinectl",
+		reason: "it can run any command"},
+	{names: "coproc alias enable bind complete compgen compopt hash fc history let mapfile readarray caller",
+		reason: "it changes what names mean, or runs what its words hold"},
+	{names: "nix", sub: "run shell develop", reason: "it runs what it is given"},
+	{names: "conda micromamba", sub: "run", reason: "it runs what it is given"},
+}
+
+var (
+	wrappers = sync.OnceValue(func() map[string][]*wrapper {
+		all := map[string][]*wrapper{}
+		for i := range wrapperTable {
+			for _, name := range strings.Fields(wrapperTable[i].names) {
+				all[name] = append(all[name], &wrapperTable[i])
+			}
+		}
+		return all
+	})
+	opaquePrograms = sync.OnceValue(func() map[string]*opaqueProgram {
+		all := map[string]*opaqueProgram{}
+		for i := range opaqueTable {
+			for _, name := range strings.Fields(opaqueTable[i].names) {
+				all[name] = &opaqueTable[i]
+			}
+		}
+		return all
+	})
+)
+
+const reasonOptions = "its options are not understood"
+
+// runner recognises commands that run others, and marks those in which they
+// cannot be found.
+func (a *analysis) runner(c *Command, base string) bool {
+	if a.special(c, base) || queries(c, base) {
+		return true
+	}
+	for _, w := range wrappers()[base] {
+		if sub := strings.Fields(w.sub); beginWith(c.Words[1:], sub) {
+			a.unwrap(c, w, 1+len(sub))
+			return true
+		}
+	}
+	if p := opaquePrograms()[base]; p != nil && (p.sub == "" || len(c.Words) > 1 && c.Words[1].Is(strings.Fields(p.sub)...)) {
+		c.Opaque = p.reason
+		for i := 1; p.code && i < min(len(c.Words), 8); i++ {
+			if v, ok := plainJoin(c.Words[i:]); ok {
+				c.Inner = append(c.Inner, Inner{a.code(v), -1})
+			}
+		}
+		return true
+	}
+	switch base {
+	case "docker", "podman", "nerdctl":
+		if v, ok := c.Words[1%len(c.Words)].Value(); !ok || strings.HasPrefix(v, "-") {
+			c.Opaque = "an option stands before the subcommand"
+			return true
+		}
+	}
+	if strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl") {
+		c.Opaque = "it can run any program"
+		return true
+	}
+	return false
+}
+
+// special recognises commands that hold others in ways of their own.
+func (a *analysis) special(c *Command, base string) bool {
+	switch base {
+	case "env":
+		a.env(c)
+	case "xargs":
+		a.xargs(c)
+	case "find":
+		a.find(c)
+	case "fd", "fdfind":
+		a.fd(c)
+	case "eval":
+		a.eval(c)
+	case "source", ".":
+		a.sourced(c)
+	case "trap":
+		a.trap(c)
+	case "kubectl", "oc":
+		a.kubectl(c)
+	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh":
+		a.shell(c)
+	default:
+		return false
+	}
+	return true
+}
+
+// beginWith reports whether words begin with the given ones.
+func beginWith(words []Word, first []string) bool {
+	if len(words) < len(first) {
+		return false
+	}
+	for i, v := range first {
+		if !words[i].Is(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// queries recognises uses of runners that run nothing.
+func queries(c *Command, base string) bool {
+	switch base {
+	case "command":
+		i := skipOptions(c.Words, 1, "pvV", "", "")
+		if i <= 1 || !strings.ContainsAny(join(c.Words[1:i]), "vV") {
+			return false
+		}
+	case "exec": // only its redirections
+		if skipOptions(c.Words, 1, "cl", "a", "") != len(c.Words) {
+			return false
+		}
+	case "hash":
+		if len(c.Words) != 2 || !c.Words[1].Is("-r") {
+			return false
+		}
+	case "alias":
+		if len(c.Words) != 1 {
+			return false
+		}
+	default:
+		return false
+	}
+	c.Effect = Reads
+	return true
+}
+
+// unwrap finds the command in a wrapper, whose options begin at a word.
+func (a *analysis) unwrap(c *Command, w *wrapper, from int) {
+	i := from
+	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); w.number && from < len(c.Words) && ok && len(v) > 1 && v[0] == '-' && Digits(v[1:]) {
+		i++
+	} else if i = skipOptions(c.Words, from, w.plain, w.valued, w.long); i >= 0 {
+		for range w.words {
+			if i >= len(c.Words) || c.Words[i].Values == nil && w.wraps {
+				i = -1
+				break
+			}
+			i++
+		}
+	}
+	switch {
+	case i < 0:
+		c.Opaque = reasonOptions
+	case i < len(c.Words):
+		if w.wraps {
+			c.Effect = Wraps
+		}
+		c.Inner = append(c.Inner, Inner{a.child(c.Words[i:], c.At), i})
+	}
+}
+
+// skipOptions passes over options, from a word on: plain ones, and those that
+// take a value. -1: one is not understood.
+func skipOptions(words []Word, from int, plain, valued, long string) int {
+	i := from
+	for ; i < len(words); i++ {
+		v, ok := words[i].Value()
+		if !ok {
+			if words[i].Dash || words[i].Values == nil && words[i].Prefix == "" {
+				return -1
+			}
+			return i
+		}
+		if v == "--" {
+			return i + 1
+		}
+		if len(v) < 2 || v[0] != '-' {
+			return i
+		}
+		if strings.HasPrefix(v, "--") {
+			switch name, _, has := strings.Cut(v, "="); {
+			case slices.Contains(strings.Fields(long), name):
+			case !slices.Contains(strings.Fields(long), name+"="):
+				return -1
+			case !has:
+				i++
+			}
+			continue
+		}
+		for j := 1; j < len(v); j++ {
+			if strings.IndexByte(valued, v[j]) >= 0 {
+				if j == len(v)-1 {
+					i++
+				}
+				break
+			}
+			if strings.IndexByte(plain, v[j]) < 0 {
+				return -1
+			}
+		}
+	}
+	if i > len(words) {
+		return -1 // a value is missing
+	}
+	return i
+}
+
+// kubectl finds the command of kubectl exec, behind --.
+func (a *analysis) kubectl(c *Command) {
+	if len(c.Words) < 2 || !c.Words[1].Is("exec") {
+		return
+	}
+	for i := range c.Words {
+		if c.Words[i].Is("--") {
+			if i+1 < len(c.Words) {
+				c.Inner = append(c.Inner, Inner{a.child(c.Words[i+1:], c.At), i + 1})
+			}
+			return
+		}
+	}
+	c.Opaque = "the command inside cannot be found"
+}
+
+func (a *analysis) eval(c *Command) {
+	rest := c.Words[1:]
+	if len(rest) > 0 && rest[0].Is("--") {
+		rest = rest[1:]
+	}
+	text, ok := plainJoin(rest)
+	if !ok {
+		c.Opaque = "what it evaluates is not known before it runs"
+		return
+	}
+	c.Inner = append(c.Inner, Inner{a.code(text), -1})
+}
+
+func (a *analysis) sourced(c *Command) {
+	if len(c.Words) > 1 {
+		c.Inner = append(c.Inner, Inner{a.child(c.Words[1:], c.At), 1})
+	}
+	a.script.Moves = append(a.script.Moves, Move{Any: true})
+}
+
+func (a *analysis) trap(c *Command) {
+	i := skipOptions(c.Words, 1, "lp", "", "")
+	if i < 0 || i >= len(c.Words)-1 || c.Words[i].Is("-", "") {
+		if i >= 0 {
+			c.Effect = Reads
+		}
+		return
+	}
+	text, ok := c.Words[i].Value()
+	if !ok {
+		c.Opaque = "what it will run is not known"
+		return
+	}
+	c.Effect = Wraps
+	late := a.code(text)
+	if late.Loose = true; len(a.entries) > 1 {
+		late.Moves = append(late.Moves, Move{Any: true}) // it runs later, wherever that is
+	}
+	c.Inner = append(c.Inner, Inner{late, -1})
+}
