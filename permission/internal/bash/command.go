@@ -25,7 +25,7 @@ func (a *analysis) classify(c *Command, loose bool) {
 	default:
 		if !isProbe(c, base) && !a.runner(c, base) && !a.builtin(c, base) {
 			readOnly(c, base)
-			writers(c, base)
+			writes(c, base)
 		}
 		otherCode(c, 0, false)
 	}

@@ -1,178 +1,208 @@
 package bash
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// git judges a git command. Its options before the subcommand can run any
-// program, an unknown subcommand is an alias of the repository's configuration
-// or a program, and many subcommands have options that run what they are given.
+// git finds out what a git command does. Its options before the subcommand can
+// run any program, an unknown subcommand is an alias of the repository's
+// configuration or a program, and many subcommands have options that run what
+// they are given.
 func (a *analysis) git(c *Command) {
 	c.Git = true
-	words := c.Words
-	dangerous := func(i int, why string) { c.Danger = append(c.Danger, Danger{Word: i, Reason: why}) }
-	i := 1
-	for ; i < len(words); i++ {
-		v, ok := words[i].Value()
+	i, done := gitGlobals(c)
+	c.Subcommand = min(i, len(c.Words))
+	if done || i >= len(c.Words) {
+		return
+	}
+	sub, ok := c.Words[i].Value()
+	switch {
+	case !ok:
+		c.danger(i, "git's subcommand is not known before it runs")
+		return
+	case !gitBuiltin(sub):
+		c.danger(i, "git "+sub+" is an alias of the repository or a program")
+		return
+	}
+	gitOptions(c, sub, i+1)
+	a.gitSubcommand(c, sub, i)
+	if len(c.Danger) == 0 && gitReads(sub, c.Words[i+1:]) {
+		c.Effect = Reads
+		gitFiles(c, sub, c.Words[i+1:])
+	}
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
+	}
+}
+
+// danger notes a word that a rule must spell out.
+func (c *Command) danger(word int, reason string) {
+	c.Danger = append(c.Danger, Danger{Word: word, Reason: reason})
+}
+
+const (
+	gitPlainGlobals  = "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects"
+	gitValuedGlobals = "-c --config-env --git-dir --work-tree -C --namespace --attr-source --super-prefix"
+)
+
+// gitGlobals reads the options before the subcommand, and returns its index.
+// done says that there is nothing else to see.
+func gitGlobals(c *Command) (i int, done bool) {
+	for i = 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].Value()
 		if !ok || len(v) < 2 || v[0] != '-' {
 			break
 		}
 		switch {
-		case v == "--no-pager" || v == "-P" || v == "--no-optional-locks" || v == "--literal-pathspecs" || v == "--no-replace-objects":
-			continue
+		case listed(gitPlainGlobals, v):
 		case v == "--version":
-			if len(words) == 2 {
+			if len(c.Words) == 2 {
 				c.Effect, c.Git = Reads, false
 			}
-			return
-		case v == "-c" || v == "--config-env" || v == "--exec-path" || v == "--git-dir" || v == "--work-tree" || v == "-C" || v == "--namespace" || v == "--attr-source" || v == "--super-prefix":
-			dangerous(i, "git "+v+" can make git run another program or read another configuration")
+			return 0, true
+		case listed(gitValuedGlobals, v), v == "--exec-path":
+			c.danger(i, "git "+v+" can make git run another program or read another configuration")
 			if v != "--exec-path" {
-				i++
-				if i < len(words) {
-					dangerous(i, "git "+v)
+				if i++; i < len(c.Words) {
+					c.danger(i, "git "+v)
 				}
 			}
 		default:
-			dangerous(i, "git "+v+" stands before the subcommand")
+			c.danger(i, "git "+v+" stands before the subcommand")
 		}
 	}
-	c.Subcommand = min(i, len(words))
-	if i >= len(words) {
-		return
-	}
-	sub, ok := words[i].Value()
-	if !ok {
-		dangerous(i, "git's subcommand is not known before it runs")
-		return
-	}
-	if !gitBuiltin(sub) {
-		dangerous(i, "git "+sub+" is an alias of the repository or a program")
-		return
-	}
-	rest := words[i+1:]
-	at := i + 1
-	for k := range rest {
-		v, ok := rest[k].Value()
+	return i, false
+}
+
+// gitOptionTable lists the options of subcommands that run a program or write a
+// file: long ones, which may be abbreviated, and letters.
+var gitOptionTable = []struct {
+	long, letters string
+	only, except  string // subcommands; "": all, none
+	exact         bool   // a letter counts in a word of its own, not in a cluster
+	prefix        bool   // any word that begins so counts
+}{
+	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template --extcmd " +
+		"--filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference --index-filter --contents",
+		except: "reset"},
+	{long: "--tool", except: "reset remote"},
+	{long: "--recurse-submodules --gpg-sign --show-signature", only: "log show status diff grep ls-files"},
+	{letters: "O", only: "grep"},
+	{letters: "x", only: "rebase"},
+	{letters: "u", only: "clone"},
+	{letters: "-c", only: "clone", exact: true},
+	{letters: "-m -w -i", only: "archive am update-index interpret-trailers", exact: true},
+	{letters: "-o --exec --remote", only: "archive am update-index interpret-trailers", prefix: true},
+}
+
+// gitOptions notes the options of a subcommand, from a word on, that run a
+// program or write a file.
+func gitOptions(c *Command, sub string, from int) {
+	dashes := false
+	for i := from; i < len(c.Words); i++ {
+		v, ok := c.Words[i].Value()
 		if !ok {
 			continue
 		}
 		if strings.Contains(v, "ext::") || strings.HasPrefix(v, "fd::") {
-			dangerous(at+k, "an ext:: address is a command")
+			c.danger(i, "an ext:: address is a command")
 		}
 		if v == "--help" {
-			dangerous(at+k, "git "+sub+" --help starts the program for manuals that the configuration names")
+			c.danger(i, "git "+sub+" --help starts the program for manuals that the configuration names")
 		}
 		if checksSignature(v) {
-			dangerous(at+k, "this format starts gpg to check signatures")
+			c.danger(i, "this format starts gpg to check signatures")
 		}
-		flag, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(flag, "--") || len(flag) < 4 {
-			continue
-		}
-		for _, l := range [...]string{"--exec", "--upload-pack", "--receive-pack", "--ext-diff", "--textconv", "--open-files-in-pager", "--output", "--template", "--extcmd", "--filters", "--tool", "--gpg-sign", "--show-signature", "--config", "--sendmail-cmd", "--smtp-server", "--to-cmd", "--cc-cmd", "--separate-git-dir", "--reference", "--recurse-submodules", "--index-filter", "--contents"} {
-			if flag == l || strings.HasPrefix(l, flag) && len(flag) > 4 && flag != "--ext" && flag != "--out" || l == "--output" && strings.HasPrefix(flag, "--output") && flag != "--output-indicator-new" && flag != "--output-indicator-old" && flag != "--output-indicator-context" {
-				if (l == "--recurse-submodules" || l == "--gpg-sign" || l == "--show-signature") && sub != "log" && sub != "show" && sub != "status" && sub != "diff" && sub != "grep" && sub != "ls-files" {
-					continue
-				}
-				if sub == "reset" || sub == "remote" && l == "--tool" {
-					continue
-				}
-				dangerous(at+k, "git "+sub+" "+flag+" can run a program or write a file")
-				break
-			}
-		}
-	}
-	has := func(exact string, short byte) {
-		for k := range rest {
-			v, ok := rest[k].Value()
-			if !ok {
+		dashes = dashes || v == "--"
+		for _, o := range gitOptionTable {
+			if o.only != "" && !listed(o.only, sub) || listed(o.except, sub) {
 				continue
 			}
-			if v == "--" {
-				break
-			}
-			if v == exact || short != 0 && len(v) > 1 && v[0] == '-' && v[1] != '-' && strings.IndexByte(v, short) > 0 {
-				dangerous(at+k, "git "+sub+" "+v+" can run a program")
+			flag, _, _ := strings.Cut(v, "=")
+			switch {
+			case gitLong(flag, o.long),
+				o.exact && !dashes && listed(o.letters, v),
+				o.prefix && slices.ContainsFunc(strings.Fields(o.letters), func(p string) bool { return strings.HasPrefix(v, p) }),
+				!o.exact && !o.prefix && o.letters != "" && !dashes && len(v) > 1 && v[0] == '-' && v[1] != '-' &&
+					strings.IndexByte(v, o.letters[0]) > 0:
+				c.danger(i, "git "+sub+" "+flag+" can run a program or write a file")
 			}
 		}
 	}
-	switch sub {
-	case "grep":
-		has("", 'O')
-	case "rebase":
-		has("", 'x')
-	case "clone", "fetch", "ls-remote", "pull":
-		if sub == "clone" {
-			has("-c", 'u')
-			has("-c", 0)
+}
+
+// gitLong reports whether a long option is on a list, or abbreviates one of it.
+func gitLong(flag, list string) bool {
+	if !strings.HasPrefix(flag, "--") || len(flag) < 4 {
+		return false
+	}
+	for l := range strings.FieldsSeq(list) {
+		switch {
+		case flag == l, len(flag) > 4 && flag != "--ext" && flag != "--out" && strings.HasPrefix(l, flag):
+			return true
+		case l == "--output" && strings.HasPrefix(flag, l):
+			return !listed("--output-indicator-new --output-indicator-old --output-indicator-context", flag)
 		}
-	case "difftool", "mergetool", "help":
-		dangerous(i, "git "+sub+" runs a program of the configuration")
-	case "bisect":
-		if len(rest) > 0 && rest[0].Is("run") {
-			c.Inner = append(c.Inner, Inner{a.child(append([]Word{}, orEmpty(rest[1:])...), c.At), at + 1})
-		} else if len(rest) > 0 && !rest[0].Is("start", "good", "bad", "old", "new", "skip", "log", "reset", "terms", "view", "visualize", "replay", "next", "help") {
-			dangerous(at, "its subcommand is not known")
+	}
+	return false
+}
+
+// gitRunners are subcommands that run other programs, whatever they are given.
+const gitRunners = "filter-branch send-email instaweb daemon shell credential credential-cache credential-store hook maintenance " +
+	"p4 svn cvsserver gui gitk citool web--browse remote-ext remote-fd upload-pack receive-pack upload-archive http-backend " +
+	"fsmonitor--daemon for-each-repo mailinfo fast-import fast-export quiltimport"
+
+// gitSubcommand notes what the words of a subcommand run or write.
+func (a *analysis) gitSubcommand(c *Command, sub string, i int) {
+	rest, at := c.Words[i+1:], i+1
+	switch {
+	case listed(gitRunners, sub):
+		c.danger(i, "git "+sub+" can run other programs")
+	case listed("difftool mergetool help", sub):
+		c.danger(i, "git "+sub+" runs a program of the configuration")
+	case sub == "bisect" && len(rest) > 0 && rest[0].Is("run"):
+		c.Inner = append(c.Inner, Inner{a.child(append([]Word{}, orEmpty(rest[1:])...), c.At), at + 1})
+	case sub == "bisect" && len(rest) > 0 && !rest[0].Is(strings.Fields("start good bad old new skip log reset terms view visualize replay next help")...):
+		c.danger(at, "its subcommand is not known")
+	case sub == "submodule" && len(rest) > 0 && !rest[0].Is(strings.Fields("status add init deinit update summary sync set-url set-branch absorbgitdirs")...):
+		c.danger(at, "git submodule foreach runs a command")
+		if text, ok := plainJoin(rest[1:]); ok && len(rest) > 1 {
+			c.Inner = append(c.Inner, Inner{a.code(strings.TrimPrefix(text, "--recursive ")), -1})
 		}
-	case "submodule":
-		if len(rest) > 0 && !rest[0].Is("status", "add", "init", "deinit", "update", "summary", "sync", "set-url", "set-branch", "absorbgitdirs") {
-			dangerous(at, "git submodule foreach runs a command")
-			if text, ok := plainJoin(rest[1:]); ok && len(rest) > 1 {
-				c.Inner = append(c.Inner, Inner{a.code(strings.TrimPrefix(text, "--recursive ")), -1})
-			}
-		}
-	case "config":
-		if !gitReadsConfig(rest) {
-			for k := range rest {
-				dangerous(at+k, "git config sets what git runs")
-			}
-		}
-	case "filter-branch", "send-email", "instaweb", "daemon", "shell", "credential", "credential-cache", "credential-store", "hook", "maintenance", "p4", "svn", "cvsserver", "gui", "gitk", "citool", "web--browse", "remote-ext", "remote-fd", "upload-pack", "receive-pack", "upload-archive", "http-backend", "fsmonitor--daemon", "interpret-trailers", "for-each-repo", "update-index", "archive", "mailinfo", "fast-import", "fast-export", "quiltimport", "am":
-		switch sub {
-		case "archive", "am", "update-index", "interpret-trailers":
-			for k := range rest {
-				if v, ok := rest[k].Value(); ok && (strings.HasPrefix(v, "--exec") || strings.HasPrefix(v, "--remote") || strings.HasPrefix(v, "-o") || v == "-m" || v == "-w" || v == "-i") {
-					dangerous(at+k, "git "+sub+" "+v+" can run a program or write a file")
-				}
-			}
-		default:
-			dangerous(i, "git "+sub+" can run other programs")
-		}
-	case "checkout", "restore", "rm", "mv", "clean", "add", "apply":
+	case sub == "config" && !gitReadsConfig(rest):
 		for k := range rest {
-			if v, ok := rest[k].Value(); ok && !strings.HasPrefix(v, "-") && sub != "add" {
+			c.danger(at+k, "git config sets what git runs")
+		}
+	case listed("checkout restore rm mv clean apply", sub):
+		for k := range rest {
+			if v, ok := rest[k].Value(); ok && !strings.HasPrefix(v, "-") {
 				c.Files = append(c.Files, File{Word: &rest[k], Write: true})
 			}
 		}
 	}
-	if len(c.Danger) == 0 {
-		if gitReads(sub, rest) {
-			c.Effect = Reads
-			for k := range rest {
-				v, ok := rest[k].Value()
-				if ok && strings.HasPrefix(v, "-") {
-					continue
-				}
-				if strings.HasPrefix(v, "/") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~") || strings.Contains(v, "/../") || v == ".." {
-					c.Files = append(c.Files, File{Word: &rest[k]})
-				}
-			}
-			if sub == "show" || sub == "diff" || sub == "cat-file" || sub == "blame" || sub == "log" {
-				for k := range rest { // a file's content by name
-					v, ok := rest[k].Value()
-					if !ok || strings.HasPrefix(v, "-") {
-						continue
-					}
-					if _, file, has := strings.Cut(v, ":"); has && file != "" {
-						c.Files = append(c.Files, File{Word: &rest[k], Text: file})
-					} else if sub != "log" {
-						c.Files = append(c.Files, File{Word: &rest[k]})
-					}
-				}
-			}
+}
+
+// gitFiles notes the files that a reading subcommand names: those outside, and
+// those whose content it shows.
+func gitFiles(c *Command, sub string, rest []Word) {
+	shows := listed("show diff cat-file blame log", sub)
+	for k := range rest {
+		v, ok := rest[k].Value()
+		if ok && strings.HasPrefix(v, "-") {
+			continue
 		}
-	}
-	if len(c.Danger) > 0 {
-		c.Effect, c.Reason = Runs, c.Danger[0].Reason
+		if strings.HasPrefix(v, "/") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~") || strings.Contains(v, "/../") || v == ".." {
+			c.Files = append(c.Files, File{Word: &rest[k]})
+		}
+		if !ok || !shows {
+			continue
+		}
+		if _, file, has := strings.Cut(v, ":"); has && file != "" {
+			c.Files = append(c.Files, File{Word: &rest[k], Text: file})
+		} else if sub != "log" {
+			c.Files = append(c.Files, File{Word: &rest[k]})
+		}
 	}
 }
 
@@ -293,10 +323,18 @@ func hasAny(words []Word, values ...string) bool {
 
 // gitBuiltin reports whether git has a subcommand of this name, which then no
 // alias can replace.
-func gitBuiltin(s string) bool {
-	switch s {
-	case "add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bugreport", "bundle", "cat-file", "check-attr", "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry", "cherry-pick", "clean", "clone", "column", "commit", "commit-graph", "commit-tree", "config", "count-objects", "credential", "credential-cache", "credential-store", "daemon", "describe", "diff", "diff-files", "diff-index", "diff-tree", "difftool", "fast-export", "fast-import", "fetch", "fetch-pack", "filter-branch", "fmt-merge-msg", "for-each-ref", "for-each-repo", "format-patch", "fsck", "gc", "get-tar-commit-id", "grep", "gui", "hash-object", "help", "hook", "http-backend", "index-pack", "init", "init-db", "instaweb", "interpret-trailers", "log", "ls-files", "ls-remote", "ls-tree", "mailinfo", "mailsplit", "maintenance", "merge", "merge-base", "merge-file", "merge-tree", "mergetool", "mktag", "mktree", "mv", "name-rev", "notes", "p4", "pack-objects", "pack-refs", "prune", "pull", "push", "quiltimport", "range-diff", "read-tree", "rebase", "receive-pack", "reflog", "remote", "repack", "replace", "request-pull", "rerere", "reset", "restore", "rev-list", "rev-parse", "revert", "rm", "send-email", "send-pack", "shell", "shortlog", "show", "show-branch", "show-index", "show-ref", "sparse-checkout", "stage", "stash", "status", "stripspace", "submodule", "svn", "switch", "symbolic-ref", "tag", "unpack-file", "unpack-objects", "update-index", "update-ref", "update-server-info", "upload-archive", "upload-pack", "var", "verify-commit", "verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree":
-		return true
-	}
-	return false
-}
+func gitBuiltin(s string) bool { return listed(gitSubcommands, s) }
+
+const gitSubcommands = "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore " +
+	"check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit " +
+	"commit-graph commit-tree config count-objects credential credential-cache credential-store daemon " +
+	"describe diff diff-files diff-index diff-tree difftool fast-export fast-import fetch fetch-pack " +
+	"filter-branch fmt-merge-msg for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id grep gui " +
+	"hash-object help hook http-backend index-pack init init-db instaweb interpret-trailers log ls-files " +
+	"ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-tree mergetool mktag " +
+	"mktree mv name-rev notes p4 pack-objects pack-refs prune pull push quiltimport range-diff read-tree " +
+	"rebase receive-pack reflog remote repack replace request-pull rerere reset restore rev-list rev-parse " +
+	"revert rm send-email send-pack shell shortlog show show-branch show-index show-ref sparse-checkout stage " +
+	"stash status stripspace submodule svn switch symbolic-ref tag unpack-file unpack-objects update-index " +
+	"update-ref update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag " +
+	"version whatchanged worktree write-tree"

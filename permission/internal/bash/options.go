@@ -2,7 +2,6 @@ package bash
 
 import (
 	"path"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -236,7 +235,15 @@ func otherCode(c *Command, from int, open bool) {
 
 // listed reports whether a subcommand is on a list, or the list is "*".
 func listed(list, sub string) bool {
-	return list == "*" || slices.Contains(strings.Fields(list), sub)
+	if list == "*" {
+		return true
+	}
+	for s := range strings.FieldsSeq(list) {
+		if s == sub {
+			return true
+		}
+	}
+	return false
 }
 
 // spellings are the values that a word may have, or what it begins with.
@@ -264,7 +271,7 @@ func (p *program) option(list, word, next string) (option, value string, inWord 
 	if p.words && strings.HasPrefix(flag, "--") {
 		flag = flag[1:]
 	}
-	for _, entry := range strings.Fields(list) {
+	for entry := range strings.FieldsSeq(list) {
 		name, when, conditional := strings.Cut(entry, "?")
 		prefix, begins := strings.CutSuffix(name, "*")
 		value, in := rest, inWord

@@ -199,7 +199,7 @@ func readOnly(c *Command, name string) {
 // abbreviates reports whether a long option is one of a list, or may be short
 // for one.
 func abbreviates(flag, list string) bool {
-	for _, l := range strings.Fields(list) {
+	for l := range strings.FieldsSeq(list) {
 		if strings.HasPrefix(l, flag) {
 			return true
 		}

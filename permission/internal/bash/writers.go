@@ -1,0 +1,193 @@
+package bash
+
+import (
+	"strings"
+	"sync"
+)
+
+// A writer is what is known of a command that writes the files it names.
+type writer struct {
+	names  string
+	value  string // letters of options whose value is the next word; of t, o, O and P it is a file
+	runs   string // options that run another program; long ones may be abbreviated
+	writes string // options whose value, the next word, is a file that it writes
+	reads  string // options whose value is a file that it reads
+	words  role   // what the words that are no options are
+
+	check func(c *Command) // looks for more
+}
+
+type role uint8
+
+const (
+	written     role = iota // files that it writes
+	lastWritten             // files that it reads, but for the last
+	otherWords              // no files, or files that it reads as any program may
+	noFiles                 // and its options name no files but those listed
+)
+
+var writerTable = []writer{
+	{names: "cp install ln", value: "tSgmoe", words: lastWritten},
+	{names: "scp", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o"},
+	{names: "rsync", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o", check: rsyncShell},
+	{names: "mv", value: "tS"},
+	{names: "rm rmdir unlink shred touch mkdir mkfifo mknod tee truncate chmod chown chgrp setfacl chattr setfattr mktemp " +
+		"csplit patch gzip gunzip bzip2 xz unzip dos2unix", value: "mrdstg"},
+	{names: "zip", value: "mrdstg", runs: "--unzip-command --test -TT -T"},
+	{names: "split", value: "mrdstg", runs: "--filter"},
+	{names: "tar bsdtar gtar", words: noFiles, writes: "-C -f --directory --file", check: tarLetters,
+		runs: "--to-command --use-compress-program --checkpoint-action --rsh-command --info-script --new-volume-script " +
+			"--rmt-command --checkpoint -I -F"},
+	{names: "curl", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K", check: atFile,
+		reads:  "-T --upload-file --post-file --body-file",
+		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
+	{names: "wget", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K -e", check: atFile,
+		reads:  "-T --upload-file --post-file --body-file",
+		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
+	{names: "sort", words: noFiles, check: sortOutput},
+	{names: "uniq xxd", words: noFiles, check: secondFile},
+	{names: "dd", words: noFiles, check: ddFiles},
+}
+
+var writers = sync.OnceValue(func() map[string]*writer {
+	all := map[string]*writer{}
+	for i := range writerTable {
+		for _, name := range strings.Fields(writerTable[i].names) {
+			all[name] = &writerTable[i]
+		}
+	}
+	return all
+})
+
+// writes notes which files a command writes, and the words that no wildcard of a
+// rule may cover.
+func writes(c *Command, name string) {
+	w := writers()[name]
+	if w == nil {
+		return
+	}
+	if w.words != noFiles {
+		operands := c.operands(w.value)
+		for i, o := range operands {
+			if w.words != otherWords {
+				c.Files = append(c.Files, File{Word: o, Write: w.words == written || i == len(operands)-1})
+			}
+		}
+	}
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].Value()
+		if !ok {
+			continue
+		}
+		if runsProgram(v, w.runs) {
+			c.danger(i, v+" of "+name+" can run another program")
+		}
+		if i+1 < len(c.Words) && (listed(w.reads, v) || listed(w.writes, v)) {
+			c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: listed(w.writes, v)})
+		}
+	}
+	if w.check != nil {
+		w.check(c)
+	}
+}
+
+// runsProgram reports whether a word is an option of a list, or short for one, or
+// one letter with its value.
+func runsProgram(word, list string) bool {
+	flag, _, _ := strings.Cut(word, "=")
+	for o := range strings.FieldsSeq(list) {
+		long := strings.HasPrefix(word, "--")
+		if word == o || long && len(flag) > 2 && strings.HasPrefix(o, flag) || !long && len(o) == 2 && strings.HasPrefix(word, o) {
+			return true
+		}
+	}
+	return false
+}
+
+// operands returns the words that are no options, and notes the files that
+// options name. value has the letters of options whose value is the next word.
+func (c *Command) operands(value string) (words []*Word) {
+	ended := false
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].Value()
+		switch {
+		case ok && v == "--" && !ended:
+			ended = true
+		case !ok || len(v) < 2 || v[0] != '-' || ended:
+			words = append(words, &c.Words[i])
+		case v[1] != '-' && strings.IndexByte(value, v[len(v)-1]) >= 0:
+			i++
+			if i < len(c.Words) && strings.IndexByte("toOP", v[len(v)-1]) >= 0 {
+				c.Files = append(c.Files, File{Word: &c.Words[i], Write: true})
+			}
+		case strings.Contains(v, "="):
+			_, file, _ := strings.Cut(v, "=")
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: file, Write: true})
+		case v[1] != '-' && len(v) > 2:
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: v[2:], Write: true})
+		}
+	}
+	return words
+}
+
+// rsyncShell finds -e in a cluster.
+func rsyncShell(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		if v, _ := c.Words[i].Value(); isCluster(&c.Words[i]) && len(v) > 2 && strings.Contains(v, "e") {
+			c.danger(i, v+" of rsync can run another program")
+		}
+	}
+}
+
+// tarLetters finds -F and -I in a cluster, with or without its dash.
+func tarLetters(c *Command) {
+	for i := 1; i < len(c.Words) && len(c.Danger) == 0; i++ {
+		v, ok := c.Words[i].Value()
+		if ok && (i == 1 || strings.HasPrefix(v, "-")) && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "FI") {
+			c.danger(i, v+" of tar can run another program")
+		}
+	}
+}
+
+// atFile finds the files that curl sends: -d @file.
+func atFile(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].Value()
+		if _, file, has := strings.Cut(v, "@"); ok && has && !strings.Contains(v, "://") {
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: file})
+		}
+	}
+}
+
+// sortOutput finds the file of sort -o.
+func sortOutput(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		if !isCluster(&c.Words[i]) {
+			continue
+		}
+		v, _ := c.Words[i].Value()
+		if k := strings.IndexByte(v, 'o'); k == len(v)-1 && i+1 < len(c.Words) {
+			c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: true})
+		} else if k > 0 {
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: v[k+1:], Write: true})
+		}
+	}
+}
+
+// secondFile is the one that uniq and xxd write.
+func secondFile(c *Command) {
+	if n := len(c.Files); n > 1 {
+		c.Files[n-1].Write = true
+	}
+}
+
+func ddFiles(c *Command) {
+	for i := 1; i < len(c.Words); i++ {
+		v, _ := c.Words[i].Value()
+		if file, ok := strings.CutPrefix(v, "of="); ok {
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: file, Write: true})
+		} else if file, ok := strings.CutPrefix(v, "if="); ok {
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: file})
+		}
+	}
+}
