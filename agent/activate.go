@@ -19,9 +19,9 @@ import (
 // invoke makes a skill's text under the skills in force.
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
 	in = r.invocation(in)
-	if s := r.Skills().Skill(in.Name); s != nil {
-		if r.Verify != nil {
-			if err := r.Verify(s); err != nil {
+	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
+		if r.Policy.Verify != nil {
+			if err := r.Policy.Verify(s); err != nil {
 				return nil, err
 			}
 		}
@@ -31,7 +31,7 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activatio
 			}
 		}
 	}
-	return r.Skills().Invoke(ctx, in)
+	return r.Skills.Catalog().Invoke(ctx, in)
 }
 
 // invocation fills in what the run knows.
@@ -41,11 +41,11 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	in.View = r.view(state)
 	in.Message = r.typedWords
 	in.Builtins = r.builtins()
-	if r.Shell != nil {
+	if r.Skills.Shell != nil {
 		sc := r.scopes(state)
-		in.Shell = r.Shell(r.guarded(sc, r.hooks(sc)))
+		in.Shell = r.Skills.Shell(r.guarded(sc, r.hooks(sc)))
 	}
-	in.Vars = maps.Clone(r.Vars)
+	in.Vars = maps.Clone(r.Skills.Vars)
 	if in.Vars == nil {
 		in.Vars = map[string]string{}
 	}
@@ -67,9 +67,9 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel,
 	}
-	if r.Ignored != nil {
+	if r.Policy.Ignored != nil {
 		for _, rule := range act.Grants {
-			if why := r.Ignored(act.Skill, rule); why != "" {
+			if why := r.Policy.Ignored(act.Skill, rule); why != "" {
 				a.Ignored = append(a.Ignored, rule)
 				a.Problems = append(a.Problems, knack.Problem{
 					Code: "tool-pattern", Severity: knack.Warn, Path: act.Skill.Path,
@@ -135,7 +135,7 @@ func (r *run) tools(state session.State) tool.Set {
 		return slices.Clone(r.set)
 	}
 	set := slices.Clone(r.Tools)
-	if r.Fork != nil && len(r.Agents) > 0 && !slices.Contains(r.Without, agentTool) && r.mayFork("") == nil {
+	if r.Roster.Fork != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) && r.mayFork("") == nil {
 		if r.starter == nil {
 			t := r.agentTool()
 			r.starter = &t
@@ -145,11 +145,11 @@ func (r *run) tools(state session.State) tool.Set {
 	if !r.lists() || state.Listing == nil || len(state.Told) == 0 {
 		return set
 	}
-	if !r.View.Index {
+	if !r.Skills.View.Index {
 		set = append(set, tool.Skill(state.Listing.Text, r.skillSubjects, r.callSkill))
 	}
 	for i := range set {
-		if r.View.Index && set[i].Name == "read" {
+		if r.Skills.View.Index && set[i].Name == "read" {
 			set[i] = tool.ReadSkill(set[i], r.listed, r.skillSubjects, r.callSkill)
 		}
 	}
@@ -158,7 +158,7 @@ func (r *run) tools(state session.State) tool.Set {
 }
 
 // lists says whether the model is told of skills.
-func (r *run) lists() bool { return r.Skills != nil && !slices.Contains(r.Without, "Skill") }
+func (r *run) lists() bool { return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill") }
 
 // skillSubjects returns what permission a skill needs: none if it asks for
 // nothing. The rules that deny or ask apply to the name that was asked for, too.
@@ -175,7 +175,7 @@ func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subje
 // invoked.
 func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
 	sub := permission.Subject{Kind: "Skill", Text: name}
-	s := r.Skills().Skill(name)
+	s := r.Skills.Catalog().Skill(name)
 	if s == nil {
 		sub.Default = permission.Allow // the call says that there is none
 		return sub
@@ -264,10 +264,10 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	case in.Finds():
 		return r.find(ctx, in.Find)
 	case in.Describe:
-		text, err := r.Skills().Describe(r.invocation(inv))
+		text, err := r.Skills.Catalog().Describe(r.invocation(inv))
 		return tool.SkillAnswer{Text: text}, err
 	}
-	if s := r.Skills().Skill(name); s != nil {
+	if s := r.Skills.Catalog().Skill(name); s != nil {
 		hash, err := r.approved(ctx, call.Subjects, s)
 		if err != nil {
 			return tool.SkillAnswer{}, err

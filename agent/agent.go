@@ -4,7 +4,7 @@
 // happens is in a [session.Log]. Most people want [Agent.Run], which yields
 // events until the model calls nothing more:
 //
-//	a := &agent.Agent{Model: m, Tools: tools, Gate: gate}
+//	a := &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: agent.Gated(g)}}
 //	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("hello")) {
 //		…
 //	}
@@ -15,87 +15,31 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
 
-// An Agent is a model with tools and skills.
+// An Agent is a model with tools and skills. Only Model is needed: an Agent
+// without Skills has none, one without a Policy runs what asks for nothing, and
+// one without a Roster starts no other agents.
 type Agent struct {
-	Model  llm.Model // needed
-	Effort string    // "": the model's own
-	System string    // the system prompt
-	Tools  tool.Set  // the Skill tool is added where there are skills
-
-	// Skills is the catalogue as it is now; nil: no skills.
-	Skills func() *knack.Catalog
-	// Touched is told which files tools have touched, all of the session, before
-	// the next request; what Skills returns may change by it. nil: nobody cares.
-	Touched func(ctx context.Context, paths []string)
-	// Commands are what the user can type after a slash beside skills, as they
-	// are now. Those with Expand are templates; the others, of kind command, are
-	// the program's, which it runs itself: they only take their names here. nil:
-	// there are none.
-	Commands func() []knack.Command
-	// View says how skills are listed. The agent sets For, Window and
-	// Touched. With Index set the listing belongs into System, see [Prompt].
-	View knack.View
-	// Finder finds skills for the model, and those that are suggested after what
-	// the user says. nil: one that keeps no index.
-	Finder *knack.Finder
-	// Suggest is the number of skills that are suggested after a message of the
-	// user, where the listing had to cut descriptions: 0 means 5, less than 0
-	// none.
-	Suggest int
-	// Shell runs inline commands of skills; nil: they stay text.
-	Shell func(Scope) knack.Shell
-	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.
-	Vars map[string]string
-
-	// Gate decides which calls may run, under the skills in force; nil: only those
-	// that ask for nothing, see [tool.Gate].
-	Gate func(Scope) tool.Gate
-	// Typed is asked when a person types a skill's name, which consents to what
-	// it declares but not against a deny rule: its error, usually a
-	// *knack.Refusal, refuses. nil: nothing is refused.
-	Typed func(ctx context.Context, s *knack.Skill) error
-	// Verify is asked before any skill is invoked whether its files are still
-	// those that were approved; its error refuses. nil: nobody looks.
-	Verify func(s *knack.Skill) error
-	// Ignored says why a rule of a skill's allowed-tools is not in effect; "": it
-	// is. The gate decides without asking this: it is for the activation's
-	// report. nil: all are in effect.
-	Ignored func(s *knack.Skill, rule string) string
-	// Resolve finds the model that a skill names; nil: skills name none.
+	Model  llm.Model
+	Effort string   // "": the model's own
+	System string   // the system prompt, see [Prompt]
+	Tools  tool.Set // the Skill and the Agent tool are added where there are skills and agents
+	// Resolve finds the model that a skill or an agent names; nil: they get Model.
 	Resolve func(name string) (llm.Model, error)
 
-	// Hooks are those in force under the skills in force; nil, and a nil set:
-	// none.
-	Hooks func(Scope) *hook.Set
-
-	// Agents are the definitions of agents that may work for this one; the first
-	// of a name wins. With Fork they make the Agent tool, and what skills with
-	// context: fork run in.
-	Agents []Definition
-	// Fork makes of a definition an agent and its empty log, which the run
-	// closes: with a system prompt, with all tools that it might have, which know
-	// nothing of this conversation, and with a gate in the definition's mode.
-	// Which of the tools it has, model, effort and limits are the run's to set.
-	// It may be called concurrently. nil: there are no sub-agents.
-	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
-	// Forked reads the session of a sub-agent, which the program's end interrupted,
-	// for what it spent; nil: nobody knows.
-	Forked func(id string) (*session.Log, error)
-	// Background keeps agents that do not hold the turn; nil: all hold it.
-	Background *Background
+	Skills Skills
+	Policy Policy
+	Roster Roster
 	// Without names tools that a run would add by itself, Skill and Agent, and
 	// that this agent does not have.
 	Without []string
@@ -106,12 +50,82 @@ type Agent struct {
 	// NoCompact: the conversation is compacted neither near the model's window
 	// nor when that is full, see [Agent.Compact].
 	NoCompact bool
-	// Project, if not nil, changes what the model is sent, not the log.
+	// Project, if not nil, changes what the model is sent, not the log. Parts that
+	// are texts of skills have Skill set.
 	Project func([]llm.Message) []llm.Message
-	// Steer hands over what the person says while the run goes on; it enters
-	// after the current answer's calls. nil: nobody speaks.
+	// Steer hands over what the user says while the run goes on; it enters after
+	// the current answer's calls. nil: nothing is said.
 	Steer func() (Input, bool)
 	Debug *slog.Logger // nil: silent
+}
+
+// Skills are what the model and the user can call by name. The zero Skills are
+// none.
+type Skills struct {
+	// Catalog is the catalogue as it is now; nil: no skills.
+	Catalog func() *knack.Catalog
+	// View says how skills are listed. The agent sets For, Window and Touched. With
+	// Index set the listing belongs into Agent.System, see [Prompt].
+	View knack.View
+	// Commands are what the user can type after a slash beside skills, as they are
+	// now. Those with Expand are templates; the others, of kind command, are the
+	// program's, which it runs itself: they only take their names here. nil: there
+	// are none.
+	Commands func() []knack.Command
+	// Finder finds skills for the model, and those that are suggested after what
+	// the user says. nil: one that keeps no index.
+	Finder *knack.Finder
+	// Suggest is the number of skills that are suggested after a message of the
+	// user, where the listing had to cut descriptions: 0 means 5, less than 0
+	// none.
+	Suggest int
+	// Touched is given the files that tools have touched, all of the session,
+	// before the next request; what Catalog returns may change by it. nil: they are
+	// ignored.
+	Touched func(ctx context.Context, paths []string)
+	// Shell runs inline commands of skills, see [ShellIn]; nil: they stay text.
+	Shell func(Scope) knack.Shell
+	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.
+	Vars map[string]string
+}
+
+// A Policy decides what may run. The zero Policy allows only what asks for
+// nothing.
+type Policy struct {
+	// Gate decides calls while the skills and hooks of a Scope are in use, see
+	// [Scope.Rules]; nil: only those run that ask for nothing, see [tool.Gate].
+	Gate func(Scope) tool.Gate
+	// Hooks are those in use; nil, and a nil set: none.
+	Hooks func(Scope) *hook.Set
+	// Typed is asked when the user types a skill's name, which consents to what it
+	// declares but not against a deny rule: its error, usually a *knack.Refusal,
+	// refuses. nil: nothing is refused.
+	Typed func(ctx context.Context, s *knack.Skill) error
+	// Verify is asked before any skill is invoked whether its files are still those
+	// that were approved; its error refuses. nil: they are not compared.
+	Verify func(s *knack.Skill) error
+	// Ignored says why a rule of a skill's allowed-tools is not in effect; "": it
+	// is. The gate decides without asking this: it is for the activation's report.
+	// nil: all are in effect.
+	Ignored func(s *knack.Skill, rule string) string
+}
+
+// A Roster is the agents that can work for an agent. The zero Roster has none.
+type Roster struct {
+	// Agents are their definitions; the first of a name is used. With Fork they
+	// make the Agent tool, and what skills with context: fork run in.
+	Agents []Definition
+	// Fork makes of a definition an agent and its empty log, which the run closes:
+	// with a system prompt, with all tools that it might have, which know nothing
+	// of this conversation, and with a gate in the definition's mode. Which of the
+	// tools it has, model, effort and limits are the run's to set. It may be called
+	// concurrently. nil: there are no sub-agents.
+	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Forked reads the session of a sub-agent that was interrupted by the program's
+	// end, for what it spent; nil: that is unknown.
+	Forked func(id string) (*session.Log, error)
+	// Background keeps agents that do not hold the turn; nil: all hold it.
+	Background *Background
 }
 
 // Limits bound one run, with what its sub-agents spend. Zero means no limit.
@@ -156,32 +170,6 @@ func Text(s string) Input { return Input{Text: s} }
 
 // Typed is an Input of what the user typed.
 func Typed(s string) Input { return Input{Text: s, Typed: s} }
-
-// A Scope is what the skills in force ask of the run: what they grant and
-// deny. It says nothing of whether that is allowed.
-type Scope struct {
-	Skills []session.Scope
-	Outer  []Outer // of a sub-agent: what bounds it from without
-	Log    *session.Log
-	// The hooks in force, for the Gate; nil: none guards.
-	PreToolUse, PermissionRequest gate.Hook
-}
-
-// An Outer is what bounds a sub-agent: its definition, or a skill in force
-// where it was started. It grants nothing.
-type Outer struct {
-	Agent, Skill string // exactly one is set
-	Denies       []string
-	// Names are the skill's grants, which are a bound where they are one for the
-	// skill; or the tools of a definition, if not nil nothing else may run.
-	Names []string
-	// Hooks are the skill's, which go on guarding, or the definition's; they
-	// allow nothing.
-	Hooks json.RawMessage
-	Dir   string // where paths of a skill's Hooks start
-	// Sandbox is the skill's, which goes on restricting commands.
-	Sandbox *knack.Sandbox
-}
 
 // An Event is something that a run did; beside Agent exactly one field is set.
 // What Entry holds is recorded; the rest is only to be shown.

@@ -61,7 +61,7 @@ func TestCalls(t *testing.T) {
 		}},
 		llmtest.Reply("done"),
 	)
-	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}
+	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}
 	log := session.New(session.Header{ID: "s"})
 	all, err := do(t, a, log, "go")
 	end := ended(t, all, err)
@@ -127,7 +127,7 @@ func TestRetry(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	m := llmtest.New()
 	m.Func = func(*llm.Request) llmtest.Answer { return llmtest.Use("echo", map[string]any{"text": "a"}) }
-	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}
+	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}
 	all, err := do(t, a, session.New(session.Header{}), "go")
 	if end := ended(t, all, err); end.Requests != 8 || end.Reason != "limit" ||
 		end.Why != "the same call gave the same result 8 times in a row" {
@@ -155,7 +155,7 @@ func TestLimits(t *testing.T) {
 			return llmtest.Answer{Calls: []llmtest.Call{{Name: "echo", Input: map[string]any{"text": string(rune('a' + n))}}},
 				Usage: llm.Usage{Input: 50, Output: 50}}
 		}
-		a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open, Limits: limits}
+		a := &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}, Limits: limits}
 		all, err := do(t, a, session.New(session.Header{}), "go")
 		if end := ended(t, all, err); end.Requests != 3 || end.Reason != "limit" || !strings.Contains(end.Why, "limit of") {
 			t.Errorf("%s: end %+v", name, end)
@@ -185,7 +185,7 @@ func TestTimeLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := llmtest.New(c.answers...)
-				a := &agent.Agent{Model: m, Tools: tool.Set{sleeps}, Gate: open, Limits: agent.Limits{Time: 2 * time.Second}}
+				a := &agent.Agent{Model: m, Tools: tool.Set{sleeps}, Policy: agent.Policy{Gate: open}, Limits: agent.Limits{Time: 2 * time.Second}}
 				log := session.New(session.Header{ID: "s"})
 				start := time.Now()
 				all, err := do(t, a, log, "go")
@@ -239,7 +239,7 @@ func TestCancel(t *testing.T) {
 func TestLeave(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	log := session.New(session.Header{})
-	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open}).Run(t.Context(), log, agent.Typed("go")) {
+	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}).Run(t.Context(), log, agent.Typed("go")) {
 		break
 	}
 	if log.State().InTurn {

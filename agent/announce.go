@@ -11,7 +11,7 @@ import (
 
 // view is how the model sees the catalogue now.
 func (r *run) view(state session.State) knack.View {
-	v := r.View
+	v := r.Skills.View
 	v.For = knack.ByModel
 	if r.Model != nil { // Context is asked for without one
 		v.Window = r.Model.Info().Window
@@ -26,7 +26,7 @@ func (r *run) showListing() error {
 	if !r.lists() || state.Listing != nil {
 		return nil
 	}
-	cat := r.Skills()
+	cat := r.Skills.Catalog()
 	l := cat.Listing(r.view(state))
 	for _, p := range l.Problems {
 		if p.Severity == knack.Error { // a required skill
@@ -51,10 +51,10 @@ func (r *run) announce(ctx context.Context) error {
 		return nil
 	}
 	state := r.log.State()
-	if r.Touched != nil && len(state.Touched) != r.touched {
-		r.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
+	if r.Skills.Touched != nil && len(state.Touched) != r.touched {
+		r.Skills.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
 	}
-	cat := r.Skills()
+	cat := r.Skills.Catalog()
 	if r.catalog == cat && r.touched == len(state.Touched) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func people(ch knack.Changes) string {
 // it.
 func (r *run) listed(path string) (name string, ok bool) {
 	state := r.log.State()
-	for _, s := range r.Skills().Skills() {
+	for _, s := range r.Skills.Catalog().Skills() {
 		if (s.Path == path || s.ID == path) && state.Told[s.Name] != "" {
 			return s.Name, true
 		}

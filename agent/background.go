@@ -166,10 +166,10 @@ func unheard(ended []*worker) error {
 // arrivals records what has ended in the background, and shows what it did.
 // more is closed when more ends; nil: nothing works.
 func (r *run) arrivals() (any bool, more <-chan struct{}, err error) {
-	if r.Background == nil {
+	if r.Roster.Background == nil {
 		return false, nil, nil
 	}
-	ended, more := r.Background.take(r.log)
+	ended, more := r.Roster.Background.take(r.log)
 	for _, w := range ended {
 		a := *w.end
 		of := &Sub{Name: a.Name, Log: a.Log, Call: a.Call, Depth: w.sub.depth()}
@@ -192,7 +192,7 @@ func (r *run) await(ctx context.Context) (bool, error) {
 		if any || err != nil {
 			return any, err
 		}
-		if more == nil || !r.Background.Wait && r.parent == nil {
+		if more == nil || !r.Roster.Background.Wait && r.parent == nil {
 			return false, nil
 		}
 		select {
@@ -206,10 +206,10 @@ func (r *run) await(ctx context.Context) (bool, error) {
 // leave ends what nobody would hear of any more: all of a turn that was
 // cancelled, and of a sub-agent.
 func (r *run) leave(cancelled bool) error {
-	if r.Background == nil || !cancelled && r.parent == nil {
+	if r.Roster.Background == nil || !cancelled && r.parent == nil {
 		return nil
 	}
-	r.Background.cancel(r.log, context.Canceled)
+	r.Roster.Background.cancel(r.log, context.Canceled)
 	_, _, err := r.arrivals()
 	return err
 }
@@ -218,16 +218,16 @@ func (r *run) leave(cancelled bool) error {
 // nobody knows what they did.
 func (r *run) interrupted() error {
 	open := r.log.State().Agents
-	if r.Background != nil {
-		for _, a := range r.Background.Unheard(r.log) {
+	if r.Roster.Background != nil {
+		for _, a := range r.Roster.Background.Unheard(r.log) {
 			delete(open, a.Log)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(open)) {
 		a := open[id]
 		a.Reason = "interrupted"
-		if r.Forked != nil {
-			if log, err := r.Forked(id); err == nil {
+		if r.Roster.Forked != nil {
+			if log, err := r.Roster.Forked(id); err == nil {
 				s := log.State()
 				a.Requests, a.Usage, a.Cost, a.Denials = s.Requests, s.Usage, s.Cost, s.Denials
 			}

@@ -40,7 +40,7 @@ func BenchmarkCall(b *testing.B) {
 	for _, c := range []struct{ n, window int }{{1, 1_000_000}, {200, 1_000_000}, {2000, 1_000_000}, {200, 4000}, {2000, 4000}} {
 		b.Run(fmt.Sprintf("after-%d-of-%d", c.n, c.window), func(b *testing.B) {
 			left := c.n
-			a := &agent.Agent{Model: callsFor{&left, c.window}, Tools: tool.Set{echo()}, Gate: open}
+			a := &agent.Agent{Model: callsFor{&left, c.window}, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}
 			log := session.New(session.Header{ID: "s"})
 			run := func() {
 				for _, err := range a.Run(b.Context(), log, agent.Typed("go")) {

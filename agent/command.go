@@ -14,9 +14,9 @@ import (
 // Problems tell of names that lost theirs (spec skills §2).
 func (a *Agent) Namespace() ([]knack.Command, []knack.Problem) {
 	var first, rest []knack.Command
-	if a.Commands != nil {
+	if a.Skills.Commands != nil {
 		steering := knack.Steering()
-		for _, c := range a.Commands() {
+		for _, c := range a.Skills.Commands() {
 			if c.Kind == "command" && slices.Contains(steering, c.Name) {
 				first = append(first, c)
 			} else {
@@ -25,20 +25,20 @@ func (a *Agent) Namespace() ([]knack.Command, []knack.Problem) {
 		}
 	}
 	cat := &knack.Catalog{}
-	if a.Skills != nil {
-		cat = a.Skills()
+	if a.Skills.Catalog != nil {
+		cat = a.Skills.Catalog()
 	}
-	return cat.Commands(a.View, first, rest)
+	return cat.Commands(a.Skills.View, first, rest)
 }
 
 // builtins are the names of the program's own commands, and those that are
 // kept for them.
 func (a *Agent) builtins() []string {
-	if a.Commands == nil {
+	if a.Skills.Commands == nil {
 		return nil
 	}
 	names := knack.Steering()
-	for _, c := range a.Commands() {
+	for _, c := range a.Skills.Commands() {
 		if c.Kind == "command" && !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}
@@ -48,7 +48,7 @@ func (a *Agent) builtins() []string {
 
 // found reports whether there is a skill of a name, though nobody can call it.
 func (r *run) found(name string) bool {
-	return r.Skills != nil && len(r.Skills().Why(name, r.View).Found) > 0
+	return r.Skills.Catalog != nil && len(r.Skills.Catalog().Why(name, r.Skills.View).Found) > 0
 }
 
 // unknown refuses a name that nothing has, and says which are like it.

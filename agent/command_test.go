@@ -22,8 +22,8 @@ func ExampleAgent_commands() {
 		},
 	}
 	a := agent.Agent{
-		Model:    llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."}),
-		Commands: func() []knack.Command { return []knack.Command{weather} },
+		Model:  llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."}),
+		Skills: agent.Skills{Commands: func() []knack.Command { return []knack.Command{weather} }},
 	}
 	log := session.New(session.Header{})
 	for e, err := range a.Run(context.Background(), log, agent.Typed("/weather Bern")) {
@@ -78,7 +78,7 @@ func TestCommands(t *testing.T) {
 		a := skilled(t, m, map[string]string{
 			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"), "hidden": skill("user-invocable: false\n", "hidden"),
 		})
-		a.Commands = func() []knack.Command {
+		a.Skills.Commands = func() []knack.Command {
 			return []knack.Command{expands("help", "template"), expands("say", "template"), expands("help", "command"), expands("cost", "command"),
 				expands("hidden", "command"), expands("say", "command"), failing, {Name: "program", Kind: "command"}}
 		}
@@ -117,10 +117,10 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		text := said[0]
 		said = said[1:]
 		return agent.Typed(text), true
-	}, Commands: func() []knack.Command {
+	}, Skills: agent.Skills{Commands: func() []knack.Command {
 		return []knack.Command{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",
 			Expand: func(context.Context, string) (string, error) { return "asked", nil }}}
-	}}
+	}}}
 	log := session.New(session.Header{})
 	var shown []string
 	for e, err := range a.Run(t.Context(), log, agent.Typed("go")) {

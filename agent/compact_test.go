@@ -82,7 +82,7 @@ func TestCompactAuto(t *testing.T) {
 				a.Usage = llm.Usage{Input: sent(req), Output: 50}
 				return a
 			}
-			a := &agent.Agent{Model: m, Tools: tool.Set{big()}, Gate: open}
+			a := &agent.Agent{Model: m, Tools: tool.Set{big()}, Policy: agent.Policy{Gate: open}}
 			log := session.New(session.Header{ID: "s"})
 			end := turn(t, a, log, "count the words")
 			if end.Text != "all counted" {
@@ -171,7 +171,7 @@ func TestCompactByHand(t *testing.T) {
 	long := strings.Repeat(" and so on", 100)
 	m := llmtest.New(llmtest.Reply("one"+long), llmtest.Reply("two"+long), llmtest.Reply("three"+long))
 	m.Model = llm.Info{ID: "test/m", Window: 200_000}
-	a := &agent.Agent{Model: m, Gate: open, Retry: agent.Retry{Times: -1}}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}, Retry: agent.Retry{Times: -1}}
 	log := session.New(session.Header{ID: "s"})
 	if _, err := a.Compact(t.Context(), log, ""); !errors.Is(err, agent.ErrNothingToCompact) {
 		t.Errorf("an empty conversation: %v", err)
@@ -245,7 +245,7 @@ func TestCompactOverflow(t *testing.T) {
 	start := func(window int, answers ...llmtest.Answer) (*agent.Agent, *llmtest.Script, *session.Log) {
 		m := llmtest.New(append([]llmtest.Answer{llmtest.Reply("one"), llmtest.Reply("two")}, answers...)...)
 		m.Model = llm.Info{ID: "test/m", Window: window}
-		a := &agent.Agent{Model: m, Gate: open}
+		a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
 		log := session.New(session.Header{ID: "s"})
 		turn(t, a, log, long)
 		turn(t, a, log, long)
@@ -289,7 +289,7 @@ func TestCompactOverflow(t *testing.T) {
 		}
 	}
 	m := llmtest.New(full)
-	if _, err := do(t, &agent.Agent{Model: m, Gate: open}, session.New(session.Header{}), long); err == nil || !strings.Contains(err.Error(), "nothing to compact") {
+	if _, err := do(t, &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}), long); err == nil || !strings.Contains(err.Error(), "nothing to compact") {
 		t.Errorf("one message alone: %v", err)
 	}
 }
@@ -303,7 +303,7 @@ func TestCompactHuge(t *testing.T) {
 		llmtest.Answer{Want: []string{"less abc"}, Text: "100"})
 	m.Model = llm.Info{ID: "test/m", Window: 8_000}
 	log := session.New(session.Header{ID: "s"})
-	if end := turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Gate: open}, log, "count the words"); end.Text != "100" {
+	if end := turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Policy: agent.Policy{Gate: open}}, log, "count the words"); end.Text != "100" {
 		t.Errorf("%+v", end)
 	}
 	if c := compactions(log); len(c) != 1 || c[0].Trigger != "auto" || c[0].Kept != 0 || c[0].Before < 9_000 || c[0].After > 1_000 {
@@ -326,7 +326,7 @@ func TestCompactFails(t *testing.T) {
 		llmtest.Answer{When: "<transcript>", Error: &llm.Error{Kind: llm.Invalid, Message: "no summaries today"}},
 		llmtest.Answer{Text: "two", Usage: used})
 	m.Model = llm.Info{ID: "test/m", Window: 8_000}
-	a := &agent.Agent{Model: m, Gate: open}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, strings.Repeat("many words ", 2000))
 	if end := turn(t, a, log, "go on"); end.Text != "two" {
@@ -346,7 +346,7 @@ func TestCompactCancelled(t *testing.T) {
 		llmtest.Answer{Text: "one", Usage: llm.Usage{Input: 7_900, Output: 10}},
 		llmtest.Answer{Text: "## Goal and so on", Break: llmtest.Hang})
 	m.Model = llm.Info{ID: "test/m", Window: 8_000}
-	a := &agent.Agent{Model: m, Gate: open}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, strings.Repeat("many words ", 2000))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -498,10 +498,10 @@ func TestCompactTold(t *testing.T) {
 		skills := map[string]string{"react": skill("paths: \"*.tsx\"\n", "REACT"), "pdf": skill("", "PDF"), "gone": skill("", "GONE")}
 		a := skilled(t, m, skills)
 		a.Tools = append(a.Tools, big())
-		a.View.Dir, a.View.Index = "/w", index
+		a.Skills.View.Dir, a.Skills.View.Index = "/w", index
 		log := session.New(session.Header{ID: "s"})
-		cat := a.Skills()
-		a.Skills = func() *knack.Catalog { return cat }
+		cat := a.Skills.Catalog()
+		a.Skills.Catalog = func() *knack.Catalog { return cat }
 		turn(t, a, log, "go")
 		reqs := m.Requests()
 		news := func(i int, want bool) {

@@ -106,7 +106,7 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 		Info: llm.Info{ID: "test/m", Window: window, Thinking: true, Vision: true, Caching: true}}))
 	a.Tools = append(a.Tools, picture(), big())
 	a.System = "You are a test."
-	a.View = knack.View{Dir: "/w"}
+	a.Skills.View = knack.View{Dir: "/w"}
 	a.Release, _ = agent.ParseRelease([]string{"auto", "never", "after:2"}[draw("release", 3)])
 	if draw("steers", 2) == 0 {
 		n := 0
@@ -180,7 +180,7 @@ func TestCompactPrefix(t *testing.T) {
 	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key, Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}),
 		map[string]string{"pdf": skill("", "PDF TEXT"), "xls": skill("paths: \"*.xls\"\n", "xls text")})
 	a.Tools = append(a.Tools, big())
-	a.View.Dir, a.System = "/w", "You are a test."
+	a.Skills.View.Dir, a.System = "/w", "You are a test."
 	a.Release, _ = agent.ParseRelease("never")
 	store := session.Store{Dir: t.TempDir()}
 	log, err := store.Create(session.Header{ID: "s"})

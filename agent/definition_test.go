@@ -120,12 +120,12 @@ func TestLoosens(t *testing.T) {
 // TestAgentTool is the golden text of the Agent tool.
 func TestAgentTool(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
-	a := &agent.Agent{Model: m, Gate: open, Fork: forks(m, nil), Agents: []agent.Definition{
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: forks(m, nil), Agents: []agent.Definition{
 		{Name: "reviewer", Description: "Reviews\nwhat <others> wrote\u202e", Tools: []string{"Read", "Grep"}},
 		{Name: "reviewer", Description: "Another of that name"},
 		{Name: "mute", Tools: []string{}},
 		agent.GeneralPurpose(),
-	}}
+	}}}
 	turn(t, a, session.New(session.Header{}), "go")
 	spec := m.Requests()[0].Tools[0]
 	got := spec.Description + "\n\n" + string(spec.Schema) + "\n"

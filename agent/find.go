@@ -17,15 +17,15 @@ const (
 
 // finder is the agent's, or else the catalogue's own.
 func (r *run) finder(cat *knack.Catalog) *knack.Finder {
-	if r.Finder != nil {
-		return r.Finder
+	if r.Skills.Finder != nil {
+		return r.Skills.Finder
 	}
 	return cat.Finder()
 }
 
 // find answers the model's search for skills.
 func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) {
-	cat, view := r.Skills(), r.view(r.log.State())
+	cat, view := r.Skills.Catalog(), r.view(r.log.State())
 	found, err := r.finder(cat).Find(ctx, cat, words, maxFound, func(s *knack.Skill) bool { return cat.Offers(s, view) })
 	if err != nil {
 		return tool.SkillAnswer{}, err
@@ -48,17 +48,17 @@ func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) 
 // listing had to cut what it says of skills. Each is suggested once.
 func (r *run) suggest(ctx context.Context, in Input) error {
 	state := r.log.State()
-	if r.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
+	if r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
 		return nil
 	}
 	if _, _, command := Slash(in.Text); command || strings.TrimSpace(in.Text) == "" {
 		return nil
 	}
-	cat := r.Skills()
+	cat := r.Skills.Catalog()
 	if !r.finder(cat).Ready(ctx, cat) {
 		return nil // it will be after the first request
 	}
-	most := r.Suggest
+	most := r.Skills.Suggest
 	if most == 0 {
 		most = maxSuggested
 	}
@@ -82,11 +82,11 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 // startIndexing prepares suggestions while the model works, once in a turn.
 func (r *run) startIndexing(ctx context.Context) {
 	state := r.log.State()
-	if r.indexing != nil || r.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
+	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
 		return
 	}
 	ctx, r.indexing = context.WithCancel(ctx)
-	cat := r.Skills()
+	cat := r.Skills.Catalog()
 	r.indexed.Go(func() {
 		if err := r.finder(cat).Prepare(ctx, cat); err != nil && ctx.Err() == nil && r.Debug != nil {
 			r.Debug.Warn("the index of skills is not kept", "err", err)

@@ -36,7 +36,7 @@ func notes(log *session.Log) (texts []string) {
 func TestSuggest(t *testing.T) {
 	cat := catalog(t, crowd())
 	a := skilledBy(cat, nil)
-	a.View.Budget = 1500
+	a.Skills.View.Budget = 1500
 	log := session.New(session.Header{ID: "s"})
 	say := func(text string) string {
 		t.Helper()
@@ -79,17 +79,17 @@ func TestSuggest(t *testing.T) {
 			t.Errorf("%q names a skill, and %q was suggested", named, got)
 		}
 	}
-	a.Suggest = -1
+	a.Skills.Suggest = -1
 	if got := say("A question on falconry: who answers questions on falconry?"); got != "" {
 		t.Errorf("suggested although it is off: %q", got)
 	}
-	a.Suggest = 1
+	a.Skills.Suggest = 1
 	if got := say("Which otters swim fastest, and are there questions on otters or on typhoons?"); strings.Count(got, "\n- ") != 1 {
 		t.Errorf("one may be suggested: %q", got)
 	}
 	// A listing that has all descriptions needs no suggestions.
 	a, log = skilledBy(cat, nil), session.New(session.Header{ID: "s"})
-	a.View.Budget = 1e6
+	a.Skills.View.Budget = 1e6
 	if got := say("A question on falconry: who answers questions on falconry?"); got != "" {
 		t.Errorf("suggested although nothing was cut: %q", got)
 	}
@@ -118,7 +118,7 @@ func TestFindByModel(t *testing.T) {
 		llmtest.Use("Skill", map[string]any{}),
 		llmtest.Reply("ok"))
 	a := skilledBy(catalog(t, skills), m)
-	a.Suggest = -1
+	a.Skills.Suggest = -1
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
 	var results []string

@@ -105,7 +105,7 @@ func (r *run) depth() (n int) {
 }
 
 // forks says whether a skill runs in an agent of its own here.
-func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Fork != nil }
+func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
 
 // mayFork refuses what would go on for ever: agents in agents in agents, and a
 // skill in the agent that runs it. skill is "" where no skill is run.
@@ -125,11 +125,11 @@ func (r *run) mayFork(skill string) error {
 // those that there are.
 func (r *run) definition(name string) (*Definition, error) {
 	name = cmp.Or(strings.TrimSpace(name), defaultAgent)
-	if d := find(r.Agents, name); d != nil {
+	if d := find(r.Roster.Agents, name); d != nil {
 		return d, nil
 	}
 	var names []string
-	for _, d := range r.Agents {
+	for _, d := range r.Roster.Agents {
 		if !slices.Contains(names, d.Name) {
 			names = append(names, d.Name)
 		}
@@ -168,9 +168,9 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 		return tool.Permit{}, err
 	}
 	var gate tool.Gate
-	if r.Gate != nil {
+	if r.Policy.Gate != nil {
 		sc := r.scopes(r.log.State())
-		gate = r.Gate(r.guarded(sc, r.hooks(sc)))
+		gate = r.Policy.Gate(r.guarded(sc, r.hooks(sc)))
 	}
 	permit, err := t.Propose(call, input).Decide(ctx, gate)
 	if err == nil && !bytes.Equal(permit.Input, input) {
@@ -208,11 +208,11 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 			t.def = &lent
 		}
 	}
-	child, log, err := r.Fork(ctx, t.def)
+	child, log, err := r.Roster.Fork(ctx, t.def)
 	if err != nil {
 		return session.Agent{}, fmt.Errorf("the agent %s cannot be started: %w", t.def.Name, err)
 	}
-	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.about, Background: t.background && r.Background != nil}
+	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.about, Background: t.background && r.Roster.Background != nil}
 	if t.act != nil {
 		what.Args = t.act.Args
 	}
@@ -238,7 +238,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 	}
 	if what.Background {
 		sub.emit = func(Event) {} // shown when it has ended, see arrivals
-		return what, r.Background.start(ctx, r.log, sub, t)
+		return what, r.Roster.Background.start(ctx, r.log, sub, t)
 	}
 	end := sub.work(ctx, t)
 	return end, r.agentEntry(end)
@@ -285,7 +285,7 @@ func (r *run) receive(ctx context.Context, t task) error {
 	if err == nil {
 		_, err = r.hook(ctx, hook.Input{Event: hook.SubagentStart})
 	}
-	if err != nil || r.Skills == nil {
+	if err != nil || r.Skills.Catalog == nil {
 		return err
 	}
 	for _, name := range t.def.Skills {
@@ -306,18 +306,18 @@ func (r *run) receive(ctx context.Context, t task) error {
 func (r *run) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
-	if s := r.Skills().Skill(name); s != nil {
+	if s := r.Skills.Catalog().Skill(name); s != nil {
 		var err error
 		if inv.Hash, err = r.allowed(ctx, s, name, "preload"); err != nil {
 			return err
 		}
-		if r.Verify != nil {
-			if err := r.Verify(s); err != nil {
+		if r.Policy.Verify != nil {
+			if err := r.Policy.Verify(s); err != nil {
 				return err
 			}
 		}
 	}
-	act, err := r.Skills().Invoke(ctx, r.invocation(inv))
+	act, err := r.Skills.Catalog().Invoke(ctx, r.invocation(inv))
 	if err != nil {
 		return err
 	}
@@ -329,8 +329,8 @@ func (r *run) preload(ctx context.Context, name string) error {
 func (r *run) fit(child *Agent, d *Definition) {
 	state := r.log.State()
 	child.Tools = slices.Clone(child.Tools)
-	child.Agents, child.Background = r.Agents, r.Background
-	child.Steer, child.Typed = nil, nil
+	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
+	child.Steer, child.Policy.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
 	child.Release = Release{name: "never"} // nobody goes on with it
 	child.Limits = Limits{Requests: d.MaxTurns}
@@ -545,7 +545,7 @@ func Tools() tool.Set {
 // it does it.
 func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subject {
 	name := cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)
-	if d := find(r.Agents, name); d != nil {
+	if d := find(r.Roster.Agents, name); d != nil {
 		name = d.Name
 	}
 	return []permission.Subject{{Kind: agentTool, Text: name, Default: permission.Allow}}
@@ -555,7 +555,7 @@ func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subje
 func (r *run) agentList() string {
 	var b strings.Builder
 	seen := map[string]bool{}
-	for _, d := range r.Agents {
+	for _, d := range r.Roster.Agents {
 		if seen[d.Name] {
 			continue
 		}

@@ -37,13 +37,13 @@ func forks(m llm.Model, f *forked) func(context.Context, *agent.Definition) (*ag
 			f.logs = append(f.logs, log)
 			f.mu.Unlock()
 		}
-		return &agent.Agent{System: d.Prompt, Model: m, Tools: tool.Set{echo()}, Gate: open, Fork: fork}, log, nil
+		return &agent.Agent{System: d.Prompt, Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: fork}}, log, nil
 	}
 	return fork
 }
 
 func delegating(m llm.Model, f *forked) *agent.Agent {
-	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Gate: open, Fork: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}
+	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}}
 }
 
 func start(prompt string, background bool) llmtest.Call {
@@ -106,22 +106,22 @@ func TestBackgroundCloses(t *testing.T) {
 		when("go on$", llmtest.Reply("ok")),
 	)
 	a := delegating(m, nil)
-	a.Background = &agent.Background{}
+	a.Roster.Background = &agent.Background{}
 	log := session.New(session.Header{ID: "s"})
 	if end := turn(t, a, log, "go"); end.Text != "gone on" {
 		t.Errorf("end %+v", end)
 	}
-	if all := a.Background.Unheard(log); len(all) != 1 || all[0].Reason != "" {
+	if all := a.Roster.Background.Unheard(log); len(all) != 1 || all[0].Reason != "" {
 		t.Errorf("unheard %+v", all)
 	}
-	if err := a.Background.Close(); err != nil {
+	if err := a.Roster.Background.Close(); err != nil {
 		t.Error(err)
 	}
 	if s := log.State(); len(s.Agents) != 0 {
 		t.Errorf("it still works: %+v", s.Agents)
 	}
-	a.Background = &agent.Background{}
-	defer a.Background.Close()
+	a.Roster.Background = &agent.Background{}
+	defer a.Roster.Background.Close()
 	turn(t, a, log, "go on")
 	reqs := m.Requests()
 	if last := all(reqs[len(reqs)-1]); !strings.Contains(last, "was interrupted when the session ended") {
@@ -140,8 +140,8 @@ func TestBackgroundNested(t *testing.T) {
 		when("OUT with IN", llmtest.Reply("done")),
 	)
 	a := delegating(m, nil)
-	a.Background = &agent.Background{}
-	defer a.Background.Close()
+	a.Roster.Background = &agent.Background{}
+	defer a.Roster.Background.Close()
 	if end := turn(t, a, session.New(session.Header{ID: "s"}), "go"); end.Text != "done" || end.Requests != 6 {
 		t.Errorf("end %+v", end)
 	}
@@ -159,8 +159,8 @@ func TestBackgroundCancelled(t *testing.T) {
 		return llmtest.Answer{Text: "hm", Break: llmtest.Hang}
 	}
 	a := delegating(m, nil)
-	a.Background = &agent.Background{}
-	defer a.Background.Close()
+	a.Roster.Background = &agent.Background{}
+	defer a.Roster.Background.Close()
 	log := session.New(session.Header{ID: "s"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -175,8 +175,8 @@ func TestBackgroundCancelled(t *testing.T) {
 		}
 		end = e.End
 	}
-	if end == nil || end.Reason != "cancelled" || len(a.Background.Unheard(log)) != 0 || len(log.State().Agents) != 0 {
-		t.Errorf("end %+v, unheard %+v", end, a.Background.Unheard(log))
+	if end == nil || end.Reason != "cancelled" || len(a.Roster.Background.Unheard(log)) != 0 || len(log.State().Agents) != 0 {
+		t.Errorf("end %+v, unheard %+v", end, a.Roster.Background.Unheard(log))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestForkWithout(t *testing.T) {
 	f := &forked{}
 	m = llmtest.New(when("FORK ME", llmtest.Reply("forked")))
 	a := skilled(t, m, skills)
-	a.Fork, a.Agents = forks(m, f), []agent.Definition{agent.GeneralPurpose()}
+	a.Roster.Fork, a.Roster.Agents = forks(m, f), []agent.Definition{agent.GeneralPurpose()}
 	log := session.New(session.Header{ID: "s"})
 	if end := turn(t, a, log, "/fk"); end.Text != "forked" || len(f.logs) != 1 {
 		t.Errorf("end %+v, %d forks", end, len(f.logs))
@@ -237,7 +237,7 @@ func TestForkSteering(t *testing.T) {
 		when("Its answer:\n\nforked", llmtest.Reply("heard")),
 	)
 	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"), "lost": skill("context: fork\nagent: nobody\n", "x")})
-	a.Fork, a.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
+	a.Roster.Fork, a.Roster.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
 	said := []string{"/lost", "/fk"}
 	a.Steer = func() (agent.Input, bool) {
 		if len(said) == 0 {
@@ -267,7 +267,7 @@ func TestForkFails(t *testing.T) {
 	m := llmtest.New(when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("a", false), start("", false)}}),
 		when("cannot be started: no disk(.|\n)*prompt is empty", llmtest.Reply("told")))
 	a := delegating(m, nil)
-	a.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+	a.Roster.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 		return nil, nil, errors.New("no disk")
 	}
 	log := session.New(session.Header{ID: "s"})
@@ -277,7 +277,7 @@ func TestForkFails(t *testing.T) {
 	// The names in the sentence about an unknown agent are those of the list.
 	m = llmtest.New(llmtest.Use("Agent", map[string]any{"agent": "x", "prompt": "y"}), llmtest.Reply("ok"))
 	a = delegating(m, nil)
-	a.Agents = append(a.Agents, agent.Definition{Name: "other"}, agent.Definition{Name: "other"})
+	a.Roster.Agents = append(a.Roster.Agents, agent.Definition{Name: "other"}, agent.Definition{Name: "other"})
 	turn(t, a, session.New(session.Header{ID: "s"}), "go")
 	if last := all(m.Requests()[1]); !regexp.MustCompile(`there is no agent ..x..; the agents are general-purpose, other[^,]`).MatchString(last) {
 		t.Errorf("%s", last)

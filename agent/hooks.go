@@ -62,7 +62,7 @@ func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook
 // people: at once, or while calls are under way after their results. It may be
 // called from tools.
 func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
-	if r.Hooks == nil {
+	if r.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
 	}
 	if r.hooked.calling {
@@ -74,10 +74,10 @@ func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 
 // hooks are those in force.
 func (r *run) hooks(sc Scope) *hook.Set {
-	if r.Hooks == nil {
+	if r.Policy.Hooks == nil {
 		return nil
 	}
-	return r.Hooks(sc)
+	return r.Policy.Hooks(sc)
 }
 
 // fire tells the hooks of a set, and keeps what they say for flush.
@@ -299,7 +299,7 @@ func (r *run) expanded(ctx context.Context, name, args, line, from string, steer
 }
 
 func (r *run) heardOf(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
-	if r.Hooks == nil {
+	if r.Policy.Hooks == nil {
 		return nil
 	}
 	sc := Scope{Log: r.log}
@@ -326,7 +326,7 @@ func hookDir(act *knack.Activation) string {
 // activated tells hooks of a skill that came into force. Its own SessionStart
 // hooks run now, unless the skill was in force before.
 func (r *run) activated(ctx context.Context, act *knack.Activation, by string, before session.State) error {
-	if r.Hooks == nil {
+	if r.Policy.Hooks == nil {
 		return nil
 	}
 	set := r.hooks(r.scopes(r.log.State()))

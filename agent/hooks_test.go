@@ -54,10 +54,10 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Hooks: func(agent.Scope) *hook.Set { return w.set },
+	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Hooks: func(agent.Scope) *hook.Set { return w.set },
 		Gate: func(sc agent.Scope) tool.Gate {
 			return g.With(gate.Scoped{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
-		}}, w
+		}}}, w
 }
 
 // TestHookNotes: what hooks add about parallel calls stands after all of their

@@ -330,8 +330,8 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	hooks := r.hooks(sc) // until all of these calls have ended
 	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
-	if r.Gate != nil {
-		gate = r.stoppable(r.denied(hooks, r.Gate(r.guarded(sc, hooks))))
+	if r.Policy.Gate != nil {
+		gate = r.stoppable(r.denied(hooks, r.Policy.Gate(r.guarded(sc, hooks))))
 	}
 	events := make(chan Event) // an empty one: look at the log
 	r.calls = events

@@ -19,7 +19,7 @@ func TestNothingToList(t *testing.T) {
 		for _, index := range []bool{false, true} {
 			m := llmtest.New(llmtest.Reply("ok"))
 			cat := catalog(t, skills)
-			a := &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Gate: open, Skills: func() *knack.Catalog { return cat }, View: knack.View{Index: index}}
+			a := &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Policy: agent.Policy{Gate: open}, Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: knack.View{Index: index}}}
 			turn(t, a, session.New(session.Header{ID: "s"}), "go")
 			req := m.Requests()[0]
 			for _, tl := range req.Tools {

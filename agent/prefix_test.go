@@ -39,8 +39,8 @@ func TestPrefix(t *testing.T) {
 	defer server.Close()
 	cat := catalog(t, skills)
 	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key, Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}), nil)
-	a.Skills = func() *knack.Catalog { return cat }
-	a.View.Dir = "/w"
+	a.Skills.Catalog = func() *knack.Catalog { return cat }
+	a.Skills.View.Dir = "/w"
 	a.System = "You are a test."
 	a.Release, _ = agent.ParseRelease("manual")
 	said := 0

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	_ "embed"
 	"fmt"
 	"html"
 	"runtime"
@@ -11,16 +10,11 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-var (
-	//go:embed prompts/role.md
-	roleText string
-	//go:embed prompts/help.md
-	helpText string
-)
-
 // A Prompt is what the system prompt is made of: sections in a fixed order, so
 // that equal input gives equal bytes.
 type Prompt struct {
+	Role    string     // who the model is; "": it is not said
+	Help    string     // where help on the program is; "": it is not said
 	Custom  string     // replaces role, tools, guidelines and help
 	Tools   tool.Set   // the active ones
 	Append  []string   // more text of the person's
@@ -51,10 +45,10 @@ func (p Prompt) String() string {
 	if p.Custom != "" {
 		section(p.Custom)
 	} else {
-		section(roleText)
+		section(p.Role)
 		section(p.tools())
 		section(p.guidelines())
-		section(helpText)
+		section(p.Help)
 	}
 	for _, s := range p.Append {
 		section(s)

@@ -52,7 +52,7 @@ func TestKeyed(t *testing.T) {
 		want += fmt.Sprint(i) + " "
 	}
 	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("ok"))
-	turn(t, &agent.Agent{Model: m, Tools: tool.Set{edit}, Gate: open}, session.New(session.Header{}), "go")
+	turn(t, &agent.Agent{Model: m, Tools: tool.Set{edit}, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}), "go")
 	if got := strings.Join(order, " ") + " "; got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}
@@ -67,7 +67,7 @@ func TestShown(t *testing.T) {
 		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY")})
 	log := session.New(session.Header{ID: "s"})
-	a.Gate = func(s agent.Scope) tool.Gate {
+	a.Policy.Gate = func(s agent.Scope) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			d := permission.Decision{Verdict: permission.Allow}
 			if p.Name == "echo" {
@@ -132,7 +132,7 @@ func TestStarted(t *testing.T) {
 		llmtest.Answer{Calls: []llmtest.Call{{Name: "read", Input: map[string]any{"path": "x"}},
 			{Name: "write", Input: map[string]any{"n": 1}}, {Name: "write", Input: map[string]any{"n": 2}}}},
 		llmtest.Reply("ok"))
-	turn(t, &agent.Agent{Model: m, Tools: tool.Set{write, touch()}, Gate: open}, log, "go")
+	turn(t, &agent.Agent{Model: m, Tools: tool.Set{write, touch()}, Policy: agent.Policy{Gate: open}}, log, "go")
 	if n := strings.Count(read(), `"call-started"`); n != 2 {
 		t.Errorf("%d starts, want 2", n)
 	}
@@ -142,7 +142,7 @@ func TestStarted(t *testing.T) {
 func TestNothingSent(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "x"), "fail": skill("", "now: !`false`\n")})
-	a.Shell = func(agent.Scope) knack.Shell {
+	a.Skills.Shell = func(agent.Scope) knack.Shell {
 		return func(context.Context, *knack.Activation, string, []string) (string, error) {
 			return "", errors.New("exit 1")
 		}
@@ -167,7 +167,7 @@ func TestNothingSent(t *testing.T) {
 func TestCancelStart(t *testing.T) {
 	a := skilled(t, llmtest.New(), map[string]string{"slow": skill("", "now: !`sleep 9`\n")})
 	ctx, cancel := context.WithCancel(t.Context())
-	a.Shell = func(agent.Scope) knack.Shell {
+	a.Skills.Shell = func(agent.Scope) knack.Shell {
 		return func(ctx context.Context, _ *knack.Activation, _ string, _ []string) (string, error) {
 			cancel()
 			<-ctx.Done()

@@ -39,7 +39,7 @@ func skilled(t *testing.T, m llm.Model, skills map[string]string) *agent.Agent {
 }
 
 func skilledBy(cat *knack.Catalog, m llm.Model) *agent.Agent {
-	return &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Gate: open, Skills: func() *knack.Catalog { return cat }}
+	return &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Policy: agent.Policy{Gate: open}, Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }}}
 }
 
 // touch pretends to read a file.
@@ -143,7 +143,7 @@ func TestScopeEnds(t *testing.T) {
 		llmtest.Use("echo", map[string]any{"text": "3"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"git": skill("allowed-tools: Bash(git status:*), Read\ndisallowed-tools: Write\n", "x")})
 	var seen []string
-	a.Gate = func(s agent.Scope) tool.Gate {
+	a.Policy.Gate = func(s agent.Scope) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			if p.Name == "echo" {
 				text := ""
@@ -196,7 +196,7 @@ func TestConditional(t *testing.T) {
 		"react": skill("paths: \"src/**/*.tsx\"\n", "REACT"),
 		"other": skill("", "x"),
 	})
-	a.View.Dir = "/w"
+	a.Skills.View.Dir = "/w"
 	a.Release, _ = agent.ParseRelease("never")
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
@@ -227,7 +227,7 @@ func TestAnnounceInFull(t *testing.T) {
 		"gopher": skill("when_to_use: when Go code is written, and only then\npaths: \"*.go\"\n", "x"),
 		"other":  skill("", "x"),
 	})
-	a.View.Dir, a.View.Budget = "/w", 10
+	a.Skills.View.Dir, a.Skills.View.Budget = "/w", 10
 	turn(t, a, session.New(session.Header{ID: "s"}), "go")
 	if last := all(m.Requests()[1]); !strings.Contains(last, "gopher: does it - when Go code is written") {
 		t.Errorf("announced as: %s", last)
@@ -356,7 +356,7 @@ func TestIndex(t *testing.T) {
 		Read:   func(context.Context) ([]byte, error) { return []byte(skill("", "BODY OF PDF")), nil },
 	}
 	cat := knack.Load(t.Context(), one{&s})
-	a := &agent.Agent{Model: m, Tools: tool.Set{touch()}, Gate: open, Skills: func() *knack.Catalog { return cat }, View: knack.View{Index: true}}
+	a := &agent.Agent{Model: m, Tools: tool.Set{touch()}, Policy: agent.Policy{Gate: open}, Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: knack.View{Index: true}}}
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
 	if len(log.State().Texts) != 1 {
@@ -392,7 +392,7 @@ func TestApprovedBytes(t *testing.T) {
 	two.Calls = append(two.Calls, llmtest.Call{Name: "Skill", Input: map[string]any{"skill": "deploy"}})
 	a := skilledBy(cat, llmtest.New(two, llmtest.Reply("ok")))
 	asked := 0
-	a.Gate = func(agent.Scope) tool.Gate {
+	a.Policy.Gate = func(agent.Scope) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			if asked++; asked == 1 {
 				permit, err := tool.AllowAll.Ask(ctx, p)
@@ -423,7 +423,7 @@ func TestNilGate(t *testing.T) {
 	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "plain"}), llmtest.Use("Skill", map[string]any{"skill": "wants"}),
 		llmtest.Use("echo", map[string]any{"text": "x"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"plain": skill("", "x"), "wants": skill("allowed-tools: Bash(make:*)\n", "x")})
-	a.Gate = nil
+	a.Policy.Gate = nil
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
 	got := ""
@@ -468,7 +468,7 @@ func TestTypedWords(t *testing.T) {
 			answers = append([]llmtest.Answer{llmtest.Use("Skill", map[string]any{"skill": c.call})}, answers...)
 		}
 		a := skilled(t, llmtest.New(answers...), kept)
-		a.Gate = nil // where nobody decides, a skill that asks for something is refused to a model
+		a.Policy.Gate = nil // where nobody decides, a skill that asks for something is refused to a model
 		log := session.New(session.Header{ID: "s"})
 		for _, err := range a.Run(t.Context(), log, c.in) {
 			if err != nil && c.loads != "" {
@@ -492,9 +492,9 @@ func TestTypedWordsOfAgents(t *testing.T) {
 	m := llmtest.New(llmtest.Use("Agent", map[string]any{"prompt": "do as /kept says"}),
 		llmtest.Use("Skill", map[string]any{"skill": "kept"}), llmtest.Reply("done"), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"), "open": skill("", "OPEN")})
-	a.Agents = []agent.Definition{agent.GeneralPurpose()}
+	a.Roster.Agents = []agent.Definition{agent.GeneralPurpose()}
 	child := session.New(session.Header{ID: "c"})
-	a.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+	a.Roster.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 		b := *a
 		return &b, child, nil
 	}

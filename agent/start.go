@@ -54,7 +54,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 		return r.hearPrompt(ctx, in, in.Command, name, args, "command", steering)
 	}
 	name, args, slash := Slash(in.Text)
-	if slash && (r.Skills != nil || r.Commands != nil) {
+	if slash && (r.Skills.Catalog != nil || r.Skills.Commands != nil) {
 		all, _ := r.Namespace()
 		if cmd, ok := knack.Called(all, name); ok && cmd.Skill == nil {
 			if cmd.Expand == nil {
@@ -112,12 +112,12 @@ func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind 
 // called it. What the user typed is their approval; any other text has the
 // authority of a model's call.
 func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation, by string, err error) {
-	if r.Skills == nil {
+	if r.Skills.Catalog == nil {
 		return nil, "", &knack.Refusal{Code: knack.RefusedUnknown}
 	}
 	inv := knack.Invocation{Name: name, Args: args, By: knack.ByUser}
 	by = "user"
-	s := r.Skills().Skill(name)
+	s := r.Skills.Catalog().Skill(name)
 	if in.Typed != in.Text {
 		inv.By, by = knack.ByModel, "input"
 		if s != nil {
@@ -125,11 +125,11 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 				return nil, "", err
 			}
 		}
-	} else if s != nil && r.Typed != nil {
+	} else if s != nil && r.Policy.Typed != nil {
 		asked := *s // rules that deny or ask apply to the name that was typed, too
 		asked.Name = name
 		for _, s := range []*knack.Skill{s, &asked} {
-			if err := r.Typed(ctx, s); err != nil {
+			if err := r.Policy.Typed(ctx, s); err != nil {
 				return nil, "", err
 			}
 		}

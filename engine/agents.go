@@ -37,11 +37,11 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		if s.options.Tools != "" { // what the user took away no definition brings back
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
-		a.Gate = t.gateFor(g)
-		if a.Shell != nil {
-			a.Shell = t.shell(g)
+		a.Policy.Gate = t.gateFor(g)
+		if a.Skills.Shell != nil {
+			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 		}
-		a.Fork = t.forker(g)
+		a.Roster.Fork = t.forker(g)
 		return &a, log, nil
 	}
 }

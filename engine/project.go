@@ -272,7 +272,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 // namespace is everything that can be typed after a slash, and what is wrong
 // with it.
 func (p *Project) namespace(cat *knack.Catalog, given []Command) ([]knack.Command, []knack.Problem) {
-	a := agent.Agent{Skills: func() *knack.Catalog { return cat }, View: p.view, Commands: func() []knack.Command { return p.commands(given) }}
+	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view, Commands: func() []knack.Command { return p.commands(given) }}}
 	return a.Namespace()
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -229,9 +230,16 @@ func (s *Session) Recorded() bool {
 	return !s.options.Forget && s.engine.Project().options.Env.StateDir() != ""
 }
 
+var (
+	//go:embed prompts/role.md
+	roleText string
+	//go:embed prompts/help.md
+	helpText string
+)
+
 // setSystem assembles the system prompt, which stays the same for the session.
 func (s *Session) setSystem(p *Project) {
-	prompt := agent.Prompt{Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
+	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
 	if !p.options.Bare {
 		found := instructions.Load(p.texts)
 		s.problems = append(s.problems, found.Problems...)

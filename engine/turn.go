@@ -54,22 +54,22 @@ func (t *turn) newAgent() *agent.Agent {
 	s, p := t.session, t.project
 	set := &p.config.Settings
 	a := &agent.Agent{
-		Effort: set.Effort, Tools: slices.Concat(s.active, t.given.Tools), System: s.system,
-		Skills: s.engine.Catalog,
-		View:   p.view,
-		Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
-		Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
-		Touched:  s.engine.touched,
-		Commands: func() []knack.Command { return p.commands(t.given.Commands) },
-		Gate:     t.gateFor(t.gate),
-		Typed:    t.consents,
-		Verify:   p.verify,
-		Ignored:  t.ignored,
-		Forked: func(id string) (*session.Log, error) {
-			return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
+		Effort: set.Effort, System: s.system,
+		Tools: slices.Concat(s.active, t.given.Tools),
+		Skills: agent.Skills{
+			Catalog: s.engine.Catalog, View: p.view, Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
+			Commands: func() []knack.Command { return p.commands(t.given.Commands) },
+			Touched:  s.engine.touched,
+			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
-		Agents: slices.Concat(t.given.Agents, p.agents), Fork: t.forker(t.gate),
-		Background: s.background, Without: s.without, Steer: s.steer,
+		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored},
+		Roster: agent.Roster{
+			Agents: slices.Concat(t.given.Agents, p.agents), Fork: t.forker(t.gate), Background: s.background,
+			Forked: func(id string) (*session.Log, error) {
+				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
+			},
+		},
+		Without: s.without, Steer: s.steer,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
@@ -87,10 +87,10 @@ func (t *turn) newAgent() *agent.Agent {
 	}
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
 	if !set.Skills.DisableShell {
-		a.Shell = t.shell(t.gate)
+		a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 	}
 	if t.hooks != nil {
-		a.Hooks = t.hooks.of
+		a.Policy.Hooks = t.hooks.of
 	}
 	if a.Limits.Requests == 0 {
 		a.Limits.Requests = s.options.Requests
@@ -114,7 +114,8 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 
 // gateFor is the Gate of an agent whose calls pass g.
 func (t *turn) gateFor(g *gate.Gate) func(agent.Scope) tool.Gate {
-	return func(sc agent.Scope) tool.Gate { return g.With(t.scoped(sc)) }
+	ceiling := gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)
+	return func(sc agent.Scope) tool.Gate { return g.With(sc.Scoped(ceiling, t.about)) }
 }
 
 // newGate makes the gate of the session, with the answers given in it.
@@ -142,48 +143,14 @@ func audit(log *session.Log) func(gate.Record) {
 	}
 }
 
-// scoped is what the gate decides by while skills and hooks are in use.
-func (t *turn) scoped(sc agent.Scope) gate.Scoped {
-	return gate.Scoped{Skills: t.scopes(sc), PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest}
-}
-
-// scopes makes rules of what the skills in use grant and deny.
-func (t *turn) scopes(sc agent.Scope) []gate.Scope {
-	var all []gate.Scope
-	for _, k := range sc.Skills {
-		origin := permission.Origin("skill:" + k.Skill)
-		g := gate.Scope{
-			Skill: k.Skill, Allow: rulesOf(k.Grants, origin), Deny: rulesOf(k.Denies, origin), Limits: t.limits(k.Skill, k.Sandbox),
+// about is what the gate must know of a skill in use.
+func (t *turn) about(name string, own *knack.Sandbox) gate.Scope {
+	g := gate.Scope{Foreign: true, Limits: t.limits(name, own)}
+	if skill := t.session.engine.Catalog().Skill(name); skill != nil {
+		g.Foreign = foreign(skill.Origin.Kind)
+		if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
+			g.Dir, g.Approved = skill.Dir, t.project.trust.CheckIn(skill.Dir)
 		}
-		if skill := t.session.engine.Catalog().Skill(k.Skill); skill == nil {
-			g.Foreign = true
-		} else {
-			g.Foreign = foreign(skill.Origin.Kind)
-			if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
-				g.Dir, g.Approved = skill.Dir, t.project.trust.CheckIn(skill.Dir)
-			}
-		}
-		all = append(all, g)
-	}
-	for _, o := range sc.Outer {
-		all = append(all, t.bound(o))
-	}
-	return all
-}
-
-// bound makes rules of what bounds a sub-agent.
-func (t *turn) bound(o agent.Outer) gate.Scope {
-	g := gate.Scope{Skill: o.Skill, Bound: gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)}
-	origin := permission.Origin("skill:" + o.Skill)
-	if o.Agent != "" {
-		g.Skill, g.Bound, origin = "agent "+o.Agent, gate.CeilingOn, permission.Origin("agent "+o.Agent)
-	}
-	if g.Bound == "" {
-		g.Bound = gate.CeilingOff
-	}
-	g.Allow, g.Deny = rulesOf(o.Names, origin), rulesOf(o.Denies, origin)
-	if o.Skill != "" {
-		g.Limits = t.limits(o.Skill, o.Sandbox)
 	}
 	return g
 }
@@ -198,18 +165,6 @@ func (t *turn) ignored(k *knack.Skill, text string) string {
 		return fmt.Sprintf("it covers everything, and the skill is not your own; the rule Skill(%s) in your settings accepts it", k.Name)
 	}
 	return ""
-}
-
-// rulesOf are the rules among texts; the others were reported when the skill
-// was read.
-func rulesOf(texts []string, origin permission.Origin) []permission.Rule {
-	var all []permission.Rule
-	for _, text := range texts {
-		if r, err := permission.ParseRule(text, origin); err == nil {
-			all = append(all, r)
-		}
-	}
-	return all
 }
 
 // foreign reports whether skills of a kind are strangers' work.

@@ -125,6 +125,9 @@ type Part struct {
 	Media    *Media      `json:"media,omitempty"`
 	Call     *ToolCall   `json:"call,omitempty"`
 	Result   *ToolResult `json:"result,omitempty"`
+	// Skill is the name of the skill whose text Text is; "": it is none. It is for
+	// whoever chooses what a model sees, and is not sent.
+	Skill string `json:"-"`
 }
 
 // Text is a part that is text.

@@ -83,7 +83,7 @@ func (v *view) add(e Entry) {
 			owner = a.Present
 			text = v.again(a)
 		}
-		v.say(llm.Text(text))
+		v.say(llm.Part{Text: text, Skill: a.Skill})
 		last := len(v.messages) - 1
 		if v.where == nil {
 			v.where = map[int][]place{}

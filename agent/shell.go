@@ -1,4 +1,4 @@
-package engine
+package agent
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -19,23 +17,26 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// shell runs inline commands of skills under the rules of bash, with what the
-// skill itself grants. The line is decided with the values of its variables,
-// and runs as it is written.
-func (t *turn) shell(g *gate.Gate) func(agent.Scope) knack.Shell {
-	return func(sc agent.Scope) knack.Shell { return t.inline(g, sc) }
+// ShellIn runs the inline commands of skills in a workspace, under the rules of
+// bash that gate decides by and with what the skill itself grants. A line is
+// decided with the values of its variables, and runs as it is written. Output
+// that is too long for the text is kept in files of tempDir; "": the system's
+// directory for temporary files.
+func ShellIn(ws workspace.Workspace, gate func(Scope) tool.Gate, tempDir string) func(Scope) knack.Shell {
+	return func(sc Scope) knack.Shell {
+		return inline(ws, gate, sc, tempDir)
+	}
 }
 
-func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
-	s := t.session
+func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDir string) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := sc // what bounds the agent bounds this command
 		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies, Sandbox: a.Sandbox})
-		kind, command, err := s.inlineCommand(a.Skill.Shell, line, env)
+		kind, command, err := inlineCommand(ws, a.Skill.Shell, line, env)
 		if err != nil {
 			return "", err
 		}
-		c, err := s.ws.Prepare(command)
+		c, err := ws.Prepare(command)
 		if err != nil {
 			return "", err
 		}
@@ -44,7 +45,7 @@ func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", err
 		}
-		permit, err := g.With(t.scoped(with)).Ask(ctx, tool.Proposal{
+		permit, err := gate(with).Ask(ctx, tool.Proposal{
 			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 				return []permission.Subject{{Kind: kind, Text: judged, Spare: spare}}, nil
@@ -56,10 +57,10 @@ func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
-		out, errs := coding.NewOutput(s.coding.TempDir), coding.NewOutput(s.coding.TempDir)
+		out, errs := coding.NewOutput(tempDir), coding.NewOutput(tempDir)
 		c.Limits = permit.Limits
 		c.Output, c.Stderr = &out, &errs
-		exit, err := s.ws.Run(ctx, c)
+		exit, err := ws.Run(ctx, c)
 		out.WriteLines(errs.Text()) // stderr follows stdout
 		text := out.Text()
 		if err != nil {
@@ -74,12 +75,12 @@ func (t *turn) inline(g *gate.Gate, sc agent.Scope) knack.Shell {
 
 // inlineCommand returns a command as the shell that its skill declares runs it,
 // and the kind of its permission subject.
-func (s *Session) inlineCommand(shell, line string, env []string) (kind string, c workspace.Command, err error) {
+func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (kind string, c workspace.Command, err error) {
 	c = workspace.Command{Line: line, Env: env}
 	if shell != "powershell" {
 		return "Bash", c, nil
 	}
-	ps, ok := s.ws.(interface {
+	ps, ok := ws.(interface {
 		PowerShell(string) ([]string, error)
 	})
 	if !ok {
@@ -87,26 +88,4 @@ func (s *Session) inlineCommand(shell, line string, env []string) (kind string, 
 	}
 	c.Args, err = ps.PowerShell(line)
 	return "PowerShell", c, err
-}
-
-// clipped keeps the beginning of what is written to it.
-type clipped struct {
-	most int
-	buf  bytes.Buffer
-	lost int
-}
-
-func (c *clipped) Write(p []byte) (int, error) {
-	keep := min(len(p), c.most-c.buf.Len())
-	c.buf.Write(p[:keep])
-	c.lost += len(p) - keep
-	return len(p), nil
-}
-
-func (c *clipped) String() string {
-	text := strings.ToValidUTF8(c.buf.String(), "")
-	if c.lost > 0 {
-		text += fmt.Sprintf("\n[%d more bytes are left out.]", c.lost)
-	}
-	return text
 }
