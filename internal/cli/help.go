@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/tui"
 )
 
 //go:embed help/*.md
@@ -20,6 +21,19 @@ func helpCommandsCommand() *cobra.Command {
 			text, err := helpTexts.ReadFile("help/commands.md")
 			if err == nil {
 				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", engine.CommandList(engine.ProgramCommands(), "  "), text)
+			}
+			return err
+		},
+	}
+}
+
+func helpKeysCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "keys", Short: "Keys of the screen, and how to change them", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := helpTexts.ReadFile("help/keys.md")
+			if err == nil {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Keys\n\n%s\n%s", tui.HelpKeys(), text)
 			}
 			return err
 		},
@@ -66,7 +80,7 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-	c.AddCommand(helpSettingsCommand(), helpCommandsCommand())
+	c.AddCommand(helpSettingsCommand(), helpCommandsCommand(), helpKeysCommand())
 	for _, t := range topics {
 		c.AddCommand(topicCommand(t.name, t.short))
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
@@ -48,6 +49,29 @@ func TestHelpCommands(t *testing.T) {
 	for _, c := range engine.ProgramCommands() {
 		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
 			t.Errorf("the row of %s: it does not fit in 80 columns, or is not whole", c.Name)
+		}
+	}
+}
+
+// TestHelpKeys holds the list of keys to what is printed.
+func TestHelpKeys(t *testing.T) {
+	const golden = "testdata/help-keys.golden"
+	got := topic(t, "keys")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
+	}
+	for line := range strings.Lines(got) {
+		if utf8.RuneCountInString(line) > 81 {
+			t.Errorf("it does not fit in 80 columns: %s", line)
 		}
 	}
 }

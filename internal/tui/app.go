@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/internal/editor"
 	"github.com/knack-agent/knack/internal/markdown"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/regular"
 	"github.com/knack-agent/knack/internal/styled"
 	"github.com/knack-agent/knack/internal/terminal"
 	"github.com/knack-agent/knack/llm"
@@ -313,6 +315,7 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	a.commands = nil // skills may have changed
 	v := &a.view
 	v.status.model, v.status.effort, v.status.mode, v.status.title = st.Model, st.Effort, st.Mode, st.Title
+	v.status.branch = branch(s.Engine().Project().Dir())
 	v.queue = v.queue[:0]
 	for _, m := range st.Queue {
 		v.queue = append(v.queue, m.Text)
@@ -321,6 +324,20 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	for _, g := range st.Agents {
 		v.agents = append(v.agents, g.Line())
 	}
+}
+
+// branch returns the branch of the repository that a directory is the root of,
+// "" if there is none. Only the file that names it is read.
+func branch(dir string) string {
+	head, err := regular.Read(filepath.Join(dir, ".git", "HEAD"), 1<<10)
+	if err != nil {
+		return ""
+	}
+	name, _ := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
+	if len(name) == 40 { // a commit
+		return name[:8]
+	}
+	return name
 }
 
 // shownEntries bounds what of a resumed conversation is shown.

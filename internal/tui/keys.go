@@ -43,14 +43,14 @@ var actions = []struct {
 	keys   []string
 	help   string
 }{
-	{actSubmit, []string{"enter"}, "send the message; while the model works, it reads it after the current tools"},
+	{actSubmit, []string{"enter"}, "send; during a turn, after the tools that run"},
 	{actNewline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "start a new line"},
-	{actFollowUp, []string{"alt+q"}, "while the model works: send the message when the turn has ended"},
-	{actUnqueue, []string{"alt+up"}, "take the last queued message back to edit it"},
-	{actInterrupt, []string{"esc"}, "interrupt the turn; twice at an empty prompt: go back to an earlier message"},
+	{actFollowUp, []string{"alt+q"}, "send; during a turn, when it has ended"},
+	{actUnqueue, []string{"alt+up"}, "edit the last queued message"},
+	{actInterrupt, []string{"esc"}, "interrupt; twice: go back to a message"},
 	{actClear, []string{"ctrl+c"}, "clear the prompt; twice: exit"},
 	{actExit, []string{"ctrl+d"}, "exit at an empty prompt"},
-	{actSuspend, []string{"ctrl+z"}, "suspend the program (fg resumes it)"},
+	{actSuspend, []string{"ctrl+z"}, "suspend (fg resumes)"},
 	{actMode, []string{"shift+tab"}, "change the permission mode"},
 	{actThinking, []string{"ctrl+t"}, "show or hide the model's reasoning"},
 	{actResult, []string{"ctrl+o"}, "show the last result in full"},
@@ -59,8 +59,8 @@ var actions = []struct {
 	{actImage, []string{"ctrl+v"}, "paste an image from the clipboard"},
 	{actComplete, []string{"tab"}, "complete a command, skill or file"},
 	{actRedraw, []string{"ctrl+l"}, "draw the live area again"},
-	{actHistoryBack, []string{"ctrl+p"}, "show the earlier prompt (also up, in the first row)"},
-	{actHistoryNext, []string{"ctrl+n"}, "show the later prompt (also down, in the last row)"},
+	{actHistoryBack, []string{"ctrl+p"}, "earlier prompt (also: up)"},
+	{actHistoryNext, []string{"ctrl+n"}, "later prompt (also: down)"},
 	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
 }
 
@@ -155,10 +155,10 @@ func (b bindings) help() string {
 				keys = append(keys, k)
 			}
 		}
-		fmt.Fprintf(&out, "%-28s %s\n", strings.Join(keys, " "), a.help)
+		fmt.Fprintf(&out, "%-30s %s\n", strings.Join(keys, " "), a.help)
 	}
 	for _, f := range fixed {
-		fmt.Fprintf(&out, "%-28s %s\n", f.keys, f.help)
+		fmt.Fprintf(&out, "%-30s %s\n", f.keys, f.help)
 	}
 	return out.String()
 }
