@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )
 
 // Attach adds to a prompt the files that the user's words name as @path, as the
-// read tool would show them. A word with @ that names no file is a word, and
-// text that nobody typed names none.
+// read tool would show them. A word with @ that names no file is a word; if it
+// looks like a path, it is reported. Text that
+// nobody typed names none.
 func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, error) {
 	if !strings.Contains(in.Typed, "@") {
 		return in, nil
@@ -32,7 +35,14 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if !isFile(path) {
 			path = strings.TrimRight(path, ",.;:!?)") // the sentence's, not the file's
 		}
-		if path == "" || !isFile(path) || slices.Contains(in.Touched, s.ws.Path(path)) {
+		if path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
+			continue
+		}
+		if !isFile(path) {
+			if _, err := s.ws.Stat(ctx, path); err != nil && strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@") {
+				s.engine.notice(knack.Problem{Code: "attachment-missing", Severity: knack.Warn,
+					Message: fmt.Sprintf("@%s: there is no such file; it is sent as a word", path), Hint: "ls " + filepath.Dir(path)})
+			}
 			continue
 		}
 		input, err := json.Marshal(map[string]string{"path": s.ws.Path(path)})

@@ -236,6 +236,7 @@ const (
 	ToolUse   StopReason = "tool_use"
 	MaxTokens StopReason = "max_tokens"
 	Refusal   StopReason = "refusal"
+	Failed    StopReason = "failed" // the model could not do what was asked, and says why: the offline model
 )
 
 // Usage counts tokens. Input does not contain what was read from or written to

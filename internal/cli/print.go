@@ -17,6 +17,8 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
 )
 
 // print runs one prompt and leaves, `knack -p`; or, with structured input, one
@@ -104,6 +106,7 @@ func (p *printer) turn(ctx context.Context, in agent.Input) error {
 	defer p.notices.print(s.Engine())
 	var end *agent.End
 	var next *engine.Session
+	var failed, denied bool // of the offline model: a procedure failed, and what it called was refused
 	for e, err := range s.Run(ctx, in) {
 		if err != nil {
 			p.out.end(err)
@@ -115,6 +118,10 @@ func (p *printer) turn(ctx context.Context, in agent.Input) error {
 			end = nil
 		}
 		p.out.event(e)
+		if e.Entry != nil && e.Agent == nil {
+			failed = failed || e.Entry.Answer != nil && e.Entry.Answer.Stop == llm.Failed
+			denied = denied || e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow
+		}
 		if e.End != nil {
 			end = e.End
 		}
@@ -134,6 +141,12 @@ func (p *printer) turn(ctx context.Context, in agent.Input) error {
 	p.out.end(nil)
 	if end == nil {
 		end = &agent.End{}
+	}
+	switch {
+	case failed && denied:
+		return &engine.Error{Err: errors.New("the procedure was refused"), Hint: "knack help permissions", Exit: engine.ExitRefused}
+	case failed:
+		return &engine.Error{Err: errors.New("the procedure failed")}
 	}
 	return outcome(ctx, end)
 }

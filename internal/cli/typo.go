@@ -19,6 +19,9 @@ func mistyped(c *cobra.Command, args []string) error {
 		return nil
 	}
 	first, rest := args[0], args[1:]
+	if strings.HasPrefix(first, "/") || strings.HasPrefix(first, "@") {
+		return nil
+	}
 	for _, sub := range c.Commands() {
 		if !sub.IsAvailableCommand() || sub.Name() == "help" { // hello is no help
 			continue

@@ -28,6 +28,9 @@ func (p *parser) salvage(text string, whole error) {
 			continue
 		}
 		line, column, message := position(err)
+		if last := len(strings.Split(strings.TrimRight(c.text(), " \t\n"), "\n")); line > last {
+			line, column = last, 1 // the library looked for the rest behind the end
+		}
 		if strings.Contains(message, errDepth.Error()) { // the library keeps the text only
 			p.note(Limit, p.offset+line, column, "nest the value less deeply", "%s: %s; left out", c.name(), errDepth)
 			continue

@@ -47,13 +47,16 @@ func (r *runner) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 			yield(llm.Event{}, err)
 			return
 		}
-		text, call := r.answer(req)
+		text, call, failed := r.answer(req)
 		done := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Stop: llm.EndTurn, Model: ID}
 		if text != "" {
 			done.Message.Parts = append(done.Message.Parts, llm.Text(text))
 			if !yield(llm.Event{Text: text}, nil) {
 				return
 			}
+		}
+		if failed {
+			done.Stop = llm.Failed
 		}
 		if call != nil {
 			call.ID = fmt.Sprintf("offline_%d", len(req.Messages))
@@ -70,44 +73,44 @@ func (r *runner) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 const needsModel = "I am the offline model: I carry out procedures that skills declare, and nothing else. " +
 	"For anything more, give knack a language model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or point OLLAMA_HOST at a local server."
 
-// answer is what to say and what to call next.
-func (r *runner) answer(req *llm.Request) (string, *llm.ToolCall) {
+// answer is what to say and what to call next, and whether a procedure failed.
+func (r *runner) answer(req *llm.Request) (say string, call *llm.ToolCall, failed bool) {
 	t := read(req)
 	if t.skill == "" {
-		return r.choose(req, t)
+		say, call := r.choose(req, t)
+		return say, call, false
 	}
 	p, err := r.lookup(t.skill)
 	if err != nil {
-		return fmt.Sprintf("The procedure of %s cannot be used: %v", t.skill, err), nil
+		return fmt.Sprintf("The procedure of %s cannot be used: %v", t.skill, err), nil, true
 	}
 	if len(p.Steps) == 0 {
 		return fmt.Sprintf("The skill %s declares no procedure (metadata.knack-procedure), so its text is for a language model to follow:\n\n%s\n\n%s",
-			t.skill, indent(t.text), needsModel), nil
+			t.skill, indent(t.text), needsModel), nil, false
 	}
 	bash, ok := tool(req, "bash")
 	if !ok {
-		return fmt.Sprintf("The procedure of %s needs the bash tool, which is not active.", t.skill), nil
+		return fmt.Sprintf("The procedure of %s needs the bash tool, which is not active.", t.skill), nil, true
 	}
 	if t.dir != "" {
 		p.Dir = t.dir
 	}
 	steps, err := p.Commands(t.args)
 	if err != nil {
-		return fmt.Sprintf("The procedure of %s did not start: %v", t.skill, err), nil
+		return fmt.Sprintf("The procedure of %s did not start: %v", t.skill, err), nil, true
 	}
 	n := len(t.results)
 	if n > 0 && t.results[n-1].IsError {
-		return report(t.skill, steps, t.results) + fmt.Sprintf("\nStep %d failed; the rest was not run.", n), nil
+		return report(t.skill, steps, t.results, n-1) + fmt.Sprintf("\nStep %d failed; the rest was not run.", n), nil, true
 	}
 	if n >= len(steps) {
-		return report(t.skill, steps, t.results), nil
+		return report(t.skill, steps, t.results, n), nil, false
 	}
 	input, _ := json.Marshal(map[string]string{"command": steps[n]})
-	say := ""
 	if n == 0 {
 		say = fmt.Sprintf("Running the procedure of %s (%s).", t.skill, count(len(steps), "step"))
 	}
-	return say, &llm.ToolCall{Name: bash, Input: input}
+	return say, &llm.ToolCall{Name: bash, Input: input}, false
 }
 
 // choose picks a skill for the prompt and calls it.
@@ -138,10 +141,10 @@ func (r *runner) choose(req *llm.Request, t turn) (string, *llm.ToolCall) {
 	return "", &llm.ToolCall{Name: skill, Input: data}
 }
 
-// report tells what each step printed.
-func report(skill string, steps []string, results []*llm.ToolResult) string {
+// report tells what each step printed; so many of them succeeded.
+func report(skill string, steps []string, results []*llm.ToolResult, done int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s ran offline: %d of %s, no language model.\n", skill, len(results), count(len(steps), "step"))
+	fmt.Fprintf(&b, "%s ran offline: %d of %s, no language model.\n", skill, done, count(len(steps), "step"))
 	for i, res := range results {
 		fmt.Fprintf(&b, "\n%d. %s\n", i+1, steps[i])
 		out := strings.TrimRight(texts(res.Parts), "\n")

@@ -219,7 +219,7 @@ func TestConversations(t *testing.T) {
 			[]string{"csv-report ran offline: 2 of 2 steps", "1. 'sh' '/p/csv-report/a.sh' 'sales.csv'\n    fine\n", "2. 'true'\n    fine\n"}},
 		{"a step fails", two, "chart of sales.csv as a report", "Skill Bash", map[string]llm.ToolResult{"Skill": ok("Launching"), "Bash": fail("exit 1")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `Bash{"command":"'sh' '/p/csv-report/a.sh' 'sales.csv'"}`},
-			[]string{"1 of 2 steps", "exit 1", "Step 1 failed; the rest was not run."}},
+			[]string{"0 of 2 steps", "exit 1", "Step 1 failed; the rest was not run."}},
 		{"refused", two, "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": fail("not allowed: Skill(csv-report)")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"not allowed: Skill(csv-report)"}},
 		{"no procedure", New(nil), "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": ok("Launching")},

@@ -135,10 +135,13 @@ func (p Procedure) name(n int) string {
 }
 
 func (p Procedure) usage() string {
-	if p.Hint == "" {
-		return ""
+	switch {
+	case p.Hint != "":
+		return ": give " + p.Hint
+	case len(p.Arguments) > 0:
+		return ": give " + strings.ToUpper(strings.Join(p.Arguments, " "))
 	}
-	return ": give " + p.Hint
+	return ""
 }
 
 // quote makes one word of the shell of s, whatever is in it.
