@@ -370,5 +370,5 @@ func headless(name string, j judgement) string {
 	if j.fixed || j.hook {
 		return text
 	}
-	return text + wouldAllow(j.Suggest)
+	return text + wouldAllow(j.Reason, j.Suggest)
 }

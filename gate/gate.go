@@ -652,13 +652,17 @@ func denial(name string, d permission.Decision) string {
 	case d.Rule != "":
 		return fmt.Sprintf("%s was not run: the rule %s (%s) denies it", name, d.Rule, d.Origin)
 	case d.Reason != "":
-		return fmt.Sprintf("%s was not run: %s%s", name, d.Reason, wouldAllow(d.Suggest))
+		return fmt.Sprintf("%s was not run: %s%s", name, d.Reason, wouldAllow(d.Reason, d.Suggest))
 	}
 	return name + " was not run: it is not allowed"
 }
 
-// wouldAllow names the rules that would have allowed a call.
-func wouldAllow(rules []string) string {
+// wouldAllow names what would have allowed a call that was not run for a reason:
+// rules, or trust where no rule helps.
+func wouldAllow(reason string, rules []string) string {
+	if strings.HasPrefix(reason, permission.ReasonUntrusted) {
+		return ". No rule allows it: trust the folder with knack trust, or for one run with --trust"
+	}
 	if len(rules) == 0 {
 		return ""
 	}

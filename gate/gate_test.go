@@ -108,6 +108,15 @@ func TestRulesDecide(t *testing.T) {
 	if _, err := run(t, newGate(t, o), "npm ci"); err == nil || !strings.Contains(err.Error(), "--allow 'Bash(npm ci)'") {
 		t.Errorf("dontAsk: %v", err)
 	}
+	// In a folder that is not trusted, no rule for git helps: none is suggested.
+	o.Place.Untrusted = true
+	for _, m := range []permission.Mode{permission.Default, permission.DontAsk} {
+		o.Mode = m
+		if _, err := run(t, newGate(t, o), "git status"); err == nil || strings.Contains(err.Error(), "--allow") ||
+			!strings.Contains(err.Error(), "--trust") {
+			t.Errorf("%s, untrusted: %v", m, err)
+		}
+	}
 }
 
 func TestChoices(t *testing.T) {

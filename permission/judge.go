@@ -102,10 +102,10 @@ func (j *judge) add(x Judged, rule string) {
 		case j.mode == Bypass && j.doubt:
 			x.Verdict = Deny
 		case j.mode == Bypass:
-			x.Verdict, x.Rule, x.Origin, x.Reason = Allow, "", "", "mode "+string(Bypass)
+			x.Verdict, x.Rule, x.Origin, x.Reason = Allow, "", "", reasonBypass
 		case j.mode == DontAsk:
 			x.Verdict = Deny
-			x.Reason = join2(x.Reason, "mode dontAsk")
+			x.Reason = join2(x.Reason, reasonDontAsk)
 		}
 	} else if x.Verdict == Deny {
 		j.suggest = false
@@ -168,7 +168,7 @@ func (j *judge) other(s Subject) {
 		}
 	}
 	if j.mode == Plan && s.Default != Allow && !s.ReadOnly {
-		j.add(Judged{Subject: s, Verdict: Deny, Reason: "mode plan: nothing but reading"}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
 	for i := range j.rules.Allow {
@@ -178,7 +178,7 @@ func (j *judge) other(s Subject) {
 		}
 	}
 	if s.Default == Allow {
-		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: "it asks for nothing"}, "")
+		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonAsksNobody}, "")
 		return
 	}
 	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
@@ -266,7 +266,7 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 		return
 	}
 	if j.mode == Plan && s.Kind == "Edit" {
-		j.add(Judged{Subject: s, Verdict: Deny, Reason: "mode plan: nothing but reading"}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
 	if r := j.allows(s, n); r != nil {
@@ -277,19 +277,19 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 	}
 	if allowed != nil {
 		if !quiet {
-			j.add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: "named by a command that is allowed"}, "")
+			j.add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: reasonNamed}, "")
 		}
 		return
 	}
 	if p.inside(n) && (s.Kind == "Read" || j.mode == AcceptEdits) {
 		if !quiet {
-			j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: "inside the workspace"}, "")
+			j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonInside}, "")
 		}
 		return
 	}
 	reason := reasonNoRule
 	if !p.inside(n) {
-		reason = "outside the workspace"
+		reason = reasonOutside
 	}
 	j.add(Judged{Subject: s, Reason: reason}, suggestion())
 }
@@ -387,7 +387,7 @@ func (j *judge) bash(s Subject) {
 	}
 	j.dots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
 	if len(script.Items) == 0 {
-		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: "nothing runs"}, "")
+		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing}, "")
 		return
 	}
 	j.script(script, cover{})
@@ -397,7 +397,7 @@ func (j *judge) bash(s Subject) {
 // reading, does not ask it.
 func (j *judge) notReading(s Subject, reason string) {
 	if j.mode == Plan {
-		j.add(Judged{Subject: s, Verdict: Deny, Reason: join2(reason, "mode plan: nothing but reading")}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: join2(reason, reasonPlan)}, "")
 		return
 	}
 	j.add(Judged{Subject: s, Reason: reason}, "")
@@ -493,7 +493,7 @@ func (j *judge) redirect(s *bash.Script, f *bash.Redirect) {
 	}
 	values := f.Target.Values
 	if len(values) == 0 || f.Target.Glob || f.Target.Many {
-		j.notReading(Subject{Kind: kind, Text: f.Text}, "the file is not known before it runs")
+		j.notReading(Subject{Kind: kind, Text: f.Text}, reasonFile)
 		return
 	}
 	for _, v := range values {
@@ -501,12 +501,12 @@ func (j *judge) redirect(s *bash.Script, f *bash.Redirect) {
 			v = "./" + v
 		}
 		if strings.HasPrefix(v, "/dev/tcp/") || strings.HasPrefix(v, "/dev/udp/") {
-			j.notReading(Subject{Kind: "Bash", Text: f.Text}, "bash opens a network connection")
+			j.notReading(Subject{Kind: "Bash", Text: f.Text}, reasonNetwork)
 			continue
 		}
 		dirs, ok := j.dirs(s, f.At)
 		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
-			j.notReading(Subject{Kind: kind, Text: f.Text}, "the directory it is relative to is not known")
+			j.notReading(Subject{Kind: kind, Text: f.Text}, reasonRelative)
 			continue
 		}
 		for _, d := range dirs {
@@ -551,10 +551,10 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 		rule = "Bash(" + x.Text + ")"
 	}
 	if j.mode == Plan {
-		j.notReading(s, "a variable that may change what a program does")
+		j.notReading(s, reasonVariable)
 		return
 	}
-	j.add(Judged{Subject: s, Reason: "a variable that may change what a program does"}, rule)
+	j.add(Judged{Subject: s, Reason: reasonVariable}, rule)
 }
 
 // denied judges a command by the rules that deny and ask, matched as widely as
@@ -588,7 +588,7 @@ func (j *judge) denied(s Subject, c *bash.Command) Verdict {
 				r := &list[i]
 				if !r.Any && hit(r, true) && !hit(r, false) {
 					x := by(s, Ask, r.Rule)
-					x.Reason = "what is not known in it may be what this rule means"
+					x.Reason = reasonDoubt
 					j.doubt = n == 0
 					j.add(x, "")
 					return Ask
@@ -817,9 +817,9 @@ func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
 	case g.by != nil:
 		j.add(*g.by, "")
 	case c.Function:
-		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "a function of this command, whose body is judged"}, "")
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: reasonFunction}, "")
 	case free:
-		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: "only reads"}, "")
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: reasonReads}, "")
 	case c.Effect == bash.Wraps && c.Opaque == "" && len(c.Inner) > 0:
 	default:
 		switch {
@@ -880,7 +880,7 @@ func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) strin
 			return why
 		}
 		if moved {
-			return "git after cd obeys another repository's configuration"
+			return reasonGitMoved
 		}
 		if !j.place.GitEnv {
 			return reasonNoRule
@@ -902,7 +902,7 @@ func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) strin
 	if !known {
 		for _, a := range c.Files {
 			if v := a.Values(); len(v) > 0 && !bash.IsAbs(v[0]) {
-				return "the directory is not known in which it runs"
+				return reasonUnknownDir
 			}
 		}
 	}
@@ -913,7 +913,7 @@ func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) strin
 // "": it may.
 func (j *judge) gitNeedsApproval(dirs []string) string {
 	if j.place.Untrusted {
-		return reasonUntrusted
+		return ReasonUntrusted
 	}
 	if j.place.Git != nil {
 		for _, dir := range dirs {
@@ -1353,7 +1353,7 @@ func (j *judge) below(s Subject, n names) {
 			for i := range rules {
 				if r := &rules[i]; r.about(&Subject{Kind: "Read", Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
 					x := by(s, Ask, r)
-					x.Reason = "too many files below to know that none of them is meant by this rule"
+					x.Reason = reasonManyFiles
 					j.add(x, "")
 					return
 				}
@@ -1396,7 +1396,7 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 			}
 		}
 		if !all && !allowed {
-			j.add(Judged{Subject: s, Reason: "too many files below to know where its links lead"}, "")
+			j.add(Judged{Subject: s, Reason: reasonManyLinks}, "")
 			return
 		}
 	}

@@ -76,7 +76,7 @@ func (p *Place) name(text, dir string) names {
 	}
 	if !bash.IsAbs(text) {
 		if dir == "" {
-			return names{all: []string{text}, unclear: "the directory it is relative to is not known"}
+			return names{all: []string{text}, unclear: reasonRelative}
 		}
 		text = filepath.ToSlash(dir) + "/" + text
 	}

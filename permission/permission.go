@@ -210,7 +210,7 @@ func (rs Rules) Decide(m Mode, p Place, subjects ...Subject) Decision {
 		}
 	}
 	if len(subjects) == 0 {
-		j.add(Judged{Reason: "the call names nothing that could be judged"}, "")
+		j.add(Judged{Reason: reasonNoSubject}, "")
 	}
 	d := Decision{Verdict: Allow, Subjects: j.out}
 	for i, s := range j.out {
@@ -223,12 +223,6 @@ func (rs Rules) Decide(m Mode, p Place, subjects ...Subject) Decision {
 	}
 	return d
 }
-
-// Reasons that several places give.
-const (
-	reasonNoRule    = "no rule names it"
-	reasonUntrusted = "git obeys the configuration of a folder that is not trusted"
-)
 
 func worse(a, b Verdict) bool {
 	rank := [...]int{Ask: 1, Allow: 0, Deny: 2}
