@@ -1,12 +1,17 @@
 package cli
 
 import (
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -42,29 +47,35 @@ if there is an error in any skill.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			var all []checkedSkill
+			var found []string // directories of skills, and archives
 			for _, arg := range args {
-				skills, err := checkPath(c, arg)
+				skills, err := skillsIn(arg)
 				if err != nil {
-					return &engine.Error{Err: fmt.Errorf("skill check: %w", err), Hint: "name a skill's directory, a directory of skills or a .skill file"}
+					return notSkills(err)
 				}
-				all = append(all, skills...)
+				found = append(found, skills...)
 			}
 			failed := 0
-			for _, s := range all {
-				if !s.OK {
-					failed++
+			var unread error
+			skills := func(yield func(checkedSkill) bool) {
+				for s, err := range checkAll(c, found) {
+					if unread = err; err != nil || !yield(s) {
+						return
+					}
+					if !s.OK {
+						failed++
+					}
 				}
 			}
 			if asJSON {
-				enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
-				enc.SetEscapeHTML(false)
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(all); err != nil {
+				if err := writeList(c.OutOrStdout(), skills); err != nil {
 					return err
 				}
 			} else {
-				printChecked(c, all)
+				printChecked(c, skills)
+			}
+			if unread != nil {
+				return notSkills(unread)
 			}
 			if failed > 0 {
 				// What is wrong has been said.
@@ -77,20 +88,51 @@ if there is an error in any skill.`,
 	return c
 }
 
-// checkPath checks every skill that a path holds.
-func checkPath(c *cobra.Command, path string) ([]checkedSkill, error) {
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !strings.EqualFold(filepath.Ext(path), ".md") {
-		return checkArchive(c, path)
+func notSkills(err error) error {
+	return &engine.Error{Err: fmt.Errorf("skill check: %w", err), Hint: "name a skill's directory, a directory of skills or a .skill file"}
+}
+
+// skillsIn returns the skills that a path holds: their directories, or the path
+// itself if it is an archive.
+func skillsIn(path string) ([]string, error) {
+	if isArchive(path) {
+		return []string{path}, nil
 	}
-	dirs, err := knack.FindSkills(path)
-	if err != nil {
-		return nil, err
+	return knack.FindSkills(path)
+}
+
+func isArchive(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && !strings.EqualFold(filepath.Ext(path), ".md")
+}
+
+// checkAll checks skills in parallel and yields them in order, each as soon as
+// it and those before it are checked. The error is that of an archive.
+func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
+	return func(yield func(checkedSkill, error) bool) {
+		for some := range slices.Chunk(found, 64) {
+			checked, errs := make([]checkedSkill, len(some)), make([]error, len(some))
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range min(len(some), runtime.GOMAXPROCS(0)) {
+				wg.Go(func() {
+					for i := next.Add(1) - 1; i < int64(len(some)); i = next.Add(1) - 1 {
+						if isArchive(some[i]) {
+							checked[i], errs[i] = checkArchive(c, some[i])
+						} else {
+							checked[i] = checkSkill(c, some[i], some[i])
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for i, s := range checked {
+				if !yield(s, errs[i]) {
+					return
+				}
+			}
+		}
 	}
-	var all []checkedSkill
-	for _, dir := range dirs {
-		all = append(all, checkSkill(c, dir, dir))
-	}
-	return all, nil
 }
 
 func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
@@ -116,23 +158,27 @@ func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
 }
 
 // checkArchive unpacks a .skill file to a directory that is removed after.
-func checkArchive(c *cobra.Command, file string) ([]checkedSkill, error) {
+func checkArchive(c *cobra.Command, file string) (checkedSkill, error) {
 	tmp, err := os.MkdirTemp("", "knack-check-")
 	if err != nil {
-		return nil, err
+		return checkedSkill{}, err
 	}
 	defer os.RemoveAll(tmp)
 	dir, err := skillzip.Unpack(file, tmp)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return checkedSkill{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return []checkedSkill{checkSkill(c, dir, file)}, nil
+	return checkSkill(c, dir, file), nil
 }
 
-func printChecked(c *cobra.Command, all []checkedSkill) {
-	out := c.OutOrStdout()
+// printChecked prints skills as they are checked, and their sum.
+func printChecked(c *cobra.Command, all iter.Seq[checkedSkill]) {
+	out := bufio.NewWriter(c.OutOrStdout())
+	defer out.Flush()
+	n := 0
 	counts := map[knack.Severity]int{}
-	for _, s := range all {
+	for s := range all {
+		n++
 		for _, p := range s.Problems {
 			counts[p.Severity]++
 			place := p
@@ -143,7 +189,7 @@ func printChecked(c *cobra.Command, all []checkedSkill) {
 			}
 		}
 	}
-	fmt.Fprintf(out, "%s: %s, %s, %d infos\n", count(len(all), "skill"), count(counts[knack.Error], "error"), count(counts[knack.Warn], "warning"), counts[knack.Info])
+	fmt.Fprintf(out, "%s: %s, %s, %d infos\n", count(n, "skill"), count(counts[knack.Error], "error"), count(counts[knack.Warn], "warning"), counts[knack.Info])
 }
 
 func count(n int, noun string) string {

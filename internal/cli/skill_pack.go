@@ -44,9 +44,16 @@ func packSkill(c *cobra.Command, path, output string) error {
 	if err != nil {
 		return fmt.Errorf("skill pack: %s: %w", path, err)
 	}
-	checked, err := checkPath(c, path)
+	found, err := skillsIn(path)
 	if err != nil {
 		return fmt.Errorf("skill pack: %w", err)
+	}
+	var checked []checkedSkill
+	for s, err := range checkAll(c, found) {
+		if err != nil {
+			return fmt.Errorf("skill pack: %w", err)
+		}
+		checked = append(checked, s)
 	}
 	if len(checked) != 1 || !checked[0].OK {
 		for _, s := range checked {
