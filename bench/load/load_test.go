@@ -12,7 +12,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Rows) != 2 || res.Rows[1].Time.N != 2 || res.Rows[1].Best <= 0 {
+	if len(res.Rows) != 6 || res.Rows[1].Time.N != 2 || res.Rows[1].Best <= 0 {
 		t.Errorf("%+v", res.Rows)
 	}
 	if !strings.Contains(out.String(), "knack.Load") || !strings.Contains(res.chart().SVG(), "3 skills") {
