@@ -172,7 +172,7 @@ func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 	sep := "[\n  "
 	for e := range elements {
 		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
+		enc := json.NewEncoder(plain.JSON(&b))
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("  ", "  ")
 		if err := enc.Encode(e); err != nil {
