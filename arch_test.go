@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -164,4 +165,20 @@ func importsOf(t *testing.T, root string) map[string][]string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// fan is how many of our packages, leaves aside, a file outside of the engine may
+// import. One that needs more wires things together, which is the engine's work.
+const fan = 8
+
+// TestFan fails on a production file that imports more of our packages.
+func TestFan(t *testing.T) {
+	for file, imports := range importsOf(t, ".") {
+		own := slices.Compact(slices.Sorted(slices.Values(imports)))
+		own = slices.DeleteFunc(own, func(to string) bool { _, leaf := row(to); return leaf })
+		if dir := path.Dir(file); dir == "engine" || strings.HasSuffix(file, "_test.go") || len(own) <= fan {
+			continue
+		}
+		t.Errorf("%s imports %d of our packages, more than %d: %s", file, len(own), fan, strings.Join(own, ", "))
+	}
 }

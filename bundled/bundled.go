@@ -7,6 +7,8 @@
 //	set := bundled.New(stateDir, version)
 //	defer set.Close()
 //	catalog := knack.Load(ctx, set, …)
+//
+// A host's own embedded skills with files are a [From].
 package bundled
 
 import (
@@ -36,6 +38,8 @@ type Set struct {
 	Features map[string]bool // the gates that were opened, by name
 
 	state, version string
+	files          fs.FS // a directory of skills
+	own            bool  // files are the program's
 
 	mu     sync.Mutex
 	root   *os.Root // of this process; nil until the first skill is extracted
@@ -76,7 +80,21 @@ type extraction struct {
 // directory for state, $XDG_STATE_HOME; "" extracts nothing: skills then have
 // no base directory.
 func New(state, version string) *Set {
-	return &Set{state: state, version: cmp.Or(version, "devel"), done: map[string]extraction{}}
+	sub, err := fs.Sub(files, "skills")
+	if err != nil { // the name is a constant
+		panic(err)
+	}
+	s := From(sub, state, version)
+	s.own = true
+	return s
+}
+
+// From returns the skills of a host: a directory of skills in a file system,
+// such as an embed.FS. Their files are written to disk as those of New are, so
+// that ${CLAUDE_SKILL_DIR} and {baseDir} name a directory. state and version are
+// as for New.
+func From(skills fs.FS, state, version string) *Set {
+	return &Set{files: skills, state: state, version: cmp.Or(version, "devel"), done: map[string]extraction{}}
 }
 
 // Place says that the skills are in the program, not on disk.
@@ -92,11 +110,7 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 				return
 			}
 		}
-		sub, err := fs.Sub(files, "skills")
-		if err != nil { // the name is a constant
-			panic(err)
-		}
-		for skill, err := range knack.FS(sub, knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}).Skills(ctx) {
+		for skill, err := range knack.FS(s.files, knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}).Skills(ctx) {
 			if skill != nil {
 				skill = s.finish(ctx, skill)
 			}
@@ -111,18 +125,19 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 // has files, and how to compute a text.
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
-	if skill.Name == "lorem-ipsum" {
+	if s.own && skill.Name == "lorem-ipsum" {
 		skill.Prompt = loremIpsum
 		return &skill
 	}
 	if beside, err := skill.List(ctx); err == nil && len(beside) > 0 && s.state != "" {
-		skill.Base = func(context.Context) (string, error) { return s.extract(skill.Name) }
+		dir := path.Dir(strings.TrimPrefix(skill.Path, string(knack.Bundled)+":"))
+		skill.Base = func(context.Context) (string, error) { return s.extract(dir) }
 	}
 	return &skill
 }
 
-// extract writes a skill's files to disk once; callers at the same time wait
-// for the one that does it.
+// extract writes the files of a skill's directory to disk once; callers at the
+// same time wait for the one that does it.
 func (s *Set) extract(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +154,7 @@ func (s *Set) write(name string) (string, error) {
 	if s.closed {
 		return "", errors.New("the program is ending")
 	}
-	list, err := content(name)
+	list, err := s.content(name)
 	if err != nil {
 		return "", err
 	}
@@ -148,23 +163,29 @@ func (s *Set) write(name string) (string, error) {
 			return "", err
 		}
 	}
-	if err := extract.Files(s.root, name, list); err != nil {
+	to := "skill" // of a file system that is one skill
+	if name != "." {
+		to = strings.ReplaceAll(name, "/", "--")
+	}
+	if err := extract.Files(s.root, to, list); err != nil {
 		return "", err
 	}
-	return filepath.Join(s.dir, name), nil
+	return filepath.Join(s.dir, to), nil
 }
 
 // content returns the files of an embedded skill. What lies in scripts may be
 // run: an embed.FS keeps no modes.
-func content(name string) ([]extract.File, error) {
+func (s *Set) content(dir string) ([]extract.File, error) {
 	var list []extract.File
-	dir := path.Join("skills", name)
-	err := fs.WalkDir(files, dir, func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(s.files, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := files.ReadFile(p)
-		rel := strings.TrimPrefix(p, dir+"/")
+		data, err := fs.ReadFile(s.files, p)
+		rel := p
+		if dir != "." {
+			rel = strings.TrimPrefix(p, dir+"/")
+		}
 		list = append(list, extract.File{Path: rel, Data: data, Script: strings.HasPrefix(rel, "scripts/")})
 		return err
 	})

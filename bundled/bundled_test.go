@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/knacktest"
@@ -237,4 +238,30 @@ func TestScripts(t *testing.T) {
 		t.Error(err)
 	}
 	run(false, "package.sh", "skills/my-skill")
+}
+
+// TestFrom: a host's embedded skills have a base directory, with their files.
+func TestFrom(t *testing.T) {
+	skill := "---\nname: NAME\ndescription: Runs a script.\n---\nRun {baseDir}/scripts/run.sh, or ${CLAUDE_SKILL_DIR}/scripts/run.sh."
+	for _, at := range []string{"", "NAME/", "deep/er/NAME/"} {
+		set := From(fstest.MapFS{
+			at + "SKILL.md":       {Data: []byte(skill)},
+			at + "scripts/run.sh": {Data: []byte("echo hello\n")},
+		}, t.TempDir(), "host-1")
+		c := knack.Load(t.Context(), set)
+		a, err := c.Invoke(t.Context(), knack.Invocation{Name: c.Skills()[0].Name, Args: ""})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(a.Dir, "scripts", "run.sh")
+		if data, err := os.ReadFile(file); err != nil || string(data) != "echo hello\n" {
+			t.Errorf("%q: %q, %v", at, data, err)
+		}
+		if n := strings.Count(a.Prompt, filepath.ToSlash(file)); n != 2 {
+			t.Errorf("%q: the text names the file %d times, want 2:\n%s", at, n, a.Prompt)
+		}
+		if err := set.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

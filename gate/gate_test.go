@@ -693,3 +693,23 @@ func TestFailedGuard(t *testing.T) {
 		}
 	}
 }
+
+// TestModeOfForks: a mode that changes counts for sub-agents that are working,
+// within what their definitions allow, and for the gate that replaces another.
+func TestModeOfForks(t *testing.T) {
+	g, err := gate.New(gate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.DontAsk) }, nil)
+	grandchild := child.Fork("y", nil, nil)
+	next := g.Replace(permission.Rules{}, permission.Place{})
+	for _, c := range []struct{ set, child permission.Mode }{
+		{permission.AcceptEdits, permission.DontAsk}, {permission.Plan, permission.Plan}, {permission.Default, permission.DontAsk},
+	} {
+		next.SetMode(c.set)
+		if g.Mode() != c.set || child.Mode() != c.child || grandchild.Mode() != c.child {
+			t.Errorf("in mode %s: %s, and forks %s, %s; want %s", c.set, g.Mode(), child.Mode(), grandchild.Mode(), c.child)
+		}
+	}
+}

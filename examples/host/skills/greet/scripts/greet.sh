@@ -1,0 +1,2 @@
+#!/bin/sh
+printf "Hello %s, from the host.\n" "$1"
