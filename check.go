@@ -43,6 +43,10 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	if err != nil {
 		return nil, []Problem{{Code: "unreadable", Severity: Error, Path: file, Message: err.Error(), Hint: "check its permissions"}}
 	}
+	if to := textLink(data, int64(len(data))); to != "" {
+		return nil, []Problem{{Code: "link-as-text", Severity: Error, Path: file,
+			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text", Hint: "git config core.symlinks true, then check the file out again"}}
+	}
 	// The directory's name is not known from "." or "..".
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -75,13 +79,11 @@ func oneFact(s *Skill, problems []Problem) []Problem {
 	for _, p := range problems {
 		found[p.Code] = true
 	}
-	headless := found["frontmatter-missing"] || found["frontmatter-unclosed"] || found["link-as-text"]
+	headless := found["frontmatter-missing"] || found["frontmatter-unclosed"]
 	return slices.DeleteFunc(problems, func(p Problem) bool {
 		switch p.Code {
 		case "name-missing", "description-missing":
 			return headless
-		case "frontmatter-missing":
-			return found["link-as-text"]
 		case "name-dir-mismatch":
 			return found["name-invalid"] && s != nil && validName(s.Label) == validName(s.Name)
 		}
@@ -185,6 +187,9 @@ func (c *checker) keys() {
 				c.info("field-type", 0, "write one string with spaces between the tools", "allowed-tools: the open specification has one string, not a list")
 			}
 		default:
+			if key := canonical(f.key); key != "" && key != f.key {
+				continue // a misspelling has a Problem of its own
+			}
 			extensions = append(extensions, plain.Line(f.key))
 		}
 	}
