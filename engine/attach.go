@@ -11,18 +11,22 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )
 
 // Attach adds to a prompt the files that the user's words name as @path, as the
 // read tool would show them. A word with @ that names no file is a word; if it
-// looks like a path, it is reported. Text that
-// nobody typed names none.
+// looks like a path, it is reported. Text that nobody typed names none. Naming a
+// file counts as approval, but rules that deny and the rules for secrets hold,
+// and a link of the workspace does not stand for a file outside.
 func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, error) {
 	if !strings.Contains(in.Typed, "@") {
 		return in, nil
 	}
+	var rules *gate.Gate
 	for _, word := range strings.Fields(in.Typed) {
 		path, ok := strings.CutPrefix(word, "@")
 		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
@@ -45,11 +49,19 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			}
 			continue
 		}
+		if err := s.leadsOut(ctx, path); err != nil {
+			return in, err
+		}
 		input, err := json.Marshal(map[string]string{"path": s.ws.Path(path)})
 		if err != nil {
 			return in, err
 		}
-		res := tool.Call(ctx, s.files, llm.ToolCall{Name: "read", Input: input}, tool.AllowAll, nil)
+		if rules == nil {
+			if rules, err = s.typedGate(gate.ApproverFunc(s.approveNamed)); err != nil {
+				return in, err
+			}
+		}
+		res := tool.Call(ctx, s.files, llm.ToolCall{ID: "typed", Name: "read", Input: input}, rules, nil)
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
 		}
@@ -62,6 +74,36 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		in.Touched = append(in.Touched, s.ws.Path(path))
 	}
 	return in, nil
+}
+
+// approveNamed allows reading a file that the user named. For a secret they are
+// asked, where they can be.
+func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer, error) {
+	a, err := gate.Typed.Approve(ctx, r)
+	if err != nil || a.Choice != gate.No || s.person == nil {
+		return a, err
+	}
+	return s.approve(ctx, r)
+}
+
+// leadsOut is the error of a path in the workspace that a link leads out of it:
+// who made the link chose the file, not the user who typed its name.
+func (s *Session) leadsOut(ctx context.Context, path string) error {
+	dir, err := s.ws.Realpath(ctx, s.ws.Dir())
+	if err != nil {
+		return err
+	}
+	target, err := s.ws.Realpath(ctx, s.ws.Path(path))
+	if err != nil {
+		return err
+	}
+	if !subpath.Contains(s.ws.Dir(), s.ws.Path(path)) || subpath.Contains(dir, target) {
+		return nil
+	}
+	return &Error{
+		Err:  fmt.Errorf("%s cannot be attached: it is a link to %s, outside the working directory", path, target),
+		Hint: "to attach that file, type @" + target,
+	}
 }
 
 // Path is the absolute path that a path in a prompt means.

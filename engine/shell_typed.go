@@ -28,9 +28,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 		return tool.Result{}, err
 	}
 	p := s.engine.Project()
-	g, err := gate.New(gate.Options{
-		Rules: p.config.Rules, Place: s.engine.place(p), Approver: gate.Typed, Audit: audit(s.log),
-	})
+	g, err := s.typedGate(gate.Typed)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -54,4 +52,12 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 		return tool.Result{}, fmt.Errorf("there is no shell in %s", s.ws.Dir())
 	}
 	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: "bash", Input: input}, g, c.Progress), nil
+}
+
+// typedGate is the Gate of what the user typed themselves.
+func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
+	p := s.engine.Project()
+	return gate.New(gate.Options{
+		Rules: p.config.Rules, Place: s.engine.place(p), Approver: approver, Audit: audit(s.log),
+	})
 }
