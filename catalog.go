@@ -136,11 +136,19 @@ func catalog(read []reading) *Catalog {
 		byName: make(map[string]*Skill, n), also: map[string]*Skill{}, paths: map[*Skill]ignore.Rules{},
 	}
 	files := make(map[string]*Skill, n)
+	bundled := map[string]*Skill{}
+	for _, r := range read {
+		for _, s := range r.skills {
+			if s.bundled() && s.Gated == "" && s.Origin.Trust != Untrusted && bundled[s.Name] == nil {
+				bundled[s.Name] = s
+			}
+		}
+	}
 	for i, r := range read {
 		c.places = append(c.places, r.place)
 		c.problems = append(c.problems, r.problems...)
 		for _, s := range r.skills {
-			c.add(i, s, files)
+			c.add(i, s, files, bundled)
 		}
 		var loaded map[string]bool
 		for _, p := range r.problems {
@@ -160,6 +168,16 @@ func catalog(read []reading) *Catalog {
 			}
 		}
 	}
+	// What ships with the program comes first in a listing.
+	slices.SortStableFunc(c.skills, func(a, b *Skill) int {
+		switch {
+		case a.bundled() == b.bundled():
+			return 0
+		case a.bundled():
+			return -1
+		}
+		return 1
+	})
 	for _, s := range c.skills {
 		for _, alias := range s.Aliases {
 			if other := c.byName[alias]; other != nil && other != s {
@@ -189,8 +207,11 @@ func catalog(read []reading) *Catalog {
 	return c
 }
 
+// bundled reports whether a skill ships with the program.
+func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin }
+
 // add gives a skill its state and, if nothing speaks against it, its name.
-func (c *Catalog) add(source int, s *Skill, files map[string]*Skill) {
+func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
 	problem := func(code string, sev Severity, hint, format string, args ...any) {
@@ -216,6 +237,21 @@ func (c *Catalog) add(source int, s *Skill, files map[string]*Skill) {
 		scoped := *s
 		scoped.Name = s.Origin.Nested + ":" + s.Name
 		s, e.Skill, files[s.ID] = &scoped, &scoped, &scoped
+	}
+	if own := bundled[s.Name]; own != nil && own != s && !s.Origin.Replaces && c.byName[s.Name] == nil {
+		switch s.Origin.Kind {
+		case Project, Additional, Legacy:
+			e.State, e.Winner = Shadowed, own
+			problem("name-collision", Warn, "knack trust asks whether it may replace the bundled skill",
+				"the name %q is taken by the bundled skill, so that this one (%s) is not used", s.Name, s.Origin.Kind)
+			return
+		}
+	}
+	if first := c.byName[s.Name]; first != nil && s.bundled() && !first.bundled() {
+		e.State, e.Winner = Shadowed, first
+		c.problems = append(c.problems, Problem{Code: "name-collision", Severity: Info, Path: first.Path,
+			Message: fmt.Sprintf("it replaces the bundled skill %s", s.Name), Hint: "knack skill why " + s.Name})
+		return
 	}
 	if first := c.byName[s.Name]; first != nil {
 		e.State, e.Winner = Shadowed, first

@@ -74,6 +74,9 @@ type Folder struct {
 	// else of it was looked at. What is parsed, and what is read when the skill
 	// is invoked, are bytes that it let pass. It is called concurrently.
 	Check func(path string, data []byte, head bool) error
+	// Replaces, if not nil, reports whether the user agreed that the skill at a path
+	// replaces a bundled one: see [Origin].
+	Replaces func(path string) bool
 	// Cache is a directory where what was read is kept for the next start, which
 	// then reads only files that changed. It counts for trusted folders without a
 	// Check or a Root on a file system of this machine. Nothing but what is shown
@@ -134,7 +137,7 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
 		w := &walk{ctx: ctx, last: f.last, next: map[string]seen{}, links: map[string]bool{}, fsys: disk{},
-			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check}
+			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check, replaces: f.Replaces}
 		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
 			w.cache = openCache(f.Cache, f)
 		}
@@ -223,6 +226,7 @@ type walk struct {
 	root     string // real; "" no bound
 	outside  func(string) Trust
 	check    func(path string, data []byte, head bool) error
+	replaces func(path string) bool
 
 	last, next map[string]seen
 	links      map[string]bool // real paths of directories that links led to
@@ -724,6 +728,7 @@ func asProblem(name string, err error) Problem {
 func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill, []Problem) {
 	o := w.origin
 	o.Trust = s.trust
+	o.Replaces = w.replaces != nil && s.trust == Trusted && w.replaces(name)
 	skill, problems := parseSkill(name, head, size, o)
 	if skill == nil {
 		return nil, problems

@@ -180,6 +180,19 @@ type Origin struct {
 	// Nested is set for skills that were found below the working directory: where,
 	// relative to it. If their name is taken they are called Nested:name.
 	Nested string
+	// Replaces says that the user agreed to use this skill instead of a bundled one
+	// of the same name. Skills of a project are shadowed by bundled ones otherwise.
+	Replaces bool
+}
+
+// RuleName is the name by which permission rules cover the skill: its Name, or
+// project:NAME for one that replaces a bundled skill. A rule that was made for the
+// bundled skill does not allow it.
+func (s *Skill) RuleName() string {
+	if s.Origin.Replaces {
+		return "project:" + s.Name
+	}
+	return s.Name
 }
 
 // A Severity ranks problems.

@@ -180,7 +180,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		sub.Default = permission.Allow // the call says that there is none
 		return sub
 	}
-	sub.Text = s.Name
+	sub.Text = s.RuleName()
 	if r.forks(s) && r.mayFork(s.Name) != nil {
 		sub.Default = permission.Allow // the call says why it is not started
 		return sub
@@ -202,7 +202,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 // The error says why there is none.
 func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill) (string, error) {
 	for _, x := range subjects {
-		if x.Kind == "Skill" && x.Text == s.Name && (x.Hash != "" || s.Prompt != nil) { // a Prompt has no bytes
+		if x.Kind == "Skill" && x.Text == s.RuleName() && (x.Hash != "" || s.Prompt != nil) { // a Prompt has no bytes
 			return x.Hash, nil
 		}
 	}

@@ -97,6 +97,19 @@ func From(skills fs.FS, state, version string) *Set {
 	return &Set{files: skills, state: state, version: cmp.Or(version, "devel"), done: map[string]extraction{}}
 }
 
+// Names are the names of the skills that every Set has, sorted.
+func Names() []string {
+	entries, err := fs.ReadDir(files, "skills")
+	if err != nil { // the name is a constant
+		panic(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
 // Place says that the skills are in the program, not on disk.
 func (s *Set) Place() knack.Place {
 	return knack.Place{Kind: knack.Bundled, Trust: knack.Trusted}

@@ -120,6 +120,7 @@ func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
 	if err != nil {
 		return nil, &Error{Err: fmt.Errorf("the record of what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
 	}
+	p.Bundled = bundled.Names()
 	if once {
 		p.Once()
 	}
@@ -145,6 +146,7 @@ func (p *Project) findSources(ctx context.Context) {
 		}
 		return p.trust.Check(path, data)
 	}
+	s.Replaces = p.trust.Replaces
 	s.Trust = func(kind knack.Kind, dir string) knack.Trust {
 		dir = realPath(dir)
 		if p.trust.Links(dir) {

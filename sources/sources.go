@@ -58,6 +58,10 @@ type Options struct {
 	// skills are kept between starts, see [knack.Folder]; "": nowhere.
 	Cache string
 
+	// Replaces, if not nil, reports whether the user agreed that the project's skill
+	// at a path replaces a bundled one of the same name.
+	Replaces func(path string) bool
+
 	// Sources that are not directories, each with the precedence of its kind.
 	Bundled, BuiltinPlugins, Plugins, MCP []knack.Source
 }
@@ -82,8 +86,8 @@ func ManagedDirs(goos string) []string {
 
 // order is the precedence of kinds.
 func order() []knack.Kind {
-	return []knack.Kind{knack.Bundled, knack.BuiltinPlugin, knack.Managed, knack.Explicit, knack.User,
-		knack.Project, knack.Additional, knack.Legacy, knack.Plugin, knack.MCP}
+	return []knack.Kind{knack.Managed, knack.Explicit, knack.User, knack.Project, knack.Additional, knack.Legacy,
+		knack.Bundled, knack.BuiltinPlugin, knack.Plugin, knack.MCP}
 }
 
 // Default returns the sources of a working directory, in their precedence.
@@ -259,9 +263,13 @@ func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) 
 	if kind == knack.Additional {
 		check = nil // a person named the directory
 	}
+	replaces := t.Replaces
+	if kind == knack.Additional {
+		replaces = nil
+	}
 	return &knack.Folder{
-		Check: check,
-		Path:  path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command, Pack: row.Kind == layout.Skill,
+		Check: check, Replaces: replaces,
+		Path: path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command, Pack: row.Kind == layout.Skill,
 		Origin:  knack.Origin{Kind: kind, Trust: t.trust(kind, path), Dir: dir},
 		Outside: func(dir string) knack.Trust { return t.outside(kind, dir) },
 	}

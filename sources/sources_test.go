@@ -76,16 +76,16 @@ func TestDefault(t *testing.T) {
 	two := []string{"managed managed/skills", "managed managed/.claude/skills"}
 	user := strings.Split("user home/.config/knack/skills;user home/.knack/skills;user home/.agents/skills;user home/.claude/skills;user home/.config/claude/skills;user home/.pi/agent/skills", ";")
 	commands := strings.Split("legacy home/.claude/commands;legacy home/.config/knack/commands;legacy home/.knack/commands", ";")
-	all := slices.Concat([]string{"bundled it", "builtin-plugin it"}, two, []string{"explicit home/repo/one.md"}, user,
+	all := slices.Concat(two, []string{"explicit home/repo/one.md"}, user,
 		four("project", "home/repo/pkg"), four("project", "home/repo"), four("additional", "added"), commands,
 		[]string{"legacy home/repo/pkg/.claude/commands", "legacy home/repo/pkg/.knack/commands", "legacy home/repo/.claude/commands", "legacy home/repo/.knack/commands"},
-		[]string{"plugin it", "mcp it"})
+		[]string{"bundled it", "builtin-plugin it", "plugin it", "mcp it"})
 	for name, c := range map[string]struct {
 		o    sources.Options
 		want []string
 	}{
 		"the whole table": {full("home/repo/pkg"), all},
-		"bare":            {full("", func(o *sources.Options) { o.Bare = true }), slices.Concat([]string{"bundled it"}, two, []string{"explicit home/repo/one.md"}, four("additional", "added"))},
+		"bare":            {full("", func(o *sources.Options) { o.Bare = true }), slices.Concat(two, []string{"explicit home/repo/one.md"}, four("additional", "added"), []string{"bundled it"})},
 		"no skills":       {full("", func(o *sources.Options) { o.NoSkills = true }), two},
 		"order":           {full("", func(o *sources.Options) { o.Order = []knack.Kind{knack.MCP, knack.Managed, knack.Bundled, knack.MCP} }), slices.Concat([]string{"mcp it"}, two, []string{"bundled it"})},
 		"managed must be": {full("", func(o *sources.Options) { o.Order = []knack.Kind{knack.MCP} }), append(slices.Clone(two), "mcp it")},

@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "knack: error: %s\n", strings.ReplaceAll(err.Error(), "\nknack:", "\n  knack:"))
 	}
 	if f != nil && f.Hint != "" {
-		fmt.Fprintf(stderr, "knack: hint: %s\n", plain.Line(f.Hint))
+		fmt.Fprintf(stderr, "knack: hint: %s\n", f.Hint)
 	}
 	return int(code)
 }

@@ -168,7 +168,7 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 // writeList writes a JSON array, one element after the other, so that memory
 // does not grow with its length.
 func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
-	out := bufio.NewWriter(w)
+	out := bufio.NewWriter(plain.JSON(w))
 	sep := "[\n  "
 	for e := range elements {
 		var b bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
@@ -26,6 +27,7 @@ func openProject(dir string) (*trust.Project, error) {
 	if err != nil {
 		return nil, &engine.Error{Err: fmt.Errorf("the record of what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
 	}
+	p.Bundled = bundled.Names()
 	return p, nil
 }
 

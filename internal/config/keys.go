@@ -76,7 +76,7 @@ func table() []key {
 		{"permissions.additionalDirectories", list, person, nil, "Directories that count as the workspace beside the working directory.", nil},
 		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"}, "\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
 
-		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: bundled, builtin-plugin, managed, explicit, user, project, additional, legacy, plugin, mcp. A kind that is missing is not used, except managed.", nil},
+		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: managed, explicit, user, project, additional, legacy, bundled, builtin-plugin, plugin, mcp. A kind that is missing is not used, except managed.", nil},
 		{"skills.overrides", texts, anyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"}, "By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
 		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's window, else characters. Default 0.01.", nil},
 		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.", nil},

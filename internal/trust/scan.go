@@ -53,6 +53,8 @@ type Item struct {
 	// Commands are the inline commands that run when it is invoked, as they are
 	// written; untrusted text.
 	Commands []string `json:"commands,omitempty"`
+	// Replaces is the bundled skill that it replaces once it is approved.
+	Replaces string `json:"replaces,omitempty"`
 	// Refused says why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 
@@ -223,6 +225,12 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 			}
 		}
 		s.folder(path.Dir(at), dir, path.Base(at), out)
+	}
+	if last := len(s.items) - 1; slices.Contains(s.p.Bundled, k.Name) && (s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
+		it := &s.items[last]
+		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path) {
+			it.State = New // nobody was shown that it replaces one
+		}
 	}
 	if inside && target != at && !s.within(target) {
 		s.file(kind, target) // what a link in the project leads to is approved by itself

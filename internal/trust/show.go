@@ -43,6 +43,9 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 		if it.Refused != "" {
 			fmt.Fprintf(w, "    cannot be approved: %s\n", plain.Line(it.Refused))
 		}
+		if it.Replaces != "" {
+			fmt.Fprintf(w, "    replaces the bundled skill %s\n", plain.Line(it.Replaces))
+		}
 		for _, line := range it.Loads {
 			fmt.Fprintf(w, "    %s\n", plain.Line(line))
 		}

@@ -41,6 +41,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,6 +83,11 @@ type Project struct {
 	real  string // without links
 	store string // projects/<hash>; "": there is no state directory
 
+	// Bundled are the names of the skills that ship with the program: a skill of
+	// the project that has one replaces it only if the user was shown that. It must
+	// not be changed once the Project is in use.
+	Bundled []string
+
 	mu     sync.RWMutex
 	items  map[string]record // by path
 	files  map[string]sums   // of files that loaders read, by path
@@ -105,12 +111,13 @@ type pins struct {
 // A record is an approved item.
 type record struct {
 	Kind     Kind      `json:"kind"`
-	Path     string    `json:"path"`             // relative to the root, with slashes
-	Hash     string    `json:"hash"`             // of the file, or of a folder's manifest
-	Entry    string    `json:"entry,omitempty"`  // of a folder: the name of its SKILL.md
-	Main     string    `json:"main,omitempty"`   // of a folder: the hash of that file
-	Head     string    `json:"head,omitempty"`   // the hash of the first HeadSize bytes of that file, or of the file
-	Target   string    `json:"target,omitempty"` // of a link that leaves the root
+	Path     string    `json:"path"`               // relative to the root, with slashes
+	Hash     string    `json:"hash"`               // of the file, or of a folder's manifest
+	Entry    string    `json:"entry,omitempty"`    // of a folder: the name of its SKILL.md
+	Main     string    `json:"main,omitempty"`     // of a folder: the hash of that file
+	Head     string    `json:"head,omitempty"`     // the hash of the first HeadSize bytes of that file, or of the file
+	Target   string    `json:"target,omitempty"`   // of a link that leaves the root
+	Replaces string    `json:"replaces,omitempty"` // the bundled skill that it replaces
 	Approved time.Time `json:"approved"`
 }
 
@@ -313,6 +320,24 @@ func (p *Project) check(file string, data []byte, head bool) error {
 		return changed(file)
 	}
 	return untrusted(file)
+}
+
+// Replaces reports whether it was approved that the skill at a path replaces a
+// bundled one.
+func (p *Project) Replaces(file string) bool {
+	if p == nil {
+		return false
+	}
+	rel, ok := p.rel(file)
+	if !ok {
+		return false
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if strings.EqualFold(path.Base(rel), "SKILL.md") {
+		return p.items[path.Dir(rel)].Replaces != ""
+	}
+	return p.items[rel].Replaces != ""
 }
 
 // Links reports whether an item was approved that is reached by a link to dir,
