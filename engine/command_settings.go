@@ -201,7 +201,15 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, fmt.Errorf("nothing was changed: %w", err)
 	}
-	return s.reloaded(c), nil
+	was, problems := s.context, len(s.problems)
+	s.setSystem(c.Now)
+	r := s.reloaded(c)
+	name := func(d agent.Document) (string, string) { return c.Now.Short(d.Path), d.Text }
+	r.Text += "\ncontext files: " + difference(was, s.context, name)
+	for _, x := range s.problems[problems:] {
+		r.Text += fmt.Sprintf("\n%s: %s", x.Severity, c.Now.ShortProblem(x))
+	}
+	return r, nil
 }
 
 // reloaded says what a reload changed.

@@ -237,7 +237,8 @@ var (
 	helpText string
 )
 
-// setSystem assembles the system prompt, which stays the same for the session.
+// setSystem assembles the system prompt, which stays the same until the user
+// reloads.
 func (s *Session) setSystem(p *Project) {
 	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
 	if !p.options.Bare {

@@ -95,6 +95,7 @@ func rootCommand() *cobra.Command {
 	}
 	var f runFlags
 	f.register(root)
+	f.completions(root)
 	root.RunE = func(c *cobra.Command, args []string) error {
 		if err := mistyped(c, args); err != nil {
 			return err

@@ -50,6 +50,7 @@ standard input. A key in the environment goes before a stored one.`,
 			return nil
 		},
 	}
+	c.ValidArgsFunction = completeProvider
 	c.Flags().BoolVar(&list, "list", false, "list the providers whose keys are stored, and where")
 	return c
 }

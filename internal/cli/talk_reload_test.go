@@ -53,3 +53,23 @@ func TestReloadChanged(t *testing.T) {
 		t.Error("the changed hook ran")
 	}
 }
+
+// TestReloadContext: /reload reads AGENTS.md again, says what changed, and the
+// next request has it.
+func TestReloadContext(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^one$", Want: []string{"USE TABS"}, Text: "First."},
+		llmtest.Answer{When: "^two$", Want: []string{"USE SPACES"}, Text: "Second."},
+	))
+	d.file(t, "AGENTS.md", "USE TABS\n")
+	k := d.open(t)
+	k.says("one")
+	k.wants(`First\.`)
+	d.file(t, "AGENTS.md", "USE SPACES\n")
+	k.says("/reload")
+	k.wants(`context files: 1, changed AGENTS\.md`)
+	k.says("two")
+	k.wants(`Second\.`)
+	k.leaves()
+}

@@ -36,7 +36,9 @@ function fields(line, out,   n, i, c, quoted, cur) {
 	return n
 }
 function number(s) { return s ~ /^[ \t]*[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?[ \t]*$/ }
-function plain(v) { return v == int(v) && v < 1e15 && v > -1e15 ? sprintf("%d", v) : sprintf("%.2f", v) }
+# plain writes a number; with two, always with two decimals, so that a column aligns.
+function plain(v, two) { return !two && v == int(v) && v < 1e15 && v > -1e15 ? sprintf("%d", v) : sprintf("%.2f", v) }
+function right(s, w) { while (length(s) < w) s = " " s; return s }
 function cell(s) { gsub(/\|/, "\\|", s); return s }
 function xml(s) { gsub(/&/, "\\&amp;", s); gsub(/</, "\\&lt;", s); gsub(/>/, "\\&gt;", s); return s }
 function die(why) { print ENVIRON["FILE"] ":" NR ": " why > "/dev/stderr"; failed = 1; exit 1 }
@@ -73,18 +75,19 @@ END {
 	md = ENVIRON["TMP"] "/md"; svg = ENVIRON["TMP"] "/svg"
 	print "# Report on " ENVIRON["FILE"] "\n" > md
 	print rows " rows, " cols " columns.\n" > md
-	print "| column | values | empty | sum | mean | least | most |\n|---|--:|--:|--:|--:|--:|--:|" > md
+	print "| column | values | empty | sum | mean | min | max |\n|---|--:|--:|--:|--:|--:|--:|" > md
 	for (i = 1; i <= cols; i++) {
 		line = "| " cell(head[i]) " | " rows - empty[i] " | " empty[i] + 0
 		if (!numeric[i]) { print line " | | | | |" > md; continue }
-		sum = 0; least = most = ""
+		sum = 0; min = max = ""
 		for (r = 1; r <= rows; r++) {
 			if (v[r, i] == "") continue
 			x = v[r, i] + 0; sum += x
-			if (least == "" || x < least) least = x
-			if (most == "" || x > most) most = x
+			if (x != int(x)) two[i] = 1
+			if (min == "" || x < min) min = x
+			if (max == "" || x > max) max = x
 		}
-		print line " | " plain(sum) " | " plain(sum / (rows - empty[i])) " | " plain(least) " | " plain(most) " |" > md
+		print line " | " plain(sum, two[i]) " | " plain(sum / (rows - empty[i]), 1) " | " plain(min, two[i]) " | " plain(max, two[i]) " |" > md
 	}
 	if (!value) { print "\nNo column holds numbers only, so there is no chart." > md; exit }
 	for (r = 1; r <= rows; r++) {
@@ -101,13 +104,16 @@ END {
 	by = group ? head[group] : "row"
 	print "\n## " head[value] " by " by "\n\n![" head[value] " by " by "](" ENVIRON["NAME"] ".svg)\n" > md
 	print "| " cell(by) " | " cell(head[value]) " |\n|---|--:|" > md
-	for (i = 1; i <= groups; i++) print "| " cell(order[i]) " | " plain(total[order[i]]) " |" > md
+	wide = 0
+	for (i = 1; i <= groups; i++) { n = length(plain(total[order[i]], two[value])); if (n > wide) wide = n }
+	for (i = 1; i <= groups; i++) print "| " cell(order[i]) " | " right(plain(total[order[i]], two[value]), wide) " |" > md
 
 	shown = groups > 20 ? 20 : groups
 	top = 0
 	for (i = 1; i <= shown; i++) { x = total[order[i]]; if (x < 0) x = -x; if (x > top) top = x }
 	if (!top) top = 1
-	print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"" 44 + 26 * shown "\" font-family=\"sans-serif\" font-size=\"13\">" > svg
+	print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"" 44 + 26 * shown "\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">" > svg
+	print "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>" > svg
 	print "<text x=\"10\" y=\"22\" font-weight=\"bold\">" xml(head[value] " by " by) "</text>" > svg
 	for (i = 1; i <= shown; i++) {
 		x = total[order[i]]; w = (x < 0 ? -x : x) / top * 360; y = 36 + 26 * (i - 1)
@@ -117,10 +123,10 @@ END {
 		}
 		printf "<text x=\"170\" y=\"%d\" text-anchor=\"end\">%s</text>", y + 15, xml(label) > svg
 		printf "<rect x=\"178\" y=\"%d\" width=\"%.1f\" height=\"18\" fill=\"%s\"/>", y, w, x < 0 ? "#c0392b" : "#2c7fb8" > svg
-		printf "<text x=\"%.1f\" y=\"%d\">%s</text>\n", 184 + w, y + 15, plain(x) > svg
+		printf "<text x=\"%.1f\" y=\"%d\">%s</text>\n", 184 + w, y + 15, plain(x, two[value]) > svg
 	}
 	print "</svg>" > svg
-	print "largest " by ": " order[1] " (" head[value] " " plain(total[order[1]]) ")"
+	print "largest " by ": " order[1] " (" head[value] " " plain(total[order[1]], two[value]) ")"
 	print rows " rows, " groups " groups"
 }
 ' <"$file"
