@@ -24,12 +24,31 @@ type skillValue struct {
 	Path        string      `json:"path,omitempty"`
 }
 
-func listSkills(_ context.Context, s *Session, _ string) (Reply, error) {
+// maxListed is the number of skills that /skills finds.
+const maxListed = 20
+
+// listSkills lists all skills, or those that fit words, the best first.
+func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	cat, view := s.engine.Catalog(), s.engine.Project().view
+	entries, none := cat.Entries(), "there are no skills here"
+	if words = strings.TrimSpace(words); words != "" {
+		found, err := s.engine.finder.Find(ctx, cat, words, maxListed, nil)
+		if err != nil {
+			return Reply{}, err
+		}
+		of := make(map[*knack.Skill]knack.Entry, len(entries))
+		for _, e := range entries {
+			of[e.Skill] = e
+		}
+		entries, none = nil, "no skill has any of these words"
+		for _, m := range found {
+			entries = append(entries, of[m.Skill])
+		}
+	}
 	var b lines
 	v := []skillValue{}
 	choices := &Question{Title: "Why is a skill there, or not?"}
-	for _, e := range cat.Entries() {
+	for _, e := range entries {
 		state := cat.State(e, view)
 		x := skillValue{Name: e.Name(), Kind: e.Origin.Kind, State: state, Path: e.Path}
 		if e.Skill != nil {
@@ -39,7 +58,7 @@ func listSkills(_ context.Context, s *Session, _ string) (Reply, error) {
 		choices.Options = append(choices.Options, Option{ID: "/why " + x.Name, Label: x.Name, Help: x.Description})
 		b.add("%-24s %-12s %s", plain.Line(x.Name), x.Kind, state)
 	}
-	return Reply{Text: cmp.Or(b.text(), "there are no skills here"), Value: v, Choices: choices}, nil
+	return Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
 }
 
 // whyValue says why a skill is there or not.
