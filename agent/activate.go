@@ -278,10 +278,7 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	if err != nil || !r.forks(act.Skill) {
 		return tool.SkillAnswer{Activation: act}, err
 	}
-	def, err := r.definition(act.Skill.Agent)
-	if err != nil {
-		return tool.SkillAnswer{}, err
-	}
+	def, problem := r.agentOf(act)
 	if err := r.admit(ctx, call.ID, def); err != nil {
 		return tool.SkillAnswer{}, err
 	}
@@ -290,6 +287,9 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 		return tool.SkillAnswer{}, err
 	}
 	text, err := reported(ctx, end)
+	if problem != "" && text != "" {
+		text = "[" + problem + "]\n" + text
+	}
 	return tool.SkillAnswer{Text: text, Agent: end.Log}, err
 }
 

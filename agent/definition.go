@@ -41,6 +41,12 @@ type Definition struct {
 	// MCPServers are kept as JSON. Nothing starts them yet.
 	MCPServers json.RawMessage
 
+	// StartsAny says that the agents which it starts may have tools that it does
+	// not have itself ("agents: any"). It counts in user and managed files only.
+	StartsAny bool
+
+	within []string // tools of the built-in agent that it may only narrow; nil: any
+
 	Path string // of its file; "": it has none
 	// Origin is where it comes from: managed, explicit (the command line), user,
 	// project, plugin or bundled.
@@ -204,7 +210,7 @@ func (r *definitionReader) head(d *Definition, head []byte, line int) {
 // agentKeys are the keys in lower case, without the joints of their words.
 var agentKeys = map[string]string{
 	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
-	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks", "mcpservers": "mcpServers",
+	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks", "mcpservers": "mcpServers", "agents": "agents",
 }
 
 func (r *definitionReader) field(d *Definition, f *definitionField) {
@@ -276,6 +282,15 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		}
 		if slices.ContainsFunc(found, func(h hook.Hook) bool { return h.Path != "" }) {
 			r.problem("hook-invalid", knack.Warn, f.Line, f.Column, "hooks: an agent has no folder that a path could start at: write a command")
+		}
+	case "agents":
+		switch text := f.text(); {
+		case text != "any":
+			f.wrong("field-type", "agents must be any; it was ignored")
+		case !d.Loosens():
+			f.wrong("setting-ignored", "agents: any counts in your own and in managed files only")
+		default:
+			d.StartsAny = true
 		}
 	case "mcpServers":
 		if f.null() {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
@@ -35,18 +36,30 @@ const (
 )
 
 var (
-	//go:embed prompts/general-purpose.md
-	generalText []byte
+	//go:embed prompts/general-purpose.md prompts/explore.md prompts/plan.md
+	builtinTexts embed.FS
 	//go:embed prompts/subagent.md
 	subText string
 )
 
 // GeneralPurpose is the agent that skills run in which name none: it has the
-// tools of whoever starts it (spec agent §6).
-func GeneralPurpose() Definition {
-	d, problems, ok := ParseDefinition("general-purpose.md", generalText, knack.Bundled)
+// tools of the agent that starts it.
+func GeneralPurpose() Definition { return builtin("general-purpose") }
+
+// BuiltIn are the agents that there always are: GeneralPurpose, Explore and
+// Plan.
+func BuiltIn() []Definition {
+	return []Definition{GeneralPurpose(), builtin("explore"), builtin("plan")}
+}
+
+func builtin(file string) Definition {
+	data, err := builtinTexts.ReadFile("prompts/" + file + ".md")
+	if err != nil {
+		panic(err)
+	}
+	d, problems, ok := ParseDefinition(file+".md", data, knack.Bundled)
 	if !ok || len(problems) > 0 {
-		panic(fmt.Sprint("agent: general-purpose.md: ", problems)) // it is a file of ours
+		panic(fmt.Sprint("agent: ", file, ".md: ", problems)) // it is a file of ours
 	}
 	d.Path = ""
 	return d
@@ -121,12 +134,18 @@ func (r *run) mayFork(skill string) error {
 	return nil
 }
 
-// definition finds the agent of a name, "" for the default. The error names
-// those that there are.
-func (r *run) definition(name string) (*Definition, error) {
+// definition finds the agent of a name, "" for the default. In place of one that
+// does not exist it returns a general one with few tools (those of tools, which a
+// skill asks for, or else what it takes to explore), and problem says so.
+func (r *run) definition(name string, tools []string) (d *Definition, problem string) {
 	name = cmp.Or(strings.TrimSpace(name), defaultAgent)
 	if d := find(r.Roster.Agents, name); d != nil {
-		return d, nil
+		return r.narrowed(d), ""
+	}
+	fallback := GeneralPurpose()
+	fallback.Tools = tools
+	if len(tools) == 0 {
+		fallback.Tools = builtin("explore").Tools
 	}
 	var names []string
 	for _, d := range r.Roster.Agents {
@@ -134,7 +153,21 @@ func (r *run) definition(name string) (*Definition, error) {
 			names = append(names, d.Name)
 		}
 	}
-	return nil, &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("there is no agent %.100q; the agents are %s", name, strings.Join(names, ", "))}
+	return &fallback, fmt.Sprintf("there is no agent %.100q: %s takes its place, with the tools %s; the agents are %s",
+		name, fallback.Name, strings.Join(fallback.Tools, ", "), strings.Join(names, ", "))
+}
+
+// narrowed is a definition of a project or a plugin within the limits of the
+// built-in agent whose name it has.
+func (r *run) narrowed(d *Definition) *Definition {
+	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool { return b.Origin == knack.Bundled && strings.EqualFold(b.Name, d.Name) })
+	if d.Loosens() || d.Origin == knack.Bundled || i < 0 {
+		return d
+	}
+	own, limit := *d, &r.Roster.Agents[i]
+	own.Mode = gate.Stricter(limit.Mode, own.Mode)
+	own.within = limit.Tools
+	return &own
 }
 
 func find(defs []Definition, name string) *Definition {
@@ -160,6 +193,23 @@ func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 	return nil
 }
 
+// agentOf is the agent that a skill runs in. That it names one that does not
+// exist is a Problem of the activation.
+func (r *run) agentOf(act *knack.Activation) (d *Definition, problem string) {
+	var tools []string
+	for _, rule := range act.Grants {
+		name, _, _ := strings.Cut(rule, "(")
+		if name = strings.TrimSpace(name); !slices.Contains(tools, name) {
+			tools = append(tools, name)
+		}
+	}
+	d, problem = r.definition(act.Skill.Agent, tools)
+	if problem != "" {
+		act.Problems = append(act.Problems, knack.Problem{Code: "agent-unknown", Severity: knack.Warn, Path: act.Skill.Path, Message: problem})
+	}
+	return d, problem
+}
+
 // passes asks the Gate about a call that the model did not make: it is made
 // with this very input or not at all.
 func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (tool.Permit, error) {
@@ -167,12 +217,12 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	if err != nil {
 		return tool.Permit{}, err
 	}
-	var gate tool.Gate
+	var g tool.Gate
 	if r.Policy.Gate != nil {
 		sc := r.scopes(r.log.State())
-		gate = r.Policy.Gate(r.guarded(sc, r.hooks(sc)))
+		g = r.Policy.Gate(r.guarded(sc, r.hooks(sc)))
 	}
-	permit, err := t.Propose(call, input).Decide(ctx, gate)
+	permit, err := t.Propose(call, input).Decide(ctx, g)
 	if err == nil && !bytes.Equal(permit.Input, input) {
 		err = fmt.Errorf("a hook wants another input for %s: it is called with this one or not at all", t.Name)
 	}
@@ -217,7 +267,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		what.Args = t.act.Args
 	}
 	r.fit(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, outer: r.bounds(t.def)}
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def, outer: r.bounds(t.def)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry of its end says more
@@ -358,14 +408,23 @@ func (r *run) fit(child *Agent, d *Definition) {
 			}
 		}
 		spec := cmp.Or(strings.Join(names, ","), "-*")
-		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader told of
-		child.Without = slices.Clone(r.root().Without)      // no definition brings back what the person took away
+		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader reported
+		child.Without = slices.Clone(r.Without)
+		if r.startsAny() {
+			child.Without = slices.Clone(r.root().Without) // no definition brings back what the user took away
+		} else if r.parent != nil { // a started agent never has more tools than its starter
+			mine := r.Tools.Names()
+			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
+		}
 		chosen, _ := tool.Select(own, "", spec)
 		for _, t := range own {
 			if _, ok := chosen.Find(t.Name); !ok {
 				child.Without = append(child.Without, t.Name)
 			}
 		}
+	}
+	if d.within != nil {
+		child.Tools, _ = tool.Select(child.Tools, "", strings.Join(d.within, ","))
 	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
@@ -379,6 +438,13 @@ func (r *run) fit(child *Agent, d *Definition) {
 			child.Without = append(child.Without, t.Name)
 		}
 	}
+}
+
+// startsAny reports whether the agents that this one starts may have tools that
+// it does not have itself: its definition, the user's or the administrator's,
+// says so.
+func (r *run) startsAny() bool {
+	return r.def != nil && r.def.StartsAny && r.def.Loosens()
 }
 
 // bounds are what an agent of a definition may not do: what the skills in force
@@ -433,10 +499,7 @@ func reported(ctx context.Context, a session.Agent) (string, error) {
 // hearFork takes in a skill that a person typed and that runs in an agent of
 // its own: their line begins the turn, and the agent's answer is its result.
 func (r *run) hearFork(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
-	def, err := r.definition(act.Skill.Agent)
-	if err != nil {
-		return nil, err
-	}
+	def, problem := r.agentOf(act)
 	if err := r.admit(ctx, "", def); err != nil {
 		return nil, err
 	}
@@ -447,6 +510,11 @@ func (r *run) hearFork(ctx context.Context, act *knack.Activation, in Input, ste
 	return func() error {
 		if err := r.user(Text(in.Text), "", steering); err != nil { // what is attached goes to the agent
 			return err
+		}
+		if problem != "" {
+			if err := r.note("", problem); err != nil {
+				return err
+			}
 		}
 		if !steering {
 			r.pending = &t
@@ -492,10 +560,7 @@ type agentInput struct {
 func (r *run) agentTool() tool.Tool {
 	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", r.agentList(), 1)
 	t := tool.New(agentTool, text, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
-		d, err := r.definition(in.Agent)
-		if err != nil {
-			return tool.Result{}, err
-		}
+		d, problem := r.definition(in.Agent, nil)
 		if strings.TrimSpace(in.Prompt) == "" {
 			return tool.Result{}, errors.New("prompt is empty: say what the agent is to do")
 		}
@@ -505,6 +570,9 @@ func (r *run) agentTool() tool.Tool {
 		}
 		report, err := reported(ctx, end)
 		res := tool.Result{Details: end}
+		if problem != "" {
+			res.Parts = append(res.Parts, llm.Text("["+problem+"]"))
+		}
 		if report != "" {
 			res.Parts = append(res.Parts, llm.Text(report))
 		}

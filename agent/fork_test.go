@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
@@ -229,14 +231,15 @@ func TestForkWithout(t *testing.T) {
 }
 
 // TestForkSteering: a skill that is typed while the run goes on is carried out
-// in between, and one that is refused does not stop the run.
+// in between, and one whose agent does not exist runs in a general one.
 func TestForkSteering(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Use("echo", map[string]any{"text": "one"})),
+		when("LOST", llmtest.Reply("lost")),
 		when("FORK ME", llmtest.Reply("forked")),
 		when("Its answer:\n\nforked", llmtest.Reply("heard")),
 	)
-	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"), "lost": skill("context: fork\nagent: nobody\n", "x")})
+	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"), "lost": skill("context: fork\nagent: nobody\n", "LOST")})
 	a.Roster.Fork, a.Roster.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
 	said := []string{"/lost", "/fk"}
 	a.Steer = func() (agent.Input, bool) {
@@ -275,11 +278,69 @@ func TestForkFails(t *testing.T) {
 		t.Errorf("end %+v", end)
 	}
 	// The names in the sentence about an unknown agent are those of the list.
-	m = llmtest.New(llmtest.Use("Agent", map[string]any{"agent": "x", "prompt": "y"}), llmtest.Reply("ok"))
+	m = llmtest.New(llmtest.Use("Agent", map[string]any{"agent": "x", "prompt": "y"}), llmtest.Reply("report"), llmtest.Reply("ok"))
 	a = delegating(m, nil)
 	a.Roster.Agents = append(a.Roster.Agents, agent.Definition{Name: "other"}, agent.Definition{Name: "other"})
 	turn(t, a, session.New(session.Header{ID: "s"}), "go")
-	if last := all(m.Requests()[1]); !regexp.MustCompile(`there is no agent ..x..; the agents are general-purpose, other[^,]`).MatchString(last) {
+	if last := all(m.Requests()[2]); !regexp.MustCompile(`there is no agent ..x..: .*; the agents are general-purpose, other[^,]`).MatchString(last) {
 		t.Errorf("%s", last)
+	}
+}
+
+// TestStartedTools: an agent never has more tools than the one that starts it,
+// unless a definition of the user's says so; a project's file with the name of a
+// built-in agent only narrows it; a name that nobody has starts an agent that
+// only explores.
+func TestStartedTools(t *testing.T) {
+	named := func(name string) tool.Tool {
+		x := echo()
+		x.Name = name
+		return x
+	}
+	tools := tool.Set{named("read"), named("grep"), named("find"), named("ls"), named("bash"), named("edit")}
+	runner := agent.Definition{Name: "runner", Tools: []string{"Read", "Bash"}, Origin: knack.Project}
+	for _, c := range []struct {
+		name   string
+		defs   []agent.Definition
+		starts string // by the first agent
+		by     string // what the session starts; "": the first agent is the session
+		has    string // the tools of the last one
+	}{
+		{"from the session", []agent.Definition{runner}, "runner", "", "read bash"},
+		{"from one that has less", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User}, runner}, "runner", "reader", "read"},
+		{"the same, with agents: any", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User, StartsAny: true}, runner}, "runner", "reader", "read bash"},
+		{"agents: any of a project", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.Project, StartsAny: true}, runner}, "runner", "reader", "read"},
+		{"inherited", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User}, agent.GeneralPurpose()}, "general-purpose", "reader", "read Agent"},
+		{"Explore", agent.BuiltIn(), "explore", "", "read grep find ls"},
+		{"Plan", agent.BuiltIn(), "Plan", "", "read grep find ls"},
+		{"a project's Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Read", "Bash"}, Origin: knack.Project}}, agent.BuiltIn()...), "Explore", "", "read"},
+		{"a project's Explore with all tools", append([]agent.Definition{{Name: "Explore", Origin: knack.Project}}, agent.BuiltIn()...), "Explore", "", "read grep find ls Agent"},
+		{"the user's own Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Bash"}, Origin: knack.User}}, agent.BuiltIn()...), "Explore", "", "bash"},
+		{"nobody's name", agent.BuiltIn(), "code-reviewer", "", "read grep find ls"},
+	} {
+		use := func(name string) llmtest.Answer {
+			return llmtest.Use("Agent", map[string]any{"agent": name, "prompt": "do it"})
+		}
+		answers := []llmtest.Answer{use(c.starts), llmtest.Reply("last"), llmtest.Reply("ok")}
+		at := 1
+		if c.by != "" {
+			answers, at = append([]llmtest.Answer{use(c.by)}, append(answers, llmtest.Reply("ok"))...), 2
+		}
+		m := llmtest.New(answers...)
+		var fork func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error)
+		fork = func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+			return &agent.Agent{Model: m, Tools: slices.Clone(tools), Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: fork}}, session.New(session.Header{ID: d.Name}), nil
+		}
+		turn(t, &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: fork, Agents: c.defs}}, session.New(session.Header{ID: "s"}), "go")
+		var got []string
+		for _, spec := range m.Requests()[at].Tools {
+			got = append(got, spec.Name)
+		}
+		if strings.Join(got, " ") != c.has {
+			t.Errorf("%s: the tools are %v, want %s", c.name, got, c.has)
+		}
+		if c.starts == "code-reviewer" && !strings.Contains(all(m.Requests()[at+1]), "there is no agent \\\"code-reviewer\\\"") {
+			t.Errorf("%s: the model was not told", c.name)
+		}
 	}
 }

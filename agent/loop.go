@@ -49,6 +49,7 @@ type run struct {
 	pending *task         // a skill that was typed and runs in an agent of its own
 	parent  *run          // of a sub-agent; nil: this is none
 	what    session.Agent // of a sub-agent: what its parent records of it
+	def     *Definition   // of a sub-agent
 	outer   []Outer       // of a sub-agent: what bounds it
 }
 

@@ -179,7 +179,7 @@ func (p *Project) findTexts() {
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)
 	p.agents, more = instructions.Agents(p.texts, o.Agents)
-	p.agents = slices.Concat(p.agents, []agent.Definition{agent.GeneralPurpose()}, o.BuiltIn)
+	p.agents = slices.Concat(p.agents, agent.BuiltIn(), o.BuiltIn)
 	p.problems = slices.Concat(bad, more)
 }
 

@@ -49,3 +49,25 @@ func TestGuardSeesWhatRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenGuards: a guard that cannot be understood is not left out: its calls
+// are asked about, those of its matcher and no others.
+func TestBrokenGuards(t *testing.T) {
+	for _, c := range []struct {
+		hook   string
+		vote   Vote
+		broken bool
+	}{
+		{`{"matcher": "Bash", "hooks": [{"type": "mcp_tool", "command": "x"}]}`, Ask, true},
+		{`{"matcher": "Bash", "hooks": [{"type": "mcp_tool", "required": true}]}`, Deny, false},
+		{`{"matcher": "Edit", "hooks": [{"type": "agent", "prompt": "x"}]}`, Nothing, false},
+		{`{"matcher": "(", "hooks": [{"type": "command", "command": "x"}]}`, Ask, true},
+		{`{"hooks": [{"command": ""}]}`, Ask, true},
+	} {
+		hooks, _ := Parse([]byte(`{"PreToolUse": [`+c.hook+`]}`), nil)
+		s := Set{Hooks: hooks, Runner: &Runner{}}
+		if o := s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "Bash"}); o.Vote != c.vote || o.Broken != c.broken {
+			t.Errorf("%s: %+v", c.hook, o)
+		}
+	}
+}

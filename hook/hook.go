@@ -126,7 +126,7 @@ type Hook struct {
 
 	words  []string       // Matcher as names, sorted; nil: all, or re
 	re     *regexp.Regexp // Matcher as an expression
-	broken string         // why a required guard could not be read: it always breaks
+	broken string         // why a guard could not be read: it always fails
 }
 
 // A Func is a hook in the program itself: it is given the event's input and
@@ -178,7 +178,7 @@ func (h *Hook) key() string {
 // matches holds the matcher against what the event is about: the names of a
 // tool, or one word. An event that has none is matched by every hook.
 func (h *Hook) matches(about []string) bool {
-	if len(about) == 0 || h.broken != "" {
+	if len(about) == 0 {
 		return true
 	}
 	switch {
@@ -355,7 +355,11 @@ func (h *Hook) State() []string {
 		all = append(all, h.Timeout.String())
 	}
 	if h.broken != "" {
-		all = append(all, "blocks: "+h.broken)
+		what := "asks: "
+		if h.Required {
+			what = "blocks: "
+		}
+		all = append(all, what+h.broken)
 	}
 	return all
 }

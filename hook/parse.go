@@ -195,10 +195,14 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		p.hooks = append(p.hooks, h)
 		return
 	}
-	if h.Required && h.Event.Guards() {
+	if h.Event.Guards() { // nobody knows what it would have said: it always fails
 		h.broken, h.Async, h.Once = wrong, false, false
 		p.hooks = append(p.hooks, h)
-		p.problem(at, "%s: %s: the hook is required, so whatever it guards is blocked", h.Event, wrong)
+		what := "calls that it guards are asked about, and refused where nobody is asked"
+		if h.Required {
+			what = "it is required, so calls that it guards are refused"
+		}
+		p.problem(at, "%s: %s: %s", h.Event, wrong, what)
 		return
 	}
 	p.problem(at, "%s: %s: the hook was left out", h.Event, wrong)

@@ -239,6 +239,10 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 			}
 		}
 	}
+	if j.mode == Plan && s.Kind == "Edit" { // also what would be asked: nobody is asked to write
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
+		return
+	}
 	if r := j.fileRule(j.rules.Ask, s, n); r != nil {
 		j.add(by(s, Ask, r), "")
 		return
@@ -263,10 +267,6 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 	}
 	if builtin != "" && !j.spelledOut(s, n) {
 		j.add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
-		return
-	}
-	if j.mode == Plan && s.Kind == "Edit" {
-		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
 	if r := j.allows(s, n); r != nil {
