@@ -40,7 +40,7 @@ func TestReloadChanged(t *testing.T) {
 	k.wants(`error: .*plan\.md: .*changed`)
 	k.says("/reload")
 	k.wants(`templates: 0, gone plan`)
-	k.wants(`agents: 2, gone reviewer`)
+	k.wants(`agents: \d+, gone reviewer`)
 	k.wants(`settings\.json.*changed`)
 	k.says("/hooks")
 	k.wants(`No hooks are in force`)
