@@ -358,8 +358,8 @@ func (s *Session) effort() string {
 func (s *Session) Mode() permission.Mode { return s.gate.Mode() }
 
 // Set changes the model, the effort, the mode or the title, and records it. A
-// model and an effort count from the next request on, a mode from the next
-// call on. The mode bypassPermissions can only be set if the session began with
+// model and an effort count from the next request on, but not while a skill is
+// in use that names its own; a mode counts from the next call on. The mode bypassPermissions can only be set if the session began with
 // it: nobody but the user may choose it.
 func (s *Session) Set(ctx context.Context, to session.Setting) error {
 	p := s.engine.Project()
