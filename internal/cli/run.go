@@ -120,7 +120,11 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 	if err := f.checkSession(); err != nil {
 		return nil, err
 	}
-	printProblems(stderr, e.Project(), e.Problems(), f.verbose)
+	if problems := e.Problems(); f.verbose {
+		printProblems(stderr, e.Project(), problems, true)
+	} else {
+		printProblems(stderr, e.Project(), unseen(problems), false)
+	}
 	o := engine.SessionOptions{
 		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
 		Model: f.model, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
@@ -132,7 +136,11 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 	if err != nil {
 		return nil, err
 	}
-	printProblems(stderr, e.Project(), s.Problems(), f.verbose)
+	if problems := s.Problems(); f.verbose {
+		printProblems(stderr, e.Project(), problems, true)
+	} else {
+		printProblems(stderr, e.Project(), unseen(problems), false)
+	}
 	steadyGC()
 	return s, nil
 }
