@@ -50,7 +50,7 @@ type call struct {
 	call  llm.ToolCall
 	since time.Time
 	tail  []string // the last lines of its output so far
-	ended time.Time
+	ended time.Time // zero: it runs
 }
 
 const (
@@ -158,6 +158,10 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 	case e.Progress != nil:
 		if k := c.running(e.Progress.Call); k != nil {
 			k.tail = lastLines(llm.TextOf(e.Progress.Result.Parts), resultLines)
+		}
+	case e.Ended != nil:
+		if k := c.running(e.Ended.Call); k != nil {
+			k.ended = now
 		}
 	case e.Retry != nil:
 		c.answer, c.reasoning = nil, "" // what was streamed is void
@@ -360,8 +364,13 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 	}
 	for _, k := range c.calls {
 		head := styled.Line{{Text: "○ ", Style: styled.Accent}}
+		until := now
+		if !k.ended.IsZero() { // it waits for those before it
+			head[0] = styled.Span{Text: "✓ ", Style: styled.Dim}
+			until = k.ended
+		}
 		head = append(head, c.heading(k)...)
-		if d := now.Sub(k.since); d >= time.Second {
+		if d := until.Sub(k.since); d >= time.Second {
 			tail := styled.Span{Text: " " + elapsed(d), Style: styled.Dim}
 			head = append(head.Cut(max(c.width-styled.Width(tail.Text), 1)), tail)
 		}

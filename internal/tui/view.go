@@ -21,7 +21,6 @@ type view struct {
 	more   int     // questions behind it
 	picker *picker // open list; nil: none
 	menu   *picker // completions of the prompt; nil: none
-	search bool    // the picker searches the history
 
 	queue   []string // said and not taken in yet
 	todos   []todo

@@ -69,6 +69,7 @@ var scenes = []struct {
 		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), start)
 		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), start)
 		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}}, start)
+		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "2"}}, start.Add(time.Second))
 		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, start)
 		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
 		v.queue = []string{"and then\nlint it"}
@@ -206,9 +207,8 @@ func TestOnceEach(t *testing.T) {
 				frames++
 				w, h := screen.Size()
 				v.conv.width = w
-				live, cursor := v.live(w, h, start.Add(time.Duration(frames)*50*time.Millisecond))
 				final := v.conv.take()
-				live, cursor = v.live(w, h, start.Add(time.Duration(frames)*50*time.Millisecond))
+				live, cursor := v.live(w, h, start.Add(time.Duration(frames)*50*time.Millisecond))
 				if err := screen.Show(final, live, cursor); err != nil {
 					t.Fatal(err)
 				}
