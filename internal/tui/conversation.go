@@ -49,7 +49,7 @@ type call struct {
 	agent *agent.Sub
 	call  llm.ToolCall
 	since time.Time
-	tail  []string // the last lines of its output so far
+	tail  []string  // the last lines of its output so far
 	ended time.Time // zero: it runs
 }
 
