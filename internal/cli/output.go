@@ -27,6 +27,8 @@ type output interface {
 	// badLine reports a line of structured input that cannot be read; field is
 	// the member that is wrong, "" the line as a whole.
 	badLine(number int, field string, err error)
+	// structured is the answer that --json-schema asked for; end follows.
+	structured(json.RawMessage)
 	// queued reports a line of structured input that enters the turn that runs.
 	queued(number int)
 }
@@ -53,6 +55,12 @@ func (o *sharedOutput) end(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.output.end(err)
+}
+
+func (o *sharedOutput) structured(value json.RawMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.output.structured(value)
 }
 
 func (o *sharedOutput) queued(number int) {
@@ -96,6 +104,8 @@ type resultLine struct {
 	Duration int64     `json:"duration_ms"`
 	Denials  []denial  `json:"permission_denials"`
 	Reply    any       `json:"reply,omitempty"` // of a command: the answer as data
+
+	Structured json.RawMessage `json:"structured_output,omitempty"` // the answer that --json-schema asked for
 }
 
 // errorLine answers a line of structured input that cannot be read.
@@ -134,8 +144,10 @@ func (s *sum) see(e engine.Event) {
 	}
 	if e.End != nil {
 		s.reason = e.End.Reason
-		s.line.Result, s.line.Turns = e.End.Text, e.End.Requests
-		s.line.Usage, s.line.Cost = e.End.Usage, e.End.Cost
+		s.line.Result = e.End.Text
+		s.line.Turns += e.End.Requests
+		s.line.Usage.Add(e.End.Usage)
+		s.line.Cost += e.End.Cost
 	}
 }
 
@@ -215,6 +227,8 @@ func (o *textOutput) badLine(number int, field string, err error) {
 }
 
 func (o *textOutput) queued(int) {}
+
+func (o *textOutput) structured(value json.RawMessage) { o.text = string(value) }
 
 // jsonOutput prints one object at the end, or with lines set one a line as
 // things happen.
@@ -404,6 +418,8 @@ func (o *jsonOutput) end(err error) { o.enc.Encode(o.sum.result(err)) }
 func (o *jsonOutput) badLine(number int, field string, err error) {
 	o.enc.Encode(errorLine{Type: "error", Line: number, Field: field, Error: err.Error()})
 }
+
+func (o *jsonOutput) structured(value json.RawMessage) { o.sum.line.Structured = value }
 
 func (o *jsonOutput) queued(number int) {
 	if o.lines {

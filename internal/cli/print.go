@@ -54,11 +54,18 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer e.Close()
+	var schema *answerSchema
+	if f.jsonSchema != "" {
+		if schema, err = readSchema(f.jsonSchema); err != nil {
+			return err
+		}
+		f.appendPrompt = append(f.appendPrompt, schema.prompt())
+	}
 	s, err := f.start(ctx, e, nil, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	p := &printer{session: s, out: &sharedOutput{output: out}, stderr: c.ErrOrStderr(), notices: notices{w: c.ErrOrStderr()}}
+	p := &printer{schema: schema, session: s, out: &sharedOutput{output: out}, stderr: c.ErrOrStderr(), notices: notices{w: c.ErrOrStderr()}}
 	if f.inputFormat == "stream-json" {
 		if err := p.begin(ctx); err != nil {
 			return err
@@ -86,6 +93,7 @@ type printer struct {
 	stderr  io.Writer
 	notices notices
 	quit    bool
+	schema  *answerSchema // nil: any answer will do
 }
 
 // begin shows the session, and tells its hooks that it starts.
@@ -100,8 +108,13 @@ func (p *printer) begin(ctx context.Context) error {
 	return nil
 }
 
-// turn runs one user turn and shows it.
+// turn runs one user turn and shows it. An answer that does not match the schema
+// is asked for once more.
 func (p *printer) turn(ctx context.Context, in agent.Input) error {
+	return p.try(ctx, in, p.schema != nil)
+}
+
+func (p *printer) try(ctx context.Context, in agent.Input, again bool) error {
 	s := p.session
 	defer p.notices.print(s.Engine())
 	var end *agent.End
@@ -136,6 +149,19 @@ func (p *printer) turn(ctx context.Context, in agent.Input) error {
 		p.session = next
 		if err := p.begin(ctx); err != nil {
 			return err
+		}
+	}
+	if p.schema != nil && next == nil && end != nil && end.Reason == "done" && end.Requests > 0 {
+		value, err := p.schema.check(end.Text)
+		switch {
+		case err == nil:
+			p.out.structured(value)
+		case again:
+			return p.try(ctx, agent.Text(p.schema.again(err)), false)
+		default:
+			err = fmt.Errorf("%w: %w", errSchema, err)
+			p.out.end(err)
+			return &engine.Error{Err: err}
 		}
 	}
 	p.out.end(nil)
