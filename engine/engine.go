@@ -208,7 +208,10 @@ func (e *Engine) touched(ctx context.Context, paths []string) {
 	}
 }
 
-// place is where paths are judged for the turns of a project.
+// Place is where paths are decided for the workspace as it is now.
+func (e *Engine) Place() permission.Place { return e.place(e.Project()) }
+
+// place is where paths are decided for the turns of a project.
 func (e *Engine) place(p *Project) permission.Place {
 	e.mu.Lock()
 	ws, git := e.ws, e.git

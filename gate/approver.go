@@ -17,7 +17,7 @@ import (
 
 // An Approver asks the user. It is called for one request at a time and may
 // take as long as they need. An error means that nobody answered: the call is
-// refused.
+// refused, in the words of a *[Denied].
 type Approver interface {
 	Approve(ctx context.Context, r Request) (Answer, error)
 }
@@ -115,9 +115,9 @@ var Typed Approver = ApproverFunc(func(_ context.Context, r Request) (Answer, er
 		}
 		switch {
 		case s.Origin == permission.Managed:
-			return Answer{Reason: fmt.Sprintf("the managed rule %s wants %s to be asked", s.Rule, s.Text)}, nil
+			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: the managed rule %s requires approval for %s", r.Tool, s.Rule, s.Text)}
 		case s.Origin == permission.Builtin && (s.Kind == "Read" || s.Kind == "Edit"):
-			return Answer{Reason: s.Text + ": " + s.Reason}, nil
+			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: %s: %s", r.Tool, s.Text, s.Reason)}
 		}
 	}
 	return Answer{Choice: Once}, nil
@@ -218,7 +218,9 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return &Denied{Decision: a.r.Decision, Text: fmt.Sprintf("%s was not run: nobody answered: %v", a.p.Name, err)}
+		no := &Denied{Text: fmt.Sprintf("%s was not run: nobody answered: %v", a.p.Name, err)}
+		errors.As(err, &no)
+		return &Denied{Decision: a.r.Decision, Text: no.Text}
 	}
 	if err := a.update(a.r.Answer.Updates); err != nil {
 		return fmt.Errorf("%s was not run: the answer could not be kept: %w", a.p.Name, err)

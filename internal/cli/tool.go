@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -74,13 +75,15 @@ func toolListCommand() *cobra.Command {
 func toolRunCommand() *cobra.Command {
 	var deny []string
 	var place string
+	var trusted bool
 	c := &cobra.Command{
 		Use:   "run [flags] NAME INPUT-JSON",
 		Short: "Run one tool call as the agent would make it",
 		Long: `Run one tool call as the agent would make it, and print the result as JSON.
 
-The call is your own, so it needs no other permission; rules that deny, and
-files that hold secrets, are refused all the same. Background jobs end with the
+The call is your own, so what the agent would ask about is allowed; rules that
+deny, managed rules that ask, secrets and protected paths are refused all the
+same, and commands run in the sandbox. Background jobs end with the
 program. The exit code is 1 for an error result.`,
 		Example: `  knack tool run read '{"path":"README.md","limit":10}'
   knack tool run bash '{"command":"go test ./...","timeout":60}'`,
@@ -88,7 +91,7 @@ program. The exit code is 1 for an error result.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signals(c.Context())
 			defer stop()
-			e, err := engine.Open(ctx, engine.Options{Workspace: place, Version: version()})
+			e, err := engine.Open(ctx, engine.Options{Workspace: place, Version: version(), Trust: trusted})
 			if err != nil {
 				return err
 			}
@@ -99,13 +102,12 @@ program. The exit code is 1 for an error result.`,
 			}
 			var jobs coding.Jobs
 			defer jobs.Close()
-			at := permission.Place{Dir: ws.Dir(), Roots: []string{ws.Dir()}, Home: engine.Env(nil).Home(), GitEnv: true}
-			gate, err := ownCall(at, e.Project().Rules().Deny, deny)
+			g, err := ownCall(e, deny)
 			if err != nil {
 				return err
 			}
 			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs}))
-			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, gate, nil)
+			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, g, nil)
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
 				return err
 			}
@@ -120,32 +122,23 @@ program. The exit code is 1 for an error result.`,
 		},
 	}
 	c.Flags().StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
+	c.Flags().BoolVar(&trusted, "trust", false, "trust this project for this call")
 	c.Flags().StringVar(&place, "workspace", "", "where it runs: a directory, ssh://host/dir or docker://container/dir")
 	return c
 }
 
-// ownCall allows a user's own call, except what a rule denies and secrets.
-func ownCall(at permission.Place, settings []permission.Rule, deny []string) (tool.Gate, error) {
-	denied, problems := permission.ParseRules(deny, permission.Flag, at.Dir)
+// ownCall decides a call that the user typed as a run would: what would be asked
+// is allowed, except by a managed rule, and for secrets and protected paths.
+func ownCall(e *engine.Engine, deny []string) (tool.Gate, error) {
+	place, rules := e.Place(), e.Project().Rules()
+	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)
 	for _, p := range problems {
 		if p.Severity == "error" {
 			return nil, engine.Usagef("knack help permissions", "--deny: %s", p.Message)
 		}
 	}
-	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		subjects, err := p.Named(ctx, p.Input)
-		if err != nil {
-			return tool.Permit{}, err
-		}
-		d := permission.Rules{Deny: slices.Concat(settings, denied)}.Decide(permission.Default, at, subjects...)
-		for _, j := range d.Subjects {
-			secret := j.Verdict == permission.Ask && j.Kind == "Read" && j.Origin == permission.Builtin
-			if j.Verdict == permission.Deny || secret {
-				return tool.Permit{}, fmt.Errorf("%s(%s) is refused: %s %s", j.Kind, j.Text, j.Rule, j.Reason)
-			}
-		}
-		return tool.Permit{Input: p.Input, Subjects: subjects}, nil
-	}), nil
+	rules.Deny = slices.Concat(rules.Deny, denied)
+	return gate.New(gate.Options{Rules: rules, Place: place, Approver: gate.Typed})
 }
 
 // A toolOutput is a result as `knack tool run` prints it.
