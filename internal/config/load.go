@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission"
 )
@@ -441,9 +443,26 @@ func near(name string, known map[string]bool) string {
 		}
 	}
 	if best == "" {
+		if names := similar.Names(name, slices.Sorted(maps.Keys(known))); len(names) > 0 {
+			best = names[0]
+		}
+	}
+	if best == "" {
 		return "knack help settings"
 	}
-	return "perhaps " + best
+	return "perhaps " + best + meaning(best)
+}
+
+// meaning is what a setting does, in its first sentence; "" for an object of
+// settings.
+func meaning(name string) string {
+	for _, k := range table() {
+		if k.name == name {
+			first, _, _ := strings.Cut(k.doc, ". ")
+			return ": " + strings.TrimSuffix(first, ".") + "."
+		}
+	}
+	return ""
 }
 
 // find is a layer's value of a key, if it is of the right type.
@@ -460,7 +479,7 @@ func (y layer) find(k key, report bool) *node {
 	}
 	if want := k.wrong(n); want != "" {
 		if report {
-			y.problem(n.at, "field-type", knack.Error, "", "%s is %s: %s is needed", k.name, n.shown(), want)
+			y.problem(n.at, "field-type", knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name, n.shown(), want)
 		}
 		return nil
 	}
@@ -544,7 +563,7 @@ func (l *loader) key(k key) any {
 		case k.kind == list:
 			for _, it := range n.items {
 				if want := k.bad(it); want != "" {
-					y.problem(it.at, "field-type", knack.Error, "", "%s holds %s: %s is needed", k.name, it.shown(), want)
+					y.problem(it.at, "field-type", knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name, it.shown(), want)
 					continue
 				}
 				if !slices.Contains(lists, any(it.text)) {
@@ -558,7 +577,7 @@ func (l *loader) key(k key) any {
 					continue // a name that stands twice: the last one counts
 				}
 				if want := k.bad(m.val); want != "" {
-					y.problem(m.val.at, "field-type", knack.Error, "", "%s.%s is %s: %s is needed", k.name, m.key, m.val.shown(), want)
+					y.problem(m.val.at, "field-type", knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name, m.key, m.val.shown(), want)
 					continue
 				}
 				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
