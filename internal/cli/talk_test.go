@@ -45,7 +45,23 @@ type desk struct {
 
 func newDesk(t *testing.T, server *llmtest.Server) desk {
 	t.Helper()
-	home := t.TempDir()
+	home, err := os.MkdirTemp("", "knack-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // a command that outlives a killed program may still write
+		for try := 0; ; try++ {
+			err := os.RemoveAll(home)
+			if err == nil {
+				return
+			}
+			if try == 200 {
+				t.Error(err)
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
 	d := desk{dir: filepath.Join(home, "work")}
 	d.file(t, ".claude/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greets people\n---\nGreet $ARGUMENTS.\n")
 	for _, kv := range os.Environ() {
