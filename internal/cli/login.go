@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,13 @@ standard input. A key in the environment goes before a stored one.`,
 			keys := engine.OpenKeys(nil)
 			if list {
 				names, err := keys.Providers()
+				if asJSON, _ := c.Flags().GetBool("json"); asJSON {
+					stored := []map[string]string{}
+					for _, name := range names {
+						stored = append(stored, map[string]string{"provider": name, "stored": keys.Where(name)})
+					}
+					return errors.Join(err, writeJSON(c.OutOrStdout(), stored))
+				}
 				for _, name := range names {
 					fmt.Fprintf(c.OutOrStdout(), "%s\t%s\n", name, keys.Where(name))
 				}
@@ -46,17 +54,18 @@ standard input. A key in the environment goes before a stored one.`,
 			if err := keys.Set(name, key); err != nil {
 				return fmt.Errorf("login: %w", err)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "The key of %s is stored in %s.\n", name, keys.Where(name))
-			return nil
+			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is stored in %s.", name, keys.Where(name)),
+				map[string]string{"provider": name, "stored": keys.Where(name)})
 		},
 	}
 	c.ValidArgsFunction = completeProvider
+	resultJSON(c)
 	c.Flags().BoolVar(&list, "list", false, "list the providers whose keys are stored, and where")
 	return c
 }
 
 func logoutCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "logout provider",
 		Short: "Forget a provider's stored key",
 		Args:  cobra.ExactArgs(1),
@@ -68,10 +77,13 @@ func logoutCommand() *cobra.Command {
 			if err := keys.Remove(args[0]); err != nil {
 				return fmt.Errorf("logout: %w", err)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "The key of %s is forgotten.\n", args[0])
-			return nil
+			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is forgotten.", args[0]),
+				map[string]any{"provider": args[0], "removed": true})
 		},
 	}
+	c.ValidArgsFunction = completeProvider
+	resultJSON(c)
+	return c
 }
 
 // readKey asks on a terminal, without showing what is typed, and else reads

@@ -42,10 +42,10 @@ secrets too. Look before you hand it on.`,
 			if err := engine.Export(log, f, path, force, exportOptions()); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), plain.Line(path))
-			return err
+			return printResult(c, c.OutOrStdout(), plain.Line(path), map[string]string{"session": log.ID(), "path": path, "format": string(f)})
 		},
 	}
+	resultJSON(c)
 	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: as the file's name ends, else html")
 	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
 	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")

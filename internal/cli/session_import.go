@@ -19,7 +19,7 @@ import (
 )
 
 func sessionImportCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Make sessions of transcripts of Claude Code, Pi or Knack",
 		Long: `Make a session of this directory of each transcript, and print its id. What kind
@@ -36,17 +36,26 @@ not those of the transcript.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var errs []error
+			made := []map[string]string{}
+			asJSON, _ := c.Flags().GetBool("json")
 			for _, path := range args {
 				id, err := importFile(c, path)
 				if err != nil {
 					errs = append(errs, err)
 					continue
 				}
-				fmt.Fprintln(c.OutOrStdout(), id)
+				if made = append(made, map[string]string{"path": path, "session": id}); !asJSON {
+					fmt.Fprintln(c.OutOrStdout(), id)
+				}
+			}
+			if asJSON {
+				errs = append(errs, writeJSON(c.OutOrStdout(), made))
 			}
 			return errors.Join(errs...)
 		},
 	}
+	resultJSON(c)
+	return c
 }
 
 // importFile makes a session of one file, and tells what is wrong with it.

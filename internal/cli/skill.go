@@ -190,6 +190,19 @@ func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 	return out.Flush()
 }
 
+// resultJSON adds --json to a command that prints one result.
+func resultJSON(c *cobra.Command) { c.Flags().Bool("json", false, "print the result as JSON") }
+
+// printResult prints a result: a line on w, or with --json the same as data on
+// standard output.
+func printResult(c *cobra.Command, w io.Writer, line string, v any) error {
+	if asJSON, err := c.Flags().GetBool("json"); err == nil && asJSON {
+		return writeJSON(c.OutOrStdout(), v)
+	}
+	_, err := fmt.Fprintln(w, line)
+	return err
+}
+
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(plain.JSON(w))
 	enc.SetEscapeHTML(false)

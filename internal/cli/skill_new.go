@@ -36,6 +36,7 @@ reference and an asset. Nothing that is there already is changed.`,
 			return newSkill(c, args[0], parent)
 		},
 	}
+	resultJSON(c)
 	c.Flags().StringVar(&parent, "path", ".claude/skills", "the directory that gets the skill")
 	return c
 }
@@ -75,7 +76,10 @@ func newSkill(c *cobra.Command, name, parent string) error {
 		}
 		return fmt.Errorf("skill new: %w", err)
 	}
-	fmt.Fprintln(c.OutOrStdout(), plain.Line(filepath.Join(dir, "SKILL.md")))
+	path := filepath.Join(dir, "SKILL.md")
+	if err := printResult(c, c.OutOrStdout(), plain.Line(path), map[string]string{"name": name, "dir": dir, "path": path}); err != nil {
+		return err
+	}
 	nextSteps(c.ErrOrStderr(), name, plain.Line(dir))
 	return nil
 }

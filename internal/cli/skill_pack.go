@@ -35,6 +35,7 @@ SKILL.md at the top), which is written anew. A skill with errors is not packed.`
 			return packSkill(c, args[0], output)
 		},
 	}
+	resultJSON(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "the file to write (default NAME.skill)")
 	return c
 }
@@ -85,7 +86,11 @@ func packSkill(c *cobra.Command, path, output string) error {
 		os.Remove(output)
 		return fmt.Errorf("skill pack: %w", err)
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s: %s, %d bytes\n", plain.Line(output), count(len(files), "file"), archive.Len())
+	line := fmt.Sprintf("%s: %s, %d bytes", plain.Line(output), count(len(files), "file"), archive.Len())
+	v := map[string]any{"name": name, "path": output, "files": len(files), "bytes": archive.Len()}
+	if err := printResult(c, c.OutOrStdout(), line, v); err != nil {
+		return err
+	}
 	return nil
 }
 
