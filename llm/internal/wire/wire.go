@@ -24,7 +24,15 @@ import (
 const (
 	maxErrorBody = 64 << 10
 	defaultIdle  = 10 * time.Minute
+
+	// An answer may have this many bytes, unpacked, and some for each token of the
+	// model's output limit: a stream writes about 200 to a token.
+	maxAnswer     = 16 << 20
+	bytesPerToken = 512
 )
+
+// errTooLarge is the end of an answer that has more bytes than any real one.
+var errTooLarge = errors.New("the answer is larger than the model's output limit allows: it was cut off")
 
 // Post sends body as JSON and yields the server-sent events of the answer. The
 // error that ends it is ctx's own if that is why, else an [*llm.Error]. The
@@ -48,17 +56,23 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		if idle == 0 {
 			idle = defaultIdle
 		}
-		alive := func() {}
+		alive, spoke := func() {}, func() {}
 		if idle > 0 {
 			t := time.AfterFunc(idle, cancel)
 			defer t.Stop()
 			alive = func() { t.Reset(idle) }
+			// Pings keep a stream alive for a while only.
+			silent := time.AfterFunc(3*idle, cancel)
+			defer silent.Stop()
+			spoke = func() { silent.Reset(3 * idle) }
 		}
 		// broken says why the way to the provider ended.
 		broken := func(err error) error {
 			switch {
 			case parent.Err() != nil:
 				return parent.Err()
+			case errors.Is(err, errTooLarge):
+				return &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + err.Error(), Err: err}
 			case ctx.Err() != nil:
 				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s said nothing for %v", e.Info.ID, idle), Err: err}
 			}
@@ -92,10 +106,13 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(StatusError(e, resp.StatusCode, resp.Header, data))
 			return
 		}
-		for ev, err := range Events(&watched{resp.Body, alive}) {
+		for ev, err := range Events(&watched{resp.Body, alive, maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))}) {
 			if err != nil {
 				fail(broken(err))
 				return
+			}
+			if ev.Name != "ping" {
+				spoke()
 			}
 			if !yield(ev, nil) {
 				return
@@ -171,12 +188,16 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 type watched struct {
 	r     io.Reader
 	alive func()
+	left  int64 // bytes that may still come
 }
 
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if n > 0 {
 		w.alive()
+	}
+	if w.left -= int64(n); w.left < 0 {
+		return n, errTooLarge
 	}
 	return n, err
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"compress/gzip"
 	"errors"
 	"io"
 	"net"
@@ -168,5 +169,62 @@ func TestNoURL(t *testing.T) {
 				t.Errorf("%s: %v", url, err)
 			}
 		}
+	}
+}
+
+// TestAnswerIsBounded: text without end, packed or not, ends with an error that
+// is not tried again, in bounded memory.
+func TestAnswerIsBounded(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var to io.Writer = w
+			if packed {
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				defer z.Close()
+				to = z
+			}
+			chunk := []byte("data: " + strings.Repeat("x", 64<<10) + "\n\n")
+			for r.Context().Err() == nil {
+				if _, err := to.Write(chunk); err != nil {
+					return
+				}
+			}
+		}))
+		small := *ep
+		small.Info.MaxOutput = 1000
+		n := 0
+		var last error
+		for ev, err := range Post(t.Context(), &small, s.URL, nil, map[string]any{}) {
+			n += len(ev.Data)
+			last = err
+		}
+		s.Close()
+		var e *llm.Error
+		if !errors.As(last, &e) || e.Temporary() || n > maxAnswer+bytesPerToken*1000 {
+			t.Errorf("packed %v: %d bytes, %v", packed, n, last)
+		}
+	}
+}
+
+// TestPings: pings alone do not keep a stream alive for ever.
+func TestPings(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			io.WriteString(w, "event: ping\ndata: {}\n\n")
+			w.(http.Flusher).Flush()
+			time.Sleep(5 * time.Millisecond)
+		}
+	}))
+	defer s.Close()
+	quick := *ep
+	quick.Idle = 200 * time.Millisecond
+	var last error
+	for _, err := range Post(t.Context(), &quick, s.URL, nil, map[string]any{}) {
+		last = err
+	}
+	var e *llm.Error
+	if !errors.As(last, &e) || !e.Temporary() {
+		t.Errorf("got %v", last)
 	}
 }
