@@ -139,6 +139,11 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	}
 
 	a.Dir = s.Dir
+	if a.Dir != "" && s.Read == nil {
+		if abs, err := filepath.Abs(a.Dir); err == nil { // the model does not know what a relative one is relative to
+			a.Dir = abs
+		}
+	}
 	local := s.local()
 	if local && s.Base != nil {
 		if a.Dir, err = s.Base(ctx); err != nil {

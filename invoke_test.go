@@ -459,3 +459,14 @@ func TestLargeFrontmatter(t *testing.T) {
 		}
 	}
 }
+
+// TestRelativeFolder: the base directory that a model is given is absolute,
+// however the folder was named.
+func TestRelativeFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	putSkill(t, "skills", "a", "---\ndescription: D.\n---\nText.\n")
+	act, err := Load(t.Context(), Dir("skills", Origin{Kind: User, Trust: Trusted})).Invoke(t.Context(), Invocation{Name: "a"})
+	if err != nil || !filepath.IsAbs(act.Dir) || !strings.Contains(act.Prompt, "Base directory for this skill: "+filepath.ToSlash(act.Dir)) {
+		t.Errorf("%v, %q", err, act.Prompt)
+	}
+}

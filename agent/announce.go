@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/knack-agent/knack"
@@ -111,8 +112,14 @@ func people(ch knack.Changes) string {
 // it.
 func (r *run) listed(path string) (name string, ok bool) {
 	state := r.log.State()
+	names := []string{path, filepath.Join(r.Skills.View.Dir, path)}
+	if filepath.IsAbs(path) {
+		names = names[:1]
+	} else if abs, err := filepath.Abs(path); err == nil {
+		names = append(names, abs)
+	}
 	for _, s := range r.Skills.Catalog().Skills() {
-		if (s.Path == path || s.ID == path) && state.Told[s.Name] != "" {
+		if (slices.Contains(names, s.Path) || slices.Contains(names, s.ID)) && state.Told[s.Name] != "" {
 			return s.Name, true
 		}
 	}

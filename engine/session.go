@@ -249,7 +249,7 @@ func (s *Session) setSystem(p *Project) {
 		prompt.Custom = cmp.Or(s.options.System, found.System)
 	}
 	prompt.Append = append(prompt.Append, s.options.Append...)
-	if p.view.Index {
+	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
 		prompt.Index = s.engine.index(p)
 	}
 	s.system = prompt.String()
