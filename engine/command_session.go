@@ -17,8 +17,8 @@ import (
 )
 
 // replace makes the session that takes the place of s: with another log, the
-// same mode and the same background commands. source is what SessionStart hooks
-// are told: clear or resume.
+// same mode and the same background commands. source is that of the
+// SessionStart event: clear or resume.
 func (s *Session) replace(ctx context.Context, log *session.Log, source string) (*Session, error) {
 	o := s.options
 	o.Given = s.host()

@@ -44,7 +44,7 @@ var errNothingSaid = errors.New("nothing was said in this session yet")
 // shareTime bounds an upload.
 const shareTime = 2 * time.Minute
 
-// share uploads a page as a secret gist by the person's own gh, once they
+// share uploads a page as a secret gist by the user's own gh, once they
 // said yes to that.
 func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if len(s.log.Branch()) == 0 {
@@ -79,7 +79,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, shareTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, gh, "gist", "create", path) // secret, unless it is told otherwise
+	cmd := exec.CommandContext(ctx, gh, "gist", "create", path) // secret by default
 	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1")
 	cmd.Dir = dir // not the project's, whose files could speak to it
 	cmd.WaitDelay = time.Second

@@ -81,10 +81,10 @@ const (
 // An Answer answers a Question.
 type Answer struct {
 	Option string                     // the ID of the picked Option
-	Reason string                     // of an approval that is declined: told to the model
+	Reason string                     // of an approval that is declined: for the model
 	Values map[string]json.RawMessage // by Field.Name
 	// Input, of an approval for this call, replaces the call's input, which is
-	// decided again. Updates are in force from then on, until the session ends.
+	// decided again. Updates apply from then on, until the session ends.
 	Input   json.RawMessage
 	Updates []gate.Update
 	Stop    bool // of an approval that is declined: the run ends
@@ -107,7 +107,7 @@ func Filled(name, text string) Answer {
 	return Answer{Values: map[string]json.RawMessage{name: data}}
 }
 
-// ask puts a question to the person, if there is one, and tells Notification
+// ask puts a question to the person, if there is one, and runs Notification
 // hooks of kind, as long as it is open.
 func (s *Session) ask(ctx context.Context, kind, message string, q Question) (Answer, error) {
 	if s.person == nil {

@@ -1,13 +1,17 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
 )
 
 // TestFeatures: the environment opens gates, except those that the
@@ -41,5 +45,47 @@ func TestFeatures(t *testing.T) {
 	}
 	if c.Settings.Features["night"] {
 		t.Error("the settings were changed")
+	}
+}
+
+// TestOtherUser: what is hidden are the secrets of the user whom Env names, and
+// of the one who runs the process.
+func TestOtherUser(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	env := Env(func(name string) string { return map[string]string{"HOME": home, "USERPROFILE": home}[name] })
+	policy, err := defaultPolicy(dir, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{home, Env(nil).Home()} {
+		secret := filepath.Join(user, ".ssh")
+		if user != "" && !slices.Contains(policy.Secrets, secret) {
+			t.Errorf("%s is not hidden: %q", secret, policy.Secrets)
+		}
+	}
+	if own := filepath.Join(home, ".local", "state", "knack"); !slices.Contains(policy.Own, own) {
+		t.Errorf("%s can be written: %q", own, policy.Own)
+	}
+	key := filepath.Join(home, ".ssh", "id_rsa")
+	if err := errors.Join(os.Mkdir(filepath.Dir(key), 0o700), os.WriteFile(key, []byte("PRIVATE"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	m := llmtest.New(llmtest.Use("read", map[string]any{"path": key}), llmtest.Reply("no"))
+	e, err := Open(t.Context(), Options{Dir: dir, Env: env, Model: m, Values: map[string]any{"sandbox.mode": "off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.Start(t.Context(), nil, SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ev, err := range s.Run(t.Context(), agent.Typed("read it")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Ended != nil && (!ev.Ended.Result.IsError || strings.Contains(llm.TextOf(ev.Ended.Result.Parts), "PRIVATE")) {
+			t.Error("another user's key was read")
+		}
 	}
 }

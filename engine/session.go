@@ -57,8 +57,8 @@ type Session struct {
 	interrupt context.CancelCauseFunc // of its current turn
 	used      llm.Model               // of the last turn; nil: there was none
 	given     Given
-	started   bool           // hooks were told that the session starts
-	catalog   *knack.Catalog // that hooks were told of
+	started   bool           // SessionStart hooks have run
+	catalog   *knack.Catalog // at the last ConfigChange event
 	queue     []Message
 	waiting   []Question
 	asked     int           // questions and messages so far
@@ -160,6 +160,9 @@ func (s *Session) setTools(p *Project) {
 		Jobs: &s.jobs.Jobs, State: s.read, Timeout: s.options.Timeout,
 		Files:   coding.FileOptions{Model: s.modelInfo},
 		TempDir: p.options.Env.StateFile("output"),
+	}
+	if _, local := s.ws.(*workspace.Local); local && p.options.Env != nil {
+		s.coding.Files.Secret = s.engine.place(p).Secret // of the user whom Env names
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool
@@ -432,7 +435,7 @@ func (s *Session) open() error {
 	return nil
 }
 
-// Close ends the session: agents in the background stop, hooks are told, and
+// Close ends the session: agents in the background stop, SessionEnd hooks run, and
 // the log is closed. A turn that is running ends with an error, and counts as
 // interrupted. Background commands end with the last of the sessions that
 // share them. Calls after the first do nothing.

@@ -19,7 +19,7 @@ type Status struct {
 	Running  bool            // a turn runs
 	Waiting  []Question      // open questions, without answers
 	Queue    []Message       // said and not taken in yet
-	Agents   []session.Agent // in the background, whose end the model has not been told of
+	Agents   []session.Agent // in the background, until the model sees how they ended
 	Problems []knack.Problem // found since the Engine was opened
 }
 

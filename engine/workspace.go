@@ -92,7 +92,7 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	if err != nil || mode == sandbox.Off {
 		return err
 	}
-	policy, err := sandbox.Default(local.Dir())
+	policy, err := defaultPolicy(local.Dir(), p.options.Env)
 	if err != nil {
 		return err
 	}
@@ -123,6 +123,19 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 		return box.Confine(cmd, c)
 	}
 	return nil
+}
+
+// defaultPolicy hides the secrets of the user whom env names, and of the one who
+// runs the process: commands have the process's home.
+func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
+	policy, err := sandbox.Default(dir)
+	if err != nil || env == nil {
+		return policy, err
+	}
+	own, err := sandbox.DefaultFor(dir, env.Get)
+	policy.Secrets = append(policy.Secrets, own.Secrets...)
+	policy.Own = append(policy.Own, own.Own...)
+	return policy, err
 }
 
 // notice reports a problem that was found while sessions run. It is called from

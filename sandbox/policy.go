@@ -51,14 +51,17 @@ type Policy struct {
 	only []string // not nil: nothing else can be written, see workspace.Limit
 }
 
-// Default is the policy of spec tools §5 for commands in dir, from this
-// process's environment.
-func Default(dir string) (Policy, error) {
+// Default is the policy for commands in dir, from this process's environment.
+func Default(dir string) (Policy, error) { return DefaultFor(dir, nil) }
+
+// DefaultFor is Default for a user whose directories getenv names; nil is
+// os.Getenv.
+func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Policy{}, err
 	}
-	user := userdirs.From(nil)
+	user := userdirs.From(getenv)
 	home := user.Home
 	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
 	for _, s := range permission.Secrets() {
