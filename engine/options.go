@@ -24,12 +24,14 @@ type Options struct {
 	Templates []string // prompt templates, or directories of them
 	Settings  []string // settings files, or settings as JSON
 
-	Bare     bool   // use only Skills, AddDirs, and managed and bundled skills
-	NoSkills bool   // use only managed skills
-	Trust    bool   // trust the project as long as the program runs
-	Index    bool   // list skills in the system prompt, to be read as files, instead of the Skill tool
-	Hotkeys  string // what /hotkeys shows: the keys of the front end
-	Window   int    // the model's window in tokens, where listings are shown without a model; 0: unknown
+	Bare     bool // use only Skills, AddDirs, and managed and bundled skills
+	NoSkills bool // use only managed skills
+	// NoSettings leaves out the project's and the user's settings files.
+	NoSettings bool
+	Trust      bool   // trust the project as long as the program runs
+	Index      bool   // list skills in the system prompt, to be read as files, instead of the Skill tool
+	Hotkeys    string // what /hotkeys shows: the keys of the front end
+	Window     int    // the model's window in tokens, where listings are shown without a model; 0: unknown
 
 	// Model is the host's own model; nil: one is found by the name in the settings.
 	Model llm.Model

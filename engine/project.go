@@ -84,7 +84,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	p.config, err = config.Load(config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
-		Tools: KnownTools().AllNames(), Settings: o.Settings, Flags: o.Values, Check: p.trust.Check,
+		Tools: KnownTools().AllNames(), Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/workspace"
@@ -56,8 +57,23 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 
 // typedGate is the Gate of what the user typed themselves.
 func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
-	p := s.engine.Project()
-	return gate.New(gate.Options{
-		Rules: p.config.Rules, Place: s.engine.place(p), Approver: approver, Audit: audit(s.log),
-	})
+	return s.engine.gate(gate.Options{Approver: approver, Audit: audit(s.log)})
+}
+
+// Decide judges subjects as a new session's gate would, before hooks and
+// questions. The Engine's Workspace must be open, as it is for a session.
+func (e *Engine) Decide(subjects ...permission.Subject) (permission.Decision, error) {
+	p := e.Project()
+	g, err := e.gate(gate.Options{Mode: p.config.Settings.Permissions.DefaultMode, Keeper: p.trust})
+	if err != nil {
+		return permission.Decision{}, err
+	}
+	return g.Decide(nil, subjects...), nil
+}
+
+// gate makes a Gate with the project's rules.
+func (e *Engine) gate(o gate.Options) (*gate.Gate, error) {
+	p := e.Project()
+	o.Rules, o.Place = p.config.Rules, e.place(p)
+	return gate.New(o)
 }

@@ -108,7 +108,11 @@ type Kept struct {
 // Typed is the Approver of a call that the user typed themselves: yes to this
 // one call, but not to what only an explicit answer may allow: a managed rule
 // that asks, secrets and protected paths.
-var Typed Approver = ApproverFunc(func(_ context.Context, r Request) (Answer, error) {
+var Typed Approver = typed{}
+
+type typed struct{}
+
+func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 	for _, s := range r.Decision.Subjects {
 		if s.Verdict != permission.Ask {
 			continue
@@ -121,7 +125,7 @@ var Typed Approver = ApproverFunc(func(_ context.Context, r Request) (Answer, er
 		}
 	}
 	return Answer{Choice: Once}, nil
-})
+}
 
 // askUser asks the user. again says that the call must be decided anew: what
 // was decided on has changed meanwhile, or an answer to another call settled it.
@@ -231,6 +235,9 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 	a.r.Answer.Choice = No
 	a.r.Decision.Verdict = permission.Deny
 	text := "The user declined this call of " + a.p.Name
+	if a.opt.Approver == Typed { // it is theirs
+		text = a.p.Name + " was not run"
+	}
 	if a.r.Answer.Reason != "" {
 		text += ": " + a.r.Answer.Reason
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
 )
 
 func permissionCommand() *cobra.Command {
@@ -23,13 +24,15 @@ func permissionCommand() *cobra.Command {
 }
 
 func permissionCheckCommand() *cobra.Command {
+	var flags projectFlags
 	var allow, deny, ask []string
 	var mode string
 	c := &cobra.Command{
 		Use:   "check [flags] TOOL INPUT-JSON",
-		Short: "Judge one tool call by the rules given and the built-in ones",
-		Long: `Judge one tool call by the rules given and the built-in ones, as if the folder
-were trusted, and print the decision as JSON. Nothing is run.
+		Short: "Judge one tool call as a run would",
+		Long: `Judge one tool call as a run in this directory would, by the rules of settings and
+flags, "always" answers and the built-in rules, and print the decision as JSON.
+Nothing is run. --bare leaves settings out.
 
 The exit code is 0 for allow and 3 for ask and deny.`,
 		Example: `  knack permission check --allow 'Bash(git log:*)' bash '{"command":"git log --oneline | head"}'
@@ -49,26 +52,44 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return err
 			}
-			var rules permission.Rules
+			o := flags.options()
+			o.NoSettings = flags.bare
+			o.Values = map[string]any{}
+			if c.Flags().Changed("mode") {
+				o.Values["permissions.defaultMode"] = string(m)
+			}
 			for _, list := range []struct {
-				flag  string
+				name  string
 				texts []string
-				into  *[]permission.Rule
-			}{{"--allow", allow, &rules.Allow}, {"--deny", deny, &rules.Deny}, {"--ask", ask, &rules.Ask}} {
-				parsed, problems := permission.ParseRules(list.texts, permission.Flag, dir)
+			}{{"allow", allow}, {"deny", deny}, {"ask", ask}} {
+				_, problems := permission.ParseRules(list.texts, permission.Flag, dir)
 				for _, p := range problems {
 					if p.Severity == "error" {
-						return engine.Usagef("knack help permissions", "%s: %s", list.flag, p.Message)
+						return engine.Usagef("knack help permissions", "--%s: %s", list.name, p.Message)
 					}
-					fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s %s\n", p.Severity, list.flag, p)
+					fmt.Fprintf(c.ErrOrStderr(), "knack: %s: --%s %s\n", p.Severity, list.name, p)
 				}
-				*list.into = parsed
+				if len(list.texts) > 0 {
+					o.Values["permissions."+list.name] = list.texts
+				}
 			}
-			subjects, err := callSubjects(c.Context(), args[0], json.RawMessage(args[1]))
+			e, err := engine.Open(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			ws, err := e.Workspace(c.Context())
+			if err != nil {
+				return err
+			}
+			subjects, err := callSubjects(c.Context(), ws, args[0], json.RawMessage(args[1]))
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
-			d := rules.Decide(m, permission.Place{Dir: dir, Home: engine.Env(nil).Home(), GitEnv: true, Git: permission.NewGit(dir)}, subjects...)
+			d, err := e.Decide(subjects...)
+			if err != nil {
+				return err
+			}
 			enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 			enc.SetEscapeHTML(false)
 			enc.SetIndent("", "  ")
@@ -81,6 +102,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			return nil
 		},
 	}
+	flags.register(c)
 	f := c.Flags()
 	f.StringArrayVar(&allow, "allow", nil, "a rule that allows; may be repeated")
 	f.StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
@@ -91,12 +113,9 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 
 // callSubjects names the subjects of a call of one of our tools; of another
 // tool it is the name.
-func callSubjects(ctx context.Context, name string, input json.RawMessage) ([]permission.Subject, error) {
-	ws, err := engine.OpenWorkspace(ctx, "", "")
-	if err != nil {
-		return nil, err
-	}
-	defer ws.Close()
+func callSubjects(
+	ctx context.Context, ws workspace.Workspace, name string, input json.RawMessage,
+) ([]permission.Subject, error) {
 	tools := slices.Concat(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), agent.Tools())
 	t, ok := tools.Find(name)
 	if !ok {

@@ -55,6 +55,7 @@ type Options struct {
 	// with {. Flags are values of other flags, by key, above it.
 	Settings []string
 	Flags    map[string]any
+	Bare     bool // neither the project's settings nor the user's
 
 	// Tools are all names of the tools that rules may
 	// be about.
@@ -112,10 +113,12 @@ func Load(o Options) (*Config, error) {
 	if err := l.commandLine(); err != nil {
 		return nil, err
 	}
-	if err := l.project(); err != nil {
-		return nil, err
+	if !o.Bare {
+		if err := l.project(); err != nil {
+			return nil, err
+		}
+		l.user()
 	}
-	l.user()
 	if err := l.merge(); err != nil {
 		return nil, err
 	}
