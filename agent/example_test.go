@@ -29,7 +29,7 @@ func Example() {
 	defer ws.Close()
 	rules := permission.Rules{}
 	rules.Allow, _ = permission.ParseRules([]string{"Write"}, permission.User, dir)
-	g, _ := gate.New(gate.Options{Rules: rules, Place: permission.Place{Dir: dir}})
+	g, _ := gate.New(gate.Options{Rules: rules, Place: permission.PathContext{Dir: dir}})
 	catalog := knack.Load(ctx, knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
 	tools := coding.Tools(ws, coding.Options{})
 	a := &agent.Agent{

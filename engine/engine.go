@@ -209,14 +209,14 @@ func (e *Engine) touched(ctx context.Context, paths []string) {
 }
 
 // Place is where paths are decided for the workspace as it is now.
-func (e *Engine) Place() permission.Place { return e.place(e.Project()) }
+func (e *Engine) Place() permission.PathContext { return e.place(e.Project()) }
 
 // place is where paths are decided for the turns of a project.
-func (e *Engine) place(p *Project) permission.Place {
+func (e *Engine) place(p *Project) permission.PathContext {
 	e.mu.Lock()
 	ws, git := e.ws, e.git
 	e.mu.Unlock()
-	place := permission.Place{
+	place := permission.PathContext{
 		Dir: p.dir, Roots: p.config.Settings.Permissions.AdditionalDirectories, Home: p.home,
 		Own: p.options.Env.OwnDirs(), GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 	}

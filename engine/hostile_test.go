@@ -397,7 +397,7 @@ func (s *site) settings() *config.Config {
 func (s *site) templates() []knack.Command {
 	all, _ := instructions.Templates(instructions.Options{
 		Dir: s.dir, Root: s.dir, Home: s.home, ConfigHome: filepath.Join(s.home, ".config/knack"),
-		Secret: permission.Place{Dir: s.dir, Home: s.home}.Secret,
+		Secret: permission.PathContext{Dir: s.dir, Home: s.home}.Secret,
 		Check:  func(path string, data []byte) error { return s.check(path, data) },
 	})
 	return all
@@ -423,7 +423,7 @@ func raw(c *config.Config, key string) string {
 // gate is that of a run with nobody to ask.
 func (s *site) gate() *gate.Gate {
 	s.t.Helper()
-	g, err := gate.New(gate.Options{Rules: s.settings().Rules, Mode: s.mode, Place: permission.Place{Dir: s.dir, Home: s.home, Untrusted: true}})
+	g, err := gate.New(gate.Options{Rules: s.settings().Rules, Mode: s.mode, Place: permission.PathContext{Dir: s.dir, Home: s.home, Untrusted: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func (p *Project) findSources(ctx context.Context) {
 // findTexts finds templates and agents.
 func (p *Project) findTexts() {
 	o, env := &p.options, p.options.Env
-	place := permission.Place{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
+	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
 	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates, Tools: KnownTools().AllNames()}
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home

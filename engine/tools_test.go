@@ -57,7 +57,7 @@ func TestNewTool(t *testing.T) {
 			}
 			*r.to = list
 		}
-		g, err := gate.New(gate.Options{Rules: rules, Place: permission.Place{Dir: dir}})
+		g, err := gate.New(gate.Options{Rules: rules, Place: permission.PathContext{Dir: dir}})
 		if err != nil {
 			t.Fatal(err)
 		}

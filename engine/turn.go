@@ -25,7 +25,7 @@ type turn struct {
 	session *Session
 	project *Project
 	given   Given
-	place   permission.Place
+	place   permission.PathContext
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent

@@ -39,7 +39,7 @@ import (
 type Options struct {
 	Rules permission.Rules // of settings and the command line
 	Mode  permission.Mode  // "": Default
-	Place permission.Place
+	Place permission.PathContext
 
 	Approver Approver // nil: nobody can be asked
 	Keeper   Keeper   // nil: "always" is not offered
@@ -227,7 +227,7 @@ func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audi
 
 // Replace is a Gate for other rules and another place, with the mode, the
 // answers and the Approver of this one.
-func (g *Gate) Replace(rules permission.Rules, place permission.Place) *Gate {
+func (g *Gate) Replace(rules permission.Rules, place permission.PathContext) *Gate {
 	next := *g
 	next.opt.Rules, next.opt.Place = rules, place
 	return &next

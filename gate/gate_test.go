@@ -304,7 +304,7 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 				}
 				at := script(t, dir, "run.sh", "echo one\n")
 				p := &person{answers: []gate.Answer{yes(choice), yes(choice)}}
-				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Place: permission.Place{Dir: dir}})
+				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Place: permission.PathContext{Dir: dir}})
 				run(t, g, line)
 				if len(p.saw) != 1 || len(p.saw[0].Files) != 1 || string(p.saw[0].Files[0].Data) != "echo one\n" {
 					t.Fatalf("the person saw %+v", p.saw)
@@ -347,7 +347,7 @@ func TestChangedWhileAsking(t *testing.T) {
 			}
 		}
 	}
-	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.Place{Dir: dir}}), "./run.sh")
+	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.PathContext{Dir: dir}}), "./run.sh")
 	if err == nil {
 		t.Error("it ran although it changed under the question")
 	}
@@ -405,14 +405,14 @@ func TestScopes(t *testing.T) {
 		{"two ceilings", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.Place{Dir: dir}})
+			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.PathContext{Dir: dir}})
 			if _, err := run(t, with(g, c.scopes...), c.line); (err == nil) != c.runs {
 				t.Errorf("error is %v", err)
 			}
 		})
 	}
 	t.Run("a changed script", func(t *testing.T) {
-		g := newGate(t, gate.Options{Rules: user, Place: permission.Place{Dir: dir}})
+		g := newGate(t, gate.Options{Rules: user, Place: permission.PathContext{Dir: dir}})
 		if err := os.WriteFile(inside, []byte("changed"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -489,7 +489,7 @@ func TestTyped(t *testing.T) {
 	read := &tool.Tool{Name: "read", Subjects: tool.SubjectsOf(func(_ context.Context, in struct{ Path string }) []permission.Subject {
 		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.Path)}}
 	})}
-	o := gate.Options{Approver: gate.Typed, Place: permission.Place{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
+	o := gate.Options{Approver: gate.Typed, Place: permission.PathContext{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
 	g := newGate(t, o)
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Errorf("the person's own call: %v", err)
@@ -556,7 +556,7 @@ func TestReplace(t *testing.T) {
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	g = g.Replace(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.Place{})
+	g = g.Replace(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.PathContext{})
 	if g.Mode() != permission.AcceptEdits || len(g.SessionRules()) != 1 || len(g.KeptRules()) != 0 {
 		t.Errorf("mode %s, session %v, kept %v", g.Mode(), g.SessionRules(), g.KeptRules())
 	}
@@ -565,7 +565,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	g = g.Replace(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.Place{})
+	g = g.Replace(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.PathContext{})
 	if _, err := run(t, g, "npm ci"); err == nil {
 		t.Error("an answer of before beats a deny rule of now")
 	}
@@ -603,7 +603,7 @@ func TestChangesAreShown(t *testing.T) {
 			script(t, dir, "a.txt", "two")
 		}
 	}
-	g := newGate(t, gate.Options{Approver: p, Place: permission.Place{Dir: dir}})
+	g := newGate(t, gate.Options{Approver: p, Place: permission.PathContext{Dir: dir}})
 	permit, err := g.Ask(t.Context(), changing(dir).Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
 	if err != nil || len(p.saw) != 2 || p.saw[0].Changes[0].Diff != "-one+new" || p.saw[1].Changes[0].Diff != "-two+new" {
 		t.Fatalf("%v, saw %+v", err, p.saw)
@@ -703,7 +703,7 @@ func TestModeOfForks(t *testing.T) {
 	}
 	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.DontAsk) }, nil)
 	grandchild := child.Fork("y", nil, nil)
-	next := g.Replace(permission.Rules{}, permission.Place{})
+	next := g.Replace(permission.Rules{}, permission.PathContext{})
 	for _, c := range []struct{ set, child permission.Mode }{
 		{permission.AcceptEdits, permission.DontAsk}, {permission.Plan, permission.Plan}, {permission.Default, permission.DontAsk},
 	} {

@@ -73,7 +73,7 @@ func rulesOf(tb testing.TB, text string, o permission.Origin) []permission.Rule 
 	return rules
 }
 
-func (c corpusCase) decide(tb testing.TB, place permission.Place) permission.Decision {
+func (c corpusCase) decide(tb testing.TB, place permission.PathContext) permission.Decision {
 	tb.Helper()
 	rules := permission.Rules{Allow: rulesOf(tb, c.allow, permission.User), Ask: rulesOf(tb, c.ask, permission.User), Deny: rulesOf(tb, c.deny, permission.User)}
 	m, err := permission.ParseMode(c.mode)
@@ -84,7 +84,7 @@ func (c corpusCase) decide(tb testing.TB, place permission.Place) permission.Dec
 }
 
 // ground makes a workspace as the corpus expects it.
-func ground(tb testing.TB) permission.Place {
+func ground(tb testing.TB) permission.PathContext {
 	tb.Helper()
 	top, err := filepath.EvalSymlinks(tb.TempDir())
 	if err != nil {
@@ -106,7 +106,7 @@ func ground(tb testing.TB) permission.Place {
 			tb.Fatal(err)
 		}
 	}
-	return permission.Place{Dir: dir, Roots: []string{dir}, Home: home, GitEnv: true, Glob: func(pattern string) ([]string, error) {
+	return permission.PathContext{Dir: dir, Roots: []string{dir}, Home: home, GitEnv: true, Glob: func(pattern string) ([]string, error) {
 		if !strings.HasPrefix(pattern, top) {
 			return nil, nil // what this machine has above the workspace changes no verdict
 		}

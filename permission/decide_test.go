@@ -146,24 +146,24 @@ func TestLimits(t *testing.T) {
 		"open quote":        "echo 'a",
 		"powershell":        "Get-ChildItem | Where-Object { $_.Length -gt 1 } )",
 	} {
-		d := rules.Decide(permission.Default, permission.Place{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c})
+		d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c})
 		if d.Verdict != permission.Ask {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
 		deny := rules
 		deny.Deny = rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(get-childitem:*) | Bash(then)", permission.User)
-		if d := deny.Decide(permission.Bypass, permission.Place{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Deny {
+		if d := deny.Decide(permission.Bypass, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Deny {
 			t.Errorf("%s: in bypass %v, what is denied must stay so", name, d.Verdict)
 		}
 	}
-	if d := rules.Decide(permission.Default, permission.Place{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: strings.Repeat("ls;", 50)}); d.Verdict != permission.Allow {
+	if d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: strings.Repeat("ls;", 50)}); d.Verdict != permission.Allow {
 		t.Errorf("50 commands: %v %s", d.Verdict, d.Reason)
 	}
-	if d := (permission.Rules{}).Decide(permission.Default, permission.Place{}); d.Verdict != permission.Ask {
+	if d := (permission.Rules{}).Decide(permission.Default, permission.PathContext{}); d.Verdict != permission.Ask {
 		t.Errorf("no subject: %v", d.Verdict)
 	}
-	if d := (permission.Rules{}).Decide("", permission.Place{}, permission.Subject{Kind: "Read", Text: "/etc/hostname"}); d.Verdict != permission.Ask {
-		t.Errorf("the zero Place knows no workspace, but %v", d.Verdict)
+	if d := (permission.Rules{}).Decide("", permission.PathContext{}, permission.Subject{Kind: "Read", Text: "/etc/hostname"}); d.Verdict != permission.Ask {
+		t.Errorf("the zero PathContext knows no workspace, but %v", d.Verdict)
 	}
 }
 
@@ -171,14 +171,14 @@ func TestLimits(t *testing.T) {
 func TestGitPlace(t *testing.T) {
 	place := ground(t)
 	allow := permission.Rules{Allow: rulesOf(t, "Bash(git status) | Bash(git:*)", permission.User)}
-	verdict := func(rs permission.Rules, p permission.Place, m permission.Mode, c string) string {
+	verdict := func(rs permission.Rules, p permission.PathContext, m permission.Mode, c string) string {
 		return rs.Decide(m, p, permission.Subject{Kind: "Bash", Text: c}).Verdict.String()
 	}
 	bare, untrusted := place, place
 	bare.GitEnv, untrusted.Untrusted = false, true
 	for _, c := range []struct {
 		rules permission.Rules
-		place permission.Place
+		place permission.PathContext
 		mode  permission.Mode
 		cmd   string
 		want  string

@@ -15,7 +15,7 @@ import (
 // Links are followed on both sides. Commands are judged for, and have to run
 // with, what it returns.
 func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
-	p := Place{Roots: dirs}
+	p := PathContext{Roots: dirs}
 	var kept []string
 	for _, entry := range filepath.SplitList(list) {
 		if entry == "" || !filepath.IsAbs(entry) {
@@ -47,7 +47,7 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 //
 // unguarded names settings that cannot be turned off from outside, or says why
 // git could not be asked: while it is not empty, git needs approval
-// (Place.GitEnv false). The configuration can change while a program runs: a
+// (PathContext.GitEnv false). The configuration can change while a program runs: a
 // [Git] asks again.
 func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
 	return NewGit(dir).Env(environ)

@@ -26,7 +26,7 @@ func FuzzDecide(f *testing.F) {
 	for i, p := range g["positions"] {
 		f.Add(strings.ReplaceAll(p, "@", g["denied"][i%len(g["denied"])]), uint8(i))
 	}
-	place := permission.Place{Dir: "/w", Roots: []string{"/w"}, Home: "/home/u", GitEnv: true,
+	place := permission.PathContext{Dir: "/w", Roots: []string{"/w"}, Home: "/home/u", GitEnv: true,
 		Resolve: func(p string) (string, error) { return p, nil },
 		Glob:    func(string) ([]string, error) { return nil, nil },
 		Below:   func(string, int) ([]string, bool) { return nil, true },
@@ -109,7 +109,7 @@ func numbered(format string, n int) string {
 }
 
 func BenchmarkTypical(b *testing.B) {
-	place := permission.Place{Dir: "/tmp/w", Home: "/home/u", GitEnv: true}
+	place := permission.PathContext{Dir: "/tmp/w", Home: "/home/u", GitEnv: true}
 	rules := permission.Rules{
 		Allow: rulesOf(b, "Bash(go test:*) | Bash(go build:*) | Bash(npm run test:*) | Bash(make:*) | Bash(git commit:*) | Read(~/docs/**) | Edit(src/**)", permission.User),
 		Deny:  rulesOf(b, "Bash(rm -rf:*) | Bash(git push:*) | Read(.env)", permission.User),
@@ -126,7 +126,7 @@ func BenchmarkTypical(b *testing.B) {
 }
 
 func BenchmarkLong(b *testing.B) {
-	place := permission.Place{Dir: "/tmp/w", Home: "/home/u", GitEnv: true}
+	place := permission.PathContext{Dir: "/tmp/w", Home: "/home/u", GitEnv: true}
 	rules := permission.Rules{
 		Allow: rulesOf(b, "Bash(go test:*) | Bash(echo * done) | Bash(* --version)", permission.User),
 		Deny:  rulesOf(b, "Bash(rm -rf:*) | Bash(* --force *) | Read(.env)", permission.User),
@@ -165,7 +165,7 @@ func BenchmarkGit(b *testing.B) {
 		b.Fatal(err, string(out))
 	}
 	decide := func(b *testing.B) {
-		place := permission.Place{Dir: dir, GitEnv: true, Git: permission.NewGit(dir)}
+		place := permission.PathContext{Dir: dir, GitEnv: true, Git: permission.NewGit(dir)}
 		for b.Loop() {
 			permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
 		}

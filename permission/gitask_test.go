@@ -189,7 +189,7 @@ func TestGitNotAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGitGround(t)
 			prepare(g)
-			place := permission.Place{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true, Git: permission.NewGit(g.repo)}
+			place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true, Git: permission.NewGit(g.repo)}
 			for _, rules := range []string{"", "Bash(git:*)"} {
 				d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
 				if d.Verdict != permission.Ask || len(d.Suggest) > 0 {
@@ -227,7 +227,7 @@ func (g *gitGround) link(to, name string) {
 func TestGitChanges(t *testing.T) {
 	g := newGitGround(t)
 	git := permission.NewGit(g.repo)
-	place := permission.Place{Dir: g.repo, GitEnv: true, Git: git}
+	place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: git}
 	names := func() string {
 		env, _ := git.Env(nil)
 		return strings.Join(env, "\n")
@@ -289,7 +289,7 @@ func TestGitDirectories(t *testing.T) {
 	g.write("repo/odd/HEAD", "ref: refs/heads/main\n")
 	g.write("repo/odd/commondir", "../store\n")
 	for _, git := range []*permission.Git{nil, permission.NewGit(g.repo)} {
-		place := permission.Place{Dir: g.repo, GitEnv: true, Git: git}
+		place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: git}
 		for name, want := range map[string]permission.Verdict{
 			"store/config": permission.Ask, "store/hooks/new": permission.Ask, "store/info/attributes": permission.Ask,
 			"data/deep/config": permission.Ask, "store/worktrees/tree/commondir": permission.Ask, "in/.git": permission.Ask,
@@ -311,7 +311,7 @@ func TestGitDirectories(t *testing.T) {
 func TestGitTags(t *testing.T) {
 	g := newGitGround(t)
 	g.git("repo", "tag", "v1")
-	place := permission.Place{Dir: g.repo, GitEnv: true, Git: permission.NewGit(g.repo)}
+	place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: permission.NewGit(g.repo)}
 	verdict := func(rules string) string {
 		d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place,
 			permission.Subject{Kind: "Bash", Text: "git log $(git describe --tags --abbrev=0)..HEAD --oneline"})

@@ -18,7 +18,7 @@ import (
 type judge struct {
 	rules     *Rules
 	mode      Mode
-	place     *Place
+	place     *PathContext
 	asks      Subject // the command line
 	out       []Judged
 	suggested []string
@@ -1404,7 +1404,7 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 
 // links lists the links below a directory, reading at most left entries, and
 // reports whether these are all.
-func (p *Place) links(dir string, left *int) (links []string, all bool) {
+func (p *PathContext) links(dir string, left *int) (links []string, all bool) {
 	if p.Below != nil { // which of them are links is not known
 		return p.Below(filepath.FromSlash(dir), *left)
 	}
@@ -1444,7 +1444,7 @@ func (j *judge) obeyed(c *bash.Command, dirs []string) string {
 }
 
 // exists reports whether there is a file of this name, or nobody can tell.
-func (p *Place) exists(file string) bool {
+func (p *PathContext) exists(file string) bool {
 	if p.Glob != nil {
 		found, err := p.Glob(filepath.FromSlash(escapeGlob(file)))
 		return err != nil || len(found) > 0

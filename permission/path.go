@@ -14,7 +14,7 @@ import (
 
 // ProtectedPaths returns the names that require approval before they are
 // written, in the syntax of path rules: what they hold is run or obeyed by other
-// programs. The directories in [Place.Own] and every git directory are protected
+// programs. The directories in [PathContext.Own] and every git directory are protected
 // too. The sandbox mounts the same names read-only.
 func ProtectedPaths() []string { return slices.Clone(protectedPaths) }
 
@@ -61,7 +61,7 @@ type names struct {
 func (n *names) target() string { return n.all[len(n.all)-1] }
 
 // name finds the names of a path. Relative ones start at dir.
-func (p *Place) name(text, dir string) names {
+func (p *PathContext) name(text, dir string) names {
 	text = filepath.ToSlash(text)
 	if strings.HasPrefix(text, "~") {
 		rest, ok := strings.CutPrefix(text, "~/")
@@ -109,7 +109,7 @@ func (p *Place) name(text, dir string) names {
 
 // resolve follows links; directories that were followed once in a decision are
 // not followed again.
-func (p *Place) resolve(text string) (string, error) {
+func (p *PathContext) resolve(text string) (string, error) {
 	if p.Resolve != nil {
 		return p.Resolve(filepath.FromSlash(text))
 	}
@@ -215,7 +215,7 @@ func isNotDir(err error) bool {
 }
 
 // inside reports whether every name lies in the workspace.
-func (p *Place) inside(n names) bool {
+func (p *PathContext) inside(n names) bool {
 	if n.unclear != "" {
 		return false
 	}
@@ -232,7 +232,7 @@ func (p *Place) inside(n names) bool {
 }
 
 // roots are the workspace's directories as spelled and with links followed.
-func (p *Place) roots() []string {
+func (p *PathContext) roots() []string {
 	if p.rootNames == nil {
 		p.rootNames = []string{}
 		for _, r := range append([]string{p.Dir}, p.Roots...) {
@@ -252,7 +252,7 @@ func (p *Place) roots() []string {
 }
 
 // dirNames are the names of a directory that rules start at.
-func (p *Place) dirNames(dir string) []string {
+func (p *PathContext) dirNames(dir string) []string {
 	n, ok := p.seen[dir]
 	if !ok {
 		n = p.name(dir, "").all
@@ -265,7 +265,7 @@ func (p *Place) dirNames(dir string) []string {
 }
 
 // protected returns the pattern of protectedPaths that a path falls under.
-func (p *Place) protected(n names) string {
+func (p *PathContext) protected(n names) string {
 	if pat := p.listed(n, protectedPaths); pat != "" {
 		return pat
 	}
@@ -286,7 +286,7 @@ func (p *Place) protected(n names) string {
 
 // gitDirectory reports whether a path lies in a git directory of any name: one
 // that a .git file or a worktree names, or that has the shape of one.
-func (p *Place) gitDirectory(s string) bool {
+func (p *PathContext) gitDirectory(s string) bool {
 	if p.Git != nil {
 		for _, dir := range p.Git.Dirs() {
 			if subpath.Contains(filepath.ToSlash(dir), s) {
@@ -324,7 +324,7 @@ func gitShape(dir string) bool {
 	return is("objects", true) && is("refs", true) || is("HEAD", false) && (is("commondir", false) || is("gitdir", false))
 }
 
-func (p *Place) own() []string {
+func (p *PathContext) own() []string {
 	if p.ownNames == nil {
 		p.ownNames = []string{}
 		dirs := append([]string{}, p.Own...)
@@ -339,15 +339,15 @@ func (p *Place) own() []string {
 }
 
 // secret returns the pattern of secrets that a path falls under.
-func (p *Place) secret(n names) string { return p.listed(n, secrets) }
+func (p *PathContext) secret(n names) string { return p.listed(n, secrets) }
 
 // Secret reports whether reading a path, absolute and without links, would be
 // asked about as a secret. It looks at the name only, and is quick.
-func (p Place) Secret(path string) bool {
+func (p PathContext) Secret(path string) bool {
 	return p.listed(names{all: []string{path}}, secrets) != ""
 }
 
-func (p *Place) listed(n names, list []string) string {
+func (p *PathContext) listed(n names, list []string) string {
 	for _, s := range n.all {
 		if i := strings.LastIndexByte(s, '/'); i >= 0 && !suspicious(s) {
 			continue
@@ -385,7 +385,7 @@ func suspicious(s string) bool {
 // match holds one path against one pattern of gitignore's syntax. A pattern
 // that matches a directory matches what lies in it. wide is for denials: any
 // letter case, and patterns relative to the working directory at any depth.
-func (p *Place) match(pattern, base, s string, wide bool) bool {
+func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 	if wide {
 		pattern, s = strings.ToLower(pattern), strings.ToLower(s)
 	}

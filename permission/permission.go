@@ -6,7 +6,7 @@
 // ask; where nobody can be asked, ask means no: that last step is the caller's.
 //
 //	rules := permission.Rules{Allow: allow, Deny: deny} // of ParseRules
-//	d := rules.Decide(permission.Default, permission.Place{Dir: dir, Home: home, GitEnv: true},
+//	d := rules.Decide(permission.Default, permission.PathContext{Dir: dir, Home: home, GitEnv: true},
 //		permission.Subject{Kind: "Bash", Text: "go test ./... && git status"})
 //
 // A command line is taken apart as bash would (see [ParseCommand]): each
@@ -16,7 +16,7 @@
 // The package stands alone: it knows no tool, no model and no session. All of
 // it may be used concurrently. It reads the file system only to follow links,
 // to expand globs and to look for secrets below a directory that is read
-// whole; Place can do these instead. A [Git] runs git to read configurations.
+// whole; PathContext can do these instead. A [Git] runs git to read configurations.
 package permission
 
 import "fmt"
@@ -130,9 +130,9 @@ type Rules struct {
 	Allow, Ask, Deny []Rule
 }
 
-// A Place is where subjects are judged: what paths mean. The zero Place knows
+// A PathContext says what paths in a subject mean. The zero PathContext knows
 // no workspace: every path is outside.
-type Place struct {
+type PathContext struct {
 	Dir   string   // working directory; absolute
 	Roots []string // directories that count as the workspace beside Dir
 	Home  string
@@ -188,7 +188,7 @@ type Judged struct {
 
 // Decide judges subjects: the call may run only if the verdict is Allow. A
 // call that names no subject asks.
-func (rs Rules) Decide(m Mode, p Place, subjects ...Subject) Decision {
+func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	if m == "" {
 		m = Default
 	}

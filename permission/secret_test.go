@@ -8,7 +8,7 @@ import (
 // Every pattern of the lists holds in any letter case, and for what lies in a
 // directory of that name: the quick look before them loses none.
 func TestListsInAnyCase(t *testing.T) {
-	place := Place{Dir: "/w", Home: "/h"}
+	place := PathContext{Dir: "/w", Home: "/h"}
 	for _, list := range [][]string{Secrets(), ProtectedPaths()} {
 		for _, pat := range list {
 			name := strings.ReplaceAll(strings.ReplaceAll(pat, "**", "7"), "*", "x")

@@ -241,7 +241,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := permission.Place{Dir: home, Home: linked}
+	place := permission.PathContext{Dir: home, Home: linked}
 	var words []string
 	for _, s := range permission.Secrets() {
 		for w := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(s, "/~"), "*", "x"), "/") {

@@ -11,7 +11,7 @@ import (
 )
 
 // A secretList is permission.Secrets made ready to be held against every entry
-// of a walk: [permission.Place.Secret], which says the same, takes twenty times
+// of a walk: [permission.PathContext.Secret], which says the same, takes twenty times
 // as long for one.
 type secretList struct {
 	names []namePattern
