@@ -18,7 +18,16 @@ import (
 
 // A command's processes, three levels of them and one that left the session,
 // die with the program that is told to end.
-func TestSIGTERMLeavesNoProcess(t *testing.T) {
+func TestSignalLeavesNoProcess(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			leavesNoProcess(t, sig)
+		})
+	}
+}
+
+func leavesNoProcess(t *testing.T, sig syscall.Signal) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash here")
 	}
@@ -59,7 +68,7 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Process.Signal(sig)
 	cmd.Wait()
 	if !started {
 		t.Fatalf("the command did not start: %s", out.String())

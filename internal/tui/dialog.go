@@ -1,12 +1,12 @@
 package tui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/styled"
 	"github.com/knack-agent/knack/internal/terminal"
+	"github.com/knack-agent/knack/permission"
 )
 
 // A dialog shows a question and collects its answer.
@@ -92,14 +93,16 @@ func (d *dialog) open(i int) {
 	d.list.closed = !f.Many && len(items) < 10
 }
 
-// command is the shell command of a call, or "".
+// command is the shell command of a call, or "": what the user can edit.
 func command(r *gate.Request) string {
 	var in struct{ Command string }
-	if r.Tool != "bash" || json.Unmarshal(r.Input, &in) != nil {
+	if !slices.ContainsFunc(r.Subjects, isCommand) || json.Unmarshal(r.Input, &in) != nil {
 		return ""
 	}
 	return in.Command
 }
+
+func isCommand(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }
 
 // body is what the question is about, in full.
 func (d *dialog) body(width int) []styled.Line {
@@ -124,28 +127,41 @@ func (d *dialog) body(width int) []styled.Line {
 	if r == nil {
 		return out
 	}
-	if c := command(r); c != "" {
-		code("bash", c)
-	} else if len(r.Changes) == 0 {
-		code("json", indentJSON(r.Input))
+	said := false // what the call does
+	for _, sub := range r.Subjects {
+		if isCommand(sub) {
+			code("bash", sub.Text)
+			said = true
+		}
 	}
 	for _, c := range r.Changes {
 		code("diff", strings.TrimRight(c.Diff, "\n"))
+		said = true
 	}
-	for _, f := range r.Files {
-		switch {
-		case f.Changed && f.Data != nil:
-			wrap(styled.Bold, f.Path+" changed since it was approved:")
-			code("diff", strings.TrimRight(udiff.Unified("approved", "now", string(f.Old), string(f.Data)), "\n"))
-		case f.Data != nil:
-			wrap(styled.Bold, f.Path+":")
-			code("", strings.TrimRight(string(f.Data), "\n"))
-		default:
-			wrap(styled.Bad, f.Path+" cannot be shown")
+	if !said {
+		code("json", indentJSON(r.Input))
+	}
+	var reasons []string
+	for _, sub := range r.Decision.Subjects {
+		if sub.Verdict != permission.Allow && !slices.Contains(reasons, sub.Reason) {
+			reasons = append(reasons, sub.Reason)
+			wrap(styled.Dim, styled.Cut(plain.Line(sub.Kind+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason, "the rule "+sub.Rule+" asks"))
 		}
 	}
-	if r.Decision.Reason != "" {
+	if r.Decision.Reason != "" && !slices.Contains(reasons, r.Decision.Reason) {
 		wrap(styled.Dim, r.Decision.Reason)
+	}
+	for _, f := range r.Files {
+		diff := f.Diff()
+		switch {
+		case !f.Changed:
+			wrap(styled.Dim, "runs "+f.Path)
+		case diff == "":
+			wrap(styled.Bad, "runs "+f.Path+", which has changed since it was allowed and is not text: SHA-256 "+f.Hash)
+		default:
+			wrap(styled.Warn, "runs "+f.Path+", which has changed since it was allowed:")
+			code("diff", strings.TrimRight(diff, "\n"))
+		}
 	}
 	if len(r.Rules) > 0 { // whole: what is not shown must not be approved
 		wrap(styled.Dim, "the rule: "+strings.Join(r.Rules, ", "))

@@ -94,7 +94,11 @@ var scenes = []struct {
 		v.conv.user("clean up")
 		v.dialog = newDialog(engine.Question{Title: "Allow bash to run this command?", From: "gate",
 			Call: &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"rm -rf build && make"}`),
-				Decision: permission.Decision{Reason: "no rule covers this"}},
+				Subjects: []permission.Subject{{Kind: "Bash", Text: "rm -rf build && make"}},
+				Files:    []gate.File{{Path: "/p/run.sh", Changed: true, Old: []byte("old\n"), Data: []byte("new\n"), Hash: "ab"}},
+				Rules:    []string{"Bash(rm -rf build)", "Bash(make)"},
+				Decision: permission.Decision{Subjects: []permission.Judged{
+					{Subject: permission.Subject{Kind: "Bash", Text: "rm -rf build"}, Verdict: permission.Ask, Reason: "no rule covers this"}}}},
 			Options: []engine.Option{{ID: "once", Label: "yes, once", Allow: true, Lasts: gate.Once},
 				{ID: "session", Label: "yes, in this session", Help: "Bash(rm -rf build), Bash(make)", Allow: true, Lasts: gate.Session},
 				{ID: "no", Label: "no"}}})
