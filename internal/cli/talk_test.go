@@ -541,3 +541,25 @@ func TestTalkApproval(t *testing.T) {
 	}
 	k.leaves()
 }
+
+// TestTypedAhead: what was typed before a question was there does not answer it.
+func TestTypedAhead(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		call("c1", "touch one"), call("c2", "touch two"), llmtest.Reply("all done"),
+	))
+	k := d.open(t)
+	k.says("go")
+	k.wants(`(?s)touch one.*\x1b\[\?2004h  \? `)
+	k.types("y\ry\r")
+	k.wants(`(?s)touch two.*\x1b\[\?2004h  \? `)
+	k.types("n\r")
+	k.wants(`all done`)
+	if _, err := os.Stat(filepath.Join(d.dir, "one")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, "two")); err == nil {
+		t.Error("an answer that was typed ahead approved the second command")
+	}
+	k.leaves()
+}

@@ -22,6 +22,7 @@ var errDeclined = errors.New("declined")
 // before an answer can allow it.
 func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	r := q.Call
+	f.read.discard()
 	switch err := f.pages(ctx, f.request(r)); {
 	case errors.Is(err, errDeclined):
 		return engine.Answer{Declined: true}, nil

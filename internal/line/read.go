@@ -41,6 +41,13 @@ func (r *reader) reset() {
 	r.term.AutoCompleteCallback = r.tab
 }
 
+// discard drops what was typed and not read yet: it was typed before the
+// question that follows was there to be answered.
+func (r *reader) discard() {
+	r.reset()
+	flush(r.in)
+}
+
 // Read is the terminal's, and notices Ctrl-C, which package term does not tell
 // from the end of the input.
 func (r *reader) Read(p []byte) (int, error) {

@@ -532,6 +532,7 @@ func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 	a := p.a
 	asked := &question{dialog: newDialog(q), reply: make(chan engine.Answer, 1)}
 	a.post(func() {
+		asked.dialog.held = q.Call != nil && a.prompt.Text() != ""
 		a.questions = append(a.questions, asked)
 		io.WriteString(a.o.Out, "\a")
 	})

@@ -30,6 +30,10 @@ type dialog struct {
 	values  map[string]json.RawMessage
 	problem string // why the last value was not accepted
 	shown   bool   // the body is in the scrollback
+	// held: it appeared while the user was typing a prompt, so that Enter or a
+	// digit may not be meant for it. An arrow key, which a prompt's end does not
+	// need, makes it take answers.
+	held bool
 }
 
 // Values of items that are not options of the question.
@@ -230,11 +234,24 @@ func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.C
 		}
 		return out, cursor
 	}
+	if d.held {
+		out = append(out, styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose.").Cut(width))
+	}
 	return append(out, d.list.lines(width, room-len(out))...), cursor
 }
 
 // key handles a key. done means that the dialog is over, with its answer.
 func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
+	if d.held {
+		switch k.String() {
+		case "up", "down":
+			d.held = false
+			return a, false
+		case "esc", "ctrl+c": // declining is harmless
+		default:
+			return a, false
+		}
+	}
 	switch k.String() {
 	case "esc", "ctrl+c":
 		if d.text != nil && (d.edit || d.other || len(d.q.Options) > 0) { // back to the choices

@@ -326,3 +326,28 @@ func FuzzConversation(f *testing.F) {
 		}
 	})
 }
+
+// TestTypeAhead: an approval that appears while the user types a prompt takes no
+// answer before an arrow key, but can be declined.
+func TestTypeAhead(t *testing.T) {
+	ask := func() *dialog {
+		d := newDialog(engine.Question{Title: "Allow this command?", From: "gate",
+			Call:    &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"make"}`)},
+			Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}})
+		d.held = true
+		return d
+	}
+	d := ask()
+	for _, k := range []terminal.Key{{Name: "enter"}, {Name: "text", Text: "1"}, {Name: "space"}} {
+		if a, done := d.key(k); done {
+			t.Errorf("%v answered %+v", k, a)
+		}
+	}
+	d.key(terminal.Key{Name: "down"})
+	if a, done := d.key(terminal.Key{Name: "enter"}); !done || a.Option != "once" {
+		t.Errorf("after an arrow key Enter answers %+v, %v", a, done)
+	}
+	if a, done := ask().key(terminal.Key{Name: "esc"}); !done || !a.Declined {
+		t.Errorf("Esc answers %+v, %v", a, done)
+	}
+}
