@@ -22,8 +22,8 @@ type corpusCase struct {
 
 var unicodes = regexp.MustCompile(`\\u[0-9a-f]{4,5}`)
 
-// readCorpus reads testdata/NAME. "rules:", "deny:", "ask:" and "mode:" set
-// what holds from there on (rules separated by " | "), "want:" the verdict.
+// readCorpus reads testdata/NAME. "rules:", "deny:", "ask:" and "mode:" apply
+// to the lines after them (rules separated by " | "), "want:" the verdict.
 func readCorpus(tb testing.TB, name string) []corpusCase {
 	tb.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
@@ -83,8 +83,8 @@ func (c corpusCase) decide(tb testing.TB, place permission.PathContext) permissi
 	return rules.Decide(m, place, permission.Subject{Kind: "Bash", Text: c.command})
 }
 
-// ground makes a workspace as the corpus expects it.
-func ground(tb testing.TB) permission.PathContext {
+// testWorkspace creates the workspace that the corpus expects.
+func testWorkspace(tb testing.TB) permission.PathContext {
 	tb.Helper()
 	top, err := filepath.EvalSymlinks(tb.TempDir())
 	if err != nil {
@@ -108,14 +108,14 @@ func ground(tb testing.TB) permission.PathContext {
 	}
 	return permission.PathContext{Dir: dir, Roots: []string{dir}, Home: home, GitEnv: true, Glob: func(pattern string) ([]string, error) {
 		if !strings.HasPrefix(pattern, top) {
-			return nil, nil // what this machine has above the workspace changes no verdict
+			return nil, nil // files of this machine above the workspace must not change a verdict
 		}
 		return filepath.Glob(pattern)
 	}}
 }
 
 func TestOrdinary(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	if err := os.RemoveAll(filepath.Join(place.Dir, "sub")); err != nil { // its .env is asked for
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func explain(d permission.Decision) string {
 }
 
 func TestAttempts(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	for _, name := range []string{"attempts.txt"} {
 		for _, c := range readCorpus(t, name) {
 			if d := c.decide(t, place); d.Verdict == permission.Allow || d.Verdict.String() != c.want && c.want == "deny" {
@@ -174,7 +174,7 @@ func grammar(tb testing.TB) map[string][]string {
 
 // TestGrammar puts every class of attempt in every position of a command.
 func TestGrammar(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	g := grammar(t)
 	careless := rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(cat:*) | Bash(bash:*) | Bash(sh:*) | Bash(eval:*) | Bash(sudo:*) | Bash(xargs:*) | Bash(find:*) | Bash(fd:*) | Bash(env:*) | Bash(timeout:*) | Bash(npx:*) | Bash(docker exec:*) | Bash(git:*) | Bash(trap:*) | Bash(exec:*) | Bash(setsid:*) | Bash(busybox:*) | Bash(watch:*) | Bash(ssh:*) | Bash(awk:*) | Bash(sed:*) | Bash(sort:*) | Bash(rg:*)", permission.User)
 	deny := rulesOf(t, "Bash(evil:*)", permission.User)
@@ -214,10 +214,10 @@ func TestGrammar(t *testing.T) {
 	t.Logf("%d cases", n)
 }
 
-// TestGrammarHarmless puts harmless commands in the same positions, to see
-// that it is the attempt which asks, not the position.
+// TestGrammarHarmless puts harmless commands in the same positions, to check
+// that the attempt causes the question, not the position.
 func TestGrammarHarmless(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	g := grammar(t)
 	asks := 0
 	for _, p := range g["positions"] {

@@ -12,13 +12,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
-// TestDaily holds the verdicts of commands from the CI files and READMEs of
-// public projects, without rules and with the prefix rules that people write
-// for such projects. A change that makes more of them ask is a regression; one
-// that makes fewer ask must be wanted. -update rewrites testdata/daily.txt.
+// TestDaily checks the verdicts of commands from the CI files and READMEs of
+// public projects, without rules and with typical prefix rules for such projects.
+// A change that makes more of them ask is a regression; one that makes fewer ask
+// must be intended. -update rewrites testdata/daily.txt.
 func TestDaily(t *testing.T) {
 	const name = "testdata/daily.txt"
-	place := ground(t)
+	place := testWorkspace(t)
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // where rules are +allow -deny ?ask, and W, H, O stand for the workspace, home
 // and a directory outside.
 func TestDecide(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	top := filepath.Dir(place.Dir)
 	for from, to := range map[string]string{
 		"out": filepath.Join(top, "outside"), "key": place.Home + "/.ssh/id_ed25519", "in": "src", "envlink": "sub/.env", "chain": "in",
@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 		if d.Verdict.String() != fields[0] {
 			t.Errorf("decide.txt:%d: %s\n\tis %v: %s %s", i+1, line, d.Verdict, d.Reason, explain(d))
 		}
-		// What is suggested must do.
+		// The suggested rules must allow the call.
 		if d.Verdict == permission.Ask && len(d.Suggest) > 0 {
 			for _, text := range d.Suggest {
 				r, err := permission.ParseRule(text, permission.Session)
@@ -103,7 +103,7 @@ func TestDecide(t *testing.T) {
 // TestSuggestions adds what is suggested for every ordinary and every
 // attempted command to the rules, which must then allow it.
 func TestSuggestions(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	n := 0
 	for _, name := range []string{"ordinary.txt", "attempts.txt"} {
 		for _, c := range readCorpus(t, name) {
@@ -167,9 +167,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestGitPlace checks when git's reading commands are free.
-func TestGitPlace(t *testing.T) {
-	place := ground(t)
+// TestGitPathContext checks when git's reading commands need no rule.
+func TestGitPathContext(t *testing.T) {
+	place := testWorkspace(t)
 	allow := permission.Rules{Allow: rulesOf(t, "Bash(git status) | Bash(git:*)", permission.User)}
 	verdict := func(rs permission.Rules, p permission.PathContext, m permission.Mode, c string) string {
 		return rs.Decide(m, p, permission.Subject{Kind: "Bash", Text: c}).Verdict.String()

@@ -11,9 +11,9 @@ import (
 )
 
 // CleanPath drops the entries of a PATH that are relative, empty or inside one
-// of the directories given: a name must not mean a program of the workspace.
-// Links are followed on both sides. Commands are judged for, and have to run
-// with, what it returns.
+// of the directories given: a name must not resolve to a program of the workspace.
+// Links are followed in both. The verdict on a command is valid only if it runs
+// with the returned PATH.
 func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 	p := PathContext{Roots: dirs}
 	var kept []string
@@ -38,28 +38,28 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 	return strings.Join(kept, string(filepath.ListSeparator)), dropped
 }
 
-// GitEnv adds to an environment what keeps git, run anywhere in dir's
-// repository, from running what the repository's configuration names: hooks,
+// GitEnv adds variables to an environment that keep git, run anywhere in dir's
+// repository, from running the programs in the repository's configuration: hooks,
 // file system monitors, external diffs, text converters, filters, pagers,
-// signing programs, editors, helpers. It asks git for that configuration, in
-// nested repositories too. Settings of the person's own configuration stay, but
-// for hooks, monitor and pager, which are off.
+// signing programs, editors, helpers. It reads that configuration with git, in
+// nested repositories too. The user's own settings stay effective, except for
+// hooks, monitor and pager, which are disabled.
 //
-// unguarded names settings that cannot be turned off from outside, or says why
-// git could not be asked: while it is not empty, git needs approval
-// (PathContext.GitEnv false). The configuration can change while a program runs: a
-// [Git] asks again.
+// unguarded names the settings that cannot be overridden, or the reason why git
+// could not be run: while it is not empty, git needs approval
+// (PathContext.GitEnv false). The configuration can change while a program runs; a
+// [Git] notices that.
 func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
 	return NewGit(dir).Env(environ)
 }
 
-// plainDiff does what git's own diff does where a repository names another
-// program: an empty name would be an error.
+// plainDiff replaces the diff program that a repository configures with a plain
+// diff, because git does not accept an empty name.
 const plainDiff = `f() { diff -u --label "a/$1" --label "b/$1" "$2" "$5"; :; }; f`
 
-// gitOverride gives the harmless value of a setting that names a program.
-// known is false for settings that do not; guarded is false where no value
-// from outside helps. key is in lower case but for its middle part.
+// gitOverride returns a harmless value for a setting that names a program. known
+// is false for other settings; guarded is false if no override helps. key is in
+// lower case except for its middle part.
 func gitOverride(key string) (value string, known, guarded bool) {
 	first, last := key, key
 	if i := strings.IndexByte(key, '.'); i >= 0 {
@@ -105,14 +105,14 @@ func gitOverride(key string) (value string, known, guarded bool) {
 	return "", false, false
 }
 
-// An Approval remembers what a person saw when they allowed something: a
-// skill, a script. It holds as long as nothing of it has changed.
+// An Approval records what the user saw when they allowed something: a skill, a
+// script. It is valid as long as nothing in it has changed.
 type Approval struct {
 	What  string            `json:"what"`
 	Files map[string]string `json:"files"` // name: sha256 in hex
 }
 
-// Approve binds an approval to the content of what was shown, by name.
+// Approve binds an approval to the content of the files shown, by name.
 func Approve(what string, files map[string][]byte) Approval {
 	a := Approval{What: what, Files: make(map[string]string, len(files))}
 	for name, data := range files {
@@ -122,8 +122,8 @@ func Approve(what string, files map[string][]byte) Approval {
 	return a
 }
 
-// Changed names what is new, gone or different since, sorted. If it names
-// anything, ask again and show the difference.
+// Changed returns the sorted names of files that were added, removed or changed
+// since the approval. If there are any, ask again and show the difference.
 func (a Approval) Changed(files map[string][]byte) []string {
 	var out []string
 	now := Approve(a.What, files)

@@ -45,8 +45,8 @@ func TestApproval(t *testing.T) {
 }
 
 // TestGitEnv runs git's free commands in a repository whose configuration
-// names a program wherever it can, and sees that none of them runs. Without
-// GitEnv they do.
+// names a program wherever possible, and checks that none of them runs. Without
+// GitEnv they run.
 func TestGitEnv(t *testing.T) {
 	for _, p := range []string{"git", "diff", "sh"} {
 		if _, err := exec.LookPath(p); err != nil {
@@ -97,7 +97,7 @@ func TestGitEnv(t *testing.T) {
 	commands := []string{"status", "diff", "diff --stat", "log -p -1", "log --oneline", "show HEAD", "show HEAD:a.txt", "blame a.txt", "ls-files -m", "grep x", "stash list", "branch -a", "describe --always", "cat-file -p HEAD:a.txt", "shortlog HEAD", "rev-parse HEAD", "diff-index HEAD", "diff-files"}
 	if _, err := git(base, "diff"); err == nil {
 		if _, err := os.Stat(fired); err != nil {
-			t.Fatal("the repository is harmless even without GitEnv: the test shows nothing")
+			t.Fatal("the repository is harmless even without GitEnv: the test proves nothing")
 		}
 	}
 	os.Remove(fired)

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// fileState cannot tell here that a file has not changed: git is asked each time.
+// fileState cannot detect changes on this system: git is run each time.
 func fileState(fs.FileInfo) (state string, changed time.Time, ok bool) { return "", time.Time{}, false }

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// FuzzDecide holds that no command panics or hangs, and that no verdict gets
+// FuzzDecide checks that no command panics or hangs, and that no verdict gets
 // weaker when white space, comments or quotes that change nothing are added.
 func FuzzDecide(f *testing.F) {
 	for _, name := range []string{"ordinary.txt", "attempts.txt"} {

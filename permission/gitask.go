@@ -20,47 +20,47 @@ import (
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
-// A Git knows what the configuration of the repositories in which commands work
-// can make git run. It asks git itself, in each repository and in those nested
-// in it, and asks again when a file that matters has changed. The zero Git is
-// of no directory; use [NewGit].
+// A Git determines what the configuration of the repositories in which commands
+// run can make git execute. It runs git in each repository and in those nested in
+// it, and again when a relevant file has changed. The zero Git has no directory;
+// use [NewGit].
 type Git struct {
 	dir   string
 	mu    sync.Mutex
 	repos map[string]*repository // by the directory that holds .git
-	other []string               // such directories beside that of dir
+	other []string               // such directories other than that of dir
 }
 
-// NewGit returns the Git of a working directory. It runs nothing yet.
+// NewGit returns the Git of a working directory. It does not run git yet.
 func NewGit(dir string) *Git { return &Git{dir: dir, repos: map[string]*repository{}} }
 
 const (
-	maxRepositories = 64       // that nest in one another
-	maxSettings     = 500      // that name programs
-	maxConfig       = 4 << 20  // bytes that git may print of a configuration
-	maxIndex        = 64 << 20 // and of an index
+	maxRepositories = 64       // nested in one another
+	maxSettings     = 500      // settings that name programs
+	maxConfig       = 4 << 20  // bytes of a configuration as git prints it
+	maxIndex        = 64 << 20 // bytes of an index as git prints it
 	gitTimeout      = 5 * time.Second
-	settled         = 2 * time.Second // a file that changed less long ago may change unseen
+	settled         = 2 * time.Second // a file that changed more recently may change again unnoticed
 )
 
-// A repository is what git said of one.
+// A repository is what git reports about a repository.
 type repository struct {
 	top       string
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
 	nested    []string    // tops of repositories in it
 	dirs      []string    // its git directories
-	err       error       // git could not be asked
+	err       error       // git could not be run
 
-	files []string // on which the above depends
-	state []string // of the files; nil: ask again
+	files []string // the files that the fields above depend on
+	state []string // of the files; nil: run git again
 	until time.Time
 }
 
-// Check asks git about the repository that holds a directory. unguarded names
-// settings that make git run something and cannot be turned off from outside. An
-// error says that git could not be asked. In both cases no git command may run
-// there without approval.
+// Check inspects the repository that contains a directory. unguarded names the
+// settings that make git run something and cannot be overridden. An error means
+// that git could not be run. In both cases no git command may run there without
+// approval.
 func (g *Git) Check(dir string) (unguarded []string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,9 +75,9 @@ func (g *Git) Check(dir string) (unguarded []string, err error) {
 	return unguarded, err
 }
 
-// oddTags reports whether the repository that holds a directory has a tag that
-// begins like an option.
-func (g *Git) oddTags(dir string) (bool, error) {
+// tagsLikeOptions reports whether the repository that contains a directory has a tag that
+// begins with a dash.
+func (g *Git) tagsLikeOptions(dir string) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	top := topOf(dir)
@@ -93,7 +93,7 @@ func (g *Git) oddTags(dir string) (bool, error) {
 	return len(out) > 0, err
 }
 
-// Dirs are the git directories of the repositories that are known.
+// Dirs returns the git directories of the known repositories.
 func (g *Git) Dirs() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +104,8 @@ func (g *Git) Dirs() []string {
 	return dirs
 }
 
-// all are the repositories of the directory and of those that were checked.
+// all returns the repositories of the working directory and of the directories
+// passed to Check.
 func (g *Git) all() []*repository {
 	all := g.ask(topOf(g.dir))
 	for _, top := range g.other {
@@ -117,8 +118,8 @@ func (g *Git) all() []*repository {
 	return all
 }
 
-// Env adds to an environment what keeps git from running what the configuration
-// of these repositories names: see [GitEnv].
+// Env adds variables to an environment that keep git from running the programs
+// in the configuration of these repositories: see [GitEnv].
 func (g *Git) Env(environ []string) (env, unguarded []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,13 +155,13 @@ func (g *Git) Env(environ []string) (env, unguarded []string) {
 	return append(env, overrides(set, n)...), unguarded
 }
 
-// alwaysSet is off in every repository.
+// alwaysSet are the overrides for every repository.
 var alwaysSet = [][2]string{
 	{"core.fsmonitor", "false"}, {"core.hooksPath", os.DevNull}, {"core.pager", "cat"}, {"protocol.ext.allow", "never"},
 	{"safe.bareRepository", "explicit"}, {"log.showSignature", "false"}, {"submodule.recurse", "false"},
 }
 
-// overrides writes settings as variables of the environment, from number n on.
+// overrides returns settings as environment variables, numbered from n.
 func overrides(set [][2]string, n int) (env []string) {
 	for _, s := range set {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, s[1]))
@@ -170,13 +171,13 @@ func overrides(set [][2]string, n int) (env []string) {
 		"GIT_TERMINAL_PROMPT=0")
 }
 
-// GitVariables are the names of the variables that [Git.Env] sets; a * at the end
-// of one stands for any rest.
+// GitVariables returns the names of the variables that [Git.Env] sets; a * at the
+// end matches any suffix.
 func GitVariables() []string {
 	return []string{"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT"}
 }
 
-// topOf is the directory at or above dir that holds .git, "" if none does.
+// topOf returns the directory at or above dir that contains .git, "" if none.
 func topOf(dir string) string {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
@@ -188,7 +189,7 @@ func topOf(dir string) string {
 	}
 }
 
-// ask returns the repository of a top and those nested in it.
+// ask returns the repository of a top directory and those nested in it.
 func (g *Git) ask(top string) (all []*repository) {
 	if top == "" {
 		return nil
@@ -208,7 +209,7 @@ func (g *Git) ask(top string) (all []*repository) {
 	return all
 }
 
-// fresh reports whether nothing has changed since git was asked.
+// fresh reports whether nothing has changed since git was run.
 func (r *repository) fresh() bool {
 	if r.err != nil {
 		return time.Now().Before(r.until)
@@ -216,8 +217,8 @@ func (r *repository) fresh() bool {
 	return r.state != nil && slices.Equal(r.state, fileStates(r.files))
 }
 
-// fileStates describes files so that no change leaves the description as it was;
-// nil where that cannot be said.
+// fileStates describes files so that every change changes the description; nil
+// if that cannot be guaranteed.
 func fileStates(files []string) []string {
 	states := make([]string, len(files))
 	for i, file := range files {
@@ -237,14 +238,14 @@ func fileStates(files []string) []string {
 	return states
 }
 
-// read asks git about one repository.
+// read runs git in one repository.
 func (g *Git) read(top string) *repository {
 	r := &repository{top: top, until: time.Now().Add(settled)}
 	fail := func(err error) *repository {
 		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", top, err)
 		return r
 	}
-	// Files that git would wait for or read without end.
+	// git would block on such files or never stop reading them.
 	dot := filepath.Join(top, ".git")
 	info, err := os.Stat(dot)
 	switch {
@@ -263,7 +264,7 @@ func (g *Git) read(top string) *repository {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != 3 {
-		return fail(errors.New("its paths are not understood"))
+		return fail(errors.New("unexpected output of git rev-parse"))
 	}
 	own, common := lines[0], lines[1]
 	if !filepath.IsAbs(common) {
@@ -303,15 +304,15 @@ func (g *Git) read(top string) *repository {
 			}
 		}
 	}
-	// What is included may depend on anything: then git is asked each time.
+	// The included files may depend on anything, so git is run each time.
 	if after := fileStates(r.files); before != nil && after != nil && !included && slices.Equal(before, after[:len(before)]) {
 		r.state = after
 	}
 	return r
 }
 
-// settings asks git for the repository's settings, and reports whether it
-// includes other files.
+// settings reads the repository's settings with git and reports whether they
+// include other files.
 func (g *Git) settings(r *repository) (included bool, err error) {
 	out, err := g.run(r.top, maxConfig, "config", "--list", "--show-scope", "--show-origin", "-z")
 	if err != nil {
@@ -321,7 +322,7 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 	fields := strings.Split(string(out), "\x00")
 	for ; len(fields) > 2; fields = fields[3:] {
 		if scope := fields[0]; scope != "local" && scope != "worktree" {
-			continue // the person's own, or ours
+			continue // the user's own, or an override of ours
 		}
 		key, _, _ := strings.Cut(fields[2], "\n")
 		included = included || strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
@@ -347,8 +348,8 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 	return included, nil
 }
 
-// run runs git in a repository that may be hostile: with nothing of the
-// environment but the person's home, and with everything off that this command
+// run runs git in a repository that may be hostile: without the environment,
+// except for the user's home, and with all programs disabled that this command
 // could run.
 func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	name, search, err := gitProgram(g.dir, top)
@@ -376,9 +377,9 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	err = cmd.Run()
 	switch {
 	case out.over:
-		return nil, errors.New("git prints too much")
+		return nil, errors.New("git printed too much output")
 	case ctx.Err() != nil:
-		return nil, errors.New("git does not answer")
+		return nil, errors.New("git did not finish in time")
 	case err != nil:
 		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
 		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line)
@@ -386,8 +387,7 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bounded keeps so many bytes; more are an error to the writer, which ends the
-// program.
+// bounded is a writer that fails after so many bytes, which ends the program.
 type bounded struct {
 	bytes.Buffer
 	most int64
@@ -420,8 +420,8 @@ func gitProgram(dirs ...string) (name, search string, err error) {
 	return "", "", errors.New("git is not installed")
 }
 
-// isNotRegular reports whether one of the files of a directory is there and is
-// no regular file.
+// isNotRegular reports whether one of the files of a directory exists and is not
+// a regular file.
 func isNotRegular(dir string, names ...string) bool {
 	for _, name := range names {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.Mode().IsRegular() {

@@ -11,14 +11,14 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A gitGround is a repository with a program that leaves a trace when it runs.
-type gitGround struct {
+// A gitFixture is a repository with a program that leaves a trace when it runs.
+type gitFixture struct {
 	t                      *testing.T
 	top, repo, fired, evil string
 	env                    []string
 }
 
-func newGitGround(t *testing.T) *gitGround {
+func newGitGround(t *testing.T) *gitFixture {
 	for _, p := range []string{"git", "sh"} {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skip("this test needs", p)
@@ -28,7 +28,7 @@ func newGitGround(t *testing.T) *gitGround {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gitGround{t: t, top: top, repo: filepath.Join(top, "repo"), fired: filepath.Join(top, "fired"), evil: filepath.Join(top, "evil.sh")}
+	g := &gitFixture{t: t, top: top, repo: filepath.Join(top, "repo"), fired: filepath.Join(top, "fired"), evil: filepath.Join(top, "evil.sh")}
 	home := filepath.Join(top, "home")
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", "")
@@ -52,7 +52,7 @@ func newGitGround(t *testing.T) *gitGround {
 	return g
 }
 
-func (g *gitGround) write(name, text string) {
+func (g *gitFixture) write(name, text string) {
 	g.t.Helper()
 	p := filepath.Join(g.top, name)
 	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
@@ -63,7 +63,7 @@ func (g *gitGround) write(name, text string) {
 	}
 }
 
-func (g *gitGround) git(dir string, args ...string) {
+func (g *gitFixture) git(dir string, args ...string) {
 	g.t.Helper()
 	c := exec.Command("git", args...)
 	c.Dir, c.Env = filepath.Join(g.top, dir), g.env
@@ -73,48 +73,48 @@ func (g *gitGround) git(dir string, args ...string) {
 }
 
 // filter configures the evil program in a repository's own file.
-func (g *gitGround) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
+func (g *gitFixture) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
 
-// TestGitAsked: what git itself reads in a configuration is overridden, however
-// it is written and wherever it stands. Each of these ran code once.
+// TestGitAsked: every program that git reads from a configuration is overridden,
+// however and wherever it is written. Each of these once ran code.
 func TestGitAsked(t *testing.T) {
-	for name, prepare := range map[string]func(g *gitGround){
-		"a comment that ends in a backslash": func(g *gitGround) {
+	for name, prepare := range map[string]func(g *gitFixture){
+		"a comment that ends in a backslash": func(g *gitFixture) {
 			g.write("repo/.git/config", "# comment \\\n"+g.filter())
 		},
-		"a value that ends in two": func(g *gitGround) {
+		"a value that ends in two": func(g *gitFixture) {
 			g.write("repo/.git/config", "[x]\n\ty = c:\\\\\n"+g.filter())
 		},
-		"an include with a comment": func(g *gitGround) {
+		"an include with a comment": func(g *gitFixture) {
 			g.write("repo/.git/config", "[include] # here\n\tpath = \"inc\" ; there\n")
 			g.write("repo/.git/inc", g.filter())
 		},
-		"an include in quotes": func(g *gitGround) {
+		"an include in quotes": func(g *gitFixture) {
 			g.write("repo/.git/config", "[include]\n\tpath = \"in\"c # x\n")
 			g.write("repo/.git/inc", g.filter())
 		},
-		"a conditional include": func(g *gitGround) {
+		"a conditional include": func(g *gitFixture) {
 			g.write("repo/.git/config", "[includeIf \"onbranch:**\"]\n\tpath = inc\n")
 			g.write("repo/.git/inc", g.filter())
 		},
-		"a value on the section's line": func(g *gitGround) {
+		"a value on the section's line": func(g *gitFixture) {
 			g.write("repo/.git/config", "[filter \"evil\"] clean = "+g.evil+"\n")
 		},
-		"a worktree's configuration": func(g *gitGround) {
+		"a worktree's configuration": func(g *gitFixture) {
 			g.write("repo/.git/config", "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n")
 			g.write("repo/.git/config.worktree", g.filter())
 		},
-		"a git directory elsewhere": func(g *gitGround) {
+		"a git directory elsewhere": func(g *gitFixture) {
 			g.git("repo", "init", "-q", "--separate-git-dir", filepath.Join(g.top, "repo", "store"))
 			g.write("repo/store/config", g.filter())
 		},
-		"a nested repository without .gitmodules": func(g *gitGround) { g.nest("repo/in") },
-		"three levels of them": func(g *gitGround) {
+		"a nested repository without .gitmodules": func(g *gitFixture) { g.nest("repo/in") },
+		"three levels of them": func(g *gitFixture) {
 			g.nest("repo/in")
 			g.nest("repo/in/in")
 			g.nest("repo/in/in/in")
 		},
-		"a submodule": func(g *gitGround) {
+		"a submodule": func(g *gitFixture) {
 			g.write("other/b.txt", "x\n")
 			g.git("other", "init", "-q")
 			g.git("other", "add", ".")
@@ -139,7 +139,7 @@ func TestGitAsked(t *testing.T) {
 				return err == nil
 			}
 			if !run(g.env) {
-				t.Fatal("nothing runs even without overrides: the test shows nothing")
+				t.Fatal("nothing runs even without overrides: the test proves nothing")
 			}
 			env, unguarded := permission.NewGit(g.repo).Env(g.env)
 			if len(unguarded) > 0 {
@@ -153,7 +153,7 @@ func TestGitAsked(t *testing.T) {
 }
 
 // nest makes a repository in another, as a gitlink, with a filter of its own.
-func (g *gitGround) nest(dir string) {
+func (g *gitFixture) nest(dir string) {
 	g.write(dir+"/b.txt", "x\n")
 	g.git(dir, "init", "-q")
 	g.git(dir, "add", "b.txt")
@@ -164,21 +164,21 @@ func (g *gitGround) nest(dir string) {
 	g.write(dir+"/b.txt", "x\ny\n")
 }
 
-// TestGitNotAsked: where git cannot be asked, in a bounded time, its commands
-// need approval, rules or not.
+// TestGitNotAsked: where git cannot be run, or not in bounded time, its commands
+// need approval even with rules.
 func TestGitNotAsked(t *testing.T) {
-	for name, prepare := range map[string]func(g *gitGround){
-		"no configuration that git understands": func(g *gitGround) { g.write("repo/.git/config", "[x\n") },
-		"a pipe for .git":                       func(g *gitGround) { g.pipe("repo/.git") },
-		"a pipe for a configuration":            func(g *gitGround) { g.pipe("repo/.git/config") },
-		"a pipe for commondir":                  func(g *gitGround) { g.pipe("repo/.git/commondir") },
-		"a pipe for an index":                   func(g *gitGround) { g.pipe("repo/.git/index") },
-		"an endless .git":                       func(g *gitGround) { g.link("/dev/zero", "repo/.git") },
-		"an endless configuration":              func(g *gitGround) { g.link("/dev/zero", "repo/.git/config") },
-		"an endless include": func(g *gitGround) {
+	for name, prepare := range map[string]func(g *gitFixture){
+		"no configuration that git understands": func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
+		"a pipe for .git":                       func(g *gitFixture) { g.pipe("repo/.git") },
+		"a pipe for a configuration":            func(g *gitFixture) { g.pipe("repo/.git/config") },
+		"a pipe for commondir":                  func(g *gitFixture) { g.pipe("repo/.git/commondir") },
+		"a pipe for an index":                   func(g *gitFixture) { g.pipe("repo/.git/index") },
+		"an endless .git":                       func(g *gitFixture) { g.link("/dev/zero", "repo/.git") },
+		"an endless configuration":              func(g *gitFixture) { g.link("/dev/zero", "repo/.git/config") },
+		"an endless include": func(g *gitFixture) {
 			g.write("repo/.git/config", "[include]\n\tpath = /dev/zero\n")
 		},
-		"too many programs": func(g *gitGround) {
+		"too many programs": func(g *gitFixture) {
 			var b strings.Builder
 			for i := range 600 {
 				b.WriteString("[filter \"" + strings.Repeat("x", i+1) + "\"]\n\tclean = x\n")
@@ -203,7 +203,7 @@ func TestGitNotAsked(t *testing.T) {
 	}
 }
 
-func (g *gitGround) pipe(name string) {
+func (g *gitFixture) pipe(name string) {
 	p := filepath.Join(g.top, name)
 	os.RemoveAll(p)
 	if err := mkfifo(p); err != nil {
@@ -211,7 +211,7 @@ func (g *gitGround) pipe(name string) {
 	}
 }
 
-func (g *gitGround) link(to, name string) {
+func (g *gitFixture) link(to, name string) {
 	if runtime.GOOS == "windows" {
 		g.t.Skip("no", to)
 	}
@@ -222,8 +222,8 @@ func (g *gitGround) link(to, name string) {
 	}
 }
 
-// TestGitChanges: a configuration that changes is asked for again, even when
-// size and time of the file are set back.
+// TestGitChanges: a changed configuration is read again, even if size and time
+// of the file are reset.
 func TestGitChanges(t *testing.T) {
 	g := newGitGround(t)
 	git := permission.NewGit(g.repo)
@@ -246,7 +246,7 @@ func TestGitChanges(t *testing.T) {
 	}
 	text := "[filter \"evil\"]\n\tclean = x\n"
 	if len(text) > len(data) {
-		t.Fatal("the configuration is shorter than the test thinks")
+		t.Fatal("the configuration is shorter than the test expects")
 	}
 	text += strings.Repeat("\n", len(data)-len(text))
 	g.write("repo/.git/config", text)
@@ -260,7 +260,7 @@ func TestGitChanges(t *testing.T) {
 	if !strings.Contains(names(), "filter.evil.clean") {
 		t.Error("the nested repository was not seen")
 	}
-	// A rule's git in another repository below: asked too, and then overridden.
+	// A nested repository that a rule allows git in is inspected and overridden too.
 	g.write("repo/far/x.txt", "x\n")
 	g.git("repo/far", "init", "-q")
 	g.git("repo/far", "config", "filter.far.smudge", g.evil)
@@ -271,7 +271,7 @@ func TestGitChanges(t *testing.T) {
 	if !strings.Contains(names(), "filter.far.smudge") {
 		t.Error("the repository that a command goes to is not overridden")
 	}
-	// What git cannot be kept from obeying.
+	// A setting that cannot be overridden.
 	g.git("repo", "config", "remote.x.vcs", "evil")
 	if d := (permission.Rules{}).Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"}); d.Verdict != permission.Ask {
 		t.Error("remote.vcs:", d.Verdict)
@@ -306,8 +306,8 @@ func TestGitDirectories(t *testing.T) {
 	}
 }
 
-// TestGitTags: a tag that git prints is a word of its own, and an option only
-// where the repository has a tag that looks like one.
+// TestGitTags: a tag that git prints is a single word, and may be an option only
+// if the repository has a tag that looks like one.
 func TestGitTags(t *testing.T) {
 	g := newGitGround(t)
 	g.git("repo", "tag", "v1")

@@ -14,31 +14,32 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// judge collects the verdicts of one decision.
+// A judge collects the verdicts of one decision.
 type judge struct {
 	rules     *Rules
 	mode      Mode
-	place     *PathContext
-	asks      Subject // the command line
+	paths     *PathContext
+	request   Subject // the command line
 	out       []Judged
 	suggested []string
-	suggest   bool // every question so far can be answered by a rule
-	doubt     bool // the last one may be what a rule denies
+	suggest   bool // a rule can answer every question so far
+	doubt     bool // a deny rule may match the next subject added
 	seen      map[Judged]bool
 	spelled   bool // inside a command whose suggested rule spells out all of it
 	dots      bool // globs may match names that begin with a dot
 
-	allow, ask, deny []bashRule // those about commands
+	allow, ask, deny []bashRule // rules about commands
 	ready            bool
 }
 
-// A bashRule is a rule about commands, compiled when its first byte fits.
+// A bashRule is a rule about commands. It is compiled when its first byte first
+// matches that of a line.
 type bashRule struct {
 	*Rule
 	pattern  pattern
 	compiled bool
 	wide     bool // for denials: in lower case
-	first    byte // what a line must begin with, 0: anything
+	first    byte // the first byte of every line it matches; 0: any
 }
 
 func (b *bashRule) get() *pattern {
@@ -52,7 +53,7 @@ func (b *bashRule) get() *pattern {
 	return &b.pattern
 }
 
-// prepare picks out the rules about commands, once for a decision.
+// prepare selects the rules about commands, once per decision.
 func (j *judge) prepare() {
 	if j.ready {
 		return
@@ -61,7 +62,7 @@ func (j *judge) prepare() {
 	pick := func(list []Rule, wide bool) []bashRule {
 		var out []bashRule
 		for i := range list {
-			if r := &list[i]; r.about(&Subject{Kind: "Bash", Tool: j.asks.Tool, Aliases: j.asks.Aliases}, wide) {
+			if r := &list[i]; r.about(&Subject{Kind: "Bash", Tool: j.request.Tool, Aliases: j.request.Aliases}, wide) {
 				b := bashRule{Rule: r, wide: wide}
 				if !r.Any {
 					switch c := r.Pattern[0]; {
@@ -81,8 +82,8 @@ func (j *judge) prepare() {
 	j.allow, j.ask, j.deny = pick(j.rules.Allow, false), pick(j.rules.Ask, true), pick(j.rules.Deny, true)
 }
 
-// add records a verdict as the mode turns it. rule is the narrowest one that
-// would allow it, "" if none can.
+// add records a verdict after applying the mode to it. rule is the narrowest
+// rule that would allow the subject, "" if none can.
 func (j *judge) add(x Judged, rule string) {
 	if x.Verdict == Ask {
 		if j.spelled && x.Kind == "Bash" && x.Rule == "" {
@@ -184,7 +185,7 @@ func (j *judge) other(s Subject) {
 	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
 }
 
-// escapeGlob writes a text as a pattern that matches nothing else.
+// escapeGlob returns a pattern that matches exactly a text.
 func escapeGlob(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -218,19 +219,19 @@ func hostOf(address string) string {
 
 // path judges a file that a tool names.
 func (j *judge) path(s Subject) {
-	j.file(s, j.place.name(s.Text, j.place.Dir), nil, false)
+	j.file(s, j.paths.name(s.Text, j.paths.Dir), nil, false)
 }
 
-// file judges a file by its names. by is the rule that allowed the command
-// which names the file, free that the command is of the read-only list.
+// file judges a file by its names. allowed is the verdict of the command that
+// names the file, nil if a tool names it. quiet omits the verdict if it is Allow.
 func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
-	p := j.place
+	p := j.paths
 	s.Text = n.all[0]
 	if r := j.fileRule(j.rules.Deny, s, n); r != nil {
 		j.add(by(s, Deny, r), "")
 		return
 	}
-	if s.Kind == "Edit" { // what may not be read may not be edited either
+	if s.Kind == "Edit" { // a file that must not be read must not be edited either
 		for i := range j.rules.Deny {
 			r := &j.rules.Deny[i]
 			if k, _ := kindOf(r.Tool); k == "Read" && !r.Any && j.matchAny(r, n) {
@@ -239,7 +240,7 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 			}
 		}
 	}
-	if j.mode == Plan && s.Kind == "Edit" { // also what would be asked: nobody is asked to write
+	if j.mode == Plan && s.Kind == "Edit" { // before the ask rules: plan mode never asks to write
 		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
@@ -308,27 +309,27 @@ func (j *judge) fileRule(list []Rule, s Subject, n names) *Rule {
 
 func (j *judge) matchAny(r *Rule, n names) bool {
 	for _, s := range n.all {
-		if j.place.match(r.Pattern, r.Base, s, true) {
+		if j.paths.match(r.Pattern, r.Base, s, true) {
 			return true
 		}
 	}
 	return false
 }
 
-// allows returns a rule that allows a file, if every name of it is allowed: by
-// a rule, or for lying where the mode allows it.
+// allows returns a rule that allows a file, if each of its names is allowed by
+// a rule or by the mode.
 func (j *judge) allows(s Subject, n names) (by *Rule) {
 	for _, name := range n.all {
 		one := names{all: []string{name}}
 		var hit *Rule
 		for i := range j.rules.Allow {
 			r := &j.rules.Allow[i]
-			if r.about(&s, false) && (r.Any || j.place.match(r.Pattern, r.Base, name, false)) {
+			if r.about(&s, false) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
 				hit = r
 				break
 			}
 		}
-		if hit == nil && !(j.place.inside(one) && (s.Kind == "Read" || j.mode == AcceptEdits)) {
+		if hit == nil && !(j.paths.inside(one) && (s.Kind == "Read" || j.mode == AcceptEdits)) {
 			return nil
 		}
 		if by == nil {
@@ -338,8 +339,8 @@ func (j *judge) allows(s Subject, n names) (by *Rule) {
 	return by
 }
 
-// spelledOut reports whether a person's rule spells out a path that is
-// otherwise always asked: absolute, without a wildcard.
+// spelledOut reports whether a personal rule spells out, absolute and without
+// a wildcard, a path that otherwise always asks.
 func (j *judge) spelledOut(s Subject, n names) bool {
 	for i := range j.rules.Allow {
 		r := &j.rules.Allow[i]
@@ -353,7 +354,7 @@ func (j *judge) spelledOut(s Subject, n names) bool {
 	return false
 }
 
-// plainPattern is the path that a pattern "//x" without wildcards means.
+// plainPattern returns the path of a pattern "//x" without wildcards.
 func plainPattern(s string) string {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -372,7 +373,7 @@ func plainPattern(s string) string {
 
 // bash judges a command line.
 func (j *judge) bash(s Subject) {
-	j.asks = s
+	j.request = s
 	j.prepare()
 	script, err := bash.Parse(s.Text, s.Spare)
 	if err != nil {
@@ -393,8 +394,7 @@ func (j *judge) bash(s Subject) {
 	j.script(script, cover{})
 }
 
-// notReading adds a question that no rule can answer. Plan mode, which is for
-// reading, does not ask it.
+// notReading adds a question that no rule can answer. Plan mode denies instead.
 func (j *judge) notReading(s Subject, reason string) {
 	if j.mode == Plan {
 		j.add(Judged{Subject: s, Verdict: Deny, Reason: join2(reason, reasonPlan)}, "")
@@ -403,8 +403,8 @@ func (j *judge) notReading(s Subject, reason string) {
 	j.add(Judged{Subject: s, Reason: reason}, "")
 }
 
-// mentions reports whether a text that cannot be read holds the name of the
-// program that a pattern denies.
+// mentions reports whether a text that cannot be analysed contains the name of
+// the program that a pattern denies.
 func mentions(text, pat string) bool {
 	p := compile(strings.ToLower(pat))
 	name, _, _ := strings.Cut(string(p.text), "\x00")
@@ -424,8 +424,8 @@ func mentions(text, pat string) bool {
 	}
 }
 
-// A cover is what an outer rule says of an inner command: that it spelled out
-// so many of its words.
+// A cover is how much of an inner command the rule for the outer command spells
+// out, in words.
 type cover struct {
 	by    *Judged
 	words int
@@ -462,10 +462,10 @@ func (j *judge) script(s *bash.Script, cov cover) {
 	}
 }
 
-// dirs are the directories in which a command may run; ok is false if they
+// dirs returns the directories in which a command may run; ok is false if they
 // are not known.
 func (j *judge) dirs(s *bash.Script, at int) (dirs []string, ok bool) {
-	dirs = []string{j.place.Dir}
+	dirs = []string{j.paths.Dir}
 	n := min(at, len(s.Moves))
 	if s.Loose {
 		n = len(s.Moves)
@@ -479,7 +479,7 @@ func (j *judge) dirs(s *bash.Script, at int) (dirs []string, ok bool) {
 				return dirs, false
 			}
 			for _, d := range dirs[:len(dirs):len(dirs)] {
-				dirs = append(dirs, j.place.name(v, d).all[0])
+				dirs = append(dirs, j.paths.name(v, d).all[0])
 			}
 		}
 	}
@@ -510,10 +510,10 @@ func (j *judge) redirect(s *bash.Script, f *bash.Redirect) {
 			continue
 		}
 		for _, d := range dirs {
-			n := j.place.name(v, d)
-			j.file(Subject{Kind: kind, Text: v, Tool: j.asks.Tool, Aliases: j.asks.Aliases}, n, nil, false)
+			n := j.paths.name(v, d)
+			j.file(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
 			if f.Both {
-				j.file(Subject{Kind: "Read", Text: v, Tool: j.asks.Tool, Aliases: j.asks.Aliases}, n, nil, false)
+				j.file(Subject{Kind: "Read", Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
 			}
 		}
 	}
@@ -557,8 +557,8 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 	j.add(Judged{Subject: s, Reason: reasonVariable}, rule)
 }
 
-// denied judges a command by the rules that deny and ask, matched as widely as
-// possible, and reports the verdict; Allow says that none of them speaks.
+// denied judges a command by the deny and ask rules, matched as widely as
+// possible, and returns the verdict; Allow means that none of them matches.
 func (j *judge) denied(s Subject, c *bash.Command) Verdict {
 	if len(j.deny)+len(j.ask) == 0 {
 		return Allow
@@ -605,7 +605,7 @@ func (j *judge) denied(s Subject, c *bash.Command) Verdict {
 	return Allow
 }
 
-// unknowns reports whether a word's value is not known.
+// hasUnknown reports whether the value of a word is not known.
 func hasUnknown(c *bash.Command) bool {
 	for i := range c.Words {
 		if _, ok := c.Words[i].Value(); !ok {
@@ -615,9 +615,9 @@ func hasUnknown(c *bash.Command) bool {
 	return false
 }
 
-// lines writes a command as rules that deny and ask are held against it: its
-// program by its base name and as spelled, escapes undone, without git's own
-// options, in lower case, with what stands before it and without.
+// lines encodes a command for matching with deny and ask rules: the program by
+// its base name and as written, escapes resolved, without git's global options,
+// in lower case, with and without the assignments before it.
 func lines(c *bash.Command) [][]byte {
 	buf := make([]byte, 0, len(c.Text)+8)
 	write := func(words []bash.Word, base bool) []byte {
@@ -664,7 +664,7 @@ func lines(c *bash.Command) [][]byte {
 	if c.Git && c.Subcommand > 1 {
 		out = append(out, write(append([]bash.Word{c.Words[0]}, c.Words[c.Subcommand:]...), true))
 	}
-	// Each value of a variable that is known to be one of several.
+	// A variable with several possible values: one line for each.
 	for i := range c.Words {
 		if w := &c.Words[i]; len(w.Values) > 1 && !w.Glob {
 			for _, v := range w.Values {
@@ -678,12 +678,12 @@ func lines(c *bash.Command) [][]byte {
 	return out
 }
 
-// A line is a command as symbols, which patterns of rules are matched with.
+// A line is a command encoded as symbols for matching with the patterns of rules.
 type line struct {
 	words []bash.Word
 	text  []byte
 	fixed []bool // what a rule must spell out
-	open  []bool // what a rule for all uses of the program must
+	open  []bool // what a rule for all uses of the program must spell out
 }
 
 func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
@@ -696,8 +696,8 @@ func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
 	return l
 }
 
-// fixedFor is what a pattern must spell out: a rule such as Bash(python:*)
-// leaves a program all its uses.
+// fixedFor marks what a pattern must spell out: a rule such as Bash(python:*)
+// covers more uses of its program.
 func (l *line) fixedFor(p *pattern) []bool {
 	if p.lead == 1 && p.prefix && !p.starred {
 		return l.open
@@ -705,7 +705,7 @@ func (l *line) fixedFor(p *pattern) []bool {
 	return l.fixed
 }
 
-// encode writes words as symbols.
+// encode appends words as symbols to a line.
 func encode(words []bash.Word, line []byte) []byte {
 	ended := false
 	for i := range words {
@@ -733,8 +733,8 @@ func encode(words []bash.Word, line []byte) []byte {
 }
 
 // withClimbs returns a line whose elements ".." a rule must spell out: "../*"
-// does not stand for "../../x". After path.Clean they stand at the beginning of a
-// word, so that no other pattern can lead upwards.
+// does not match "../../x". After path.Clean they are at the beginning of a word,
+// so that no other pattern can lead upwards.
 func (l *line) withClimbs() *line {
 	marked := make([]bool, len(l.text))
 	copy(marked, l.fixed)
@@ -773,14 +773,14 @@ type grant struct {
 	by    *Judged
 	words int
 	exact bool // the rule spells out all of them
-	files bool // and so the script that a shell runs
+	files bool // the script that a shell runs is allowed too
 	free  bool // the assignments before the command need no approval of their own
 }
 
 // command judges one simple command and what it runs and touches.
 func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
 	sub := Subject{Kind: "Bash", Text: c.Text}
-	asked := false // already, by a rule; denials of what is inside still count
+	asked := false // a rule has asked already; denials of inner commands still count
 	switch j.denied(sub, c) {
 	case Deny:
 		return
@@ -799,7 +799,7 @@ func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
 		}
 	}
 	if j.mode == Plan || asked {
-		g.by = nil // in plan mode reading needs no rule, and nothing else may run
+		g.by = nil // in plan mode reading needs no rule and nothing else may run
 	}
 	why := j.notFree(c, dirs, known, moved)
 	free := c.Effect == bash.Reads && why == ""
@@ -854,7 +854,7 @@ func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
 	j.files(s, c, dirs, known, g.by, free)
 }
 
-// inner is what a grant says of a command inside the one it allows.
+// inner returns the cover of a grant for a command inside the one it allows.
 func (g *grant) inner(c *bash.Command, in bash.Inner) cover {
 	switch {
 	case g.by == nil:
@@ -869,8 +869,8 @@ func (g *grant) inner(c *bash.Command, in bash.Inner) cover {
 	return cover{}
 }
 
-// notFree is why a command of the read-only list needs approval where it runs;
-// "": it does not.
+// notFree returns why a read-only command needs approval in the directories
+// where it runs; "": it does not.
 func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) string {
 	if c.Effect != bash.Reads {
 		return ""
@@ -882,22 +882,22 @@ func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) strin
 		if moved {
 			return reasonGitMoved
 		}
-		if !j.place.GitEnv {
+		if !j.paths.GitEnv {
 			return reasonNoRule
 		}
 		for i := range c.Words {
 			if w := &c.Words[i]; w.Tag && w.Dash {
-				return "a tag may have the name of an option: " + w.Text
+				return "a tag may look like an option: " + w.Text
 			}
 		}
-		if j.place.Git != nil {
-			if unguarded, _ := j.place.Git.Check(dirs[0]); len(unguarded) > 0 {
-				return "git obeys " + unguarded[0] + " of the repository's configuration"
+		if j.paths.Git != nil {
+			if unguarded, _ := j.paths.Git.Check(dirs[0]); len(unguarded) > 0 {
+				return "git would use " + unguarded[0] + " of the repository's configuration"
 			}
 		}
 	}
 	if file := j.obeyed(c, dirs); file != "" {
-		return "which program it runs depends on " + file
+		return "this file may select another program: " + file
 	}
 	if !known {
 		for _, a := range c.Files {
@@ -909,15 +909,15 @@ func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) strin
 	return ""
 }
 
-// gitNeedsApproval is why git may not run in these directories by a rule either;
-// "": it may.
+// gitNeedsApproval returns why git needs approval in these directories even if a
+// rule allows it; "": it does not.
 func (j *judge) gitNeedsApproval(dirs []string) string {
-	if j.place.Untrusted {
+	if j.paths.Untrusted {
 		return ReasonUntrusted
 	}
-	if j.place.Git != nil {
+	if j.paths.Git != nil {
 		for _, dir := range dirs {
-			if _, err := j.place.Git.Check(filepath.FromSlash(dir)); err != nil {
+			if _, err := j.paths.Git.Check(filepath.FromSlash(dir)); err != nil {
 				return err.Error()
 			}
 		}
@@ -925,14 +925,14 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 	return ""
 }
 
-// withRefs returns a command in which a name of a commit that git prints is no
-// option, where the repository has no tag that looks like one.
+// withRefs returns a command in which the commit names that git prints do not
+// count as options, if the repository has no tag that looks like one.
 func (j *judge) withRefs(c *bash.Command, dirs []string) *bash.Command {
 	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
-	if !c.Git || j.place.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
+	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
 		return c
 	}
-	if odd, err := j.place.Git.oddTags(filepath.FromSlash(dirs[0])); odd || err != nil {
+	if odd, err := j.paths.Git.tagsLikeOptions(filepath.FromSlash(dirs[0])); odd || err != nil {
 		return c
 	}
 	clean := *c
@@ -953,12 +953,12 @@ func (j *judge) granted(c *bash.Command, cov cover, dirs []string, moved bool, d
 		by.Subject = sub
 		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.Assigns) == 0}
 	}
-	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // no wildcard stands for a runner
+	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // no wildcard matches a program that runs others
 		dangers = append([]bash.Danger{{Word: 0}}, dangers...)
 	}
 	var buf [256]byte
 	plain := newLine(c.Words, dangers, buf[:0])
-	clean, ok := plain, true // of which no word leads upwards
+	clean, ok := plain, true // the line without words that lead upwards
 	climbing := climbs(c.Words)
 	if climbing {
 		var words []bash.Word
@@ -970,7 +970,7 @@ func (j *judge) granted(c *bash.Command, cov cover, dirs []string, moved bool, d
 		r := &j.allow[i]
 		if r.Any {
 			if c.Opaque != "" && j.patterns() {
-				continue // it may hide what a rule denies
+				continue // it may hide something that a rule denies
 			}
 			by := by(sub, Allow, r.Rule)
 			return grant{by: &by, free: true}
@@ -1039,9 +1039,9 @@ func climbs(words []bash.Word) bool {
 	return false
 }
 
-// cleaned returns words without "..", as far as that goes: what a * in a rule
-// stands for lies below what is spelled before it. ok is false where links make
-// a path lead elsewhere than it reads.
+// cleaned returns words with ".." resolved where possible, so that what a * in a
+// rule matches lies below the path written before it. ok is false where links
+// make a path lead elsewhere than its text.
 func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok bool) {
 	out = slices.Clone(words)
 	for i := range out {
@@ -1059,7 +1059,7 @@ func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok b
 			file = v
 		}
 		for _, dir := range dirs {
-			asRead, asLinked := j.place.name(path.Clean(file), dir), j.place.name(file, dir)
+			asRead, asLinked := j.paths.name(path.Clean(file), dir), j.paths.name(file, dir)
 			if asRead.unclear != "" || asLinked.unclear != "" || asRead.target() != asLinked.target() {
 				return nil, false
 			}
@@ -1069,14 +1069,15 @@ func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok b
 	return out, true
 }
 
-// dangers are the words of a command that a rule must spell out, where it runs.
+// dangers returns the words of a command that a rule must spell out, given the
+// directories where it runs.
 func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
 	inside := func(d bash.Danger) bool {
 		if d.Dir == "" {
 			return false
 		}
 		for _, dir := range dirs {
-			if !j.place.inside(j.place.name(d.Dir, dir)) {
+			if !j.paths.inside(j.paths.name(d.Dir, dir)) {
 				return false
 			}
 		}
@@ -1110,8 +1111,8 @@ func (j *judge) everything() *Rule {
 	return nil
 }
 
-// covered reports whether an outer rule that spelled out so many words of this
-// command allows it.
+// covered reports whether the rule for the outer command, which spells out the
+// first words of this command, allows it.
 func covered(c *bash.Command, words int, dangers []bash.Danger) bool {
 	if words < 1 || c.Opaque != "" {
 		return false
@@ -1123,14 +1124,14 @@ func covered(c *bash.Command, words int, dangers []bash.Danger) bool {
 	}
 	for i := words; i < len(c.Words); i++ {
 		if w := &c.Words[i]; w.Dash && !w.Literal && !bash.AfterDashes(c.Words, i) {
-			return false // xargs adds words that no rule has seen
+			return false // xargs adds words that the rule does not spell out
 		}
 	}
 	return c.Words[0].Literal
 }
 
-// relative reports whether a word that a rule spells out is a path that means
-// something else after cd.
+// relative reports whether a word that a rule spells out is a relative path,
+// which cd changes the meaning of.
 func relative(c *bash.Command, lead int) bool {
 	for i := 0; i < len(c.Words) && i < lead; i++ {
 		v, ok := c.Words[i].Value()
@@ -1147,7 +1148,7 @@ func relative(c *bash.Command, lead int) bool {
 	return false
 }
 
-// deniedOnly looks for denials in what an opaque command holds.
+// deniedOnly matches only the deny rules with the commands inside an opaque one.
 func (j *judge) deniedOnly(s *bash.Script) {
 	for _, c := range s.Commands {
 		written := lines(c)
@@ -1165,7 +1166,7 @@ func (j *judge) deniedOnly(s *bash.Script) {
 	}
 }
 
-// rule is the narrowest rule that allows a command, "" if none can.
+// narrowestRule returns the narrowest rule that allows a command, "" if none can.
 func narrowestRule(c *bash.Command) string {
 	var b strings.Builder
 	b.WriteString("Bash(")
@@ -1197,7 +1198,7 @@ func narrowestRule(c *bash.Command) string {
 func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
 	judgedFree := allowed
 	if judgedFree == nil && !free {
-		judgedFree = &Judged{} // only denials count: the command is asked
+		judgedFree = &Judged{} // only denials count: the command itself asks
 	}
 	for i := range c.Files {
 		a := &c.Files[i]
@@ -1218,13 +1219,13 @@ func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown 
 			for _, d := range dirs {
 				for _, f := range j.expand(a, v, d) {
 					if strings.HasPrefix(f, "~") && (a.Word == nil || !a.Word.Tilde || a.Text != "" && a.Text != f) {
-						f = "./" + f // a quoted ~ is a name
+						f = "./" + f // a quoted ~ is an ordinary character
 					}
-					n := j.place.name(f, d)
+					n := j.paths.name(f, d)
 					if !dirsKnown && !bash.IsAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
 						n.unclear = ""
 					}
-					sub := Subject{Kind: kind, Text: f, Tool: j.asks.Tool, Aliases: j.asks.Aliases}
+					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases}
 					quiet := allowed != nil && !a.Write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
 					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == "Read" {
@@ -1238,8 +1239,8 @@ func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown 
 		}
 	}
 	if j.deniesFiles() && c.Effect != bash.Reads {
-		// Whatever the program is: a file that may not be read stands among its
-		// words.
+		// Whatever the program does, its words must not name a file that must not be
+		// read.
 		for i := 1; i < len(c.Words); i++ {
 			for _, v := range c.Words[i].Values {
 				for _, part := range []string{v, after(v, "="), after(v, "@"), after(v, ":")} {
@@ -1247,9 +1248,9 @@ func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown 
 						continue
 					}
 					for _, d := range dirs {
-						n := j.place.name(part, d)
+						n := j.paths.name(part, d)
 						for _, kind := range [...]string{"Read", "Edit"} {
-							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.asks.Tool, Aliases: j.asks.Aliases}
+							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
 							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
 								j.add(by(sub, Deny, r), "")
 							}
@@ -1277,18 +1278,18 @@ func after(s, sep string) string {
 	return rest
 }
 
-// expand is what a word that names files stands for now.
+// expand returns the files that a word names at this moment.
 func (j *judge) expand(a *bash.File, v, dir string) []string {
 	if a.Word == nil || !a.Word.Glob || a.Text != "" {
 		return []string{v}
 	}
-	list := j.place.Glob
+	list := j.paths.Glob
 	if list == nil {
 		list = filepath.Glob
 	}
 	pat := v
-	if strings.HasPrefix(pat, "~/") && j.place.Home != "" {
-		pat = j.place.Home + pat[1:]
+	if strings.HasPrefix(pat, "~/") && j.paths.Home != "" {
+		pat = j.paths.Home + pat[1:]
 	} else if !bash.IsAbs(pat) {
 		pat = dir + "/" + pat
 	}
@@ -1296,7 +1297,7 @@ func (j *judge) expand(a *bash.File, v, dir string) []string {
 	if err != nil || strings.Contains(v, "**") || strings.Contains(v, "(") || len(found) > 2000 {
 		return append([]string{v}, found...)
 	}
-	out := []string{v[:strings.IndexAny(v+"*", "*?[")] + "*"} // where it looks
+	out := []string{v[:strings.IndexAny(v+"*", "*?[")] + "*"} // the directory it searches
 	if i := strings.LastIndexByte(out[0], '/'); i >= 0 {
 		out[0] = out[0][:i+1]
 	} else {
@@ -1310,8 +1311,8 @@ func (j *judge) expand(a *bash.File, v, dir string) []string {
 	return out
 }
 
-// hiddenByGlob reports whether bash leaves out a name that a pattern matches,
-// for beginning with a dot that the pattern does not spell.
+// hiddenByGlob reports whether bash omits a name that a pattern matches because
+// it begins with a dot and the pattern does not.
 func hiddenByGlob(pattern, name string) bool {
 	p, n := strings.Split(filepath.ToSlash(pattern), "/"), strings.Split(filepath.ToSlash(name), "/")
 	for i := range n {
@@ -1323,11 +1324,11 @@ func hiddenByGlob(pattern, name string) bool {
 }
 
 // below looks for denied files and secrets under a directory that is read
-// whole. Where there are too many files to look at, rules that deny or ask
-// make it a question; built-in secrets are then left to the sandbox.
+// recursively. With too many files to check, the call asks if there are deny or
+// ask rules; the built-in secrets are then left to the sandbox.
 func (j *judge) below(s Subject, n names) {
 	const most = 5000
-	list := j.place.Below
+	list := j.paths.Below
 	if list == nil {
 		list = walk
 	}
@@ -1343,7 +1344,7 @@ func (j *judge) below(s Subject, n names) {
 			j.add(by(sub, Ask, r), "")
 			return
 		}
-		if pat := j.place.secret(fn); pat != "" && !j.spelledOut(sub, fn) {
+		if pat := j.paths.secret(fn); pat != "" && !j.spelledOut(sub, fn) {
 			j.add(Judged{Subject: sub, Origin: Builtin, Reason: "secret: " + pat}, "")
 			return
 		}
@@ -1362,9 +1363,9 @@ func (j *judge) below(s Subject, n names) {
 	}
 }
 
-// throughLinks judges what a command reads that goes through the links below a
-// directory: where they lead must be in the workspace, unless a rule allows the
-// command, and be nothing that may not be read, unless only names are (tree).
+// throughLinks judges a command that follows the links below a directory: their
+// targets must be in the workspace, unless a rule allows the command. With tree
+// it reads the content of the targets, so they are judged as files too.
 func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 	const most = 50_000
 	todo, seen, left := []string{n.all[len(n.all)-1]}, map[string]bool{}, most
@@ -1374,12 +1375,12 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 			continue
 		}
 		seen[dir] = true
-		links, all := j.place.links(dir, &left)
+		links, all := j.paths.links(dir, &left)
 		for _, link := range links {
-			ln := j.place.name(link, "")
+			ln := j.paths.name(link, "")
 			sub := Subject{Kind: s.Kind, Text: path.Clean(filepath.ToSlash(link)), Tool: s.Tool}
-			if ln.unclear == "" && !j.place.inside(ln) && !allowed {
-				j.add(Judged{Subject: sub, Reason: "a link leads out of the workspace, to " + ln.all[len(ln.all)-1]}, "")
+			if ln.unclear == "" && !j.paths.inside(ln) && !allowed {
+				j.add(Judged{Subject: sub, Reason: "a link points outside the workspace, to " + ln.all[len(ln.all)-1]}, "")
 				return
 			}
 			if before := len(j.out); tree {
@@ -1405,7 +1406,7 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 // links lists the links below a directory, reading at most left entries, and
 // reports whether these are all.
 func (p *PathContext) links(dir string, left *int) (links []string, all bool) {
-	if p.Below != nil { // which of them are links is not known
+	if p.Below != nil { // any of them may be a link
 		return p.Below(filepath.FromSlash(dir), *left)
 	}
 	all = true
@@ -1423,7 +1424,7 @@ func (p *PathContext) links(dir string, left *int) (links []string, all bool) {
 }
 
 // obeyed returns a file that changes which program a command's name runs, if
-// there is one in the directories where it runs or above.
+// one exists in the directories where it runs or above.
 func (j *judge) obeyed(c *bash.Command, dirs []string) string {
 	if c.Obeys == "" || c.Effect != bash.Reads {
 		return ""
@@ -1431,11 +1432,11 @@ func (j *judge) obeyed(c *bash.Command, dirs []string) string {
 	for _, dir := range dirs {
 		for dir = filepath.ToSlash(dir); ; dir = path.Dir(dir) {
 			for _, name := range strings.Fields(c.Obeys) {
-				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.place.exists(file) {
+				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.paths.exists(file) {
 					return file
 				}
 			}
-			if dir == j.place.Home || path.Dir(dir) == dir {
+			if dir == j.paths.Home || path.Dir(dir) == dir {
 				break
 			}
 		}
@@ -1443,7 +1444,7 @@ func (j *judge) obeyed(c *bash.Command, dirs []string) string {
 	return ""
 }
 
-// exists reports whether there is a file of this name, or nobody can tell.
+// exists reports whether a file of this name exists or may exist.
 func (p *PathContext) exists(file string) bool {
 	if p.Glob != nil {
 		found, err := p.Glob(filepath.FromSlash(escapeGlob(file)))

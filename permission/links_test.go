@@ -12,7 +12,7 @@ import (
 // TestLinks: a command that reads a tree through its links may run without
 // approval where they stay in the workspace.
 func TestLinks(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	out := filepath.Join(filepath.Dir(place.Dir), "outside")
 	link := func(to, at string) {
 		at = filepath.Join(place.Dir, at)
@@ -79,17 +79,17 @@ func TestLinks(t *testing.T) {
 			}
 		})
 	}
-	place.Below = func(string, int) ([]string, bool) { return nil, false } // another machine's files
+	place.Below = func(string, int) ([]string, bool) { return nil, false } // files of another machine
 	d := permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "grep -R x fine"})
-	if d.Verdict != permission.Ask || !strings.Contains(d.Reason, "links lead") {
+	if d.Verdict != permission.Ask || !strings.Contains(d.Reason, "check all links") {
 		t.Errorf("where links lead cannot be known, but %v: %s", d.Verdict, d.Reason)
 	}
 }
 
-// TestProbes: what a program says about itself may be asked without approval,
-// where no file of the project chooses the program.
+// TestProbes: asking a program for its version or state needs no approval, if no
+// file of the project selects the program.
 func TestProbes(t *testing.T) {
-	place := ground(t)
+	place := testWorkspace(t)
 	verdict := func(command string) string {
 		return permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: command}).Verdict.String()
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // ProtectedPaths returns the names that require approval before they are
-// written, in the syntax of path rules: what they hold is run or obeyed by other
-// programs. The directories in [PathContext.Own] and every git directory are protected
+// written, in the syntax of path rules: other programs run them or read their
+// configuration from them. The directories in [PathContext.Own] and every git directory are protected
 // too. The sandbox mounts the same names read-only.
 func ProtectedPaths() []string { return slices.Clone(protectedPaths) }
 
@@ -50,17 +50,17 @@ var secrets = []string{
 	"//proc/**/mem", "//dev/mem", "//dev/kmem", "//run/secrets", "//var/run/secrets",
 }
 
-// names are the paths that a path goes by: as it is spelled, and where its
-// links lead. A rule that allows must match every one, one that denies any.
+// names are the spellings of a path: as written, and with links resolved. An
+// allow rule must match all of them, a deny rule any.
 type names struct {
 	all     []string
-	unclear string // why it is not known what it names
+	unclear string // why the file that it names is not known
 }
 
-// target is where a path leads.
+// target returns the path with links resolved.
 func (n *names) target() string { return n.all[len(n.all)-1] }
 
-// name finds the names of a path. Relative ones start at dir.
+// name returns the names of a path. Relative paths start at dir.
 func (p *PathContext) name(text, dir string) names {
 	text = filepath.ToSlash(text)
 	if strings.HasPrefix(text, "~") {
@@ -71,7 +71,7 @@ func (p *PathContext) name(text, dir string) names {
 		case ok && p.Home != "":
 			text = filepath.ToSlash(p.Home) + "/" + rest
 		default:
-			return names{all: []string{text}, unclear: "a home directory that is not known"}
+			return names{all: []string{text}, unclear: "the home directory is not known"}
 		}
 	}
 	if !bash.IsAbs(text) {
@@ -83,7 +83,7 @@ func (p *PathContext) name(text, dir string) names {
 	clean := path.Clean(text)
 	out := names{all: []string{clean}}
 	if procPath(clean) || procPath(text) {
-		// What these name depends on who asks. A denial sees through them.
+		// These differ for each process. Deny rules match the resolved name too.
 		out.unclear = "a path under /proc or /dev/fd names something else for each program"
 		if i := strings.Index(clean, "/root/"); i > 0 && strings.HasPrefix(clean, "/proc/") {
 			out.all = append(out.all, clean[i+len("/root"):])
@@ -95,20 +95,19 @@ func (p *PathContext) name(text, dir string) names {
 	}
 	target, err := p.resolve(text)
 	if err != nil {
-		out.unclear = "where its links lead is not known: " + err.Error()
+		out.unclear = "its links cannot be resolved: " + err.Error()
 		return out
 	}
 	if target = filepath.ToSlash(target); target != clean {
 		out.all = append(out.all, target)
 		if procPath(target) {
-			out.unclear = "it leads to /proc"
+			out.unclear = "it points to /proc"
 		}
 	}
 	return out
 }
 
-// resolve follows links; directories that were followed once in a decision are
-// not followed again.
+// resolve follows links. It caches the directories for the rest of the decision.
 func (p *PathContext) resolve(text string) (string, error) {
 	if p.Resolve != nil {
 		return p.Resolve(filepath.FromSlash(text))
@@ -135,15 +134,15 @@ func (p *PathContext) resolve(text string) (string, error) {
 	return Resolve(last)
 }
 
-// procPath reports whether a path goes through a process's own view: its
-// root, its directory, its descriptors.
+// procPath reports whether a path depends on the process that opens it: through
+// its root, its working directory or its descriptors.
 func procPath(s string) bool {
 	if strings.HasPrefix(s, "/dev/fd/") || s == "/dev/stdin" || s == "/dev/stdout" || s == "/dev/stderr" {
 		return true
 	}
 	rest, ok := strings.CutPrefix(path.Clean(s), "/proc/")
 	if !ok {
-		// Anything that passes through it on the way, as /proc/self/root/../x.
+		// Paths that only pass through it, such as /proc/self/root/../x.
 		return strings.Contains(s, "/proc/self/") || strings.Contains(s, "/proc/thread-self/")
 	}
 	who, what, _ := strings.Cut(rest, "/")
@@ -159,8 +158,8 @@ func procPath(s string) bool {
 }
 
 // Resolve follows the links of an absolute path as the kernel would, ".."
-// after links included. What does not exist stays as it is spelled, so that a
-// file about to be made resolves too. It gives up after 40 links.
+// after links included. Parts that do not exist stay as written, so that the path
+// of a new file resolves too. It fails after 40 links.
 func Resolve(p string) (string, error) {
 	vol := filepath.VolumeName(p)
 	todo := strings.Split(filepath.ToSlash(p[len(vol):]), "/")
@@ -231,7 +230,7 @@ func (p *PathContext) inside(n names) bool {
 	return true
 }
 
-// roots are the workspace's directories as spelled and with links followed.
+// roots returns the workspace's directories as written and with links resolved.
 func (p *PathContext) roots() []string {
 	if p.rootNames == nil {
 		p.rootNames = []string{}
@@ -240,7 +239,7 @@ func (p *PathContext) roots() []string {
 				continue
 			}
 			if r = path.Clean(filepath.ToSlash(r)); r == "/" {
-				continue // a workspace of everything is none
+				continue // a workspace must not contain the whole file system
 			}
 			p.rootNames = append(p.rootNames, r)
 			if t := p.name(r, ""); t.unclear == "" {
@@ -251,7 +250,7 @@ func (p *PathContext) roots() []string {
 	return p.rootNames
 }
 
-// dirNames are the names of a directory that rules start at.
+// dirNames returns the names of a directory that rules start at.
 func (p *PathContext) dirNames(dir string) []string {
 	n, ok := p.seen[dir]
 	if !ok {
@@ -264,13 +263,13 @@ func (p *PathContext) dirNames(dir string) []string {
 	return n
 }
 
-// protected returns the pattern of protectedPaths that a path falls under.
+// protected returns the pattern of protectedPaths that matches a path.
 func (p *PathContext) protected(n names) string {
 	if pat := p.listed(n, protectedPaths); pat != "" {
 		return pat
 	}
 	for _, s := range n.all {
-		// A git directory by its shape: worktrees, modules and bare ones.
+		// A git directory by its layout: worktrees, modules and bare repositories.
 		if strings.HasSuffix(s, ".git") || strings.Contains(s, ".git/") || strings.Contains(strings.ToLower(s), "/.git/") ||
 			p.gitDirectory(s) {
 			return "a git directory"
@@ -284,8 +283,8 @@ func (p *PathContext) protected(n names) string {
 	return ""
 }
 
-// gitDirectory reports whether a path lies in a git directory of any name: one
-// that a .git file or a worktree names, or that has the shape of one.
+// gitDirectory reports whether a path is in a git directory of any name: one
+// that a .git file or a worktree refers to, or that has the layout of one.
 func (p *PathContext) gitDirectory(s string) bool {
 	if p.Git != nil {
 		for _, dir := range p.Git.Dirs() {
@@ -295,7 +294,7 @@ func (p *PathContext) gitDirectory(s string) bool {
 		}
 	}
 	if p.Resolve != nil {
-		return false // another machine's files
+		return false // files of another machine
 	}
 	for dir := s; ; dir = path.Dir(dir) {
 		has, ok := p.shapes[dir]
@@ -315,7 +314,7 @@ func (p *PathContext) gitDirectory(s string) bool {
 	}
 }
 
-// gitShape reports whether a directory is laid out as git's own.
+// gitShape reports whether a directory has the layout of a git directory.
 func gitShape(dir string) bool {
 	is := func(name string, directory bool) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -338,11 +337,11 @@ func (p *PathContext) own() []string {
 	return p.ownNames
 }
 
-// secret returns the pattern of secrets that a path falls under.
+// secret returns the pattern of secrets that matches a path.
 func (p *PathContext) secret(n names) string { return p.listed(n, secrets) }
 
-// Secret reports whether reading a path, absolute and without links, would be
-// asked about as a secret. It looks at the name only, and is quick.
+// Secret reports whether reading a path, absolute and without links, requires
+// approval because it is a secret. It uses only the name, and is fast.
 func (p PathContext) Secret(path string) bool {
 	return p.listed(names{all: []string{path}}, secrets) != ""
 }
@@ -361,7 +360,7 @@ func (p *PathContext) listed(n names, list []string) string {
 	return ""
 }
 
-// suspicious is a quick look that spares most paths the whole list.
+// suspicious is a fast check that lets most paths skip the whole list.
 func suspicious(s string) bool {
 	s = strings.ToLower(s)
 	for _, in := range []string{"/.", "/_", "id_", "/run/", "/library/"} {
@@ -376,15 +375,15 @@ func suspicious(s string) bool {
 	}
 	slash := strings.LastIndexByte(s, '/')
 	if strings.IndexByte(s[:slash+1], '.') >= 0 {
-		return true // a directory may have the name of a secret: all in it is one
+		return true // everything in a directory with the name of a secret is a secret
 	}
 	base := s[slash+1:]
 	return strings.Contains(base, ".") && !strings.HasSuffix(base, ".go")
 }
 
-// match holds one path against one pattern of gitignore's syntax. A pattern
-// that matches a directory matches what lies in it. wide is for denials: any
-// letter case, and patterns relative to the working directory at any depth.
+// match matches one path with one pattern of gitignore's syntax. A pattern that
+// matches a directory matches everything in it. wide is for deny rules: letter
+// case is ignored and relative patterns match at any depth.
 func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 	if wide {
 		pattern, s = strings.ToLower(pattern), strings.ToLower(s)
@@ -407,7 +406,7 @@ func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 		dir = fold(dir)
 		return strings.HasPrefix(s, dir+"/") && segments(rest, s[len(dir)+1:]) || rest == "**" && s == dir
 	}
-	linked := func(dir, rest string) bool { // dir as spelled, and where it leads
+	linked := func(dir, rest string) bool { // dir as written and with links resolved
 		if from(dir, rest) {
 			return true
 		}
@@ -478,7 +477,7 @@ func segments(pattern, s string) bool {
 			return false
 		}
 		if !more {
-			return true // this directory, and so what lies in it
+			return true // this directory and everything in it
 		}
 		if !deeper {
 			return false

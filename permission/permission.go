@@ -1,22 +1,24 @@
 // Package permission decides whether a tool call may run.
 //
 // A call names its subjects ("Bash: git status", "Edit: /w/a.go").
-// [Rules.Decide] judges each of them, deny before ask before allow, whoever
-// granted, and a call may run only if every subject is allowed. Unknown means
-// ask; where nobody can be asked, ask means no: that last step is the caller's.
+// [Rules.Decide] judges each of them: deny beats ask and ask beats allow,
+// whatever the origin of the rules. A call may run only if every subject is
+// allowed. Anything unknown means ask; where the user cannot be asked, the
+// caller has to treat ask as deny.
 //
 //	rules := permission.Rules{Allow: allow, Deny: deny} // of ParseRules
 //	d := rules.Decide(permission.Default, permission.PathContext{Dir: dir, Home: home, GitEnv: true},
 //		permission.Subject{Kind: "Bash", Text: "go test ./... && git status"})
 //
-// A command line is taken apart as bash would (see [ParseCommand]): each
+// A command line is parsed as bash would parse it (see [ParseCommand]): each
 // simple command in it, each redirection and each assignment that could change
-// what a program does is judged by itself. What cannot be understood is asked.
+// the behaviour of a program is judged separately. What cannot be analysed asks.
 //
-// The package stands alone: it knows no tool, no model and no session. All of
-// it may be used concurrently. It reads the file system only to follow links,
-// to expand globs and to look for secrets below a directory that is read
-// whole; PathContext can do these instead. A [Git] runs git to read configurations.
+// The package knows no tool, no model and no session. All of it is safe for
+// concurrent use. It reads the file system only to follow links, to expand
+// globs and to look for secrets below a directory that is read recursively; the
+// functions of a [PathContext] replace these. A [Git] runs git to read its
+// configuration.
 package permission
 
 import "fmt"
@@ -43,11 +45,10 @@ func (v *Verdict) UnmarshalText(name []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no verdict: allow, ask or deny", name)
+	return fmt.Errorf("unknown verdict %q; must be one of allow, ask, deny", name)
 }
 
-// A Mode says what happens to subjects that no rule names. The zero Mode is
-// Default.
+// A Mode decides about subjects that no rule covers. The zero Mode is Default.
 type Mode string
 
 const (
@@ -69,54 +70,56 @@ func ParseMode(s string) (Mode, error) {
 	case "bypass":
 		return Bypass, nil
 	}
-	return "", fmt.Errorf("%q is no permission mode: default, acceptEdits, plan, dontAsk or bypassPermissions", s)
+	return "", fmt.Errorf("unknown permission mode %q; must be one of default, acceptEdits, plan, dontAsk, bypassPermissions", s)
 }
 
 // A Subject is one thing that a call wants to do. Kind is the tool name in the
 // spelling of rules (Bash, Read, Edit, Skill, Agent, WebFetch, mcp__server__tool,
-// or a tool's own name); Text is what its pattern is held against: a command
-// line, an absolute path, a skill's name, a URL.
+// or a tool's own name); Text is what the rule's pattern is matched with: a
+// command line, an absolute path, a skill's name, a URL.
 type Subject struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 
-	// Tool is the name of the tool that asks, so that a rule Grep is not matched
-	// with what read reads. "": rules for one tool of several do not allow.
+	// Tool is the name of the calling tool, so that a rule for Grep does not apply
+	// to the read tool. "": rules for one tool of a kind do not allow.
 	Tool string `json:"-"`
-	// Aliases are other names under which rules may name the tool; nil: none. It
-	// is a pointer so that Subjects can be compared.
+	// Aliases are other names of the tool in rules; nil: none. It is a pointer so
+	// that Subjects can be compared.
 	Aliases *[]string `json:"-"`
-	// ReadOnly says that the tool changes nothing, which mode plan asks about.
+	// ReadOnly means that the tool changes nothing, so that mode plan does not
+	// deny it.
 	ReadOnly bool `json:"-"`
-	// Default is the verdict when no rule names the subject: Allow for what is
-	// harmless, such as a skill that asks for nothing. Commands and paths have
-	// defaults of their own.
+	// Default is the verdict when no rule covers the subject: Allow for what is
+	// harmless, such as a skill that requests no permissions. Commands and paths
+	// have defaults of their own.
 	Default Verdict `json:"-"`
 	// Spare is how many characters of a command line do not count towards the
 	// length above which it needs approval: see [WithValues].
 	Spare int `json:"-"`
-	// Note tells the person who is asked what the subject would bring.
+	// Note is shown to the user who is asked: what allowing the subject grants.
 	Note string `json:"-"`
-	// Hash names the bytes that the subject stands for, such as a skill's: what
-	// is approved is these bytes, and what runs must have the same. "": none.
+	// Hash identifies the content that is approved, such as a skill's: what runs
+	// must have the same hash. "": none.
 	Hash string `json:"-"`
 }
 
-// An Origin says who wrote a rule.
+// An Origin is where a rule comes from.
 type Origin string
 
 const (
 	Managed Origin = "managed"
 	Flag    Origin = "flag"    // the command line
-	Session Origin = "session" // an answer that holds for this session
-	Kept    Origin = "kept"    // an answer that was kept ("always")
+	Session Origin = "session" // an answer for this session
+	Kept    Origin = "kept"    // a saved answer ("always")
 	User    Origin = "user"
 	Project Origin = "project"
 	Builtin Origin = "builtin"
 	// A skill's grants have the origin "skill:NAME".
 )
 
-// personal reports whether a rule of this origin is a person's own word.
+// personal reports whether the user or an administrator wrote a rule of this
+// origin.
 func (o Origin) personal() bool {
 	switch o {
 	case Managed, Flag, Session, Kept, User:
@@ -125,7 +128,7 @@ func (o Origin) personal() bool {
 	return false
 }
 
-// Rules are the rules in force.
+// Rules are the effective rules.
 type Rules struct {
 	Allow, Ask, Deny []Rule
 }
@@ -134,27 +137,26 @@ type Rules struct {
 // no workspace: every path is outside.
 type PathContext struct {
 	Dir   string   // working directory; absolute
-	Roots []string // directories that count as the workspace beside Dir
+	Roots []string // directories of the workspace in addition to Dir
 	Home  string
-	Own   []string // Knack's own directories, beside those below Home; protected
+	Own   []string // Knack's own directories, in addition to those below Home; protected
 
-	// GitEnv says that commands run with the environment of [GitEnv]: without
-	// it no git command is free.
+	// GitEnv means that commands run with the environment of [GitEnv]: without
+	// it every git command needs a rule or approval.
 	GitEnv bool
-	// Git asks git about the repositories in which commands run, each time one
-	// is judged: where it cannot, git commands need approval. nil: the caller
-	// has done so, see GitEnv.
+	// Git inspects the repositories in which commands run, each time a command
+	// is judged: where git cannot be run, git commands need approval. nil: the
+	// caller has inspected them, see GitEnv.
 	Git *Git
-	// Untrusted says that the folder is not trusted: every git command asks.
+	// Untrusted means that the folder is not trusted: every git command asks.
 	Untrusted bool
 
 	// Resolve follows the links of an absolute path; nil: [Resolve].
 	Resolve func(path string) (string, error)
-	// Glob lists what a pattern of an absolute path matches; nil: the file
-	// system's answer.
+	// Glob lists the files that match an absolute pattern; nil: [filepath.Glob].
 	Glob func(pattern string) ([]string, error)
-	// Below lists files below a directory, at most n, and reports whether these
-	// are all; nil: a walk that leaves out .git.
+	// Below lists at most n files below a directory and reports whether the list
+	// is complete; nil: a walk that skips .git.
 	Below func(dir string, n int) (files []string, all bool)
 
 	rootNames, ownNames []string
@@ -170,14 +172,13 @@ type Decision struct {
 	Origin   Origin   `json:"origin,omitempty"`
 	Reason   string   `json:"reason,omitempty"`
 	Subjects []Judged `json:"subjects"`
-	// Suggest holds the narrowest rules that would allow the call, if rules
-	// can: none where something in it cannot be known before it runs.
+	// Suggest lists the narrowest rules that would allow the call; empty if no
+	// rule can, because part of the call is not known before it runs.
 	Suggest []string `json:"suggest,omitempty"`
 }
 
-// A Judged is a subject with its verdict. One subject that was given may be
-// judged as several: a command line as its simple commands, redirections and
-// files.
+// A Judged is a subject with its verdict. One subject of a call may become
+// several: a command line becomes its simple commands, redirections and files.
 type Judged struct {
 	Subject
 	Verdict Verdict `json:"verdict"`
@@ -187,13 +188,13 @@ type Judged struct {
 }
 
 // Decide judges subjects: the call may run only if the verdict is Allow. A
-// call that names no subject asks.
+// call without subjects asks.
 func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	if m == "" {
 		m = Default
 	}
 	p.rootNames, p.ownNames, p.seen, p.followed, p.shapes = nil, nil, nil, nil, nil
-	j := &judge{rules: &rs, mode: m, place: &p, suggest: true}
+	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true}
 	for _, s := range subjects {
 		kind, tool := kindOf(s.Kind)
 		if tool != "" && s.Tool == "" {

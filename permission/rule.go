@@ -16,7 +16,7 @@ type Rule struct {
 	Pattern string // "" with Any set: every subject of the tool
 	Any     bool
 	Origin  Origin
-	Base    string // the directory that a pattern "/x" starts at; absolute. "": the working directory
+	Base    string // the absolute directory that a pattern "/x" starts at; "": the working directory
 }
 
 func (r Rule) String() string {
@@ -26,27 +26,27 @@ func (r Rule) String() string {
 	return r.Tool + "(" + r.Pattern + ")"
 }
 
-// A Problem is something about a rule that its author should know.
+// A Problem is a message about a rule for its author.
 type Problem struct {
 	Rule     string
-	Severity string // "error": the rule does not count; "warn", "info": it is kept
+	Severity string // "error": the rule is ignored; "warn", "info": it is kept
 	Message  string
 }
 
 func (p Problem) String() string { return p.Rule + ": " + p.Message }
 
-// ParseRule reads Tool or Tool(pattern) (spec permissions, Rules). That the
-// tool exists is another question: see [Rule.Problem].
+// ParseRule reads Tool or Tool(pattern). It does not check that the tool exists:
+// see [Rule.Problem].
 func ParseRule(text string, o Origin) (Rule, error) {
 	text = strings.TrimSpace(text)
 	name, pattern, found := strings.Cut(text, "(")
 	name = strings.TrimSpace(name)
 	if name == "" {
-		return Rule{}, fmt.Errorf("%q: a rule begins with the name of a tool", text)
+		return Rule{}, fmt.Errorf("%q: a rule must begin with the name of a tool", text)
 	}
 	for _, r := range name {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-*.:/", r) {
-			return Rule{}, fmt.Errorf("%q: %q is no name of a tool", text, name)
+			return Rule{}, fmt.Errorf("%q: %q is not a valid tool name", text, name)
 		}
 	}
 	if !found {
@@ -59,14 +59,14 @@ func ParseRule(text string, o Origin) (Rule, error) {
 	pattern = strings.TrimSpace(pattern)
 	r := Rule{Tool: name, Pattern: pattern, Origin: o}
 	if pattern == "" {
-		return Rule{}, fmt.Errorf("%q: the pattern is empty; %s alone means every use", text, name)
+		return Rule{}, fmt.Errorf("%q: the pattern is empty; %s without parentheses covers every use", text, name)
 	}
 	if pattern == "*" || pattern == ":*" {
 		return Rule{Tool: name, Any: true, Origin: o}, nil
 	}
 	for _, c := range pattern {
 		if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) && c != '\n' && c != '\t' {
-			return Rule{}, fmt.Errorf("%q: the pattern holds control or hidden characters", text)
+			return Rule{}, fmt.Errorf("%q: the pattern contains control or hidden characters", text)
 		}
 	}
 	switch kind, _ := kindOf(name); kind {
@@ -76,14 +76,15 @@ func ParseRule(text string, o Origin) (Rule, error) {
 		}
 	case "WebFetch":
 		if host, ok := strings.CutPrefix(pattern, "domain:"); !ok || host == "" || strings.ContainsAny(host, "/ :") {
-			return Rule{}, fmt.Errorf("%q: %s takes domain:HOST", text, name)
+			return Rule{}, fmt.Errorf("%q: the pattern of %s must be domain:HOST", text, name)
 		}
 	}
 	return r, nil
 }
 
-// ParseRules reads a list of rules. What cannot be read, and what names no
-// tool, is in the Problems; tools are all names of the tools that exist. base is the directory that patterns "/x" start at.
+// ParseRules reads a list of rules. The Problems name the rules that cannot be
+// parsed and those for unknown tools; tools are all names of the tools that
+// exist. base is the directory that patterns "/x" start at.
 func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule, []Problem) {
 	var rules []Rule
 	var problems []Problem
@@ -102,35 +103,35 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 	return rules, problems
 }
 
-// Problem reports a rule for a tool that does not exist: one that other agents
-// have (info), or none that is known (warn). Such a rule matches nothing until
-// a tool of that name joins.
+// Problem reports a rule for a tool that does not exist: one of other agents
+// (info) or an unknown one (warn). Such a rule has no effect until a tool of
+// that name is added.
 func (r Rule) Problem(tools ...string) (Problem, bool) {
 	if _, ok := kinds[r.Tool]; ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") || slices.Contains(tools, r.Tool) {
 		return Problem{}, false
 	}
 	if Elsewhere(r.Tool) {
-		return Problem{r.String(), "info", r.Tool + " is a tool of other agents; there is none here, and the rule does nothing"}, true
+		return Problem{r.String(), "info", r.Tool + " is a tool of other agents; Knack has none of this name, so the rule has no effect"}, true
 	}
 	if strings.ContainsRune(r.Tool, '*') {
 		return Problem{}, false
 	}
-	return Problem{r.String(), "warn", "there is no tool " + r.Tool}, true
+	return Problem{r.String(), "warn", "unknown tool " + r.Tool}, true
 }
 
-// elsewhere are tools that other agents have and this program has not.
+// elsewhere lists tools of other agents that Knack does not have.
 var elsewhere = []string{
 	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead", "ListMcpResourcesTool", "ReadMcpResourceTool",
 	"ToolSearch", "TaskOutput", "TaskStop", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate",
 	"CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
 }
 
-// Elsewhere reports whether a name is that of a tool which other agents have and
-// this program has not: rules for it are inert.
+// Elsewhere reports whether a name is that of a tool of other agents that Knack
+// does not have: rules for it have no effect.
 func Elsewhere(name string) bool { return slices.Contains(elsewhere, name) }
 
-// Broad reports whether a rule grants every use of every tool or of the shell:
-// what a skill of a project may not grant itself (spec skills §4).
+// Broad reports whether a rule covers every use of every tool or of the shell. A
+// project's skill must not grant itself such a rule.
 func (r Rule) Broad() bool {
 	kind, _ := kindOf(r.Tool)
 	if kind == "*" {
@@ -139,10 +140,9 @@ func (r Rule) Broad() bool {
 	return kind == "Bash" && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
 }
 
-// kinds are the names that rules have for the kinds of subject, those of other
-// agents included, and the one tool whose subjects they mean, if not all of the
-// kind. They are the language of rules: what a tool beside these is called
-// reaches the rules with its subjects, see [Subject.Aliases].
+// kinds maps the tool names of rules, those of other agents included, to the kind
+// of subject and, if the name covers only one tool of the kind, to that tool. The
+// names of other tools come with their subjects, see [Subject.Aliases].
 var kinds = map[string]struct{ kind, tool string }{
 	"Bash": {"Bash", ""}, "bash": {"Bash", ""},
 	"Read": {"Read", ""}, "read": {"Read", ""},
@@ -157,8 +157,8 @@ var kinds = map[string]struct{ kind, tool string }{
 	"WebFetch":   {"WebFetch", ""}, "web_fetch": {"WebFetch", ""},
 }
 
-// kindOf is the kind that a name stands for, which is the name itself if no
-// other is known, and the one tool that it means.
+// kindOf returns the kind of a tool name, by default the name itself, and the
+// one tool that it covers, "" for all of the kind.
 func kindOf(name string) (kind, tool string) {
 	if k, ok := kinds[name]; ok {
 		return k.kind, k.tool
@@ -166,13 +166,13 @@ func kindOf(name string) (kind, tool string) {
 	return name, ""
 }
 
-// called reports whether the tool that asks has a name.
+// called reports whether a name is one of the calling tool's names.
 func (s *Subject) called(name string) bool {
 	return s.Tool == name || s.Aliases != nil && slices.Contains(*s.Aliases, name)
 }
 
-// about reports whether a rule is about a subject, its text aside. wide is for
-// denials and questions.
+// about reports whether a rule covers the tool of a subject, whatever its text.
+// wide is for deny and ask rules.
 func (r *Rule) about(s *Subject, wide bool) bool {
 	k, t := kindOf(r.Tool)
 	switch {
@@ -188,7 +188,7 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 			own = strings.ToLower(kind)
 		}
 		if wide && t == "write" && (!r.Any || own != "edit") {
-			return true // whatever writes files
+			return true // every tool that writes files
 		}
 		return own == t
 	case s.called(r.Tool):
@@ -207,8 +207,8 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 	return wide && strings.ContainsRune(k, '*') && (glob(k, kind) || glob(k, s.Tool))
 }
 
-// matchText holds the text of a subject that is neither a command nor a path
-// against a rule's pattern.
+// matchText matches the text of a subject that is neither a command nor a path
+// with a rule's pattern.
 func (r *Rule) matchText(kind, text string, wide bool) bool {
 	pattern := r.Pattern
 	if kind == "PowerShell" && !wide { // it cannot be parsed: only a rule with the whole text allows it
@@ -235,8 +235,8 @@ func (r *Rule) matchText(kind, text string, wide bool) bool {
 	return glob(pattern, text)
 }
 
-// matchHost holds the host of an address against a.b, *.a.b (anything below)
-// or a pattern whose * stays within one label.
+// matchHost matches the host of an address with a.b, *.a.b (any subdomain) or a
+// pattern whose * matches within one label.
 func matchHost(pattern, address string) bool {
 	if !strings.Contains(address, "://") {
 		address = "https://" + address
@@ -264,26 +264,26 @@ func matchHost(pattern, address string) bool {
 	return true
 }
 
-// Symbols of patterns and of command lines beside their bytes. No command line
-// that is judged holds such bytes itself.
+// Symbols in patterns and command lines in addition to their bytes. The command
+// lines that are judged do not contain these bytes.
 const (
-	between = 0 // two words
-	dynamic = 1 // something that is not known: only a wildcard of the pattern stands for it
-	never   = 2 // something that nothing stands for
+	between = 0 // the separator of words
+	dynamic = 1 // unknown text: only a wildcard of the pattern matches it
+	never   = 2 // matches nothing
 	star    = 3
 )
 
-// A pattern is a Bash rule's pattern, ready to be matched.
+// A pattern is the compiled pattern of a Bash rule.
 type pattern struct {
 	text    []byte
 	prefix  bool // ended in " *" or ":*": more words may follow
 	starred bool
-	lead    int // how many whole words stand before the first star
+	lead    int // number of whole words before the first star
 	assigns bool
 }
 
-// compile reads the pattern of a Bash rule. Quotes and backslashes mean what
-// they mean in the shell, but a * inside double quotes is a wildcard.
+// compile reads the pattern of a Bash rule. Quotes and backslashes work as in
+// the shell, but a * inside double quotes is a wildcard.
 func compile(s string) pattern {
 	var p pattern
 	s = strings.TrimSpace(s)
@@ -371,8 +371,8 @@ func compile(s string) pattern {
 // exact reports whether a pattern spells out all of what it matches.
 func (p *pattern) exact() bool { return !p.prefix && !p.starred }
 
-// match holds a line of symbols against a pattern. fixed marks bytes that no
-// wildcard may stand for; loose lets what is not known be anything.
+// match matches a line of symbols with a pattern. fixed marks bytes that no
+// wildcard matches; with loose, unknown text matches anything.
 func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 	may := func(i int) bool { return line[i] != never && (fixed == nil || !fixed[i]) }
 	if !p.starred && !(loose && strings.IndexByte(string(line), dynamic) >= 0) {
@@ -397,7 +397,7 @@ func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 	on := make([]bool, len(line)+1)
 	next := make([]bool, len(line)+1)
 	on[0] = true
-	spread := func() { // what is not known swallows pattern text
+	spread := func() { // unknown text matches any part of the pattern
 		if !loose {
 			return
 		}

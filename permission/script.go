@@ -2,28 +2,28 @@ package permission
 
 import "github.com/knack-agent/knack/permission/internal/bash"
 
-// What [ParseCommand] finds in a command line: facts, which no rule has judged.
+// The facts that [ParseCommand] finds in a command line, independent of rules.
 type (
-	// A Script is a command line taken apart.
+	// A Script is a parsed command line.
 	Script = bash.Script
 	// A Command is one simple command.
 	Command = bash.Command
-	// A Word is one word of a command, with what can be known of it.
+	// A Word is one word of a command, with what is known about its value.
 	Word = bash.Word
 	// A File is a file that a command's words name.
 	File = bash.File
 	// A Redirect is a redirection to or from a file.
 	Redirect = bash.Redirect
-	// An Assign is an assignment that may change what a program does.
+	// An Assign is an assignment that may change the behaviour of a program.
 	Assign = bash.Assign
-	// An Unclear is a piece of text with the reason why it cannot be judged.
+	// An Unclear is a piece of text with the reason why it cannot be analysed.
 	Unclear = bash.Unclear
 )
 
-// ParseCommand takes a bash command line apart. The error says that it is too
-// long, holds characters that people cannot see, or is no bash.
+// ParseCommand parses a bash command line. It fails if the line is too long,
+// contains invisible characters or is not valid bash.
 //
-// What the result leaves out is harmless by itself: the operators, comments,
-// here-documents (their substitutions are in it), and assignments to ordinary
+// The result omits what is harmless by itself: operators, comments,
+// here-documents (but not the substitutions in them) and assignments to ordinary
 // shell variables.
 func ParseCommand(text string) (*Script, error) { return bash.Parse(text, 0) }

@@ -22,7 +22,7 @@ var (
 )
 
 // TestDifferential runs every command that is allowed without a rule, in a
-// throw-away directory under strace, and sees that it executes and writes
+// temporary directory under strace, and checks that it executes and writes
 // nothing that its verdict did not name.
 func TestDifferential(t *testing.T) {
 	if testing.Short() {
@@ -33,7 +33,7 @@ func TestDifferential(t *testing.T) {
 			t.Skipf("SKIPPED: the differential test needs %s, which is not installed", p)
 		}
 	}
-	place := ground(t)
+	place := testWorkspace(t)
 	if err := os.RemoveAll(filepath.Join(place.Dir, "sub")); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func differential(t *testing.T, dir string, env []string, command string, d perm
 	c := exec.CommandContext(ctx, "strace", "-f", "--seccomp-bpf", "-qq", "-s", "300", "-o", trace, "-e", "trace=execve,openat,open,connect,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,symlink,link,chmod,truncate", "bash", "-c", command)
 	c.Dir, c.Env = dir, env
 	c.WaitDelay = time.Second
-	c.Run() // its own success is its own affair
+	c.Run() // its exit status does not matter
 	cancel()
 	data, err := os.ReadFile(trace)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// WithValues returns a command line with the variables of env (K=V) in place
-// of the references to them, quoted so that each value is what the shell would
-// have made of it: it is for judging a line, which then runs with env and as
-// it was written. Only plain references in double quotes are replaced; others
-// stay, and so does a line that cannot be parsed: they are judged as unknown.
+// WithValues replaces the references in a command line to the variables of env
+// (K=V) with their values, quoted so that the shell would see the same words. The
+// result is only for judging; the line runs as written, with env. Only plain
+// references in double quotes are replaced; the others, and a line that cannot be
+// parsed, stay as they are and are judged as unknown.
 //
-// spare, for [Subject.Spare], is by how many characters values are longer than
-// 64: a long argument makes no line too long to judge.
+// spare, for [Subject.Spare], is the number of characters by which values exceed
+// 64 each, so that a long argument does not make a line too long to judge.
 func WithValues(line string, env []string) (text string, spare int) {
 	values := map[string]string{}
 	for _, kv := range env {
@@ -26,7 +26,7 @@ func WithValues(line string, env []string) (text string, spare int) {
 	if err != nil {
 		return line, 0
 	}
-	// A line that sets one of the variables itself says something else.
+	// In a line that assigns to one of the variables, the value may differ.
 	safe := true
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if a, ok := n.(*syntax.Assign); ok && a.Name != nil {
@@ -65,5 +65,5 @@ func WithValues(line string, env []string) (text string, spare int) {
 	return b.String() + line[at:], spare
 }
 
-// inDoubleQuotes escapes what a shell interprets between double quotes.
+// inDoubleQuotes escapes the characters that a shell interprets in double quotes.
 var inDoubleQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")

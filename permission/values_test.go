@@ -24,7 +24,7 @@ func TestWithValues(t *testing.T) {
 	}
 }
 
-// A long value makes no line too long to judge; the line itself can be.
+// A long value does not make a line too long to judge; the line itself can be.
 func TestLongValues(t *testing.T) {
 	for _, c := range []struct {
 		line, value string
@@ -43,7 +43,7 @@ func TestLongValues(t *testing.T) {
 	}
 }
 
-// FuzzWithValues holds what is judged against what a real shell makes of it.
+// FuzzWithValues compares the line that is judged with what a real shell runs.
 func FuzzWithValues(f *testing.F) {
 	for _, v := range []string{"a b", `$(id)`, "`id`", `\`, `\\"`, "!x", "*", "é\n\t", `'`, "$HOME", `\$`} {
 		f.Add(v)

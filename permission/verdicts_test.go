@@ -11,15 +11,15 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// TestVerdicts holds the verdict of every command of the corpus in every
+// TestVerdicts checks the verdict of every command of the corpus in every
 // position, and of a few thousand generated ones, under three sets of rules. It
-// shows that a change of structure changes no decision. Where a decision is to
-// change, -update rewrites testdata/verdicts.txt; each letter is one command:
+// shows that a refactoring changes no decision. For an intended change, -update
+// rewrites testdata/verdicts.txt; each letter is one command:
 // a(llow), k (ask) or d(eny).
 func TestVerdicts(t *testing.T) {
 	const name = "testdata/verdicts.txt"
-	place := ground(t)
-	place.Dir = "/w" // no file of this machine, and no path of a test, counts
+	place := testWorkspace(t)
+	place.Dir = "/w" // independent of the files of this machine and of test directories
 	place.Roots, place.Home = []string{"/w"}, "/home/u"
 	place.Resolve = func(p string) (string, error) { return filepath.Clean(p), nil }
 	place.Glob = func(string) ([]string, error) { return nil, nil }
@@ -101,7 +101,7 @@ func TestVerdicts(t *testing.T) {
 	t.Logf("%d verdicts", n)
 }
 
-// generated builds commands of common parts, the same ones each time.
+// generated builds commands from common parts, the same ones in each run.
 func generated(n int) []string {
 	r := rand.New(rand.NewPCG(13, 14))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
