@@ -500,6 +500,32 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// TestQuestions: the questions of one call are answered together.
+func TestQuestions(t *testing.T) {
+	p := newPlace(t)
+	var asked []engine.Question
+	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+		asked = append(asked, q)
+		return engine.Answer{Values: map[string]json.RawMessage{
+			q.Fields[0].Name: json.RawMessage(`"red"`), q.Fields[1].Name: json.RawMessage(`["tea","milk"]`),
+		}}, nil
+	})
+	m := llmtest.New(calls("AskUserQuestion", `{"questions":[
+		{"question":"Which colour?","header":"Colour","options":[{"label":"red","description":"warm"},{"label":"blue"}]},
+		{"question":"Which drinks?","multiSelect":true,"options":[{"label":"tea"},{"label":"milk"}]}]}`), llmtest.Reply("done"))
+	_, s := p.open(t, p.options(m), who, engine.SessionOptions{})
+	if got := run(t, s, "go"); !strings.Contains(got, "Which colour?\nred") || !strings.Contains(got, "Which drinks?\ntea, milk") {
+		t.Error(got)
+	}
+	if len(asked) != 1 || len(asked[0].Fields) != 2 {
+		t.Fatalf("%+v", asked)
+	}
+	one, two := asked[0].Fields[0], asked[0].Fields[1]
+	if one.Type != engine.FieldChoice || !one.Other || one.Many || one.Options[0].Help != "warm" || !two.Many || one.Name == two.Name {
+		t.Errorf("%+v", asked[0])
+	}
+}
+
 // TestWatch: a program sees the state whenever it changes.
 func TestWatch(t *testing.T) {
 	p := newPlace(t)

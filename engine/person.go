@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,23 +171,46 @@ func answered(r gate.Record) string {
 	return strings.TrimSpace(r.Answer.Choice.String() + " " + r.Answer.Reason)
 }
 
-// askTool is the ask tool: a question of the model's.
-func (s *Session) askTool(ctx context.Context, asked coding.Question) (string, error) {
-	f := Field{Name: "answer", Label: asked.Question, Required: true}
-	if len(asked.Options) > 0 {
-		f.Type, f.Other = FieldChoice, true
-		for _, o := range asked.Options {
-			f.Options = append(f.Options, Option{ID: o, Label: o})
+// askTool puts the model's questions to the user: one Question with a Field for
+// each.
+func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]string, error) {
+	q := Question{Title: asked[0].Question, From: "ask"}
+	for i, a := range asked {
+		f := Field{Name: "answer", Label: a.Question, Required: true}
+		if len(asked) > 1 {
+			f.Name = fmt.Sprintf("answer%d", i+1)
 		}
+		if len(a.Options) > 0 {
+			f.Type, f.Other, f.Many = FieldChoice, true, a.Multi
+			for _, o := range a.Options {
+				f.Options = append(f.Options, Option{ID: o.Label, Label: o.Label, Help: o.Description})
+			}
+		}
+		q.Fields = append(q.Fields, f)
 	}
-	a, err := s.ask(ctx, "question", asked.Question, Question{Title: asked.Question, From: "ask", Fields: []Field{f}})
+	if len(asked) > 1 {
+		var names []string
+		for _, a := range asked {
+			names = append(names, cmp.Or(a.Header, a.Question))
+		}
+		q.Title = strings.Join(names, " · ")
+	}
+	a, err := s.ask(ctx, "question", q.Title, q)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if a.Declined {
-		return "", errors.New("the user does not answer this question")
+		return nil, errors.New("the user does not answer this question")
 	}
-	return a.Text(f.Name), nil
+	answers := make([]string, len(q.Fields))
+	for i, f := range q.Fields {
+		answers[i] = a.Text(f.Name)
+		var chosen []string
+		if f.Many && json.Unmarshal(a.Values[f.Name], &chosen) == nil {
+			answers[i] = strings.Join(chosen, ", ")
+		}
+	}
+	return answers, nil
 }
 
 // agrees asks whether to do something; text is shown before, and yes is the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
@@ -72,9 +73,31 @@ func (f *Front) fill(q engine.Question) (engine.Answer, error) {
 		if field.Type == engine.FieldNumber || field.Type == engine.FieldBool {
 			value = json.RawMessage(text)
 		}
+		if field.Many {
+			value, err = json.Marshal(several(field, text))
+			if err != nil {
+				return engine.Answer{}, err
+			}
+		}
 		a.Values[field.Name] = value
 	}
 	return a, nil
+}
+
+// several are the options that an answer such as "1, 3" picks; other text is a
+// value of its own.
+func several(q engine.Field, text string) []string {
+	var all []string
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		if i, err := strconv.Atoi(word); err == nil && i >= 1 && i <= len(q.Options) {
+			word = q.Options[i-1].ID
+		}
+		all = append(all, word)
+	}
+	return all
 }
 
 func (f *Front) field(q engine.Field) (string, error) {
@@ -91,7 +114,7 @@ func (f *Front) field(q engine.Field) (string, error) {
 	}
 	s = strings.TrimSpace(s)
 	for i, o := range q.Options {
-		if s == fmt.Sprint(i+1) {
+		if !q.Many && s == fmt.Sprint(i+1) {
 			return o.ID, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/knack-agent/knack/tool"
@@ -12,33 +13,117 @@ import (
 //go:embed ask.md
 var askText string
 
-// A Question is put to the person. With Options, the answer is one of them or
-// the person's own words.
+// maxQuestions is how many questions one call may ask.
+const maxQuestions = 4
+
+// A Question is put to the user. With Options, the answer is one of their labels
+// or the user's own words; with Multi, any number of them.
 type Question struct {
 	Question string   `json:"question" jsonschema:"one question"`
-	Options  []string `json:"options,omitempty" jsonschema:"answers to choose from; the person may give another"`
+	Header   string   `json:"header,omitempty" jsonschema:"one or two words that name the question"`
+	Options  []Option `json:"options,omitempty" jsonschema:"answers to choose from; the user may give another"`
+	Multi    bool     `json:"multiSelect,omitempty" jsonschema:"several options may be chosen"`
 }
 
-func askTool(ask func(context.Context, Question) (string, error)) tool.Tool {
-	t := tool.New("ask", strings.TrimSpace(askText), func(ctx context.Context, q Question, _ tool.Input) (tool.Result, error) {
+// An Option is an answer to choose.
+type Option struct {
+	Label       string `json:"label"`
+	Description string `json:"description,omitempty" jsonschema:"what it means"`
+}
+
+type askInput struct {
+	Question  string     `json:"question,omitempty" jsonschema:"one question"`
+	Options   []string   `json:"options,omitempty" jsonschema:"answers to choose from; the user may give another"`
+	Questions []Question `json:"questions,omitempty" jsonschema:"instead of question: up to 4 that are answered together"`
+}
+
+// all are the questions of either form.
+func (in askInput) all() []Question {
+	if len(in.Questions) > 0 {
+		return in.Questions
+	}
+	q := Question{Question: in.Question}
+	for _, o := range in.Options {
+		q.Options = append(q.Options, Option{Label: o})
+	}
+	return []Question{q}
+}
+
+func (in askInput) check() error {
+	if len(in.Questions) > maxQuestions {
+		return fmt.Errorf("%d questions: at most %d can be asked at once", len(in.Questions), maxQuestions)
+	}
+	if len(in.Questions) > 0 && strings.TrimSpace(in.Question) != "" {
+		return errors.New("question and questions are both set: use one of them")
+	}
+	for _, q := range in.all() {
 		if strings.TrimSpace(q.Question) == "" {
-			return tool.Result{}, errors.New("question is empty")
+			return errors.New("question is empty")
+		}
+	}
+	return nil
+}
+
+func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool {
+	t := tool.New("ask", strings.TrimSpace(askText), func(ctx context.Context, in askInput, _ tool.Input) (tool.Result, error) {
+		if err := in.check(); err != nil {
+			return tool.Result{}, err
 		}
 		if ask == nil {
-			return tool.Result{}, errors.New("nobody can be asked: this run has no person at a terminal. Decide by what you know and say what you assumed, or end with the question")
+			return tool.Result{}, errors.New("nobody can be asked: no user is at a terminal in this run. " +
+				"Decide by what you know and say what you assumed, or end with the question")
 		}
-		answer, err := ask(ctx, q)
+		questions := in.all()
+		answers, err := ask(ctx, questions)
 		if err != nil {
 			return tool.Result{}, err
 		}
-		if strings.TrimSpace(answer) == "" {
-			answer = "(the person gave no answer)"
+		if len(answers) != len(questions) {
+			return tool.Result{}, fmt.Errorf("%d answers to %d questions", len(answers), len(questions))
 		}
-		return tool.Text(answer), nil
+		lines := make([]string, len(answers))
+		for i, a := range answers {
+			if strings.TrimSpace(a) == "" {
+				a = "(the user gave no answer)"
+			}
+			if len(in.Questions) > 0 {
+				a = questions[i].Question + "\n" + a
+			}
+			lines[i] = a
+		}
+		return tool.Text(strings.Join(lines, "\n\n")), nil
 	})
 	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
-	t.Ordered = true // one question at a time
-	t.Summary = tool.SummaryOf(func(q Question) string { return q.Question })
+	t.Ordered = true // one call at a time
+	t.Fold = foldAsk
+	t.Summary = tool.SummaryOf(func(in askInput) string {
+		var all []string
+		for _, q := range in.all() {
+			all = append(all, q.Question)
+		}
+		return strings.Join(all, " · ")
+	})
 	t.Subjects = harmless("ask")
 	return t
+}
+
+// foldAsk accepts options as texts and as objects, in both forms.
+func foldAsk(in map[string]any) {
+	if list, ok := in["options"].([]any); ok {
+		for i, o := range list {
+			if o, ok := o.(map[string]any); ok && o["label"] != nil {
+				list[i] = o["label"]
+			}
+		}
+	}
+	list, _ := in["questions"].([]any)
+	for _, q := range list {
+		q, _ := q.(map[string]any)
+		options, _ := q["options"].([]any)
+		for i, o := range options {
+			if label, ok := o.(string); ok {
+				options[i] = map[string]any{"label": label}
+			}
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -437,13 +438,36 @@ func TestJobsSplit(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	w := newWorkspace(t)
-	var asked Question
-	set := Tools(w, Options{Ask: func(_ context.Context, q Question) (string, error) { asked = q; return "blue", nil }})
-	if got, res := say(t, set, "ask", m{"question": "Which?", "options": `["red","blue"]`}); got != "blue" || res.IsError || len(asked.Options) != 2 {
+	var asked []Question
+	set := Tools(w, Options{Ask: func(_ context.Context, q []Question) ([]string, error) {
+		asked = q
+		return []string{"blue", "tea, milk"}[:len(q)], nil
+	}})
+	in := m{"question": "Which?", "options": `["red","blue"]`}
+	if got, res := say(t, set, "ask", in); got != "blue" || res.IsError || len(asked) != 1 || len(asked[0].Options) != 2 {
 		t.Errorf("%q, %+v", got, asked)
 	}
-	if got, res := say(t, set, "ask", m{"question": ""}); !res.IsError || got != "question is empty" {
-		t.Error(got)
+	// As other agents ask it: objects, and several questions at once.
+	in = m{"questions": []m{
+		{"question": "Which?", "header": "Colour", "options": []any{m{"label": "red", "description": "warm"}, "blue"}},
+		{"question": "What?", "multiSelect": true, "options": []m{{"label": "tea"}, {"label": "milk"}}},
+	}}
+	if got, res := say(t, set, "AskUserQuestion", in); got != "Which?\nblue\n\nWhat?\ntea, milk" || res.IsError ||
+		len(asked) != 2 || asked[0].Options[0].Description != "warm" || asked[0].Options[1].Label != "blue" || !asked[1].Multi {
+		t.Errorf("%q, %+v", got, asked)
+	}
+	in = m{"question": "Which?", "options": []m{{"label": "red"}}}
+	if got, _ := say(t, set, "ask", in); got != "blue" || asked[0].Options[0].Label != "red" {
+		t.Errorf("%q, %+v", got, asked)
+	}
+	for want, in := range map[string]m{
+		"question is empty":                                    {"question": ""},
+		"5 questions: at most 4 can be asked at once":          {"questions": slices.Repeat([]m{{"question": "x"}}, 5)},
+		"question and questions are both set: use one of them": {"question": "x", "questions": []m{{"question": "x"}}},
+	} {
+		if got, res := say(t, set, "ask", in); !res.IsError || got != want {
+			t.Error(got)
+		}
 	}
 	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError || !strings.HasPrefix(got, "nobody can be asked") {
 		t.Error(got)

@@ -59,8 +59,9 @@ type Options struct {
 	TempDir string
 	// Jobs keeps background commands; nil: there are none.
 	Jobs *Jobs
-	// Ask puts a question to the person; nil: nobody can be asked.
-	Ask func(context.Context, Question) (answer string, err error)
+	// Ask puts questions to the user, which are answered together: one answer for
+	// each. nil: nobody can be asked.
+	Ask func(context.Context, []Question) (answers []string, err error)
 	// State is what the conversation knows of files; nil: it is a new one.
 	State *State
 	Files FileOptions
