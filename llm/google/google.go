@@ -78,7 +78,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 	if json.Unmarshal(data, &c) != nil {
 		return wire.Garbled(d.e, data)
 	}
-	if len(c.Error) > 0 {
+	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return wire.StreamError(d.e, data)
 	}
 	if c.Model != "" {
