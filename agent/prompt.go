@@ -92,7 +92,7 @@ func (p Prompt) guidelines() string {
 	add(has("read"), "Read a file before you change it; read with read, not with cat.")
 	add(has("edit"), "Change files with edit; use write for new files and for those you replace whole.")
 	add(has("bash"), "A command that may not end by itself (a server, a watcher) is started in the background.")
-	add(has("ask"), "Ask the person only what you cannot find out, and only when the answer changes what you do.")
+	add(has("ask"), "Ask the user only what you cannot find out, and only when the answer changes what you do.")
 	add(len(p.Tools) > 0, "Where a call is refused, do not look for a way around the refusal: say what you would need.")
 	return "# Guidelines\n\n- " + strings.Join(lines, "\n- ")
 }
