@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"context"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -127,11 +128,15 @@ func (u *user) read(prompt string) bool {
 // Ask is the whole of what a front end must be able to do.
 func (u *user) Ask(_ context.Context, q engine.Question) (engine.Answer, error) {
 	fmt.Fprintf(u.out, "%s\n%s", q.Title, q.Text)
+	values := map[string]json.RawMessage{}
 	for _, f := range q.Fields {
 		if !u.read(f.Label + ": ") {
 			return engine.Answer{}, engine.ErrCannot
 		}
-		return engine.Filled(f.Name, u.lines.Text()), nil
+		values[f.Name], _ = json.Marshal(u.lines.Text())
+	}
+	if len(q.Fields) > 0 {
+		return engine.Answer{Values: values}, nil
 	}
 	for i, o := range q.Options {
 		fmt.Fprintf(u.out, "  %d %s %s\n", i+1, o.Label, o.Help)

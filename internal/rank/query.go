@@ -2,6 +2,7 @@ package rank
 
 import (
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -96,7 +97,7 @@ func (q *queryReader) read() {
 			q.add(t, w, spell)
 		})
 		small := lower(word)
-		for _, a := range aliases[small] {
+		for _, a := range aliases()[small] {
 			q.once(stem(a), w*alias)
 		}
 		if q.last != "" && !code && (between == " " || between == "-") {
@@ -152,23 +153,25 @@ func grammatical(pair string) bool {
 }
 
 // aliases are short forms in general use, and what they stand for.
-var aliases = map[string][]string{
-	"js": {"javascript"}, "javascript": {"js"},
-	"ts": {"typescript"}, "typescript": {"ts"},
-	"py":  {"python"},
-	"k8s": {"kubernetes"}, "kubernetes": {"k8s"},
-	"golang":   {"go"},
-	"postgres": {"postgresql"}, "postgresql": {"postgres"},
-	"db": {"database"}, "databases": {"db"}, "database": {"db"},
-	"repo": {"repository"}, "repository": {"repo"},
-	"docs": {"documentation"}, "documentation": {"docs"},
-	"config": {"configuration"}, "configuration": {"config"},
-	"env":  {"environment"},
-	"auth": {"authentication"}, "authentication": {"auth"},
-	"a11y": {"accessibility"}, "accessibility": {"a11y"},
-	"i18n": {"internationalization"}, "internationalization": {"i18n"},
-	"l10n": {"localization"}, "localization": {"l10n"},
-	"powerpoint": {"pptx"}, "pptx": {"powerpoint"},
-	"excel": {"xlsx"}, "xlsx": {"excel"},
-	"docx": {"word"},
-}
+var aliases = sync.OnceValue(func() map[string][]string {
+	return map[string][]string{
+		"js": {"javascript"}, "javascript": {"js"},
+		"ts": {"typescript"}, "typescript": {"ts"},
+		"py":  {"python"},
+		"k8s": {"kubernetes"}, "kubernetes": {"k8s"},
+		"golang":   {"go"},
+		"postgres": {"postgresql"}, "postgresql": {"postgres"},
+		"db": {"database"}, "databases": {"db"}, "database": {"db"},
+		"repo": {"repository"}, "repository": {"repo"},
+		"docs": {"documentation"}, "documentation": {"docs"},
+		"config": {"configuration"}, "configuration": {"config"},
+		"env":  {"environment"},
+		"auth": {"authentication"}, "authentication": {"auth"},
+		"a11y": {"accessibility"}, "accessibility": {"a11y"},
+		"i18n": {"internationalization"}, "internationalization": {"i18n"},
+		"l10n": {"localization"}, "localization": {"l10n"},
+		"powerpoint": {"pptx"}, "pptx": {"powerpoint"},
+		"excel": {"xlsx"}, "xlsx": {"excel"},
+		"docx": {"word"},
+	}
+})

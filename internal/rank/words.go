@@ -2,6 +2,7 @@ package rank
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -193,11 +194,11 @@ func stopped(word string) bool {
 	if len(word) > 7 {
 		return false
 	}
-	_, ok := stopWords[word]
+	_, ok := stopWords()[word]
 	return ok
 }
 
-var stopWords = func() map[string]struct{} {
+var stopWords = sync.OnceValue(func() map[string]struct{} {
 	m := map[string]struct{}{}
 	for _, w := range strings.Fields(`a about after all also am an and any are as at be because been before being both but by can could
 did do does doing don each else etc few for from get got had has have having he her here him his how i if in into is it its itself
@@ -207,4 +208,4 @@ which while who whom why will with would you your yours`) {
 		m[w] = struct{}{}
 	}
 	return m
-}()
+})
