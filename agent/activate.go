@@ -120,8 +120,8 @@ func (r *run) force(state session.State) (llm.Model, string) {
 	if named != "" && r.Resolve != nil {
 		if m, err := r.Resolve(named); err == nil {
 			model = m
-		} else if r.Debug != nil {
-			r.Debug.Warn("model of a skill", "name", named, "err", err)
+		} else {
+			r.debug("model", "the model of a skill was not found", "name", named, "error", err)
 		}
 	}
 	return model, effort

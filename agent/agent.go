@@ -56,7 +56,9 @@ type Agent struct {
 	// Steer hands over what the user says while the run goes on; it enters after
 	// the current answer's calls. nil: nothing is said.
 	Steer func() (Input, bool)
-	Debug *slog.Logger // nil: silent
+	// Debug logs requests, hooks and what failed without an effect on the run, each
+	// with a topic attribute: model, hook or skill. nil: nothing is logged.
+	Debug *slog.Logger
 }
 
 // Skills are what the model and the user can call by name. The zero Skills are

@@ -387,7 +387,9 @@ func overflowed(err error) bool {
 // fail may pass.
 func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
+		done := r.debugRequest(m, req)
 		answer, err := llm.Ask(ctx, m, req)
+		done(answer, err)
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}

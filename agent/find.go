@@ -88,8 +88,8 @@ func (r *run) startIndexing(ctx context.Context) {
 	ctx, r.indexing = context.WithCancel(ctx)
 	cat := r.Skills.Catalog()
 	r.indexed.Go(func() {
-		if err := r.finder(cat).Prepare(ctx, cat); err != nil && ctx.Err() == nil && r.Debug != nil {
-			r.Debug.Warn("the index of skills is not kept", "err", err)
+		if err := r.finder(cat).Prepare(ctx, cat); err != nil && ctx.Err() == nil {
+			r.debug("skill", "the index of skills is not kept", "error", err)
 		}
 	})
 }

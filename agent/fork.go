@@ -388,8 +388,8 @@ func (r *run) fit(child *Agent, d *Definition) {
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
 		if m, err := r.Resolve(name); err == nil {
 			child.Model = m
-		} else if r.Debug != nil {
-			r.Debug.Warn("model of an agent", "agent", d.Name, "name", name, "err", err)
+		} else {
+			r.debug("model", "the model of an agent was not found", "agent", d.Name, "name", name, "error", err)
 		}
 	}
 

@@ -89,7 +89,10 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	if r.parent != nil {
 		in.AgentID, in.AgentType = r.what.Log, r.what.Name
 	}
+	start := time.Now()
 	out := set.Fire(ctx, in)
+	r.debug("hook", "hooks ran", "event", in.Event, "tool", in.Tool, "call", in.Call,
+		"duration", time.Since(start).Round(time.Millisecond), "block", out.Block, "stop", out.Stop, "failed", len(out.Failed))
 	about := string(in.Event)
 	if in.Tool != "" {
 		about += ":" + in.Tool

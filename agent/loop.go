@@ -188,7 +188,9 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			Effort: effort, Session: r.log.ID(),
 		}
 		r.emit(Event{Request: &Request{Model: model.Info().ID, Effort: effort, Attempt: attempt}})
+		done := r.debugRequest(model, req)
 		answer, err := r.stream(ctx, model, req)
+		done(answer, err)
 		if err == nil {
 			cost := model.Info().Price.Cost(answer.Usage)
 			r.spend(1, answer.Usage, cost)

@@ -256,7 +256,9 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			req := &llm.Request{MaxTokens: 300, Messages: []llm.Message{{
 				Role: llm.User, Parts: []llm.Part{llm.Text(summaryRequest + r.log.Prompt(t.Entry))},
 			}}}
-			if answer, err := llm.Ask(ctx, m, req); err == nil {
+			done := r.debugRequest(m, req)
+			answer, err := llm.Ask(ctx, m, req)
+			if done(answer, err); err == nil {
 				summary = strings.TrimSpace(llm.TextOf(answer.Message.Parts))
 				r.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
 			}

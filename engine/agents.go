@@ -24,7 +24,7 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 			return nil, nil, err
 		}
 		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
-		g := parent.Fork(d.Name, mode, audit(log))
+		g := parent.Fork(d.Name, mode, p.audit(log))
 		o := s.coding
 		o.State = s.read.Fork()
 		a := *t.agent

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -43,10 +44,16 @@ type Options struct {
 	Sources []knack.Source     // behind all others: the host's own skills
 	Agents  []agent.Definition // before those of files
 	BuiltIn []agent.Definition // after those of files and general-purpose
+	// Debug logs what happens, without keys and without text of conversations; each
+	// record has a topic attribute, one of DebugTopics. nil: nothing is logged.
+	Debug *slog.Logger
 	// Problems are what the caller found while it made these Options; they are
 	// reported with the project's.
 	Problems []knack.Problem
 }
+
+// DebugTopics are the topics of Options.Debug.
+var DebugTopics = []string{"model", "permission", "hook", "skill"}
 
 // SessionOptions say how a conversation begins. The zero SessionOptions are a
 // new one that is recorded.

@@ -57,7 +57,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 
 // typedGate is the Gate of what the user typed themselves.
 func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
-	return s.engine.gate(gate.Options{Approver: approver, Audit: audit(s.log)})
+	return s.engine.gate(gate.Options{Approver: approver, Audit: s.engine.Project().audit(s.log)})
 }
 
 // Decide judges subjects as a new session's gate would, before hooks and

@@ -69,7 +69,7 @@ func (t *turn) newAgent() *agent.Agent {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},
 		},
-		Without: s.without, Steer: s.steer,
+		Without: s.without, Steer: s.steer, Debug: p.options.Debug,
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
@@ -125,7 +125,7 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 		Rules: p.config.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
 		Place:  s.engine.place(p),
 		Keeper: p.trust,
-		Audit:  audit(s.log),
+		Audit:  p.audit(s.log),
 	}
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
@@ -135,8 +135,12 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 
 // audit writes decisions into a log. One that cannot be written stops the run
 // at the next call.
-func audit(log *session.Log) func(gate.Record) {
+func (p *Project) audit(log *session.Log) func(gate.Record) {
 	return func(r gate.Record) {
+		if d := p.options.Debug; d != nil {
+			d.Debug("decision", "topic", "permission", "tool", r.Tool, "call", r.Call, "verdict", r.Decision.Verdict,
+				"rule", r.Decision.Rule, "origin", r.Decision.Origin, "asked", r.Asked, "hook", r.Hook)
+		}
 		log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
 			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: answered(r), Hook: r.Hook, By: r.Decision,
 		}})

@@ -49,7 +49,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
-	e, err := f.open(ctx)
+	e, err := f.open(ctx, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ type runFlags struct {
 	verbose         bool
 	workspace       string
 	index           bool
+	debug           string
 }
 
 // A ruleList is a flag that takes permission rules, separated by commas and
@@ -92,6 +93,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
 	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
+	fs.StringVar(&f.debug, "debug", "", "log to a file, whose path is printed: everything, or the topics "+strings.Join(engine.DebugTopics, ", "))
+	fs.Lookup("debug").NoOptDefVal = "all"
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
@@ -104,11 +107,14 @@ func (f *runFlags) register(c *cobra.Command) {
 }
 
 // open opens the directory, and starts no session yet.
-func (f *runFlags) open(ctx context.Context) (*engine.Engine, error) {
+func (f *runFlags) open(ctx context.Context, stderr io.Writer) (*engine.Engine, error) {
 	o := f.options()
+	var err error
+	if o.Debug, err = openDebug(f.debug, stderr); err != nil {
+		return nil, err
+	}
 	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
 	if f.agents != "" {
-		var err error
 		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit, engine.KnownTools().AllNames()...); err != nil {
 			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
 		}

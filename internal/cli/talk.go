@@ -31,7 +31,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return engine.Usagef("knack -p 'your prompt'", "there is no terminal to talk on")
 	}
 	ctx, stderr := c.Context(), c.ErrOrStderr()
-	e, err := f.open(ctx)
+	e, err := f.open(ctx, stderr)
 	if err != nil {
 		return err
 	}

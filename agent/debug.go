@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// debug logs under a topic, by which programs filter: model, hook or skill.
+// What is logged contains neither keys nor text of the conversation.
+func (a *Agent) debug(topic, message string, args ...any) {
+	if a.Debug != nil {
+		a.Debug.Debug(message, append([]any{"topic", topic}, args...)...)
+	}
+}
+
+// debugRequest logs a request, and its outcome when done is called.
+func (a *Agent) debugRequest(m llm.Model, req *llm.Request) (done func(*llm.Response, error)) {
+	if a.Debug == nil {
+		return func(*llm.Response, error) {}
+	}
+	id, start := m.Info().ID, time.Now()
+	size := 0
+	if data, err := json.Marshal(req.Messages); err == nil {
+		size = len(data)
+	}
+	a.debug("model", "request", "model", id, "effort", req.Effort, "messages", len(req.Messages), "bytes", size,
+		"system_bytes", len(req.System), "tools", len(req.Tools))
+	return func(answer *llm.Response, err error) {
+		took := time.Since(start).Round(time.Millisecond)
+		if err != nil {
+			a.debug("model", "request failed", "model", id, "duration", took, "error", errorKind(err))
+			return
+		}
+		u := answer.Usage
+		a.debug("model", "answer", "model", id, "duration", took, "stop", answer.Stop, "input", u.Input, "output", u.Output,
+			"cache_read", u.CacheRead, "cache_write", u.CacheWrite)
+	}
+}
+
+// errorKind describes an error of a request without the provider's message,
+// which may quote the request.
+func errorKind(err error) string {
+	var e *llm.Error
+	if errors.As(err, &e) {
+		return fmt.Sprintf("%s %d", e.Kind, e.Status)
+	}
+	return fmt.Sprintf("%T", err)
+}

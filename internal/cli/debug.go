@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/engine"
+)
+
+// openDebug opens the log that --debug or KNACK_DEBUG asks for, in a file of its
+// own, and prints its path; nil: neither asks for one.
+func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
+	env := engine.Env(nil)
+	topics = cmp.Or(topics, env.Get("KNACK_DEBUG"))
+	var only []string
+	switch topics {
+	case "", "0", "false":
+		return nil, nil
+	case "1", "true", "all":
+		only = engine.DebugTopics
+	default:
+		only = strings.Split(topics, ",")
+	}
+	for _, topic := range only {
+		if !slices.Contains(engine.DebugTopics, topic) {
+			return nil, engine.Usagef("knack --debug="+engine.DebugTopics[0], "--debug: unknown topic %q; the topics are %s",
+				topic, strings.Join(engine.DebugTopics, ", "))
+		}
+	}
+	dir := env.StateFile("debug")
+	if dir == "" {
+		return nil, engine.ErrNoState("--debug")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("--debug: %w", err)
+	}
+	file, err := os.CreateTemp(dir, time.Now().Format("20060102-150405-*.log")) // 0600; open until the program ends
+	if err != nil {
+		return nil, fmt.Errorf("--debug: %w", err)
+	}
+	fmt.Fprintf(stderr, "knack: debug log: %s\n", file.Name())
+	return slog.New(topicHandler{slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}), only}), nil
+}
+
+// A topicHandler keeps the records whose topic attribute is one of only.
+type topicHandler struct {
+	slog.Handler
+	only []string
+}
+
+func (h topicHandler) Handle(ctx context.Context, r slog.Record) error {
+	keep := false
+	r.Attrs(func(a slog.Attr) bool {
+		keep = a.Key == "topic" && slices.Contains(h.only, a.Value.String())
+		return a.Key != "topic"
+	})
+	if !keep {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h topicHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return topicHandler{h.Handler.WithAttrs(attrs), h.only}
+}
+
+func (h topicHandler) WithGroup(name string) slog.Handler {
+	return topicHandler{h.Handler.WithGroup(name), h.only}
+}
