@@ -1,7 +1,7 @@
-// Package bundled holds the skills that ship with the program.
+// Package bundled contains the skills that ship with the program.
 //
 // A [Set] is their knack.Source; a program adds its own with Set.More. Skills with files are written to disk when
-// they are first invoked, once in a process, into a directory that nobody else
+// they are first invoked, once in a process, into a directory that no one else
 // could have prepared (spec skills §8); [Set.Close] removes it.
 //
 //	set := bundled.New(stateDir, version)

@@ -29,7 +29,7 @@ func invoke(t *testing.T, set *Set, name, args string) *knack.Activation {
 	return a
 }
 
-// TestSkills holds our own skills to what we tell others.
+// TestSkills checks our own skills by the rules for all skills.
 func TestSkills(t *testing.T) {
 	entries, err := os.ReadDir("skills")
 	if err != nil || len(entries) < 3 {
@@ -107,7 +107,7 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// A gate closes a skill: it takes no name, is seen by nobody, and why says so.
+// A gate closes a skill: it takes no name, is seen by no one, and why says so.
 func TestGates(t *testing.T) {
 	ctx := t.Context()
 	skill := func(name string) *knack.Skill {

@@ -47,7 +47,7 @@ func program() []Command {
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel},
 		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort},
 		{Name: "skills", Description: "list the skills, or those that fit some words", Hint: "[WORDS]", Run: listSkills, Anytime: true},
-		{Name: "why", Hint: "NAME", Description: "why a skill is or is not there", Run: why, Anytime: true},
+		{Name: "why", Hint: "NAME", Description: "why a skill was or was not loaded", Run: why, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: release},
 
 		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions},
@@ -59,7 +59,7 @@ func program() []Command {
 		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: logout},
 		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
 		{Name: "init", Hint: "[FOCUS]", Description: "have the model write AGENTS.md", Run: initProject},
-		{Name: "changelog", Description: "show the version, and where its changes are told", Run: changelog, Anytime: true},
+		{Name: "changelog", Description: "show the version and where to find its changes", Run: changelog, Anytime: true},
 	}
 }
 

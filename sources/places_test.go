@@ -82,7 +82,7 @@ func TestHomeless(t *testing.T) {
 }
 
 // TestDirectories: a working directory and --add-dir may be relative; patterns
-// of paths: count from the directory that holds .claude and its like, those of
+// of paths: count from the directory that contains .claude and its like, those of
 // the person's skills from the project's root.
 func TestDirectories(t *testing.T) {
 	glob := "=---\ndescription: D\npaths: '*.go'\n---\n"

@@ -292,7 +292,7 @@ func (t table) outside(kind knack.Kind, dir string) knack.Trust {
 	return t.Trust(kind, dir)
 }
 
-// base is the directory that holds the .claude, .knack, .agents or .pi that a
+// base is the directory that contains the .claude, .knack, .agents or .pi that a
 // path is in; else other.
 func base(path, other string) string {
 	for d := path; d != filepath.Dir(d); d = filepath.Dir(d) {

@@ -102,7 +102,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// TestProject holds how far up a project goes.
+// TestProject checks how far up a project goes.
 func TestProject(t *testing.T) {
 	root := tree(t, "home/plain/a/", "home/repo/.git/", "home/repo/pkg/", "home/over/tree/.git=gitdir: elsewhere", "home/over/tree/x/", "else/where/")
 	at := func(name string) string { return filepath.Join(root, name) }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Write makes path hold data. The parent directories are created with mode
+// Write writes data to path. The parent directories are created with mode
 // 0700 where they are missing. A file that exists keeps its mode; a new one
 // gets perm. A symbolic link is written through: the link stays.
 func Write(path string, data []byte, perm os.FileMode) (err error) {

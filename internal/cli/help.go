@@ -45,7 +45,7 @@ var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
 	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
 	{"permissions", "What may run: rules, modes, trust"},
-	{"hooks", "Commands that are asked or told of events"},
+	{"hooks", "Commands that run on events, to decide or to be notified"},
 	{"models", "Names of models, other servers, prices"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "What programs read and write"},

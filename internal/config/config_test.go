@@ -161,7 +161,7 @@ func leaves(b *strings.Builder, name string, v reflect.Value, place func(string)
 	}
 }
 
-// TestTable holds the table, Settings and the schema against each other.
+// TestTable checks that the table, Settings and the schema agree.
 func TestTable(t *testing.T) {
 	fields := map[string]bool{}
 	var walk func(prefix string, v reflect.Type)

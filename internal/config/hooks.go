@@ -11,7 +11,7 @@ func hooksSchema() object {
 		"type": "object",
 		"properties": object{
 			"type":     object{"enum": []hook.Type{hook.OfCommand, hook.OfHTTP, hook.OfPrompt}},
-			"command":  text("A command line, told of the event on its standard input."),
+			"command":  text("A command line; it receives the event on its standard input."),
 			"args":     object{"type": "array", "items": object{"type": "string"}, "description": "Arguments of command, which is then a program run without a shell."},
 			"url":      object{"type": "string", "pattern": "^https?://", "description": "Where the event is posted."},
 			"prompt":   text("A question to the fast model; $ARGUMENTS stands for the event."),

@@ -81,7 +81,7 @@ func (f *file) problem(at int, code string, s knack.Severity, hint, format strin
 }
 
 // brokenNote ends the message about a file that is not JSON.
-const brokenNote = ": of this file only what it denies or wants asked counts"
+const brokenNote = ": only this file's deny and ask rules apply"
 
 var errDeep = fmt.Errorf("nested deeper than %d levels", maxDepth)
 
@@ -171,7 +171,7 @@ func (p *parser) value(depth int) (*node, error) {
 				}
 				name := key.(string)
 				if seen[name] {
-					p.f.problem(at, "duplicate-key", knack.Warn, "", "%s stands here twice: the last one counts", quote(name))
+					p.f.problem(at, "duplicate-key", knack.Warn, "", "%s appears here twice: the last one counts", quote(name))
 				}
 				seen[name] = true
 				v, err := p.value(depth + 1)

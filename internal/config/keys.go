@@ -20,7 +20,7 @@ type key struct {
 	enum []string
 	doc  string
 	// weak compares two values of a key that a project may only tighten: it is
-	// true if val lets more pass than over. over is nil where nobody above the
+	// true if val lets more pass than over. over is nil where no one above the
 	// project said anything: then the default stands.
 	weak func(val, over *node) bool
 }
@@ -97,7 +97,7 @@ func table() []key {
 		{"shell.prefix", text, person, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, person, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
 
-		{"hooks", raw, anyone, nil, "Commands that are asked or told of events: {Event: [{matcher, hooks: [{type, command}]}]}; see `knack help hooks`.", nil},
+		{"hooks", raw, anyone, nil, "Commands that run on events, to decide or to be notified: {Event: [{matcher, hooks: [{type, command}]}]}; see `knack help hooks`.", nil},
 		{"mcpServers", raw, anyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
 		{"plugins", booleans, anyone, nil, "Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
 		{"marketplaces", raw, anyone, nil, "Where plugins come from: by name, a source.", nil},
@@ -118,7 +118,7 @@ func weakEnum(strictest ...string) func(val, over *node) bool {
 	return weakEnumOver(strictest[0], strictest...)
 }
 
-// weakEnumOver orders values from the loosest on; def stands where nobody set one.
+// weakEnumOver orders values from the loosest on; def stands where no one set one.
 func weakEnumOver(def string, order ...string) func(val, over *node) bool {
 	return func(val, over *node) bool {
 		least := def
@@ -244,7 +244,7 @@ func (k key) bad(n *node) string {
 	return ""
 }
 
-// owned says whether only managed and user settings may set a value.
+// owned reports whether only managed and user settings may set a value.
 func (k key) owned(n *node) bool {
 	return k.name == "skills.overrides" && (n.text == "pinned" || n.text == "required")
 }

@@ -10,7 +10,7 @@
 // the rest counts. The permissions and hooks of .claude/settings.json files
 // are read as well, each after the Knack file of its level.
 //
-// A project's files are strangers' text. Until [Options.Check] says that a
+// A project's files are untrusted text. Until [Options.Check] says that a
 // person approved their bytes, only what they deny or want asked counts. After
 // that too, keys that route credentials, weaken the sandbox, choose the shell
 // or the workspace, or set bypassPermissions are not read from a project, and
@@ -61,7 +61,7 @@ type Options struct {
 	// be about.
 	Tools []string
 
-	// Check says whether bytes that were read from a path of the project are
+	// Check reports whether bytes that were read from a path of the project are
 	// approved; its error is the [knack.Problem] to report. nil: none are.
 	Check func(path string, data []byte) error
 }
@@ -85,9 +85,9 @@ type Place struct {
 	Column int               `json:"column,omitempty"`
 }
 
-// Where says where the values of a key come from, the highest first: one
+// Where reports where the values of a key come from, the highest first: one
 // place for a scalar, one for each item of a list; the keys of an object are
-// asked for as "features.dream". It is empty where nobody set it.
+// asked for as "features.dream". It is empty where no one set it.
 func (c *Config) Where(key string) []Place { return c.from[key] }
 
 // A layer is a file of settings, read.
@@ -291,7 +291,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	var refused error
 	if l.Check == nil {
 		refused = knack.Problem{Code: "untrusted", Severity: knack.Warn, Path: path, Hint: "knack trust --show",
-			Message: "nobody has trusted this project"}
+			Message: "this project is not trusted"}
 	} else {
 		refused = l.Check(path, data)
 	}
@@ -304,7 +304,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	if !errors.As(refused, &p) {
 		p = unreadable(path, refused)
 	}
-	p.Message += "; what it denies or wants asked counts"
+	p.Message += "; only its deny and ask rules apply"
 	l.problem(p)
 }
 
@@ -391,7 +391,7 @@ func (l *loader) merge() error {
 	return nil
 }
 
-// noBypass takes bypassPermissions away where somebody disabled it.
+// noBypass takes bypassPermissions away where someone disabled it.
 func (l *loader) noBypass(merged object) {
 	p, _ := merged["permissions"].(object)
 	if p["disableBypassPermissionsMode"] == nil || p["defaultMode"] != string(permission.Bypass) {
@@ -506,7 +506,7 @@ func (n *node) shown() string {
 	return n.is()
 }
 
-// counts says whether a layer may set a key, and reports it if not.
+// counts reports whether a layer may set a key, and reports it if not.
 func (l *loader) counts(y layer, k key, n *node) bool {
 	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
 	if y.silent {

@@ -17,7 +17,7 @@ import (
 // holds beside it, keys that mean nothing here among it, stays byte for byte.
 // A nil value takes the key away. name is dotted. A file that does not exist
 // is made, with mode 0600; one that is not JSON is an error and left alone.
-// The new text is written to a new file and renamed; if somebody else wrote
+// The new text is written to a new file and renamed; if someone else wrote
 // the file meanwhile, it begins anew.
 func Set(path, name string, value json.RawMessage) error {
 	for range 10 {
@@ -33,7 +33,7 @@ func Set(path, name string, value json.RawMessage) error {
 			return nil
 		}
 		if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, data) {
-			continue // somebody else wrote it
+			continue // someone else wrote it
 		}
 		return atomicfile.Write(path, out, 0o600)
 	}

@@ -80,7 +80,7 @@ func TestSetBroken(t *testing.T) {
 	}
 }
 
-// TestCheck: what Set would write is held to the table first.
+// TestCheck: what Set would write is validated first.
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct{ key, value, want string }{
 		{"model", `"x/y"`, ""},

@@ -6,7 +6,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// Settings are the values in force. Zero means that nobody set it. What each
+// Settings are the values in force. Zero means that no one set it. What each
 // means is in the table of keys (`knack help settings`).
 type Settings struct {
 	Model  string `json:"model"`

@@ -21,7 +21,7 @@ type Value struct {
 	Places []Place
 }
 
-// Values are the keys that somebody set, in the order of `knack help
+// Values are the keys that someone set, in the order of `knack help
 // settings`.
 func (c *Config) Values() []Value { return c.values }
 

@@ -1,7 +1,7 @@
 // Package extract writes files that came in a program or an archive to disk,
 // where others may be waiting for it to do so (spec skills §8).
 //
-// [Make] creates a directory that nobody else could have prepared, [Files]
+// [Make] creates a directory that no one else could have prepared, [Files]
 // fills it. Every step goes through an os.Root and creates what was not there
 // before: an entry that exists is an error, never removed and tried again. The
 // names are checked by [Path] first, by the rules of every system at once, so
@@ -28,7 +28,7 @@ type File struct {
 
 // Make creates base/a/b/…/<random>, where base is a directory of the user's
 // and the names are directories of this program's: these must be real
-// directories, belong to the user and be open to nobody else. It returns the
+// directories, belong to the user and be open to no one else. It returns the
 // new, empty directory; the caller closes the Root and removes the directory.
 func Make(base string, names ...string) (dir string, root *os.Root, err error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
@@ -140,7 +140,7 @@ func write(root *os.Root, name string, f File) error {
 	return errors.Join(err, w.Close())
 }
 
-// Path says why a name must not be written: it is absolute, leads upwards with
+// Path explains why a name must not be written: it is absolute, leads upwards with
 // either separator, or is none on some system.
 func Path(name string) error {
 	bad := func(why string) error { return fmt.Errorf("the path %q %s", name, why) }
@@ -159,20 +159,20 @@ func Path(name string) error {
 				return bad("leads upwards")
 			}
 		}
-		return bad("holds a backslash")
+		return bad("contains a backslash")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
 		case part == "..":
 			return bad("leads upwards")
 		case part == "" || part == ".":
-			return bad("holds an empty part")
+			return bad("contains an empty part")
 		case strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`<>:"|?*`, r) }):
-			return bad("holds a character that a file's name cannot have everywhere")
+			return bad("contains a character that a file's name cannot have everywhere")
 		case strings.HasSuffix(part, ".") || strings.HasSuffix(part, " "):
 			return bad("has a part that ends with a dot or blank")
 		case reserved(part):
-			return bad("holds a name that Windows keeps for devices")
+			return bad("contains a name that Windows keeps for devices")
 		}
 	}
 	return nil

@@ -119,7 +119,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A directory of ours that is a link, or open to others, is refused.
+// A directory of Knack that is a link, or open to others, is refused.
 func TestParents(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no modes")

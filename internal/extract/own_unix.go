@@ -15,7 +15,7 @@ const noFollow = syscall.O_NOFOLLOW
 // so already.
 func own(string) error { return nil }
 
-// private says why a directory is not the user's alone.
+// private explains why a directory is not the user's alone.
 func private(info fs.FileInfo, dir string) error {
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return fmt.Errorf("%s is open to others (%04o): chmod 700 %s", dir, perm, dir)

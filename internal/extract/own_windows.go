@@ -27,5 +27,5 @@ func own(dir string) error {
 		windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, dacl, nil)
 }
 
-// private trusts what own did: Windows tells no owner in a mode.
+// private trusts what own did: on Windows a mode has no owner.
 func private(fs.FileInfo, string) error { return nil }

@@ -99,7 +99,7 @@ func locate(data []byte) File {
 			return f.close(data, data[begin:at], at+3, wrapped, false)
 		case before == 0 && wrapped == "" && markdownFence(text) != "" && opens(after):
 			wrapped = markdownFence(text)
-			f.note(f.Line, "remove the line "+string(text)+" and the one that closes it", "the file stands inside a Markdown fence")
+			f.note(f.Line, "remove the line "+string(text)+" and the one that closes it", "the file is inside a Markdown fence")
 			begin = next
 		case bytes.HasPrefix(text, []byte("<!--")):
 			before++
@@ -187,13 +187,13 @@ func markdownFence(line []byte) string {
 	return ""
 }
 
-// opens says whether a text begins with a fence.
+// opens reports whether a text begins with a fence.
 func opens(text []byte) bool {
 	line, _ := cutLine(bytes.TrimLeft(text, " \t\r\n"))
 	return fence(line)
 }
 
-// firstKeys says whether a text begins with the keys that a skill begins with:
+// firstKeys reports whether a text begins with the keys that a skill begins with:
 // a rule between paragraphs opens no frontmatter.
 func firstKeys(text []byte) bool {
 	line, _ := cutLine(text)
@@ -212,7 +212,7 @@ func firstKeys(text []byte) bool {
 	return false
 }
 
-// isKey says whether a text begins with `key: `.
+// isKey reports whether a text begins with `key: `.
 func isKey(text []byte) bool {
 	line, _ := cutLine(text)
 	_, _, ok := topKey(string(bytes.TrimLeft(line[:min(len(line), 200)], " \t")))

@@ -89,7 +89,7 @@ func load(text []byte) (*yaml.Node, error) {
 	return &doc, nil
 }
 
-// blank says whether there are only comments and blank lines.
+// blank reports whether there are only comments and blank lines.
 func blank(text []byte) bool {
 	for len(text) > 0 {
 		var line []byte

@@ -47,7 +47,7 @@ func (p *parser) salvage(text string, whole error) {
 		p.notes = append(p.notes[:before], Note{Invalid, file + wholeLine, wholeColumn,
 			"the frontmatter is not valid YAML and was left out: " + why, "write one `key: value` a line, values with `: ` in quotes"})
 	case len(p.notes) == before:
-		p.note(Repaired, file+wholeLine, wholeColumn, "remove what stands between the keys", "not valid YAML (%s): each key was read on its own", why)
+		p.note(Repaired, file+wholeLine, wholeColumn, "remove the text between the keys", "not valid YAML (%s): each key was read on its own", why)
 	}
 }
 
@@ -64,7 +64,7 @@ func (c *chunk) text() string { return strings.Join(c.lines, "\n") + "\n" }
 
 func (c *chunk) name() string {
 	if c.key == "" {
-		return "what stands before the first key"
+		return "the text before the first key"
 	}
 	return c.key
 }
@@ -316,7 +316,7 @@ func fold(first string, lines []string) string {
 	return b.String()
 }
 
-// meant is the text that an unreadable value stands for, and the sentence that
+// meant is the text that an unreadable value represents, and the sentence that
 // says so.
 func meant(value string) (text, what string) {
 	q := value[0]
@@ -325,9 +325,9 @@ func meant(value string) (text, what string) {
 			return value, "it begins with " + strconv.Quote(string(q)) + " and was taken as text"
 		}
 		if strings.Contains(value, ": ") || strings.HasSuffix(value, ":") {
-			return value, "it holds a colon and a blank outside quotes and was taken as text"
+			return value, "it contains a colon and a space outside quotes and was taken as text"
 		}
-		return value, "it was taken as text, as if it stood in quotes"
+		return value, "it was taken as text, as if it were quoted"
 	}
 	switch end := strings.LastIndexByte(value, q); {
 	case end == 0:
@@ -337,7 +337,7 @@ func meant(value string) (text, what string) {
 	case strings.HasPrefix(strings.TrimSpace(value[end+1:]), "#"):
 		return unescape(value[1:end], q), "the quotes inside its quotes were taken as text"
 	}
-	return value, "it goes on after its quotes and was taken as text"
+	return value, "it continues after its quotes and was taken as text"
 }
 
 // unescape undoes what an author escaped inside quotes.

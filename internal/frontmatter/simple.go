@@ -13,7 +13,7 @@ import (
 // time and into the tree that the library would make: keys with text, numbers,
 // lists of words, texts in blocks, JSON on one line, mappings of these. It returns nil for
 // anything that could be read otherwise; then the library decides. The fuzz
-// test holds it against the library.
+// test compares it with the library.
 func simple(text []byte) *yaml.Node {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return nil
@@ -197,7 +197,7 @@ func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	return n
 }
 
-// text reads a value that begins on this line, and goes on below where it is
+// text reads a value that begins on this line, and continues below where it is
 // plain: the breaks become blanks.
 func (r *plainReader) text(v []byte, indent, column int) *yaml.Node {
 	n := scalar(v, r.n, column)
@@ -371,7 +371,7 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	return n
 }
 
-// marked says whether a colon or a number sign stands beside a blank, where it
+// marked reports whether a colon or a number sign stands beside a blank, where it
 // has a meaning.
 func marked(v []byte) bool {
 	for i, c := range v {
@@ -449,7 +449,7 @@ func number(v string) string {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// printable says whether text has only characters that are themselves to YAML:
+// printable reports whether text has only characters that are themselves to YAML:
 // no controls, no breaks of lines beyond ASCII, no byte order marks.
 func printable(v []byte) bool {
 	for i := 0; i < len(v); {
@@ -469,7 +469,7 @@ func printable(v []byte) bool {
 	return true
 }
 
-// word says whether a plain scalar of letters may be something else than text
+// word reports whether a plain scalar of letters may be something else than text
 // to one version of YAML or another.
 func word(s []byte) bool {
 	if len(s) > len("false") {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// FuzzSimple holds simple against the YAML library: the same tree, or nothing.
+// FuzzSimple compares simple with the YAML library: the same tree, or nothing.
 func FuzzSimple(f *testing.F) {
 	for _, s := range []string{
 		"name: pdf\ndescription: Read PDF files, quickly\n",

@@ -50,7 +50,7 @@ func New(fsys fs.FS) *Tree {
 	return t
 }
 
-// Match says whether a path, or a directory above it, is excluded.
+// Match reports whether a path, or a directory above it, is excluded.
 func (t *Tree) Match(rel string, isDir bool) bool {
 	rel = path.Clean(rel)
 	if rel == "." || rel == ".." || strings.HasPrefix(rel, "../") || strings.HasPrefix(rel, "/") {
@@ -91,7 +91,7 @@ type Scope struct {
 	rules Rules
 }
 
-// Match says whether an entry of the directory is excluded. That the directory
+// Match reports whether an entry of the directory is excluded. That the directory
 // itself is not is the walker's to have seen to.
 func (s *Scope) Match(name string, isDir bool) bool {
 	full := join(s.rel, name)
@@ -195,7 +195,7 @@ func Compile(patterns ...string) Rules {
 	return rules
 }
 
-// Covers says whether the last pattern that matches the file rel, or a
+// Covers reports whether the last pattern that matches the file rel, or a
 // directory above it, is not a negation. Unlike in an ignore file, "!docs/gen"
 // after "docs/" therefore takes docs/gen/x.md out again.
 func (rs Rules) Covers(rel string) bool {

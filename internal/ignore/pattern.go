@@ -8,7 +8,7 @@ import "strings"
 type rule struct {
 	negated  bool
 	dirOnly  bool // it ended in a slash
-	baseOnly bool // no slash in it: held against the last name of a path
+	baseOnly bool // no slash in it: matched against the last name of a path
 	prefix   string
 	segments []segment
 }
@@ -42,7 +42,7 @@ func compile(p string) (rule, bool) {
 	}
 	r.baseOnly = !strings.Contains(p, "/")
 	p = strings.TrimPrefix(p, "/")
-	// Git compares what stands before the first wildcard on its own, so that
+	// Git compares what precedes the first wildcard on its own, so that
 	// to it the ** of "a**/b" stands at the beginning of a pattern.
 	if i := strings.IndexAny(p, `*?[\`); i > 0 && p[i-1] != '/' && !r.baseOnly {
 		if rest := strings.TrimLeft(p[i:], "*"); len(p)-i-len(rest) >= 2 && (rest == "" || rest[0] == '/') {

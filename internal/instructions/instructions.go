@@ -124,7 +124,7 @@ func (l *loader) context() {
 		if subpath.Contains(l.Root, d) {
 			bound = l.Root
 		} else if !ours(d) {
-			continue // somebody else's directory, such as /tmp
+			continue // someone else's directory, such as /tmp
 		}
 		for _, row := range layout.Rows(layout.Context) {
 			if !l.document(filepath.Join(d, row.Path), bound) {
@@ -162,7 +162,7 @@ func (l *loader) document(path, bound string) bool {
 // fits takes the bytes of a file from what context files may hold together.
 func (l *loader) fits(path string, data []byte) bool {
 	if len(data) > l.left {
-		l.once("too-large", path, "left out: context files hold more than %d KiB together", maxAll>>10)
+		l.once("too-large", path, "left out: context files contain more than %d KiB together", maxAll>>10)
 		return false
 	}
 	l.left -= len(data)
@@ -228,7 +228,7 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 // can take the place of a directory in between.
 func (l *loader) readReal(real, top string) (data []byte, err error) {
 	if l.Secret != nil && l.Secret(real) {
-		return nil, errors.New("it leads to a file that holds secrets")
+		return nil, errors.New("it leads to a file that contains secrets")
 	}
 	if top == "" {
 		data, err = regular.Read(real, maxFile)

@@ -141,7 +141,7 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptsOfRoot: a system prompt of the repository's root counts for somebody
+// TestPromptsOfRoot: a system prompt of the repository's root counts for someone
 // who works in a directory below it; the nearest one wins.
 func TestPromptsOfRoot(t *testing.T) {
 	files := map[string]string{"home/repo/.knack/SYSTEM.md": "root", "home/repo/.pi/APPEND_SYSTEM.md": "appended", "home/repo/sub/x": ""}
@@ -196,7 +196,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestImportBomb: bounds hold while files are read, not afterwards. Each file is
+// TestImportBomb: limits apply while files are read, not afterwards. Each file is
 // read once and imported once; count, bytes and depth are limited, and what a
 // limit leaves out is reported in a few problems.
 func TestImportBomb(t *testing.T) {

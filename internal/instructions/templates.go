@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/internal/layout"
 )
 
-const maxShort = 60 // characters of a description that nobody wrote
+const maxShort = 60 // characters of a description that no one wrote
 
 // templateRow is how every directory of templates is searched.
 var templateRow = layout.Rows(layout.Template)[0]
@@ -76,7 +76,7 @@ func (l *loader) templates(dir string, project bool) []knack.Command {
 func (l *loader) template(path string, project bool) []knack.Command {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
-		l.problem("name-invalid", path, "left out: nobody can type /%q", name)
+		l.problem("name-invalid", path, "left out: /%q cannot be typed", name)
 		return nil
 	}
 	t, err := l.readTemplate(path, project)
@@ -101,7 +101,7 @@ func (l *loader) template(path string, project bool) []knack.Command {
 				text += "\n\nARGUMENTS: " + args
 			}
 			if strings.TrimSpace(text) == "" {
-				return "", fmt.Errorf("the template /%s says nothing: %s is empty", name, path)
+				return "", fmt.Errorf("the template /%s is empty: %s", name, path)
 			}
 			return text, nil
 		},
@@ -117,7 +117,7 @@ func (l *loader) readTemplate(path string, project bool) (template, error) {
 	return parseTemplate(data), nil
 }
 
-// A template is what a file says.
+// A template is the content of a file.
 type template struct {
 	short, hint string
 	text        string

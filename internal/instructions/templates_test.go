@@ -94,7 +94,7 @@ func TestTemplateTrust(t *testing.T) {
 		return nil
 	}
 	names, problems := said(t, o, "")
-	if want := "/empty=the template /empty says nothing: " + filepath.Join(o.Root, ".knack/prompts/empty.md") + " is empty|/in=inside|/ok=ok"; names != want {
+	if want := "/empty=the template /empty is empty: " + filepath.Join(o.Root, ".knack/prompts/empty.md") + "|/in=inside|/ok=ok"; names != want {
 		t.Errorf("%q\nwant %q", names, want)
 	}
 	if want := "unreadable .knack/big.md|unreadable .knack/key.md|unreadable .knack/latin1.md|untrusted .knack/new.md|unreadable .knack/out.md|unreadable repo/prompts"; problems != want {
@@ -116,7 +116,7 @@ func TestTemplateTrust(t *testing.T) {
 	}
 }
 
-// TestTemplateHead: what a template says of itself.
+// TestTemplateHead: the frontmatter of a template.
 func TestTemplateHead(t *testing.T) {
 	long := strings.Repeat("word ", 30)
 	for _, tt := range []struct{ text, want string }{

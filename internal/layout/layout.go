@@ -41,7 +41,7 @@ type Row struct {
 	Depth  int
 	Suffix string // of the files that count, in lower case; "": all
 	Loose  bool   // a file directly in a directory of skills is a skill, too
-	Trust  bool   // nothing of it counts before somebody approved it
+	Trust  bool   // nothing of it counts before someone approved it
 }
 
 // Bounds of a search.
@@ -86,7 +86,7 @@ func Rows(kinds ...Kind) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return len(kinds) > 0 && !slices.Contains(kinds, r.Kind) })
 }
 
-// Folders are the names of the directories that hold resources of a project,
+// Folders are the names of the directories that contain resources of a project,
 // such as .claude.
 func Folders() []string { return []string{".knack", ".agents", ".claude", ".pi"} }
 
@@ -105,7 +105,7 @@ func IsSkillsRoot(rel string) bool {
 	})
 }
 
-// Dirs are the directories of a project in which rows count for somebody who
+// Dirs are the directories of a project in which rows count for someone who
 // works in dir: dir, and its parents up to root, the nearest first. Where dir is
 // not in root, it is dir alone.
 func Dirs(dir, root string) []string {

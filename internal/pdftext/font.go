@@ -253,7 +253,7 @@ func utf16BE(s text) string {
 	return string(charset.UTF16BE.Decode(nil, []byte(s)))
 }
 
-// glyph is the text that a glyph's name stands for, "" if it is not known:
+// glyph is the text that a glyph's name represents, "" if it is not known:
 // letters by themselves, letters with an accent, uniXXXX, and the names of
 // Adobe's list that texts have.
 func glyph(n string) string {

@@ -1,6 +1,6 @@
 // Package pdftext gets the text out of PDF files.
 //
-// It is made for files of strangers: whatever they hold, it ends, in bounded
+// It is made for untrusted files: whatever they contain, it ends, in bounded
 // memory, without a panic. Objects are found by looking for them, so that a
 // broken cross-reference table does not matter; nesting, references, pages and
 // unpacked bytes are counted. It knows no encryption and no scanned text.

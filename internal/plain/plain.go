@@ -1,4 +1,4 @@
-// Package plain makes strangers' text safe to show: names, descriptions, paths
+// Package plain makes untrusted text safe to show: names, descriptions, paths
 // and messages that came out of files.
 //
 // For a terminal use [Line] or [Text], which make what could hide or steer
@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden says whether a character steers a terminal, reorders text or is not
+// Hidden reports whether a character steers a terminal, reorders text or is not
 // seen: controls, bidi controls, tag characters, zero-width characters,
 // line and paragraph separators, interlinear annotation.
 func Hidden(r rune) bool {

@@ -179,7 +179,7 @@ func (a *automaton) reset() {
 	a.start = a.state(nil, 0)
 }
 
-// What stands before the place in the line.
+// What precedes the place in the line.
 const (
 	atStart = iota
 	afterOther

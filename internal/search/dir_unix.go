@@ -14,7 +14,7 @@ import (
 
 // OpenDir opens a directory of this machine by its real path: one that leads
 // through a link is refused with [ErrLink]. Everything below it is opened
-// relative to it, so that a directory swapped for a link while a walk goes on
+// relative to it, so that a directory swapped for a link while a walk is running
 // leads nowhere else.
 //
 // It calls openat and read itself: an os.File for each file costs twice as
@@ -34,7 +34,7 @@ func OpenDir(path string) (Dir, error) {
 }
 
 // liesAt reports whether an open directory lies at a path, with no link on the
-// way. Linux says where a descriptor lies; elsewhere the path must be real and
+// way. Linux reports where a descriptor lies; elsewhere the path must be real and
 // lead to the same directory.
 func liesAt(fd int, path string) bool {
 	if at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil {

@@ -21,7 +21,7 @@ const MaxLine = 4 << 10
 
 // Limits of a search, in bytes.
 const (
-	// maxText is the longest text that is held whole: a file searched over
+	// maxText is the longest text that is kept in memory whole: a file searched over
 	// lines, or one line.
 	maxText = 64 << 20
 	block   = 128 << 10
@@ -31,7 +31,7 @@ const (
 
 var bom = []byte("\ufeff")
 
-// ErrLarge says that a file is too large to be searched over lines.
+// ErrLarge means that a file is too large to be searched over lines.
 var ErrLarge = errors.New("larger than 64 MiB, which is the most that is searched over several lines")
 
 // A Searcher searches files for a Pattern. It belongs to one goroutine.

@@ -3,9 +3,9 @@
 //
 // A [Pattern] is a regular expression (RE2 syntax, as package regexp) made
 // ready for searching lines. Most of its speed comes from not running it: text
-// that every match must hold is looked for first, by its rarest byte. What is
+// that every match must contain is looked for first, by its rarest byte. What is
 // left goes through a lazily built automaton over classes of runes, whose
-// answers are those of package regexp (a fuzz test holds them together).
+// answers are those of package regexp (a fuzz test compares them).
 //
 // [Walk] visits a tree with several goroutines and yields in order.
 package search
@@ -34,12 +34,12 @@ type Pattern struct {
 	re       *regexp.Regexp
 	prog     *syntax.Prog
 	classes  *classes
-	required []literal // every match holds one of them; nil: unknown
-	pure     bool      // a line matches exactly if it holds one of required
+	required []literal // every match contains one of them; nil: unknown
+	pure     bool      // a line matches exactly if it contains one of required
 	keepCR   bool      // the pattern names "\r", so it is text, not half of a line's ending
 }
 
-// Compile reads a pattern. The error says where it is wrong, and what to write
+// Compile reads a pattern. The error reports where it is wrong, and what to write
 // instead for what RE2 cannot say.
 func Compile(pattern string, o Options) (*Pattern, error) {
 	if !utf8.ValidString(pattern) {
@@ -92,7 +92,7 @@ func Compile(pattern string, o Options) (*Pattern, error) {
 	return p, nil
 }
 
-// Required are texts of which every match holds one, in any case if fold is
+// Required are texts of which every match contains one, in any case if fold is
 // set; nil if none are known.
 func (p *Pattern) Required() (texts []string, fold bool) {
 	for _, l := range p.required {
@@ -233,7 +233,7 @@ func namesCR(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\r') || slices.ContainsFunc(re.Sub, namesCR)
 }
 
-// required gives texts of which every match of re holds one, nil if there are
+// required gives texts of which every match of re contains one, nil if there are
 // none to be had. whole says that holding one is all that a match needs.
 func required(re *syntax.Regexp) (lits []literal, whole bool) {
 	switch re.Op {

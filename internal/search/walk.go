@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/internal/ignore"
 )
 
-// ErrLink says that a path which was to be real leads through a link.
+// ErrLink means that a path which was to be real leads through a link.
 var ErrLink = errors.New("leads through a link")
 
 // A Dir is an open directory. Its methods are safe for concurrent use, except
@@ -50,8 +50,8 @@ type Walk struct {
 	// Skip leaves an entry and what is below it out; nil: nothing is. It is
 	// called concurrently. Entries named ".git" are always left out.
 	Skip func(*Entry) bool
-	// Problem is told what could not be read; the walk goes on. It is called
-	// concurrently; nil: nobody is told.
+	// Problem is called with what could not be read; the walk continues. It is called
+	// concurrently; nil: no one is told.
 	Problem func(path string, err error)
 }
 

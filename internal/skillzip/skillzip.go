@@ -2,7 +2,7 @@
 //
 // Two layouts are in use: the skill's directory with its files in it, and the
 // files themselves at the root. [Write] writes the first, [Read] reads both.
-// What comes out of an archive is data of strangers: names are checked, links
+// What comes out of an archive is untrusted data: names are checked, links
 // and devices refused, sizes bounded before anything is unpacked.
 package skillzip
 
@@ -133,7 +133,7 @@ func read(file string, maxBytes int) (name string, files []extract.File, err err
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", p, err)
 		}
-		// The size that an archive tells is not believed.
+		// The size that an archive claims is not trusted.
 		data, err := io.ReadAll(io.LimitReader(r, int64(maxBytes-size)+1))
 		r.Close()
 		if size += len(data); err == nil && (size > maxBytes || len(files) == MaxFiles) {
@@ -158,14 +158,14 @@ func layout(file string, files []extract.File) (string, []extract.File, error) {
 			if d := path.Dir(f.Path); d == "." {
 				return name, files, nil
 			} else if found && d != dir {
-				return "", nil, errors.New("it holds more than one skill")
+				return "", nil, errors.New("it contains more than one skill")
 			} else {
 				dir, found = d, true
 			}
 		}
 	}
 	if !found {
-		return "", nil, errors.New("it holds no SKILL.md")
+		return "", nil, errors.New("it contains no SKILL.md")
 	}
 	for i, f := range files {
 		rel, ok := strings.CutPrefix(f.Path, dir+"/")

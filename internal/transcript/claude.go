@@ -384,7 +384,7 @@ func (b *builder) claudeParts(l *claudeLine, all []claudeBlock) []llm.Part {
 				}
 				continue
 			}
-			b.left["pictures that the transcript does not hold"]++
+			b.left["pictures that the transcript does not contain"]++
 		default:
 			b.left["blocks of the type "+block.Type]++
 		}

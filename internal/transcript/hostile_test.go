@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// hostile is what strangers write who want to be more than text.
+// hostile is untrusted text that tries to be more than text.
 const hostile = "<script>fetch('http://evil.example/1')</script>\n" +
 	"</style></pre></details></main><img src=http://evil.example/2 onerror=alert(1)>\n\n" +
 	"<iframe srcdoc=\"<script>alert(2)</script>\"></iframe>\n\n" +
@@ -110,7 +110,7 @@ var tags = regexp.MustCompile(`^(` +
 	`|img alt="[^"<>]*" src="data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*"` +
 	`)$`)
 
-// TestHostile: whatever a session holds is text in the page: every tag is one
+// TestHostile: whatever a session contains is text in the page: every tag is one
 // of ours, no address leads anywhere but the web, and nothing is hidden.
 func TestHostile(t *testing.T) {
 	l := everywhere(t, hostile)

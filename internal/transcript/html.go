@@ -18,14 +18,14 @@ import (
 //go:embed page.css
 var style string
 
-// A fold that holds no more lines than this is open.
+// A fold that has no more lines than this is open.
 const shortLines = 12
 
 // A page writes HTML. Only the methods here write markup; whatever comes from
 // the session goes through esc.
 type page struct{ *bufio.Writer }
 
-// esc makes a stranger's text safe to stand in an element or a quoted
+// esc makes untrusted text safe to stand in an element or a quoted
 // attribute, with hidden characters written out.
 func esc(s string) string {
 	return html.EscapeString(visible(s))
@@ -129,7 +129,7 @@ func (p page) step(s step) {
 		if s.User.Typed != "" {
 			p.put(`<div class="text said">`, esc(s.User.Typed), "</div>\n")
 			if len(parts) > 0 {
-				p.fold("note", "what it stands for", parts[0].Text, false)
+				p.fold("note", "what it expands to", parts[0].Text, false)
 				parts = parts[1:]
 			}
 		}
@@ -146,7 +146,7 @@ func (p page) step(s step) {
 			return
 		}
 		if what == "" {
-			what = "told to the model"
+			what = "note to the model"
 		}
 		p.fold("note", what, s.Note.Model, false)
 	case s.Release != nil:
@@ -173,7 +173,7 @@ func (p page) step(s step) {
 	case s.Setting != nil:
 		p.line("setting", settings(s.Setting))
 	case s.Listing != nil:
-		p.fold("listing", "skills the model was told of", s.Listing.Text, false)
+		p.fold("listing", "skills listed for the model", s.Listing.Text, false)
 	case s.Decision != nil: // of a call that is not on this branch
 		if what := decided(s.Decision); what != "" {
 			p.line("decision", s.Decision.Tool+": "+what)
@@ -326,7 +326,7 @@ func (p page) diff(patch string) {
 }
 
 // media shows a picture of a kind that can only be a picture, and names the
-// rest: an SVG is a document that may hold anything.
+// rest: an SVG is a document that may contain anything.
 func (p page) media(m *llm.Media) {
 	what := attachment(m)
 	switch m.MIME {

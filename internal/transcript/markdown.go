@@ -14,7 +14,7 @@ import (
 // shown as it is.
 const maxMarkdown = 32 << 10
 
-// markdown writes what a model said. The tags are those below and no others.
+// markdown writes a model's text. The tags are those below and no others.
 func (p page) markdown(src string) {
 	src = visible(src)
 	if len(src) > maxMarkdown {

@@ -132,7 +132,7 @@ func (s sheet) step(st step) {
 		if st.Note.People != "" {
 			s.aside(st.Note.People)
 		} else {
-			s.aside("told to the model")
+			s.aside("note to the model")
 		}
 		s.fence("", st.Note.Model)
 	case st.Release != nil:
@@ -151,7 +151,7 @@ func (s sheet) step(st step) {
 	case st.Setting != nil:
 		s.aside(settings(st.Setting))
 	case st.Listing != nil:
-		s.aside("skills the model was told of")
+		s.aside("skills listed for the model")
 		s.fence("", st.Listing.Text)
 	case st.Decision != nil:
 		if what := decided(st.Decision); what != "" {

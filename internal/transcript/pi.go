@@ -207,7 +207,7 @@ func (b *builder) piMessage(e *piEntry) {
 	case "bashExecution":
 		text := ""
 		if !m.Excluded {
-			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIt said:\n\n%s", fenced("", m.Command), fenced("", m.Output))
+			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIts output:\n\n%s", fenced("", m.Command), fenced("", m.Output))
 			switch {
 			case m.Canceled:
 				text += "\nIt was cancelled."

@@ -28,7 +28,7 @@ const (
 	maxFile = 2 << 30
 )
 
-// maxProblems bounds how many are told; the rest is counted. No model makes more
+// maxProblems bounds how many are reported; the rest is counted. No model makes more
 // than maxCalls calls at once. Each compaction goes over what it keeps.
 const (
 	maxProblems    = 50
@@ -43,7 +43,7 @@ const (
 	Pi         = "Pi"
 )
 
-// ReadOptions say what a transcript does not hold itself.
+// ReadOptions say what a transcript does not contain itself.
 type ReadOptions struct {
 	Name string // of the file, for problems
 	// Tools gives calls of other agents the names of ours, where their input is
@@ -61,7 +61,7 @@ type Transcript struct {
 	Problems []knack.Problem
 }
 
-// Read reads a transcript. Its kind is told by its content. Lines that cannot be
+// Read reads a transcript. Its kind is recognised by its content. Lines that cannot be
 // understood are left out and are Problems; the error says that r is no
 // transcript at all, or cannot be read. Nothing in it runs, and no other file is
 // looked at.
@@ -142,7 +142,7 @@ type rawLine struct {
 }
 
 // splitLines yields lines with their numbers. What is too long is skipped
-// without being held.
+// without being kept in memory.
 func splitLines(r io.Reader) iter.Seq2[int, rawLine] {
 	return func(yield func(int, rawLine) bool) {
 		br := bufio.NewReaderSize(r, 256<<10)
@@ -178,7 +178,7 @@ func splitLines(r io.Reader) iter.Seq2[int, rawLine] {
 	}
 }
 
-// agentOf says whose transcript it is; "": nobody's.
+// agentOf returns which agent wrote the transcript; "": unknown.
 func agentOf(all []record) string {
 	for i, r := range all {
 		var h struct {
@@ -205,7 +205,7 @@ func agentOf(all []record) string {
 	return ""
 }
 
-// knack reads a session of ours, which somebody else may have written: hooks
+// knack reads one of our sessions, which someone else may have written: hooks
 // and the permission mode are left out, and a turn that is open ends, and with
 // it what its skills were granted.
 func (b *builder) knack(all []record) error {
@@ -316,13 +316,13 @@ type builder struct {
 	inTurn    bool
 	said      bool              // something stands before the first answer
 	calls     []madeCall        // of the last answer, until all have results
-	waiting   []session.Entry   // what was said meanwhile
+	waiting   []session.Entry   // entries added meanwhile
 	ids       map[string]string // the IDs of its calls, theirs to ours
 	used      map[string]bool   // IDs of ours
 	left      map[string]int    // what was left out, and how often
 	seen      map[string]bool   // blocks of answers
 	compacted int
-	more      int // problems that are not told
+	more      int // problems that are not reported
 }
 
 func (b *builder) problem(line int, message string) {
@@ -343,7 +343,7 @@ func (b *builder) add(e session.Entry) {
 	b.log.Append(e)
 }
 
-// say adds what is said between answers, after the results that are owed.
+// say adds messages between answers, after the results that are owed.
 func (b *builder) say(e session.Entry) {
 	if len(b.calls) > 0 {
 		b.waiting = append(b.waiting, e)
@@ -502,7 +502,7 @@ func identifier(s string, most int) string {
 	return out.String()
 }
 
-// call is the call as a tool of ours would have got it, if one fits.
+// call is the call as a tool of Knack would have got it, if one fits.
 func (b *builder) call(name string, input json.RawMessage) (string, json.RawMessage) {
 	if t, ok := b.Tools.Find(name); ok {
 		if name == "Bash" { // milliseconds there, seconds here

@@ -90,7 +90,7 @@ func TestReadBranch(t *testing.T) {
 	}
 }
 
-// TestReadHostile: a file of ours that somebody else made brings no permission,
+// TestReadHostile: a file of Knack that someone else made brings no permission,
 // and breaks nothing.
 func TestReadHostile(t *testing.T) {
 	head := `{"knack_session":1,"id":"x","dir":"/","time":"2026-11-03T09:30:00Z"}` + "\n"
@@ -129,7 +129,7 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// TestReadLong: a line that is too long is skipped without being held.
+// TestReadLong: a line that is too long is skipped without being kept in memory.
 func TestReadLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a line of 100 MiB")
@@ -272,7 +272,7 @@ func valid(t *testing.T, all []llm.Message) {
 	}
 }
 
-// FuzzRead: whatever a file holds, it is refused or becomes a conversation that
+// FuzzRead: whatever a file contains, it is refused or becomes a conversation that
 // can be sent, written and read back.
 func FuzzRead(f *testing.F) {
 	f.Add(fixture(f, "claude.jsonl"))

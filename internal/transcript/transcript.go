@@ -5,7 +5,7 @@
 // nothing beside it, as Markdown, or as the session's own lines of JSON. [Read]
 // takes those lines back, and the transcripts of Claude Code and Pi.
 //
-// What a session holds comes from strangers: files, commands, web pages, the
+// The content of a session comes from strangers: files, commands, web pages, the
 // model. In the page all of it is text: there is no script, nothing is loaded,
 // and characters that hide or steer are written out (\u202e).
 package transcript
@@ -49,7 +49,7 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("%q is no format: html, md or jsonl", name)
 }
 
-// Options say what a session does not hold itself.
+// Options say what a session does not contain itself.
 type Options struct {
 	Program string // who writes, with its version; "": not said
 }
@@ -109,7 +109,7 @@ type call struct {
 	result    *session.Result // nil: there is none
 }
 
-// failed says in a word what became of a call that did not do what it should.
+// failed names, in a word, the outcome of a call that failed.
 func (c *call) failed() string {
 	for _, d := range c.decisions {
 		if d.By.Verdict != permission.Allow {
@@ -168,7 +168,7 @@ func steps(branch []session.Entry) []step {
 	return all
 }
 
-// heading is what is said of a session before its conversation.
+// heading is the header of an exported session.
 type heading struct {
 	title  string
 	facts  [][2]string // what, and its value
@@ -294,7 +294,7 @@ func indented(v json.RawMessage) string {
 	return b.String()
 }
 
-// telling is the argument that tells most of a call: what stands beside the
+// telling is the most informative argument of a call: the text beside the
 // tool's name.
 func telling(all []argument) string {
 	for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "url", "query", "description", "question", "prompt"} {
@@ -321,7 +321,7 @@ func diff(r *session.Result) string {
 	return strings.TrimRight(d.Diff, "\n")
 }
 
-// decided says of a decision what a reader may want to know: who was asked, and
+// decided describes a decision for a reader: who was asked, and
 // why not. What a rule simply allowed is not worth a line.
 func decided(d *session.Decision) string {
 	if !d.Asked && d.By.Verdict == permission.Allow {
@@ -345,7 +345,7 @@ func decided(d *session.Decision) string {
 	return s
 }
 
-// ended says how a turn ended.
+// ended reports how a turn ended.
 func ended(t *session.TurnEnd) string {
 	if t.Error != "" {
 		return "turn ended: " + t.Reason + ": " + t.Error
@@ -358,7 +358,7 @@ func attachment(m *llm.Media) string {
 	return fmt.Sprintf("%s (%s, %d bytes)", cmp.Or(m.Name, "attachment"), m.MIME, len(m.Data))
 }
 
-// settings says what a setting changed.
+// settings describes what a setting changed.
 func settings(s *session.Setting) string {
 	var all []string
 	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)}, {"title", s.Title}, {"label", s.Label}} {

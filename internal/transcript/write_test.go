@@ -146,7 +146,7 @@ func written(t testing.TB, l *session.Log, f Format) string {
 	return b.String()
 }
 
-// TestWrite holds the three forms of a rich session against golden files. The
+// TestWrite compares the three forms of a rich session with golden files. The
 // pictures are left out of them.
 func TestWrite(t *testing.T) {
 	l := rich(t)

@@ -67,7 +67,7 @@ func (p *Project) Revoke() error {
 	})
 }
 
-// Verify holds a skill's whole folder against what was approved: nil, or a
+// Verify compares a skill's whole folder with what was approved: nil, or a
 // [knack.Problem] with the code untrusted or changed-since-approval, whose
 // message names what differs. dir is absolute.
 func (p *Project) Verify(dir string) error {
@@ -164,7 +164,7 @@ func difference(old, now manifest) []string {
 }
 
 // Diff is what changed in an item since it was approved, as a unified diff;
-// "" if it is not a changed one. It is strangers' text.
+// "" if it is not a changed one. It is untrusted text.
 func (p *Project) Diff(it Item) string {
 	p.mu.RLock()
 	r, ok := p.items[it.Path]
@@ -300,7 +300,7 @@ func (p *Project) zipName(hash string) string {
 }
 
 // approved reads back what was kept of an item. The manifest of a folder is
-// held against the record's hash.
+// compared with the record's hash.
 func (p *Project) approved(r record) (manifest, map[string][]byte, error) {
 	z, err := zip.OpenReader(p.zipName(r.Hash))
 	if err != nil {

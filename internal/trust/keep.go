@@ -79,7 +79,7 @@ func (p *Project) Keep(kept ...gate.Kept) error {
 	return writeJSON(filepath.Join(p.store, "rules.json"), doc)
 }
 
-// sameFiles says whether two answers are about the same files, whatever is in
+// sameFiles reports whether two answers are about the same files, whatever is in
 // them: then the later one replaces the earlier.
 func sameFiles(a, b map[string]string) bool {
 	if len(a) != len(b) {

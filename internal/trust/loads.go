@@ -98,5 +98,5 @@ func loadsJSON(data []byte) []string {
 		}
 	}
 	walk("", v)
-	return lines // all of them: what nobody needs would hide what counts
+	return lines // all of them: what no one needs would hide what counts
 }

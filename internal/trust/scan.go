@@ -32,7 +32,7 @@ const (
 	Settings = layout.Settings
 )
 
-// A State says where an item stands.
+// A State is the state of approval of an item.
 type State string
 
 const (
@@ -55,7 +55,7 @@ type Item struct {
 	Commands []string `json:"commands,omitempty"`
 	// Replaces is the bundled skill that it replaces once it is approved.
 	Replaces string `json:"replaces,omitempty"`
-	// Refused says why the item cannot be approved as it is.
+	// Refused explains why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 
 	entry string // of a folder
@@ -229,7 +229,7 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 	if last := len(s.items) - 1; slices.Contains(s.p.Bundled, k.Name) && (s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
 		it := &s.items[last]
 		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path) {
-			it.State = New // nobody was shown that it replaces one
+			it.State = New // no one was shown that it replaces one
 		}
 	}
 	if inside && target != at && !s.within(target) {

@@ -2,7 +2,7 @@
 //
 // What a project brings along (skills, legacy commands, templates, system
 // prompts, agents, hooks, MCP servers, settings) does nothing until a person
-// has seen it. An approval is bound to content: [Project.Check] says whether
+// has seen it. An approval is bound to content: [Project.Check] reports whether
 // the very bytes a loader has just read are the approved ones, so there is no
 // gap between what was judged and what is used. A changed byte asks again.
 //
@@ -233,7 +233,7 @@ func (p *Project) lock() (unlock func(), err error) {
 	return func() { f.Unlock() }, nil
 }
 
-// readJSON reads a file of ours into doc, whose version it checks; doc stays as
+// readJSON reads a file of Knack into doc, whose version it checks; doc stays as
 // it is where there is none.
 func readJSON(name string, doc any, version *int) error {
 	data, err := os.ReadFile(name)
@@ -269,7 +269,7 @@ func (p *Project) Once() {
 	p.once = &pins{files: map[string]string{}, heads: map[string]string{}, folders: map[string]string{}}
 }
 
-// Check says whether data, the whole of a file just read from path, are bytes
+// Check reports whether data, the whole of a file just read from path, are bytes
 // that a person approved there: nil, or a [knack.Problem] with the code
 // untrusted or changed-since-approval. path is absolute.
 func (p *Project) Check(file string, data []byte) error {
@@ -427,7 +427,7 @@ func below(dir, file string) (string, bool) {
 func untrusted(file string) knack.Problem {
 	return knack.Problem{
 		Code: CodeUntrusted, Severity: knack.Warn, Path: file,
-		Message: "left out: nobody has trusted it yet",
+		Message: "left out: not trusted yet",
 		Hint:    "knack trust --show",
 	}
 }

@@ -211,7 +211,7 @@ func TestHead(t *testing.T) {
 	want(t, "no head of a script", code(p.CheckHead(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("echo one\n"))), CodeUntrusted)
 }
 
-// TestVerify: what is not read at load is held against the approval when the
+// TestVerify: what is not read at load is compared with the approval when the
 // skill is activated.
 func TestVerify(t *testing.T) {
 	dir := ".claude/skills/pdf"
@@ -388,7 +388,7 @@ func TestLinks(t *testing.T) {
 	once.Once()
 	want(t, "--trust does not cover links that leave", f.check(once, ".claude/skills/mine/SKILL.md"), CodeUntrusted)
 
-	// Somebody who says that the links are right gets them; settings are never read that way.
+	// Someone who says that the links are right gets them; settings are never read that way.
 	for _, it := range f.scan(p, true) {
 		if it.Target != "" && it.Refused == "" {
 			if err := p.Approve(it); err != nil {

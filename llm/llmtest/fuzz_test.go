@@ -19,7 +19,7 @@ func (r replies) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 // FuzzStream: whatever a server sends, a stream ends in one whole answer or in
-// an error that says why, and the answer can be sent back.
+// an error that explains why, and the answer can be sent back.
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":1}}}\n\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"ls\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"partial_json\":\"{}\"}}\n\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n",

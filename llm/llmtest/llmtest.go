@@ -1,4 +1,4 @@
-// Package llmtest holds a scripted model and scripted servers.
+// Package llmtest contains a scripted model and scripted servers.
 //
 // Most people want [Script], an llm.Model that gives prepared answers and
 // keeps the requests, or [NewServer], an HTTP server that gives the same

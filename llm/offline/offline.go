@@ -1,6 +1,6 @@
 // Package offline is the built-in model that needs no key and no network.
 //
-// It is a procedure runner, and says so: it reads the same request as any
+// It is a procedure runner, and reports that it is one: it reads the same request as any
 // model, picks the skill whose entry in the listing fits the prompt, calls the
 // Skill tool, and carries out the procedure that the skill declares, one bash
 // call for each step. It keeps no state: what to do next follows from the
@@ -141,7 +141,7 @@ func (r *runner) choose(req *llm.Request, t turn) (string, *llm.ToolCall) {
 	return "", &llm.ToolCall{Name: skill, Input: data}
 }
 
-// report tells what each step printed; so many of them succeeded.
+// report shows what each step printed; so many of them succeeded.
 func report(skill string, steps []string, results []*llm.ToolResult, done int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s ran offline: %d of %s, no language model.\n", skill, done, count(len(steps), "step"))

@@ -158,7 +158,7 @@ func FuzzCommands(f *testing.F) {
 }
 
 // conversation runs the model against tools that answer from a table, until it
-// calls nothing, and returns all that it said.
+// calls nothing, and returns all its text.
 func conversation(t *testing.T, m llm.Model, prompt string, active string, tools map[string]llm.ToolResult) (said string, called []string) {
 	t.Helper()
 	req := &llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}

@@ -13,7 +13,7 @@ import (
 // An entry is one skill of the listing.
 type entry struct{ name, text string }
 
-// listing reads the skills that a request tells of: in the description of the
+// listing reads the skills that a request lists: in the description of the
 // Skill tool, in the system text, and in what was announced since.
 func listing(req *llm.Request) []entry {
 	var out []entry
