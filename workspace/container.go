@@ -61,7 +61,7 @@ func (w *Container) script(ctx context.Context, text string, args []string, in i
 	return exit.Code, stderr.String(), err
 }
 
-// Prepare is what [Local.Prepare] is.
+// Prepare works like [Local.Prepare].
 func (w *Container) Prepare(c Command) (Command, error) {
 	return prepare(c, w.dir, w.Path, w.Prefix, w.BeforeSpawn)
 }

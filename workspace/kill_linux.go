@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// kill kills every process of a command: its session, its group, whoever
-// carries its mark or holds its output, and the children of any of them. It looks again until it finds
-// none, because what forks meanwhile is found by the next look.
+// kill kills every process of a command: those in its session or group, those
+// with its mark or with its output open, and the children of all of these. It
+// repeats until it finds none, to catch processes forked in the meantime.
 func (p *process) kill() {
 	for range 100 {
 		found := p.members()
@@ -86,7 +86,7 @@ func (p *process) marked(name string) bool {
 	return false
 }
 
-// holds reports whether a process writes to one of some pipes.
+// holds reports whether a process has one of some pipes open.
 func holds(name string, pipes []string) bool {
 	for _, fd := range []string{"/fd/1", "/fd/2"} {
 		if to, err := os.Readlink("/proc/" + name + fd); err == nil && slices.Contains(pipes, to) {
@@ -96,7 +96,7 @@ func holds(name string, pipes []string) bool {
 	return false
 }
 
-// pipes is what /proc calls the pipes of a command that are still open.
+// pipes returns the names in /proc of a command's pipes that are still open.
 func (p *process) pipes() []string {
 	var names []string
 	for _, pump := range p.pumps {

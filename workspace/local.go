@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Local is a directory of this machine. Set its fields before the first
+// Local is a directory on this machine. Set its fields before the first
 // command runs; [Local.Close] it when the program ends.
 type Local struct {
 	// Shell runs command lines: a path, or a name on PATH. "": /bin/bash, then
@@ -64,7 +64,7 @@ func NewLocal(dir string) (*Local, error) {
 	return l, nil
 }
 
-// token is a name that nobody else has.
+// token returns a unique name.
 func token() string { return rand.Text() }
 
 // Dir is the workspace's directory, absolute.
@@ -131,8 +131,8 @@ func (f *localFile) Realpath() string {
 	return p
 }
 
-// descriptorPath is where an open file or directory lies. Where the system
-// does not say, its name is resolved and must still be the same file.
+// descriptorPath returns the real path of an open file or directory. If the
+// system does not provide it, its name is resolved and must still be the same file.
 func descriptorPath(f *os.File) (string, error) {
 	if p, ok := systemPath(f); ok {
 		return p, nil
@@ -155,12 +155,12 @@ func descriptorPath(f *os.File) (string, error) {
 	return p, nil
 }
 
-// Stat describes what a path leads to.
+// Stat describes the target of a path.
 func (l *Local) Stat(_ context.Context, path string) (fs.FileInfo, error) {
 	return os.Stat(l.Path(path))
 }
 
-// Lstat describes a path itself, be it a link.
+// Lstat describes a path itself, even if it is a link.
 func (l *Local) Lstat(_ context.Context, path string) (fs.FileInfo, error) {
 	return os.Lstat(l.Path(path))
 }
@@ -223,11 +223,11 @@ func realpath(path string) (string, error) {
 	return done, nil
 }
 
-// WriteFile makes data the whole content of a file. Readers see the old file
-// or the new one, never half of it; mode and owner stay. A file with several
+// WriteFile replaces the content of a file. Readers see the old file or the new
+// one, never a part of it; mode and owner stay. A file with several
 // names (hard links), or whose owner or directory does not let it be replaced,
-// is written in place. Missing parents are made. No link is followed: a path
-// that leads through one is refused with [ErrLink].
+// is written in place. Missing parents are created. Links are not followed: a
+// path through a link fails with [ErrLink].
 func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 	path = l.Path(path)
 	name := filepath.Base(path)
@@ -314,8 +314,8 @@ func replace(dir *os.Root, path, name string, data []byte, old fs.FileInfo) erro
 	return nil
 }
 
-// openParent opens the directory that a file lies in, making it where it is
-// missing, and makes sure by its descriptor that no link led there.
+// openParent opens the directory of a file, creating it if it is missing, and
+// checks by its descriptor that its path contains no link.
 func openParent(path string) (*os.Root, error) {
 	parent := filepath.Dir(path)
 	have := parent
@@ -369,7 +369,7 @@ func sureOf(dir *os.Root, want, path string) error {
 	return nil
 }
 
-// at says which file an error is about, in the caller's words.
+// at adds to an error the file it is about, as the caller wrote it.
 func at(path string, err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError

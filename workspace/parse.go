@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Parse opens the workspace that a place names:
+// Parse opens the workspace at an address:
 //
 //	""                        the current directory
 //	dir, file:///dir          a directory of this machine
@@ -19,7 +19,7 @@ import (
 //	docker://container/dir    a directory in a running container, by `docker exec -i`
 //	podman://container/dir    likewise
 //
-// What is opened is closed by the caller. ctx bounds the opening.
+// The caller closes the workspace. ctx limits only the opening.
 func Parse(ctx context.Context, place string) (Workspace, error) {
 	scheme, _, ok := strings.Cut(place, "://")
 	if !ok {
@@ -61,8 +61,8 @@ func Parse(ctx context.Context, place string) (Workspace, error) {
 	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or podman://container/dir", place, scheme)
 }
 
-// isContainerName knows the names that docker gives and takes. Anything else
-// could be an option of the command that it is an argument of.
+// isContainerName reports whether docker accepts a name. Any other text could be
+// taken for an option of the command that gets it as an argument.
 func isContainerName(s string) bool {
 	for i, r := range s {
 		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'

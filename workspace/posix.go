@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A posix is the files of another system, reached by a POSIX shell there. Its
+// A posix accesses the files of another system through a POSIX shell there. Its
 // scripts need sh, cat, find, grep, ls, mkdir, mv, readlink and stat, of GNU,
 // BusyBox or BSD.
 type posix struct {
@@ -68,8 +68,8 @@ func (p *posix) Path(name string) string {
 	return path.Join(p.dir, name)
 }
 
-// Open transfers a regular file and opens the copy: it stays what it was, and
-// is not found by its name.
+// Open transfers a regular file and opens the copy, which has no name and does
+// not change with the original.
 func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	name = p.Path(name)
 	info, err := p.stat(ctx, "open", name, true)
@@ -113,12 +113,12 @@ func (c *copied) Close() error {
 	return err
 }
 
-// Stat describes what a path leads to.
+// Stat describes the target of a path.
 func (p *posix) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return p.stat(ctx, "stat", p.Path(name), true)
 }
 
-// Lstat describes a path itself, be it a link.
+// Lstat describes a path itself, even if it is a link.
 func (p *posix) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return p.stat(ctx, "lstat", p.Path(name), false)
 }
@@ -135,7 +135,7 @@ func (p *posix) stat(ctx context.Context, op, name string, follow bool) (info fs
 	}
 	err = entries(out.Bytes(), func(_ string, i fs.FileInfo) error { info = i; return nil })
 	if err == nil && info == nil {
-		err = &fs.PathError{Op: op, Path: name, Err: errors.New("stat said nothing")}
+		err = &fs.PathError{Op: op, Path: name, Err: errors.New("no output of stat")}
 	}
 	return info, err
 }
@@ -176,7 +176,7 @@ func (i *posixInfo) ModTime() time.Time { return i.time }
 func (i *posixInfo) IsDir() bool        { return i.Mode().IsDir() }
 func (i *posixInfo) Sys() any           { return nil }
 
-// Mode translates what stat(2) says; the numbers are those of every Unix.
+// Mode translates the mode of stat(2), whose numbers are the same on every Unix.
 func (i *posixInfo) Mode() fs.FileMode {
 	m := fs.FileMode(i.mode & 0o777)
 	switch i.mode & 0o170000 {
@@ -224,7 +224,7 @@ func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
 	return out.String(), err
 }
 
-// WriteFile makes data the whole content of a file, as [Local.WriteFile] does.
+// WriteFile replaces the content of a file, as [Local.WriteFile] does.
 // The check for links holds for the directory that it then writes in.
 func (p *posix) WriteFile(ctx context.Context, name string, data []byte) error {
 	name = p.Path(name)
@@ -333,7 +333,7 @@ func runArgs(c Command, mark string) []string {
 
 func checkLine(c Command) error {
 	if strings.IndexByte(c.Line, 0) >= 0 {
-		return errors.New("the command holds a NUL byte, which no shell takes")
+		return errors.New("the command contains a NUL byte, which no shell accepts")
 	}
 	return nil
 }

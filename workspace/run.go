@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// idle is how long a pipe that a background child holds must be silent
+	// idle is how long a pipe that a background child keeps open must be silent
 	// before the command counts as ended.
 	idle = 100 * time.Millisecond
-	// drain bounds that: a child that never is silent does not hold the call.
+	// drain limits that wait, for a child that writes all the time.
 	drain = 2 * time.Second
-	// maxLine is what Linux takes as one argument (MAX_ARG_STRLEN).
+	// maxLine is the maximum length of one argument on Linux (MAX_ARG_STRLEN).
 	maxLine = 128<<10 - 1
-	// mark is the environment variable by which a command's processes are
-	// found, those too that left its session. Nested programs of ours append.
+	// mark is the environment variable that identifies a command's processes,
+	// even those that left its session. Nested Knack processes append to it.
 	mark = "KNACK_COMMAND"
 )
 
-// ErrClosed is what Run returns after Close.
+// ErrClosed is the error of Run after Close.
 var ErrClosed = errors.New("workspace: closed")
 
-// A shell is how command lines are run.
+// A shell runs command lines.
 type shell struct {
 	path string
 	args []string // before the line
@@ -63,8 +63,8 @@ func (l *Local) findShell() (shell, error) {
 	return shell{}, fmt.Errorf("no shell found: looked for %s", strings.Join(names, ", "))
 }
 
-// wslStub knows the bash.exe that Windows itself has: it starts another
-// system, where this one's paths mean nothing.
+// wslStub reports whether a program is the bash.exe of Windows, which starts WSL,
+// where the paths of Windows are not valid.
 func wslStub(path string) bool {
 	return runtime.GOOS == "windows" && strings.Contains(strings.ToLower(path), `\windows\system32\`)
 }
@@ -101,8 +101,7 @@ func (l *Local) PowerShell(line string) ([]string, error) {
 }
 
 // environ is this program's environment without the PATH entries that a
-// workspace could fill: relative ones, and those inside it (spec permissions,
-// Shell).
+// workspace could fill: relative ones and those inside it.
 func (l *Local) environ() []string {
 	env := userdirs.Environ(os.Environ())
 	for i, kv := range env {
@@ -121,9 +120,9 @@ func (l *Local) environ() []string {
 	return env
 }
 
-// Prepare makes of a command the one that will run: with the prefix, an
-// absolute directory, and what BeforeSpawn made of it. Permission judges its
-// result; Run takes it as it is.
+// Prepare returns the command that will run: with the prefix, an absolute
+// directory and the changes of BeforeSpawn. Permissions are checked on its result,
+// which Run does not change.
 func (l *Local) Prepare(c Command) (Command, error) {
 	return prepare(c, l.dir, l.Path, l.Prefix, l.BeforeSpawn)
 }
@@ -149,7 +148,7 @@ func prepare(c Command, dir string, abs func(string) string, prefix string, befo
 	return c, nil
 }
 
-// A process is a command's shell and whatever it started.
+// A process is a command's shell with all processes that it started.
 type process struct {
 	pid   int    // of the shell, which leads a session and a group of its own; 0: none
 	mark  string // in the environment of all
@@ -158,13 +157,12 @@ type process struct {
 	feed  func() // writes the command's input; nil: it has none
 }
 
-// Run runs a command and waits until it has ended and its output is read. A
-// child that it left in the background does not hold it: output is read until
-// there is none for 100 ms (2 s at most), what comes later is thrown away, and
-// the child lives until [Local.Close]. Cancelling ctx kills everything the
-// command started; Run then returns what there is of an Exit and the cause.
-// Any other error says that the command could not be run; that it failed is in
-// the Exit.
+// Run runs a command and waits until it has ended and its output is read. It
+// does not wait for a child left in the background: it reads output until there
+// is none for 100 ms (2 s at most), discards later output, and the child lives
+// until [Local.Close]. Cancelling ctx kills everything the command started; Run
+// then returns a partial Exit and the cause. Any other error means that the
+// command could not be started; a failing command is reported in the Exit.
 //
 // On Linux that reaches processes that changed their group and session, unless
 // they also gave up their parent, cleared their environment and sent their
@@ -243,7 +241,7 @@ func (l *Local) command(c Command) (*exec.Cmd, error) {
 	} else {
 		switch {
 		case strings.IndexByte(c.Line, 0) >= 0:
-			return nil, errors.New("the command holds a NUL byte, which no shell takes")
+			return nil, errors.New("the command contains a NUL byte, which no shell accepts")
 		case len(c.Line) > maxLine:
 			return nil, fmt.Errorf("the command is %d bytes long, more than the %d the system takes: write it to a file and run that", len(c.Line), maxLine)
 		}
@@ -273,8 +271,8 @@ func startError(err error, c Command, cmd *exec.Cmd) error {
 	return fmt.Errorf("cannot run %s: %w", cmd.Path, err)
 }
 
-// start starts a process unless the workspace is closed, so that Close misses
-// none.
+// start starts a process unless the workspace is closed, so that Close kills all
+// processes.
 func (l *Local) start(cmd *exec.Cmd, p *process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -289,7 +287,7 @@ func (l *Local) start(cmd *exec.Cmd, p *process) error {
 	return nil
 }
 
-// left keeps a process in mind as long as something of it may live.
+// left records a process as long as part of it may be alive.
 func (l *Local) left(p *process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -307,7 +305,7 @@ func (l *Local) left(p *process) {
 	}
 }
 
-// gone reports whether nothing of a process is known to live.
+// gone reports whether no part of a process is known to be alive.
 func (p *process) gone() bool {
 	for _, pump := range p.pumps {
 		if !pump.ended() {
@@ -317,8 +315,8 @@ func (p *process) gone() bool {
 	return !p.group.alive(p.pid)
 }
 
-// Close kills every process that a command started and that still lives,
-// running commands too. Later commands are refused with [ErrClosed].
+// Close kills every process that commands started, those of running commands
+// too. Later commands fail with [ErrClosed].
 func (l *Local) Close() error {
 	l.mu.Lock()
 	live := l.live
@@ -332,7 +330,7 @@ func (l *Local) Close() error {
 		p.group.close()
 	}
 	if l.count.Load() > 0 {
-		(&process{mark: l.mark}).kill() // whoever left group and session, and let go of the output
+		(&process{mark: l.mark}).kill() // processes that left group and session and closed the output
 	}
 	return nil
 }
@@ -378,7 +376,7 @@ func (p *process) pipe(out io.Writer) (*os.File, error) {
 	return w, nil
 }
 
-// handOver closes our copies of what the child writes to.
+// handOver closes our copies of the files that the child writes to.
 func (*process) handOver(cmd *exec.Cmd) {
 	for _, w := range []io.Writer{cmd.Stdout, cmd.Stderr} {
 		if f, ok := w.(*os.File); ok && f != nil {
@@ -393,8 +391,8 @@ func (p *process) disconnect() {
 	}
 }
 
-// A pump reads one pipe to its end, which may come long after the command's:
-// who holds it in the background must not die of SIGPIPE.
+// A pump reads one pipe to its end, which may come long after the end of the
+// command: a background child that writes to it must not die of SIGPIPE.
 type pump struct {
 	r       io.ReadCloser
 	done    chan struct{}
@@ -402,7 +400,7 @@ type pump struct {
 	reads   atomic.Int64
 
 	mu  sync.Mutex
-	out io.Writer // nil: nobody listens any more
+	out io.Writer // nil: the output is discarded
 }
 
 func (p *pump) run() {
@@ -461,8 +459,8 @@ func (p *pump) wait() {
 			break
 		}
 	}
-	// Where this program had no time to read, a pipe seems idle that is full:
-	// the pump, and nobody else, says what is in it by now.
+	// If this program had no time to read, a full pipe seems idle: only the pump
+	// knows what it contains.
 	if f, ok := p.r.(*os.File); ok && f.SetReadDeadline(time.Now()) == nil {
 		select {
 		case <-p.flushed:

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// A group is a process group that leads a session of its own: no terminal to
-// wait for a password on, and job control inside does not leave it. Where
+// A group is a process group in a session of its own: it has no terminal to wait
+// for a password on, and job control inside does not leave it. Where
 // Linux groups processes by session to schedule them (autogroup), a new session
 // costs more than a new group on a busy machine; hanging on /dev/tty costs more
 // than that.
@@ -37,7 +37,7 @@ func exitOf(s *os.ProcessState) Exit {
 	return Exit{Code: s.ExitCode()}
 }
 
-// readNow reads what is there, without waiting.
+// readNow reads the available data without blocking.
 func readNow(f *os.File, buf []byte) (n int) {
 	if conn, err := f.SyscallConn(); err == nil {
 		conn.Read(func(fd uintptr) bool {

@@ -26,8 +26,8 @@ import (
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
-// SSHOptions say how to reach a host. Nothing is ever asked: no password, no
-// passphrase, no unknown host. ssh_config is not read.
+// SSHOptions configure the connection to a host. The user is never prompted for
+// a password, a passphrase or an unknown host. ssh_config is not read.
 type SSHOptions struct {
 	Host       string
 	Port       string   // "": 22
@@ -37,9 +37,9 @@ type SSHOptions struct {
 	Keys       []string // private key files; nil: the agent's keys (SSH_AUTH_SOCK), ~/.ssh/id_ed25519, id_ecdsa, id_rsa
 }
 
-// SSH is a directory of another machine. Files go by SFTP, and where that is
-// not enough (atomic writes, whole trees, search) by a shell there, which must
-// be POSIX. Set its fields before the first command runs.
+// SSH is a directory on another machine. Files are accessed by SFTP and, for
+// atomic writes, whole trees and search, by a POSIX shell there. Set its fields
+// before the first command runs.
 type SSH struct {
 	posix
 	Prefix      string               // shell text before every command line
@@ -113,11 +113,11 @@ func explain(err error, host string) error {
 	var key *knownhosts.KeyError
 	switch {
 	case errors.As(err, &key) && len(key.Want) == 0:
-		return fmt.Errorf("the host is not known: connect once by `ssh %s` and check its key", host)
+		return fmt.Errorf("unknown host: connect once with `ssh %s` and check its key", host)
 	case errors.As(err, &key):
-		return fmt.Errorf("the host's key is not the one in %s:%d: somebody may be in between", key.Want[0].Filename, key.Want[0].Line)
+		return fmt.Errorf("the host's key is not the one in %s:%d: the connection may be intercepted", key.Want[0].Filename, key.Want[0].Line)
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return errors.New("no key was accepted: add one by `ssh-add`, or to ~/.ssh without a passphrase")
+		return errors.New("the host accepted no key: add one with `ssh-add`, or one without a passphrase to ~/.ssh")
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
 			if o.Keys != nil {
 				return nil, nil, fmt.Errorf("%s: %w", file, err)
 			}
-			continue // it has a passphrase: the agent may hold it
+			continue // it has a passphrase: the agent may have the key
 		}
 		signers = append(signers, s)
 	}
@@ -178,8 +178,8 @@ func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
 	}, closeAgent, nil
 }
 
-// algorithms are those of the keys that are known of a host: of several keys,
-// the server must show one of these. nil: the host is not known.
+// algorithms returns the algorithms of a host's known keys; the server must
+// present one of these keys. nil: the host is unknown.
 func algorithms(known ssh.HostKeyCallback, addr string) []string {
 	var key *knownhosts.KeyError
 	if !errors.As(known(addr, &net.TCPAddr{}, noKey{}), &key) {
@@ -204,7 +204,7 @@ func (noKey) Type() string                        { return "none" }
 func (noKey) Marshal() []byte                     { return []byte("none") }
 func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a key") }
 
-// Open opens a regular file by SFTP. Where it lies is resolved by its name.
+// Open opens a regular file by SFTP. Its real path is resolved by name.
 func (w *SSH) Open(ctx context.Context, name string) (File, error) {
 	name = w.Path(name)
 	info, err := w.sftp.Stat(name)
@@ -274,13 +274,13 @@ func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
 	return done, nil
 }
 
-// Stat describes what a path leads to.
+// Stat describes the target of a path.
 func (w *SSH) Stat(_ context.Context, name string) (fs.FileInfo, error) {
 	info, err := w.sftp.Stat(w.Path(name))
 	return info, pathError("stat", name, err)
 }
 
-// Lstat describes a path itself, be it a link.
+// Lstat describes a path itself, even if it is a link.
 func (w *SSH) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
 	info, err := w.sftp.Lstat(w.Path(name))
 	return info, pathError("lstat", name, err)
@@ -314,13 +314,13 @@ func (w *SSH) script(ctx context.Context, text string, args []string, in io.Read
 	return exit.Code, stderr.String(), err
 }
 
-// Prepare is what [Local.Prepare] is.
+// Prepare works like [Local.Prepare].
 func (w *SSH) Prepare(c Command) (Command, error) {
 	return prepare(c, w.dir, w.Path, w.Prefix, w.BeforeSpawn)
 }
 
-// Run is what [Local.Run] is; processes end by the mark in their environment,
-// which needs /proc there.
+// Run works like [Local.Run]; it finds processes to kill by the mark in their
+// environment, which needs /proc there.
 func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Exit{}, err
@@ -348,8 +348,8 @@ func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
 	return exit, nil
 }
 
-// exec runs a line there. When ctx ends, kill does what closing the channel
-// does not.
+// exec runs a line there. When ctx ends, kill ends the processes that closing the
+// channel does not.
 func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr io.Writer, kill func()) (Exit, error) {
 	w.mu.Lock()
 	closed := w.closed
@@ -374,12 +374,12 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 			}
 		}
 		if !said {
-			ended <- exit // the connection is gone
+			ended <- exit // the connection has been closed
 		}
 	}()
 	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{line})); err != nil || !ok {
 		ch.Close()
-		return Exit{}, errors.Join(errors.New("ssh: the server runs no commands"), err)
+		return Exit{}, errors.Join(errors.New("ssh: the server does not run commands"), err)
 	}
 	go func() {
 		if in != nil {

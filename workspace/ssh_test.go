@@ -88,10 +88,10 @@ func testServer(t *testing.T, s *server) {
 		noDir := s.options(t, line)
 		noDir.Dir += "/none"
 		for want, o := range map[string]workspace.SSHOptions{
-			"the host is not known: connect once by `ssh 127.0.0.1`": unknown,
-			"the host's key is not the one in ":                      changed,
-			"no key was accepted":                                    noKey,
-			"/none: ":                                                noDir,
+			"unknown host: connect once with `ssh 127.0.0.1`": unknown,
+			"the host's key is not the one in ":               changed,
+			"the host accepted no key":                        noKey,
+			"/none: ":                                         noDir,
 		} {
 			w, err := workspace.DialSSH(t.Context(), o)
 			if err == nil {

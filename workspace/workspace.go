@@ -74,25 +74,25 @@ type Command struct {
 	Args []string // an argument vector, run without a shell
 	Dir  string   // "": the workspace's directory
 	Env  []string // entries of the form K=V added to the workspace's environment
-	// Stdin is what the program reads; nil: nothing.
+	// Stdin is the program's standard input; nil: empty.
 	Stdin io.Reader
 	// Output receives standard output and standard error, merged in the order
-	// of arrival; nil: thrown away. It is not called concurrently.
+	// of arrival; nil: discarded. It is not called concurrently.
 	Output io.Writer
 	// Stderr, when not nil, receives standard error instead of Output.
 	Stderr io.Writer
-	// Allow opens, for this command only, what the sandbox would refuse: paths
-	// to write and hosts to reach. A workspace without a sandbox ignores it.
+	// Allow permits, for this command only, what the sandbox would refuse: paths
+	// and hosts. A workspace without a sandbox ignores it.
 	Allow Allowance
-	// Limits restrict what the sandbox would let this command do. A workspace
-	// that has no sandbox refuses a command that has some, unless the user
-	// switched the sandbox off ([Local.Confine] is nil).
+	// Limits restrict what the sandbox would permit this command. A workspace
+	// without a sandbox refuses a command with limits, unless the user switched
+	// the sandbox off ([Local.Confine] is nil).
 	Limits []Limit
 
-	prepared bool // Prepare has been through it
+	prepared bool // returned by Prepare
 }
 
-// An Allowance names what a rule or an answer opened for one command.
+// An Allowance lists what a rule or an answer permits to one command.
 type Allowance struct {
 	Write []string // absolute paths
 	Read  []string // absolute paths
@@ -108,12 +108,12 @@ type Limit struct {
 }
 
 // ErrLimits refuses a command whose limits cannot be enforced.
-var ErrLimits = errors.New("a skill in force restricts what commands may touch, and nothing enforces that here")
+var ErrLimits = errors.New("an active skill restricts commands, but no sandbox can enforce its limits here")
 
-// An Exit says how a command ended.
+// An Exit describes how a command ended.
 type Exit struct {
 	Code   int    // 128+n for signal n
 	Signal string // its name, if a signal ended it
-	// Refused holds what the sandbox refused, if it knows.
+	// Refused lists what the sandbox refused, as far as it knows.
 	Refused []string
 }

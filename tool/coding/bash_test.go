@@ -81,7 +81,7 @@ func TestBash(t *testing.T) {
 		{m{"command": "echo long", "timeout": 2147483}, "long", false},
 		{m{"command": "x", "timeout": 2147484}, "invalid timeout 2.147484e+06: the maximum is 2147483 seconds", true},
 		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string \"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
-		{m{"command": "echo \x00"}, "the command holds a NUL byte, which no shell takes", true},
+		{m{"command": "echo \x00"}, "the command contains a NUL byte, which no shell accepts", true},
 		{m{"command": "--version"}, "", true},
 		{m{"command": "echo x", "background": true}, "background jobs are not available here: run the command without background", true},
 	} {

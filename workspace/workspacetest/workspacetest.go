@@ -1,4 +1,4 @@
-// Package workspacetest checks that a workspace keeps its promises.
+// Package workspacetest checks that a workspace implements its interface.
 package workspacetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Test runs the suite. open makes a workspace of a new empty directory in a
+// Test runs the suite. open returns a workspace of a new empty directory on a
 // system with a POSIX shell; the suite closes it.
 func Test(t *testing.T, open func(t *testing.T) workspace.Workspace) {
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func read(t *testing.T, w workspace.Workspace, path string) string {
 	return string(data)
 }
 
-// sh runs a line and returns what it says.
+// sh runs a line and returns its output.
 func sh(t *testing.T, w workspace.Workspace, line string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -238,7 +238,7 @@ func writeKeeps(t *testing.T, w workspace.Workspace) {
 	if got := sh(t, w, "ls -A"); got != "closed\none\nopen\nrun.sh\ntwo\n" {
 		t.Errorf("left behind: %q", got)
 	}
-	// Readers see one or the other, and writers do not mix.
+	// Readers see the old or the new content, and writers do not interleave.
 	text := func(i int) string { return strings.Repeat(fmt.Sprint(i), 100_000) }
 	write(t, w, "busy", text(0))
 	var wg sync.WaitGroup
@@ -454,11 +454,11 @@ sh -c 'sh -c "trap \"\" TERM HUP; sleep 300 & echo \$\$ \$!; echo ready now; wai
 		t.Fatalf("output %q", out.String())
 	}
 	dead(t, w, pids)
-	sh(t, w, "true") // and the workspace goes on
+	sh(t, w, "true") // the workspace still works
 }
 
-// dead waits until none of the processes runs; killed ones may take a moment
-// to be reaped by whoever inherited them.
+// dead waits until none of the processes runs; the new parent of killed ones may
+// take a moment to reap them.
 func dead(t *testing.T, w workspace.Workspace, pids []string) {
 	t.Helper()
 	line := "for p in " + strings.Join(pids, " ") + `; do
