@@ -86,7 +86,7 @@ const brokenNote = ": only this file's deny and ask rules apply"
 var errDeep = fmt.Errorf("nested deeper than %d levels", maxDepth)
 
 // parse reads the file. whole is false if it broke off: then the node holds
-// what stood before the break. nil: there is nothing.
+// what came before the break. nil: there is nothing.
 func (f *file) parse() (n *node, whole bool) {
 	if rest, ok := bytes.CutPrefix(f.data, []byte("\ufeff")); ok {
 		f.data = rest
@@ -135,7 +135,7 @@ type parser struct {
 	f *file
 }
 
-// skip moves over what stands between two tokens.
+// skip moves over the text between two tokens.
 func (p *parser) skip(at int) int {
 	for at < len(p.f.data) {
 		switch p.f.data[at] {

@@ -577,7 +577,7 @@ func (l *loader) key(k key) any {
 		case n.kind == 'o':
 			for _, m := range n.members {
 				if m.val != n.get(m.key) {
-					continue // a name that stands twice: the last one counts
+					continue // a name that appears twice: the last one counts
 				}
 				if want := k.bad(m.val); want != "" {
 					y.problem(m.val.at, "field-type", knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name, m.key, m.val.shown(), want)

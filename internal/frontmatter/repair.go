@@ -401,7 +401,7 @@ func quoteLines(lines []string) string {
 	return b.String()
 }
 
-// loads says whether a value can stand after a key.
+// loads reports whether a value can stand after a key.
 func loads(value string) bool {
 	if value[0] == '|' || value[0] == '>' {
 		_, text := blockHeader(value)

@@ -143,7 +143,7 @@ func (r *plainReader) sequence(indent int) *yaml.Node {
 	return s
 }
 
-// block reads a text that stands below its key, folded or as it is.
+// block reads a text below its key, folded or as it is.
 func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Line: r.n, Column: column}
 	folded := head[0] == '>'
@@ -371,7 +371,7 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	return n
 }
 
-// marked reports whether a colon or a number sign stands beside a blank, where it
+// marked reports whether a colon or a number sign is next to a space, where it
 // has a meaning.
 func marked(v []byte) bool {
 	for i, c := range v {

@@ -20,7 +20,7 @@ type claudeLine struct {
 	Subtype   string          `json:"subtype"`
 	UUID      string          `json:"uuid"`
 	Parent    string          `json:"parentUuid"`
-	Logical   string          `json:"logicalParentUuid"` // what stood before a compaction
+	Logical   string          `json:"logicalParentUuid"` // what came before a compaction
 	Session   string          `json:"sessionId"`
 	Cwd       string          `json:"cwd"`
 	Time      time.Time       `json:"timestamp"`
@@ -358,7 +358,7 @@ func (b *builder) claudeAttachment(l *claudeLine, a *claudeAttachment) {
 	b.left["attachments of the kind "+a.Type]++
 }
 
-// byProgram reports whether a message is what the program said, or an echo of
+// byProgram reports whether a message is output of the program, or an echo of
 // what a person did in it.
 func byProgram(text string) bool {
 	for _, prefix := range []string{"<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>", "[Request interrupted by user"} {

@@ -239,7 +239,7 @@ func usage(u llm.Usage) string {
 // stamp is a time as all readers understand it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// firstLine is the first line of a text that says something, cut at 100
+// firstLine is the first line of a text that is not blank, cut at 100
 // characters.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")

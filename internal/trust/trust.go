@@ -126,7 +126,7 @@ type document struct {
 	Version int      `json:"version"`
 	Root    string   `json:"root"` // for people; the folder's name decides
 	Items   []record `json:"items"`
-	// Folder is when a person last said yes to the folder, also to one that
+	// Folder is when a person last approved the folder, also to one that
 	// brings nothing: programs such as git obey its configuration.
 	Folder time.Time `json:"folder,omitzero"`
 }
@@ -153,7 +153,7 @@ func (s *Store) Project(root string) (*Project, error) {
 // Root is the folder's real path.
 func (p *Project) Root() string { return p.real }
 
-// Trusted reports whether a person said yes to the folder, or --trust does for
+// Trusted reports whether a person approved the folder, or --trust does for
 // this run. It says nothing of any one file: see [Project.Check].
 func (p *Project) Trusted() bool {
 	p.mu.Lock()
