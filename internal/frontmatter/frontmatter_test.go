@@ -33,9 +33,9 @@ repaired 1:0 the frontmatter begins on the line of its opening fence`},
 	{"text on the line of the closing fence", "---\na: b\n---# Title\n", `closed 2 "a: b\n" "# Title\n"
 repaired 3:0 text is attached to the closing fence`},
 	{"inside a Markdown fence", "```yaml\n---\nname: b\n---\n```\ntext\n", `closed 3 "name: b\n" "text\n"
-repaired 1:0 the file stands inside a Markdown fence`},
+repaired 1:0 the file is inside a Markdown fence`},
 	{"the whole file inside a Markdown fence", "~~~~markdown\n---\nname: b\n---\ntext\n~~~~\n", `closed 3 "name: b\n" "text\n"
-repaired 1:0 the file stands inside a Markdown fence`},
+repaired 1:0 the file is inside a Markdown fence`},
 	{"an example in a Markdown fence", "```sh\n---\nname: b\n---\n```\n", "none 1 \"\" \"```sh\\n---\\nname: b\\n---\\n```\\n\""},
 	{"a comment before it", "<!-- (c)\nme -->\n---\nname: b\n---\ntext\n", `closed 4 "name: b\n" "<!-- (c)\nme -->\ntext\n"
 repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
@@ -114,7 +114,7 @@ repaired 2:4 a is not valid YAML: it begins with "*" and was taken as text`},
 limit 2:36 a: deeper than 32 levels; left out`},
 	{"a colon in a text", "description: Use when: always\nb: 1\n", `description="Use when: always" 2:1
 b=1 3:1
-repaired 2:22 description is not valid YAML: it holds a colon and a blank outside quotes and was taken as text`},
+repaired 2:22 description is not valid YAML: it contains a colon and a space outside quotes and was taken as text`},
 	{"a value that begins with a sign", "a: @b\nc: `d`\n", "a=\"@b\" 2:1\nc=\"`d`\" 3:1\nrepaired 2:4 a is not valid YAML: it begins with \"@\" and was taken as text\nrepaired 3:4 c is not valid YAML: it begins with \"`\" and was taken as text"},
 	{"a quote that is not closed", "a: \"b\nc: d\n", `a="b" 2:1
 c="d" 3:1
@@ -122,7 +122,7 @@ repaired 2:1 a is not valid YAML: a quote that is not closed was left out`},
 	{"a quote inside quotes", "a: \"say \"hi\" now\"\n", `a="say \"hi\" now" 2:1
 repaired 2:10 a is not valid YAML: the quotes inside its quotes were taken as text`},
 	{"text after quotes", "a: \"b\" and c\n", `a="\"b\" and c" 2:1
-repaired 2:8 a is not valid YAML: it goes on after its quotes and was taken as text`},
+repaired 2:8 a is not valid YAML: it continues after its quotes and was taken as text`},
 	{"tabs as indentation", "a:\n\tb: c\n", `a={"b":"c"} 2:1
 repaired 3:1 a is not valid YAML: tabs in the indentation were read as spaces`},
 	{"a list that is not closed", "a: [b, c\nd: e\n", `a="[b, c" 2:1
@@ -142,14 +142,14 @@ repaired 2:1 a is not valid YAML: control characters were replaced`},
 repaired 2:1 the backslashes of a Windows path in double quotes were taken literally`},
 	{"lines between the keys", "a: b\n??? what\nc: d\n", `a="b ??? what" 2:1
 c="d" 4:1
-repaired 3:1 a is not valid YAML: it was taken as text, as if it stood in quotes`},
+repaired 3:1 a is not valid YAML: it was taken as text, as if it were quoted`},
 	{"nothing that can be read", "}{\n", `invalid 2:1 the frontmatter is not valid YAML and was left out`},
 	{"carriage returns", "a: b\r\nc: d: e\r\n", `a="b" 2:1
 c="d: e" 3:1
-repaired 3:5 c is not valid YAML: it holds a colon and a blank outside quotes and was taken as text`},
+repaired 3:5 c is not valid YAML: it contains a colon and a space outside quotes and was taken as text`},
 	{"bytes that are no UTF-8", "a: \xff\xfe\nb: 1\n", `a="��" 2:1
 b=1 3:1
-repaired 2:1 a is not valid YAML: it was taken as text, as if it stood in quotes`},
+repaired 2:1 a is not valid YAML: it was taken as text, as if it were quoted`},
 	{"NUL", "a: \x00\nb: 1\n", `a="�" 2:1
 b=1 3:1
 repaired 2:1 a is not valid YAML: control characters were replaced`},
