@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// passed are the variables that a command gets to see, if set: what it needs
-// to run and to find its tools. A name that ends in "*" is a prefix. Nobody
-// has to guess which other names hold secrets.
+// passed lists the variables that a command inherits: those it needs to run and
+// to find its tools. A name that ends in "*" is a prefix. An allow list needs no
+// guess about which other variables contain secrets.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ", "COLUMNS", "LINES",
 	"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CI", "EDITOR", "PAGER", "SOURCE_DATE_EPOCH",
@@ -25,12 +25,12 @@ var passed = []string{
 	"JAVA_HOME", "JDK_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "ANDROID_HOME", "DOTNET_ROOT",
 	"GEM_HOME", "GEM_PATH", "RBENV_ROOT", "BUNDLE_PATH", "COMPOSER_HOME", "PERL5LIB", "NIX_PATH", "NIX_PROFILES",
 	"ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR",
-	"KNACK_COMMAND", // by which the workspace finds a command's processes
+	"KNACK_COMMAND", // identifies a command's processes to the workspace
 }
 
-// environ filters an environment. What the caller of the command set itself
-// (set) passes: a skill's and a hook's variables. Of PATH remain the absolute
-// entries that no command of the workspace could have filled.
+// environ filters an environment. The variables that the caller of the command
+// set (set), such as a skill's and a hook's, are kept. PATH keeps the absolute
+// entries in which no command of the workspace can create files.
 func (p *Policy) environ(env, set []string) []string {
 	own := map[string]bool{"TMPDIR": true}
 	for _, kv := range set {

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A journal says, while a command runs, which protected things were there
-// before it. A program that is killed leaves it, and the next one compares.
-// Each program has a file of its own, locked for as long as it lives. A
-// journal that cannot be written is none: it protects nothing by itself.
+// A journal records, while a command runs, which protected files existed before
+// it. A process that is killed leaves it behind, and the next one compares. Each
+// process has its own file, locked as long as it runs. A journal that cannot be
+// written is ignored: it protects nothing by itself.
 type journal struct {
 	base string // of the files' names; "": no journal
 	file *os.File
@@ -36,7 +36,7 @@ func newJournal(state, dir string) journal {
 	return journal{base: filepath.Join(state, hex.EncodeToString(sum[:16]))}
 }
 
-// begin notes what is there.
+// begin records which protected files exist.
 func (j *journal) begin(things map[string]thing) {
 	if j.base == "" {
 		return
@@ -63,7 +63,7 @@ func (j *journal) begin(things map[string]thing) {
 	}
 }
 
-// end notes that no command runs.
+// end records that no command runs.
 func (j *journal) end() {
 	if j.file != nil {
 		j.file.Truncate(0)
@@ -109,7 +109,7 @@ func (j *journal) stale() (before map[string]bool) {
 	return before
 }
 
-// leftovers says what commands left whose program was killed while they ran.
+// leftovers returns what commands left behind whose session was killed.
 func (n *names) leftovers() (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

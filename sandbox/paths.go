@@ -1,7 +1,7 @@
 package sandbox
 
-// moreSecrets are kept from commands beside permission.Secrets: what there is
-// no need to ask about, since no tool of a project reads it.
+// moreSecrets are hidden from commands in addition to permission.Secrets. The
+// user is not asked about them, since no tool of a project reads them.
 var moreSecrets = []string{
 	"~/.config/doctl",
 	"~/.config/rclone", "~/.config/sops", "~/.config/age", "~/.config/containers/auth.json", "~/.oci", "~/.bluemix",
@@ -17,7 +17,7 @@ var moreSecrets = []string{
 	// Other agents.
 	"~/.aider.conf.yml",
 	"~/.config/goose", "~/.cursor/mcp.json", "~/.continue/config.yaml", "~/.local/share/amp/secrets.json",
-	// What was typed.
+	// Histories of what the user typed.
 	"~/.psql_history", "~/.mysql_history",
 }
 

@@ -65,14 +65,14 @@ type view struct {
 	reserved  []*placeholder
 }
 
-// sight makes the view for one command.
+// sight creates the view for one command.
 func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*view, error) {
 	v := new(view)
 	p.makeCaches()
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
 	opened := append(real(allow.Write), allow.Write...)
 
-	// What may be written.
+	// Writable paths.
 	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
 	for _, path := range allow.Write {
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) && !guarded(p.Protected, path) {
@@ -92,7 +92,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 		return path == "/" || withinAny([]string{"/proc", "/sys", "/dev"}, path)
 	})
 
-	// What may not, though it lies under that.
+	// Read-only paths below writable ones.
 	for path, t := range now.things {
 		if withinAny(opened, path) {
 			continue
@@ -108,7 +108,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 	v.guard(now.gits, opened)
 	v.protected = append(v.protected, slices.DeleteFunc(real(p.Own), func(path string) bool { return withinAny(opened, path) })...)
 
-	// What is the command's own.
+	// The command's own directories.
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		temp = append(temp, dir)
@@ -132,7 +132,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 		}
 	}
 
-	// What may not be read.
+	// Hidden paths.
 	v.opened = real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
 	for _, path := range append(append(real(p.Secrets), real(now.env)...), sockets()...) {
@@ -183,9 +183,9 @@ func (v *view) guard(gits, opened []string) {
 	}
 }
 
-// meant leaves out of an allowance what lies in the workspace by its name and
-// elsewhere in truth: a command may have made the link since it was decided.
-// Where the target was allowed too, it stands in the list by itself.
+// meant removes from an allowance the paths in the workspace that resolve to a
+// place outside it: a command may have created the link since the decision. A
+// target that was allowed too has its own entry in the list.
 func (p *Policy) meant(paths []string) []string {
 	roots := append(real(append([]string{p.Dir}, p.Roots...)), append([]string{p.Dir}, p.Roots...)...)
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
@@ -254,9 +254,8 @@ func real(paths []string) []string {
 	return out
 }
 
-// sockets lists the sockets in the file system that somebody listens on, or
-// that are mounted: a mount that is read-only does not keep anyone from
-// connecting.
+// sockets lists the sockets in the file system that have a listener or are
+// mounted: a read-only mount does not prevent connections.
 func sockets() []string {
 	var found, cwds []string
 	check := func(path string) {
@@ -376,8 +375,8 @@ func (v *view) steps() []launch.Step {
 	return append(steps, launch.Step{Do: launch.Proc, Path: "/proc"})
 }
 
-// restrict adds Landlock's rules to a plan whose mounts hold the policy:
-// a second lock on the same door.
+// restrict adds Landlock's rules to a plan whose mounts already enforce the
+// policy, as a second line of defence.
 func (v *view) restrict(p *launch.Plan) {
 	version := launch.LandlockVersion()
 	if version < 2 {

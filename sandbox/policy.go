@@ -13,12 +13,12 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Policy says what commands may touch. Paths are absolute; what does not
-// exist does no harm. The zero Policy lets a command write nothing.
+// A Policy defines what commands may access. Paths are absolute and need not
+// exist. The zero Policy lets a command write nothing.
 //
-// Everything can be read but Secrets; nothing can be written but Dir, Roots,
-// Write and a temporary directory of the command's own; no host is reached but
-// Hosts. A [workspace.Allowance] opens more for one command.
+// A command can read everything except Secrets, can write only Dir, Roots, Write
+// and its own temporary directory, and can reach only Hosts. A
+// [workspace.Allowance] permits more to one command.
 type Policy struct {
 	Dir   string   `json:"dir"`             // the working directory
 	Roots []string `json:"roots,omitempty"` // further directories that belong to the workspace
@@ -32,8 +32,8 @@ type Policy struct {
 	// temporary directory if Cache is "".
 	Caches []string `json:"caches,omitempty"`
 	Cache  string   `json:"cache,omitempty"`
-	// Secrets cannot be read. Files called .env* under Dir and Roots, and
-	// sockets that somebody listens on, are secrets besides.
+	// Secrets cannot be read. Files called .env* under Dir and Roots, and sockets
+	// with a listener, are secrets too.
 	Secrets []string `json:"secrets,omitempty"`
 	// Protected are names ("a" or "a/b") under Dir and Roots, at any depth, that
 	// are not written: they change what programs do later. Knack's own directories are
@@ -41,9 +41,9 @@ type Policy struct {
 	Protected []string `json:"protected,omitempty"`
 	Own       []string `json:"own,omitempty"`
 	Hosts     []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
-	Env       []string `json:"env,omitempty"`   // names of variables that pass, beside the built-in list
-	// State is a directory for notes on running commands, from which the next
-	// program in Dir learns what one that was killed left behind; "": none.
+	Env       []string `json:"env,omitempty"`   // names of variables to pass, in addition to the built-in list
+	// State is a directory for records of running commands. From them the next
+	// process in Dir learns what a killed one left behind; "": no records.
 	State     string `json:"state,omitempty"`
 	Processes uint64 `json:"processes,omitempty"` // and threads, all together; 0: 8192
 	Memory    uint64 `json:"memory,omitempty"`    // bytes of data of one process; 0: three quarters of the machine's
@@ -65,8 +65,9 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	home := user.Home
 	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
 	for _, s := range permission.Secrets() {
-		// Patterns ask when a tool reads; hiding every *.pem from a build
-		// would break its tests. Of a project only .env* is hidden (isEnvFile).
+		// Reading a file with a tool asks for these patterns, but hiding every *.pem
+		// from a build would break its tests. In a project only .env* is hidden
+		// (isEnvFile).
 		abs, rooted := strings.CutPrefix(s, "//")
 		switch {
 		case strings.Contains(s, "*"):
@@ -86,8 +87,8 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	return p, nil
 }
 
-// under is the policy for a command with its limits, which it applies to what
-// was allowed for the command as well.
+// under returns the policy for a command with limits, which apply to the
+// command's allowance as well.
 func (p Policy) under(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
@@ -155,7 +156,7 @@ func findCaches(home string) (found, missing []string) {
 			if _, err := exec.LookPath(c.program); err != nil {
 				continue
 			}
-			// What the user named, or has a directory for, is meant to be used.
+			// The user set this variable or already has this directory.
 			if !named && (c.under == "" || !exists(base)) {
 				if os.Getenv(c.private) == "" {
 					missing = append(missing, c.private)
@@ -168,7 +169,7 @@ func findCaches(home string) (found, missing []string) {
 	return found, missing
 }
 
-// otherwise is where a tool has its cache if its own variable does not say so.
+// otherwise returns where a tool has its cache if its own variable is not set.
 func otherwise(path, home string) string {
 	for _, v := range [...]struct{ prefix, variable string }{{"~/.cache", "XDG_CACHE_HOME"}, {"~/go", "GOPATH"}} {
 		rest, ok := strings.CutPrefix(path, v.prefix+"/")
@@ -195,7 +196,7 @@ func (p *Policy) makeCaches() {
 	}
 }
 
-// writable is what can be written outside the workspace.
+// writable returns the directories outside the workspace that can be written.
 func (p *Policy) writable() []string {
 	if p.Cache == "" {
 		return p.Write
@@ -226,12 +227,13 @@ func withinAny(dirs []string, path string) bool {
 	return false
 }
 
-// guarded reports whether a path has a protected name in it.
+// guarded reports whether an element of a path is a protected name.
 func guarded(protected []string, path string) bool {
 	return slices.ContainsFunc(protected, func(name string) bool { return strings.Contains(path+"/", "/"+name+"/") })
 }
 
-// isEnvFile knows the files by which projects hand secrets to programs.
+// isEnvFile reports whether a file is one by which projects pass secrets to
+// programs.
 func isEnvFile(name string) bool {
 	if !strings.HasPrefix(name, ".env") {
 		return false

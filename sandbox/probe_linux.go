@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// Trying out the namespaces costs as much as a command. That they work is
-// remembered for as long as nothing changes that decides it. A memory that is
-// wrong lets no command run unconfined: a launcher that cannot set up the
-// sandbox starts nothing, and the memory is dropped.
+// Testing the namespaces costs as much as a command, so a success is cached until
+// one of the files that decide it changes. An outdated cache never lets a command
+// run unconfined: a launcher that cannot set up the sandbox starts nothing, and
+// the cache is dropped.
 
 // decides are the files whose content decides whether namespaces can be made.
 var decides = []string{
@@ -41,7 +41,7 @@ func (p *Policy) probed() string {
 	return filepath.Join(p.State, "namespaces-"+hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// remember notes that namespaces work, and forgets what was noted before.
+// remember caches that namespaces work and removes older results.
 func remember(file string) {
 	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return

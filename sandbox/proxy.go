@@ -236,9 +236,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// errInside keeps a name that was opened from standing for this machine or its
-// link, whatever its owner's name server says (169.254.169.254 is where clouds
-// hand out credentials).
+// errInside refuses an allowed name that resolves to this machine or its local
+// link, because the owner of a name controls its addresses (clouds serve
+// credentials at 169.254.169.254).
 var errInside = errors.New("the host's address is this machine or its link")
 
 func (p *proxy) dialPublic(host, port string) (net.Conn, error) {

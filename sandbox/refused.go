@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// keepOutput is how much of the end of a command's output is looked through
-// for refusals.
+// keepOutput is how much of the end of a command's output is searched for
+// refusals.
 const keepOutput = 64 << 10
 
 // A watcher keeps the end of what a command prints.
@@ -22,7 +22,7 @@ type watcher struct {
 	lines []byte
 }
 
-// watch puts a watcher on a command's output.
+// watch attaches a watcher to a command's output.
 func watch(c *workspace.Command) *watcher {
 	w := new(watcher)
 	if c.Output != nil {
@@ -53,7 +53,7 @@ func (w *watcher) add(b []byte) {
 	}
 }
 
-// What programs say when the kernel refused them.
+// Messages of programs after the kernel refused an access.
 var refusals = []string{
 	"read-only file system", "erofs", "permission denied", "eacces", "operation not permitted", "eperm",
 	"device or resource busy", "ebusy", "resource busy", "invalid cross-device link", "exdev",
@@ -65,16 +65,15 @@ var unreachable = []string{
 	"connection refused",
 }
 
-// maxRefused bounds what is reported of one command.
+// maxRefused limits the refusals reported for one command.
 const maxRefused = 10
 
-// A judge says why the policy refuses a path that a command in dir named, and
-// what would open it; "" if it does not.
+// A judge returns why the policy refuses a path that a command in dir named and
+// which rule would allow it; "" if the policy does not refuse it.
 type judge interface{ judge(dir, name string) string }
 
-// read looks through the output for refusals of paths and hosts. It is a
-// reading of messages, so it may miss some; what it names, the policy does
-// refuse.
+// read searches the output for refusals of paths and hosts. Because it interprets
+// messages, it may miss some; but the policy does refuse everything it reports.
 func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +91,7 @@ func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 		if containsAny(low, refusals) {
 			for i, word := range words(string(line)) {
 				if i == 0 && isProgram(word) {
-					continue // who speaks, not what about
+					continue // the program that prints the message, not its subject
 				}
 				if strings.Contains(word, "/") || strings.HasPrefix(word, ".") {
 					add(j.judge(dir, strings.TrimPrefix(word, "file://")))
@@ -114,7 +113,7 @@ func containsAny(s string, subs []string) bool {
 	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
 }
 
-// words cuts a message where paths and hosts begin and end.
+// words splits a message where paths and hosts begin and end.
 func words(line string) []string {
 	return strings.FieldsFunc(line, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune("'\"`‘’“”()[]<>,;:=", r)
@@ -146,6 +145,6 @@ func hostIn(word string) (string, bool) {
 	return word, letters || digits
 }
 
-// The rules that would open a path, in the spelling of permission.
+// The rules that would allow access to a path, in the syntax of package permission.
 func editRule(path string) string { return "Edit(/" + path + ")" }
 func readRule(path string) string { return "Read(/" + path + ")" }

@@ -12,16 +12,16 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// refused is what the sandbox refused the command, as far as its output tells.
+// refused returns what the sandbox refused the command, according to its output.
 func (w *watcher) refused(r *run) []string {
 	return w.read(r.dir, r.view, func(name string) bool {
 		return !isLoopback(name) && (r.proxy == nil || !r.proxy.allows(name, "443") && !r.proxy.allows(name, "80"))
 	})
 }
 
-// judge implements judge. A relative name may be meant from a directory that
-// the command went to, or from the top of a repository: what it can only mean
-// is taken, if there is one.
+// judge implements judge. A relative name may be relative to a directory that the
+// command changed to or to the top of a repository: the file is used if there is
+// only one candidate.
 func (v *view) judge(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return v.path(filepath.Clean(name))

@@ -17,9 +17,8 @@
 //     [Report.Open] lists.
 //   - None: nothing.
 //
-// On Linux a command is started by a launcher, which is this very program
-// executed again; package launcher enables that and explains how little of the
-// program's start it costs. In namespaces of its own (user, mount, pid, ipc,
+// On Linux a launcher starts the command. It is the same program executed again;
+// package launcher enables that and keeps its start-up cheap. In namespaces of its own (user, mount, pid, ipc,
 // network) the launcher makes every mount read-only except the policy's, covers
 // secrets, /run, /tmp and /dev, mounts a new /proc, drops all capabilities,
 // applies Landlock and seccomp, and starts the command. When the launcher ends,
@@ -30,10 +29,10 @@
 // a command leaves under such a name is renamed when the command has ended, and
 // reported.
 //
-// What was refused is reported in Exit.Refused with the rule that would allow
-// it. Hosts are known from the proxy. Paths are found in what the command
-// printed, because the kernel reports them to nobody else: a refusal that a
-// program does not print is not reported.
+// Exit.Refused reports each refusal with the rule that would allow it. Hosts are
+// known from the proxy. Paths are found in the command's output, because the
+// kernel reports them only to the program: a refusal that a program does not
+// print is not reported.
 //
 // A Sandbox is safe for concurrent use.
 package sandbox
@@ -48,7 +47,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Mode says what to do about commands (--sandbox).
+// A Mode selects how commands are confined (--sandbox).
 type Mode uint8
 
 const (
@@ -82,7 +81,7 @@ func (m *Mode) Type() string             { return "auto|require|off" }
 func (m Mode) MarshalText() ([]byte, error)     { return []byte(m.String()), nil }
 func (m *Mode) UnmarshalText(text []byte) error { return m.Set(string(text)) }
 
-// A Level says how much of a policy is held.
+// A Level is how much of a policy is enforced.
 type Level uint8
 
 const (
@@ -96,15 +95,15 @@ func (l Level) String() string { return [...]string{"none", "partial", "complete
 // MarshalText writes the level as its name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// A Report says what the sandbox is worth on this machine.
+// A Report describes what the sandbox enforces on this machine.
 type Report struct {
 	Level   Level    `json:"level"`
 	Backend string   `json:"backend,omitempty"` // namespaces, bwrap, landlock, sandbox-exec
 	Missing []string `json:"missing,omitempty"` // why not more
-	Open    []string `json:"open,omitempty"`    // what of the policy is not held
+	Open    []string `json:"open,omitempty"`    // parts of the policy that are not enforced
 }
 
-// Notice is what a person should be told once, "" when the level is complete.
+// Notice is a message to show the user once, "" when the level is complete.
 func (r Report) Notice() string {
 	if r.Level == Complete {
 		return ""
@@ -119,7 +118,7 @@ func (r Report) Notice() string {
 	return text
 }
 
-// ErrIncomplete is what Require refuses with.
+// ErrIncomplete is the error with which Require refuses commands.
 var ErrIncomplete = errors.New("a complete sandbox is required")
 
 // A Sandbox confines commands.
@@ -138,8 +137,8 @@ func New(p Policy, m Mode) *Sandbox {
 	return &Sandbox{policy: p, mode: m, system: newSystem(p)}
 }
 
-// Report says what commands are held to. The first call tries it out, which
-// starts up to three processes.
+// Report returns what the sandbox enforces. The first call tests it, which starts
+// up to three processes.
 func (s *Sandbox) Report() Report {
 	s.once.Do(func() {
 		if s.mode == Off {
@@ -151,10 +150,10 @@ func (s *Sandbox) Report() Report {
 	return s.report
 }
 
-// Leftovers says what appeared under protected names during commands whose
-// program was killed, and removes the sandbox's own traces of them. It is to
-// be called when a program starts, and shown to the user. Without Policy.State
-// it knows of nothing.
+// Leftovers returns what appeared under protected names during commands whose
+// session was killed, and removes the sandbox's own placeholders. Call it when a
+// program starts, and show the result to the user. Without Policy.State it returns
+// nothing.
 func (s *Sandbox) Leftovers() []string {
 	if s.mode == Off {
 		return nil
@@ -164,9 +163,9 @@ func (s *Sandbox) Leftovers() []string {
 
 var everythingOpen = []string{"commands can do whatever you can"}
 
-// Confine puts a command that is about to start under the policy; it has the
-// form of Local.Confine in package workspace. The func it returns is to be
-// called when the command has ended.
+// Confine applies the policy to a command that is about to start; it has the
+// signature of Local.Confine in package workspace. Call the func it returns when
+// the command has ended.
 func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 	if s.mode == Off {
 		return nil, nil

@@ -30,10 +30,10 @@ const (
 	landlock   = "landlock"
 )
 
-// system is what a Sandbox needs of Linux.
+// system is the part of a Sandbox that is specific to Linux.
 type system struct {
 	names *names
-	// without, in tests, is what the machine is to lack: names of backends.
+	// without lists the backends that tests disable.
 	without []string
 	bwrap   string // path of the program
 	started func() // for tests: a launcher is about to be started; nil: nothing
@@ -45,7 +45,7 @@ func newSystem(p Policy) system { return system{names: newNames(p)} }
 
 func (s *system) leftovers() []string { return s.names.leftovers() }
 
-// partlyOpen is what Landlock and seccomp do not hold by themselves.
+// partlyOpen lists what Landlock and seccomp do not enforce without namespaces.
 var partlyOpen = []string{
 	"protected paths inside the working directory (.git/hooks, .claude …) can be written",
 	"secrets inside the working directory (.env) can be read",
@@ -66,11 +66,11 @@ func (s *system) probe(p Policy) Report {
 		return err == nil
 	}
 	if !launch.Enabled() {
-		// Started again, this program would do what it does.
+		// Without the launcher, executing this program again would start it normally.
 		return Report{Missing: []string{"the program does not import sandbox/launcher"}, Open: everythingOpen}
 	}
 	if launch.LandlockVersion() == 0 {
-		missing = append(missing, "the kernel has no Landlock: nothing doubles what mounts hold")
+		missing = append(missing, "the kernel has no Landlock: only the mounts enforce the policy")
 	}
 	file := p.probed()
 	if _, err := os.Lstat(file); err == nil && s.without == nil {
@@ -163,8 +163,8 @@ type run struct {
 	signal  syscall.Signal
 }
 
-// prepare makes of cmd the launcher that will run it. An empty Args only
-// tries.
+// prepare turns cmd into the launcher that will run it. An empty Args only tests
+// the sandbox.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	r := &run{system: s, policy: p, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
 	now := s.names.begin()
@@ -272,7 +272,7 @@ func (r *run) connect(plan []byte) error {
 	return nil
 }
 
-// serve sends the plan and takes what the launcher answers.
+// serve sends the plan and reads the launcher's messages.
 func (r *run) serve(plan []byte) {
 	defer close(r.done)
 	if _, err := r.control.Write(plan); err != nil {
@@ -352,8 +352,8 @@ func (r *run) ended(exit *workspace.Exit) {
 	}
 }
 
-// bwrapArgs says with bwrap's words what the steps say. The launcher runs
-// inside, for what bwrap has no words for.
+// bwrapArgs translates the steps to bwrap's options. The launcher runs inside for
+// everything that bwrap has no options for.
 func bwrapArgs(steps []launch.Step) []string {
 	args := []string{
 		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--die-with-parent",

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// classify finds out what a command is: of the read-only list, a wrapper, a
+// classify determines what a command is: a read-only command, a wrapper, a
 // runner of other commands, a writer of files, or just a program.
 func (a *analysis) classify(c *Command, loose bool) {
 	name, ok := c.Words[0].Value()

@@ -227,8 +227,8 @@ func awk(c *Command) {
 	}
 }
 
-// awkActs looks for what can act, in strings and patterns too: telling them
-// apart is not worth being wrong.
+// awkActs looks for actions that can run or write something, in strings and
+// patterns too: distinguishing these is not worth the risk of an error.
 func awkActs(s string) bool {
 	for _, word := range []string{"system", "getline", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "ARGV", "@", "|", "\\\n"} {
 		if i := strings.Index(s, word); i >= 0 {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A reader is what is known of a command that only reads. Lists of options are
+// A reader describes a command that only reads. Lists of options are
 // separated by blanks; of long ones any abbreviation counts.
 type reader struct {
 	names  string
@@ -85,8 +85,7 @@ var programsThatRead = map[string]func(c *Command){
 	"printf": printf, "set": set, "ps": ps,
 }
 
-// readOnly decides whether a command is of the read-only list, and which files
-// it reads.
+// readOnly decides whether a command only reads, and which files.
 func readOnly(c *Command, name string) {
 	if read := programsThatRead[name]; read != nil {
 		read(c)

@@ -1,7 +1,7 @@
 package bash
 
-// A Script is a command line taken apart: what bash would do, as far as that
-// can be known without running it.
+// A Script is a parsed command line: what bash would do, as far as that is known
+// without running it.
 type Script struct {
 	Commands []*Command  // in the order of the text, those inside substitutions and functions too
 	Files    []*Redirect // redirections to and from files
@@ -10,10 +10,10 @@ type Script struct {
 
 	Items []any  // all of the above, in order
 	Moves []Move // changes of the directory, in order
-	Loose bool   // a change stands in a loop or a function: it counts everywhere
+	Loose bool   // a change is in a loop or a function: it may apply to every command
 }
 
-// An Effect is what a command does, as far as its name and words say.
+// An Effect is what a command does according to its name and words.
 type Effect uint8
 
 const (
@@ -28,17 +28,17 @@ type Command struct {
 	Words []Word
 
 	Effect Effect
-	Reason string   // why it is not Reads, where that needs saying
+	Reason string   // why it is not Reads, if that needs an explanation
 	Opaque string   // why only a rule that spells out all of it can allow it
 	Inner  []Inner  // what it runs in turn
 	Files  []File   // what its words name
 	Danger []Danger // words that a rule must spell out
 
-	Assigns []*Assign // that stand before it
+	Assigns []*Assign // the assignments before it
 	At      int       // how many of the script's Moves come before it
 
 	Function   bool   // it calls a function of the same script, whose body is judged
-	Git        bool   // git obeys the repository's configuration
+	Git        bool   // a git command, which uses the repository's configuration
 	AsksGit    bool   // it runs git to read
 	Subcommand int    // of git: the index of the word
 	RunsScript bool   // a shell with the path of a script
@@ -72,11 +72,11 @@ type File struct {
 	Word   *Word
 	Text   string // instead of Word: a part of one
 	Write  bool
-	Tree   bool // what lies below is read as well
+	Tree   bool // everything below it is read as well
 	Follow bool // links below are followed
 }
 
-// Values are the paths that a file may have, as far as they are known.
+// Values returns the paths that a file may have, as far as they are known.
 func (f *File) Values() []string {
 	switch {
 	case f.Text != "":
@@ -106,16 +106,16 @@ type Assign struct {
 	InWords bool // among the words of env
 }
 
-// An Unclear is a piece of text with the reason why it cannot be judged.
+// An Unclear is a piece of text with the reason why it cannot be analysed.
 type Unclear struct {
 	Text, Reason string
 
-	Limit bool // too much to judge, whatever it is
+	Limit bool // it exceeds a limit of the analysis
 }
 
 // A Move is a change of the working directory.
 type Move struct {
 	Word  *Word // where to
-	Loose bool  // it stands in a loop or a function
-	Any   bool  // it leads to a directory that is not known
+	Loose bool  // it is in a loop or a function
+	Any   bool  // its target directory is not known
 }

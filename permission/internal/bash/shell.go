@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What is too long, too many or too deep to judge is asked.
+// Limits of the analysis; beyond them the call asks.
 const (
 	maxLength   = 10_000 // characters of a command line
 	maxCommands = 50     // simple commands in it
@@ -26,7 +26,7 @@ type variable struct {
 	number  bool
 }
 
-// analysis is the state of taking one text apart.
+// analysis is the state of parsing one text.
 type analysis struct {
 	src      string
 	script   *Script
@@ -67,7 +67,7 @@ var (
 	ErrHidden = errors.New("holds control or hidden characters")
 )
 
-// Parse takes a bash command line apart. spare is by how many characters it may
+// Parse parses a bash command line. spare is the number of characters it may
 // be longer than maxLength.
 func Parse(text string, spare int) (*Script, error) {
 	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
@@ -122,7 +122,7 @@ func parse(text string, depth int, count *int) (*Script, error) {
 	return a.script, nil
 }
 
-// settle finds the values of variables, when all assignments are known.
+// settle determines the values of variables when all assignments are known.
 func (a *analysis) settle() {
 	if len(a.order) == 0 {
 		return
@@ -1022,7 +1022,7 @@ func (a *analysis) file(e *entry) {
 	s.Items = append(s.Items, f)
 }
 
-// command makes a Command of a call and finds out what kind it is.
+// command converts a call to a Command and classifies it.
 func (a *analysis) command(e *entry, index int) {
 	words := make([]Word, len(e.call.Args))
 	for i, w := range e.call.Args {

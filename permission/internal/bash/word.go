@@ -9,8 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Word is one word of a simple command, with what can be known of it before
-// it runs.
+// A Word is one word of a simple command, with what is known about it before the
+// command runs.
 type Word struct {
 	Text string // as written
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A wrapper is a program that runs the command that its words hold. Its own
-// options have to be understood to find where that begins.
+// A wrapper is a program that runs the command in its words. Its own options have
+// to be parsed to find where that command begins.
 type wrapper struct {
 	names  string
 	sub    string // its subcommands that do so, "tool run" being two words; "": the program itself
@@ -51,7 +51,7 @@ var wrapperTable = []wrapper{
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
 }
 
-// An opaqueProgram can run anything, in ways that are not followed here.
+// An opaqueProgram can run anything, in ways that are not analysed here.
 type opaqueProgram struct {
 	names  string
 	sub    string // its subcommands that can; "": the program itself

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A writer is what is known of a command that writes the files it names.
+// A writer describes a command that writes the files it names.
 type writer struct {
 	names  string
 	value  string // letters of options whose value is the next word; of t, o, O and P it is a file

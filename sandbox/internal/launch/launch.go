@@ -19,8 +19,8 @@ import (
 )
 
 // EnvName is the variable that makes an enabled program a launcher; the
-// value is Version. Beside it the launcher has no variable that tells anything: its environment
-// can be read from inside.
+// value is Version. The launcher has no other variable with information, because
+// the command can read its environment.
 const (
 	EnvName = "KNACK_SANDBOX_LAUNCHER"
 	Version = "1"
@@ -162,7 +162,7 @@ func readFull(b []byte) {
 			continue
 		}
 		if n <= 0 || err != nil {
-			syscall.Exit(failedCode) // nobody is there to be told
+			syscall.Exit(failedCode) // the parent cannot be reached
 		}
 		b = b[n:]
 	}
