@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/knack-agent/knack/internal/regular"
 )
 
 // A headCache has what was read from the SKILL.md files of a [Folder], so that
@@ -66,7 +68,7 @@ func openCache(dir string, f *Folder) *headCache {
 const cacheHead = len(cacheMagic) + 8 + 4
 
 func (c *headCache) read() bool {
-	f, err := os.Open(c.path)
+	f, err := regular.Open(c.path)
 	if err != nil {
 		return false
 	}

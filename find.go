@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/rank"
+	"github.com/knack-agent/knack/internal/regular"
 )
 
 // A Match is a skill that was found.
@@ -224,7 +225,7 @@ func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll
 		replaced := false
 		for i := range open {
 			if seg := &open[i]; seg.file != "" {
-				file, err := os.Open(seg.file)
+				file, err := regular.Open(seg.file)
 				if err == nil {
 					files = append(files, file)
 				}
@@ -380,7 +381,7 @@ func (seg *segment) match(skills []*Skill) (missing []*Skill) {
 // openIndex opens a file, of which it keeps all but the postings in memory; nil
 // if there is no whole index.
 func openIndex(path string) *rank.Index {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil
 	}
@@ -456,7 +457,7 @@ func readAll(path string, buf *bytes.Buffer) error {
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return errors.New("no regular file of this size")
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

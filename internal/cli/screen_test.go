@@ -89,7 +89,7 @@ func TestScreenTalk(t *testing.T) {
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("日本語x\x7f hello\r")
-	k.shows(w, h, `touch made(?s:.*)❯ 1 `)
+	k.shows(w, h, `touch made(?s:.*)  1 yes`)
 	k.types("1")
 	k.shows(w, h, `(?s)Title\n\nSome bold words\..*● bash touch made.*All done\.\n\nfunc main\(\) \{\}`)
 	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {

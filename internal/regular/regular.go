@@ -4,6 +4,7 @@
 package regular
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,19 @@ var ErrNotRegular = errors.New("not a regular file")
 type TooLargeError struct{ Max int64 }
 
 func (e TooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes", e.Max) }
+
+// Open opens a regular file for reading. Links are followed.
+func Open(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}))
+	}
+	return f, nil
+}
 
 // Read reads a file of at most max bytes. Links are followed.
 func Read(name string, max int64) ([]byte, error) {

@@ -57,3 +57,23 @@ func TestRead(t *testing.T) {
 		t.Errorf("one byte too many: %v", err)
 	}
 }
+
+// TestOpen: a pipe or a directory in the place of a file does not open.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{pipe, dir} {
+		if f, err := Open(name); !errors.Is(err, ErrNotRegular) {
+			f.Close()
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}

@@ -61,6 +61,9 @@ func newDialog(q engine.Question) *dialog {
 		}
 		d.list = newPicker("", items)
 		d.list.closed = len(items) < 10
+		if q.Call != nil {
+			d.list.at = -1 // an Enter that was meant for the prompt approves nothing
+		}
 	case len(q.Fields) > 0:
 		d.open(0)
 	default:

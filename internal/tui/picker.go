@@ -27,7 +27,7 @@ type picker struct {
 	many   bool // space marks items
 	query  string
 	found  []int // of items, best first
-	at     int   // in found
+	at     int   // in found; -1: nothing is chosen yet
 	top    int   // the first that is shown
 	closed bool  // the query cannot be typed: for a few fixed choices
 }
@@ -44,7 +44,7 @@ func (p *picker) filter() {
 
 // picked returns the item under the cursor.
 func (p *picker) picked() (item, bool) {
-	if p.at < len(p.found) {
+	if 0 <= p.at && p.at < len(p.found) {
 		return p.items[p.found[p.at]], true
 	}
 	return item{}, false
@@ -93,7 +93,7 @@ func (p *picker) key(k terminal.Key) bool {
 }
 
 func (p *picker) toggle() bool {
-	if !p.many || p.at >= len(p.found) {
+	if !p.many || p.at < 0 || p.at >= len(p.found) {
 		return false
 	}
 	i := p.found[p.at]
@@ -102,6 +102,9 @@ func (p *picker) toggle() bool {
 }
 
 func (p *picker) move(by int) {
+	if p.at < 0 && by < 0 {
+		p.at = len(p.found) // the last one comes next
+	}
 	if len(p.found) > 0 {
 		p.at = min(max(p.at+by, 0), len(p.found)-1)
 	}
@@ -125,7 +128,7 @@ func (p *picker) lines(width, room int) []styled.Line {
 	if len(p.found) > rows && rows > 2 {
 		rows-- // for the count
 	}
-	p.top = min(max(p.top, p.at-rows+1), p.at)
+	p.top = max(min(max(p.top, p.at-rows+1), p.at), 0)
 	wide := 0
 	for _, i := range p.found[p.top:min(p.top+rows, len(p.found))] {
 		wide = max(wide, styled.Width(p.items[i].label))

@@ -343,6 +343,10 @@ func TestTypeAhead(t *testing.T) {
 			t.Errorf("%v answered %+v", k, a)
 		}
 	}
+	d.key(terminal.Key{Name: "down"}) // takes answers from here on
+	if a, done := d.key(terminal.Key{Name: "enter"}); done {
+		t.Errorf("Enter answers %+v before anything is chosen", a)
+	}
 	d.key(terminal.Key{Name: "down"})
 	if a, done := d.key(terminal.Key{Name: "enter"}); !done || a.Option != "once" {
 		t.Errorf("after an arrow key Enter answers %+v, %v", a, done)
