@@ -285,9 +285,11 @@ func ModelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 	return []models.Table{t, tiers}, problems, nil
 }
 
+var errNoModel = errors.New("no model: there is no key in the environment and no local server is configured")
+
 // noModel says how to get one.
 func noModel() error {
-	return &Error{Err: errors.New("no model: there is no key in the environment and no local server is configured"), Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
+	return &Error{Err: errNoModel, Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
 		"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
 		"knack: hint: knack --model offline …, which needs neither and runs procedures only"}
 }

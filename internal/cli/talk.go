@@ -57,6 +57,11 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return t.session.Say(ctx, engine.Message{Input: agent.Typed(text)})
 	}
 
+	if done, err := s.ChooseModel(ctx); err != nil {
+		front.Print(hinted(err).Error())
+	} else if done != "" {
+		front.Print(done)
+	}
 	name := "no model"
 	if model, err := s.Model(ctx); err == nil {
 		name = model.Info().ID

@@ -20,6 +20,7 @@ func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 		return engine.Answer{}, context.Cause(ctx)
 	}
 	defer f.screen.Unlock()
+	f.open()
 	f.fresh()
 	switch {
 	case q.Call != nil:

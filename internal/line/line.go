@@ -59,7 +59,7 @@ var ErrQuit = errors.New("quit")
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
 // for a word to the model, and cancels at the second time.
 func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
-	f.read = newReader(f.In, f.Out, f.Complete)
+	f.open()
 	if f.History != "" {
 		f.read.history.load(f.History)
 	}
@@ -173,6 +173,13 @@ func (f *Front) answer(prompt string) (string, error) {
 		f.stop()
 	}
 	return s, err
+}
+
+// open makes the reader, for the first question or prompt.
+func (f *Front) open() {
+	if f.read == nil {
+		f.read = newReader(f.In, f.Out, f.Complete)
+	}
 }
 
 // there waits for the screen, and takes it. Where the person has gone it waits

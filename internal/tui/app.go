@@ -286,6 +286,11 @@ func (a *app) begin() {
 		}
 	}()
 	a.work(func(ctx context.Context) func() {
+		if done, err := s.ChooseModel(ctx); err != nil {
+			a.post(func() { a.failed(err) })
+		} else if done != "" {
+			a.post(func() { a.conv.note(styled.Dim, done) })
+		}
 		var failed error
 		for e, err := range s.Begin(ctx) {
 			if failed = err; err == nil {

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/llm/offline"
+	"github.com/knack-agent/knack/session"
+)
+
+// ChooseModel asks the user for a provider if there is no model because no key
+// and no server is configured: it stores the key that they enter in the keyring,
+// or the model of their local server in their settings. It returns what it did;
+// "": nothing. Front ends call it before [Session.Begin].
+func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
+	if _, err := s.Model(ctx); s.person == nil || !errors.Is(err, errNoModel) {
+		return "", nil
+	}
+	a, err := s.ask(ctx, "question", "Knack asks which model to use", Question{
+		Title: "Which model should Knack use?", From: "command",
+		Text: "There is no key of a model provider, and no local server is configured.",
+		Options: []Option{
+			{ID: "anthropic", Label: "Anthropic, with an API key"},
+			{ID: "openai", Label: "OpenAI, with an API key"},
+			{ID: "google", Label: "Google, with an API key"},
+			{ID: "openrouter", Label: "OpenRouter, with an API key"},
+			{ID: "local", Label: "a local server: Ollama, LM Studio, llama.cpp or vLLM"},
+			{ID: offline.ID, Label: "offline: no model, only the exact procedures of skills"},
+			{ID: "later", Label: "not now"},
+		},
+	})
+	if err != nil || a.Declined {
+		return "", ctx.Err() // asking again is what /login is for
+	}
+	defer s.changed()
+	switch a.Option {
+	case "", "later":
+		return "", nil
+	case offline.ID:
+		return "This session works offline.", s.set(ctx, session.Setting{Model: offline.ID})
+	case "local":
+		return s.chooseLocal(ctx)
+	}
+	key, err := s.secret(ctx, "Key of "+a.Option)
+	if err != nil {
+		return "", err
+	}
+	return s.storeKey(a.Option, key)
+}
+
+// chooseLocal asks for a local server and its model.
+func (s *Session) chooseLocal(ctx context.Context) (string, error) {
+	server := Field{Name: "server", Label: "Which server?", Type: FieldChoice, Required: true}
+	for _, p := range models.Known().Providers {
+		if p.Local {
+			server.Options = append(server.Options, Option{ID: p.Name, Label: p.Name + " at " + p.Base})
+		}
+	}
+	a, err := s.ask(ctx, "question", "Knack asks for a local server", Question{Title: "Local server", From: "command", Fields: []Field{
+		server, {Name: "model", Label: "Which of its models?", Help: "such as llama3", Required: true},
+	}})
+	if err != nil || a.Declined {
+		return "", ctx.Err()
+	}
+	name := a.Text("server") + "/" + a.Text("model")
+	if err := s.set(ctx, session.Setting{Model: name}); err != nil {
+		return "", err
+	}
+	stored, err := s.engine.Project().set("model", name)
+	return stored.Text, err
+}
+
+// storeKey stores the key of a provider for this and later sessions.
+func (s *Session) storeKey(provider, key string) (string, error) {
+	p := s.engine.Project()
+	keys := OpenKeys(p.options.Env)
+	if err := keys.Set(provider, key); err != nil {
+		return "", fmt.Errorf("login: %w", err)
+	}
+	s.engine.Models().Forget()
+	return fmt.Sprintf("The key of %s is stored in %s.", provider, plain.Line(p.Short(keys.Where(provider)))), nil
+}

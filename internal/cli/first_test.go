@@ -1,0 +1,75 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// keyless is a desk where no provider has a key yet.
+func keyless(t *testing.T, server *llmtest.Server) desk {
+	d := newDesk(t, server)
+	d.env = slices.DeleteFunc(d.env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_AUTH_TOKEN") || name == "OLLAMA_HOST"
+	})
+	d.env = append(d.env, "KNACK_KEYRING=file")
+	return d
+}
+
+// TestFirstStart: without any key the program asks for a provider, stores the
+// key without showing it, and does not ask again.
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	d := keyless(t, serve(t, llmtest.Reply("Hello to you."), llmtest.Reply("And again.")))
+	k := d.open(t)
+	k.wants(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*offline.*not now.*  : `)
+	k.types("1\r")
+	k.wants(`Key of anthropic: `)
+	k.types(llmtest.Key + "\r")
+	k.wants(`The key of anthropic is stored in .*keys\.json`)
+	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.says("hello")
+	k.wants(`Hello to you\.`)
+	k.leaves()
+	if strings.Contains(k.all.String(), llmtest.Key) || strings.Contains(k.all.String(), "hint:") {
+		t.Errorf("the key or a hint is shown: %q", k.all.String())
+	}
+	info, err := os.Stat(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/keys.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of keys: %v, %v", info, err)
+	}
+
+	k = d.open(t)
+	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.says("hello")
+	k.wants(`And again\.`)
+	k.leaves()
+
+	k = keyless(t, serve(t)).open(t)
+	k.wants(`(?s)not now.*  : `)
+	k.types("offline\r")
+	k.wants(`offline, .*skills`)
+	k.leaves()
+}
+
+// TestFirstStartScreen is the same on the screen.
+func TestFirstStartScreen(t *testing.T) {
+	t.Parallel()
+	d := keyless(t, serve(t, llmtest.Reply("Hello to you.")))
+	k := d.onScreen(t, 100, 30)
+	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*not now`)
+	k.types("1")
+	k.shows(100, 30, `Key of anthropic`)
+	k.types(llmtest.Key + "\r")
+	k.shows(100, 30, `The key of anthropic is stored in`)
+	k.types("hello\r")
+	k.shows(100, 30, `Hello to you\.`)
+	k.quits()
+}
