@@ -19,7 +19,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 git log --no-merges --format='%h%x09%s' "$range" -- >"$tmp/log"
 if [ ! -s "$tmp/log" ]; then
-	echo "nothing changed since $from"
+	echo "nothing to write: no commits${from:+ since $from}"
 	exit 0
 fi
 day=$(git log -1 --format=%cd --date=short)
@@ -32,7 +32,7 @@ awk -F '\t' -v from="$from" -v day="$day" '
 		if (type ~ /!$/) kind = "Breaking"
 		else if (type ~ /^feat/) kind = "Added"
 		else if (type ~ /^fix/) kind = "Fixed"
-		else if (type ~ /^(docs|test|ci|chore|style|refactor|build)/) kind = "Inside"
+		else if (type ~ /^(docs|test|ci|chore|style|refactor|build)/) kind = "Internal"
 	} else if (s ~ /^[Aa]dd/) kind = "Added"
 	else if (s ~ /^[Ff]ix/) kind = "Fixed"
 	else if (s ~ /^[Rr]emove/) kind = "Removed"
@@ -42,7 +42,7 @@ awk -F '\t' -v from="$from" -v day="$day" '
 }
 END {
 	print "## Unreleased (" day (from == "" ? "" : ", since " from) ")\n"
-	split("Breaking Added Changed Fixed Removed Inside", kinds, " ")
+	split("Breaking Added Changed Fixed Removed Internal", kinds, " ")
 	for (i = 1; i <= 6; i++) if (lines[kinds[i]] != "") printf "### %s\n\n%s\n", kinds[i], lines[kinds[i]]
 }
 ' "$tmp/log" >"$tmp/section"
@@ -57,5 +57,8 @@ END {
 	fi
 } >"$tmp/new"
 cat "$tmp/new" >"$file"
-echo "wrote $file: $(wc -l <"$tmp/log" | tr -d ' ') commits${from:+ since $from}"
+n=$(wc -l <"$tmp/log" | tr -d ' ')
+commits=commits
+[ "$n" != 1 ] || commits=commit
+echo "wrote $file: $n $commits${from:+ since $from}"
 cat "$tmp/section"

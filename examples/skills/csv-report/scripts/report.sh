@@ -38,7 +38,27 @@ function fields(line, out,   n, i, c, quoted, cur) {
 function number(s) { return s ~ /^[ \t]*[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?[ \t]*$/ }
 # plain writes a number; with two, always with two decimals, so that a column aligns.
 function plain(v, two) { return !two && v == int(v) && v < 1e15 && v > -1e15 ? sprintf("%d", v) : sprintf("%.2f", v) }
-function right(s, w) { while (length(s) < w) s = " " s; return s }
+function width(s) { gsub(/[\200-\277]/, "", s); return length(s) } # letters, not bytes
+function left(s, w) { while (width(s) < w) s = s " "; return s }
+function right(s, w) { while (width(s) < w) s = " " s; return s }
+function dashes(n,   s) { while (n-- > 0) s = s "-"; return s }
+function count(n, what) { return n " " what (n == 1 ? "" : "s") }
+# table writes the cells T[0, 1] to T[rows, cols], aligned; row 0 is the heading.
+function table(rows, cols,   r, c, w, line) {
+	for (c = 1; c <= cols; c++) {
+		w[c] = 3
+		for (r = 0; r <= rows; r++) if (width(T[r, c]) > w[c]) w[c] = width(T[r, c])
+	}
+	for (r = 0; r <= rows; r++) {
+		line = "|"
+		for (c = 1; c <= cols; c++) line = line " " (c == 1 ? left(T[r, c], w[c]) : right(T[r, c], w[c])) " |"
+		print line > md
+		if (r > 0) continue
+		line = "|"
+		for (c = 1; c <= cols; c++) line = line " " (c == 1 ? dashes(w[c]) : dashes(w[c] - 1) ":") " |"
+		print line > md
+	}
+}
 function cell(s) { gsub(/\|/, "\\|", s); return s }
 function xml(s) { gsub(/&/, "\\&amp;", s); gsub(/</, "\\&lt;", s); gsub(/>/, "\\&gt;", s); return s }
 function die(why) { print ENVIRON["FILE"] ":" NR ": " why > "/dev/stderr"; failed = 1; exit 1 }
@@ -55,7 +75,7 @@ $0 == "" { next }
 {
 	n = fields($0, f)
 	if (n < 0) die("a quote is not closed")
-	if (n != cols) die("there are " n " fields where the first line has " cols)
+	if (n != cols) die("this line has " count(n, "field") ", the first line has " cols)
 	rows++
 	for (i = 1; i <= cols; i++) {
 		v[rows, i] = f[i]
@@ -74,11 +94,12 @@ END {
 	}
 	md = ENVIRON["TMP"] "/md"; svg = ENVIRON["TMP"] "/svg"
 	print "# Report on " ENVIRON["FILE"] "\n" > md
-	print rows " rows, " cols " columns.\n" > md
-	print "| column | values | empty | sum | mean | min | max |\n|---|--:|--:|--:|--:|--:|--:|" > md
+	print count(rows, "row") ", " count(cols, "column") ".\n" > md
+	n = split("column values empty sum mean min max", f, " ")
+	for (j = 1; j <= n; j++) T[0, j] = f[j]
 	for (i = 1; i <= cols; i++) {
-		line = "| " cell(head[i]) " | " rows - empty[i] " | " empty[i] + 0
-		if (!numeric[i]) { print line " | | | | |" > md; continue }
+		T[i, 1] = cell(head[i]); T[i, 2] = rows - empty[i]; T[i, 3] = empty[i] + 0
+		if (!numeric[i]) continue
 		sum = 0; min = max = ""
 		for (r = 1; r <= rows; r++) {
 			if (v[r, i] == "") continue
@@ -87,8 +108,10 @@ END {
 			if (min == "" || x < min) min = x
 			if (max == "" || x > max) max = x
 		}
-		print line " | " plain(sum, two[i]) " | " plain(sum / (rows - empty[i]), 1) " | " plain(min, two[i]) " | " plain(max, two[i]) " |" > md
+		T[i, 4] = plain(sum, two[i]); T[i, 5] = plain(sum / (rows - empty[i]), 1)
+		T[i, 6] = plain(min, two[i]); T[i, 7] = plain(max, two[i])
 	}
+	table(cols, n)
 	if (!value) { print "\nNo column holds numbers only, so there is no chart." > md; exit }
 	for (r = 1; r <= rows; r++) {
 		k = group ? v[r, group] : "row " r
@@ -103,10 +126,9 @@ END {
 	}
 	by = group ? head[group] : "row"
 	print "\n## " head[value] " by " by "\n\n![" head[value] " by " by "](" ENVIRON["NAME"] ".svg)\n" > md
-	print "| " cell(by) " | " cell(head[value]) " |\n|---|--:|" > md
-	wide = 0
-	for (i = 1; i <= groups; i++) { n = length(plain(total[order[i]], two[value])); if (n > wide) wide = n }
-	for (i = 1; i <= groups; i++) print "| " cell(order[i]) " | " right(plain(total[order[i]], two[value]), wide) " |" > md
+	T[0, 1] = cell(by); T[0, 2] = cell(head[value])
+	for (i = 1; i <= groups; i++) { T[i, 1] = cell(order[i]); T[i, 2] = plain(total[order[i]], two[value]) }
+	table(groups, 2)
 
 	shown = groups > 20 ? 20 : groups
 	top = 0
@@ -127,7 +149,7 @@ END {
 	}
 	print "</svg>" > svg
 	print "largest " by ": " order[1] " (" head[value] " " plain(total[order[1]], two[value]) ")"
-	print rows " rows, " groups " groups"
+	print count(rows, "row") ", " count(groups, "group")
 }
 ' <"$file"
 
