@@ -54,6 +54,12 @@ func TestFirstStart(t *testing.T) {
 
 	k = keyless(t, serve(t)).open(t)
 	k.wants(`(?s)not now.*  : `)
+	k.types(ctrlC)
+	k.wants(`no model: `)
+	k.leaves()
+
+	k = keyless(t, serve(t)).open(t)
+	k.wants(`(?s)not now.*  : `)
 	k.types("offline\r")
 	k.wants(`offline, .*skills`)
 	k.leaves()

@@ -169,7 +169,7 @@ func (f *Front) said(q engine.Queued, err error) {
 // it would not be enough to say no to.
 func (f *Front) answer(prompt string) (string, error) {
 	s, err := f.read.line(prompt, false)
-	if errors.Is(err, errInterrupted) {
+	if errors.Is(err, errInterrupted) && f.stop != nil { // nil: no turn has begun
 		f.stop()
 	}
 	return s, err
