@@ -526,6 +526,24 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// TestTodos: a resumed session has its list of steps.
+func TestTodos(t *testing.T) {
+	p := newPlace(t)
+	m := llmtest.New(calls("TodoWrite", `{"todos":[{"content":"read","status":"in_progress"}]}`), llmtest.Reply("done"))
+	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{})
+	run(t, s, "go")
+	if got := string(engine.Todos(s.Log())); got != `{"items":[{"text":"read","state":"active"}]}` {
+		t.Error(got)
+	}
+	id := s.ID()
+	s.Close()
+	m = llmtest.New(calls("todo", `{}`), llmtest.Reply("done"))
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Resume: id})
+	if got := run(t, s, "what is left?"); !strings.Contains(got, "result: 1. [active] read") {
+		t.Error(got)
+	}
+}
+
 // TestWatch: a program sees the state whenever it changes.
 func TestWatch(t *testing.T) {
 	p := newPlace(t)

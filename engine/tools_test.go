@@ -102,7 +102,7 @@ func TestNewTool(t *testing.T) {
 // TestHarmless: questions to the user, and the output and the end of a job that
 // was allowed to start, need no approval; a rule against the tool counts.
 func TestHarmless(t *testing.T) {
-	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput", "bash_kill": "KillShell"} {
+	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput", "bash_kill": "KillShell", "todo": "TodoWrite"} {
 		x, _ := engine.KnownTools().Find(name)
 		for _, denied := range []bool{false, true} {
 			var rules permission.Rules

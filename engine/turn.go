@@ -43,6 +43,7 @@ func (s *Session) newTurn() *turn {
 			given: t.given.Hooks, runner: s.hooks}
 	}
 	t.agent = t.newAgent()
+	s.read.RestoreTodos(Todos(s.log)) // of the branch that the conversation is on
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.agent.Model = s.used // for events outside of requests

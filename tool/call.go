@@ -226,7 +226,7 @@ func Unfinished(call llm.ToolCall) Result {
 func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Input, res Result) {
 	found, ok := tools.Find(call.Name)
 	if !ok {
-		return nil, Input{}, Errorf("Tool %s not found. %s", call.Name, suggestion(call.Name, tools))
+		return nil, Input{}, Errorf("%s", missing(call.Name, tools))
 	}
 	t := *found
 	defer recovered(t.Name, call, &res)

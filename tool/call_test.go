@@ -47,10 +47,12 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"nope":  "Tool nope not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
-		"raed":  "Tool raed not found. Did you mean read?",
-		"bashh": "Tool bashh not found. Did you mean bash?",
-		"":      "Tool  not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
+		"nope":         "Tool nope not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
+		"raed":         "Tool raed not found. Did you mean read?",
+		"bashh":        "Tool bashh not found. Did you mean bash?",
+		"ExitPlanMode": "The tool ExitPlanMode of other agents does not exist here: present the plan as your answer; the user decides whether it is carried out.",
+		"CronCreate":   "The tool CronCreate of other agents does not exist here: do without it, or tell the user what you need it for.",
+		"":             "Tool  not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
 	} {
 		if got := call(t, set, name, "{}"); !got.IsError || text(got) != want {
 			t.Errorf("%s: %s", name, text(got))

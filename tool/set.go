@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
 )
 
 // A Set is the tools of a run. The first of a name wins; [Join] says which.
@@ -156,6 +157,38 @@ func matches(pattern, name string) bool {
 	}
 	ok, err := path.Match(pattern, name)
 	return err == nil && ok
+}
+
+// instead says what to do where a tool of other agents is called that Knack does
+// not have.
+var instead = map[string]string{
+	"WebSearch":            "work from the files, or ask the user for what has to be looked up",
+	"WebFetch":             "work from the files, or fetch the page with a command if the user allows it",
+	"EnterPlanMode":        "explore without changing anything, then present the plan as your answer",
+	"ExitPlanMode":         "present the plan as your answer; the user decides whether it is carried out",
+	"LSP":                  "search the code with grep and read",
+	"NotebookRead":         "read shows notebooks",
+	"View":                 "use read",
+	"Search":               "use grep or find",
+	"BatchTool":            "make several calls in one answer: they run in parallel",
+	"TaskOutput":           "the result of an agent arrives in a message; bash_output shows that of a command",
+	"TaskStop":             "bash_kill ends a background command",
+	"Monitor":              "look at a background command with bash_output",
+	"ToolSearch":           "all tools are listed already; call them directly",
+	"SendMessage":          "start an agent with everything that it must know",
+	"ListMcpResourcesTool": "read files of the working directory",
+	"ReadMcpResourceTool":  "read files of the working directory",
+}
+
+// missing answers the call of a tool that is not there.
+func missing(name string, tools Set) string {
+	if do, ok := instead[name]; ok {
+		return fmt.Sprintf("The tool %s of other agents does not exist here: %s.", name, do)
+	}
+	if permission.Elsewhere(name) {
+		return fmt.Sprintf("The tool %s of other agents does not exist here: do without it, or tell the user what you need it for.", name)
+	}
+	return fmt.Sprintf("Tool %s not found. %s", name, suggestion(name, tools))
 }
 
 // suggestion helps whoever named a tool that is not there.

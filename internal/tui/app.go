@@ -272,6 +272,7 @@ func (a *app) leave(err error) error {
 func (a *app) begin() {
 	s := a.session
 	a.show(s.Log())
+	a.view.todos = todosOf(engine.Todos(s.Log()))
 	a.commands = nil
 	if a.watch != nil {
 		a.watch()
@@ -448,8 +449,8 @@ func (a *app) event(e engine.Event) {
 		a.usage(a.session.Log().State())
 	case e.Entry != nil && e.Entry.Activation != nil:
 		a.usage(a.session.Log().State())
-	case e.Entry != nil && e.Entry.Result != nil && e.Entry.Result.Name == "todo":
-		a.view.todos = todosOf(e.Entry.Result)
+	case e.Entry != nil && e.Entry.Result != nil && !e.Entry.Result.IsError && engine.IsTodo(e.Entry.Result.Name):
+		a.view.todos = todosOf(e.Entry.Result.Details)
 	}
 }
 
@@ -491,7 +492,6 @@ func (a *app) done(err error) {
 	if a.next != nil {
 		was := a.session
 		a.session, a.next = a.next, nil
-		a.view.todos = nil
 		a.work(func(context.Context) func() { was.Close(); return nil })
 		a.begin()
 	}

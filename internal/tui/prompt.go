@@ -568,12 +568,12 @@ func (a *app) env(name string) string {
 	return os.Getenv(name)
 }
 
-// todosOf reads the list out of the result of the todo tool.
-func todosOf(r *session.Result) []todo {
+// todosOf reads the list out of the Details of a result of the todo tool.
+func todosOf(details json.RawMessage) []todo {
 	var in struct {
 		Items []struct{ Text, State string }
 	}
-	if json.Unmarshal(r.Details, &in) != nil {
+	if json.Unmarshal(details, &in) != nil {
 		return nil
 	}
 	var all []todo

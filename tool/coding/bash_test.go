@@ -474,6 +474,50 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestTodo: one list, in this tool's terms and in those of other agents.
+func TestTodo(t *testing.T) {
+	st := NewState()
+	set := Tools(newWorkspace(t), Options{State: st})
+	for _, c := range []struct {
+		name string
+		in   m
+		want string
+	}{
+		{"TodoRead", m{}, "The list is empty."},
+		{"todo", m{"items": []m{{"text": "a", "state": "done"}, {"text": "b"}}}, "1. [done] a\n2. [pending] b"},
+		{"TodoWrite", m{"todos": []m{
+			{"id": "7", "content": "c", "status": "in_progress", "activeForm": "doing c", "priority": "high"},
+			{"content": "d", "status": "completed"},
+		}}, "1. [active] c\n2. [done] d"},
+		{"TaskCreate", m{"subject": "e", "description": "all of e", "activeForm": "doing e"}, "1. [active] c\n2. [done] d\n3. [pending] e"},
+		{"TaskUpdate", m{"taskId": 3, "status": "in_progress"}, "1. [active] c\n2. [done] d\n3. [active] e"},
+		{"TaskUpdate", m{"taskId": "9", "status": "completed"}, `there is no step "9": the list has 3 steps`},
+		{"todo", m{"items": []m{{"text": "x", "state": "soon"}}}, `step 1: the state is pending, active or done, not "soon"`},
+		{"todo", m{"items": []m{{"text": " "}}}, "step 1 has no text"},
+		{"TaskList", m{}, "1. [active] c\n2. [done] d\n3. [active] e"},
+	} {
+		if got, _ := say(t, set, c.name, c.in); got != c.want {
+			t.Errorf("%s %v:\n%s\nwant\n%s", c.name, c.in, got, c.want)
+		}
+	}
+	_, res := say(t, set, "TodoRead", m{})
+	details, err := json.Marshal(res.Details)
+	if want := `{"items":[{"text":"c","state":"active"},{"text":"d","state":"done"},{"text":"e","state":"active"}]}`; err != nil || string(details) != want {
+		t.Errorf("details %s", details)
+	}
+	st.RestoreTodos(nil)
+	if got, _ := say(t, set, "todo", m{}); got != "The list is empty." {
+		t.Error(got)
+	}
+	st.RestoreTodos(details)
+	if got, _ := say(t, set, "todo", m{}); !strings.HasPrefix(got, "1. [active] c\n") {
+		t.Error(got)
+	}
+	if got, res := say(t, set, "todo", m{"items": []m{}}); got != "The list is empty." || !strings.Contains(fmt.Sprint(res.Details), "[]") {
+		t.Error(got, res.Details)
+	}
+}
+
 var dirty = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]`)
 
 // However a text is cut into writes, it comes out clean and the same.

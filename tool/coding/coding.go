@@ -1,4 +1,4 @@
-// Package coding provides read, bash, edit, write, grep, find, ls and ask.
+// Package coding provides read, bash, edit, write, grep, find, ls, ask and todo.
 //
 // Most people want [Tools]: all of them, on one workspace. Which of them a run
 // has is for [tool.Select] to say, from [Default], [ReadOnly] or [All].
@@ -17,7 +17,7 @@ import (
 
 // Sets of tools, as [tool.Select] takes them.
 const (
-	Default  = "read,bash,bash_output,bash_kill,edit,write,ask"
+	Default  = "read,bash,bash_output,bash_kill,edit,write,grep,find,ls,ask,todo"
 	ReadOnly = "read,grep,find,ls"
 	All      = "*"
 )
@@ -77,7 +77,8 @@ func Tools(ws workspace.Workspace, o Options) tool.Set {
 	return slices.Concat(
 		tool.Set{readTool(ws, st, o.Files)},
 		runTools(ws, o),
-		tool.Set{editTool(ws, st, o.Files), writeTool(ws, st), grepTool(ws, o.Files), findTool(ws, o.Files), lsTool(ws, o.Files), askTool(o.Ask)},
+		tool.Set{editTool(ws, st, o.Files), writeTool(ws, st), grepTool(ws, o.Files), findTool(ws, o.Files), lsTool(ws, o.Files),
+			askTool(o.Ask), todoTool(st)},
 	)
 }
 

@@ -515,8 +515,8 @@ func TestSets(t *testing.T) {
 	b := newBench(t, FileOptions{})
 	all := Tools(b.ws, Options{Jobs: new(Jobs)})
 	for spec, want := range map[string]string{
-		Default: "read bash bash_output bash_kill edit write ask", ReadOnly: "read grep find ls",
-		All: "read bash bash_output bash_kill edit write grep find ls ask",
+		Default: "read bash bash_output bash_kill edit write grep find ls ask todo", ReadOnly: "read grep find ls",
+		All: "read bash bash_output bash_kill edit write grep find ls ask todo",
 	} {
 		set, problems := tool.Select(all, spec, "")
 		if got := strings.Join(set.Names(), " "); got != want || len(problems) > 0 {

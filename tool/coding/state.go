@@ -9,11 +9,12 @@ import (
 
 // A State is what one conversation knows of the files it works on: the content
 // of each when it last read or wrote it, so that edit and write refuse to
-// overwrite what it has not seen. It is safe for concurrent use.
+// overwrite what it has not seen; and its list of steps. It is safe for concurrent use.
 type State struct {
 	locks *locks
 	mu    sync.Mutex
 	seen  map[string]uint64 // real path to hash of the content
+	todos []Todo
 }
 
 // NewState makes the State of a new conversation.

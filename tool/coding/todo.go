@@ -1,0 +1,178 @@
+package coding
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack/tool"
+)
+
+//go:embed todo.md
+var todoText string
+
+// A Todo is one step of a task.
+type Todo struct {
+	Text  string `json:"text"`
+	State string `json:"state,omitempty" jsonschema:"pending, active or done; pending if left out"`
+}
+
+type todoInput struct {
+	Items *[]Todo     `json:"items,omitempty" jsonschema:"the whole list, in order"`
+	Item  *todoChange `json:"item,omitempty" jsonschema:"instead of items: one step to add or, with its id, to change"`
+}
+
+// A todoChange adds a step, or changes the one with the ID, which is its number
+// in the list.
+type todoChange struct {
+	ID    string `json:"id,omitempty" jsonschema:"the step's number"`
+	Text  string `json:"text,omitempty"`
+	State string `json:"state,omitempty" jsonschema:"pending, active or done"`
+}
+
+// todoDetails are the Details of a result: the list as it is then. Sessions keep
+// them, and [State.RestoreTodos] reads them.
+type todoDetails struct {
+	Items []Todo `json:"items"`
+}
+
+func todoTool(st *State) tool.Tool {
+	t := tool.New("todo", strings.TrimSpace(todoText), func(_ context.Context, in todoInput, _ tool.Input) (tool.Result, error) {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		items, err := in.applied(st.todos)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		st.todos = items
+		res := tool.Text(todoList(items))
+		res.Details = todoDetails{Items: append([]Todo{}, items...)}
+		return res, nil
+	})
+	t.Effect = tool.Reads // it changes nothing but the list
+	t.Aliases = []string{"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"}
+	t.Ordered = true // each call begins with the list that the last one left
+	t.Fold = foldTodo
+	t.Summary = tool.SummaryOf(func(in todoInput) string {
+		switch {
+		case in.Items != nil:
+			return count(len(*in.Items), "step")
+		case in.Item != nil && in.Item.ID != "":
+			return strings.TrimSpace("step " + in.Item.ID + " " + in.Item.State)
+		case in.Item != nil:
+			return in.Item.Text
+		}
+		return "the list"
+	})
+	t.Subjects = harmless("todo")
+	return t
+}
+
+// applied is the list after the call.
+func (in todoInput) applied(items []Todo) ([]Todo, error) {
+	items = slices.Clone(items)
+	switch c := in.Item; {
+	case in.Items != nil && c != nil:
+		return nil, fmt.Errorf("items and item are both set: use one of them")
+	case in.Items != nil:
+		items = *in.Items
+	case c != nil && c.ID == "":
+		items = append(items, Todo{Text: c.Text, State: c.State})
+	case c != nil:
+		n, err := strconv.Atoi(c.ID)
+		if err != nil || n < 1 || n > len(items) {
+			return nil, fmt.Errorf("there is no step %q: the list has %s", c.ID, count(len(items), "step"))
+		}
+		if c.Text != "" {
+			items[n-1].Text = c.Text
+		}
+		if c.State != "" {
+			items[n-1].State = c.State
+		}
+	}
+	for i := range items {
+		t := &items[i]
+		if strings.TrimSpace(t.Text) == "" {
+			return nil, fmt.Errorf("step %d has no text", i+1)
+		}
+		switch t.State {
+		case "":
+			t.State = "pending"
+		case "pending", "active", "done":
+		default:
+			return nil, fmt.Errorf("step %d: the state is pending, active or done, not %q", i+1, t.State)
+		}
+	}
+	return items, nil
+}
+
+func todoList(items []Todo) string {
+	if len(items) == 0 {
+		return "The list is empty."
+	}
+	var b strings.Builder
+	for i, t := range items {
+		fmt.Fprintf(&b, "%d. [%s] %s\n", i+1, t.State, t.Text)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// foldTodo accepts the inputs of TodoWrite (todos), TaskCreate (subject) and
+// TaskUpdate (taskId, status).
+func foldTodo(in map[string]any) {
+	tool.Rename(in, "todos", "items")
+	if list, ok := in["items"].([]any); ok {
+		for _, t := range list {
+			if t, ok := t.(map[string]any); ok {
+				foldStep(t)
+				for _, name := range []string{"id", "activeForm", "priority"} {
+					delete(t, name)
+				}
+			}
+		}
+	}
+	if in["items"] != nil || in["item"] != nil {
+		return
+	}
+	step := map[string]any{}
+	for _, name := range []string{"taskId", "subject", "status"} {
+		if v := in[name]; v != nil {
+			step[name] = v
+			delete(in, name)
+		}
+	}
+	if len(step) == 0 {
+		return
+	}
+	for _, name := range []string{"description", "activeForm", "metadata", "owner", "addBlocks", "addBlockedBy"} {
+		delete(in, name)
+	}
+	foldStep(step)
+	in["item"] = step
+}
+
+func foldStep(step map[string]any) {
+	tool.Rename(step, "content", "text", "subject", "text", "status", "state", "taskId", "id")
+	switch step["state"] {
+	case "in_progress":
+		step["state"] = "active"
+	case "completed":
+		step["state"] = "done"
+	}
+}
+
+// RestoreTodos sets the list to the one in the Details of a todo result; nil: an
+// empty one.
+func (s *State) RestoreTodos(details json.RawMessage) {
+	var d todoDetails
+	if json.Unmarshal(details, &d) != nil {
+		d.Items = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.todos = d.Items
+}
