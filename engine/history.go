@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A Happening is what became of a skill at some time of a session.
+// A Happening is an event in the history of a skill within a session.
 type Happening struct {
 	Time time.Time `json:"time"`
 	What string    `json:"what"`

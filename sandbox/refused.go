@@ -53,7 +53,7 @@ func (w *watcher) add(b []byte) {
 	}
 }
 
-// Messages of programs after the kernel refused an access.
+// The messages that programs print when the kernel denies access.
 var refusals = []string{
 	"read-only file system", "erofs", "permission denied", "eacces", "operation not permitted", "eperm",
 	"device or resource busy", "ebusy", "resource busy", "invalid cross-device link", "exdev",

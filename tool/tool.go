@@ -88,8 +88,8 @@ func (t *Tool) Names() []string {
 	return append(slices.Clone(t.Aliases), t.Name)
 }
 
-// Line says an input of the tool in one line, of untrusted text: its Summary, or
-// the one text of the input, or else all of it.
+// Line describes an input of the tool in one line of untrusted text: its Summary,
+// else its only field if that is text, else the whole input.
 func (t *Tool) Line(input json.RawMessage) string {
 	if t.Summary != nil {
 		if s := t.Summary(input); s != "" {

@@ -30,10 +30,12 @@ func mentions(text, word string) bool {
 	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
 }
 
-// TestHelpCommands holds the help to the table of commands.
-func TestHelpCommands(t *testing.T) {
-	const golden = "testdata/help-commands.golden"
-	got := topic(t, "commands")
+// goldenTopic returns a page of help after comparing it with its golden file,
+// which -update rewrites.
+func goldenTopic(t *testing.T, name string) string {
+	t.Helper()
+	golden := "testdata/help-" + name + ".golden"
+	got := topic(t, name)
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
 			t.Fatal(err)
@@ -46,6 +48,12 @@ func TestHelpCommands(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
 	}
+	return got
+}
+
+// TestHelpCommands holds the help to the table of commands.
+func TestHelpCommands(t *testing.T) {
+	goldenTopic(t, "commands")
 	for _, c := range engine.ProgramCommands() {
 		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
 			t.Errorf("the row of %s: it does not fit in 80 columns, or is not whole", c.Name)
@@ -55,20 +63,7 @@ func TestHelpCommands(t *testing.T) {
 
 // TestHelpKeys holds the list of keys to what is printed.
 func TestHelpKeys(t *testing.T) {
-	const golden = "testdata/help-keys.golden"
-	got := topic(t, "keys")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
-	}
+	got := goldenTopic(t, "keys")
 	for line := range strings.Lines(got) {
 		if utf8.RuneCountInString(line) > 81 {
 			t.Errorf("it does not fit in 80 columns: %s", line)

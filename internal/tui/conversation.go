@@ -68,6 +68,12 @@ func (c *conversation) add(b block, lines ...styled.Line) {
 	c.final = append(c.final, lines...)
 }
 
+// separate adds a blank line before what follows, whatever it is.
+func (c *conversation) separate() {
+	c.last = blockNone
+	c.final = append(c.final, nil)
+}
+
 // wrapped adds one paragraph.
 func (c *conversation) wrapped(b block, style styled.Style, first, text string) {
 	rest := strings.Repeat(" ", styled.Width(first))
@@ -83,8 +89,7 @@ func (c *conversation) wrapped(b block, style styled.Style, first, text string) 
 // user shows what the user said.
 func (c *conversation) user(text string) {
 	c.endAnswer()
-	c.last = blockNone // a turn is always separated
-	c.final = append(c.final, nil)
+	c.separate()
 	c.wrapped(blockUser, styled.User|styled.Bold, "› ", text)
 }
 
@@ -97,8 +102,7 @@ func (c *conversation) note(style styled.Style, text string) {
 // reply shows the text of a command.
 func (c *conversation) reply(text string) {
 	c.endAnswer()
-	c.last = blockNone
-	c.final = append(c.final, nil)
+	c.separate()
 	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		l = plain.Line(strings.ReplaceAll(l, "\t", "    "))
 		indent := len(l) - len(strings.TrimLeft(l, " "))
@@ -133,8 +137,7 @@ func (c *conversation) endAnswer() {
 // endReasoning shows the reasoning, if the user wants to see it.
 func (c *conversation) endReasoning() {
 	if c.thinking && strings.TrimSpace(c.reasoning) != "" {
-		c.last = blockNone
-		c.final = append(c.final, nil)
+		c.separate()
 		c.wrapped(blockNote, styled.Dim|styled.Italic, "  ", strings.TrimSpace(c.reasoning))
 	}
 	c.reasoning = ""
@@ -388,14 +391,13 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 	return lines
 }
 
-// lastResult returns the lines of the newest result in full.
+// lastResult shows the newest result in full. It reports whether there is one.
 func (c *conversation) lastResult() bool {
 	if len(c.results) == 0 {
 		return false
 	}
 	c.endAnswer()
-	c.last = blockNone
-	c.final = append(c.final, nil)
+	c.separate()
 	for _, l := range markdown.Highlight("", c.results[len(c.results)-1]) {
 		c.add(blockReply, styled.Break(l, c.width)...)
 	}

@@ -476,7 +476,7 @@ func (a *app) theme(name string) {
 	a.open(newPicker("theme", items), func(it item) { set(it.value) })
 }
 
-// skills offers the skills, and what can be done with one.
+// skills opens a list of the skills; picking one opens a list of actions.
 func (a *app) skills() {
 	var items []item
 	for _, c := range a.session.Commands() {
@@ -512,7 +512,7 @@ func (a *app) external() {
 		program = a.env("EDITOR")
 	}
 	if program == "" {
-		a.view.hint = "set VISUAL or EDITOR to the program to edit with"
+		a.view.hint = "no editor: set VISUAL or EDITOR"
 		return
 	}
 	text, err := a.edited(program)
