@@ -30,7 +30,7 @@ type Options struct {
 	// NoSettings leaves out the project's and the user's settings files.
 	NoSettings bool
 	Trust      bool   // trust the project as long as the program runs
-	Index      bool   // list skills in the system prompt, to be read as files, instead of the Skill tool
+	Index      bool   // list skills in the system prompt, to be read as files, instead of offering the Skill tool
 	Hotkeys    string // what /hotkeys shows: the keys of the front end
 	Window     int    // the model's window in tokens, where listings are shown without a model; 0: unknown
 
@@ -62,7 +62,7 @@ type SessionOptions struct {
 	Resume string // the id of a session to resume, or the beginning of it
 	Latest bool   // resume the last session of the directory that has a turn
 	Fork   bool   // with Resume or Latest: work in a copy of it
-	Forget bool   // record nothing on disk
+	Forget bool   // write no session to disk
 
 	Model  string // replaces what a resumed session was set to; "": it stays
 	Effort string // likewise

@@ -118,7 +118,7 @@ func under(dir string, paths []string) []string {
 func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("the record of what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
+		return nil, &Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
 	}
 	p.Bundled = bundled.Names()
 	if once {

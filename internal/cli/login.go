@@ -67,7 +67,7 @@ standard input. A key in the environment goes before a stored one.`,
 func logoutCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logout provider",
-		Short: "Forget a provider's stored key",
+		Short: "Remove a provider's stored key",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			keys := engine.OpenKeys(nil)
@@ -77,7 +77,7 @@ func logoutCommand() *cobra.Command {
 			if err := keys.Remove(args[0]); err != nil {
 				return fmt.Errorf("logout: %w", err)
 			}
-			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is forgotten.", args[0]),
+			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s was removed.", args[0]),
 				map[string]any{"provider": args[0], "removed": true})
 		},
 	}

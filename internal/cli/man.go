@@ -41,7 +41,7 @@ func manCommand() *cobra.Command {
 			if err := write(c.Root()); err != nil {
 				return &engine.Error{Err: fmt.Errorf("man: %w", err), Hint: "knack man ./man"}
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "knack: %d pages are in %s\n", n, args[0])
+			fmt.Fprintf(c.ErrOrStderr(), "knack: wrote %d pages to %s\n", n, args[0])
 			return nil
 		},
 	}

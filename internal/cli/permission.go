@@ -18,7 +18,7 @@ import (
 )
 
 func permissionCommand() *cobra.Command {
-	c := &cobra.Command{Use: "permission", Short: "Ask what may run, and why"}
+	c := &cobra.Command{Use: "permission", Short: "Show what may run, and why"}
 	c.AddCommand(permissionCheckCommand())
 	return c
 }
@@ -29,10 +29,10 @@ func permissionCheckCommand() *cobra.Command {
 	var mode string
 	c := &cobra.Command{
 		Use:   "check [flags] TOOL INPUT-JSON",
-		Short: "Judge one tool call as a run would",
-		Long: `Judge one tool call as a run in this directory would, by the rules of settings and
+		Short: "Decide one tool call as a run would",
+		Long: `Decide one tool call as a run in this directory would, by the rules of settings and
 flags, "always" answers and the built-in rules, and print the decision as JSON.
-Nothing is run. --bare leaves settings out.
+Nothing is run. --bare ignores settings.
 
 The exit code is 0 for allow and 3 for ask and deny.`,
 		Example: `  knack permission check --allow 'Bash(git log:*)' bash '{"command":"git log --oneline | head"}'

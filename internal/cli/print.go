@@ -210,7 +210,7 @@ func prompt(stdin io.Reader, args []string) (agent.Input, error) {
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return agent.Input{}, engine.Usagef("knack -p 'your prompt'", "there is no prompt")
+		return agent.Input{}, engine.Usagef("knack -p 'your prompt'", "the prompt is empty")
 	}
 	return agent.Input{Text: text, Typed: words}, nil
 }

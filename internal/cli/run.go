@@ -72,16 +72,16 @@ func chosenTools(c *cobra.Command, tools string) string {
 func (f *runFlags) register(c *cobra.Command) {
 	f.projectFlags.register(c)
 	fs := c.Flags()
-	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and leave")
+	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and exit")
 	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
 	fs.StringVar(&f.inputFormat, "input-format", "text", "text, or stream-json: a line of JSON for each prompt, on standard input")
-	fs.BoolVar(&f.partial, "include-partial-messages", false, "stream-json: also pieces of answers")
+	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
 	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
 	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
 	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
 	fs.Var((*ruleList)(&f.ask), "ask", "permission rules that ask")
 	fs.Var((*ruleList)(&f.deny), "deny", "permission rules that deny")
-	fs.BoolVar(&f.skipPermissions, "dangerously-skip-permissions", false, "run what would be asked; what is denied still is")
+	fs.BoolVar(&f.skipPermissions, "dangerously-skip-permissions", false, "run without asking; deny rules still apply")
 	fs.Var((*ruleList)(&f.allow), "allowed-tools", "the same as --allow")
 	fs.Var((*ruleList)(&f.deny), "disallowed-tools", "the same as --deny")
 	fs.StringVar(&f.sandbox, "sandbox", "", "auto, require or off")
@@ -90,20 +90,20 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches the schema in `FILE`, or written as JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
-	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of the Skill tool")
+	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of offering the Skill tool")
 	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
-	fs.StringVar(&f.debug, "debug", "", "log to a file, whose path is printed: everything, or the topics "+strings.Join(engine.DebugTopics, ", "))
+	fs.StringVar(&f.debug, "debug", "", "log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
 	fs.Lookup("debug").NoOptDefVal = "all"
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
-	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after that many requests (with -p: 200)")
-	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop when that many US dollars are spent")
-	fs.BoolVar(&f.noSession, "no-session", false, "record nothing on disk")
-	fs.StringVar(&f.sessionID, "session-id", "", "the id of the new session")
-	fs.BoolVarP(&f.cont, "continue", "c", false, "go on with the last session of this directory")
-	fs.StringVarP(&f.resume, "resume", "r", "", "go on with the session of that id")
-	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: in a copy of the session")
+	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
+	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars")
+	fs.BoolVar(&f.noSession, "no-session", false, "write no session to disk")
+	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
+	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
+	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this ID")
+	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: continue in a copy of the session")
 }
 
 // open opens the directory, and starts no session yet.
@@ -204,15 +204,15 @@ func (f *runFlags) checkSession() error {
 	old := f.cont || f.resume != ""
 	switch {
 	case f.cont && f.resume != "":
-		return engine.Usagef("knack -r "+f.resume, "-c and -r both say which session to go on with")
+		return engine.Usagef("knack -r "+f.resume, "-c and -r cannot be used together")
 	case f.noSession && old:
-		return engine.Usagef("knack --fork-session, which leaves the session as it is", "--no-session: there is no session to go on with then")
+		return engine.Usagef("knack -c --fork-session leaves the session unchanged", "--no-session cannot be used with -c or -r")
 	case f.noSession && f.sessionID != "":
-		return engine.Usagef("knack --session-id ID", "--no-session and --session-id say two things")
+		return engine.Usagef("knack --session-id ID", "--no-session and --session-id cannot be used together")
 	case f.fork && !old:
-		return engine.Usagef("knack -c --fork-session", "--fork-session: of which session? -c or -r ID says it")
+		return engine.Usagef("knack -c --fork-session", "--fork-session needs -c or -r ID")
 	case f.sessionID != "" && old && !f.fork:
-		return engine.Usagef("knack --fork-session --session-id ID", "--session-id is for a new session; -c and -r go on with one")
+		return engine.Usagef("knack --fork-session --session-id ID", "--session-id names a new session; -c and -r continue an old one")
 	}
 	return nil
 }

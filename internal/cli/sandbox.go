@@ -25,7 +25,7 @@ func sandboxExplainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain",
 		Short: "Show what the sandbox enforces here, and what is missing",
-		Long: "Show what commands started from this directory may touch, how much of that this\n" +
+		Long: "Show what commands started from this directory may do, how much of that this\n" +
 			"machine can enforce, and what is missing for the rest.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -28,7 +28,7 @@ func sessionListCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the sessions of this directory, the last changed first",
+		Short: "List the sessions of this directory, most recently changed first",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()
@@ -47,7 +47,7 @@ func sessionListCommand() *cobra.Command {
 				return writeJSON(c.OutOrStdout(), all)
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(c.ErrOrStderr(), "knack: there is no session of this directory yet")
+				fmt.Fprintln(c.ErrOrStderr(), "knack: this directory has no sessions yet")
 				return nil
 			}
 			rows := [][]string{{"ID", "CHANGED", "TURNS", "ABOUT"}}
@@ -71,9 +71,9 @@ func sessionShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show what happened in a session",
-		Long: `Show what happened in a session. The beginning of an ID is enough. With --json
-the entries are printed one a line, every branch, as the file has them. The ID may
-also be that of a sub-agent, which the session of its parent names.`,
+		Long: `Show what happened in a session. The beginning of an ID is enough. --json prints
+the entries of every branch as the file has them, one per line. The ID may also be
+that of a sub-agent, which its parent's session names.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])

@@ -20,12 +20,12 @@ func sessionExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session as a page, as Markdown, or as JSON lines",
-		Long: `Write a session as one HTML page that needs nothing beside it (html), as Markdown
-(md), or as JSON lines that "knack session import" reads back (jsonl). It is the
-branch that the session would go on with.
+		Long: `Write a session as one self-contained HTML page (html), as Markdown (md), or as
+JSON lines that "knack session import" reads back (jsonl). Only the current branch
+is written.
 
-The file is readable by you alone: a session holds what was read and said in it,
-secrets too. Look before you hand it on.`,
+Only you can read the file: a session contains everything that was read and
+written in it, including secrets. Check it before you pass it on.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])
@@ -86,9 +86,9 @@ func sessionForkCommand() *cobra.Command {
 	at := ""
 	c := &cobra.Command{
 		Use:   "fork ID",
-		Short: "Copy a session into a new one, and print its id",
-		Long: `Copy the branch of a session into a new one and print its id. With --at the copy
-ends with that entry; "knack session show ID --json" has their numbers.`,
+		Short: "Copy a session into a new one and print its ID",
+		Long: `Copy the current branch of a session into a new one and print its ID. With --at, the
+copy ends with that entry; "knack session show ID --json" shows their numbers.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])

@@ -21,13 +21,13 @@ import (
 func sessionImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Make sessions of transcripts of Claude Code, Pi or Knack",
-		Long: `Make a session of this directory of each transcript, and print its id. What kind
-it is is told by its content: Claude Code (~/.claude/projects/*/*.jsonl), Pi
+		Short: "Import transcripts of Claude Code, Pi or Knack as sessions",
+		Long: `Import each transcript as a session of this directory, and print its ID. The
+content decides the format: Claude Code (~/.claude/projects/*/*.jsonl), Pi
 (~/.pi/agent/sessions/*/*.jsonl), or Knack ("knack session export -o x.jsonl").
-- is standard input. Going on with the session (knack -r ID) sends the model
-what the other agent would have sent. The model and the permissions are yours,
-not those of the transcript.`,
+- is standard input. Continuing the session (knack -r ID) sends the model what the
+other agent would have sent. The model and the permissions are yours, not those
+of the transcript.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return engine.Usagef("knack session import ~/.claude/projects/DIR/SESSION.jsonl", "%s: which file?", c.CommandPath())
@@ -81,7 +81,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(p.String()))
 	}
 	if t.Dir != "" && filepath.Clean(t.Dir) != dir {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: the paths in it are of %s; the session is of this directory\n", plain.Line(path), plain.Line(t.Dir))
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: its paths are from %s, but the session belongs to this directory\n", plain.Line(path), plain.Line(t.Dir))
 	}
 	id, err = importSession(dir, t)
 	if err != nil {
@@ -107,7 +107,7 @@ func readTranscript(ctx context.Context, in io.Reader, name string) (*transcript
 func importSession(dir string, t *transcript.Transcript) (id string, err error) {
 	entries := t.Log.Branch()
 	if len(entries) == 0 {
-		return "", fmt.Errorf("nothing was said in this transcript of %s", t.Agent)
+		return "", fmt.Errorf("this transcript of %s is empty", t.Agent)
 	}
 	store := engine.Env(nil).Sessions(dir)
 	h := session.Header{Dir: dir, From: plain.Line(cmp.Or(t.ID, t.Agent))}

@@ -33,10 +33,10 @@ func skillBudgetCommand() *cobra.Command {
 	var asJSON, index bool
 	c := &cobra.Command{
 		Use:   "budget",
-		Short: "Show the list of skills that a model sees, and what it costs",
+		Short: "Show the list of skills that a model sees, and its size",
 		Long: `Show the listing of skills as a model gets it, with the size of each entry and
-what was cut. The listing may take 1% of the model's window (--window), or 15,000
-characters where that is unknown. SLASH_COMMAND_TOOL_CHAR_BUDGET sets it in
+what was cut. The limit is 1% of the model's window (--window), or 15,000
+characters if the window is unknown. SLASH_COMMAND_TOOL_CHAR_BUDGET sets it in
 characters.`,
 		Example: `  knack skill budget --window 200000`,
 		Args:    cobra.NoArgs,

@@ -33,8 +33,8 @@ func skillCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check PATH…",
-		Short: "Hold skills against the open specification, and advise their author",
-		Long: `Hold skills against the open Agent Skills specification, and advise their
+		Short: "Check skills against the open specification",
+		Long: `Check skills against the open Agent Skills specification, with advice for their
 author. A PATH is a skill, a directory of skills, or a .skill file.
 
 Errors break the specification, warnings are likely mistakes. The exit code is 1

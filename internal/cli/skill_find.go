@@ -31,10 +31,10 @@ func skillFindCommand() *cobra.Command {
 	most := 10
 	c := &cobra.Command{
 		Use:   "find WORDS...",
-		Short: "Find the skills that fit some words best",
-		Long: `Find the skills that fit some words best: their names, aliases, descriptions,
-headings, texts and the names of the files beside them are compared, in any
-script, without a model or the network. A skill that is named comes first.
+		Short: "Find the skills that match some words best",
+		Long: `Find the skills that match some words best. Names, aliases, descriptions,
+headings, texts and the names of their other files are searched, in any script,
+without a model or the network. A skill whose name you give comes first.
 
 The index is built when it is first needed, and kept in the state directory.`,
 		Example: `  knack skill find merge two pdf files
@@ -47,7 +47,7 @@ The index is built when it is first needed, and kept in the state directory.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if most < 1 || most > 1000 {
-				return engine.Usagef("knack skill find -n 10 WORDS", "-n %d: it is from 1 to 1000", most)
+				return engine.Usagef("knack skill find -n 10 WORDS", "-n %d: must be from 1 to 1000", most)
 			}
 			p, err := engine.Load(c.Context(), f.options())
 			if err != nil {
@@ -56,7 +56,7 @@ The index is built when it is first needed, and kept in the state directory.`,
 			cat := knack.Load(c.Context(), p.Sources()...)
 			finder := p.Finder()
 			if err := finder.Prepare(c.Context(), cat); err != nil && c.Context().Err() == nil {
-				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the index of skills is not kept: %s\n", plain.Line(err.Error()))
+				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the index of skills cannot be stored: %s\n", plain.Line(err.Error()))
 			}
 			found, err := finder.Find(c.Context(), cat, strings.Join(args, " "), most, func(s *knack.Skill) bool {
 				return p.View().Overrides[s.Name] != knack.Off

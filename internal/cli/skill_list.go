@@ -22,15 +22,16 @@ func skillListCommand() *cobra.Command {
 	var asJSON, all bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the skills that are found from here",
-		Long: `List the skills that are found from here, in the order of their precedence:
-name, source, state, tokens (of the listing and of the text), the day of its last
-use in a conversation, description.
+		Short: "List the skills found from this directory",
+		Long: `List the skills found from this directory, in order of precedence: name, source,
+state, tokens (of the listing and of the text), the day of the last use in a
+conversation, description.
 
-States: active, conditional (waits for a file that matches its paths), untrusted,
-off, name-only and user-only (by skills.overrides), and with --all also shadowed
-(its name is taken), duplicate (the same file is there already), gated (switched
-off by a feature) and broken (could not be loaded).`,
+States: active, conditional (hidden until a tool touches a file that matches its
+paths), untrusted, off, name-only and user-only (set by skills.overrides), and with
+--all also shadowed (another skill of the same name comes first), duplicate (the
+same file was found before), gated (the feature that it needs is off) and broken
+(could not be loaded).`,
 		Example: `  knack skill list
   knack skill list --all
   knack skill list --json | jq -r '.[] | select(.state == "active") | .commandName'`,

@@ -27,9 +27,9 @@ func skillNewCommand() *cobra.Command {
 	var parent string
 	c := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Make a new skill with a SKILL.md to fill in",
-		Long: `Make a new skill with a SKILL.md to fill in, and an example of a script, a
-reference and an asset. Nothing that is there already is changed.`,
+		Short: "Create a skill with a SKILL.md to fill in",
+		Long: `Create a skill with a SKILL.md to fill in, and an example of a script, a
+reference and an asset. Existing files are never changed.`,
 		Example: "  knack skill new release-notes\n  knack skill new release-notes --path ~/.claude/skills",
 		Args:    exactly(1, "knack skill new release-notes"),
 		RunE: func(c *cobra.Command, args []string) error {

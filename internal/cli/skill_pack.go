@@ -23,12 +23,12 @@ func skillPackCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pack PATH",
 		Short: "Write a skill as one .skill file",
-		Long: `Write a skill as one .skill file: a zip archive with the skill's directory in
-it. Hidden files, node_modules and __pycache__ are left out; a link that leads
-out of the skill is refused. The same files give the same bytes.
+		Long: `Write a skill as one .skill file: a zip archive that contains the skill's
+directory. Hidden files, node_modules and __pycache__ are left out; a link that
+leads out of the skill is refused. The same files give the same bytes.
 
 PATH is a skill, or a .skill file of either layout (with the directory, or with
-SKILL.md at the top), which is written anew. A skill with errors is not packed.`,
+SKILL.md at the top), which is written again. A skill with errors is not packed.`,
 		Example: "  knack skill pack .claude/skills/pdf\n  knack skill pack old.skill -o pdf.skill",
 		Args:    exactly(1, "knack skill pack .claude/skills/pdf"),
 		RunE: func(c *cobra.Command, args []string) error {

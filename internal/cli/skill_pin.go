@@ -19,13 +19,13 @@ func skillPinCommand() *cobra.Command {
 	var required, remove bool
 	c := &cobra.Command{
 		Use:   "pin NAME",
-		Short: "Keep a skill's description whole in the list that the model sees",
-		Long: `Keep a skill's description whole in the list that the model sees, however many
+		Short: "Keep a skill's description uncut in the list that the model sees",
+		Long: `Keep a skill's description uncut in the list that the model sees, however many
 skills share its budget. Pinned skills take at most half of the budget.
 
 With --required, a run stops if the skill cannot be listed in full: because it is
 missing, untrusted, off, or does not fit. The pin is stored in your settings as
-skills.overrides; a project cannot set or withdraw it.`,
+skills.overrides; a project cannot set or remove it.`,
 		Example: `  knack skill pin pdf
   knack skill pin security-review --required
   knack skill pin pdf --remove`,
@@ -59,7 +59,7 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 			if near := cat.Why(name, cat.view).Near; len(near) > 0 {
 				hint = "knack skill pin " + plain.Line(near[0])
 			}
-			return &engine.Error{Err: fmt.Errorf("no skill is called %q", name), Hint: hint}
+			return &engine.Error{Err: fmt.Errorf("there is no skill %q", name), Hint: hint}
 		}
 		if s != nil {
 			name = s.Name

@@ -25,11 +25,11 @@ func skillShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show NAME|PATH",
 		Short: "Show one skill, found by its name or read from a path",
-		Long: `Show one skill: what it says of itself, where it is from, what it asks for and
-what is wrong with it. A PATH is a SKILL.md, another .md file, or the directory
-of a skill; it need not be in a place where skills are found.
+		Long: `Show one skill: its description, its source, the permissions it asks for and its
+problems. A PATH is a SKILL.md, another .md file, or a skill's directory, which may
+be anywhere.
 
-Nothing of the skill runs: with --expanded, inline commands stay as they are.`,
+Nothing of the skill runs: --expanded leaves inline commands as they are.`,
 		Example: `  knack skill show pdf
   knack skill show ./my-skill --json
   knack skill show pdf --expanded "report.pdf --pages 3"`,
@@ -100,7 +100,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 			if len(w.Near) > 0 {
 				hint = "knack skill show " + plain.Line(w.Near[0])
 			}
-			return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("no skill is called %q", arg), Hint: hint}
+			return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("there is no skill %q", arg), Hint: hint}
 		}
 	}
 	path, err := filepath.Abs(arg)
@@ -124,7 +124,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 	case len(entries) == 1:
 		return entries[0], &catalogView{Catalog: only, project: cat.project, view: cat.view, all: only.Problems(), used: cat.used}, nil
 	case len(entries) > 1:
-		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s holds %d skills", plain.Line(arg), len(entries)), Hint: "knack skill list --skill " + plain.Line(arg)}
+		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s contains %d skills", plain.Line(arg), len(entries)), Hint: "knack skill list --skill " + plain.Line(arg)}
 	}
 	return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), Hint: "knack skill new NAME"}
 }

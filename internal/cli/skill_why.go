@@ -54,12 +54,12 @@ func skillWhyCommand() *cobra.Command {
 	var id string
 	c := &cobra.Command{
 		Use:   "why NAME",
-		Short: "Say why a skill is there, or is not",
-		Long: `Say why a skill is there, or is not: every place looked at, what was found under
-the name, which one is used and why the others are not, trust, conditions and
-overrides, what the model sees of it and what was cut, and what activating it
-would grant. With --session also when it was offered, called, refused and released
-there; a skill that waits for files counts what was touched in that session.`,
+		Short: "Explain why a skill was or was not loaded",
+		Long: `Explain why a skill was or was not loaded: every directory searched, each skill of
+that name, which one is used and why the others are not, trust, conditions and
+overrides, what the model sees of it and what was cut, and what activating it would
+grant. --session adds when it was offered, called, refused and released in that
+session, whose touched files also count for conditional skills.`,
 		Example: `  knack skill why pdf
   knack skill why pdf --session 20260131
   knack skill why pdf --json`,

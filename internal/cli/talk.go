@@ -28,7 +28,7 @@ import (
 func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	in, ok := c.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return engine.Usagef("knack -p 'your prompt'", "there is no terminal to talk on")
+		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
 	}
 	ctx, stderr := c.Context(), c.ErrOrStderr()
 	e, err := f.open(ctx, stderr)

@@ -81,10 +81,9 @@ func toolRunCommand() *cobra.Command {
 		Short: "Run one tool call as the agent would make it",
 		Long: `Run one tool call as the agent would make it, and print the result as JSON.
 
-The call is your own, so what the agent would ask about is allowed; rules that
-deny, managed rules that ask, secrets and protected paths are refused all the
-same, and commands run in the sandbox. Background jobs end with the
-program. The exit code is 1 for an error result.`,
+The call is your own, so it runs where the agent would ask. Deny rules, managed ask
+rules, secrets and protected paths still refuse it, and commands run in the
+sandbox. Background jobs end with the program. The exit code is 1 for an error result.`,
 		Example: `  knack tool run read '{"path":"README.md","limit":10}'
   knack tool run bash '{"command":"go test ./...","timeout":60}'`,
 		Args: exactly(2, `knack tool run bash '{"command":"ls"}'`),

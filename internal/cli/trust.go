@@ -25,7 +25,7 @@ func openProject(dir string) (*trust.Project, error) {
 	var env engine.Env
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
-		return nil, &engine.Error{Err: fmt.Errorf("the record of what is trusted cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
+		return nil, &engine.Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
 	}
 	p.Bundled = bundled.Names()
 	return p, nil
@@ -39,13 +39,13 @@ func trustCommand() *cobra.Command {
 	var f trustFlags
 	c := &cobra.Command{
 		Use:   "trust [DIR]",
-		Short: "Approve what a project brings along",
+		Short: "Approve what a project provides",
 		Long: `A project's skills, commands, templates, agents, hooks, servers and settings do
-nothing until you have seen them. This shows what the project of DIR (here,
-without one) would load, and asks. What you approve is bound to its content:
-when a byte changes you are asked again, and shown the difference.
+nothing until you approve them. This shows what the project in DIR (without DIR,
+in this directory) would load, and asks. Your approval is bound to the content: if
+a byte changes you are asked again and shown the difference.
 
-Approvals are kept in $XDG_STATE_HOME/knack, never in the project.`,
+Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "."
@@ -97,7 +97,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		if err := p.Revoke(); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "nothing in %s is trusted any more\n", plain.Line(p.Root()))
+		fmt.Fprintf(c.OutOrStdout(), "trust in %s was removed\n", plain.Line(p.Root()))
 		return nil
 	}
 	items, err := p.Scan(c.Context(), dir, f.links)
@@ -138,7 +138,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	case len(open) == 0 && refused == 0 && p.Trusted():
 		return nil
 	case len(open) == 0 && refused == 0:
-		fmt.Fprintln(c.OutOrStdout(), "It brings nothing that needs approval. Git and other programs obey its configuration.")
+		fmt.Fprintln(c.OutOrStdout(), "It provides nothing that needs approval. Git and other programs follow its configuration.")
 		if !f.yes {
 			ok, err := confirm(c, "Trust the folder?")
 			if err != nil {
@@ -149,7 +149,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 			}
 		}
 	case len(open) == 0:
-		return &engine.Error{Err: errors.New("what is left cannot be approved as it is"), Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
+		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"), Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
 	case !f.yes:
 		ok, err := confirm(c, engine.TrustQuestion(len(open)))
 		if err != nil {
