@@ -230,7 +230,7 @@ func TestCacheDamaged(t *testing.T) {
 	for i := cacheHead; i < len(good); i += 61 {
 		bad := slices.Clone(good)
 		bad[i] ^= 0xff
-		binary.LittleEndian.PutUint32(bad[16:], crc32.Checksum(bad[cacheHead:], castagnoli))
+		binary.LittleEndian.PutUint32(bad[16:], crc32.Checksum(bad[cacheHead:], castagnoli()))
 		f := &headCache{path: file}
 		if err := os.WriteFile(file, bad, 0o600); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func smallGC() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	cmd := rootCommand()
+	cmd := rootCommand(args)
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
@@ -84,7 +85,40 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return int(code)
 }
 
-func rootCommand() *cobra.Command {
+// commands are those below knack.
+func commands() []namedCommand {
+	return []namedCommand{
+		{"skill", skillCommand},
+		{"session", sessionCommand},
+		{"login", loginCommand},
+		{"logout", logoutCommand},
+		{"trust", trustCommand},
+		{"sandbox", sandboxCommand},
+		{"permission", permissionCommand},
+		{"tool", toolCommand},
+		{"doctor", doctorCommand},
+		{"version", versionCommand},
+		{"man", manCommand},
+	}
+}
+
+type namedCommand struct {
+	name  string
+	build func() *cobra.Command
+}
+
+// needsAll reports whether arguments may list or complete any command.
+func needsAll(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		short := strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--")
+		return a == "help" || a == "man" || a == "completion" || strings.HasPrefix(a, "__complete") ||
+			strings.HasPrefix(a, "--help") || short && strings.Contains(a, "h")
+	})
+}
+
+// rootCommand is knack with the commands that args may use: building one registers
+// its flags, and for all of them that takes longer than most commands do.
+func rootCommand(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "knack [flags] [prompt]",
 		Short:         "Run Agent Skills with any model",
@@ -109,19 +143,12 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetGlobalNormalizationFunc(kebab)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(
-		skillCommand(),
-		sessionCommand(),
-		loginCommand(),
-		logoutCommand(),
-		trustCommand(),
-		sandboxCommand(),
-		permissionCommand(),
-		toolCommand(),
-		doctorCommand(),
-		versionCommand(),
-		manCommand(),
-	)
+	all := needsAll(args)
+	for _, c := range commands() {
+		if all || slices.Contains(args, c.name) {
+			root.AddCommand(c.build())
+		}
+	}
 	root.SetHelpCommand(helpCommand())
 	return root
 }

@@ -22,7 +22,9 @@ func mistyped(c *cobra.Command, args []string) error {
 	if strings.HasPrefix(first, "/") || strings.HasPrefix(first, "@") {
 		return nil
 	}
-	for _, sub := range c.Commands() {
+	full := rootCommand([]string{"help"})
+	full.InitDefaultCompletionCmd()
+	for _, sub := range full.Commands() {
 		if !sub.IsAvailableCommand() || sub.Name() == "help" { // hello is no help
 			continue
 		}

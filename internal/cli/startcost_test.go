@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const ourModule = "github.com/knack-agent/knack"
+
+// linked lists the packages of the program for a system.
+func linked(t *testing.T, goos, goarch string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", ourModule+"/cmd/knack")
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0", "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+// TestLinked compares the foreign packages in the program with a list: each makes
+// every start longer and the binary larger, so a new one is a decision
+// (docs/design.md, Dependencies; -update rewrites the list).
+func TestLinked(t *testing.T) {
+	var got strings.Builder
+	for _, p := range linked(t, "linux", "amd64") {
+		first, _, _ := strings.Cut(p, "/")
+		if strings.Contains(first, ".") && p != ourModule && !strings.HasPrefix(p, ourModule+"/") {
+			got.WriteString(p + "\n")
+		}
+	}
+	const golden = "testdata/linked.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got.String()); d != "" {
+		t.Errorf("the packages in the program have changed (-list +program); -update accepts them:\n%s", d)
+	}
+}
+
+// TestInitCost bounds what package variables allocate before main runs: in all,
+// and for each of our packages, which can make their tables on first use. Times
+// would depend on the machine.
+func TestInitCost(t *testing.T) {
+	ours := map[string]bool{} // by package of the program, which this test binary has more of
+	for _, p := range linked(t, runtime.GOOS, runtime.GOARCH) {
+		ours[p] = p == ourModule || strings.HasPrefix(p, ourModule+"/")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace bytes.Buffer
+	cmd := exec.Command(exe, "--version")
+	cmd.Args[0] = "knack" // TestMain runs the program
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1", "HOME="+t.TempDir())
+	cmd.Stderr = &trace
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, trace.String())
+	}
+
+	// init PACKAGE @0.1 ms, 0.01 ms clock, 512 bytes, 6 allocs
+	const all, ownAll, own, bytesAll = 4000, 150, 30, 750_000
+	seen, allocs, ownAllocs, size := 0, 0, 0, 0
+	for lines := bufio.NewScanner(&trace); lines.Scan(); {
+		f := strings.Fields(lines.Text())
+		if len(f) != 11 || f[0] != "init" {
+			continue
+		}
+		mine, in := ours[f[1]]
+		if !in {
+			continue
+		}
+		b, _ := strconv.Atoi(f[7])
+		n, err := strconv.Atoi(f[9])
+		if err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		seen, allocs, size = seen+1, allocs+n, size+b
+		if mine {
+			ownAllocs += n
+			if n > own {
+				t.Errorf("package %s allocates %d times before main, more than %d", f[1], n, own)
+			}
+		}
+	}
+	t.Logf("%d packages: %d allocations, %d bytes; ours: %d allocations", seen, allocs, size, ownAllocs)
+	if seen < 20 {
+		t.Fatalf("only %d packages in the trace", seen)
+	}
+	if allocs > all || ownAllocs > ownAll || size > bytesAll {
+		t.Errorf("before main: %d allocations (at most %d), %d bytes (at most %d), ours: %d allocations (at most %d)",
+			allocs, all, size, bytesAll, ownAllocs, ownAll)
+	}
+}
+
+// TestTreeCost bounds what the command tree allocates when one command is wanted.
+func TestTreeCost(t *testing.T) {
+	for args, most := range map[string]float64{"--version": 300, "-p hello": 300, "skill list": 800} {
+		args := strings.Fields(args)
+		if n := testing.AllocsPerRun(5, func() { rootCommand(args) }); n > most {
+			t.Errorf("knack %v: the tree takes %.0f allocations, more than %.0f", args, n, most)
+		}
+	}
+}
+
+// TestTreeIsWhole shows that each command is there when it is typed, after flags
+// too, and that help, man pages and completion have all of them.
+func TestTreeIsWhole(t *testing.T) {
+	for _, c := range commands() {
+		for _, args := range [][]string{{c.name}, {"--debug", c.name, "x"}} {
+			if found, _, err := rootCommand(args).Find(args); err != nil || found.Name() != c.name {
+				t.Errorf("knack %v: found %s, %v", args, found.Name(), err)
+			}
+		}
+		for _, line := range []string{"help", "--help", "-h", "-ph", "man x", "completion bash", "__complete x"} {
+			found, _, err := rootCommand(strings.Fields(line)).Find([]string{c.name})
+			if err != nil || found.Name() != c.name {
+				t.Errorf("knack %s has no command %s", line, c.name)
+			}
+		}
+	}
+}
