@@ -260,11 +260,22 @@ func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]s
 	if err := p.do(ctx, "knack_search", dir, nil, &out, dir, flags, literal); err != nil {
 		return nil, err
 	}
-	sep := "\x00"
-	if bytes.IndexByte(out.Bytes(), 0) < 0 {
-		sep = "\n" // a grep without -Z
+	if strings.Contains(out.String(), "\x00") {
+		return strings.FieldsFunc(out.String(), func(r rune) bool { return r == 0 }), nil
 	}
-	return strings.FieldsFunc(out.String(), func(r rune) bool { return string(r) == sep }), nil
+	// A grep without -Z. Each path begins with dir; a line that does not continues a name with a line break in it.
+	var paths []string
+	for line := range strings.Lines(out.String()) {
+		if len(paths) == 0 || line == dir+"\n" || strings.HasPrefix(line, strings.TrimSuffix(dir, "/")+"/") {
+			paths = append(paths, line)
+		} else {
+			paths[len(paths)-1] += line
+		}
+	}
+	for i, path := range paths {
+		paths[i] = strings.TrimSuffix(path, "\n")
+	}
+	return paths, nil
 }
 
 // safest is the longest piece of a literal whose case every grep folds alike:

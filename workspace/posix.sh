@@ -129,7 +129,8 @@ knack_run() { # directory mark merge|apart none|some n env... line|args ...
 knack_kill() { # mark
 	i=0
 	while [ $i -lt 20 ]; do
-		pids=$(grep -lsF -e "$1" /proc/[0-9]*/environ | sed 's|/proc/||; s|/environ||')
+		# Without -z, busybox sees only the first variable of each process.
+		pids=$({ grep -lszF -e "$1" /proc/[0-9]*/environ || grep -lsF -e "$1" /proc/[0-9]*/environ; } | sed 's|/proc/||; s|/environ||')
 		[ -n "$pids" ] || break
 		kill -9 $pids 2>/dev/null
 		i=$((i + 1))
