@@ -45,6 +45,7 @@ const (
 	Pinned      State = "pinned"   // its description is never cut
 	Required    State = "required" // the run stops unless it is listed in full
 	Broken      State = "broken"   // could not be loaded
+	Ignored     State = "ignored"  // left out by an ignore file, see Folder.Excluded
 )
 
 // An Entry is a skill that a Source found, used or not.

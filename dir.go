@@ -2,6 +2,7 @@ package knack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,6 +161,45 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		f.mu.Unlock()
 		w.yield(yield)
 	}
+}
+
+// An Excluded is a file that would be a skill, but for an ignore file.
+type Excluded struct {
+	Path string
+	By   string // the line that excludes it: .gitignore:3: drafts/
+}
+
+// Excluded finds what ignore files at or below Path leave out. It reads no skill,
+// and follows no links.
+func (f *Folder) Excluded(ctx context.Context) []Excluded {
+	var all []Excluded
+	fsys := os.DirFS(f.Path)
+	tree, looked := ignore.New(fsys), 0
+	// An error is that of ctx, or of a directory that cannot be read: Skills
+	// reports that one.
+	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			return cmp.Or(ctx.Err(), fs.SkipDir)
+		}
+		base := path.Base(name)
+		switch {
+		case name == ".":
+		case base[0] == '.' || base == "node_modules":
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.IsDir():
+			if looked++; looked > 2*maxSearched || strings.Count(name, "/") >= maxDepth {
+				return fs.SkipDir
+			}
+		case f.Commands && strings.EqualFold(path.Ext(name), ".md") || strings.EqualFold(base, "SKILL.md") && name != base:
+			if by := tree.Explain(name, false); by != "" {
+				all = append(all, Excluded{filepath.Join(f.Path, filepath.FromSlash(name)), by})
+			}
+		}
+		return nil
+	})
+	return all
 }
 
 // watched returns the directories of the last reading; of a folder that does

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/internal/skilldir"
+	"github.com/knack-agent/knack/internal/subpath"
 )
 
 // A Why answers why a skill is there, or is not.
@@ -70,6 +71,12 @@ func (c *Catalog) Why(name string, v View) Why {
 		paths[e.Path] = true
 		w.Found = append(w.Found, f)
 	}
+	for _, p := range c.problems {
+		if f, ok := c.unread(p, name, path); ok && !paths[p.Path] {
+			paths[p.Path] = true
+			w.Found = append(w.Found, f)
+		}
+	}
 	slices.SortStableFunc(w.Found, func(a, b Finding) int { return a.rank(called) - b.rank(called) })
 	for _, p := range c.problems {
 		if paths[p.Path] {
@@ -80,6 +87,37 @@ func (c *Catalog) Why(name string, v View) Why {
 		w.Near = c.near(name)
 	}
 	return w
+}
+
+// unread is the Finding of something that was not read and would be a skill of
+// that name: a link that was refused, or a directory that is too deep.
+func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
+	f := Finding{Entry: Entry{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
+	switch p.Code {
+	case "symlink-outside", "link-as-text", "limit-reached":
+	case "unreadable":
+		if p.Severity == Error {
+			return f, false // an entry
+		}
+	case "duplicate-file":
+		f.Entry.State, f.State = Duplicate, Duplicate
+	default:
+		return f, false
+	}
+	if slices.ContainsFunc(c.entries, func(e Entry) bool { return e.Path == p.Path }) {
+		return f, false
+	}
+	if p.Path == path {
+		f.As = "path"
+	} else if f.Name() != name && filepath.Base(p.Path) != name {
+		return f, false
+	}
+	for _, at := range c.places {
+		if at.Path != "" && subpath.Contains(at.Path, p.Path) {
+			f.Origin = Origin{Kind: at.Kind, Label: at.Label, Trust: at.Trust}
+		}
+	}
+	return f, true
 }
 
 func (f Finding) rank(called *Skill) int {

@@ -82,9 +82,10 @@ type Skills struct {
 	// none.
 	Suggest int
 	// Touched is given the files that tools have touched, all of the session,
-	// before the next request; what Catalog returns may change by it. nil: they are
+	// before the next request; what Catalog returns may change by it. The problems
+	// that it returns are recorded: skills that are left out. nil: the files are
 	// ignored.
-	Touched func(ctx context.Context, paths []string)
+	Touched func(ctx context.Context, paths []string) []knack.Problem
 	// Shell runs inline commands of skills, see [ShellIn]; nil: they stay text.
 	Shell func(Scope) knack.Shell
 	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/session"
@@ -53,7 +54,15 @@ func (r *run) announce(ctx context.Context) error {
 	}
 	state := r.log.State()
 	if r.Skills.Touched != nil && len(state.Touched) != r.touched {
-		r.Skills.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
+		problems := r.Skills.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if len(problems) > 0 {
+			if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{People: problemLines(problems), Problems: problems}}); err != nil {
+				return err
+			}
+		}
 	}
 	cat := r.Skills.Catalog()
 	if r.catalog == cat && r.touched == len(state.Touched) {
@@ -88,9 +97,32 @@ func (r *run) announce(ctx context.Context) error {
 		news[name] = ""
 	}
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{
-		Model: ch.Text(), People: people(ch), Told: news,
+		Model: ch.Text(), People: people(ch), Told: news, Skills: changes(ch),
 	}})
 	return err
+}
+
+// problemLines shows problems for people, a line each.
+func problemLines(problems []knack.Problem) string {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+		if p.Hint != "" {
+			lines[i] += " (" + p.Hint + ")"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// changes are those of an announcement, by name.
+func changes(ch knack.Changes) *session.SkillChanges {
+	names := func(lines []knack.Line) (all []string) {
+		for _, l := range lines {
+			all = append(all, l.Skill.Name)
+		}
+		return all
+	}
+	return &session.SkillChanges{Added: names(ch.Added), Changed: names(ch.Changed), Removed: ch.Removed}
 }
 
 // people is one line of an announcement.

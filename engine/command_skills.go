@@ -77,7 +77,7 @@ func why(ctx context.Context, s *Session, name string) (Reply, error) {
 		view.Window = m.Info().Window
 	}
 	view.Touched = Touched(s.log)
-	w := p.Why(cat, view, name)
+	w := p.Why(ctx, cat, view, name)
 	var b strings.Builder
 	p.WriteWhy(&b, w)
 	WriteHistory(&b, s.log, w)

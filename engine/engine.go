@@ -28,7 +28,8 @@ type Engine struct {
 	project  *Project
 	models   *Models
 	nested   *sources.Nested
-	old      []*Project // replaced by Reload; texts of theirs may still be in use
+	declined map[string]string // nested skills that the user does not trust, path → hash
+	old      []*Project        // replaced by Reload; texts of theirs may still be in use
 	ws       workspace.Workspace
 	git      *permission.Git // of a workspace on this machine
 	notices  []knack.Problem
@@ -196,16 +197,6 @@ func (e *Engine) Close() error {
 	}
 	e.old = nil
 	return errors.Join(errs...)
-}
-
-// touched adds the skills of nested directories on the way to paths.
-func (e *Engine) touched(ctx context.Context, paths []string) {
-	e.mu.Lock()
-	nested := e.nested
-	e.mu.Unlock()
-	if found := nested.Look(paths...); len(found) > 0 {
-		e.library.Add(ctx, found...)
-	}
 }
 
 // Place is where paths are decided for the workspace as it is now.

@@ -33,7 +33,7 @@ type Question struct {
 	ID    string // unique in the session
 	Title string // one line
 	Text  string // more, if not ""
-	From  string // gate, ask, command, or mcp:NAME
+	From  string // gate, ask, command, trust, or mcp:NAME
 
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
 	Call  *gate.Request // what an approval is about: input, decision, files

@@ -60,7 +60,7 @@ func (t *turn) newAgent() *agent.Agent {
 		Skills: agent.Skills{
 			Catalog: s.engine.Catalog, View: p.view, Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.Command { return p.commands(t.given.Commands) },
-			Touched:  s.engine.touched,
+			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
 		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored},

@@ -2,25 +2,95 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/sources"
 )
 
-// Why is Catalog.Why, with the problems that settings make.
-func (p *Project) Why(cat *knack.Catalog, view knack.View, name string) knack.Why {
+// Why is Catalog.Why, with the problems that settings make, skills below the
+// working directory, and what ignore files leave out.
+func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, name string) knack.Why {
 	w := cat.Why(name, view)
 	w.Problems = nil
-	for _, x := range p.Problems(cat) {
+	problems := p.Problems(cat)
+	folders := slices.Clone(p.sources)
+	for _, below := range sources.NewNested(p.dir, p.scan).All(ctx) {
+		if slices.ContainsFunc(w.Places, func(at knack.Place) bool { return at.Path == below.Path }) {
+			continue // it has come up
+		}
+		found, more := waiting(ctx, cat, below, w.Name, name)
+		w.Found, problems = append(w.Found, found...), append(problems, more...)
+		folders = append(folders, below.Folder)
+	}
+	for _, src := range folders {
+		if f, ok := src.(*knack.Folder); ok {
+			w.Found = append(w.Found, excluded(ctx, f, w.Name, name)...)
+		}
+	}
+	if len(w.Found) > 0 {
+		w.Near = nil
+	}
+	for _, x := range problems {
 		if slices.ContainsFunc(w.Found, func(f knack.Finding) bool { return f.Path == x.Path && x.Path != "" }) {
 			w.Problems = append(w.Problems, x)
 		}
 	}
 	return w
+}
+
+// waiting finds a skill in a folder below the working directory where no tool has
+// touched a file yet.
+func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name, path string) ([]knack.Finding, []knack.Problem) {
+	own := knack.Load(ctx, below.Folder)
+	found := own.Why(name, knack.View{}).Found
+	if filepath.IsAbs(path) {
+		found = own.Why(path, knack.View{}).Found
+	}
+	for i := range found {
+		f := &found[i]
+		f.Line = nil
+		comes := "it comes up when a tool touches a file in " + below.Origin.Nested
+		switch {
+		case below.Ignored != "":
+			f.State, f.Reason = knack.Ignored, "an ignore file leaves the directory out: "+below.Ignored
+		case f.State != knack.Active && f.State != knack.Conditional:
+			f.Reason += "; " + comes
+		case cat.Skill(f.Name()) != nil:
+			f.State, f.Reason = knack.Conditional, fmt.Sprintf("%s, as %s:%s, because there is a skill %s already", comes, below.Origin.Nested, f.Name(), f.Name())
+		default:
+			f.State, f.Reason = knack.Conditional, comes
+		}
+	}
+	return found, own.Problems()
+}
+
+// excluded finds what an ignore file leaves out of a folder.
+func excluded(ctx context.Context, folder *knack.Folder, name, path string) (found []knack.Finding) {
+	for _, x := range folder.Excluded(ctx) {
+		f := knack.Finding{Entry: knack.Entry{Path: x.Path, Origin: folder.Origin, State: knack.Ignored}, State: knack.Ignored,
+			As: "name", Reason: "an ignore file in " + folder.Path + " leaves it out: " + x.By}
+		switch {
+		case x.Path == path:
+			f.As = "path"
+		case f.Name() != name:
+			continue
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// Nested returns the folders of skills that paths below the working directory
+// bring in when a tool touches them.
+func (p *Project) Nested(paths ...string) []knack.Source {
+	return sources.NewNested(p.dir, p.scan).Look(paths...)
 }
 
 // WriteWhy shows for people why a skill is there or not.

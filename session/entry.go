@@ -238,6 +238,18 @@ type Note struct {
 	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks said it; "": the program says it.
 	Hook string `json:"hook,omitempty"`
+	// Skills are those that an announcement is about; nil: it is none.
+	Skills *SkillChanges `json:"skills,omitempty"`
+	// Problems are what went wrong: skills that are left out.
+	Problems []knack.Problem `json:"problems,omitempty"`
+}
+
+// SkillChanges names the skills that came, changed or went since the model was
+// last informed of them.
+type SkillChanges struct {
+	Added   []string `json:"added,omitempty"`
+	Changed []string `json:"changed,omitempty"`
+	Removed []string `json:"removed,omitempty"`
 }
 
 // TurnEnd ends a user turn, and with it the grants, denials, model, effort and

@@ -1,8 +1,11 @@
 package sources
 
 import (
+	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,6 +28,61 @@ type Nested struct {
 // it finds nothing.
 func NewNested(dir string, o Options) *Nested {
 	return &Nested{table: newTable(absolute(dir, ""), o), looked: map[string]bool{}}
+}
+
+// A Below is a folder of skills below the working directory.
+type Below struct {
+	*knack.Folder
+	Ignored string // the line of an ignore file that leaves its directory out; "": none does
+}
+
+// maxBelow is how many directories All looks at.
+const maxBelow = 20_000
+
+// All returns every folder that Look could return for some path, and those in
+// directories that an ignore file leaves out, in the order of their paths. It is
+// for explaining: a run looks only where files are touched.
+func (n *Nested) All(ctx context.Context) []Below {
+	if n.table.Bare || n.table.NoSkills {
+		return nil
+	}
+	var all []Below
+	tree, looked := ignore.New(os.DirFS(n.table.root)), 0
+	// A directory that cannot be read has no skills that could come up.
+	_ = filepath.WalkDir(n.table.dir, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil || !d.IsDir() || path == n.table.dir {
+			return nil
+		}
+		if name := d.Name(); name == "node_modules" || strings.HasPrefix(name, ".") {
+			return fs.SkipDir
+		}
+		if looked++; looked > maxBelow {
+			return fs.SkipAll
+		}
+		ignored := ""
+		if rel, err := filepath.Rel(n.table.root, path); err == nil {
+			ignored = tree.Explain(filepath.ToSlash(rel), true)
+		}
+		for _, f := range n.nested(path) {
+			all = append(all, Below{f, ignored})
+		}
+		return nil
+	})
+	return all
+}
+
+// nested returns the folders of skills that exist in a directory below the
+// working directory.
+func (n *Nested) nested(dir string) []*knack.Folder {
+	rel, _ := subpath.Rel(n.table.dir, dir)
+	return slices.DeleteFunc(n.table.folders(knack.Project, dir, n.table.root), func(f *knack.Folder) bool {
+		f.Origin.Nested = filepath.ToSlash(rel)
+		_, err := os.Stat(f.Path)
+		return err != nil
+	})
 }
 
 // Look returns the folders on the way to paths (absolute, or relative to the
@@ -69,11 +127,8 @@ func (n *Nested) Look(paths ...string) []knack.Source {
 				break
 			}
 			n.looked[dir] = true
-			for _, f := range n.table.folders(knack.Project, full, n.table.root) {
-				if _, err := os.Stat(f.Path); err == nil {
-					f.Origin.Nested = dir
-					all = append(all, f)
-				}
+			for _, f := range n.nested(full) {
+				all = append(all, f)
 			}
 		}
 	}

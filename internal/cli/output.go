@@ -193,6 +193,11 @@ func (o *textOutput) event(e engine.Event) {
 			printProblem(o.errs, o.project, p)
 		}
 	}
+	if e.Entry != nil && e.Entry.Note != nil {
+		for _, p := range e.Entry.Note.Problems {
+			printProblem(o.errs, o.project, p)
+		}
+	}
 	if r := e.Retry; r != nil {
 		wait := ""
 		if r.Wait > 0 {
@@ -397,6 +402,12 @@ func (o *jsonOutput) message(e *session.Entry, parent string) any {
 		line := map[string]any{"type": "system", "subtype": "note", "model": e.Note.Model, "people": e.Note.People}
 		if e.Note.Hook != "" {
 			line["hook_event_name"] = e.Note.Hook
+		}
+		if e.Note.Skills != nil {
+			line["skills"] = e.Note.Skills
+		}
+		if len(e.Note.Problems) > 0 {
+			line["problems"] = e.Note.Problems
 		}
 		return line
 	case e.Release != nil:

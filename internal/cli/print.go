@@ -70,6 +70,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		if err := p.begin(ctx); err != nil {
 			return err
 		}
+		go e.Watch(ctx)
 		return p.stream(ctx, c.InOrStdin())
 	}
 	if in, err = s.Attach(ctx, in); err != nil {

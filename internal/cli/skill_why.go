@@ -80,12 +80,16 @@ session, whose touched files also count for conditional skills.`,
 				}
 				defer log.Close()
 				cat.view.Touched = engine.Touched(log)
+				if below := cat.project.Nested(cat.view.Touched...); len(below) > 0 {
+					cat.Catalog = knack.Load(c.Context(), append(cat.project.Sources(), below...)...)
+					cat.all = cat.project.Problems(cat.Catalog)
+				}
 			}
 			name := args[0]
 			if abs, err := filepath.Abs(name); err == nil && isPath(name) {
 				name = abs
 			}
-			w := cat.project.Why(cat.Catalog, cat.view, name)
+			w := cat.project.Why(c.Context(), cat.Catalog, cat.view, name)
 			if asJSON {
 				j := newWhyJSON(c.Context(), cat, w)
 				if log != nil {
@@ -118,6 +122,7 @@ func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...), Looked: []placeJSON{}}
 	for _, f := range w.Found {
 		fj := findingJSON{skillJSON: cat.json(ctx, f.Entry, false), As: f.As, Reason: f.Reason, Asks: []string{}}
+		fj.State = f.State
 		if f.Winner != nil {
 			fj.Winner = f.Winner.Path
 		}

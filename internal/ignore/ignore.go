@@ -14,8 +14,10 @@ package ignore
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -77,6 +79,45 @@ func (t *Tree) Match(rel string, isDir bool) bool {
 			t.mu.Unlock()
 		}
 		s = next
+	}
+}
+
+// Explain names the line that excludes a path, or a directory above it:
+// ".gitignore:3: drafts/". "" if nothing does.
+func (t *Tree) Explain(rel string, isDir bool) string {
+	rel = path.Clean(rel)
+	if !t.Match(rel, isDir) {
+		return ""
+	}
+	for i := 0; i < len(rel); i++ {
+		if rel[i] == '/' && t.Match(rel[:i], true) {
+			rel, isDir = rel[:i], true
+		}
+	}
+	line := func(file, below string) string {
+		number, found := 0, ""
+		for text := range bytes.Lines(read(t.fsys, file)) {
+			number++
+			text = bytes.TrimRight(text, "\r\n")
+			if rules := Parse(text); len(rules) > 0 && rules[0].match(below, isDir) {
+				found = fmt.Sprintf("%s:%d: %s", file, number, text)
+			}
+		}
+		return found
+	}
+	for dir := path.Dir(rel); ; dir = path.Dir(dir) {
+		at, below := dir+"/", strings.TrimPrefix(rel, dir+"/")
+		if dir == "." {
+			at, below = "", rel
+		}
+		for _, name := range slices.Backward(files[:]) {
+			if found := line(at+name, below); found != "" {
+				return found
+			}
+		}
+		if dir == "." {
+			return line(".git/info/exclude", rel)
+		}
 	}
 }
 

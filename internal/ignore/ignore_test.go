@@ -233,3 +233,25 @@ func BenchmarkMatch(b *testing.B) {
 		rules.last("a/b/c/some/longer/path/file.go", false)
 	}
 }
+
+// TestExplain: the line that Explain names is the one that Match decides by.
+func TestExplain(t *testing.T) {
+	fsys := fstest.MapFS{
+		".gitignore":         {Data: []byte("# built\ndist/\n*.log\r\n!keep.log\n")},
+		".git/info/exclude":  {Data: []byte("private\n")},
+		"a/.ignore":          {Data: []byte("/x\n")},
+		"a/.fdignore":        {Data: []byte("x\n")},
+		"a/b/.gitignore":     {Data: []byte("!x\n")},
+		"dist/a/b/SKILL.md":  {},
+		"other/private/x.md": {},
+	}
+	tree := New(fsys)
+	for path, want := range map[string]string{
+		"dist/a/b/SKILL.md": ".gitignore:2: dist/", "c/debug.log": ".gitignore:3: *.log", "keep.log": "",
+		"a/x": "a/.fdignore:1: x", "a/b/x": "", "other/private/x.md": ".git/info/exclude:1: private", "b": "",
+	} {
+		if got := tree.Explain(path, false); got != want || (got != "") != tree.Match(path, false) {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}

@@ -23,10 +23,16 @@ import (
 	"github.com/knack-agent/knack/internal/skilldir"
 )
 
-// Approve records items as [Project.Scan] saw them: what changed on disk since
-// then is changed-since-approval. An item that cannot be approved is an error,
-// and then nothing is recorded.
-func (p *Project) Approve(items ...Item) error {
+// Approve records items as [Project.Scan] saw them, and the folder itself: what
+// changed on disk since then is changed-since-approval. An item that cannot be
+// approved is an error, and then nothing is recorded.
+func (p *Project) Approve(items ...Item) error { return p.approve(true, items) }
+
+// ApproveItems is Approve without the folder: programs such as git still need
+// approval to obey its configuration.
+func (p *Project) ApproveItems(items ...Item) error { return p.approve(false, items) }
+
+func (p *Project) approve(folder bool, items []Item) error {
 	for _, it := range items {
 		if it.Refused != "" {
 			return fmt.Errorf("%s: %s", it.Path, it.Refused)
@@ -34,7 +40,9 @@ func (p *Project) Approve(items ...Item) error {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	return p.update(func(doc *document) error {
-		doc.Folder = now
+		if folder {
+			doc.Folder = now
+		}
 		at := make(map[string]int, len(doc.Items))
 		for i, r := range doc.Items {
 			at[r.Path] = i

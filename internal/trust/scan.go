@@ -98,6 +98,26 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 	return s.items, err
 }
 
+// ScanSkills finds the skills of directories, absolute ones, and of nothing above
+// or below them.
+func (p *Project) ScanSkills(ctx context.Context, dirs ...string) ([]Item, error) {
+	root, err := os.OpenRoot(p.real)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	s := scan{p: p, root: root, seen: map[string]bool{}}
+	for _, dir := range dirs {
+		if rel, ok := p.rel(dir); ok {
+			for _, row := range layout.Rows(Skill) {
+				s.skills(ctx, rel, row)
+			}
+		}
+	}
+	slices.SortFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
+	return s.items, s.problem
+}
+
 type scan struct {
 	p       *Project
 	root    *os.Root

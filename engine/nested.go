@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/permission"
+)
+
+// touched adds the skills of nested directories on the way to paths. The user
+// is asked about those that are not trusted or have changed; the problems are
+// about those that are left out.
+func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
+	e := s.engine
+	e.mu.Lock()
+	p, nested := e.project, e.nested
+	e.mu.Unlock()
+	found := nested.Look(paths...)
+	if len(found) == 0 {
+		return nil
+	}
+	s.askNested(ctx, p, found)
+	var problems []knack.Problem
+	for _, x := range e.library.Add(ctx, found...).Problems() {
+		matters := inert(x) || x.Severity == knack.Error || x.Code == "symlink-outside" || x.Code == "link-as-text"
+		if !matters || slices.ContainsFunc(problems, func(y knack.Problem) bool { return y.Path == x.Path }) {
+			continue
+		}
+		if slices.ContainsFunc(found, func(src knack.Source) bool { return subpath.Contains(nestedPath(src), x.Path) }) {
+			problems = append(problems, x)
+		}
+	}
+	return problems
+}
+
+// nestedPath is the path of a source that sources.Nested found.
+func nestedPath(src knack.Source) string { return src.(*knack.Folder).Path }
+
+// askNested asks the user about skills of nested directories that are not
+// approved as they are, and approves them. What the user declined is not asked
+// about again until it changes.
+func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Source) {
+	if s.person == nil || s.Mode() == permission.DontAsk || p.options.Env.StateDir() == "" || p.options.Trust {
+		return
+	}
+	var dirs, names []string
+	for _, src := range found {
+		if dir := src.(*knack.Folder).Origin.Dir; !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+			names = append(names, p.Short(dir))
+		}
+	}
+	items, err := p.trust.ScanSkills(ctx, dirs...)
+	if err != nil {
+		s.engine.notice(knack.Problem{Code: "unreadable", Severity: knack.Warn, Message: err.Error()})
+	}
+	e := s.engine
+	e.mu.Lock()
+	items = slices.DeleteFunc(items, func(it TrustItem) bool {
+		return it.State == trust.Approved || it.Refused != "" || e.declined[filepath.Join(p.root, it.Path)] == it.Hash
+	})
+	e.mu.Unlock()
+	if len(items) == 0 {
+		return
+	}
+	var b strings.Builder
+	p.WriteItems(&b, items)
+	title := fmt.Sprintf("Trust %s of %s?", plain.Count(len(items), "skill"), strings.Join(names, ", "))
+	a, err := s.ask(ctx, "permission_prompt", title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"), From: "trust",
+		Options: []Option{{ID: "no", Label: "no, leave them out"}, {ID: "yes", Label: "yes, as they are now", Allow: true}}})
+	switch {
+	case err != nil: // nobody answered: the problems say what is left out
+	case a.Option == "yes" && !a.Declined:
+		if err := p.trust.ApproveItems(items...); err != nil {
+			s.engine.notice(knack.Problem{Code: "untrusted", Severity: knack.Warn, Message: "the approval could not be stored: " + err.Error()})
+		}
+	default:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.declined == nil {
+			e.declined = map[string]string{}
+		}
+		for _, it := range items {
+			e.declined[filepath.Join(p.root, it.Path)] = it.Hash
+		}
+	}
+}
