@@ -83,12 +83,12 @@ func TestCommands(t *testing.T) {
 		args string
 		want string
 	}{
-		{[]string{"sh", "{baseDir}/x.sh", "{file}", "{name=report}"}, "a.csv", `'sh' '/s k/x.sh' 'a.csv' 'report'`},
-		{[]string{"sh", "{0}", "{1=}"}, "a.csv b", `'sh' 'a.csv' 'b'`},
-		{[]string{"echo", "{1=}"}, "a", `'echo' ''`},
-		{[]string{"echo", "{args}", "x{args}"}, `'a b' c`, `'echo' 'a b' 'c' 'xa b c'`},
-		{[]string{"awk", "{print $1}", "{ {unknown} }", "{"}, "", `'awk' '{print $1}' '{ {unknown} }' '{'`},
-		{[]string{"echo", "{file}"}, `"it's; $(rm -rf /) ` + "`x`" + ` {name} \" "`, `'echo' 'it'\''s; $(rm -rf /) ` + "`x`" + ` {name} " '`},
+		{[]string{"sh", "{baseDir}/x.sh", "{file}", "{name=report}"}, "a.csv", `sh '/s k/x.sh' a.csv report`},
+		{[]string{"sh", "{0}", "{1=}"}, "a.csv b", `sh a.csv b`},
+		{[]string{"echo", "{1=}"}, "a", `echo ''`},
+		{[]string{"echo", "{args}", "x{args}"}, `'a b' c`, `echo 'a b' c 'xa b c'`},
+		{[]string{"awk", "{print $1}", "{ {unknown} }", "{"}, "", `awk '{print $1}' '{ {unknown} }' '{'`},
+		{[]string{"echo", "{file}"}, `"it's; $(rm -rf /) ` + "`x`" + ` {name} \" "`, `echo 'it'\''s; $(rm -rf /) ` + "`x`" + ` {name} " '`},
 		{[]string{"echo", "{file}"}, "", "error: argument file is missing: give FILE [NAME]"},
 		{[]string{"echo", "{2}"}, "a b", "error: argument 2 is missing: give FILE [NAME]"},
 	} {
@@ -215,10 +215,10 @@ func TestConversations(t *testing.T) {
 		say    []string
 	}{
 		{"all", two, "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": ok("Launching skill: csv-report"), "bash": ok("fine\n")},
-			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `bash{"command":"'sh' '/p/csv-report/a.sh' 'sales.csv'"}`, `bash{"command":"'true'"}`},
-			[]string{"csv-report ran offline: 2 of 2 steps", "1. 'sh' '/p/csv-report/a.sh' 'sales.csv'\n    fine\n", "2. 'true'\n    fine\n"}},
+			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `bash{"command":"sh /p/csv-report/a.sh sales.csv"}`, `bash{"command":"true"}`},
+			[]string{"csv-report ran offline: 2 of 2 steps", "1. sh /p/csv-report/a.sh sales.csv\n    fine\n", "2. true\n    fine\n"}},
 		{"a step fails", two, "chart of sales.csv as a report", "Skill Bash", map[string]llm.ToolResult{"Skill": ok("Launching"), "Bash": fail("exit 1")},
-			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `Bash{"command":"'sh' '/p/csv-report/a.sh' 'sales.csv'"}`},
+			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `Bash{"command":"sh /p/csv-report/a.sh sales.csv"}`},
 			[]string{"0 of 2 steps", "exit 1", "Step 1 failed; the rest was not run."}},
 		{"refused", two, "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": fail("not allowed: Skill(csv-report)")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"not allowed: Skill(csv-report)"}},

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // A Procedure is the exact way to do what a skill is for: commands, as lists
@@ -61,7 +63,7 @@ func ParseProcedure(data json.RawMessage) ([][]string, error) {
 }
 
 // Commands are the steps with args in their places, as shell commands in which
-// every word is quoted. args is one line, split as a shell splits.
+// every word stays one word. args is one line, split as a shell splits.
 func (p Procedure) Commands(args string) ([]string, error) {
 	words := split(args)
 	out := make([]string, len(p.Steps))
@@ -144,8 +146,13 @@ func (p Procedure) usage() string {
 	return ""
 }
 
-// quote makes one word of the shell of s, whatever is in it.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// quote returns s as one word for a shell, in quotes only where they are needed.
+func quote(s string) string {
+	if word, err := syntax.Quote(s, syntax.LangPOSIX); err == nil && word == s {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
 
 // split splits as a shell splits, without comments, variables or substitution.
 // A quote that is not closed is a letter.
