@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
@@ -80,7 +81,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, shareTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, gh, "gist", "create", path) // secret by default
-	cmd.Env = append(os.Environ(), "GH_PROMPT_DISABLED=1")
+	cmd.Env = append(userdirs.EnvironOf(s.engine.Project().options.Env), "GH_PROMPT_DISABLED=1")
 	cmd.Dir = dir // not the project's, whose files could speak to it
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer

@@ -28,6 +28,15 @@ func (e Env) Get(name string) string {
 // dirs are the user's directories; none of them is relative.
 func (e Env) dirs() userdirs.Dirs { return userdirs.From(e.Get) }
 
+// environ is the environment of the programs that are started for the user; nil:
+// that of the process.
+func (e Env) environ() []string {
+	if e == nil {
+		return nil
+	}
+	return userdirs.EnvironOf(e)
+}
+
 // Home is the user's home directory; "": there is none.
 func (e Env) Home() string { return e.dirs().Home }
 

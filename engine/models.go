@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -333,7 +332,7 @@ func (m *Models) envKey(p models.Provider) (key string, bearer bool) {
 // authorize finds the key. A server that is not the vendor's may need none.
 func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
 	if p.KeyHelper != "" {
-		key, err := helped(ctx, p.KeyHelper)
+		key, err := helped(ctx, p.KeyHelper, m.Env)
 		if err != nil {
 			return &Error{Err: fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), Hint: "knack help settings"}
 		}
@@ -358,7 +357,7 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 }
 
 // helped is what a key helper prints.
-func helped(ctx context.Context, command string) (string, error) {
+func helped(ctx context.Context, command string, env Env) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	shell, flag := "/bin/sh", "-c"
@@ -366,7 +365,7 @@ func helped(ctx context.Context, command string) (string, error) {
 		shell, flag = "cmd", "/C"
 	}
 	cmd := exec.CommandContext(ctx, shell, flag, command)
-	cmd.Env = userdirs.Environ(os.Environ())
+	cmd.Env = userdirs.EnvironOf(env)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {

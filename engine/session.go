@@ -161,9 +161,6 @@ func (s *Session) setTools(p *Project) {
 		Files:   coding.FileOptions{Model: s.modelInfo},
 		TempDir: p.options.Env.StateFile("output"),
 	}
-	if _, local := s.ws.(*workspace.Local); local && p.options.Env != nil {
-		s.coding.Files.Secret = s.engine.place(p).Secret // of the user whom Env names
-	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool
 	}

@@ -17,8 +17,8 @@ import (
 
 // OpenWorkspace opens a place where tools act, as Options.Workspace names it;
 // "": the directory dir.
-func OpenWorkspace(ctx context.Context, place, dir string) (workspace.Workspace, error) {
-	ws, err := workspace.Parse(ctx, cmp.Or(place, dir))
+func OpenWorkspace(ctx context.Context, place, dir string, env Env) (workspace.Workspace, error) {
+	ws, err := workspace.Parse(ctx, cmp.Or(place, dir), env.environ())
 	if err != nil {
 		return nil, &Error{Err: fmt.Errorf("workspace: %w", err), Hint: "knack help environment"}
 	}
@@ -43,7 +43,7 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	}
 	p := e.project
 	set := &p.config.Settings
-	ws, err := OpenWorkspace(ctx, cmp.Or(p.options.Workspace, set.Workspace), p.dir)
+	ws, err := OpenWorkspace(ctx, cmp.Or(p.options.Workspace, set.Workspace), p.dir, p.options.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,7 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 func (p *Project) prepare(local *workspace.Local) *permission.Git {
 	set := &p.config.Settings
 	git := permission.NewGit(local.Dir())
+	git.Environ = local.Environ
 	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
 	var named []string // what the user named is visible, even if it lies under /tmp
 	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
@@ -125,16 +126,16 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	return nil
 }
 
-// defaultPolicy hides the secrets of the user whom env names, and of the one who
-// runs the process: commands have the process's home.
+// defaultPolicy is that of the user whom env names. The secrets of the one who
+// runs the process are hidden too.
 func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
-	policy, err := sandbox.Default(dir)
+	policy, err := sandbox.DefaultFor(dir, env)
 	if err != nil || env == nil {
 		return policy, err
 	}
-	own, err := sandbox.DefaultFor(dir, env.Get)
-	policy.Secrets = append(policy.Secrets, own.Secrets...)
-	policy.Own = append(policy.Own, own.Own...)
+	process, err := sandbox.Default(dir)
+	policy.Secrets = append(policy.Secrets, process.Secrets...)
+	policy.Own = append(policy.Own, process.Own...)
 	return policy, err
 }
 

@@ -50,7 +50,9 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 // (PathContext.GitEnv false). The configuration can change while a program runs; a
 // [Git] notices that.
 func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
-	return NewGit(dir).Env(environ)
+	git := NewGit(dir)
+	git.Environ = environ
+	return git.Env(environ)
 }
 
 // plainDiff replaces the diff program that a repository configures with a plain

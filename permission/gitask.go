@@ -25,6 +25,10 @@ import (
 // it, and again when a relevant file has changed. The zero Git has no directory;
 // use [NewGit].
 type Git struct {
+	// Environ is the environment in which git finds the user's own configuration, as
+	// os.Environ returns it; nil: that of the process. Set it before the first use.
+	Environ []string
+
 	dir   string
 	mu    sync.Mutex
 	repos map[string]*repository // by the directory that holds .git
@@ -352,7 +356,9 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 // except for the user's home, and with all programs disabled that this command
 // could run.
 func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
-	name, search, err := gitProgram(g.dir, top)
+	environ := userdirs.Environ(g.Environ)
+	getenv := userdirs.Getenv(environ)
+	name, search, err := gitProgram(getenv("PATH"), g.dir, top)
 	if err != nil {
 		return nil, err
 	}
@@ -363,12 +369,10 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	cmd.Env = append(overrides(append([][2]string{{"protocol.allow", "never"}}, alwaysSet...), 0),
 		"PATH="+search, "LC_ALL=C", "GIT_ALLOW_PROTOCOL=none", "GIT_ALLOC_LIMIT=256m", "GIT_DISCOVERY_ACROSS_FILESYSTEM=1",
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(top))
-	if home := userdirs.Home(); home != "" {
-		cmd.Env = append(cmd.Env, userdirs.HomeVariable()+"="+home)
-	}
-	for _, name := range []string{"XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "SYSTEMROOT", "SystemRoot"} {
-		if v := os.Getenv(name); v != "" {
-			cmd.Env = append(cmd.Env, name+"="+v)
+	for _, kv := range environ {
+		switch name, _, _ := strings.Cut(kv, "="); name {
+		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "SYSTEMROOT", "SystemRoot":
+			cmd.Env = append(cmd.Env, kv)
 		}
 	}
 	cmd.WaitDelay = time.Second
@@ -402,9 +406,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// gitProgram finds git outside the directories given.
-func gitProgram(dirs ...string) (name, search string, err error) {
-	search, _ = CleanPath(os.Getenv("PATH"), dirs...)
+// gitProgram finds git in a PATH, outside the directories given.
+func gitProgram(list string, dirs ...string) (name, search string, err error) {
+	search, _ = CleanPath(list, dirs...)
 	names := []string{"git"}
 	if runtime.GOOS == "windows" {
 		names = []string{"git.exe"}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -329,5 +330,29 @@ func TestGitTags(t *testing.T) {
 	}
 	if got := verdict("Bash(git log:*)"); got != "ask" {
 		t.Errorf("with an odd tag and a rule: %s, want ask", got)
+	}
+}
+
+// TestGitUser: git is asked with the configuration of the user whom Environ
+// names, and never with one that a relative path names in the repository.
+func TestGitUser(t *testing.T) {
+	g := newGitGround(t)
+	g.write("broken/.gitconfig", "[user\n")
+	g.write("repo/planted", "[user\n")
+	for _, c := range []struct {
+		environ []string
+		fails   bool
+	}{
+		{append(slices.Clip(g.env), "HOME="+filepath.Join(g.top, "broken")), true},
+		{append(slices.Clip(g.env), "GIT_CONFIG_GLOBAL="+filepath.Join(g.repo, "planted")), true},
+		{append(slices.Clip(g.env), "GIT_CONFIG_GLOBAL=planted", "XDG_CONFIG_HOME=planted"), false},
+		{g.env, false},
+		{nil, false},
+	} {
+		git := permission.NewGit(g.repo)
+		git.Environ = c.environ
+		if _, unguarded := git.Env(nil); len(unguarded) > 0 != c.fails {
+			t.Errorf("%v: unguarded %q", c.environ[max(len(c.environ)-2, 0):], unguarded)
+		}
 	}
 }

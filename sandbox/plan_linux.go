@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -65,8 +66,8 @@ type view struct {
 	reserved  []*placeholder
 }
 
-// sight creates the view for one command.
-func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*view, error) {
+// sight creates the view for one command with an environment.
+func (p *Policy) sight(allow workspace.Allowance, env []string, now present, keep []string) (*view, error) {
 	v := new(view)
 	p.makeCaches()
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
@@ -110,8 +111,11 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 
 	// The command's own directories.
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		temp = append(temp, dir)
+	getenv := userdirs.Getenv(env)
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR")} {
+		if filepath.IsAbs(dir) {
+			temp = append(temp, dir)
+		}
 	}
 	for _, dir := range real(temp) {
 		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable, func(w string) bool { return subpath.Contains(w, dir) }) {
@@ -125,7 +129,7 @@ func (p *Policy) sight(allow workspace.Allowance, now present, keep []string) (*
 		keep = append(append(append(keep, p.Dir), p.Roots...), p.writable()...)
 	}
 	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
-	keep = append(keep, filepath.SplitList(p.cleanPath(os.Getenv("PATH")))...)
+	keep = append(keep, filepath.SplitList(p.cleanPath(getenv("PATH")))...)
 	for _, dir := range real(append(keep, allow.Read...)) {
 		if withinAny(v.temp, dir) && !slices.Contains(v.temp, dir) {
 			v.kept = append(v.kept, dir)

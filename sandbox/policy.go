@@ -61,6 +61,9 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
+	if getenv == nil {
+		getenv = os.Getenv
+	}
 	user := userdirs.From(getenv)
 	home := user.Home
 	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
@@ -83,7 +86,7 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 		}
 	}
 	p.Own = user.Own()
-	p.Write, p.Caches = findCaches(home)
+	p.Write, p.Caches = findCaches(home, getenv)
 	return p, nil
 }
 
@@ -137,16 +140,16 @@ func expand(path, home string) string {
 
 // findCaches finds the caches of the language tools that are installed: those
 // that exist, and the variables of those that do not.
-func findCaches(home string) (found, missing []string) {
+func findCaches(home string, getenv func(string) string) (found, missing []string) {
 	exists := func(path string) bool {
 		_, err := os.Stat(path)
 		return err == nil
 	}
 	for _, c := range toolCaches {
-		base := os.Getenv(c.variable)
+		base := getenv(c.variable)
 		named := filepath.IsAbs(base)
 		if !named {
-			base = otherwise(c.otherwise, home)
+			base = otherwise(c.otherwise, home, getenv)
 		}
 		path := filepath.Join(base, c.under)
 		if base == "" || path == home || path == "/" || slices.Contains(found, path) {
@@ -158,7 +161,7 @@ func findCaches(home string) (found, missing []string) {
 			}
 			// The user set this variable or already has this directory.
 			if !named && (c.under == "" || !exists(base)) {
-				if os.Getenv(c.private) == "" {
+				if getenv(c.private) == "" {
 					missing = append(missing, c.private)
 				}
 				continue
@@ -170,10 +173,10 @@ func findCaches(home string) (found, missing []string) {
 }
 
 // otherwise returns where a tool has its cache if its own variable is not set.
-func otherwise(path, home string) string {
+func otherwise(path, home string, getenv func(string) string) string {
 	for _, v := range [...]struct{ prefix, variable string }{{"~/.cache", "XDG_CACHE_HOME"}, {"~/go", "GOPATH"}} {
 		rest, ok := strings.CutPrefix(path, v.prefix+"/")
-		dir, _, _ := strings.Cut(os.Getenv(v.variable), string(filepath.ListSeparator))
+		dir, _, _ := strings.Cut(getenv(v.variable), string(filepath.ListSeparator))
 		if ok && filepath.IsAbs(dir) {
 			return filepath.Join(dir, rest)
 		}

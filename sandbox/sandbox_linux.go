@@ -187,7 +187,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	case landlock:
 		now.gits = nil // only mounts protect them
 	}
-	if r.view, err = p.sight(c.Allow, now, keep); err != nil {
+	if r.view, err = p.sight(c.Allow, cmd.Env, now, keep); err != nil {
 		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock), Limits: p.limits(backend != landlock)}

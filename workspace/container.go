@@ -31,10 +31,15 @@ type Container struct {
 
 // NewContainer opens a directory by a command prefix.
 func NewContainer(ctx context.Context, prefix []string, dir string) (*Container, error) {
+	return openContainer(ctx, prefix, dir, nil)
+}
+
+func openContainer(ctx context.Context, prefix []string, dir string, environ []string) (*Container, error) {
 	local, err := NewLocal(".")
 	if err != nil {
 		return nil, err
 	}
+	local.Environ = environ
 	w := &Container{words: prefix, local: local, mark: token()}
 	w.posix = posix{dir: dir, script: w.script}
 	info, err := w.Stat(ctx, dir)

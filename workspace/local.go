@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/knack-agent/knack/internal/userdirs"
 )
 
 // Local is a directory on this machine. Set its fields before the first
@@ -21,6 +23,9 @@ type Local struct {
 	// Shell runs command lines: a path, or a name on PATH. "": /bin/bash, then
 	// bash on PATH, then sh, then PowerShell where no other is (Windows).
 	Shell string
+	// Environ is the environment of commands, as os.Environ returns it, and names
+	// the home of the user who runs them. nil: that of the process.
+	Environ []string
 	// Prefix is shell text put on lines of its own before every command line
 	// (the setting shell.prefix).
 	Prefix string
@@ -73,6 +78,9 @@ func (l *Local) Dir() string { return l.dir }
 // OSPath makes a path absolute, and says by its presence that the workspace's
 // files are files of this machine: whoever must walk many may use package os.
 func (l *Local) OSPath(path string) string { return l.Path(path) }
+
+// Home is the home directory of the user who runs commands; "": there is none.
+func (l *Local) Home() string { return userdirs.From(userdirs.Getenv(l.Environ)).Home }
 
 // Path makes a path absolute.
 func (l *Local) Path(path string) string {

@@ -19,11 +19,14 @@ import (
 //	docker://container/dir    a directory in a running container, by `docker exec -i`
 //	podman://container/dir    likewise
 //
+// environ is the environment of the user whose keys, known hosts and containers
+// are used, and of commands on this machine; nil: that of the process.
+//
 // The caller closes the workspace. ctx limits only the opening.
-func Parse(ctx context.Context, place string) (Workspace, error) {
+func Parse(ctx context.Context, place string, environ []string) (Workspace, error) {
 	scheme, _, ok := strings.Cut(place, "://")
 	if !ok {
-		return local(place)
+		return local(place, environ)
 	}
 	u, err := url.Parse(place)
 	if err != nil {
@@ -37,7 +40,7 @@ func Parse(ctx context.Context, place string) (Workspace, error) {
 		if u.Host != "" && u.Host != "localhost" {
 			return nil, fmt.Errorf("%s: a file is on this machine: write file:///dir", place)
 		}
-		return local(filepath.FromSlash(u.Path))
+		return local(filepath.FromSlash(u.Path), environ)
 	case "ssh":
 		if u.Hostname() == "" {
 			return nil, fmt.Errorf("%s: no host: write ssh://host/dir", place)
@@ -45,7 +48,7 @@ func Parse(ctx context.Context, place string) (Workspace, error) {
 		if _, has := u.User.Password(); has {
 			return nil, fmt.Errorf("ssh://%s: a password in the URL is not accepted: use a key or the agent", u.Host)
 		}
-		return DialSSH(ctx, SSHOptions{Host: u.Hostname(), Port: u.Port(), User: u.User.Username(), Dir: u.Path})
+		return DialSSH(ctx, SSHOptions{Host: u.Hostname(), Port: u.Port(), User: u.User.Username(), Dir: u.Path, Environ: environ})
 	case "docker", "podman":
 		if u.Host == "" || u.User != nil {
 			return nil, fmt.Errorf("%s: write %s://container/dir", place, scheme)
@@ -56,7 +59,7 @@ func Parse(ctx context.Context, place string) (Workspace, error) {
 		if u.Path == "" {
 			return nil, fmt.Errorf("%s: no directory: write %s://%s/dir", place, scheme, u.Host)
 		}
-		return NewContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path))
+		return openContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path), environ)
 	}
 	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or podman://container/dir", place, scheme)
 }
@@ -73,7 +76,7 @@ func isContainerName(s string) bool {
 	return s != ""
 }
 
-func local(dir string) (Workspace, error) {
+func local(dir string, environ []string) (Workspace, error) {
 	if dir == "" {
 		var err error
 		if dir, err = os.Getwd(); err != nil {
@@ -84,5 +87,6 @@ func local(dir string) (Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.Environ = environ
 	return l, nil
 }

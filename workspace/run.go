@@ -100,10 +100,10 @@ func (l *Local) PowerShell(line string) ([]string, error) {
 	return nil, fmt.Errorf("PowerShell is not installed: looked for %s on PATH", strings.Join(names, ", "))
 }
 
-// environ is this program's environment without the PATH entries that a
+// environ is the environment of commands without the PATH entries that a
 // workspace could fill: relative ones and those inside it.
 func (l *Local) environ() []string {
-	env := userdirs.Environ(os.Environ())
+	env := userdirs.Environ(l.Environ)
 	for i, kv := range env {
 		name, list, _ := strings.Cut(kv, "=")
 		if name != "PATH" && !(runtime.GOOS == "windows" && strings.EqualFold(name, "PATH")) {

@@ -35,6 +35,7 @@ type SSHOptions struct {
 	Dir        string   // absolute; "": the home directory there
 	KnownHosts []string // files; nil: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
 	Keys       []string // private key files; nil: the agent's keys (SSH_AUTH_SOCK), ~/.ssh/id_ed25519, id_ecdsa, id_rsa
+	Environ    []string // names the home and the agent of the user, as os.Environ does; nil: that of the process
 }
 
 // SSH is a directory on another machine. Files are accessed by SFTP and, for
@@ -123,7 +124,8 @@ func explain(err error, host string) error {
 }
 
 func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
-	home := userdirs.Home()
+	getenv := userdirs.Getenv(o.Environ)
+	home := userdirs.From(getenv).Home
 	if home == "" {
 		return nil, nil, errors.New("the keys and known hosts cannot be found: HOME is not an absolute path")
 	}
@@ -143,7 +145,7 @@ func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
 	closeAgent := func() {}
 	keys := o.Keys
 	if keys == nil {
-		if sock := os.Getenv("SSH_AUTH_SOCK"); sock != "" {
+		if sock := getenv("SSH_AUTH_SOCK"); sock != "" {
 			if conn, err := net.Dial("unix", sock); err == nil {
 				closeAgent = func() { conn.Close() }
 				if s, err := agent.NewClient(conn).Signers(); err == nil {

@@ -77,6 +77,37 @@ func testServer(t *testing.T, s *server) {
 		}
 		return w
 	})
+	t.Run("Home", func(t *testing.T) {
+		t.Setenv("HOME", t.TempDir())
+		home := t.TempDir()
+		o := s.options(t, line)
+		known := o.KnownHosts[0]
+		o.KnownHosts = nil
+		key, err := os.ReadFile(o.Keys[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := os.ReadFile(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(home, ".ssh")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "id_ed25519"), key, 0o600),
+			os.WriteFile(filepath.Join(dir, "known_hosts"), list, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		o.Keys = nil
+		for environ, ok := range map[string]bool{"HOME=" + home: true, "HOME=" + t.TempDir(): false} {
+			o.Environ = []string{environ}
+			w, err := workspace.DialSSH(t.Context(), o)
+			if err == nil {
+				w.Close()
+			}
+			if (err == nil) != ok {
+				t.Errorf("%s: %v", environ, err)
+			}
+		}
+	})
 	t.Run("Refusals", func(t *testing.T) {
 		other := newKey(t, filepath.Join(t.TempDir(), "other"))
 		stranger := filepath.Join(t.TempDir(), "stranger")
@@ -296,7 +327,7 @@ func command(ch ssh.Channel, line string) {
 func TestParse(t *testing.T) {
 	dir := t.TempDir()
 	for place, want := range map[string]string{dir: dir, "file://" + filepath.ToSlash(dir): dir} {
-		w, err := workspace.Parse(t.Context(), place)
+		w, err := workspace.Parse(t.Context(), place, nil)
 		if err != nil || w.Dir() != want {
 			t.Fatalf("%s: %v", place, err)
 		}
@@ -315,7 +346,7 @@ func TestParse(t *testing.T) {
 		"ssh://h/dir?x":           "unexpected ? or #",
 		filepath.Join(dir, "non"): "no such file",
 	} {
-		w, err := workspace.Parse(t.Context(), place)
+		w, err := workspace.Parse(t.Context(), place, nil)
 		if err == nil {
 			w.Close()
 		}
@@ -325,7 +356,7 @@ func TestParse(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := workspace.Parse(ctx, "ssh://127.0.0.1:1/"); err == nil {
+	if _, err := workspace.Parse(ctx, "ssh://127.0.0.1:1/", nil); err == nil {
 		t.Error("a cancelled dial succeeded")
 	}
 }

@@ -93,7 +93,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 // readTranscript reads one. The tools of ours are asked for their names and
 // inputs only; none runs.
 func readTranscript(ctx context.Context, in io.Reader, name string) (*transcript.Transcript, error) {
-	ws, err := engine.OpenWorkspace(ctx, "", "")
+	ws, err := engine.OpenWorkspace(ctx, "", "", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func toolListCommand() *cobra.Command {
 		Example: "  knack tool list --tools +grep,-bash",
 		Args:    exactly(0, "knack tool list"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			ws, err := engine.OpenWorkspace(c.Context(), "", "")
+			ws, err := engine.OpenWorkspace(c.Context(), "", "", nil)
 			if err != nil {
 				return err
 			}

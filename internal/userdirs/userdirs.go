@@ -9,6 +9,7 @@
 package userdirs
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -83,15 +84,68 @@ func (d Dirs) Own() []string {
 	return []string{d.Config, d.State, d.Data}
 }
 
-// Home is the home directory of this process's user; "" if there is none.
-func Home() string { return From(nil).Home }
-
-// Environ returns an environment ("NAME=value") without the variables that name a
-// user's directory by a relative path: a program started with it (git, ssh, a
-// language's tools) would resolve them below the working directory.
+// Environ returns the environment ("NAME=value") of the programs that a user
+// starts: environ, nil for the process's, without the variables that name a user's
+// directory or configuration by a relative path. A program started with them (git,
+// ssh, a language's tools) would resolve them below the working directory.
 func Environ(environ []string) []string {
+	if environ == nil {
+		environ = os.Environ()
+	}
+	directories := append(variables(), "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
-		name, value, _ := strings.Cut(kv, "=")
-		return slices.Contains(append(variables(), "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), name) && !filepath.IsAbs(value)
+		switch name, value, _ := strings.Cut(kv, "="); {
+		case filepath.IsAbs(value):
+			return false
+		case name == "GIT_CONFIG_GLOBAL" || name == "GIT_CONFIG_SYSTEM":
+			return value != "" // empty: git reads no such file
+		default:
+			return slices.Contains(directories, name)
+		}
 	})
+}
+
+// EnvironOf returns the environment of the programs that another user than the
+// process's starts: with the values that getenv gives for the names of the
+// process's variables and of the user's directories. What programs are found with
+// (PATH) is the process's unless getenv gives it. nil is the process's user.
+func EnvironOf(getenv func(string) string) []string {
+	environ := os.Environ()
+	if getenv == nil {
+		return Environ(environ)
+	}
+	names := append(variables(), "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "USER", "LOGNAME", "SSH_AUTH_SOCK", "TMPDIR")
+	values := map[string]string{}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if strings.EqualFold(name, "PATH") || strings.EqualFold(name, "PATHEXT") || strings.EqualFold(name, "SystemRoot") {
+			values[name] = value
+		}
+		if name != "" { // on Windows: =C:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	all := []string{}
+	for _, name := range slices.Compact(names) {
+		if value := cmp.Or(getenv(name), values[name]); value != "" {
+			all = append(all, name+"="+value)
+		}
+	}
+	return Environ(all)
+}
+
+// Getenv looks variables up in an environment; nil is the process's.
+func Getenv(environ []string) func(name string) string {
+	if environ == nil {
+		return os.Getenv
+	}
+	return func(name string) string {
+		for _, kv := range slices.Backward(environ) { // the last one counts
+			if value, ok := strings.CutPrefix(kv, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
 }

@@ -52,8 +52,33 @@ func TestFrom(t *testing.T) {
 // TestEnviron: what is absolute stays, what is relative or empty goes.
 func TestEnviron(t *testing.T) {
 	home := t.TempDir()
-	got := Environ([]string{HomeVariable() + "=" + home, "XDG_CONFIG_HOME=.config", "XDG_STATE_HOME=", "PATH=bin", "CLAUDE_CONFIG_DIR=x"})
-	if want := []string{HomeVariable() + "=" + home, "PATH=bin"}; !slices.Equal(got, want) {
+	got := Environ([]string{HomeVariable() + "=" + home, "XDG_CONFIG_HOME=.config", "XDG_STATE_HOME=", "PATH=bin", "CLAUDE_CONFIG_DIR=x",
+		"GIT_CONFIG_GLOBAL=x", "GIT_CONFIG_SYSTEM="})
+	if want := []string{HomeVariable() + "=" + home, "PATH=bin", "GIT_CONFIG_SYSTEM="}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestEnvironOf: the values are the other user's, and nothing of the process's
+// user is left but how programs are found.
+func TestEnvironOf(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv(HomeVariable(), t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("A_TOKEN", "process")
+	t.Setenv("B_TOKEN", "process")
+	environ := EnvironOf(func(name string) string {
+		return map[string]string{HomeVariable(): home, "XDG_STATE_HOME": "state", "A_TOKEN": "other"}[name]
+	})
+	getenv := Getenv(environ)
+	for name, want := range map[string]string{
+		HomeVariable(): home, "XDG_CACHE_HOME": "", "XDG_STATE_HOME": "", "A_TOKEN": "other", "B_TOKEN": "", "PATH": Getenv(nil)("PATH"),
+	} {
+		if got := getenv(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := EnvironOf(func(string) string { return "" }); got == nil {
+		t.Error("nil is the environment of the process")
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -51,10 +50,11 @@ func resolve(ctx context.Context, ws pathFS, path string) (string, error) {
 		}
 	}
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/' || os.IsPathSeparator(rest[0])) {
-		if _, ok := ws.(osFS); !ok {
+		local, ok := ws.(homeFS)
+		if !ok {
 			return "", fmt.Errorf("~ is not known in this workspace: write the path in full, or relative to %s", ws.Dir())
 		}
-		home := userdirs.Home()
+		home := local.Home()
 		if home == "" {
 			return "", errors.New("~ is not known: HOME is not an absolute path")
 		}
@@ -149,6 +149,9 @@ func relative(dir, abs string) string {
 	}
 	return filepath.ToSlash(rel)
 }
+
+// homeFS is a workspace that knows the home directory of its user.
+type homeFS interface{ Home() string }
 
 // osFS is a workspace whose files are files of this machine.
 type osFS interface{ OSPath(path string) string }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/search"
-	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -96,10 +95,11 @@ func (s *secretList) file(abs string) bool {
 // homes are the names of a workspace's home directory, as it is spelled and
 // where its links lead; none if it is not known.
 func homes(ws pathFS) []string {
-	if _, ok := ws.(osFS); !ok {
+	local, ok := ws.(homeFS)
+	if !ok {
 		return nil
 	}
-	dir := userdirs.Home()
+	dir := local.Home()
 	if dir == "" {
 		return nil
 	}
