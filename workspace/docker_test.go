@@ -41,7 +41,7 @@ func TestDocker(t *testing.T) {
 	workspacetest.Test(t, func(t *testing.T) workspace.Workspace {
 		dir := "/work" + string(rune('a'+n.Add(1)%26)) + strings.Repeat("x", int(n.Load()/26))
 		docker(t, nil, "exec", container, "mkdir", "-p", dir)
-		w, err := workspace.Parse(t.Context(), "docker://"+container+dir)
+		w, err := workspace.Parse(t.Context(), "docker://"+container+dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
