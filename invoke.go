@@ -52,6 +52,7 @@ type Invocation struct {
 	Builtins []string          // the program's own commands, which are no skills
 	Preview  bool              // the text is only shown: who may call the skill, and when, is not checked, and nothing runs
 	Hash     string            // "", or the Asks.Hash that was approved: other bytes are refused
+	Accepted []string          // see Activation.Accepted
 	Shell    Shell             // nil: inline commands stay text
 	Vars     map[string]string // CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
 }
@@ -66,13 +67,16 @@ type Activation struct {
 	Dir       string   // base directory; "" none
 	Resources []string // files beside SKILL.md, slash-separated, relative to Dir
 	Grants    []string // permission rules, directories expanded
-	Denies    []string
-	Model     string          // "": inherit
-	Effort    string          // "": inherit
-	Hooks     json.RawMessage // see Skill.Hooks
-	Sandbox   *Sandbox        // see Skill.Sandbox
-	Hash      string          // sha256:… of the bytes that were used; "" for a computed text
-	Problems  []Problem
+	// Accepted are those Grants that cover everything (Bash, *) and that the user
+	// accepted for the bytes of Hash.
+	Accepted []string
+	Denies   []string
+	Model    string          // "": inherit
+	Effort   string          // "": inherit
+	Hooks    json.RawMessage // see Skill.Hooks
+	Sandbox  *Sandbox        // see Skill.Sandbox
+	Hash     string          // sha256:… of the bytes that were used; "" for a computed text
+	Problems []Problem
 }
 
 // A Refusal says why a skill is not invoked. Code is that of spec skills §4.
@@ -109,7 +113,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if err != nil {
 		return nil, err
 	}
-	a := &Activation{Skill: s, Args: in.Args}
+	a := &Activation{Skill: s, Args: in.Args, Accepted: in.Accepted}
 	if asked := calledName(in); c.Unprefixed(asked) == s && c.byName[asked] == nil && c.also[asked] == nil {
 		a.Asked = asked
 	}

@@ -30,8 +30,50 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activatio
 				return nil, err
 			}
 		}
+		if err := r.accept(ctx, s, &in); err != nil {
+			return nil, err
+		}
 	}
 	return r.Skills.Catalog().Invoke(ctx, in)
+}
+
+// accept asks which rules of a skill that cover everything are to be in effect.
+// What is accepted is bound to the bytes that say it.
+func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
+	if r.Policy.Accept == nil {
+		return nil
+	}
+	asks, err := s.Asks(ctx)
+	if err == nil {
+		_, err = r.Skills.Catalog().Describe(*in)
+	}
+	if err != nil {
+		return nil // the invocation says why it is refused
+	}
+	rules := r.ignored(s, asks.Grants)
+	if len(rules) == 0 {
+		return nil
+	}
+	if in.Accepted, err = r.Policy.Accept(ctx, s, in.By, asks, rules); err != nil || len(in.Accepted) == 0 {
+		return err
+	}
+	if in.Hash == "" {
+		in.Hash = asks.Hash
+	}
+	return nil
+}
+
+// ignored are the rules of a skill that are not in effect by themselves.
+func (r *run) ignored(s *knack.Skill, rules []string) (all []string) {
+	if r.Policy.Ignored == nil {
+		return nil
+	}
+	for _, rule := range rules {
+		if r.Policy.Ignored(s, rule) != "" {
+			all = append(all, rule)
+		}
+	}
+	return all
 }
 
 // invocation fills in what the run knows.
@@ -65,18 +107,17 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
 		Scope: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
-		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel,
+		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
 	}
-	if r.Policy.Ignored != nil {
-		for _, rule := range act.Grants {
-			if why := r.Policy.Ignored(act.Skill, rule); why != "" {
-				a.Ignored = append(a.Ignored, rule)
-				a.Problems = append(a.Problems, knack.Problem{
-					Code: "tool-pattern", Severity: knack.Warn, Path: act.Skill.Path,
-					Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, why),
-				})
-			}
+	for _, rule := range r.ignored(act.Skill, act.Grants) {
+		if slices.Contains(act.Accepted, rule) {
+			continue
 		}
+		a.Ignored = append(a.Ignored, rule)
+		a.Problems = append(a.Problems, knack.Problem{
+			Code: "tool-pattern", Severity: knack.Warn, Path: act.Skill.Path,
+			Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, r.Policy.Ignored(act.Skill, rule)),
+		})
 	}
 	if act.Model != "" && r.Resolve != nil {
 		if _, err := r.Resolve(act.Model); err != nil {
@@ -193,7 +234,13 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	case asks.Nothing():
 		sub.Default = permission.Allow
 	default:
-		sub.Note = wants(asks)
+		for i, rule := range asks.Grants {
+			if slices.Contains(r.ignored(s, asks.Grants[i:i+1]), rule) {
+				asks.Grants = slices.Clone(asks.Grants)
+				asks.Grants[i] += " (not by this answer)"
+			}
+		}
+		sub.Note = "the skill " + Wants(asks)
 	}
 	return sub
 }
@@ -217,8 +264,9 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 	return "", &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("the skill %s changed while its call was decided: call it again", s.Name)}
 }
 
-// wants says for people what a skill asks for.
-func wants(a knack.Asks) string {
+// Wants says for people what a skill asks for, of untrusted text: "allows Read;
+// model haiku".
+func Wants(a knack.Asks) string {
 	var all []string
 	add := func(what string, list ...string) {
 		if len(list) > 0 {
@@ -243,7 +291,7 @@ func wants(a knack.Asks) string {
 	if a.Fork {
 		all = append(all, "runs in an agent of its own")
 	}
-	return "the skill " + strings.Join(all, "; ")
+	return strings.Join(all, "; ")
 }
 
 // callSkill does what the model asks of the Skill tool.

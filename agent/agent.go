@@ -111,6 +111,10 @@ type Policy struct {
 	// is. The gate decides without asking this: it is for the activation's report.
 	// nil: all are in effect.
 	Ignored func(s *knack.Skill, rule string) string
+	// Accept is asked, before a skill is invoked, which of the rules that Ignored
+	// speaks of the user accepts for it; asks is everything that the skill asks for.
+	// Its error refuses the skill. nil: none.
+	Accept func(ctx context.Context, s *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string, error)
 }
 
 // A Roster is the agents that can work for an agent. The zero Roster has none.

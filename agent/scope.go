@@ -59,6 +59,7 @@ func (sc Scope) Scoped(ceiling gate.Ceiling, about func(skill string, own *knack
 		origin := permission.Origin("skill:" + k.Skill)
 		g := about(k.Skill, k.Sandbox)
 		g.Skill, g.Allow, g.Deny = k.Skill, rulesOf(k.Grants, origin), rulesOf(k.Denies, origin)
+		g.Accepted = rulesOf(k.Accepted, origin)
 		in.Skills = append(in.Skills, g)
 	}
 	for _, o := range sc.Outer {

@@ -31,7 +31,7 @@ func ShellIn(ws workspace.Workspace, gate func(Scope) tool.Gate, tempDir string)
 func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDir string) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := sc // what bounds the agent bounds this command
-		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Denies: a.Denies, Sandbox: a.Sandbox})
+		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Accepted: a.Accepted, Denies: a.Denies, Sandbox: a.Sandbox})
 		kind, command, err := inlineCommand(ws, a.Skill.Shell, line, env)
 		if err != nil {
 			return "", err

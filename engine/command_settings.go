@@ -187,6 +187,9 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 	}
 	for _, k := range s.log.State().Scopes {
 		for _, r := range k.Grants {
+			if slices.Contains(k.Ignored, r) {
+				continue
+			}
 			add("allow", r, fmt.Sprintf("skill %s, this turn", plain.Line(k.Skill)), "%s %s")
 		}
 	}

@@ -29,7 +29,7 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		fmt.Fprintln(&b, plain.Line(err.Error()))
 	}
-	rules, err := keptRules(t)
+	rules, err := KeptRules(t)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -73,8 +73,8 @@ func TrustQuestion(n int) string {
 	return fmt.Sprintf("Trust these %d items?", n)
 }
 
-// keptRules are the rules that the answer "always" made.
-func keptRules(t *trust.Project) ([]string, error) {
+// KeptRules are what the answer "always" allows, for people.
+func KeptRules(t *trust.Project) ([]string, error) {
 	kept, err := t.Kept()
 	if err != nil {
 		return nil, err
@@ -82,6 +82,9 @@ func keptRules(t *trust.Project) ([]string, error) {
 	rules := make([]string, len(kept))
 	for i, k := range kept {
 		rules[i] = k.Rule
+	}
+	for _, g := range t.Grants() {
+		rules = append(rules, g.String())
 	}
 	return rules, nil
 }

@@ -61,8 +61,9 @@ type Session struct {
 	catalog   *knack.Catalog // at the last ConfigChange event
 	queue     []Message
 	waiting   []Question
-	asked     int           // questions and messages so far
-	change    chan struct{} // closed when the Status changes
+	asked     int             // questions and messages so far
+	declined  map[string]bool // rules of skills that the user did not accept, see turn.accept
+	change    chan struct{}   // closed when the Status changes
 }
 
 // jobs are background commands that a session shares with the sessions that

@@ -29,6 +29,7 @@ type turn struct {
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent
+	answers map[string]bool // of accept; guarded by session.mu
 }
 
 // newTurn makes the snapshot of a turn. Its agent has the model of the turn
@@ -63,7 +64,7 @@ func (t *turn) newAgent() *agent.Agent {
 			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
-		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored},
+		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored, Accept: t.accept},
 		Roster: agent.Roster{
 			Agents: slices.Concat(t.given.Agents, p.agents), Fork: t.forker(t.gate), Background: s.background,
 			Forked: func(id string) (*session.Log, error) {
@@ -167,9 +168,15 @@ func (t *turn) ignored(k *knack.Skill, text string) string {
 		return err.Error()
 	}
 	if t.gate.Ignores(gate.Scope{Skill: k.Name, Foreign: foreign(k.Origin.Kind)}, r) {
-		return fmt.Sprintf("it covers everything, and the skill is not your own; the rule Skill(%s) in your settings accepts it", k.Name)
+		return coversAll(k)
 	}
 	return ""
+}
+
+// coversAll says why a rule that covers everything is not in effect.
+func coversAll(k *knack.Skill) string {
+	return fmt.Sprintf("it covers everything, and the skill is not your own; accept it when Knack asks on a terminal, "+
+		"or with the rule Skill(%s) in your settings", k.Name)
 }
 
 // foreign reports whether skills of a kind are strangers' work.

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -180,7 +182,14 @@ func (p *Project) Asks(s *knack.Skill) []string {
 		}
 	}
 	for _, t := range s.AllowedTools {
-		add("allow %s", t)
+		switch rule, err := permission.ParseRule(t, ""); {
+		case err != nil || !rule.Broad() || !foreign(s.Origin.Kind) || gate.Names(p.config.Rules, s.Name):
+			add("allow %s", t)
+		case p.accepted(s, t):
+			add("allow %s (you accepted it for its files as they are)", t)
+		default:
+			add("allow %s (not granted: "+strings.ReplaceAll(coversAll(s), "%", "%%")+")", t)
+		}
 	}
 	for _, t := range s.DisallowedTools {
 		add("deny %s", t)
@@ -202,6 +211,12 @@ func (p *Project) Asks(s *knack.Skill) []string {
 	}
 	add("hooks %s", string(s.Hooks))
 	return all
+}
+
+// accepted reports whether the user accepted a rule for a skill as it is.
+func (p *Project) accepted(s *knack.Skill, rule string) bool {
+	path, hash, err := p.trust.SkillContent(s)
+	return err == nil && p.trust.Granted(path, hash, []string{rule})
 }
 
 // TrustName is the word for a degree of trust.

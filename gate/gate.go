@@ -72,8 +72,10 @@ type Scope struct {
 	Bound Ceiling
 
 	// Foreign says that a project or a plugin brought the skill: its grants of
-	// everything (Bash, *) do not count unless a person's rules name the skill.
-	Foreign bool
+	// everything (Bash, *) do not count unless the user's rules name the skill, or
+	// they are among Accepted, which the user accepted for the skill as it is.
+	Foreign  bool
+	Accepted []permission.Rule
 
 	// Dir is the skill's folder, and Approved says whether bytes read from a
 	// path in it are those a person approved (nil error). Where Approved is not
@@ -553,12 +555,13 @@ func (g *Gate) given() []answer {
 // Ignores reports whether a rule that a skill grants is not in effect because
 // it covers everything and the skill is not the user's own.
 func (g *Gate) Ignores(s Scope, r permission.Rule) bool {
-	return s.Foreign && r.Broad() && !g.named(s.Skill)
+	return s.Foreign && r.Broad() && !Names(g.opt.Rules, s.Skill) &&
+		!slices.ContainsFunc(s.Accepted, func(a permission.Rule) bool { return a.String() == r.String() })
 }
 
-// named says whether a person's settings name a skill in an allow rule.
-func (g *Gate) named(skill string) bool {
-	return slices.ContainsFunc(g.opt.Rules.Allow, func(r permission.Rule) bool {
+// Names reports whether an allow rule that is not a project's names a skill.
+func Names(rules permission.Rules, skill string) bool {
+	return slices.ContainsFunc(rules.Allow, func(r permission.Rule) bool {
 		return r.Tool == "Skill" && r.Pattern == skill && r.Origin != permission.Project
 	})
 }

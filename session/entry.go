@@ -172,8 +172,10 @@ type Activation struct {
 	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
 	Touched []string   `json:"touched,omitempty"` // attached files
 
-	// Ignored are the Grants that are not in effect.
-	Ignored []string `json:"ignored,omitempty"`
+	// Ignored are the Grants that are not in effect, and Accepted those that are
+	// because the user accepted them for this skill as it is.
+	Ignored  []string `json:"ignored,omitempty"`
+	Accepted []string `json:"accepted,omitempty"`
 	// Problems are what went wrong: an unknown model, ignored grants, files that
 	// could not be extracted.
 	Problems []knack.Problem `json:"problems,omitempty"`

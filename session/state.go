@@ -52,6 +52,8 @@ type Scope struct {
 	Entry          int
 	Skill          string
 	Grants, Denies []string
+	Ignored        []string // see Activation
+	Accepted       []string // see Activation
 	Model, Effort  string
 	Hooks          json.RawMessage // see knack.Activation
 	Dir            string          // that paths of Hooks start at
@@ -119,7 +121,8 @@ func (s *State) fold(e Entry) {
 			s.begin(e.ID) // typed by a person: the activation is the message
 		}
 		s.Scopes = append(s.Scopes, Scope{
-			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Model: a.Model, Effort: a.Effort,
+			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Ignored: a.Ignored, Accepted: a.Accepted,
+			Model: a.Model, Effort: a.Effort,
 			Hooks: a.Hooks, Dir: a.Dir, Sandbox: a.Sandbox,
 		})
 		if a.Present == 0 {

@@ -104,13 +104,9 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
 	}
-	kept, err := p.Kept()
+	rules, err := engine.KeptRules(p)
 	if err != nil {
 		return err
-	}
-	rules := make([]string, len(kept))
-	for i, k := range kept {
-		rules[i] = k.Rule
 	}
 	if f.json {
 		return printTrustJSON(c.OutOrStdout(), p, items, rules)

@@ -355,7 +355,7 @@ func (p page) activation(a *session.Activation) {
 	p.put("</summary>\n")
 	var rows [][2]string
 	for _, f := range [][2]string{
-		{"arguments", a.Args}, {"allows", strings.Join(a.Grants, ", ")}, {"denies", strings.Join(a.Denies, ", ")},
+		{"arguments", a.Args}, {"allows", strings.Join(a.Granted(), ", ")}, {"denies", strings.Join(a.Denies, ", ")},
 		{"model", a.Model}, {"effort", a.Effort}, {"hooks", string(a.Hooks)}, {"hash", a.Hash},
 	} {
 		if f[1] != "" {
@@ -368,8 +368,8 @@ func (p page) activation(a *session.Activation) {
 	}
 	p.put("</details>\n")
 	p.parts(a.Parts)
-	if len(a.Grants) > 0 {
-		p.line("grants", "it allows "+strings.Join(a.Grants, ", ")+" until the turn ends")
+	if granted := a.Granted(); len(granted) > 0 {
+		p.line("grants", "it allows "+strings.Join(granted, ", ")+" until the turn ends")
 	}
 }
 

@@ -121,8 +121,8 @@ func (s sheet) step(st step) {
 	case st.Activation != nil:
 		a := st.Activation
 		s.aside(fmt.Sprintf("skill %s, %s, %d tokens", a.Notice, a.Origin(), a.Tokens))
-		if len(a.Grants) > 0 {
-			s.aside("it allows " + strings.Join(a.Grants, ", ") + " until the turn ends")
+		if granted := a.Granted(); len(granted) > 0 {
+			s.aside("it allows " + strings.Join(granted, ", ") + " until the turn ends")
 		}
 		if a.Present == 0 {
 			s.fence("", a.Prompt)

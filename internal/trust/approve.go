@@ -67,7 +67,7 @@ func (p *Project) approve(folder bool, items []Item) error {
 // that were kept for it.
 func (p *Project) Revoke() error {
 	return p.update(func(doc *document) error {
-		doc.Items, doc.Folder = nil, time.Time{}
+		doc.Items, doc.Grants, doc.Folder = nil, nil, time.Time{}
 		if err := os.Remove(filepath.Join(p.store, "rules.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

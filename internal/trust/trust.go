@@ -90,8 +90,9 @@ type Project struct {
 
 	mu     sync.RWMutex
 	items  map[string]record // by path
-	files  map[string]sums   // of files that loaders read, by path
-	once   *pins             // not nil: --trust
+	grants []Grant
+	files  map[string]sums // of files that loaders read, by path
+	once   *pins           // not nil: --trust
 	folder bool
 }
 
@@ -126,6 +127,7 @@ type document struct {
 	Version int      `json:"version"`
 	Root    string   `json:"root"` // for people; the folder's name decides
 	Items   []record `json:"items"`
+	Grants  []Grant  `json:"grants,omitempty"`
 	// Folder is when a person last approved the folder, also to one that
 	// brings nothing: programs such as git obey its configuration.
 	Folder time.Time `json:"folder,omitzero"`
@@ -174,7 +176,7 @@ func (p *Project) Reload() error {
 }
 
 func (p *Project) take(doc document) {
-	p.folder = !doc.Folder.IsZero()
+	p.folder, p.grants = !doc.Folder.IsZero(), doc.Grants
 	p.items = make(map[string]record, len(doc.Items))
 	p.files = make(map[string]sums, len(doc.Items))
 	for _, r := range doc.Items {

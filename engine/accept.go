@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/permission"
+)
+
+// accept asks the user whether rules of a skill's allowed-tools that cover
+// everything, such as Bash, are to be in effect: until the turn ends, or, which
+// has to be typed, always, as long as the files of the skill stay as they are.
+// Where nobody can be asked they are not, unless the user accepted them before.
+func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string, error) {
+	s, p := t.session, t.project
+	if k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP || p.verify(k) != nil {
+		return nil, nil // what is not trusted grants nothing, and the invocation says why it is refused
+	}
+	path, hash, err := p.trust.SkillContent(k)
+	if err != nil {
+		return nil, nil // without a content there is nothing to accept; the activation reports the rules
+	}
+	if p.trust.Granted(path, hash, rules) {
+		return rules, nil
+	}
+	key := path + "\x00" + hash + "\x00" + strings.Join(rules, ",")
+	if said, known := t.accepted(key, by); known {
+		if said {
+			return rules, nil
+		}
+		return nil, nil
+	}
+	switch mode := s.Mode(); {
+	case s.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
+		return nil, nil
+	}
+	yes, always, err := s.askAccept(ctx, k, path, asks, rules, p.options.Env.StateDir() != "")
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, nil // nobody answered
+	}
+	if !yes {
+		t.setAccepted(key, false)
+		return nil, nil
+	}
+	if _, now, err := p.trust.SkillContent(k); err != nil || now != hash {
+		return nil, &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("the files of the skill %s changed while the user was asked", k.Name)}
+	}
+	t.setAccepted(key, true)
+	if always {
+		if err := p.trust.Grant(path, hash, rules); err != nil {
+			s.engine.notice(knack.Problem{Code: "tool-pattern", Severity: knack.Warn, Path: k.Path, Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
+		}
+	}
+	return rules, nil
+}
+
+// accepted is what the user answered before: in this turn, or no to a call of
+// the model in this session.
+func (t *turn) accepted(key string, by knack.Caller) (yes, known bool) {
+	t.session.mu.Lock()
+	defer t.session.mu.Unlock()
+	if yes, known = t.answers[key]; known {
+		return yes, true
+	}
+	return false, by == knack.ByModel && t.session.declined[key]
+}
+
+func (t *turn) setAccepted(key string, yes bool) {
+	t.session.mu.Lock()
+	defer t.session.mu.Unlock()
+	if t.answers == nil {
+		t.answers = map[string]bool{}
+	}
+	t.answers[key] = yes
+	if t.session.declined == nil {
+		t.session.declined = map[string]bool{}
+	}
+	t.session.declined[key] = !yes
+}
+
+// askAccept puts the question of accept.
+func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string, stored bool) (yes, always bool, err error) {
+	what := "commands"
+	for _, r := range rules {
+		if !strings.HasPrefix(r, "Bash") {
+			what = "tools"
+		}
+	}
+	title := fmt.Sprintf("Let the skill %s use all %s without asking?", plain.Line(k.Name), what)
+	q := Question{Title: title, From: "gate", Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all %s.\nIt %s.\n"+
+		"Deny rules, secrets, protected paths and the sandbox count in any case.", path, strings.Join(rules, ", "), what, agent.Wants(asks)),
+		Options: []Option{
+			{ID: "no", Label: "no, ask as usual"},
+			{ID: "turn", Label: "yes, until this turn ends", Allow: true},
+		}}
+	if stored {
+		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (type it)", Allow: true})
+	}
+	a, err := s.ask(ctx, "permission_prompt", title, q)
+	if err != nil || a.Declined || a.Option != "always" {
+		return err == nil && !a.Declined && a.Option == "turn", false, err
+	}
+	confirm := Question{Title: title, From: "gate",
+		Fields: []Field{{Name: "always", Label: "Type always to confirm, anything else is no", Required: true}}}
+	a, err = s.ask(ctx, "permission_prompt", title, confirm)
+	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"
+	return typed, typed, err
+}

@@ -1,0 +1,58 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestAcceptBroad: on a terminal a skill that asks for Bash is asked about when
+// it is called, in line mode and on the screen; "always" is typed.
+func TestAcceptBroad(t *testing.T) {
+	const skill = "---\ndescription: Builds\nallowed-tools: Bash\n---\nBuild it.\n"
+	server := func() *llmtest.Server {
+		return serve(t, llmtest.Answer{When: "Build it", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
+			llmtest.Answer{Text: "Built."})
+	}
+	check := func(t *testing.T, d desk) {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
+			t.Error(err)
+		}
+	}
+	const question = `Let the skill broad use all commands without asking\?`
+	t.Run("line", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, server())
+		d.file(t, ".claude/skills/broad/SKILL.md", skill)
+		k := d.open(t)
+		k.wants(`> $`)
+		k.types("/broad\r")
+		k.wants(question + `\s+1 no`)
+		k.types("always\r")
+		k.wants(`Type always to confirm`)
+		k.types("always\r")
+		k.wants(`skill /broad, allows Bash`)
+		k.wants(`Built\.`)
+		check(t, d)
+	})
+	t.Run("screen", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t, server())
+		d.file(t, ".claude/skills/broad/SKILL.md", skill)
+		const w, h = 120, 40
+		k := d.onScreen(t, w, h)
+		k.shows(w, h, `(?m)^❯$`)
+		k.types("/broad\r")
+		k.shows(w, h, `(?s)`+question+`.*It allows Bash\..*  3 always`)
+		k.types("3")
+		k.shows(w, h, `Type always to confirm`)
+		k.types("always\r")
+		k.shows(w, h, `Built\.`)
+		check(t, d)
+	})
+}
