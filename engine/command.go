@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/similar"
 )
 
 // A Command is a command of the program, which users type after a slash.
@@ -160,46 +161,30 @@ func CommandList(all []knack.Command, indent string) string {
 func quit(context.Context, *Session, string) (Reply, error) { return Reply{Quit: true}, nil }
 
 // Complete lists what a line that begins with a slash may become: names that
-// begin as it does, else those that have its letters in that order, the
-// nearest first.
+// begin as it does, else those that have its letters in that order, the best
+// match first.
 func (s *Session) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
 	if !ok || strings.ContainsAny(typed, " \t") {
 		return nil
 	}
 	var names, loose []string
-	far := map[string]int{}
+	score := map[string]int{}
 	for _, c := range s.Commands() {
 		if plain.Line(c.Name) != c.Name {
 			continue // it cannot be shown as it is
 		}
 		if strings.HasPrefix(c.Name, typed) {
 			names = append(names, "/"+c.Name)
-		} else if n, ok := spread(c.Name, typed); ok {
+		} else if n := similar.Score(c.Name, typed); n > 0 {
 			loose = append(loose, "/"+c.Name)
-			far["/"+c.Name] = n
+			score["/"+c.Name] = n
 		}
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	slices.SortFunc(loose, func(a, b string) int { return cmp.Or(far[a]-far[b], strings.Compare(a, b)) })
+	slices.SortFunc(loose, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
 	return slices.Compact(loose)
-}
-
-// spread reports whether a name has the letters of a pattern in their order,
-// in either case, and how far apart they stand.
-func spread(name, pattern string) (gaps int, ok bool) {
-	name, pattern = strings.ToLower(name), strings.ToLower(pattern)
-	last := -1
-	for _, r := range pattern {
-		i := strings.IndexRune(name[last+1:], r)
-		if i < 0 {
-			return 0, false
-		}
-		gaps += i
-		last += 1 + i
-	}
-	return gaps, true
 }

@@ -1,4 +1,5 @@
-// Package similar finds the names that somebody may have meant.
+// Package similar finds names by what somebody typed: mistyped ones by their
+// distance, parts of names by their letters.
 package similar
 
 import (

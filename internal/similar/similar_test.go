@@ -13,3 +13,45 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+// TestScore: each text matches the pattern better than the next one.
+func TestScore(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		order   []string
+		none    []string
+	}{
+		{"model", []string{"model", "models", "my-model", "remodelling", "my-other-do-el"}, []string{"mode", "ledom"}},
+		{"PDF", []string{"pdf", "pdf-forms", "fill-pdf", "paged-file"}, []string{"fdp"}},
+		{"vt", []string{"a/view_test.go", "a/vast.go"}, []string{"a/tv.go"}},
+		{"über", []string{"über", "Übersicht"}, []string{"uber"}},
+		{"日語", []string{"日語", "日本語"}, []string{"日本"}},
+	} {
+		last := 1 << 30
+		for _, text := range c.order {
+			n := Score(text, c.pattern)
+			if n <= 0 || n >= last {
+				t.Errorf("%q in %q scores %d, the one before it %d", c.pattern, text, n, last)
+			}
+			last = n
+		}
+		for _, text := range c.none {
+			if n := Score(text, c.pattern); n != 0 {
+				t.Errorf("%q in %q scores %d", c.pattern, text, n)
+			}
+		}
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	f.Add("internal/tui/view_test.go", "vt")
+	f.Add("\xffİ", "i̇")
+	f.Fuzz(func(t *testing.T, text, pattern string) {
+		if Score(text, pattern) < 0 {
+			t.Error("a negative score")
+		}
+		if text != "" && Score(text, text) == 0 {
+			t.Error("a text does not match itself")
+		}
+	})
+}

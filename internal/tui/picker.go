@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/internal/styled"
 	"github.com/knack-agent/knack/internal/terminal"
 )
@@ -167,10 +167,10 @@ func rank(items []item, query string) []int {
 	type match struct{ at, score int }
 	var found []match
 	for i, it := range items {
-		label, help := strings.ToLower(it.label), ""
+		help := ""
 		score, ok := 0, true
 		for _, w := range words {
-			n := fuzzy(label, w)
+			n := similar.Score(it.label, w)
 			if n == 0 {
 				if help == "" {
 					help = strings.ToLower(it.help)
@@ -197,45 +197,4 @@ func rank(items []item, query string) []int {
 		out[i] = m.at
 	}
 	return out
-}
-
-// fuzzy scores how well the letters of w are found in s, in order: 0 not at
-// all, most for the whole word at the start. Both are in lower case.
-func fuzzy(s, w string) int {
-	if i := strings.Index(s, w); i >= 0 {
-		score := 1000 - min(len(s), 200)
-		switch {
-		case len(s) == len(w):
-			score += 2000
-		case i == 0:
-			score += 1000
-		case boundary(s, i):
-			score += 500
-		}
-		return score
-	}
-	at, score := 0, 200-min(len(s), 150)
-	for _, r := range w {
-		i := strings.IndexRune(s[at:], r)
-		if i < 0 {
-			return 0
-		}
-		switch {
-		case i == 0:
-			score += 4
-		case boundary(s, at+i):
-			score += 3
-		}
-		at += i + utf8.RuneLen(r)
-	}
-	return max(score, 1)
-}
-
-// boundary reports whether a word begins at i.
-func boundary(s string, i int) bool {
-	if i == 0 {
-		return true
-	}
-	r, _ := utf8.DecodeLastRuneInString(s[:i])
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }

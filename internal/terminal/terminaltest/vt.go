@@ -17,12 +17,20 @@ import (
 type VT struct {
 	width, height int
 	scrollback    []string
-	rows          [][]string // cells; "" is the second half of a wide character
+	rows          [][]Cell
+	style         string // of what is written next
 	row, col      int
 	wrap          bool // the cursor is behind the last column
 	hidden        bool
 	rest          string // an incomplete sequence
 	Bytes         int    // written so far
+}
+
+// A Cell is one place of a row. The second half of a wide character has no
+// text.
+type Cell struct {
+	Text  string
+	Style string // SGR parameters since the last reset, such as "1;31"
 }
 
 // New returns an empty terminal.
@@ -83,7 +91,7 @@ func (v *VT) down() {
 func (v *VT) put(text string, width int) {
 	if width == 0 {
 		if r := v.rows[v.row]; v.col > 0 && len(r) >= v.col {
-			r[v.col-1] += text
+			r[v.col-1].Text += text
 		}
 		return
 	}
@@ -93,11 +101,11 @@ func (v *VT) put(text string, width int) {
 	}
 	r := v.rows[v.row]
 	for len(r) < v.col+width {
-		r = append(r, " ")
+		r = append(r, Cell{Text: " "})
 	}
-	r[v.col] = text
+	r[v.col] = Cell{text, v.style}
 	if width == 2 {
-		r[v.col+1] = ""
+		r[v.col+1] = Cell{Style: v.style}
 	}
 	v.rows[v.row] = r
 	if v.col += width; v.col >= v.width {
@@ -133,7 +141,11 @@ func (v *VT) escape(s string) int {
 	}
 	v.wrap = v.wrap && last == 'm'
 	switch {
-	case last == 'm', params == "?2026" && (last == 'h' || last == 'l'), params == "?2004", params == ">1" && last == 'u',
+	case last == 'm' && (params == "" || params == "0"):
+		v.style = ""
+	case last == 'm':
+		v.style = strings.TrimPrefix(v.style+";"+params, ";")
+	case params == "?2026" && (last == 'h' || last == 'l'), params == "?2004", params == ">1" && last == 'u',
 		params == "<" && last == 'u':
 	case params == "?25":
 		v.hidden = last == 'l'
@@ -176,7 +188,16 @@ func (v *VT) Resize(width, height int) {
 	v.wrap = false
 }
 
-func line(cells []string) string { return strings.TrimRight(strings.Join(cells, ""), " ") }
+func line(cells []Cell) string {
+	var b strings.Builder
+	for _, c := range cells {
+		b.WriteString(c.Text)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// Rows returns the cells of the visible rows.
+func (v *VT) Rows() [][]Cell { return v.rows }
 
 // Screen returns the visible rows, without the empty ones at the end.
 func (v *VT) Screen() string {

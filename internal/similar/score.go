@@ -1,0 +1,106 @@
+package similar
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Score says how well a text matches a pattern, in any letter case: 0 if the
+// letters of the pattern are not all in it in their order, more the closer
+// together they are, and most where the text begins with the pattern or is the
+// same. Between equal matches the shorter text scores higher.
+func Score(text, pattern string) int {
+	if pattern == "" {
+		return 1
+	}
+	if !ascii(text) || !ascii(pattern) {
+		text, pattern = strings.ToLower(text), strings.ToLower(pattern)
+	}
+	if i := index(text, pattern); i >= 0 {
+		score := 1000 - min(len(text), 200)
+		switch {
+		case len(text) == len(pattern):
+			score += 2000
+		case i == 0:
+			score += 1000
+		case boundary(text, i):
+			score += 500
+		}
+		return score
+	}
+	at, score := 0, 400-min(len(text), 150)
+	for _, r := range pattern {
+		i := indexRune(text[at:], r)
+		if i < 0 {
+			return 0
+		}
+		switch {
+		case i == 0:
+			score += 12
+		case boundary(text, at+i):
+			score += 10
+		default:
+			score -= min(i, 20)
+		}
+		_, n := utf8.DecodeRuneInString(text[at+i:])
+		at += i + n
+	}
+	return max(score, 1)
+}
+
+func ascii(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// index is strings.Index without regard to the case of ASCII letters. A match
+// that begins a word is preferred to an earlier one.
+func index(text, pattern string) int {
+	first := -1
+	for i := 0; i+len(pattern) <= len(text); i++ {
+		if lower(text[i]) != lower(pattern[0]) || !strings.EqualFold(text[i:i+len(pattern)], pattern) {
+			continue
+		}
+		if boundary(text, i) {
+			return i
+		}
+		if first < 0 {
+			first = i
+		}
+	}
+	return first
+}
+
+func indexRune(text string, r rune) int {
+	if r >= utf8.RuneSelf {
+		return strings.IndexRune(text, r)
+	}
+	c := lower(byte(r))
+	for i := 0; i < len(text); i++ {
+		if lower(text[i]) == c {
+			return i
+		}
+	}
+	return -1
+}
+
+// boundary reports whether a word begins at i.
+func boundary(s string, i int) bool {
+	if i == 0 {
+		return true
+	}
+	r, _ := utf8.DecodeLastRuneInString(s[:i])
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}

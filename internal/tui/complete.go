@@ -1,0 +1,151 @@
+package tui
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/ignore"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/terminal"
+)
+
+// menuKey handles the keys of the completion menu. It reports whether the key
+// was one of them.
+func (a *app) menuKey(k terminal.Key) bool {
+	switch k.String() {
+	case "up", "down", "ctrl+p", "ctrl+n", "pageup", "pagedown":
+		a.view.menu.key(k)
+	case "esc":
+		a.view.menu = nil
+	case "tab":
+		a.complete()
+	case "enter":
+		it, ok := a.view.menu.picked()
+		if !ok || strings.HasSuffix(a.prompt.Before(), it.value) || !strings.HasPrefix(it.value, "/") {
+			a.view.menu = nil
+			return ok && a.complete()
+		}
+		a.complete()
+	default:
+		return false
+	}
+	return true
+}
+
+// complete puts the chosen completion into the prompt.
+func (a *app) complete() bool {
+	if a.view.menu == nil {
+		return false
+	}
+	it, ok := a.view.menu.picked()
+	n := a.menuFrom
+	a.view.menu = nil
+	if !ok || strings.HasSuffix(a.prompt.Before(), it.value) && len(it.value) == n {
+		return false
+	}
+	a.prompt.Replace(n, it.value+" ")
+	return true
+}
+
+// menu opens, narrows or closes the completions of the word before the cursor.
+func (a *app) menu() {
+	before := a.prompt.Before()
+	var items []item
+	word := before[strings.LastIndexAny(before, " \n\t")+1:]
+	switch {
+	case strings.HasPrefix(before, "/") && !strings.ContainsAny(before, " \n"):
+		items, word = a.slash(), before
+	case strings.HasPrefix(word, "@"):
+		items = a.mentions()
+	}
+	if len(items) == 0 {
+		a.view.menu = nil
+		return
+	}
+	query := strings.TrimLeft(word, "/@")
+	m := a.view.menu
+	if m == nil || len(m.items) != len(items) {
+		m = newPicker("", items)
+	}
+	m.items, m.query = items, query
+	m.filter()
+	a.view.menu, a.menuFrom = m, len(word)
+	if len(m.found) == 0 {
+		a.view.menu = nil
+	}
+}
+
+// slash returns everything that can be typed after a slash.
+func (a *app) slash() []item {
+	if a.commands == nil {
+		a.commands = a.session.Commands()
+	}
+	items := make([]item, 0, len(a.commands)+len(local))
+	for _, c := range a.commands {
+		if plain.Line(c.Name) != c.Name {
+			continue // it cannot be typed as it is shown
+		}
+		help := c.Description
+		if c.Skill != nil {
+			help += "  (" + string(c.Skill.Origin.Kind) + ")"
+		}
+		items = append(items, item{value: "/" + c.Name, label: "/" + c.Name, help: help})
+	}
+	for _, c := range local {
+		items = append(items, item{value: "/" + c.name, label: "/" + c.name, help: c.help})
+	}
+	return items
+}
+
+// maxFiles bounds the files that are offered after @.
+const maxFiles = 200_000
+
+// mentions returns the files of the project. They are read in the background;
+// until then there are none.
+func (a *app) mentions() []item {
+	if a.files == nil && !a.reading {
+		a.reading = true
+		dir := a.session.Engine().Project().Dir()
+		a.work(func(ctx context.Context) func() {
+			files := projectFiles(ctx, dir)
+			return func() {
+				a.files, a.reading = files, false
+				a.menu()
+			}
+		})
+	}
+	items := make([]item, len(a.files))
+	for i, f := range a.files {
+		items[i] = item{value: "@" + f, label: f}
+	}
+	return items
+}
+
+// projectFiles lists files below dir, without those that are ignored.
+func projectFiles(ctx context.Context, dir string) []string {
+	files := []string{}
+	root, err := search.OpenDir(dir)
+	if err != nil {
+		return files
+	}
+	defer root.Close()
+	walk := search.Walk{Root: root, Ignore: ignore.New(os.DirFS(dir)).Root()}
+	for f := range search.Each(ctx, walk, func() func(*search.Entry) []string {
+		return func(e *search.Entry) []string {
+			if !e.Type.IsRegular() {
+				return nil
+			}
+			return []string{e.Path()}
+		}
+	}) {
+		if plain.Line(f) == f && !strings.Contains(f, " ") {
+			files = append(files, f)
+		}
+		if len(files) == maxFiles {
+			break
+		}
+	}
+	return files
+}

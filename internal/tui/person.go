@@ -1,0 +1,41 @@
+package tui
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/knack-agent/knack/engine"
+)
+
+// A question is one that the run waits for.
+type question struct {
+	dialog *dialog
+	reply  chan engine.Answer
+}
+
+// person asks questions on the screen.
+type person struct{ a *app }
+
+func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	a := p.a
+	asked := &question{dialog: newDialog(q), reply: make(chan engine.Answer, 1)}
+	a.post(func() {
+		asked.dialog.held = q.Call != nil && a.prompt.Text() != ""
+		a.questions = append(a.questions, asked)
+		io.WriteString(a.o.Out, "\a")
+	})
+	select {
+	case answer := <-asked.reply:
+		return answer, nil
+	case <-ctx.Done():
+		a.post(func() { a.withdraw(asked) })
+		return engine.Answer{}, context.Cause(ctx)
+	case <-a.ctx.Done():
+		return engine.Answer{}, engine.ErrCannot
+	}
+}
+
+func (a *app) withdraw(q *question) {
+	a.questions = slices.DeleteFunc(a.questions, func(o *question) bool { return o == q })
+}

@@ -1,0 +1,155 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/markdown"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// begin shows the session and tells its hooks that it starts.
+func (a *app) begin() {
+	s := a.session
+	a.show(s.Log())
+	a.view.todos = todosOf(engine.Todos(s.Log()))
+	a.commands = nil
+	if a.watch != nil {
+		a.watch()
+	}
+	ctx, stop := context.WithCancel(a.ctx)
+	a.watch = stop
+	a.workers.Add(1)
+	go func() {
+		defer a.workers.Done()
+		for st := range s.Watch(ctx) {
+			a.post(func() { a.status(s, st) })
+		}
+	}()
+	a.work(func(ctx context.Context) func() {
+		if done, err := s.ChooseModel(ctx); err != nil {
+			a.post(func() { a.failed(err) })
+		} else if done != "" {
+			a.post(func() { a.conv.note(styled.Dim, done) })
+		}
+		var failed error
+		for e, err := range s.Begin(ctx) {
+			if failed = err; err == nil {
+				a.post(func() { a.conv.event(e.Event, time.Now()) })
+			}
+		}
+		info := llm.Info{}
+		if m, err := s.Model(ctx); err == nil {
+			info = m.Info()
+		} else if failed == nil {
+			failed = err
+		}
+		return func() {
+			a.view.status.window = info.Window
+			if failed != nil {
+				a.failed(failed)
+			}
+		}
+	})
+}
+
+// status takes in the state of a session.
+func (a *app) status(s *engine.Session, st engine.Status) {
+	if s != a.session {
+		return
+	}
+	a.commands = nil // skills may have changed
+	v := &a.view
+	v.status.model, v.status.effort, v.status.mode, v.status.title = st.Model, st.Effort, st.Mode, st.Title
+	v.status.branch = branch(s.Engine().Project().Dir())
+	v.queue = v.queue[:0]
+	for _, m := range st.Queue {
+		v.queue = append(v.queue, m.Text)
+	}
+	v.agents = v.agents[:0]
+	for _, g := range st.Agents {
+		v.agents = append(v.agents, g.Line())
+	}
+}
+
+// branch returns the branch of the repository that a directory is the root of,
+// "" if there is none. Only the file that names it is read.
+func branch(dir string) string {
+	head, err := regular.Read(filepath.Join(dir, ".git", "HEAD"), 1<<10)
+	if err != nil {
+		return ""
+	}
+	name, _ := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
+	if len(name) == 40 { // a commit
+		return name[:8]
+	}
+	return name
+}
+
+// shownEntries bounds what of a resumed conversation is shown.
+const shownEntries = 120
+
+// show shows the end of a conversation that is resumed.
+func (a *app) show(log *session.Log) {
+	all := log.Branch()
+	if n := len(all) - shownEntries; n > 0 {
+		a.conv.note(styled.Dim, fmt.Sprintf("%s earlier; /export writes all", plain.Count(n, "entry")))
+		all = all[n:]
+	}
+	for i := range all {
+		e := &all[i]
+		switch {
+		case e.User != nil && !e.User.Steering:
+			text := e.User.Typed
+			if text == "" {
+				text = llm.TextOf(e.User.Parts)
+			}
+			a.conv.user(text)
+		case e.Answer != nil:
+			if text := llm.TextOf(e.Answer.Message.Parts); text != "" {
+				a.conv.add(blockAnswer, markdown.Render(text, a.conv.width)...)
+			}
+			for _, p := range e.Answer.Message.Parts {
+				if p.Call != nil {
+					a.conv.calls = append(a.conv.calls, &call{call: *p.Call})
+				}
+			}
+		default:
+			a.conv.entry(e)
+		}
+	}
+	a.conv.calls = nil
+	a.usage(log.State())
+}
+
+// usage takes in what the session has used.
+func (a *app) usage(st session.State) {
+	u := st.Last
+	a.view.status.used = u.Input + u.CacheRead + u.CacheWrite + u.Output
+	a.view.status.cost = st.Cost
+	a.view.status.skills = a.view.status.skills[:0]
+	for _, s := range st.Scopes {
+		if !slices.Contains(a.view.status.skills, s.Skill) {
+			a.view.status.skills = append(a.view.status.skills, s.Skill)
+		}
+	}
+}
+
+// failed shows an error, with what to do.
+func (a *app) failed(err error) {
+	a.conv.note(styled.Bad, err.Error())
+	var e *engine.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		a.conv.note(styled.Dim, e.Hint)
+	}
+}

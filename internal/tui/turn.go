@@ -1,0 +1,137 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+)
+
+// turn runs what the user typed.
+func (a *app) turn(text string) {
+	ctx, stop := context.WithCancelCause(a.ctx)
+	a.stop = stop
+	a.view.running, a.view.since = true, time.Now()
+	a.counted, a.streamed = 0, 0
+	s := a.session
+	a.workers.Add(1)
+	go func() {
+		defer a.workers.Done()
+		defer stop(nil)
+		err := func() error {
+			in, err := s.Attach(ctx, agent.Typed(text))
+			if err != nil {
+				return err
+			}
+			for e, err := range s.Run(ctx, in) {
+				if err != nil {
+					return err
+				}
+				a.post(func() { a.event(e) })
+			}
+			return nil
+		}()
+		a.post(func() { a.done(err) })
+	}()
+}
+
+// event takes in what a turn did.
+func (a *app) event(e engine.Event) {
+	a.conv.event(e.Event, time.Now())
+	switch {
+	case e.Reply != nil:
+		a.replied(*e.Reply)
+	case e.Agent != nil:
+	case e.Text != "":
+		a.streamed += len(e.Text)
+	case e.Thinking != "":
+		a.streamed += len(e.Thinking)
+	case e.Entry != nil && e.Entry.Answer != nil:
+		a.counted += e.Entry.Answer.Usage.Output
+		a.streamed = 0
+		a.usage(a.session.Log().State())
+	case e.Entry != nil && e.Entry.Activation != nil:
+		a.usage(a.session.Log().State())
+	case e.Entry != nil && e.Entry.Result != nil && !e.Entry.Result.IsError && engine.IsTodo(e.Entry.Result.Name):
+		a.view.todos = todosOf(e.Entry.Result.Details)
+	}
+}
+
+// replied shows what a command answered.
+func (a *app) replied(r engine.Reply) {
+	if text := r.String(); text != "" {
+		a.conv.reply(text)
+	}
+	if r.Choices != nil {
+		var items []item
+		for _, o := range r.Choices.Options {
+			items = append(items, item{value: o.ID, label: o.Label, help: o.Help})
+		}
+		a.open(newPicker(r.Choices.Title, items), func(it item) { a.submit(it.value, engine.Next) })
+	}
+	if r.Next != nil {
+		a.next = r.Next
+	}
+	a.quit = a.quit || r.Quit
+}
+
+// done ends a turn.
+func (a *app) done(err error) {
+	a.view.running, a.stop = false, nil
+	a.conv.end(&agent.End{Reason: "done"})
+	a.usage(a.session.Log().State())
+	if err != nil && !errors.Is(err, context.Canceled) {
+		a.failed(err)
+	}
+	var left []string
+	for _, m := range a.session.Status().Queue { // said when the turn had just ended, or was stopped
+		if a.session.Unsay(m.ID) {
+			left = append(left, m.Text)
+		}
+	}
+	if len(left) > 0 {
+		a.prompt.Set(strings.TrimLeft(strings.Join(left, "\n")+"\n"+a.prompt.Text(), "\n"))
+	}
+	if a.next != nil {
+		was := a.session
+		a.session, a.next = a.next, nil
+		a.work(func(context.Context) func() { was.Close(); return nil })
+		a.begin()
+	}
+}
+
+// submit sends what the user typed: as a turn, or into the one that runs.
+func (a *app) submit(text string, when engine.When) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if a.local(text) {
+		return
+	}
+	if !a.view.running {
+		a.conv.user(text)
+		a.turn(text)
+		return
+	}
+	s := a.session
+	a.work(func(ctx context.Context) func() {
+		in, err := s.Attach(ctx, agent.Typed(text))
+		var q engine.Queued
+		if err == nil {
+			q, err = s.Say(ctx, engine.Message{Input: in, When: when})
+		}
+		return func() {
+			switch {
+			case errors.Is(err, engine.ErrIdle): // it ended meanwhile
+				a.submit(text, when)
+			case err != nil:
+				a.failed(err)
+			case q.Reply != nil:
+				a.replied(*q.Reply)
+			}
+		}
+	})
+}
