@@ -17,17 +17,40 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
+// mention names an agent in a prompt: @agent-Explore.
+const mention = "@agent-"
+
+// mentioned is the agent that a word names.
+func (s *Session) mentioned(word string) (agent.Definition, bool) {
+	name, ok := strings.CutPrefix(word, mention)
+	if !ok {
+		return agent.Definition{}, false
+	}
+	all := slices.Concat(s.host().Agents, s.engine.Project().agents)
+	for _, n := range []string{name, strings.TrimRight(name, ",.;:!?)")} {
+		if i := slices.IndexFunc(all, func(d agent.Definition) bool { return d.Name == n }); i >= 0 {
+			return all[i], true
+		}
+	}
+	return agent.Definition{}, false
+}
+
 // Attach adds to a prompt the files that the user's words name as @path, as the
 // read tool would show them. A word with @ that names no file is a word; if it
 // looks like a path, it is reported. Text that nobody typed names none. Naming a
 // file counts as approval, but rules that deny and the rules for secrets hold,
-// and a link of the workspace does not stand for a file outside.
+// and a link of the workspace does not stand for a file outside. A word such as
+// @agent-Explore asks the model to start that agent.
 func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, error) {
 	if !strings.Contains(in.Typed, "@") {
 		return in, nil
 	}
 	var rules *gate.Gate
 	for _, word := range strings.Fields(in.Typed) {
+		if d, ok := s.mentioned(word); ok {
+			in.Parts = append(in.Parts, llm.Text(fmt.Sprintf("<agent name=\"%s\">The user wants this agent to work on it: start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
+			continue
+		}
 		path, ok := strings.CutPrefix(word, "@")
 		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
 			continue

@@ -48,6 +48,7 @@ func program() []Command {
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel},
 		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort},
 		{Name: "skills", Description: "list the skills, or those that fit some words", Hint: "[WORDS]", Run: listSkills, Anytime: true},
+		{Name: "skill", Hint: "NAME", Description: "show a skill, and what can be done with it", Run: showSkill, Anytime: true},
 		{Name: "why", Hint: "NAME", Description: "why a skill was or was not loaded", Run: why, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: release},
 

@@ -56,6 +56,7 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 		v.Counted = counted
 		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", plain.Number(counted))
 	}
+	chart := &Chart{Title: strings.TrimSpace(b.String()), Whole: float64(v.Window)}
 	if v.Window > 0 {
 		const width = 36
 		bar := ""
@@ -76,6 +77,11 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 			fmt.Fprintf(&b, "  %5.1f%%", 100*float64(p.tokens)/float64(v.Window))
 		}
 		b.WriteString("\n")
+		text := plain.Number(p.tokens)
+		if v.Window > 0 {
+			text += fmt.Sprintf("  %.1f%%", 100*float64(p.tokens)/float64(v.Window))
+		}
+		chart.Bars = append(chart.Bars, Bar{Label: p.name, Value: float64(p.tokens), Text: text, Free: p.mark == "."})
 		if p.mark == "k" {
 			for _, t := range st.Texts {
 				v.Skills[t.Skill] += estimate(4 * t.Tokens)
@@ -88,8 +94,9 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 	} else {
 		b.WriteString("the model's window is not known\n")
 	}
-	fmt.Fprintf(&b, "Parts are estimates, at %.1f bytes a token.", 1/max(perByte, 0.01))
-	return Reply{Text: b.String(), Value: v}, nil
+	chart.Note = fmt.Sprintf("Parts are estimates, at %.1f bytes a token.", 1/max(perByte, 0.01))
+	b.WriteString(chart.Note)
+	return Reply{Text: b.String(), Value: v, Chart: chart}, nil
 }
 
 // window is that of the model that the next request goes to, in tokens; 0:

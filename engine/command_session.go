@@ -150,14 +150,23 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 		return Reply{Text: b.text(), Value: []session.Summary{}}, nil
 	}
 	choices := &Question{Title: "Resume which session?"}
+	titles := map[string]string{}
+	for _, x := range all {
+		titles[x.ID] = Clip(cmp.Or(x.Title, x.First), 40)
+	}
 	for i, x := range all {
-		if i == maxResumed {
-			b.add("and %d older ones: knack session list", len(all)-i)
-			break
+		about, when := Clip(cmp.Or(x.Title, x.First), 70), x.Changed.Local().Format("2006-01-02 15:04")
+		o := Option{ID: "/resume " + x.ID, Label: about, Help: when + ", " + plain.Count(x.Turns, "turn"), Preview: Clip(x.First, 400)}
+		if x.From != "" { // a branch of another session
+			o.Help += ", from " + cmp.Or(titles[x.From], x.From)
 		}
-		about := Clip(cmp.Or(x.Title, x.First), 70)
-		b.add("%s  %s  %s\n    %s", x.ID, x.Changed.Local().Format("2006-01-02 15:04"), plain.Count(x.Turns, "turn"), about)
-		choices.Options = append(choices.Options, Option{ID: "/resume " + x.ID, Label: about, Help: x.Changed.Local().Format("2006-01-02 15:04")})
+		choices.Options = append(choices.Options, o)
+		switch {
+		case i < maxResumed:
+			b.add("%s  %s  %s\n    %s", x.ID, when, plain.Count(x.Turns, "turn"), about)
+		case i == maxResumed:
+			b.add("and %d older ones: knack session list", len(all)-i)
+		}
 	}
 	return Reply{Text: b.text(), Value: all, Choices: choices}, nil
 }
@@ -202,7 +211,12 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 		x.Cost += cost
 		v.Cost += cost
 	}
+	var turns []Bar                     // what each turn has cost
 	for _, e := range s.log.Entries() { // of every branch: it was paid for
+		before := v.Cost
+		if e.User != nil && !e.User.Steering {
+			turns = append(turns, Bar{Label: Clip(typedIn(e), 24)})
+		}
 		switch {
 		case e.Answer != nil:
 			spend(e.Answer.Model, e.Answer.Usage, 1, e.Answer.Cost)
@@ -214,6 +228,12 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 				all.Add(u)
 			}
 			spend("agent "+e.Agent.Name, all, e.Agent.Requests, e.Agent.Cost)
+		}
+		if spent := v.Cost - before; spent > 0 {
+			if len(turns) == 0 {
+				turns = append(turns, Bar{Label: "before the first turn"})
+			}
+			turns[len(turns)-1].Value += spent
 		}
 	}
 	if len(by) == 0 {
@@ -228,5 +248,29 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 			plain.Number(x.Usage.Input), plain.Number(x.Usage.CacheRead), plain.Number(x.Usage.CacheWrite), plain.Number(x.Usage.Output))
 	}
 	b.add("in all: $%.4f", v.Cost)
-	return Reply{Text: b.text(), Value: v}, nil
+	r := Reply{Text: b.text(), Value: v}
+	if v.Cost > 0 {
+		r.Chart = costChart(turns, b.text())
+	}
+	return r, nil
+}
+
+// maxTurns is how many turns a chart of the cost shows.
+const maxTurns = 16
+
+// costChart draws what each of the last turns has cost, which have a bar each.
+func costChart(turns []Bar, text string) *Chart {
+	c := &Chart{Title: "cost by turn", Note: text}
+	if n := len(turns) - maxTurns; n > 0 {
+		earlier := Bar{Label: plain.Count(n, "earlier turn")}
+		for _, t := range turns[:n] {
+			earlier.Value += t.Value
+		}
+		turns = append([]Bar{earlier}, turns[n:]...)
+	}
+	for _, t := range turns {
+		t.Text = fmt.Sprintf("$%.4f", t.Value)
+		c.Bars = append(c.Bars, t)
+	}
+	return c
 }

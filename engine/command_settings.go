@@ -28,7 +28,11 @@ func setModel(ctx context.Context, s *Session, name string) (Reply, error) {
 		return Reply{}, err
 	}
 	now := cmp.Or(s.log.State().Model, m.Info().ID)
-	return Reply{Text: plain.Line(now), Value: map[string]string{"model": now}}, nil
+	r := Reply{Text: plain.Line(now), Value: map[string]string{"model": now}}
+	if name == "" {
+		r.Choices = s.modelChoices(now)
+	}
+	return r, nil
 }
 
 func checkEffort(level string) error {
@@ -46,7 +50,11 @@ func setEffort(ctx context.Context, s *Session, level string) (Reply, error) {
 		}
 	}
 	now := s.effort()
-	return Reply{Text: cmp.Or(now, "the model's own; low, medium, high, xhigh, max or a number of thinking tokens"),
+	var choices *Question
+	if level == "" {
+		choices = effortChoices(now)
+	}
+	return Reply{Choices: choices, Text: cmp.Or(now, "the model's own; low, medium, high, xhigh, max or a number of thinking tokens"),
 		Value: map[string]string{"effort": now}}, nil
 }
 
@@ -57,11 +65,18 @@ type settingValue struct {
 	Places []config.Place  `json:"places"`
 }
 
-func settings(_ context.Context, s *Session, args string) (Reply, error) {
+func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 	p := s.engine.Project()
 	key, value, _ := strings.Cut(args, " ")
 	if value = strings.TrimSpace(value); value != "" {
-		return p.set(key, value)
+		r, err := p.Set(key, value)
+		if err != nil {
+			return r, err
+		}
+		if _, err := s.engine.Reload(ctx); err != nil {
+			return r, fmt.Errorf("the setting was stored, but settings cannot be read again: %w", err)
+		}
+		return r, nil
 	}
 	var b lines
 	found := []settingValue{}
@@ -82,11 +97,15 @@ func settings(_ context.Context, s *Session, args string) (Reply, error) {
 		}
 		b.add("%s is not set", plain.Line(key))
 	}
-	return Reply{Text: b.text(), Value: found}, nil
+	r := Reply{Text: b.text(), Value: found}
+	if r.Choices = p.valueChoices(key); key == "" {
+		r.Choices = p.settingChoices()
+	}
+	return r, nil
 }
 
-// set writes a setting into the user's own file.
-func (p *Project) set(key, value string) (Reply, error) {
+// Set writes a setting into the user's own file; [Engine.Reload] reads it.
+func (p *Project) Set(key, value string) (Reply, error) {
 	data := json.RawMessage(value)
 	if !json.Valid(data) { // a word needs no quotes
 		data, _ = json.Marshal(value)
@@ -101,7 +120,7 @@ func (p *Project) set(key, value string) (Reply, error) {
 	if err := config.Set(path, key, data); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; /reload or the next start reads it", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
+	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; workspace, sandbox and tools follow it from the next start, the rest from now on", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
 		Value: settingValue{Key: key, Value: data, Places: []config.Place{{Origin: permission.User, Path: path}}}}, nil
 }
 
@@ -194,7 +213,9 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 		}
 	}
 	b.add("Secrets and protected paths ask as well, and reading here needs no rule: knack help permissions.")
-	return Reply{Text: b.text(), Value: v}, nil
+	choices := modeChoices(v.Mode)
+	choices.Text = b.text()
+	return Reply{Text: b.text(), Value: v, Choices: choices}, nil
 }
 
 // reload reads everything again and replaces it as a whole, or leaves it as it

@@ -47,7 +47,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	}
 	var b lines
 	v := []skillValue{}
-	choices := &Question{Title: "Why is a skill there, or not?"}
+	choices := &Question{Title: "Which skill?"}
 	for _, e := range entries {
 		state := cat.State(e, view)
 		x := skillValue{Name: e.Name(), Kind: e.Origin.Kind, State: state, Path: e.Path}
@@ -55,7 +55,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 			x.Description = e.Skill.Summary()
 		}
 		v = append(v, x)
-		choices.Options = append(choices.Options, Option{ID: "/why " + x.Name, Label: x.Name, Help: x.Description})
+		choices.choose("/skill "+x.Name, x.Name, skillHelp(e, state))
 		b.add("%-24s %-12s %s", plain.Line(x.Name), x.Kind, state)
 	}
 	return Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
@@ -132,7 +132,7 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 			working[a.Name]++
 		}
 	}
-	v := []agentValue{}
+	v, describe := []agentValue{}, map[string]string{}
 	for _, d := range slices.Concat(s.host().Agents, p.agents) {
 		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name], Working: working[d.Name], Path: d.Path}
 		state := "active"
@@ -141,6 +141,9 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 			state, x.Working = "shadowed", 0
 		case x.Working > 0:
 			state = fmt.Sprintf("%d working", x.Working)
+		}
+		if !seen[d.Name] {
+			describe[d.Name] = d.Description
 		}
 		seen[d.Name] = true
 		v = append(v, x)
@@ -153,7 +156,7 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")), Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
 	}
-	return Reply{Table: table, Value: v}, nil
+	return Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}, nil
 }
 
 // hookValue is a hook in a list.

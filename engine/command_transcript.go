@@ -255,15 +255,15 @@ func (s *Session) showTree() Reply {
 			continue
 		}
 		v = append(v, messageValue{e.ID, e.Parent, text, on[e.ID]})
-		choices.Options = append(choices.Options, Option{ID: fmt.Sprintf("/tree %d", e.ID), Label: Clip(text, 70)})
-		mark := " "
+		mark, from, help := " ", "", "another branch"
 		if on[e.ID] {
-			mark = "*"
+			mark, help = "*", e.Time.Local().Format("15:04")
 		}
-		from := ""
 		if e.Parent != e.ID-1 {
 			from = fmt.Sprintf("  (from %d)", e.Parent)
+			help += fmt.Sprintf(", from entry %d", e.Parent)
 		}
+		choices.Options = append(choices.Options, Option{ID: fmt.Sprintf("/tree %d", e.ID), Label: mark + " " + Clip(text, 68), Help: help, Preview: text})
 		b.add("%s%5d  %s%s", mark, e.ID, Clip(text, 70), from)
 	}
 	b.add("* is this branch; /tree N goes back to before message N, or to entry N")

@@ -417,7 +417,7 @@ func TestNext(t *testing.T) {
 func TestWithoutModel(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(nil), nil, engine.SessionOptions{})
-	for _, c := range []string{"/help", "/hotkeys", "/session", "/cost", "/skills", "/why pdf", "/settings", "/permissions", "/agents", "/hooks",
+	for _, c := range []string{"/help", "/hotkeys", "/session", "/cost", "/skills", "/skill pdf", "/settings", "/permissions", "/agents", "/hooks",
 		"/trust", "/changelog", "/context", "/logout", "/reload"} {
 		if got := run(t, s, c); !strings.HasPrefix(got, "reply "+strings.Fields(c)[0][1:]+": ") || strings.Contains(got, "error: ") {
 			t.Errorf("%s: %s", c, got)
@@ -437,7 +437,7 @@ func TestReplies(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"))), nil, engine.SessionOptions{ID: "first"})
 	run(t, s, "hello")
-	for _, c := range []struct{ line, choice string }{{"/skills", "/why pdf"}, {"/fork", "/fork 2"}, {"/tree", "/tree 2"}, {"/cost", ""}, {"/session", ""}, {"/context", ""}} {
+	for _, c := range []struct{ line, choice string }{{"/skills", "/skill pdf"}, {"/fork", "/fork 2"}, {"/tree", "/tree 2"}, {"/model", "/model test/script"}, {"/effort", "/effort high"}, {"/permissions", "/permissions plan"}, {"/agents", "@agent-Explore "}, {"/settings", "/settings theme"}, {"/settings theme", "/settings theme light"}, {"/skill pdf", "/settings skills.overrides.pdf off"}, {"/cost", ""}, {"/session", ""}, {"/context", ""}} {
 		for e, err := range s.Run(t.Context(), agent.Typed(c.line)) {
 			if err != nil {
 				t.Fatal(err)

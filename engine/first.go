@@ -69,7 +69,7 @@ func (s *Session) chooseLocal(ctx context.Context) (string, error) {
 	if err := s.set(ctx, session.Setting{Model: name}); err != nil {
 		return "", err
 	}
-	stored, err := s.engine.Project().set("model", name)
+	stored, err := s.engine.Project().Set("model", name)
 	return stored.Text, err
 }
 

@@ -39,6 +39,7 @@ type Question struct {
 	Call  *gate.Request // what an approval is about: input, decision, files
 
 	Options []Option
+	Current string // of Options: the ID of the one in force; "": none is
 	Fields  []Field
 	URL     string
 }
@@ -47,8 +48,8 @@ type Question struct {
 type Option struct {
 	ID      string
 	Label   string
-	Help    string // what it means, if not ""
-	Preview string
+	Help    string      // what it means, if not ""
+	Preview string      // more about it, several lines
 	Allow   bool        // of an approval: it lets the call run
 	Lasts   gate.Choice // of an approval: how long it holds
 }

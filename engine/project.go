@@ -239,13 +239,13 @@ func (p *Project) Version() string {
 // Sources are the places of skills, in the order of their precedence.
 func (p *Project) Sources() []knack.Source { return slices.Clone(p.sources) }
 
-// View says how skills are listed here.
 // Rules are the permission rules of the settings.
 func (p *Project) Rules() permission.Rules { return p.config.Rules }
 
 // Settings are the merged settings.
 func (p *Project) Settings() config.Settings { return p.config.Settings }
 
+// View says how skills are listed here.
 func (p *Project) View() knack.View { return p.view }
 
 // Usage says how often the user has used which skills.

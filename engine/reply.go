@@ -22,8 +22,12 @@ type Reply struct {
 	// Value is the answer as data, which encodes as JSON. nil: there is only Text.
 	Value any
 	// Choices, if not nil, offers what to type next: the ID of each option is a
-	// line such as "/resume 20260131-120000-0123abcd".
+	// line such as "/resume 20260131-120000-0123abcd"; one that ends in a blank
+	// needs more to be typed. A front end that lets the user pick shows
+	// Choices.Text in place of Text.
 	Choices *Question
+	// Chart, if not nil, can be drawn in place of Text.
+	Chart *Chart
 	// Prompt, if not "", is said to the model in the user's name.
 	Prompt string
 	// Next, if not nil, replaces the session: the caller closes this one, begins

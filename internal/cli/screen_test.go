@@ -102,8 +102,13 @@ func TestScreenTalk(t *testing.T) {
 	k.types("\tAda\r")
 	k.shows(w, h, `Dear Ada\.`)
 	k.types("/theme\r")
-	k.shows(w, h, `(?s)theme\n❯ dark`)
-	k.types(ctrlC) // closes the list
+	k.shows(w, h, `(?s)Which colours\?\n❯ auto ✓`)
+	k.types("light\r")
+	k.shows(w, h, `theme light, from now on`)
+	home := filepath.Dir(d.dir)
+	if data, err := os.ReadFile(filepath.Join(home, ".config", "knack", "settings.json")); err != nil || !strings.Contains(string(data), `"theme": "light"`) {
+		t.Errorf("the theme was not kept: %s, %v", data, err)
+	}
 	k.types("?")
 	k.shows(w, h, `shift\+tab +change the permission mode`)
 	k.quits()

@@ -20,7 +20,6 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/line"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/styled"
 	"github.com/knack-agent/knack/internal/tui"
 )
 
@@ -103,10 +102,7 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	ctx, release := signals(c.Context())
 	defer release()
 	env, out := engine.Env(nil), c.OutOrStdout()
-	theme := styled.NoColor()
-	if colors(out) {
-		theme, _ = styled.ThemeNamed(cmp.Or(env.Get("KNACK_THEME"), "dark"))
-	}
+	settings := e.Project().Settings()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go e.Watch(watching)
@@ -115,14 +111,22 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		bindings = filepath.Join(dir, "keybindings.json")
 	}
 	return tui.Run(ctx, tui.Options{
-		In: in, Out: out, Theme: theme, First: first, Env: env.Get,
+		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify, First: first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: bindings,
 		Start: func(ctx context.Context, who engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, who, c.ErrOrStderr())
 		},
-		Greeting: fmt.Sprintf("knack in %s with %s. /help lists the commands, ? the keys.",
-			e.Project().Short(e.Project().Dir()), plain.Count(len(e.Catalog().Skills()), "skill")),
+		Greeting: fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
+			fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill")),
 	})
+}
+
+// fromHome shortens a directory below the home directory.
+func fromHome(dir, home string) string {
+	if rel, err := filepath.Rel(home, dir); err == nil && filepath.IsLocal(rel) {
+		return filepath.Join("~", rel)
+	}
+	return dir
 }
 
 // A conversation is what goes on at a terminal. A command may replace its session.

@@ -108,7 +108,8 @@ func table() []key {
 		{"limits.cost", number, tighten, nil, "US dollars of one run.", weakNumber},
 		{"limits.minutes", number, tighten, nil, "Minutes of one run.", weakNumber},
 
-		{"theme", text, person, []string{"auto", "light", "dark", "high-contrast", "none"}, "Colours of the screen.", nil},
+		{"theme", text, person, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"}, "Colours of the screen. auto (default): dark or light, as the terminal's background is.", nil},
+		{"notify", text, person, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}
 }
 

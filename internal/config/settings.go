@@ -62,7 +62,8 @@ type Settings struct {
 		Cost    float64 `json:"cost"`
 		Minutes float64 `json:"minutes"`
 	} `json:"limits"`
-	Theme string `json:"theme"`
+	Theme  string `json:"theme"`
+	Notify string `json:"notify"`
 }
 
 // A PerProvider is one value, under the key "", or one for each provider.

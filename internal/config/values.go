@@ -69,6 +69,32 @@ func (l *loader) shownValue(k key, v any) {
 	}
 }
 
+// A Key is a setting that can be made.
+type Key struct {
+	Name   string // dotted
+	Doc    string
+	Values []string // all that it can be; nil: other values
+}
+
+// Keys are all settings, in the order of `knack help settings`.
+func Keys() []Key {
+	var all []Key
+	for _, k := range table() {
+		if strings.HasPrefix(k.name, "$") {
+			continue
+		}
+		x := Key{Name: k.name, Doc: k.doc}
+		switch k.kind {
+		case text:
+			x.Values = k.enum
+		case boolean:
+			x.Values = []string{"true", "false"}
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
 // Known returns an error for a dotted key that is no setting. Keys below an
 // object are, such as features.dream.
 func Known(name string) error {

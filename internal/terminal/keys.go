@@ -9,9 +9,10 @@ import (
 // A Key is one key press, or a paste. The zero Key is nothing.
 type Key struct {
 	// Name is "enter", "tab", "backspace", "esc", "up" and so on, or "text" or
-	// "paste"; with Ctrl or Alt, a letter is its own name.
+	// "paste"; with Ctrl or Alt, a letter is its own name. "background" and
+	// "attributes" are answers of the terminal.
 	Name  string
-	Text  string // of "text" and "paste": may be several characters
+	Text  string // of "text" and "paste": may be several characters; of "background": the colour
 	Ctrl  bool
 	Alt   bool
 	Shift bool
@@ -33,8 +34,8 @@ func (k Key) String() string {
 }
 
 // A Decoder turns the bytes of a terminal into keys. It knows the sequences of
-// xterm and those of the kitty keyboard protocol; what it does not know,
-// answers of the terminal among it, is dropped. The zero Decoder is ready.
+// xterm and those of the kitty keyboard protocol; what it does not know is
+// dropped. The zero Decoder is ready.
 type Decoder struct {
 	rest  []byte // the start of a sequence
 	paste []byte // nil: no paste is open
@@ -188,10 +189,10 @@ func escape(b []byte) (Key, int) {
 	case ']', 'P', '_', '^', 'X': // strings: answers of the terminal
 		for i := 2; i < len(b); i++ {
 			if b[i] == 0x07 {
-				return Key{}, i + 1
+				return answer(b[1:i]), i + 1
 			}
 			if b[i] == 0x1b && i+1 < len(b) && b[i+1] == '\\' {
-				return Key{}, i + 2
+				return answer(b[1:i]), i + 2
 			}
 		}
 		return Key{}, 0
@@ -212,6 +213,14 @@ func escape(b []byte) (Key, int) {
 	}
 	k.Alt = true
 	return k, n + 1
+}
+
+// answer returns the Key of a string that the terminal sent.
+func answer(s []byte) Key {
+	if colour, ok := strings.CutPrefix(string(s), "]11;"); ok {
+		return Key{Name: "background", Text: colour}
+	}
+	return Key{}
 }
 
 // final names the keys by the last byte of their sequence.
@@ -284,6 +293,9 @@ func csi(b []byte) (Key, int) {
 		return Key{Name: "tab", Shift: true}, n
 	default:
 		if number(0) < 0 { // a private sequence: an answer of the terminal
+			if last == 'c' {
+				return Key{Name: "attributes"}, n
+			}
 			return Key{}, n
 		}
 		k.Name = final[last]

@@ -2,14 +2,18 @@
 // to it: lines that stay in the scrollback, and a small live area below them.
 //
 // [Open] puts the terminal into raw mode and reads keys, which [Decoder] decodes,
-// and [Screen] writes. The alternate screen is never used, and nothing is asked
-// of the terminal: an answer that comes late would end up in the user's shell.
+// and [Screen] writes. The alternate screen is never used. Only the colour of the
+// background is asked of the terminal, and [Terminal.Close] waits for the answer:
+// one that comes late would end up in the user's shell.
 package terminal
 
 import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/muesli/cancelreader"
@@ -24,12 +28,77 @@ type Terminal struct {
 	state *term.State
 	input cancelreader.CancelReader
 	ended chan error // of the goroutine that reads; nil: none reads
+
+	asked      time.Time     // when the background was asked for
+	answered   chan struct{} // closed when the terminal has answered
+	background atomic.Int32  // 0: not known, 1: dark, 2: light
 }
 
 const (
 	enter = "\x1b[?2004h\x1b[>1u" // bracketed paste, kitty's keys if there
 	leave = "\x1b[<u\x1b[?2004l\x1b[?25h"
 )
+
+// question asks for the background's colour and then for the attributes, which
+// every terminal answers: after that, no other answer comes.
+const question = "\x1b]11;?\x1b\\\x1b[c"
+
+// answerTime is how long Close waits for an answer that has not come yet.
+const answerTime = 500 * time.Millisecond
+
+// AskBackground asks the terminal for the colour of its background. The answer
+// comes as a Key "background".
+func (t *Terminal) AskBackground() error {
+	t.asked, t.answered = time.Now(), make(chan struct{})
+	_, err := io.WriteString(t.out, question)
+	return err
+}
+
+// Light reports whether the background is light, and whether that is known.
+func (t *Terminal) Light() (light, known bool) {
+	b := t.background.Load()
+	return b == 2, b != 0
+}
+
+// key takes in the answers of the terminal and hands on the rest.
+func (t *Terminal) key(k Key) {
+	switch k.Name {
+	case "attributes":
+		if t.answered != nil {
+			select {
+			case <-t.answered:
+			default:
+				close(t.answered)
+			}
+		}
+		return
+	case "background":
+		light, ok := lightColour(k.Text)
+		if !ok {
+			return
+		}
+		t.background.Store(map[bool]int32{false: 1, true: 2}[light])
+	}
+	t.got(k)
+}
+
+// lightColour reports whether a colour such as rgb:ffff/ffff/dddd is light.
+func lightColour(s string) (light, ok bool) {
+	rgb, ok := strings.CutPrefix(s, "rgb:")
+	parts := strings.Split(rgb, "/")
+	if !ok || len(parts) != 3 {
+		return false, false
+	}
+	sum := 0.0
+	for i, weight := range []float64{0.299, 0.587, 0.114} {
+		n, err := strconv.ParseUint(parts[i], 16, 16)
+		if err != nil {
+			return false, false
+		}
+		sum += weight * float64(n) / float64(uint64(1)<<(4*len(parts[i]))-1)
+	}
+	return sum > 0.5, true
+}
 
 // Open puts a terminal into raw mode and reads keys: got is called for each,
 // from another goroutine. [Terminal.Close] must be called before the program
@@ -50,7 +119,7 @@ func (t *Terminal) Resume() error {
 	}
 	t.state = state
 	ended := make(chan error, 1)
-	go func(in io.Reader) { ended <- readKeys(in, t.got) }(t.input)
+	go func(in io.Reader) { ended <- readKeys(in, t.key) }(t.input)
 	t.ended = ended
 	_, err = io.WriteString(t.out, enter)
 	return err
@@ -61,6 +130,13 @@ func (t *Terminal) Resume() error {
 func (t *Terminal) Close() error {
 	if t.state == nil {
 		return nil
+	}
+	if t.answered != nil && time.Since(t.asked) < 2*time.Second {
+		select {
+		case <-t.answered:
+		case <-t.ended: // nobody answers any more
+		case <-time.After(answerTime):
+		}
 	}
 	if t.input.Cancel() {
 		<-t.ended

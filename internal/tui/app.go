@@ -8,6 +8,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,7 +30,13 @@ type Options struct {
 	Out io.Writer // the same
 	// Start begins the conversation; who answers its questions.
 	Start func(ctx context.Context, who engine.Person) (*engine.Session, error)
-	Theme styled.Theme
+	// Theme is the name of a theme; "" and "auto": that of the terminal's
+	// background.
+	Theme  string
+	Colour bool // whether anything may be coloured
+	// Notify says what happens when the user is waited for: bell, osc9, off, or a
+	// command; "": bell.
+	Notify string
 	// History and Bindings are files; "": there is none.
 	History, Bindings string
 	Greeting          string // the first line
@@ -56,8 +63,17 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer a.terminal.Close()
-	a.screen = &terminal.Screen{Out: o.Out, Theme: o.Theme}
+	a.screen = &terminal.Screen{Out: o.Out}
 	a.screen.Resize(a.terminal.Size())
+	if o.Colour && cmp.Or(o.Theme, "auto") == "auto" {
+		if err := a.terminal.AskBackground(); err != nil {
+			return err
+		}
+	}
+	if !a.setTheme(cmp.Or(o.Theme, "auto")) {
+		a.setTheme("auto")
+		a.conv.note(styled.Warn, "there is no theme "+o.Theme)
+	}
 	a.conv.width, _ = a.screen.Size()
 	if o.Greeting != "" {
 		a.conv.add(blockNote, styled.Wrap(styled.S(styled.Dim, plain.Line(o.Greeting)), a.conv.width, nil, nil)...)
@@ -91,9 +107,11 @@ type app struct {
 	view      view
 	questions []*question
 	pick      func(item) // what the open picker does
+	cancelled func()     // called when it is closed; nil: nothing is
 	menuFrom  int        // bytes of the prompt that the menu replaces
 	commands  []knack.Command
 	files     []string                // for @; nil: not read yet
+	named     []item                  // what can follow @; nil: to be made of files and agents
 	reading   bool                    // files are being read
 	stop      context.CancelCauseFunc // of the running turn
 	next      *engine.Session         // replaces the session after the turn
@@ -222,11 +240,7 @@ func (a *app) draw() error {
 		d := a.questions[0].dialog
 		a.conv.endAnswer()
 		a.view.dialog = d
-		if a.view.tall(width, height) {
-			d.shown = true
-			a.conv.last = blockNone
-			a.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, d.body(width)...)...)
-		}
+		a.view.writeTall(width, height)
 	}
 	a.view.dialog, a.view.more = nil, 0
 	if len(a.questions) > 0 {
@@ -255,5 +269,5 @@ func (a *app) leave(err error) error {
 
 // open opens a list; pick is called with what is picked.
 func (a *app) open(p *picker, pick func(item)) {
-	a.view.picker, a.pick = p, pick
+	a.view.picker, a.pick, a.cancelled = p, pick, nil
 }

@@ -1,13 +1,12 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/styled"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -73,60 +72,66 @@ func (a *app) local(text string) bool {
 		a.theme(strings.TrimSpace(args))
 	case name == "hotkeys":
 		a.conv.reply(a.keys.help())
-	case name == "skills" && args == "":
-		a.skills()
 	default:
 		return false
 	}
 	return true
 }
 
+// theme changes the colours, and keeps them in the user's settings. Without a
+// name it offers them, and shows each one on the live area.
 func (a *app) theme(name string) {
-	set := func(name string) {
-		if t, ok := styled.ThemeNamed(name); ok {
-			a.screen.Theme = t
-			a.screen.Redraw()
-			a.view.hint = "theme " + name + "; knack help settings tells how to keep it"
-		} else {
-			a.view.hint = "there is no theme " + name
-		}
-	}
 	if name != "" {
-		set(name)
+		a.keepTheme(name)
 		return
 	}
-	var items []item
+	was := a.screen.Theme
+	items := []item{{value: "auto", label: "auto", help: "dark or light, as the terminal's background is"}}
 	for _, t := range styled.Themes() {
-		items = append(items, item{value: t.Name, label: t.Name})
+		items = append(items, item{value: t.Name, label: t.Name, help: t.Help})
 	}
-	a.open(newPicker("theme", items), func(it item) { set(it.value) })
+	p := newPicker("Which colours?", items).opened(cmp.Or(a.o.Theme, "auto"))
+	p.moved = func(it item) { a.setTheme(it.value) }
+	a.open(p, func(it item) { a.keepTheme(it.value) })
+	a.cancelled = func() { a.screen.Theme = was; a.screen.Redraw() }
 }
 
-// skills opens a list of the skills; picking one opens a list of actions.
-func (a *app) skills() {
-	var items []item
-	for _, c := range a.session.Commands() {
-		if c.Skill == nil {
-			continue
-		}
-		help := fmt.Sprintf("%s  %s tokens  %s", c.Skill.Origin.Kind, plain.Number(c.Skill.Tokens().Body), c.Description)
-		items = append(items, item{value: c.Name, label: c.Name, help: help})
+// setTheme shows everything from now on in a theme.
+func (a *app) setTheme(name string) bool {
+	t, ok := styled.ThemeNamed(name)
+	if name == "auto" {
+		t, ok = styled.ThemeFor(a.light()), true
 	}
-	if len(items) == 0 {
-		a.view.hint = "there are no skills"
+	if ok && !a.o.Colour {
+		t = styled.NoColor()
+	}
+	if ok {
+		a.screen.Theme = t
+		a.screen.Redraw()
+	}
+	return ok
+}
+
+// light reports whether the background is light: as the terminal answered, else
+// as the environment says, else it is dark.
+func (a *app) light() bool {
+	if light, known := a.terminal.Light(); known {
+		return light
+	}
+	colours := strings.Split(a.env("COLORFGBG"), ";")
+	background := colours[len(colours)-1]
+	return background == "7" || background == "15"
+}
+
+func (a *app) keepTheme(name string) {
+	if !a.setTheme(name) {
+		a.view.hint = "there is no theme " + name
 		return
 	}
-	a.open(newPicker("skills", items), func(it item) {
-		name := it.value
-		a.open(newPicker(name, []item{
-			{value: "use", label: "use it", help: "puts /" + name + " into the prompt"},
-			{value: "why", label: "explain it", help: "why it was or was not loaded, and what it may do"},
-		}), func(it item) {
-			if it.value == "use" {
-				a.prompt.Set("/" + name + " ")
-				return
-			}
-			a.submit("/why "+name, engine.Next)
-		})
-	})
+	a.o.Theme = name
+	if _, err := a.session.Engine().Project().Set("theme", name); err != nil {
+		a.failed(err)
+		return
+	}
+	a.conv.note(styled.Dim, "theme "+name+", from now on")
 }

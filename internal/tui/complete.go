@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/ignore"
@@ -23,9 +24,11 @@ func (a *app) menuKey(k terminal.Key) bool {
 		a.complete()
 	case "enter":
 		it, ok := a.view.menu.picked()
-		if !ok || strings.HasSuffix(a.prompt.Before(), it.value) || !strings.HasPrefix(it.value, "/") {
+		whole := ok && strings.HasSuffix(a.prompt.Before(), it.value) && a.menuFrom == len(it.value)
+		if !ok || whole || it.ready {
+			a.complete()
 			a.view.menu = nil
-			return ok && a.complete()
+			return false // Enter sends it
 		}
 		a.complete()
 	default:
@@ -91,10 +94,11 @@ func (a *app) slash() []item {
 		if c.Skill != nil {
 			help += "  (" + string(c.Skill.Origin.Kind) + ")"
 		}
-		items = append(items, item{value: "/" + c.Name, label: "/" + c.Name, help: help})
+		ready := c.Skill == nil && (c.Hint == "" || strings.HasPrefix(c.Hint, "["))
+		items = append(items, item{value: "/" + c.Name, label: "/" + c.Name, help: help, ready: ready})
 	}
 	for _, c := range local {
-		items = append(items, item{value: "/" + c.name, label: "/" + c.name, help: c.help})
+		items = append(items, item{value: "/" + c.name, label: "/" + c.name, help: c.help, ready: true})
 	}
 	return items
 }
@@ -102,7 +106,7 @@ func (a *app) slash() []item {
 // maxFiles bounds the files that are offered after @.
 const maxFiles = 200_000
 
-// mentions returns the files of the project. They are read in the background;
+// mentions returns the agents and the files of the project. They are read in the background;
 // until then there are none.
 func (a *app) mentions() []item {
 	if a.files == nil && !a.reading {
@@ -111,16 +115,24 @@ func (a *app) mentions() []item {
 		a.work(func(ctx context.Context) func() {
 			files := projectFiles(ctx, dir)
 			return func() {
-				a.files, a.reading = files, false
+				a.files, a.named, a.reading = files, nil, false
 				a.menu()
 			}
 		})
 	}
-	items := make([]item, len(a.files))
-	for i, f := range a.files {
-		items[i] = item{value: "@" + f, label: f}
+	if a.named == nil {
+		a.named = []item{}
+		for _, d := range a.session.Engine().Project().Agents() {
+			name := "agent-" + d.Name
+			if !slices.ContainsFunc(a.named, func(it item) bool { return it.label == name }) && plain.Line(name) == name {
+				a.named = append(a.named, item{value: "@" + name, label: name, help: d.Description})
+			}
+		}
+		for _, f := range a.files {
+			a.named = append(a.named, item{value: "@" + f, label: f})
+		}
 	}
-	return items
+	return a.named
 }
 
 // projectFiles lists files below dir, without those that are ignored.

@@ -29,6 +29,7 @@ type conversation struct {
 	reasoning string           // streamed since the request began
 	calls     []*call          // running, or waiting for those before them
 	results   []string         // whole results, the newest last
+	now       time.Time        // of the last event
 	retry     string
 }
 
@@ -145,6 +146,7 @@ func (c *conversation) endReasoning() {
 
 // event takes in what a run did.
 func (c *conversation) event(e agent.Event, now time.Time) {
+	c.now = now
 	switch {
 	case e.Text != "" && e.Agent == nil:
 		c.retry = ""
@@ -260,7 +262,11 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 	if r.IsError {
 		style = styled.Bad
 	}
-	c.add(blockCalls, styled.Wrap(c.heading(k), c.width, styled.S(style, "● "), styled.S(styled.Text, "  "))...)
+	head := c.heading(k)
+	if d := k.took(c.now); d >= longCall {
+		head = append(head, styled.Span{Text: "  " + elapsed(d), Style: styled.Dim})
+	}
+	c.add(blockCalls, styled.Wrap(head, c.width, styled.S(style, "● "), styled.S(styled.Text, "  "))...)
 	text := strings.TrimRight(llm.TextOf(r.Parts), "\n")
 	var d struct {
 		Diff string `json:"diff"`
@@ -277,6 +283,20 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 	if len(c.results) > keptResults {
 		c.results = c.results[1:]
 	}
+}
+
+// longCall is how long a call takes before its heading says so.
+const longCall = 2 * time.Second
+
+// took is how long a call ran; zero: that is not known.
+func (k *call) took(now time.Time) time.Duration {
+	switch {
+	case k.since.IsZero():
+		return 0
+	case !k.ended.IsZero():
+		return k.ended.Sub(k.since)
+	}
+	return now.Sub(k.since)
 }
 
 // heading is the one line that says what a call does.
@@ -308,7 +328,11 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 	}
 	lead := styled.S(styled.Text, resultIndent)
 	for _, l := range all {
-		rows := styled.Break(styled.S(style, plain.Line(strings.ReplaceAll(l, "\t", "    "))), max(c.width-len(resultIndent), 1))
+		line, width := styled.S(style, plain.Line(strings.ReplaceAll(l, "\t", "    "))), max(c.width-len(resultIndent), 1)
+		rows := styled.Break(line, width)
+		if isError { // sentences, not columns
+			rows = styled.Wrap(line, width, nil, nil)
+		}
 		if len(rows) > resultLines { // one very long line
 			rows = rows[:resultLines]
 			rows[resultLines-1] = append(rows[resultLines-1].Cut(max(c.width-len(resultIndent)-1, 1)), styled.Span{Text: "…", Style: style})

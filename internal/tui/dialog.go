@@ -30,6 +30,7 @@ type dialog struct {
 	values  map[string]json.RawMessage
 	problem string // why the last value was not accepted
 	shown   bool   // the body is in the scrollback
+	about   string // what the call does, in one line
 	// held: it appeared while the user was typing a prompt, so that Enter or a
 	// digit may not be meant for it. An arrow key, which a prompt's end does not
 	// need, makes it take answers.
@@ -190,7 +191,7 @@ func indentJSON(data []byte) string {
 
 // title is the line above the choices.
 func (d *dialog) title() styled.Line {
-	l := styled.Line{{Text: plain.Line(d.q.Title), Style: styled.Bold}}
+	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(d.q.Title), Style: styled.Bold}}
 	if d.q.Agent != nil {
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
 	}
@@ -201,6 +202,23 @@ func (d *dialog) title() styled.Line {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})
 	}
 	return l
+}
+
+// keys says which keys answer.
+func (d *dialog) keys() string {
+	switch {
+	case d.held:
+		return ""
+	case d.text != nil && (d.edit || d.other || len(d.q.Options) > 0):
+		return "  enter: done · esc: back"
+	case d.text != nil:
+		return "  enter: done · esc: no answer"
+	case d.list.many:
+		return "  space: mark · enter: done · esc: no answer"
+	case d.list.closed:
+		return "  a number, or ↑↓ and enter · esc: no"
+	}
+	return "  type to search · ↑↓ and enter · esc: no"
 }
 
 // controls are the rows below the body: field, choices, or text.
@@ -397,11 +415,8 @@ func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 	what := d.q.Title
 	if d.q.Call != nil {
-		what = d.q.Call.Tool
-		if c := command(d.q.Call); c != "" {
-			what += " " + strings.Join(strings.Fields(c), " ")
-		}
-		what = styled.Cut(plain.Line(what), 100)
+		what = strings.TrimSpace(d.q.Call.Tool + " " + strings.Join(strings.Fields(d.about), " "))
+		what = styled.Cut(plain.Line(what), 60) // all of it follows, as the heading of the call
 	}
 	switch {
 	case a.Declined:
@@ -415,7 +430,7 @@ func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 				if a.Input != nil {
 					return styled.Good, "allowed with an edited command: " + what
 				}
-				return styled.Good, "allowed (" + o.Lasts.String() + "): " + what
+				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + what
 			}
 		}
 	case len(d.q.Options) > 0:
@@ -428,4 +443,14 @@ func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 		return styled.Dim, what + " " + a.Text(d.q.Fields[0].Name)
 	}
 	return styled.Dim, what + " answered"
+}
+
+func lasts(c gate.Choice) string {
+	switch c {
+	case gate.Session:
+		return "for this session"
+	case gate.Always:
+		return "always"
+	}
+	return "once"
 }

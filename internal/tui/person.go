@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"io"
 	"slices"
 
 	"github.com/knack-agent/knack/engine"
@@ -20,10 +19,13 @@ type person struct{ a *app }
 func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	a := p.a
 	asked := &question{dialog: newDialog(q), reply: make(chan engine.Answer, 1)}
+	if q.Call != nil {
+		asked.dialog.about = a.conv.summary(q.Call.Tool, q.Call.Input)
+	}
 	a.post(func() {
 		asked.dialog.held = q.Call != nil && a.prompt.Text() != ""
 		a.questions = append(a.questions, asked)
-		io.WriteString(a.o.Out, "\a")
+		a.notify("Knack is waiting for your answer")
 	})
 	select {
 	case answer := <-asked.reply:

@@ -14,10 +14,12 @@ import (
 
 // An item is one line of a list to pick from.
 type item struct {
-	value string // what is picked
-	label string
-	help  string
-	mark  bool // of a list of which several can be picked
+	value   string // what is picked
+	label   string
+	help    string
+	preview string // shown below the list while the cursor is on it
+	mark    bool   // of a list of which several can be picked
+	ready   bool   // of a completion: it is complete, and Enter sends it
 }
 
 // A picker is a list, narrowed by what is typed. The zero picker is empty.
@@ -30,6 +32,9 @@ type picker struct {
 	at     int   // in found; -1: nothing is chosen yet
 	top    int   // the first that is shown
 	closed bool  // the query cannot be typed: for a few fixed choices
+
+	current string     // the value that is in force; "": none
+	moved   func(item) // if not nil, is called with the item under the cursor
 }
 
 func newPicker(title string, items []item) *picker {
@@ -40,6 +45,16 @@ func newPicker(title string, items []item) *picker {
 
 func (p *picker) filter() {
 	p.found, p.at, p.top = rank(p.items, p.query), 0, 0
+	if p.query == "" && p.current != "" {
+		p.at = max(slices.IndexFunc(p.found, func(i int) bool { return p.items[i].value == p.current }), 0)
+	}
+}
+
+// opened puts the cursor on the value that is in force.
+func (p *picker) opened(current string) *picker {
+	p.current = current
+	p.filter()
+	return p
 }
 
 // picked returns the item under the cursor.
@@ -108,22 +123,33 @@ func (p *picker) move(by int) {
 	if len(p.found) > 0 {
 		p.at = min(max(p.at+by, 0), len(p.found)-1)
 	}
+	if it, ok := p.picked(); ok && p.moved != nil {
+		p.moved(it)
+	}
+}
+
+// search draws what was typed to narrow the list, in the place of the prompt.
+func (p *picker) search(width int) ([]styled.Line, terminal.Cursor) {
+	l := styled.Line{{Text: "/ ", Style: styled.Accent}, {Text: plain.Line(p.query)}}
+	col := l.Width()
+	if p.query == "" {
+		l = append(l, styled.Span{Text: "type to search · enter picks · esc closes", Style: styled.Dim})
+	}
+	return []styled.Line{l.Cut(width)}, terminal.Cursor{Col: min(col, width-1)}
 }
 
 // lines draws the list in at most room rows.
 func (p *picker) lines(width, room int) []styled.Line {
 	var out []styled.Line
 	if p.title != "" {
-		title := styled.Line{{Text: p.title, Style: styled.Bold}}
-		if p.query != "" {
-			title = append(title, styled.Span{Text: "  " + plain.Line(p.query), Style: styled.Accent})
-		}
-		out = append(out, title.Cut(width))
+		out = append(out, styled.S(styled.Bold, p.title).Cut(width))
 		room--
 	}
 	if len(p.found) == 0 {
 		return append(out, styled.S(styled.Dim, "  nothing matches").Cut(width))
 	}
+	preview := p.preview(width, room)
+	room -= len(preview)
 	rows := max(min(room, len(p.found)), 1)
 	if len(p.found) > rows && rows > 2 {
 		rows-- // for the count
@@ -132,6 +158,9 @@ func (p *picker) lines(width, room int) []styled.Line {
 	wide := 0
 	for _, i := range p.found[p.top:min(p.top+rows, len(p.found))] {
 		wide = max(wide, styled.Width(p.items[i].label))
+	}
+	if p.current != "" {
+		wide += 2
 	}
 	wide = min(wide, max(width/2, 12))
 	for j := p.top; j < min(p.top+rows, len(p.found)); j++ {
@@ -148,6 +177,10 @@ func (p *picker) lines(width, room int) []styled.Line {
 		}
 		label := styled.Cut(plain.Line(it.label), max(wide, 1))
 		l := styled.Line{{Text: lead + label, Style: style}}
+		if p.current != "" && it.value == p.current {
+			l = append(l, styled.Span{Text: " ✓", Style: styled.Good})
+			label += " ✓"
+		}
 		if it.help != "" {
 			pad := strings.Repeat(" ", max(wide-styled.Width(label), 0)+2)
 			l = append(l, styled.Span{Text: pad + plain.Line(it.help), Style: styled.Dim})
@@ -156,6 +189,26 @@ func (p *picker) lines(width, room int) []styled.Line {
 	}
 	if len(p.found) > rows && room > 2 {
 		out = append(out, styled.S(styled.Dim, fmt.Sprintf("  %d of %d", p.at+1, len(p.found))).Cut(width))
+	}
+	return append(out, preview...)
+}
+
+// previewRows bounds what is shown of an item's preview.
+const previewRows = 4
+
+// preview shows more about the item under the cursor, where there is room.
+func (p *picker) preview(width, room int) []styled.Line {
+	it, ok := p.picked()
+	if !ok || it.preview == "" || it.preview == it.label || room < 8 {
+		return nil
+	}
+	lead := styled.S(styled.Dim, "  │ ")
+	var out []styled.Line
+	for _, l := range strings.Split(it.preview, "\n") {
+		out = append(out, styled.Wrap(styled.S(styled.Dim, plain.Line(l)), width, lead, lead)...)
+	}
+	if len(out) > previewRows {
+		out = append(out[:previewRows-1], styled.S(styled.Dim, "  │ …"))
 	}
 	return out
 }

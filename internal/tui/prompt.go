@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -16,6 +17,12 @@ const twice = 2 * time.Second
 // key handles a key: of the open question, else of the open list, else of the
 // prompt.
 func (a *app) key(k terminal.Key) {
+	if k.Name == "background" {
+		if cmp.Or(a.o.Theme, "auto") == "auto" {
+			a.setTheme("auto")
+		}
+		return
+	}
 	a.view.hint = ""
 	switch {
 	case len(a.questions) > 0:
@@ -44,11 +51,15 @@ func (a *app) pickerKey(k terminal.Key) {
 	p := a.view.picker
 	switch k.String() {
 	case "esc", "ctrl+c":
-		a.view.picker, a.pick = nil, nil
+		cancelled := a.cancelled
+		a.view.picker, a.pick, a.cancelled = nil, nil, nil
+		if cancelled != nil {
+			cancelled()
+		}
 	case "enter":
 		it, ok := p.picked()
 		pick := a.pick
-		a.view.picker, a.pick = nil, nil
+		a.view.picker, a.pick, a.cancelled = nil, nil, nil
 		if ok && pick != nil {
 			pick(it)
 		}
@@ -169,7 +180,6 @@ func (a *app) interrupt() {
 	switch {
 	case a.stop != nil:
 		a.stop(context.Canceled)
-		a.view.hint = "interrupted"
 	case !a.prompt.Empty():
 	case time.Since(a.pressed) < twice:
 		a.pressed = time.Time{}

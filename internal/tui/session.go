@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,7 @@ func (a *app) begin() {
 		}
 		return func() {
 			a.view.status.window = info.Window
+			a.view.status.model = cmp.Or(a.view.status.model, info.ID)
 			if failed != nil {
 				a.failed(failed)
 			}
@@ -68,9 +70,10 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	if s != a.session {
 		return
 	}
-	a.commands = nil // skills may have changed
+	a.commands, a.named = nil, nil // skills and agents may have changed
 	v := &a.view
-	v.status.model, v.status.effort, v.status.mode, v.status.title = st.Model, st.Effort, st.Mode, st.Title
+	v.status.model = cmp.Or(st.Model, v.status.model)
+	v.status.effort, v.status.mode, v.status.title = st.Effort, st.Mode, st.Title
 	v.status.branch = branch(s.Engine().Project().Dir())
 	v.queue = v.queue[:0]
 	for _, m := range st.Queue {

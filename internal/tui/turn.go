@@ -8,6 +8,8 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
 )
 
 // turn runs what the user typed.
@@ -62,15 +64,16 @@ func (a *app) event(e engine.Event) {
 
 // replied shows what a command answered.
 func (a *app) replied(r engine.Reply) {
-	if text := r.String(); text != "" {
-		a.conv.reply(text)
-	}
-	if r.Choices != nil {
-		var items []item
-		for _, o := range r.Choices.Options {
-			items = append(items, item{value: o.ID, label: o.Label, help: o.Help})
+	switch {
+	case r.Choices != nil && len(r.Choices.Options) > 0:
+		if r.Choices.Text != "" {
+			a.conv.reply(r.Choices.Text)
 		}
-		a.open(newPicker(r.Choices.Title, items), func(it item) { a.submit(it.value, engine.Next) })
+		a.choose(r.Choices)
+	case r.Chart != nil:
+		a.conv.chart(r.Chart)
+	case r.String() != "":
+		a.conv.reply(r.String())
 	}
 	if r.Next != nil {
 		a.next = r.Next
@@ -78,11 +81,33 @@ func (a *app) replied(r engine.Reply) {
 	a.quit = a.quit || r.Quit
 }
 
+// choose offers what to type next.
+func (a *app) choose(q *engine.Question) {
+	var items []item
+	for _, o := range q.Options {
+		items = append(items, item{value: o.ID, label: o.Label, help: o.Help, preview: o.Preview})
+	}
+	a.open(newPicker(plain.Line(q.Title), items).opened(q.Current), func(it item) {
+		if strings.HasSuffix(it.value, " ") { // more has to be typed
+			a.prompt.Set(it.value)
+			return
+		}
+		a.submit(it.value, engine.Next)
+	})
+}
+
+// longTurn is how long a turn takes before its end says so.
+const longTurn = 5 * time.Second
+
 // done ends a turn.
 func (a *app) done(err error) {
 	a.view.running, a.stop = false, nil
 	a.conv.end(&agent.End{Reason: "done"})
 	a.usage(a.session.Log().State())
+	if d := time.Since(a.view.since); d >= longTurn && err == nil {
+		a.conv.note(styled.Dim, elapsed(d)+", "+plain.Number(a.counted)+" tokens")
+		a.notify("Knack has finished")
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		a.failed(err)
 	}

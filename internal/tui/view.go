@@ -78,17 +78,33 @@ func (v *view) live(width, height int, now time.Time) (lines []styled.Line, curs
 // question shows a dialog in the place of the prompt.
 func (v *view) question(width, room int) ([]styled.Line, terminal.Cursor) {
 	d := v.dialog
-	out := []styled.Line{d.title().Cut(width)}
+	title := d.title()
 	if v.more > 0 {
-		out[0] = append(out[0], styled.Span{Text: fmt.Sprintf("  and %d more", v.more), Style: styled.Dim}).Cut(width)
+		title = append(title, styled.Span{Text: fmt.Sprintf("  and %d more", v.more), Style: styled.Dim})
 	}
 	controls, cursor := d.controls(width, max(room-1, 1))
+	var body []styled.Line
 	if !d.shown {
-		body := d.body(width)
+		body = d.body(width)
 		if keep := room - 1 - len(controls); len(body) > keep { // cannot happen once it is in the scrollback
 			body = body[:max(keep, 0)]
 		}
-		out = append(out, body...)
+	}
+	out := append([]styled.Line{title.Cut(width)}, body...)
+	spare := room - len(out) - len(controls)
+	if keys := d.keys(); keys != "" && spare > 0 {
+		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
+		spare--
+	}
+	if spare > 0 && len(body) > 0 { // apart from the body
+		controls = append([]styled.Line{nil}, controls...)
+		if cursor.Row >= 0 {
+			cursor.Row++
+		}
+		spare--
+	}
+	if spare > 0 && v.conv.last != blockNone { // apart from the conversation
+		out = append([]styled.Line{nil}, out...)
 	}
 	if cursor.Row >= 0 {
 		cursor.Row += len(out)
@@ -96,16 +112,27 @@ func (v *view) question(width, room int) ([]styled.Line, terminal.Cursor) {
 	return append(out, controls...), cursor
 }
 
-// tall reports whether a question does not fit into the live area.
-func (v *view) tall(width, height int) bool {
-	controls, _ := v.dialog.controls(width, max(height-2, 1))
-	return len(v.dialog.body(width))+len(controls)+1 > max(height-1, 1)
+// writeTall writes a question that does not fit into the live area to the
+// conversation, in full, so that only its choices are in the live area.
+func (v *view) writeTall(width, height int) {
+	d := v.dialog
+	controls, _ := d.controls(width, max(height-2, 1))
+	body := d.body(width)
+	if len(body)+len(controls)+1 <= max(height-1, 1) {
+		return
+	}
+	d.shown = true
+	v.conv.last = blockNone
+	v.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, body...)...)
 }
 
 // bottom is everything below what is being streamed: what goes on, lists, the
 // prompt, the status line.
 func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.Cursor) {
 	prompt, cursor := v.input(width, room)
+	if v.picker != nil {
+		prompt, cursor = v.picker.search(width)
+	}
 	status := v.statusLine(width)
 	var lists []styled.Line
 	left := room - len(prompt) - 1
@@ -249,7 +276,7 @@ func (v *view) statusLine(width int) styled.Line {
 	}
 	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
 	if s.window > 0 && s.used > 0 {
-		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + fmt.Sprintf(" %d%%", s.used*100/s.window), Style: fill(s.used, s.window)})
+		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + " " + percent(s.used, s.window), Style: fill(s.used, s.window)})
 	}
 	if s.cost > 0 {
 		parts = append(parts, styled.Span{Text: fmt.Sprintf("$%.2f", s.cost), Style: styled.Dim})
@@ -284,6 +311,13 @@ func (v *view) statusLine(width int) styled.Line {
 		l = append(l, p)
 	}
 	return l
+}
+
+func percent(part, whole int) string {
+	if n := part * 100 / whole; n > 0 || part == 0 {
+		return fmt.Sprintf("%d%%", n)
+	}
+	return "<1%"
 }
 
 // bar draws a share of a whole in cells.

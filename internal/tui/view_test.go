@@ -136,6 +136,9 @@ func TestFrames(t *testing.T) {
 				v := newView()
 				v.conv.width = size.w
 				sc.make(v)
+				if v.dialog != nil {
+					v.writeTall(size.w, size.h)
+				}
 				final := v.conv.take()
 				live, cursor := v.live(size.w, size.h, start.Add(3*time.Second))
 				if len(live) >= size.h {

@@ -288,6 +288,9 @@ func (t Table) Has(p Provider, name string) bool {
 	return ok
 }
 
+// Model returns what the table knows of a provider's model.
+func (t Table) Model(p Provider, name string) (Model, bool) { return t.known(p, name) }
+
 func (t Table) known(p Provider, name string) (Model, bool) {
 	like := p.Name
 	if p.Like != "" {

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/permission"
+)
+
+// choose adds an option whose ID is a line to type; one that ends in a blank
+// needs more to be typed.
+func (q *Question) choose(line, label, help string) {
+	q.Options = append(q.Options, Option{ID: line, Label: label, Help: help})
+}
+
+// modelChoices offers the models of the providers that can be used. None is
+// contacted.
+func (s *Session) modelChoices(now string) *Question {
+	q := &Question{Title: "Which model?", Current: "/model " + now}
+	m := s.engine.Models()
+	table := models.Known(m.Tables...)
+	for _, server := range m.Servers() {
+		p, _ := table.Provider(server.Provider)
+		for _, name := range table.Names(p) {
+			var help []string
+			if known, ok := table.Model(p, strings.TrimPrefix(name, p.Name+"/")); ok {
+				if known.Window > 0 {
+					help = append(help, plain.Number(known.Window/1000)+"k window")
+				}
+				if known.Input > 0 {
+					help = append(help, fmt.Sprintf("$%g in, $%g out per million tokens", known.Input, known.Output))
+				}
+			}
+			q.choose("/model "+name, name, strings.Join(help, ", "))
+		}
+	}
+	if !slices.ContainsFunc(q.Options, func(o Option) bool { return o.ID == q.Current }) {
+		q.Options = slices.Insert(q.Options, 0, Option{ID: q.Current, Label: now})
+	}
+	return q
+}
+
+func effortChoices(now string) *Question {
+	q := &Question{Title: "How hard should the model think?", Current: "/effort " + now}
+	for _, level := range []string{"low", "medium", "high", "xhigh", "max"} {
+		q.choose("/effort "+level, level, "")
+	}
+	return q
+}
+
+// modeChoices offers the permission modes that a command can set.
+func modeChoices(now permission.Mode) *Question {
+	q := &Question{Title: "Which permission mode?", Current: "/permissions " + string(now)}
+	for _, m := range []struct {
+		mode permission.Mode
+		help string
+	}{
+		{permission.Default, "calls that no rule allows need your approval"},
+		{permission.AcceptEdits, "edits in the workspace need no approval"},
+		{permission.Plan, "nothing is changed: the model reads and plans"},
+		{permission.DontAsk, "what would need approval is refused"},
+	} {
+		q.choose("/permissions "+string(m.mode), string(m.mode), m.help)
+	}
+	return q
+}
+
+// settingChoices offers every setting, those that are set with their value.
+func (p *Project) settingChoices() *Question {
+	set := map[string]string{}
+	for _, v := range p.config.Values() {
+		set[v.Key] = string(v.JSON)
+	}
+	q := &Question{Title: "Which setting?"}
+	for _, k := range config.Keys() {
+		label := k.Name
+		if v, ok := set[k.Name]; ok {
+			label += " = " + Clip(v, 30)
+		}
+		if k.Values == nil {
+			q.choose("/settings "+k.Name+" ", label, k.Doc)
+			continue
+		}
+		q.choose("/settings "+k.Name, label, k.Doc)
+	}
+	return q
+}
+
+// valueChoices offers the values of a setting that takes one of a few; nil: it
+// takes others.
+func (p *Project) valueChoices(key string) *Question {
+	i := slices.IndexFunc(config.Keys(), func(k config.Key) bool { return k.Name == key && k.Values != nil })
+	if i < 0 {
+		return nil
+	}
+	q := &Question{Title: key, Text: config.Keys()[i].Doc}
+	for _, v := range p.config.Values() {
+		if v.Key == key {
+			q.Current = "/settings " + key + " " + strings.Trim(string(v.JSON), `"`)
+		}
+	}
+	for _, v := range config.Keys()[i].Values {
+		q.choose("/settings "+key+" "+v, v, "")
+	}
+	return q
+}
+
+// skillHelp is what a list says of a skill: source, state, size, description.
+func skillHelp(e knack.Entry, state knack.State) string {
+	help := fmt.Sprintf("%s, %s", e.Origin.Kind, state)
+	if e.Skill == nil {
+		return help
+	}
+	if n := e.Skill.Tokens().Body; n > 0 {
+		help += fmt.Sprintf(", %s tokens", plain.Number(n))
+	}
+	return help + "  " + e.Skill.Summary()
+}
+
+// showSkill shows a skill and offers what can be done with it.
+func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
+	if name == "" {
+		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them", Exit: ExitUsage}
+	}
+	p, cat := s.engine.Project(), s.engine.Catalog()
+	i := slices.IndexFunc(cat.Entries(), func(e knack.Entry) bool { return e.Name() == name })
+	if i < 0 {
+		err := &Error{Err: fmt.Errorf("there is no skill %q", plain.Line(name)), Hint: "/skills lists them"}
+		var names []string
+		for _, k := range cat.Skills() {
+			names = append(names, k.Name)
+		}
+		if near := knack.Near(name, names); len(near) > 0 {
+			err.Hint = "/skill " + near[0]
+		}
+		return Reply{}, err
+	}
+	e := cat.Entries()[i]
+	state := cat.State(e, p.view)
+	var b lines
+	b.add("%s: %s", plain.Line(name), plain.Line(skillHelp(e, state)))
+	if e.Path != "" {
+		b.add("%s", plain.Line(p.Short(e.Path)))
+	}
+	q := &Question{Title: name, Text: b.text()}
+	if e.Skill != nil {
+		q.choose("/"+name+" ", "use it", "puts its name into the prompt")
+	}
+	q.choose("/why "+name, "explain it", "why it was or was not loaded, and what it may do")
+	override := "/settings skills.overrides." + name + " "
+	for _, o := range []struct {
+		state       knack.State
+		label, help string
+	}{
+		{knack.Active, "turn it on", "the model may call it"},
+		{knack.Pinned, "pin it", "its description is never cut"},
+		{knack.NameOnly, "list its name only", "saves the tokens of its description"},
+		{knack.UserOnly, "keep it for yourself", "only you can call it"},
+		{knack.Off, "turn it off", "nobody can call it"},
+	} {
+		value := string(o.state)
+		if o.state == knack.Active {
+			value = "on"
+		}
+		if o.state != state && !strings.Contains(name, ".") { // a dot would name another setting
+			q.choose(override+value, o.label, o.help)
+		}
+	}
+	for _, t := range s.log.State().Texts {
+		if t.Skill == name {
+			q.choose("/release "+name, "release its text", plain.Number(t.Tokens)+" tokens of the conversation")
+			break
+		}
+	}
+	return Reply{Text: b.text(), Choices: q, Value: skillValue{Name: name, Kind: e.Origin.Kind, State: state, Path: e.Path}}, nil
+}
+
+// agentChoices offers the agents, to be named in a prompt.
+func agentChoices(all []agentValue, describe map[string]string) *Question {
+	q := &Question{Title: "Which agent should work?"}
+	for _, a := range all {
+		if !a.Shadowed {
+			q.choose(mention+a.Name+" ", a.Name, cmp.Or(describe[a.Name], string(a.Kind)))
+		}
+	}
+	return q
+}

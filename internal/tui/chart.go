@@ -1,0 +1,104 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+)
+
+// shades tell the parts of a whole apart, where there are no colours too.
+var shades = []struct {
+	mark  string
+	style styled.Style
+}{
+	{"█", styled.Accent}, {"▓", styled.Keyword}, {"▒", styled.String}, {"▚", styled.Number}, {"▤", styled.Function}, {"▥", styled.Type},
+}
+
+const (
+	chartWidth  = 60 // cells of a whole
+	chartLabels = 24 // cells of a label
+)
+
+// chart draws what a command answers.
+func (c *conversation) chart(ch *engine.Chart) {
+	c.endAnswer()
+	c.separate()
+	text := func(style styled.Style, s string) {
+		for _, l := range strings.Split(s, "\n") {
+			c.add(blockReply, styled.Wrap(styled.S(style, plain.Line(l)), c.width, nil, nil)...)
+		}
+	}
+	if ch.Title != "" {
+		text(styled.Bold, ch.Title)
+	}
+	if ch.Whole > 0 {
+		c.add(blockReply, whole(ch, min(c.width, chartWidth)))
+	}
+	c.add(blockReply, rows(ch, c.width)...)
+	if ch.Note != "" {
+		text(styled.Dim, ch.Note)
+	}
+}
+
+// whole draws all parts in one row.
+func whole(ch *engine.Chart, width int) styled.Line {
+	var l styled.Line
+	left := width
+	for i, b := range ch.Bars {
+		n := min(int(b.Value*float64(width)/ch.Whole+0.5), left)
+		if b.Value > 0 && n == 0 && !b.Free {
+			n = min(1, left)
+		}
+		mark, style := "░", styled.Dim
+		if !b.Free {
+			mark, style = shades[i%len(shades)].mark, shades[i%len(shades)].style
+		} else {
+			n = left
+		}
+		if n > 0 {
+			l = append(l, styled.Span{Text: strings.Repeat(mark, n), Style: style})
+			left -= n
+		}
+	}
+	return l
+}
+
+// rows draws each value: parts of a whole with their mark, others as a bar.
+func rows(ch *engine.Chart, width int) []styled.Line {
+	labels, texts, most := 0, 0, 0.0
+	for _, b := range ch.Bars {
+		labels = max(labels, styled.Width(plain.Line(b.Label)))
+		texts = max(texts, styled.Width(b.Text))
+		most = max(most, b.Value)
+	}
+	labels = min(labels, max(min(chartLabels, width/2), 4))
+	var out []styled.Line
+	for i, b := range ch.Bars {
+		label := styled.Cut(plain.Line(b.Label), labels)
+		label += strings.Repeat(" ", labels-styled.Width(label))
+		value := strings.Repeat(" ", texts-styled.Width(b.Text)) + b.Text
+		if ch.Whole > 0 {
+			mark := styled.Span{Text: "░ ", Style: styled.Dim}
+			if !b.Free {
+				mark = styled.Span{Text: shades[i%len(shades)].mark + " ", Style: shades[i%len(shades)].style}
+			}
+			out = append(out, styled.Line{mark, {Text: label + "  " + value}}.Cut(width))
+			continue
+		}
+		l := styled.Line{{Text: label + "  "}}
+		if room := min(width-labels-texts-4, chartWidth); room > 0 {
+			n := 0
+			if most > 0 {
+				n = int(b.Value*float64(room)/most + 0.5)
+			}
+			if n == 0 && b.Value > 0 {
+				n = 1
+			}
+			l = append(l, styled.Span{Text: strings.Repeat("█", n) + strings.Repeat(" ", room-n) + "  ", Style: styled.Accent})
+		}
+		out = append(out, append(l, styled.Span{Text: value}).Cut(width))
+	}
+	return out
+}
