@@ -52,7 +52,9 @@ var (
 )
 
 // NoColor is the theme without colours.
-func NoColor() Theme { return Theme{Name: "none", Help: "no colours; bold and underlined only", Attributes: true, Links: true} }
+func NoColor() Theme {
+	return Theme{Name: "none", Help: "no colours; bold and underlined only", Attributes: true, Links: true}
+}
 
 // Themes returns all themes that a user can choose.
 func Themes() []Theme {
