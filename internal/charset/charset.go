@@ -1,9 +1,9 @@
-// Package charset reads text in the encodings that files are found in and
-// writes it back to the same bytes.
+// Package charset reads text in the encodings that files have and writes it back to
+// the same bytes.
 //
-// UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order mark,
-// and for the rest Windows-1252 or Latin-1, in which every file is text: that
-// a file is text at all is for [Binary] to say.
+// These are UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order
+// mark, and Windows-1252 or Latin-1 for everything else. Every file is valid in the
+// latter two; [Binary] tells whether a file is text at all.
 package charset
 
 import (
@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 )
 
 // An Encoding is how text is written as bytes. The zero Encoding is UTF-8.
@@ -62,7 +64,7 @@ func EightBit(data []byte) Encoding {
 	e := Latin1
 	for _, b := range data {
 		if 0x80 <= b && b < 0xa0 {
-			if windows[b-0x80] == 0 {
+			if charmap.Windows1252.DecodeByte(b) == utf8.RuneError { // one of the five bytes without a character
 				return Latin1
 			}
 			e = Windows1252
@@ -84,13 +86,6 @@ func Binary(start []byte) bool {
 		}
 	}
 	return control*20 > len(start)
-}
-
-// windows is what Windows-1252 has in place of the control characters 0x80 to
-// 0x9f; 0 where it has nothing. (Unicode's mapping table, CP1252.TXT.)
-var windows = [32]rune{
-	'€', 0, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0, 'Ž', 0,
-	0, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0, 'ž', 'Ÿ',
 }
 
 // Decode appends data, a piece of text behind the mark, to dst as UTF-8. A
@@ -115,11 +110,7 @@ func (e Encoding) Decode(dst, data []byte) []byte {
 		return dst
 	case Latin1, Windows1252:
 		for _, b := range data {
-			r := rune(b)
-			if e == Windows1252 && 0x80 <= b && b < 0xa0 {
-				r = windows[b-0x80]
-			}
-			dst = utf8.AppendRune(dst, r)
+			dst = utf8.AppendRune(dst, e.table().DecodeByte(b))
 		}
 		return dst
 	}
@@ -190,7 +181,7 @@ func (e Encoding) Write(text string) ([]byte, error) {
 		return out, nil
 	case Latin1, Windows1252:
 		for _, r := range text {
-			b, ok := e.eightBit(r)
+			b, ok := e.table().EncodeRune(r)
 			if !ok {
 				return nil, fmt.Errorf("the file is %s, which has no %q (U+%04X)", e, r, r)
 			}
@@ -201,16 +192,10 @@ func (e Encoding) Write(text string) ([]byte, error) {
 	return append(out, text...), nil
 }
 
-func (e Encoding) eightBit(r rune) (byte, bool) {
+// table is that of an encoding with one byte for each character.
+func (e Encoding) table() *charmap.Charmap {
 	if e == Windows1252 {
-		for i, w := range windows {
-			if w == r && r != 0 {
-				return byte(0x80 + i), true
-			}
-		}
-		if 0x80 <= r && r < 0xa0 {
-			return 0, false
-		}
+		return charmap.Windows1252
 	}
-	return byte(r), r < 0x100
+	return charmap.ISO8859_1
 }

@@ -17,7 +17,7 @@ func TestRead(t *testing.T) {
 		{"\xfe\xff\x00h\x00i\xd8\x3d\xde\x00", "hi😀", UTF16BE},
 		{"caf\xe9", "café", Latin1},
 		{"\x93caf\xe9\x94 \x80", "“café” €", Windows1252},
-		{"caf\xe9 \x81", "café \u0081", Latin1}, // 0x81 is nothing in Windows-1252
+		{"caf\xe9 \x81", "café \u0081", Latin1}, // Windows-1252 has no character 0x81
 		{"", "", UTF8},
 	} {
 		text, enc, err := Read([]byte(c.data))
