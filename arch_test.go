@@ -2,6 +2,7 @@ package knack_test
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -42,7 +43,7 @@ var only = map[string][]string{
 // up the rows, between siblings of row 0, or out of a leaf.
 func TestArrows(t *testing.T) {
 	seen := 0
-	for file, imports := range importsOf(t, ".") {
+	for file, imports := range importsOf(t) {
 		from := path.Dir(file)
 		test := strings.HasSuffix(file, "_test.go")
 		for _, to := range imports {
@@ -128,10 +129,33 @@ func row(p string) (n int, leaf bool) {
 	}
 }
 
-func importsOf(t *testing.T, root string) map[string][]string {
+func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	for _, p := range goFiles(t) {
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, im := range f.Imports {
+			s, err := strconv.Unquote(im.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s == module {
+				all[p] = append(all[p], ".")
+			} else if rest, ok := strings.CutPrefix(s, module+"/"); ok {
+				all[p] = append(all[p], rest)
+			}
+		}
+	}
+	return all
+}
+
+// goFiles are the Go files of the module, with slashes.
+func goFiles(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -141,23 +165,8 @@ func importsOf(t *testing.T, root string) map[string][]string {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(p, ".go") {
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, im := range f.Imports {
-			s, err := strconv.Unquote(im.Path.Value)
-			if err != nil {
-				return err
-			}
-			if s == module {
-				all[filepath.ToSlash(p)] = append(all[filepath.ToSlash(p)], ".")
-			} else if rest, ok := strings.CutPrefix(s, module+"/"); ok {
-				all[filepath.ToSlash(p)] = append(all[filepath.ToSlash(p)], rest)
-			}
+		if strings.HasSuffix(p, ".go") {
+			all = append(all, filepath.ToSlash(p))
 		}
 		return nil
 	})
@@ -173,12 +182,96 @@ const fan = 8
 
 // TestFan fails on a production file that imports more of our packages.
 func TestFan(t *testing.T) {
-	for file, imports := range importsOf(t, ".") {
+	for file, imports := range importsOf(t) {
 		own := slices.Compact(slices.Sorted(slices.Values(imports)))
 		own = slices.DeleteFunc(own, func(to string) bool { _, leaf := row(to); return leaf })
 		if dir := path.Dir(file); dir == "engine" || strings.HasSuffix(file, "_test.go") || len(own) <= fan {
 			continue
 		}
 		t.Errorf("%s imports %d of our packages, more than %d: %s", file, len(own), fan, strings.Join(own, ", "))
+	}
+}
+
+// TestPublicTypes fails on an exported func, field or interface method of a public
+// package that takes or returns a type of an internal one: other programs could
+// not name it.
+func TestPublicTypes(t *testing.T) {
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") || strings.Contains("/"+file, "/internal/") {
+			continue
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hidden := map[string]bool{} // names of internal packages in this file
+		for _, im := range f.Imports {
+			to, err := strconv.Unquote(im.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := path.Base(to); strings.Contains(to, "/internal/") {
+				if im.Name != nil {
+					name = im.Name.Name
+				}
+				hidden[name] = true
+			}
+		}
+		check := func(name string, types ast.Node) {
+			ast.Inspect(types, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Field:
+					return len(n.Names) == 0 || n.Names[0].IsExported() || isFuncPart(types)
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && hidden[x.Name] {
+						t.Errorf("%s: %s has the type %s.%s, which other programs cannot name", set.Position(n.Pos()), name, x.Name, n.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+		if f.Name.Name == "main" {
+			continue
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && (d.Recv == nil || receiver(d).IsExported()) {
+					check(d.Name.Name, d.Type)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok && s.Name.IsExported() && !s.Assign.IsValid() { // an alias is a name
+						check(s.Name.Name, s.Type)
+					}
+					if s, ok := spec.(*ast.ValueSpec); ok && s.Type != nil && s.Names[0].IsExported() {
+						check(s.Names[0].Name, s.Type)
+					}
+				}
+			}
+		}
+	}
+}
+
+// isFuncPart reports whether all names in a type are visible: those of parameters
+// are, those of fields only if they are exported.
+func isFuncPart(n ast.Node) bool { _, ok := n.(*ast.FuncType); return ok }
+
+func receiver(d *ast.FuncDecl) *ast.Ident {
+	x := d.Recv.List[0].Type
+	for {
+		switch y := x.(type) {
+		case *ast.StarExpr:
+			x = y.X
+		case *ast.IndexExpr:
+			x = y.X
+		case *ast.IndexListExpr:
+			x = y.X
+		case *ast.Ident:
+			return y
+		default:
+			return ast.NewIdent("_")
+		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
@@ -24,20 +23,25 @@ func export(_ context.Context, s *Session, file string) (Reply, error) {
 	if len(s.log.Branch()) == 0 {
 		return Reply{}, errNothingSaid
 	}
-	path, f, err := ExportTo(s.log, "", file)
+	x, err := s.export(file).For(s.log)
 	if err != nil {
 		return Reply{}, &Error{Err: err, Hint: "/export FILE.html, FILE.md or FILE.jsonl", Exit: ExitUsage}
 	}
-	if path == "-" {
+	if x.Path == "-" {
 		return Reply{}, errors.New("/export writes a file: knack session export ID -o - writes to standard output")
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.engine.Project().dir, path)
+	if !filepath.IsAbs(x.Path) {
+		x.Path = filepath.Join(s.engine.Project().dir, x.Path)
 	}
-	if err := s.engine.Project().export(s.log, f, path); err != nil {
+	if err := x.Save(s.log); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: "written, for you alone to read: " + plain.Line(path), Value: map[string]string{"file": path}}, nil
+	return Reply{Text: "written, readable only by you: " + plain.Line(x.Path), Value: map[string]string{"file": x.Path}}, nil
+}
+
+// export says how the session is written into a file.
+func (s *Session) export(path string) Export {
+	return Export{Path: path, Version: s.engine.Project().Version(), Summary: s.Summary}
 }
 
 var errNothingSaid = errors.New("nothing was said in this session yet")
@@ -64,7 +68,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "knack-"+s.log.ID()+".html")
-	if err := s.engine.Project().export(s.log, transcript.HTML, path); err != nil {
+	if err := s.export(path).Save(s.log); err != nil {
 		return Reply{}, err
 	}
 	info, err := os.Stat(path)

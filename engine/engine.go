@@ -61,7 +61,7 @@ func (e *Engine) use(p *Project) error {
 	}}
 	var problems []knack.Problem
 	var err error
-	if models.Tables, problems, err = ModelSettings(p.config); err != nil {
+	if models.Tables, problems, err = modelSettings(p.config); err != nil {
 		return err
 	}
 	p.problems = append(p.problems, problems...)

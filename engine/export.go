@@ -2,8 +2,10 @@ package engine
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,49 +15,69 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// ExportOptions say which version of the program writes a transcript.
-func ExportOptions(version string) transcript.Options {
-	return transcript.Options{Program: "Knack " + version}
+// An Export says how a session is written for people or other programs. The zero
+// Export writes an HTML page into the working directory.
+type Export struct {
+	Format  string // html, md or jsonl; "": as the name of the file ends, else html
+	Path    string // of the file; "": knack-ID.FORMAT
+	Replace bool   // an existing file
+	Version string // of the program that writes; "": left out
+	// Summary describes a call in one line; nil: as KnownTools do.
+	Summary func(tool string, input json.RawMessage) string
 }
 
-func (p *Project) export(log *session.Log, f transcript.Format, path string) error {
-	return Export(log, f, path, false, ExportOptions(p.Version()))
-}
-
-// ExportTo says where an export goes and how it is written: what was not said
-// follows from the rest.
-func ExportTo(log *session.Log, format, out string) (string, transcript.Format, error) {
-	f, err := transcript.ParseFormat(cmp.Or(format, filepath.Ext(out), string(transcript.HTML)))
+// For returns x with the format and the path that it has for a session.
+func (x Export) For(log *session.Log) (Export, error) {
+	f, err := transcript.ParseFormat(cmp.Or(x.Format, filepath.Ext(x.Path), string(transcript.HTML)))
 	if err != nil {
-		return "", "", &Error{Err: err, Hint: "knack session export ID --format html", Exit: ExitUsage}
+		return x, &Error{Err: err, Hint: "knack session export ID --format html", Exit: ExitUsage}
 	}
-	return cmp.Or(out, "knack-"+log.ID()+"."+string(f)), f, nil
+	x.Format = string(f)
+	x.Path = cmp.Or(x.Path, "knack-"+log.ID()+"."+x.Format)
+	return x, nil
 }
 
-// Export writes the branch of a session into a file that only its owner
-// reads. A file that is there is replaced as a whole if force is set, and else
-// left alone.
-func Export(log *session.Log, f transcript.Format, path string, force bool, o transcript.Options) (err error) {
+// Write writes the branch at the leaf of a session.
+func (x Export) Write(w io.Writer, log *session.Log) error {
+	x, err := x.For(log)
+	if err != nil {
+		return err
+	}
+	o := transcript.Options{Summary: x.Summary}
+	if o.Summary == nil {
+		o.Summary = KnownTools().Line
+	}
+	if x.Version != "" {
+		o.Program = "Knack " + x.Version
+	}
+	return transcript.Write(w, log, transcript.Format(x.Format), o)
+}
+
+// Save writes into the file, which only its owner can read, as a whole or not at
+// all.
+func (x Export) Save(log *session.Log) (err error) {
+	if x, err = x.For(log); err != nil {
+		return err
+	}
 	var file *os.File
-	name := path
-	if force {
-		file, err = os.CreateTemp(filepath.Dir(path), ".knack-*")
+	name := x.Path
+	if x.Replace {
+		file, err = os.CreateTemp(filepath.Dir(x.Path), ".knack-*")
 		if err == nil {
 			name = file.Name()
 		}
 	} else {
-		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err = os.OpenFile(x.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return &Error{Err: fmt.Errorf("%s is there already", plain.Line(path)), Hint: "--force replaces it"}
+		return &Error{Err: fmt.Errorf("%s exists already", plain.Line(x.Path)), Hint: "--force replaces it"}
 	}
 	if err != nil {
 		return err
 	}
-	err = transcript.Write(file, log, f, o)
-	err = errors.Join(err, file.Close())
-	if err == nil && force {
-		err = os.Rename(name, path)
+	err = errors.Join(x.Write(file, log), file.Close())
+	if err == nil && x.Replace {
+		err = os.Rename(name, x.Path)
 	}
 	if err != nil {
 		os.Remove(name)

@@ -247,9 +247,9 @@ func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, m
 	return nil
 }
 
-// ModelSettings are the settings of models as tables. Settings that cannot be
+// modelSettings are the settings of models as tables. Settings that cannot be
 // read are an error, because they say where keys and prompts go.
-func ModelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
+func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 	one := func(key string) (part config.Part) {
 		if parts := c.Raw[key]; len(parts) > 0 {
 			part = parts[0] // the highest

@@ -242,10 +242,27 @@ func (p *Project) Sources() []knack.Source { return slices.Clone(p.sources) }
 // Rules are the permission rules of the settings.
 func (p *Project) Rules() permission.Rules { return p.config.Rules }
 
-// Settings are the merged settings.
-func (p *Project) Settings() config.Settings { return p.config.Settings }
+// Settings are those of the merged settings that front ends need.
+type Settings struct {
+	Model         string // "": the default of the first provider
+	Sandbox       string // the sandbox.mode
+	DisableBypass bool   // the permission mode bypassPermissions
+	DisableShell  bool   // inline commands of skills
+	Theme         string // of the screen
+	Notify        string // how the user is called when something waits for them
+}
 
-// View says how skills are listed here.
+// Settings returns what the project's settings are.
+func (p *Project) Settings() Settings {
+	s := p.config.Settings
+	return Settings{
+		Model: s.Model, Sandbox: s.Sandbox.Mode,
+		DisableBypass: s.Permissions.DisableBypass != "", DisableShell: s.Skills.DisableShell,
+		Theme: s.Theme, Notify: s.Notify,
+	}
+}
+
+// View determines how skills are listed.
 func (p *Project) View() knack.View { return p.view }
 
 // Usage says how often the user has used which skills.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/internal/transcript/claude"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -94,8 +98,37 @@ func TestNewTool(t *testing.T) {
 		t.Errorf("hooks got %s and gave %s", told, out.Input)
 	}
 
+	// Front ends and exports describe a call as the tool does.
 	if got := set.Line("peek", json.RawMessage(`{"file":"a"}`)); got != "at a" {
 		t.Errorf("shown as %q", got)
+	}
+	log := session.New(session.Header{})
+	made := llm.Part{Call: &llm.ToolCall{ID: "1", Name: "peek", Input: json.RawMessage(`{"file":"a"}`)}}
+	message := llm.Message{Role: llm.Assistant, Parts: []llm.Part{made}}
+	if _, err := log.Append(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: message}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"html", "md"} {
+		var page strings.Builder
+		if err := (engine.Export{Format: format, Summary: set.Line}).Write(&page, log); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(page.String(), "at a") {
+			t.Errorf("exported as\n%s", page.String())
+		}
+	}
+
+	// A transcript of another agent has the call under that agent's names.
+	const lines = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[` +
+		`{"type":"tool_use","id":"c","name":"LookAt","input":{"file_path":"b"}}]}}`
+	read, err := transcript.Read(strings.NewReader(lines), transcript.ReadOptions{Agents: []transcript.Agent{claude.Agent}, Tools: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read.Log.Branch()[1].Answer.Message.Parts[0].Call
+	if got.Name != "peek" || string(got.Input) != `{"file":"b"}` {
+		t.Errorf("imported as %s %s", got.Name, got.Input)
 	}
 }
 

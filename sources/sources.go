@@ -251,10 +251,16 @@ func (t table) folders(kind knack.Kind, dir, root string) []*knack.Folder {
 	return all
 }
 
-// Folder is what a directory of a project has at a row of the layout, before
-// anybody trusts it: what [Default] reads, with nothing approved.
-func Folder(dir string, row layout.Row, root string) *knack.Folder {
-	return table{}.folder(knack.Project, dir, row, root)
+// Folder is what a directory of a project has in one of the places for skills and
+// commands, such as .claude/skills, before anybody trusts it: what [Default] reads,
+// with nothing approved. nil: there is no such place.
+func Folder(dir, place, root string) *knack.Folder {
+	for _, row := range layout.Rows(layout.Skill, layout.Command) {
+		if row.Path == place {
+			return table{}.folder(knack.Project, dir, row, root)
+		}
+	}
+	return nil
 }
 
 func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) *knack.Folder {

@@ -108,7 +108,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 	} else {
 		x.ModelWhy = "there is no key and no local server: knack login, or knack --model offline"
 	}
-	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
+	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox, "auto"))
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +133,10 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 			x.Off = append(x.Off, offItem{"skill " + s.Name(), why})
 		}
 	}
-	if set.Permissions.DisableBypass != "" {
+	if set.DisableBypass {
 		x.Off = append(x.Off, offItem{"bypassPermissions", "permissions.disableBypassPermissionsMode is set"})
 	}
-	if set.Skills.DisableShell {
+	if set.DisableShell {
 		x.Off = append(x.Off, offItem{"inline commands of skills", "skills.disableShell is set"})
 	}
 	x.Terminal = terminalCheckup{Type: os.Getenv("TERM"), Input: !readsPipe(c.InOrStdin())}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -32,17 +31,18 @@ written in it, including secrets. Check it before you pass it on.`,
 			if err != nil {
 				return err
 			}
-			path, f, err := engine.ExportTo(log, format, out)
+			x, err := engine.Export{Format: format, Path: out, Replace: force, Version: version()}.For(log)
 			if err != nil {
 				return err
 			}
-			if path == "-" {
-				return transcript.Write(c.OutOrStdout(), log, f, exportOptions())
+			if x.Path == "-" {
+				return x.Write(c.OutOrStdout(), log)
 			}
-			if err := engine.Export(log, f, path, force, exportOptions()); err != nil {
+			if err := x.Save(log); err != nil {
 				return err
 			}
-			return printResult(c, c.OutOrStdout(), plain.Line(path), map[string]string{"session": log.ID(), "path": path, "format": string(f)})
+			result := map[string]string{"session": log.ID(), "path": x.Path, "format": x.Format}
+			return printResult(c, c.OutOrStdout(), plain.Line(x.Path), result)
 		},
 	}
 	resultJSON(c)
@@ -51,8 +51,6 @@ written in it, including secrets. Check it before you pass it on.`,
 	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
 	return c
 }
-
-func exportOptions() transcript.Options { return engine.ExportOptions(version()) }
 
 // readSession reads a session of this directory, or of a sub-agent of one, and
 // tells what is damaged.

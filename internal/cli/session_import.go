@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +13,9 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/internal/transcript/claude"
+	"github.com/knack-agent/knack/internal/transcript/pi"
 	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool/coding"
 )
 
 func sessionImportCommand() *cobra.Command {
@@ -58,7 +58,7 @@ of the transcript.`,
 	return c
 }
 
-// importFile makes a session of one file, and tells what is wrong with it.
+// importFile makes a session of one file, and reports what is wrong with it.
 func importFile(c *cobra.Command, path string) (id string, err error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -73,7 +73,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 		defer f.Close()
 		in = f
 	}
-	t, err := readTranscript(c.Context(), in, path)
+	t, err := readTranscript(in, path)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", plain.Line(path), err)
 	}
@@ -90,17 +90,12 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 	return id, nil
 }
 
-// readTranscript reads one. The tools of ours are asked for their names and
-// inputs only; none runs.
-func readTranscript(ctx context.Context, in io.Reader, name string) (*transcript.Transcript, error) {
-	ws, err := engine.OpenWorkspace(ctx, "", "", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer ws.Close()
-	jobs := new(coding.Jobs)
-	defer jobs.Close()
-	return transcript.Read(in, transcript.ReadOptions{Name: name, Tools: coding.Tools(ws, coding.Options{Jobs: jobs})})
+// readTranscript reads a transcript. Our tools only give calls their names and inputs;
+// none runs.
+func readTranscript(in io.Reader, name string) (*transcript.Transcript, error) {
+	return transcript.Read(in, transcript.ReadOptions{
+		Name: name, Agents: []transcript.Agent{claude.Agent, pi.Agent}, Tools: engine.KnownTools(),
+	})
 }
 
 // importSession keeps a transcript as a new session of a directory.

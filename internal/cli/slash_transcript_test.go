@@ -69,9 +69,9 @@ func TestTalkBranches(t *testing.T) {
 		t.Errorf("copied %q", got)
 	}
 	k.says("/export out.md")
-	k.wants("written, for you alone to read: .*/out.md")
+	k.wants("written, readable only by you: .*/out.md")
 	k.says("/export out.md")
-	k.wants("out.md is there already")
+	k.wants("out.md exists already")
 	k.says("/share")
 	k.wants("secret gist of yours")
 	k.types("no\r")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func linked(t *testing.T, goos, goarch string) []string {
 // (docs/design.md, Dependencies; -update rewrites the list).
 func TestLinked(t *testing.T) {
 	var got strings.Builder
-	for _, p := range linked(t, "linux", "amd64") {
+	for _, p := range slices.Sorted(slices.Values(linked(t, "linux", "amd64"))) {
 		first, _, _ := strings.Cut(p, "/")
 		if strings.Contains(first, ".") && p != ourModule && !strings.HasPrefix(p, ourModule+"/") {
 			got.WriteString(p + "\n")

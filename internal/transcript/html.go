@@ -23,7 +23,10 @@ const shortLines = 12
 
 // A page writes HTML. Only the methods here write markup; whatever comes from
 // the session goes through esc.
-type page struct{ *bufio.Writer }
+type page struct {
+	*bufio.Writer
+	options Options
+}
 
 // esc makes untrusted text safe to stand in an element or a quoted
 // attribute, with hidden characters written out.
@@ -38,7 +41,7 @@ func (p page) put(parts ...string) {
 }
 
 func writeHTML(w *bufio.Writer, log *session.Log, o Options) error {
-	p := page{w}
+	p := page{w, o}
 	branch := log.Branch()
 	h := headingOf(log, branch, o)
 	sum := sha256.Sum256([]byte(style))
@@ -242,7 +245,7 @@ func (p page) parts(parts []llm.Part) {
 }
 
 func (p page) call(c *call) {
-	args := arguments(c.Input)
+	args, summary := arguments(c.Input), p.options.summary(c)
 	patch := diff(c.result)
 	failed := c.failed()
 	var text string
@@ -260,7 +263,7 @@ func (p page) call(c *call) {
 	if failed != "" {
 		class += " bad"
 	}
-	p.put(`<details class="`, class, `"`, opened(open), `><summary><b>`, esc(c.Name), `</b> <code>`, esc(telling(args)), `</code>`)
+	p.put(`<details class="`, class, `"`, opened(open), `><summary><b>`, esc(c.Name), `</b> <code>`, esc(summary), `</code>`)
 	if failed != "" {
 		p.put(` <i>`, failed, `</i>`)
 	}
@@ -275,7 +278,7 @@ func (p page) call(c *call) {
 		p.arguments(args)
 		p.put("</details>\n")
 		p.diff(patch)
-	} else if len(args) != 1 || !args[0].text || args[0].value != telling(args) { // else the summary has it all
+	} else if len(args) != 1 || !args[0].text || args[0].value != summary { // else the summary has it all
 		p.arguments(args)
 	}
 	if text != "" {

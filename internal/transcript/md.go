@@ -12,10 +12,13 @@ import (
 )
 
 // A sheet writes Markdown.
-type sheet struct{ *bufio.Writer }
+type sheet struct {
+	*bufio.Writer
+	options Options
+}
 
 func writeMarkdown(w *bufio.Writer, log *session.Log, o Options) error {
-	s := sheet{w}
+	s := sheet{w, o}
 	branch := log.Branch()
 	h := headingOf(log, branch, o)
 	s.printf("# %s\n\n", plain.Line(h.title))
@@ -42,12 +45,12 @@ func (s sheet) list(rows [][2]string) {
 // fence writes text that is shown as it is.
 func (s sheet) fence(kind, text string) {
 	if text = visible(text); strings.Trim(text, "\n") != "" {
-		s.printf("%s\n\n", fenced(kind, text))
+		s.printf("%s\n\n", Fenced(kind, text))
 	}
 }
 
-// fenced is text between fences longer than any in it.
-func fenced(kind, text string) string {
+// Fenced is text between fences longer than any in it.
+func Fenced(kind, text string) string {
 	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
 	return fence + kind + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
@@ -195,8 +198,13 @@ func (s sheet) call(c *call) {
 	if failed != "" {
 		failed = " (" + failed + ")"
 	}
-	s.printf("**%s**%s\n\n", escaped(plain.Line(c.Name)), failed)
-	for _, a := range arguments(c.Input) {
+	args, summary := arguments(c.Input), s.options.summary(c)
+	s.printf("**%s**", escaped(plain.Line(c.Name)))
+	if len(args) != 1 || args[0].value != summary {
+		s.printf(" %s", escaped(plain.Line(summary)))
+	}
+	s.printf("%s\n\n", failed)
+	for _, a := range args {
 		if a.name != "" && !strings.Contains(a.value, "\n") && longest(a.value, '`') == 0 && len(a.value) < 200 {
 			s.printf("- %s: `%s`\n\n", escaped(plain.Line(a.name)), plain.Line(a.value))
 			continue

@@ -1,4 +1,4 @@
-package transcript
+package transcript_test
 
 import (
 	"bytes"
@@ -10,13 +10,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/knack-agent/knack/internal/transcript"
+	"github.com/knack-agent/knack/internal/transcript/claude"
+	"github.com/knack-agent/knack/internal/transcript/pi"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )
 
-func read(t testing.TB, text string) *Transcript {
+func options(name string) transcript.ReadOptions {
+	return transcript.ReadOptions{Name: name, Agents: []transcript.Agent{claude.Agent, pi.Agent}}
+}
+
+func read(t testing.TB, text string) *transcript.Transcript {
 	t.Helper()
-	got, err := Read(strings.NewReader(text), ReadOptions{Name: "x.jsonl"})
+	got, err := transcript.Read(strings.NewReader(text), options("x.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,8 +42,8 @@ func fixture(t testing.TB, name string) string {
 // TestReadBack: a session that was written as JSON lines is read as the same
 // session, which is written the same.
 func TestReadBack(t *testing.T) {
-	l := rich(t)
-	first := written(t, l, JSONL)
+	l := transcript.Rich(t)
+	first := transcript.Written(t, l, transcript.JSONL)
 	got := read(t, first)
 	// The type of the last entry is not known to this program, and its line is
 	// left out.
@@ -60,22 +67,22 @@ func TestReadBack(t *testing.T) {
 	}
 	lines := strings.SplitAfter(first, "\n")
 	whole := strings.Join(lines[1:len(lines)-2], "")
-	_, again, _ := strings.Cut(written(t, got.Log, JSONL), "\n")
+	_, again, _ := strings.Cut(transcript.Written(t, got.Log, transcript.JSONL), "\n")
 	if again != whole {
 		t.Errorf("written again it is\n%s\nand was\n%s", again, whole)
 	}
-	if got.Agent != Knack || got.ID != l.ID() || got.Dir != l.Header().Dir {
+	if got.Agent != transcript.Knack || got.ID != l.ID() || got.Dir != l.Header().Dir {
 		t.Errorf("got %s %s %s", got.Agent, got.ID, got.Dir)
 	}
 }
 
 // TestReadBranch: of a file with branches, the one that it ends on.
 func TestReadBranch(t *testing.T) {
-	l := logOf(t, user(llm.Text("one")), answer(llm.EndTurn, llm.Text("1")), user(llm.Text("two")))
+	l := transcript.LogOf(t, transcript.User(llm.Text("one")), transcript.Answer(llm.EndTurn, llm.Text("1")), transcript.User(llm.Text("two")))
 	if err := l.Move(2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(user(llm.Text("three"))); err != nil {
+	if _, err := l.Append(transcript.User(llm.Text("three"))); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
@@ -84,13 +91,13 @@ func TestReadBranch(t *testing.T) {
 	for _, e := range l.Branch() {
 		enc.Encode(e)
 	}
-	got := written(t, read(t, file.String()).Log, JSONL)
+	got := transcript.Written(t, read(t, file.String()).Log, transcript.JSONL)
 	if strings.Contains(got, "two") || !strings.Contains(got, "three") || !strings.Contains(got, `"id":3,"parent":2`) {
 		t.Errorf("got\n%s", got)
 	}
 }
 
-// TestReadHostile: a file of Knack that someone else made brings no permission,
+// TestReadHostile: a file of transcript.Knack that someone else made brings no permission,
 // and breaks nothing.
 func TestReadHostile(t *testing.T) {
 	head := `{"knack_session":1,"id":"x","dir":"/","time":"2026-11-03T09:30:00Z"}` + "\n"
@@ -112,8 +119,8 @@ func TestReadHostile(t *testing.T) {
 		}
 	}
 	got := read(t, head+`{"id":1,"parent":0,"type":"activation","activation":{"skill":"x","by":"user","hash":"x","notice":"x","prompt":"p","tokens":1,"grants":["Bash"],"hooks":{"Stop":[]},"dir":"/x"}}`+"\n")
-	if st := got.Log.State(); len(st.Scopes) != 0 || strings.Contains(written(t, got.Log, JSONL), "hooks") {
-		t.Errorf("scopes %v in\n%s", st.Scopes, written(t, got.Log, JSONL))
+	if st := got.Log.State(); len(st.Scopes) != 0 || strings.Contains(transcript.Written(t, got.Log, transcript.JSONL), "hooks") {
+		t.Errorf("scopes %v in\n%s", st.Scopes, transcript.Written(t, got.Log, transcript.JSONL))
 	}
 	got = read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","title":"t"}}`+"\n")
 	if s := got.Log.Entries()[0].Setting; s.Mode != "" || s.Title != "t" {
@@ -123,7 +130,7 @@ func TestReadHostile(t *testing.T) {
 
 func TestReadNothing(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "hello", "{}", `{"type":"user"}`, `{"knack_session":99}`, `[1,2]`, "\x00\xff", `{"a":` + strings.Repeat("[", 20000)} {
-		if got, err := Read(strings.NewReader(text), ReadOptions{}); err == nil {
+		if got, err := transcript.Read(strings.NewReader(text), options("")); err == nil {
 			t.Errorf("%q was taken for %s", text, got.Agent)
 		}
 	}
@@ -136,8 +143,8 @@ func TestReadLong(t *testing.T) {
 	}
 	head := `{"type":"session","version":3,"id":"x","cwd":"/"}` + "\n"
 	tail := "\n" + `{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"hello"}}` + "\n"
-	in := strings.NewReader(head + strings.Repeat("x", maxLine+10) + tail)
-	got, err := Read(in, ReadOptions{})
+	in := strings.NewReader(head + strings.Repeat("x", transcript.MaxLine+10) + tail)
+	got, err := transcript.Read(in, options(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +155,10 @@ func TestReadLong(t *testing.T) {
 
 // TestReadEndless: what has no end is refused.
 func TestReadEndless(t *testing.T) {
-	b := &builder{t: &Transcript{}}
-	if _, err := b.lines(zeros{}, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+	if _, err := transcript.Lines(zeros{}, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
 		t.Errorf("got %v", err)
 	}
-	if all, err := b.lines(strings.NewReader("{}\n{}\n"), 6); err != nil || len(all) != 2 {
+	if all, err := transcript.Lines(strings.NewReader("{}\n{}\n"), 6); err != nil || len(all) != 2 {
 		t.Errorf("got %v, %v", all, err)
 	}
 }
@@ -203,7 +209,7 @@ func TestReadOthers(t *testing.T) {
 		}
 		b.WriteString("\n" + show(got.Log.Project()))
 		golden := "testdata/" + name + ".txt"
-		if *update {
+		if *transcript.Update {
 			if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -257,10 +263,10 @@ func valid(t *testing.T, all []llm.Message) {
 		}
 		for _, p := range m.Parts {
 			if p.Call != nil {
-				if ids[p.Call.ID] || identifier(p.Call.ID, 64) != p.Call.ID || p.Call.ID == "" {
+				if ids[p.Call.ID] || transcript.Identifier(p.Call.ID, 64) != p.Call.ID || p.Call.ID == "" {
 					t.Fatalf("the ID %q:\n%s", p.Call.ID, show(all))
 				}
-				if identifier(p.Call.Name, 64) != p.Call.Name || p.Call.Name == "" {
+				if transcript.Identifier(p.Call.Name, 64) != p.Call.Name || p.Call.Name == "" {
 					t.Fatalf("the name %q", p.Call.Name)
 				}
 				owed[p.Call.ID], ids[p.Call.ID] = true, true
@@ -277,25 +283,25 @@ func valid(t *testing.T, all []llm.Message) {
 func FuzzRead(f *testing.F) {
 	f.Add(fixture(f, "claude.jsonl"))
 	f.Add(fixture(f, "pi.jsonl"))
-	f.Add(written(f, rich(f), JSONL))
+	f.Add(transcript.Written(f, transcript.Rich(f), transcript.JSONL))
 	f.Add(`{"type":"session","id":"a"}` + "\n" + `{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"","name":""},{"type":"toolCall","id":"","name":"é"}]}}`)
 	f.Add(`{"type":"assistant","uuid":"a","parentUuid":"a","message":{"content":[{"type":"tool_use","id":"1"}]}}`)
 	f.Add(`{"type":"user","uuid":"a","isCompactSummary":true,"message":{"content":"s"}}` + "\n" + `{"type":"user","uuid":"b","parentUuid":"a","message":{"content":[{"type":"tool_result","tool_use_id":"1"}]}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := Read(strings.NewReader(text), ReadOptions{})
+		got, err := transcript.Read(strings.NewReader(text), options(""))
 		if err != nil {
 			return
 		}
-		if got.Agent != Knack {
+		if got.Agent != transcript.Knack {
 			valid(t, got.Log.Project())
 		}
-		page := written(t, got.Log, HTML)
+		page := transcript.Written(t, got.Log, transcript.HTML)
 		if bytes.Contains([]byte(strings.ToLower(page)), []byte("<script")) {
 			t.Fatal("a script")
 		}
-		written(t, got.Log, Markdown)
-		first := written(t, read(t, written(t, got.Log, JSONL)).Log, JSONL)
-		if second := written(t, read(t, first).Log, JSONL); second != first {
+		transcript.Written(t, got.Log, transcript.Markdown)
+		first := transcript.Written(t, read(t, transcript.Written(t, got.Log, transcript.JSONL)).Log, transcript.JSONL)
+		if second := transcript.Written(t, read(t, first).Log, transcript.JSONL); second != first {
 			t.Fatalf("read back (-want +got):\n%s", cmp.Diff(first, second))
 		}
 	})
@@ -303,7 +309,7 @@ func FuzzRead(f *testing.F) {
 
 // TestReadCases: shapes that transcripts have beside the ordinary ones.
 func TestReadCases(t *testing.T) {
-	const pi = `{"type":"session","version":3,"id":"x","cwd":"/"}` + "\n"
+	const head = `{"type":"session","version":3,"id":"x","cwd":"/"}` + "\n"
 	for _, c := range []struct{ name, in, want string }{
 		{"claude: a segment that a compaction kept",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"old"}}
@@ -355,7 +361,7 @@ assistant thinks "" signed "redacted_thinking:d" from "anthropic/claude-1"
 assistant "B"
 `},
 		{"pi: what was said while a call ran stands after its result",
-			pi + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"q"}}
+			head + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"q"}}
 {"type":"message","id":"2","parentId":"1","message":{"role":"assistant","stopReason":"toolUse","content":[{"type":"toolCall","id":"a/ö","name":"t.x","arguments":{}},{"type":"toolCall","id":"b","name":"u","arguments":null}]}}
 {"type":"message","id":"3","parentId":"2","message":{"role":"user","content":"wait"}}
 {"type":"message","id":"4","parentId":"3","message":{"role":"toolResult","toolCallId":"b","content":[{"type":"text","text":"B"}]}}
@@ -379,7 +385,7 @@ user "two"
 assistant "2"
 `},
 		{"pi: an entry whose parent could not be read follows the one before it",
-			pi + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"one"}}
+			head + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"one"}}
 {"type":"message","id":"2","parentId":"1","message":{"role":"assistant","content":[{"ty
 {"type":"message","id":"3","parentId":"2","message":{"role":"user","content":"two"}}`,
 			`user "one"

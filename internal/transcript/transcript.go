@@ -3,7 +3,7 @@
 //
 // [Write] writes the branch of a session's leaf as one HTML page that needs
 // nothing beside it, as Markdown, or as the session's own lines of JSON. [Read]
-// takes those lines back, and the transcripts of Claude Code and Pi.
+// takes those lines back, and the transcripts of other agents (packages claude and pi).
 //
 // The content of a session comes from strangers: files, commands, web pages, the
 // model. In the page all of it is text: there is no script, nothing is loaded,
@@ -25,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
 )
 
 // A Format is a way to write a session.
@@ -51,7 +52,18 @@ func ParseFormat(name string) (Format, error) {
 
 // Options say what a session does not contain itself.
 type Options struct {
-	Program string // who writes, with its version; "": not said
+	Program string // that writes, with its version; "": left out
+	// Summary describes a call in one line, as [tool.Set.Line] does; nil: without knowing its tool.
+	Summary func(tool string, input json.RawMessage) string
+}
+
+// summary is the line of a call beside the name of its tool.
+func (o Options) summary(c *call) string {
+	line := o.Summary
+	if line == nil {
+		line = tool.Set(nil).Line
+	}
+	return FirstLine(line(c.Name, c.Input))
 }
 
 // Write writes the branch at the leaf of log. The text is written as it is
@@ -177,7 +189,7 @@ type heading struct {
 
 func headingOf(log *session.Log, branch []session.Entry, o Options) heading {
 	h, st := log.Header(), log.State()
-	out := heading{title: firstLine(st.Title)}
+	out := heading{title: FirstLine(st.Title)}
 	var models []string
 	var end time.Time
 	for _, e := range branch {
@@ -186,11 +198,11 @@ func headingOf(log *session.Log, branch []session.Entry, o Options) heading {
 		case e.User != nil && out.title == "":
 			for _, p := range e.User.Parts {
 				if out.title == "" {
-					out.title = firstLine(p.Text)
+					out.title = FirstLine(p.Text)
 				}
 			}
 		case e.Activation != nil && out.title == "":
-			out.title = firstLine(e.Activation.Notice)
+			out.title = FirstLine(e.Activation.Notice)
 		case e.Answer != nil && e.Answer.Model != "" && !slices.Contains(models, e.Answer.Model):
 			models = append(models, e.Answer.Model)
 		}
@@ -239,9 +251,9 @@ func usage(u llm.Usage) string {
 // stamp is a time as all readers understand it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// firstLine is the first line of a text that is not blank, cut at 100
+// FirstLine is the first line of a text that is not blank, cut at 100
 // characters.
-func firstLine(text string) string {
+func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if r := []rune(line); len(r) > 100 {
 		line = string(r[:99]) + "…"
@@ -292,22 +304,6 @@ func indented(v json.RawMessage) string {
 		return string(v)
 	}
 	return b.String()
-}
-
-// telling is the most informative argument of a call: the text beside the
-// tool's name.
-func telling(all []argument) string {
-	for _, name := range []string{"command", "path", "file_path", "pattern", "skill", "url", "query", "description", "question", "prompt"} {
-		for _, a := range all {
-			if a.name == name && a.text {
-				return firstLine(a.value)
-			}
-		}
-	}
-	if len(all) > 0 {
-		return firstLine(all[0].value)
-	}
-	return ""
 }
 
 // diff is the patch that a result's details carry.

@@ -10,15 +10,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -137,10 +140,13 @@ func rich(t testing.TB) *session.Log {
 	)
 }
 
+// ours are the tools of the program.
+var ours = slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools())
+
 func written(t testing.TB, l *session.Log, f Format) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, l, f, Options{Program: "Knack test"}); err != nil {
+	if err := Write(&b, l, f, Options{Program: "Knack test", Summary: ours.Line}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

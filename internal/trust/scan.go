@@ -190,7 +190,7 @@ func (s *scan) incomplete(at string, err error) {
 
 // skills takes the skills or commands of a row.
 func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
-	folder := sources.Folder(filepath.Join(s.p.real, filepath.FromSlash(dir)), row, s.p.real)
+	folder := sources.Folder(filepath.Join(s.p.real, filepath.FromSlash(dir)), row.Path, s.p.real)
 	folder.Outside = func(string) knack.Trust {
 		if s.links {
 			return knack.Trusted

@@ -1,4 +1,5 @@
-package transcript
+// Package claude reads transcripts of Claude Code.
+package claude
 
 import (
 	"cmp"
@@ -8,14 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/session"
 )
 
-// A claudeLine is a line of ~/.claude/projects/DIR/SESSION.jsonl. Lines form a
+// A line is one of ~/.claude/projects/DIR/SESSION.jsonl. Lines form a
 // tree by parentUuid.
-type claudeLine struct {
+type line struct {
 	Type      string          `json:"type"`
 	Subtype   string          `json:"subtype"`
 	UUID      string          `json:"uuid"`
@@ -29,7 +31,7 @@ type claudeLine struct {
 	Summary   bool            `json:"isCompactSummary"`
 	ForPeople bool            `json:"isVisibleInTranscriptOnly"`
 	APIError  bool            `json:"isApiErrorMessage"`
-	Message   *claudeMessage  `json:"message"`
+	Message   *message        `json:"message"`
 	Content   string          `json:"-"` // of a system line
 	Result    json.RawMessage `json:"toolUseResult"`
 	Compact   struct {
@@ -39,7 +41,7 @@ type claudeLine struct {
 			Head string `json:"headUuid"`
 		} `json:"preservedSegment"`
 	} `json:"compactMetadata"`
-	Attachment *claudeAttachment `json:"attachment"`
+	Attachment *attachment `json:"attachment"`
 
 	Title       string `json:"summary"` // of a line of the type summary
 	LeafUUID    string `json:"leafUuid"`
@@ -49,7 +51,7 @@ type claudeLine struct {
 	n int
 }
 
-type claudeMessage struct {
+type message struct {
 	ID      string          `json:"id"`
 	Role    string          `json:"role"`
 	Model   string          `json:"model"`
@@ -63,8 +65,8 @@ type claudeMessage struct {
 	} `json:"usage"`
 }
 
-// A claudeBlock is a block of the Messages format.
-type claudeBlock struct {
+// A block is one of the Messages format.
+type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
 	Thinking  string          `json:"thinking"`
@@ -83,8 +85,8 @@ type claudeBlock struct {
 	} `json:"source"`
 }
 
-// A claudeAttachment is what the program put beside a message.
-type claudeAttachment struct {
+// A attachment is what the program put beside a message.
+type attachment struct {
 	Type     string          `json:"type"`
 	Prompt   json.RawMessage `json:"prompt"`   // of a queued_command
 	Filename string          `json:"filename"` // of a file, an edited_text_file
@@ -93,28 +95,51 @@ type claudeAttachment struct {
 }
 
 // blocks reads content that is text or a list of blocks.
-func blocks(content json.RawMessage) []claudeBlock {
-	return items(content, func(text string) claudeBlock { return claudeBlock{Type: "text", Text: text} })
+func blocks(content json.RawMessage) []block {
+	return transcript.Items(content, func(text string) block { return block{Type: "text", Text: text} })
 }
 
-func (b *builder) claude(all []record) {
-	var lines []*claudeLine
-	for _, r := range all {
-		l := &claudeLine{n: r.n}
-		if err := json.Unmarshal(r.data, l); err != nil {
-			b.problem(r.n, "this line is not understood: "+err.Error())
+// Agent is Claude Code. Its files begin with lines of several types, of which not
+// all say whose they are.
+var Agent = transcript.Agent{
+	Name: "Claude Code",
+	Wrote: func(_ int, data json.RawMessage) bool {
+		var l struct {
+			Type      string  `json:"type"`
+			UUID      string  `json:"uuid"`
+			SessionID string  `json:"sessionId"`
+			LeafUUID  *string `json:"leafUuid"`
+		}
+		return json.Unmarshal(data, &l) == nil && l.Type != "" && (l.UUID != "" || l.SessionID != "" || l.LeafUUID != nil)
+	},
+	Build: func(b *transcript.Builder, lines []transcript.Line) {
+		(&reader{Builder: b, seen: map[string]bool{}}).read(lines)
+	},
+}
+
+type reader struct {
+	*transcript.Builder
+	seen map[string]bool // blocks of answers
+}
+
+func (r *reader) read(all []transcript.Line) {
+	var lines []*line
+	for _, raw := range all {
+		l := &line{n: raw.N}
+		if err := json.Unmarshal(raw.Data, l); err != nil {
+			r.Problem(raw.N, "this line is not understood: "+err.Error())
 			continue
 		}
 		if l.Type == "system" {
 			var s struct {
 				Content string `json:"content"`
 			}
-			json.Unmarshal(r.data, &s)
+			json.Unmarshal(raw.Data, &s)
 			l.Content = s.Content
 		}
 		lines = append(lines, l)
 	}
-	branch := b.claudeBranch(lines)
+	branch := r.branch(lines)
 	answers := map[string]*session.Answer{} // by the message's ID: a line has one block
 	done := map[string]bool{}
 	for _, l := range branch {
@@ -124,67 +149,67 @@ func (b *builder) claude(all []record) {
 				a = &session.Answer{}
 				answers[l.Message.ID] = a
 			}
-			b.claudeAnswer(l, a)
+			r.addBlocks(l, a)
 		}
 	}
 	starts := map[string]int{} // the entry that a line began with
-	var boundary *claudeLine
+	var boundary *line
 	for _, l := range branch {
-		starts[l.UUID] = b.log.Last() + 1
+		starts[l.UUID] = r.NextEntry()
 		switch {
 		case l.Type == "assistant" && l.APIError:
-			b.note(l.Time, "", "the answer failed: "+firstLine(textOf(blocks(l.Message.Content))))
+			r.Note(l.Time, "", "the answer failed: "+transcript.FirstLine(textOf(blocks(l.Message.Content))))
 		case l.Type == "assistant" && l.Message.ID == "":
 			var a session.Answer
-			b.claudeAnswer(l, &a)
-			b.answer(l.Time, a)
+			r.addBlocks(l, &a)
+			r.Answer(l.Time, a)
 		case l.Type == "assistant":
 			if !done[l.Message.ID] {
 				done[l.Message.ID] = true
-				b.answer(l.Time, *answers[l.Message.ID])
+				r.Answer(l.Time, *answers[l.Message.ID])
 			}
 		case l.Type == "user" && l.Summary:
 			if boundary == nil {
 				boundary = l
 			}
 			c := boundary.Compact
-			b.compact(l.Time, c.Trigger, textOf(blocks(l.Message.Content)), starts[c.Preserved.Head], c.Before)
+			r.Compact(l.Time, c.Trigger, textOf(blocks(l.Message.Content)), starts[c.Preserved.Head], c.Before)
 			boundary = nil
 		case l.Type == "user":
-			b.claudeUser(l)
+			r.user(l)
 		case l.Type == "system" && l.Subtype == "compact_boundary":
 			boundary = l
 		case l.Type == "system" && l.Subtype == "local_command":
-			b.note(l.Time, l.Content, firstLine(l.Content))
+			r.Note(l.Time, l.Content, transcript.FirstLine(l.Content))
 		case l.Type == "system":
-			b.left["system lines"]++
+			r.Skip("system lines", 1)
 		case l.Type == "attachment" && l.Attachment != nil:
-			b.claudeAttachment(l, l.Attachment)
+			r.attachment(l, l.Attachment)
 		}
 	}
-	b.title(claudeTitle(lines, starts))
+	r.Title(title(lines, starts))
 }
 
-// claudeBranch is the lines from the first to the last, in the order of the
+// branch is the lines from the first to the last, in the order of the
 // file. Sub-agents and what was taken back are not on it.
-func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
-	byID := map[string]*claudeLine{}
-	var leaf *claudeLine
+func (r *reader) branch(lines []*line) []*line {
+	byID := map[string]*line{}
+	var leaf *line
 	// A sub-agent may have a file of its own, which is then what is read.
-	own := !slices.ContainsFunc(lines, func(l *claudeLine) bool { return l.Message != nil && !l.Sidechain })
+	own := !slices.ContainsFunc(lines, func(l *line) bool { return l.Message != nil && !l.Sidechain })
 	for _, l := range lines {
-		if b.t.ID == "" {
-			b.t.ID = l.Session
+		if r.ID == "" {
+			r.ID = l.Session
 		}
-		if b.t.Dir == "" {
-			b.t.Dir = l.Cwd
+		if r.Dir == "" {
+			r.Dir = l.Cwd
 		}
 		switch {
 		case l.Sidechain && !own:
-			b.left["lines of sub-agents"]++
+			r.Skip("lines of sub-agents", 1)
 		case l.UUID == "":
 		case (l.Type == "user" || l.Type == "assistant") && l.Message == nil:
-			b.problem(l.n, "a message without a message")
+			r.Problem(l.n, "a message without a message")
 		default:
 			byID[l.UUID] = l
 			if l.Type == "user" || l.Type == "assistant" {
@@ -217,14 +242,14 @@ func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
 			}
 		}
 	}
-	var branch []*claudeLine
+	var branch []*line
 	other := 0
 	for _, l := range lines {
 		if byID[l.UUID] != l {
 			continue
 		}
 		if !on[l.UUID] && l.Type == "user" {
-			on[l.UUID] = slices.ContainsFunc(blocks(l.Message.Content), func(block claudeBlock) bool {
+			on[l.UUID] = slices.ContainsFunc(blocks(l.Message.Content), func(block block) bool {
 				return block.Type == "tool_result" && calls[block.ToolUseID]
 			})
 		}
@@ -235,13 +260,13 @@ func (b *builder) claudeBranch(lines []*claudeLine) []*claudeLine {
 		}
 	}
 	if other > 0 {
-		b.left["messages of other branches"] = other
+		r.Skip("messages of other branches", other)
 	}
 	return branch
 }
 
-// claudeAnswer adds the blocks of a line to an answer.
-func (b *builder) claudeAnswer(l *claudeLine, a *session.Answer) {
+// addBlocks adds the blocks of a line to an answer.
+func (r *reader) addBlocks(l *line, a *session.Answer) {
 	m := l.Message
 	from := ""
 	if strings.HasPrefix(m.Model, "claude-") {
@@ -270,59 +295,59 @@ func (b *builder) claudeAnswer(l *claudeLine, a *session.Answer) {
 			}
 		case "tool_use":
 			again := m.ID + "\x00" + block.ID
-			if m.ID != "" && b.seen[again] {
+			if m.ID != "" && r.seen[again] {
 				continue // it was written twice
 			}
-			b.seen[again] = true
+			r.seen[again] = true
 			part.Call = &llm.ToolCall{ID: block.ID, Name: block.Name, Input: block.Input}
 		default:
-			b.left["blocks of the type "+block.Type]++
+			r.Skip("blocks of the type "+block.Type, 1)
 			continue
 		}
 		a.Message.Parts = append(a.Message.Parts, part)
 	}
 }
 
-func (b *builder) claudeUser(l *claudeLine) {
-	var rest []claudeBlock
+func (r *reader) user(l *line) {
+	var rest []block
 	for _, block := range blocks(l.Message.Content) {
 		if block.Type != "tool_result" {
 			rest = append(rest, block)
 			continue
 		}
-		r := session.Result{ToolResult: llm.ToolResult{ID: block.ToolUseID, IsError: block.IsError}}
-		r.Parts = b.claudeParts(l, blocks(block.Content))
-		r.Details = claudeDetails(l.Result)
-		b.result(l.n, l.Time, r)
+		res := session.Result{ToolResult: llm.ToolResult{ID: block.ToolUseID, IsError: block.IsError}}
+		res.Parts = r.parts(l, blocks(block.Content))
+		res.Details = details(l.Result)
+		r.Result(l.n, l.Time, res)
 	}
-	parts := b.claudeParts(l, rest)
+	parts := r.parts(l, rest)
 	if len(parts) == 0 {
 		return
 	}
 	text := textOf(rest)
 	switch {
 	case l.ForPeople:
-		b.note(l.Time, "", firstLine(text))
+		r.Note(l.Time, "", transcript.FirstLine(text))
 	case len(parts) == 1 && parts[0].Media == nil && (l.Meta || len(rest) < len(blocks(l.Message.Content)) || byProgram(text)):
 		people := ""
 		if !l.Meta {
-			people = firstLine(text)
+			people = transcript.FirstLine(text)
 		}
-		b.note(l.Time, text, people)
+		r.Note(l.Time, text, people)
 	default:
-		b.user(l.Time, parts, false)
+		r.User(l.Time, parts, false)
 	}
 }
 
-// claudeAttachment adds what the model saw of an attachment. Reminders of what
+// attachment adds what the model saw of an attachment. Reminders of what
 // only the other program has are left out.
-func (b *builder) claudeAttachment(l *claudeLine, a *claudeAttachment) {
+func (r *reader) attachment(l *line, a *attachment) {
 	switch a.Type {
 	case "queued_command":
-		b.user(l.Time, b.claudeParts(l, blocks(a.Prompt)), true)
+		r.User(l.Time, r.parts(l, blocks(a.Prompt)), true)
 		return
 	case "edited_text_file":
-		b.note(l.Time, fmt.Sprintf("The file %s was changed since it was read:\n\n%s", a.Filename, fenced("", a.Snippet)), "changed: "+firstLine(a.Filename))
+		r.Note(l.Time, fmt.Sprintf("The file %s was changed since it was read:\n\n%s", a.Filename, transcript.Fenced("", a.Snippet)), "changed: "+transcript.FirstLine(a.Filename))
 		return
 	case "file":
 		var c struct {
@@ -337,12 +362,12 @@ func (b *builder) claudeAttachment(l *claudeLine, a *claudeAttachment) {
 			break
 		}
 		if c.Type == "text" {
-			b.note(l.Time, fmt.Sprintf("The person attached %s:\n\n%s", a.Filename, fenced("", c.File.Content)), "attached: "+firstLine(a.Filename))
+			r.Note(l.Time, fmt.Sprintf("The person attached %s:\n\n%s", a.Filename, transcript.Fenced("", c.File.Content)), "attached: "+transcript.FirstLine(a.Filename))
 			return
 		}
 		if c.Type == "image" {
-			if p, ok := b.image(l.n, c.File.MIME, c.File.Base64); ok {
-				b.user(l.Time, []llm.Part{p}, true)
+			if p, ok := r.Image(l.n, c.File.MIME, c.File.Base64); ok {
+				r.User(l.Time, []llm.Part{p}, true)
 			}
 			return
 		}
@@ -352,10 +377,10 @@ func (b *builder) claudeAttachment(l *claudeLine, a *claudeAttachment) {
 		if json.Unmarshal(a.Content, &text) != nil && json.Unmarshal(a.Content, &list) != nil {
 			break
 		}
-		b.note(l.Time, strings.TrimSpace(strings.Join(append(list, text), "\n")), "")
+		r.Note(l.Time, strings.TrimSpace(strings.Join(append(list, text), "\n")), "")
 		return
 	}
-	b.left["attachments of the kind "+a.Type]++
+	r.Skip("attachments of the kind "+a.Type, 1)
 }
 
 // byProgram reports whether a message is output of the program, or an echo of
@@ -369,7 +394,7 @@ func byProgram(text string) bool {
 	return false
 }
 
-func (b *builder) claudeParts(l *claudeLine, all []claudeBlock) []llm.Part {
+func (r *reader) parts(l *line, all []block) []llm.Part {
 	var parts []llm.Part
 	for _, block := range all {
 		switch block.Type {
@@ -379,20 +404,20 @@ func (b *builder) claudeParts(l *claudeLine, all []claudeBlock) []llm.Part {
 			}
 		case "image", "document":
 			if block.Source.Type == "base64" {
-				if p, ok := b.image(l.n, block.Source.MediaType, block.Source.Data); ok {
+				if p, ok := r.Image(l.n, block.Source.MediaType, block.Source.Data); ok {
 					parts = append(parts, p)
 				}
 				continue
 			}
-			b.left["pictures that the transcript does not contain"]++
+			r.Skip("pictures that the transcript does not contain", 1)
 		default:
-			b.left["blocks of the type "+block.Type]++
+			r.Skip("blocks of the type "+block.Type, 1)
 		}
 	}
 	return parts
 }
 
-func textOf(all []claudeBlock) string {
+func textOf(all []block) string {
 	var text []string
 	for _, block := range all {
 		if block.Type == "text" {
@@ -402,8 +427,8 @@ func textOf(all []claudeBlock) string {
 	return strings.Join(text, "\n")
 }
 
-// claudeDetails makes of what Claude Code keeps of an edit what ours keep.
-func claudeDetails(result json.RawMessage) json.RawMessage {
+// details makes of what Claude Code keeps of an edit what ours keep.
+func details(result json.RawMessage) json.RawMessage {
 	var r struct {
 		Path  string `json:"filePath"`
 		Patch []struct {
@@ -423,23 +448,11 @@ func claudeDetails(result json.RawMessage) json.RawMessage {
 			diff.WriteString(line + "\n")
 		}
 	}
-	return changed(r.Path, diff.String())
+	return transcript.ChangeDetails(r.Path, diff.String())
 }
 
-// changed are the details of a change as our edit and write have them.
-func changed(path, diff string) json.RawMessage {
-	data, err := json.Marshal(struct {
-		Path string `json:"path,omitempty"`
-		Diff string `json:"diff"`
-	}{path, diff})
-	if err != nil {
-		return nil
-	}
-	return data
-}
-
-// claudeTitle is the name that the person, or else the program, gave.
-func claudeTitle(lines []*claudeLine, on map[string]int) string {
+// title is the name that the person, or else the program, gave.
+func title(lines []*line, on map[string]int) string {
 	var custom, ai, summary string
 	for _, l := range lines {
 		switch l.Type {

@@ -1,4 +1,5 @@
-package transcript
+// Package pi reads transcripts of Pi.
+package pi
 
 import (
 	"encoding/json"
@@ -7,25 +8,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/session"
 )
 
-// A piEntry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first.
+// A entry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first.
 // Entries form a tree by parentId; those of version 1 have no ids and are a
 // list.
-type piEntry struct {
-	Type     string     `json:"type"`
-	ID       string     `json:"id"`
-	Parent   *string    `json:"parentId"`
-	Time     time.Time  `json:"timestamp"`
-	Message  *piMessage `json:"message"`
-	Name     string     `json:"name"`    // session_info
-	Summary  string     `json:"summary"` // compaction, branch_summary
-	Kept     string     `json:"firstKeptEntryId"`
-	Before   int        `json:"tokensBefore"`
-	KeptLine *int       `json:"firstKeptEntryIndex"` // version 1
+type entry struct {
+	Type     string    `json:"type"`
+	ID       string    `json:"id"`
+	Parent   *string   `json:"parentId"`
+	Time     time.Time `json:"timestamp"`
+	Message  *message  `json:"message"`
+	Name     string    `json:"name"`    // session_info
+	Summary  string    `json:"summary"` // compaction, branch_summary
+	Kept     string    `json:"firstKeptEntryId"`
+	Before   int       `json:"tokensBefore"`
+	KeptLine *int      `json:"firstKeptEntryIndex"` // version 1
 
 	CustomType string          `json:"customType"` // custom_message
 	Content    json.RawMessage `json:"content"`
@@ -34,7 +36,7 @@ type piEntry struct {
 	n int
 }
 
-type piMessage struct {
+type message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"` // text or parts
 
@@ -69,7 +71,7 @@ type piMessage struct {
 	Summary    string `json:"summary"` // branchSummary, compactionSummary
 }
 
-type piPart struct {
+type part struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
 	Thinking  string          `json:"thinking"`
@@ -82,27 +84,42 @@ type piPart struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-func piParts(content json.RawMessage) []piPart {
-	return items(content, func(text string) piPart { return piPart{Type: "text", Text: text} })
+func partsOf(content json.RawMessage) []part {
+	return transcript.Items(content, func(text string) part { return part{Type: "text", Text: text} })
 }
 
-func (b *builder) pi(all []record) {
+// Agent is Pi.
+var Agent = transcript.Agent{
+	Name: "Pi",
+	Wrote: func(i int, data json.RawMessage) bool {
+		var h struct {
+			Type string `json:"type"`
+			ID   string `json:"id"`
+		}
+		return i == 0 && json.Unmarshal(data, &h) == nil && h.Type == "session" && h.ID != ""
+	},
+	Build: func(b *transcript.Builder, lines []transcript.Line) { reader{b}.read(lines) },
+}
+
+type reader struct{ *transcript.Builder }
+
+func (r reader) read(all []transcript.Line) {
 	var h struct {
 		ID  string `json:"id"`
 		Cwd string `json:"cwd"`
 	}
-	json.Unmarshal(all[0].data, &h)
-	b.t.ID, b.t.Dir = h.ID, h.Cwd
-	var entries []*piEntry
+	json.Unmarshal(all[0].Data, &h)
+	r.ID, r.Dir = h.ID, h.Cwd
+	var entries []*entry
 	title := ""
-	for _, r := range all[1:] {
-		e := &piEntry{n: r.n}
-		if err := json.Unmarshal(r.data, e); err != nil {
-			b.problem(r.n, "this entry is not understood: "+err.Error())
+	for _, raw := range all[1:] {
+		e := &entry{n: raw.N}
+		if err := json.Unmarshal(raw.Data, e); err != nil {
+			r.Problem(raw.N, "this entry is not understood: "+err.Error())
 			continue
 		}
 		if (e.Type == "message") != (e.Message != nil) {
-			b.problem(r.n, "this entry is not understood: its type and its message do not fit")
+			r.Problem(raw.N, "this entry is not understood: its type and its message do not fit")
 			continue
 		}
 		if e.Type == "session_info" {
@@ -110,41 +127,41 @@ func (b *builder) pi(all []record) {
 		}
 		entries = append(entries, e)
 	}
-	branch := b.piBranch(entries)
+	branch := r.branch(entries)
 	starts := map[string]int{}
 	for _, e := range branch {
 		if e.ID != "" {
-			starts[e.ID] = b.log.Last() + 1
+			starts[e.ID] = r.NextEntry()
 		}
 		switch e.Type {
 		case "message":
-			b.piMessage(e)
+			r.message(e)
 		case "compaction":
 			kept := starts[e.Kept]
 			if e.KeptLine != nil && *e.KeptLine > 0 && *e.KeptLine <= len(entries) {
 				kept = starts[entries[*e.KeptLine-1].ID]
 			}
-			b.compact(e.Time, "auto", e.Summary, kept, e.Before)
+			r.Compact(e.Time, "auto", e.Summary, kept, e.Before)
 		case "branch_summary":
-			b.note(e.Time, branchSummary(e.Summary), "summary of another branch")
+			r.Note(e.Time, branchSummary(e.Summary), "summary of another branch")
 		case "custom_message":
-			b.piCustom(e.Time, e.CustomType, e.Content, e.Display)
+			r.custom(e.Time, e.CustomType, e.Content, e.Display)
 		case "session_info", "label", "model_change", "thinking_level_change", "custom", "usage":
 			// The name is kept; what is chosen for a run is the person's own here.
 		default:
-			b.left["entries of the type "+e.Type]++
+			r.Skip("entries of the type "+e.Type, 1)
 		}
 	}
-	b.title(title)
+	r.Title(title)
 }
 
 func branchSummary(summary string) string {
 	return "This is a summary of a branch that the conversation came back from:\n\n<summary>\n" + summary + "\n</summary>"
 }
 
-// piBranch is the entries from the first to the last of the file.
-func (b *builder) piBranch(entries []*piEntry) []*piEntry {
-	byID := map[string]*piEntry{}
+// branch is the entries from the first to the last of the file.
+func (r reader) branch(entries []*entry) []*entry {
+	byID := map[string]*entry{}
 	for i, e := range entries {
 		if e.ID == "" { // version 1
 			e.ID = fmt.Sprintf("line %d", e.n)
@@ -154,7 +171,7 @@ func (b *builder) piBranch(entries []*piEntry) []*piEntry {
 		}
 		byID[e.ID] = e
 	}
-	var branch []*piEntry
+	var branch []*entry
 	seen := map[string]bool{}
 	if len(entries) > 0 {
 		for e := entries[len(entries)-1]; e != nil && !seen[e.ID]; {
@@ -182,32 +199,32 @@ func (b *builder) piBranch(entries []*piEntry) []*piEntry {
 		}
 	}
 	if other > 0 {
-		b.left["messages of other branches"] = other
+		r.Skip("messages of other branches", other)
 	}
 	return branch
 }
 
-func (b *builder) piMessage(e *piEntry) {
+func (r reader) message(e *entry) {
 	m := e.Message
 	switch m.Role {
 	case "user":
-		b.user(e.Time, b.piContent(e.n, m.Content), false)
+		r.User(e.Time, r.content(e.n, m.Content), false)
 	case "assistant":
-		b.piAnswer(e)
+		r.answer(e)
 	case "toolResult":
-		r := session.Result{ToolResult: llm.ToolResult{ID: m.Call, IsError: m.IsError, Parts: b.piContent(e.n, m.Content)}}
+		res := session.Result{ToolResult: llm.ToolResult{ID: m.Call, IsError: m.IsError, Parts: r.content(e.n, m.Content)}}
 		var d struct{ Diff, Patch string }
 		if json.Unmarshal(m.Details, &d) == nil && d.Patch+d.Diff != "" {
 			if d.Patch == "" {
 				d.Patch = d.Diff
 			}
-			r.Details = changed("", d.Patch)
+			res.Details = transcript.ChangeDetails("", d.Patch)
 		}
-		b.result(e.n, e.Time, r)
+		r.Result(e.n, e.Time, res)
 	case "bashExecution":
 		text := ""
 		if !m.Excluded {
-			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIts output:\n\n%s", fenced("", m.Command), fenced("", m.Output))
+			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIts output:\n\n%s", transcript.Fenced("", m.Command), transcript.Fenced("", m.Output))
 			switch {
 			case m.Canceled:
 				text += "\nIt was cancelled."
@@ -215,54 +232,54 @@ func (b *builder) piMessage(e *piEntry) {
 				text += fmt.Sprintf("\nIt exited with code %d.", *m.Exit)
 			}
 		}
-		b.note(e.Time, text, "! "+firstLine(m.Command))
+		r.Note(e.Time, text, "! "+transcript.FirstLine(m.Command))
 	case "custom", "hookMessage": // of version 2
-		b.piCustom(e.Time, m.CustomType, m.Content, m.Display)
+		r.custom(e.Time, m.CustomType, m.Content, m.Display)
 	case "branchSummary":
-		b.note(e.Time, branchSummary(m.Summary), "summary of another branch")
+		r.Note(e.Time, branchSummary(m.Summary), "summary of another branch")
 	case "compactionSummary":
-		b.compact(e.Time, "auto", m.Summary, 0, 0)
+		r.Compact(e.Time, "auto", m.Summary, 0, 0)
 	case "system":
-		b.left["system prompts"]++
+		r.Skip("system prompts", 1)
 	default:
-		b.left["messages of the role "+m.Role]++
+		r.Skip("messages of the role "+m.Role, 1)
 	}
 }
 
-func (b *builder) piCustom(at time.Time, kind string, content json.RawMessage, display bool) {
+func (r reader) custom(at time.Time, kind string, content json.RawMessage, display bool) {
 	var text []string
-	for _, p := range piParts(content) {
+	for _, p := range partsOf(content) {
 		if p.Type == "text" {
 			text = append(text, p.Text)
 		}
 	}
 	people := ""
 	if display {
-		people = firstLine(kind)
+		people = transcript.FirstLine(kind)
 	}
-	b.note(at, strings.Join(text, "\n"), people)
+	r.Note(at, strings.Join(text, "\n"), people)
 }
 
-func (b *builder) piContent(line int, content json.RawMessage) []llm.Part {
+func (r reader) content(line int, content json.RawMessage) []llm.Part {
 	var parts []llm.Part
-	for _, p := range piParts(content) {
+	for _, p := range partsOf(content) {
 		switch p.Type {
 		case "text":
 			if strings.TrimSpace(p.Text) != "" {
 				parts = append(parts, llm.Text(p.Text))
 			}
 		case "image":
-			if part, ok := b.image(line, p.MIME, p.Data); ok {
+			if part, ok := r.Image(line, p.MIME, p.Data); ok {
 				parts = append(parts, part)
 			}
 		default:
-			b.left["parts of the type "+p.Type]++
+			r.Skip("parts of the type "+p.Type, 1)
 		}
 	}
 	return parts
 }
 
-func (b *builder) piAnswer(e *piEntry) {
+func (r reader) answer(e *entry) {
 	m := e.Message
 	id := m.Model
 	if m.Provider != "" {
@@ -270,16 +287,16 @@ func (b *builder) piAnswer(e *piEntry) {
 	}
 	if m.Stop == "error" || m.Stop == "aborted" { // Pi does not send these again
 		var text []string
-		for _, p := range piParts(m.Content) {
+		for _, p := range partsOf(m.Content) {
 			text = append(text, p.Text)
 		}
-		b.note(e.Time, "", strings.TrimSpace(firstLine("the answer failed: "+m.Stop+": "+m.Error+" "+strings.Join(text, " "))))
+		r.Note(e.Time, "", strings.TrimSpace(transcript.FirstLine("the answer failed: "+m.Stop+": "+m.Error+" "+strings.Join(text, " "))))
 		return
 	}
 	a := session.Answer{Model: id, Cost: m.Usage.Cost.Total}
 	a.Usage = llm.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead, CacheWrite: m.Usage.CacheWrite}
 	a.Stop = map[string]llm.StopReason{"stop": llm.EndTurn, "toolUse": llm.ToolUse, "length": llm.MaxTokens}[m.Stop]
-	for _, p := range piParts(m.Content) {
+	for _, p := range partsOf(m.Content) {
 		part := llm.Part{}
 		switch p.Type {
 		case "text":
@@ -297,10 +314,10 @@ func (b *builder) piAnswer(e *piEntry) {
 		case "toolCall":
 			part.Call = &llm.ToolCall{ID: p.ID, Name: p.Name, Input: p.Arguments}
 		default:
-			b.left["parts of the type "+p.Type]++
+			r.Skip("parts of the type "+p.Type, 1)
 			continue
 		}
 		a.Message.Parts = append(a.Message.Parts, part)
 	}
-	b.answer(e.Time, a)
+	r.Answer(e.Time, a)
 }

@@ -1,0 +1,116 @@
+package transcript
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// isOurs reports whether a first line is that of a session of ours.
+func isOurs(line json.RawMessage) bool {
+	var h struct {
+		Knack int `json:"knack_session"`
+	}
+	return json.Unmarshal(line, &h) == nil && h.Knack != 0
+}
+
+// knack reads one of our sessions, which someone else may have written: hooks
+// and the permission mode are left out, and a turn that is open ends, and with
+// it what its skills were granted.
+func (b *Builder) knack(all []Line) error {
+	var h session.Header
+	if err := json.Unmarshal(all[0].Data, &h); err != nil {
+		return err
+	}
+	if h.Version > session.Version {
+		return fmt.Errorf("written by a newer version (format %d)", h.Version)
+	}
+	b.ID, b.Dir = h.ID, h.Dir
+	entries := map[int]session.Entry{}
+	last := 0
+	for _, r := range all[1:] {
+		var e session.Entry
+		err := json.Unmarshal(r.Data, &e)
+		if err == nil && (e.ID <= last || e.Parent < 0 || e.Parent >= e.ID) {
+			err = errors.New("its numbers are wrong")
+		}
+		if err == nil && !complete(e) {
+			err = fmt.Errorf("an entry of the type %q does not look like this", e.Type)
+		}
+		if err != nil {
+			b.Problem(r.N, err.Error())
+			continue
+		}
+		if e.Activation != nil && e.Activation.Hooks != nil {
+			e.Activation.Hooks, e.Activation.Dir = nil, ""
+			b.Skip("hooks of a skill", 1)
+		}
+		if e.Setting != nil && e.Setting.Mode != "" {
+			e.Setting.Mode = ""
+			b.Skip("permission mode", 1)
+		}
+		if e.Compaction != nil {
+			if b.compacted++; b.compacted > maxCompactions {
+				b.Skip("compactions", 1)
+				continue
+			}
+		}
+		entries[e.ID] = e
+		last = e.ID
+	}
+	var branch []session.Entry
+	for id := last; id > 0; {
+		e, ok := entries[id]
+		if !ok { // it could not be read: go on with the one before it
+			id--
+			continue
+		}
+		branch = append(branch, e)
+		id = e.Parent
+	}
+	slices.Reverse(branch)
+	err := b.log.Graft(branch)
+	if n := len(branch); err == nil && b.log.State().InTurn {
+		_, err = b.log.Append(session.Entry{Time: branch[n-1].Time, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "interrupted"}})
+	}
+	return err
+}
+
+// complete reports whether the field that an entry's type names is set, and no
+// other, and what is said in it is what that side can say.
+func complete(e session.Entry) bool {
+	data, err := json.Marshal(e)
+	var fields map[string]json.RawMessage
+	if err != nil || json.Unmarshal(data, &fields) != nil {
+		return false
+	}
+	field := map[session.Type]string{session.TypeStarted: "started"}[e.Type]
+	_, ok := fields[cmp.Or(field, strings.ReplaceAll(string(e.Type), "-", "_"))]
+	if !ok || len(fields) != 5 {
+		return false
+	}
+	switch {
+	case e.User != nil:
+		return shown(e.User.Parts)
+	case e.Result != nil:
+		return shown(e.Result.Parts)
+	case e.Activation != nil:
+		return shown(e.Activation.Parts)
+	case e.Answer != nil:
+		return e.Answer.Message.Role == llm.Assistant && !slices.ContainsFunc(e.Answer.Message.Parts, func(p llm.Part) bool {
+			return p.Result != nil || p.Call != nil && (p.Call.ID == "" || p.Call.Name == "")
+		})
+	}
+	return true
+}
+
+// shown reports whether parts are text and media only.
+func shown(parts []llm.Part) bool {
+	return !slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Call != nil || p.Result != nil || p.Thinking != nil })
+}
