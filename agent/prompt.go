@@ -13,11 +13,11 @@ import (
 // A Prompt is what the system prompt is made of: sections in a fixed order, so
 // that equal input gives equal bytes.
 type Prompt struct {
-	Role    string     // who the model is; "": it is not said
-	Help    string     // where help on the program is; "": it is not said
+	Role    string     // who the model is; "": left out
+	Help    string     // where help on the program is; "": left out
 	Custom  string     // replaces role, tools, guidelines and help
 	Tools   tool.Set   // the active ones
-	Append  []string   // more text of the person's
+	Append  []string   // more text of the user's
 	Context []Document // context files, outermost first
 	Index   string     // the skills, in index mode
 	Date    time.Time  // by day; zero: left out
@@ -30,7 +30,7 @@ type Document struct {
 	Text string
 }
 
-// String assembles the prompt, spec agent §3.
+// String assembles the prompt.
 func (p Prompt) String() string {
 	var b strings.Builder
 	section := func(s string) {
@@ -54,7 +54,7 @@ func (p Prompt) String() string {
 		section(s)
 	}
 	if len(p.Context) > 0 {
-		section("# Instructions of this person and project\n\nFollow them; where two disagree, the later one holds.")
+		section("# Instructions of this user and project\n\nFollow them; where two disagree, the later one counts.")
 		for _, d := range p.Context {
 			section(fmt.Sprintf("<instructions path=\"%s\">\n%s\n</instructions>", html.EscapeString(d.Path), strings.TrimSpace(d.Text)))
 		}
@@ -78,22 +78,17 @@ func (p Prompt) tools() string {
 	return b.String()
 }
 
-// guidelines are only those that the active tools need.
+// guidelines are general ones and those of the active tools.
 func (p Prompt) guidelines() string {
-	has := func(name string) bool { _, ok := p.Tools.Find(name); return ok }
 	lines := []string{"Say what you did and what came of it, plainly and briefly; name files by their paths."}
-	add := func(when bool, line string) {
-		if when {
-			lines = append(lines, line)
+	for _, t := range p.Tools {
+		if t.Guidelines != nil {
+			lines = append(lines, t.Guidelines(p.Tools)...)
 		}
 	}
-	add(has("bash") && !has("grep"), "Search and list files with bash (grep, find, ls).")
-	add(has("grep") && has("bash"), "Search with grep and find rather than through bash: they honour ignore files and bound their output.")
-	add(has("read"), "Read a file before you change it; read with read, not with cat.")
-	add(has("edit"), "Change files with edit; use write for new files and for those you replace whole.")
-	add(has("bash"), "A command that may not end by itself (a server, a watcher) is started in the background.")
-	add(has("ask"), "Ask the user only what you cannot find out, and only when the answer changes what you do.")
-	add(len(p.Tools) > 0, "Where a call is refused, do not look for a way around the refusal: say what you would need.")
+	if len(p.Tools) > 0 {
+		lines = append(lines, "Where a call is refused, do not look for a way around the refusal: say what you would need.")
+	}
 	return "# Guidelines\n\n- " + strings.Join(lines, "\n- ")
 }
 

@@ -35,8 +35,11 @@ type Tool struct {
 	Origin      string          // who offers it, for the user: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
 
-	// Summary says an input in one line, for the user; nil: see [Tool.Line].
+	// Summary describes an input in one line, for the user; nil: see [Tool.Line].
 	Summary func(input json.RawMessage) string
+	// Guidelines, if any, returns what the system prompt says about the use of the
+	// tool, a sentence each, where it is active beside others.
+	Guidelines func(active Set) []string
 	// Ordered tools ask for order: of the calls of one answer, those before one
 	// have ended when it starts, and those after it wait for it.
 	Ordered bool

@@ -94,6 +94,7 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 		return tool.Text(strings.Join(lines, "\n\n")), nil
 	})
 	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
+	t.Guidelines = guidelines("Ask the user only what you cannot find out, and only when the answer changes what you do.")
 	t.Ordered = true // one call at a time
 	t.Fold = foldAsk
 	t.Summary = tool.SummaryOf(func(in askInput) string {

@@ -76,6 +76,13 @@ func bashTool(ws runner, o Options) tool.Tool {
 		return runBash(ctx, ws, c, in, timeout, call.Progress, o), nil
 	})
 	t.Effect, t.Aliases = tool.Reads|tool.Writes|tool.Runs, []string{"Bash"}
+	t.Guidelines = func(active tool.Set) []string {
+		search := "Search with grep and find rather than through bash: they honour ignore files and bound their output."
+		if _, ok := active.Find("grep"); !ok {
+			search = "Search and list files with bash (grep, find, ls)."
+		}
+		return []string{search, "A command that may not end by itself (a server, a watcher) is started in the background."}
+	}
 	t.Ordered = true // a command may change what the next one sees
 	t.Summary = tool.SummaryOf(func(in bashInput) string {
 		if in.Description == "" {

@@ -67,6 +67,11 @@ type Options struct {
 	Files FileOptions
 }
 
+// guidelines are sentences about a tool that do not depend on others.
+func guidelines(lines ...string) func(tool.Set) []string {
+	return func(tool.Set) []string { return lines }
+}
+
 // Tools makes all tools on one workspace, which is a [*workspace.Local] or
 // whatever else [workspace.Parse] made.
 func Tools(ws workspace.Workspace, o Options) tool.Set {

@@ -85,6 +85,7 @@ func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
 	})
 	t.Key = fileKey(ws, func(in editInput) string { return in.Path })
 	t.Effect, t.Aliases = tool.Writes, []string{"Edit", "MultiEdit", "NotebookEdit", "str_replace", "str_replace_editor"}
+	t.Guidelines = guidelines("Change files with edit; use write for new files and for those you replace whole.")
 	t.Fold, t.Unfold = foldEdit, unfoldEdit
 	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in editInput) string { return in.Path })

@@ -91,6 +91,7 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 		return res, nil
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Read"}
+	t.Guidelines = guidelines("Read a file before you change it; read with read, not with cat.")
 	t.Fold = func(in map[string]any) {
 		tool.Rename(in, "file_path", "path", "filePath", "path", "notebook_path", "path")
 	}
