@@ -28,4 +28,11 @@ const (
 	reasonGitMoved   = "git after cd uses another repository's configuration"
 	reasonManyFiles  = "too many files below to check them all against this rule"
 	reasonManyLinks  = "too many files below to check all links"
+
+	// What follows these is the pattern, the file or the word that they are about.
+	reasonProtected  = "protected path: "
+	reasonSecret     = "secret: "
+	reasonLinkLeaves = "a link points outside the workspace, to "
+	reasonTag        = "a tag may look like an option: "
+	reasonSelects    = "this file may select another program: "
 )

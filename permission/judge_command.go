@@ -1,0 +1,339 @@
+package permission
+
+import (
+	"cmp"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/permission/internal/bash"
+)
+
+// One simple command: the rules against it, what it needs approval for, and the
+// files that it names.
+
+// command judges one simple command and what it runs and touches.
+func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
+	sub := Subject{Kind: "Bash", Text: c.Text}
+	asked := false // a rule has asked already; denials of inner commands still count
+	switch j.denied(sub, c) {
+	case Deny:
+		return
+	case Ask:
+		asked = true
+	}
+	dirs, known := j.dirs(s, c.At)
+	moved := !known || len(dirs) > 1
+	c = j.withRefs(c, dirs)
+	dangers := j.dangers(c, dirs)
+	g := j.granted(c, cov, dirs, moved, dangers)
+	if g.by != nil && c.Git && !asked {
+		if why := j.gitNeedsApproval(dirs); why != "" {
+			j.add(Judged{Subject: sub, Reason: why}, "")
+			asked = true
+		}
+	}
+	if j.mode == Plan || asked {
+		g.by = nil // in plan mode reading needs no rule and nothing else may run
+	}
+	why := j.notFree(c, dirs, known, moved)
+	free := c.Effect == bash.Reads && why == ""
+	if !g.free && !cov.all {
+		for _, a := range c.Assigns {
+			if a.InWords && g.by != nil && (g.exact || len(c.Inner) > 0 && g.words > c.Inner[0].Name) {
+				continue // spelled out by the rule
+			}
+			j.assign(a, cover{})
+		}
+	}
+	suggested := false
+	switch {
+	case asked:
+	case g.by != nil:
+		j.add(*g.by, "")
+	case c.Function:
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: reasonFunction}, "")
+	case free:
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: reasonReads}, "")
+	case c.Effect == bash.Wraps && c.Opaque == "" && len(c.Inner) > 0:
+	default:
+		switch {
+		case c.Opaque != "":
+			why = c.Opaque
+		case len(dangers) > 0:
+			why = dangers[0].Reason
+		case why == "":
+			why = cmp.Or(c.Reason, reasonNoRule)
+		}
+		if j.mode == Plan {
+			j.notReading(sub, why)
+			break
+		}
+		rule := narrowestRule(c)
+		if moved && relative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(dirs) != "" {
+			rule = ""
+		}
+		suggested = rule != ""
+		j.add(Judged{Subject: sub, Reason: why}, rule)
+	}
+	outer := j.spelled
+	defer func() { j.spelled = outer }()
+	j.spelled = outer || suggested
+	for _, in := range c.Inner {
+		if c.Opaque != "" && g.by == nil {
+			j.deniedOnly(in.Script)
+			continue
+		}
+		j.script(in.Script, g.inner(c, in))
+	}
+	j.files(s, c, dirs, known, g.by, free)
+}
+
+// denied judges a command by the deny and ask rules, matched as widely as
+// possible, and returns the verdict; Allow means that none of them matches.
+func (j *judge) denied(s Subject, c *bash.Command) Verdict {
+	if len(j.deny)+len(j.ask) == 0 {
+		return Allow
+	}
+	written := lines(c)
+	hit := func(r *bashRule, loose bool) bool {
+		for _, l := range written {
+			if r.first != 0 && len(l) > 0 && l[0] != r.first && l[0] != dynamic {
+				continue
+			}
+			if r.get().match(l, nil, loose) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range j.deny {
+		r := &j.deny[i]
+		if r.Any || hit(r, false) || c.Opaque != "" && j.mode == Bypass && mentions(c.Text, r.Pattern) {
+			j.add(by(s, Deny, r.Rule), "")
+			return Deny
+		}
+	}
+	if hasUnknown(c) {
+		for n, list := range [][]bashRule{j.deny, j.ask} {
+			for i := range list {
+				r := &list[i]
+				if !r.Any && hit(r, true) && !hit(r, false) {
+					x := by(s, Ask, r.Rule)
+					x.Reason = reasonDoubt
+					j.doubt = n == 0
+					j.add(x, "")
+					return Ask
+				}
+			}
+		}
+	}
+	for i := range j.ask {
+		if r := &j.ask[i]; r.Any || hit(r, false) {
+			j.add(by(s, Ask, r.Rule), "")
+			return Ask
+		}
+	}
+	return Allow
+}
+
+// hasUnknown reports whether the value of a word is not known.
+func hasUnknown(c *bash.Command) bool {
+	for i := range c.Words {
+		if _, ok := c.Words[i].Value(); !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// notFree returns why a read-only command needs approval in the directories
+// where it runs; "": it does not.
+func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) string {
+	if c.Effect != bash.Reads {
+		return ""
+	}
+	if c.Git || c.AsksGit {
+		if why := j.gitNeedsApproval(dirs); why != "" {
+			return why
+		}
+		if moved {
+			return reasonGitMoved
+		}
+		if !j.paths.GitEnv {
+			return reasonNoRule
+		}
+		for i := range c.Words {
+			if w := &c.Words[i]; w.Tag && w.Dash {
+				return reasonTag + w.Text
+			}
+		}
+		if j.paths.Git != nil {
+			if unguarded, _ := j.paths.Git.Check(dirs[0]); len(unguarded) > 0 {
+				return "git would use " + unguarded[0] + " of the repository's configuration"
+			}
+		}
+	}
+	if file := j.obeyed(c, dirs); file != "" {
+		return reasonSelects + file
+	}
+	if !known {
+		for _, a := range c.Files {
+			if v := a.Values(); len(v) > 0 && !bash.IsAbs(v[0]) {
+				return reasonUnknownDir
+			}
+		}
+	}
+	return ""
+}
+
+// gitNeedsApproval returns why git needs approval in these directories even if a
+// rule allows it; "": it does not.
+func (j *judge) gitNeedsApproval(dirs []string) string {
+	if j.paths.Untrusted {
+		return ReasonUntrusted
+	}
+	if j.paths.Git != nil {
+		for _, dir := range dirs {
+			if _, err := j.paths.Git.Check(filepath.FromSlash(dir)); err != nil {
+				return err.Error()
+			}
+		}
+	}
+	return ""
+}
+
+// withRefs returns a command in which the commit names that git prints do not
+// count as options, if the repository has no tag that looks like one.
+func (j *judge) withRefs(c *bash.Command, dirs []string) *bash.Command {
+	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
+	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
+		return c
+	}
+	if odd, err := j.paths.Git.tagsLikeOptions(filepath.FromSlash(dirs[0])); odd || err != nil {
+		return c
+	}
+	clean := *c
+	clean.Words = slices.Clone(c.Words)
+	for i := range clean.Words {
+		if w := &clean.Words[i]; is(*w) {
+			w.Dash = false
+		}
+	}
+	return &clean
+}
+
+// dangers returns the words of a command that a rule must spell out, given the
+// directories where it runs.
+func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
+	inside := func(d bash.Danger) bool {
+		if d.Dir == "" {
+			return false
+		}
+		for _, dir := range dirs {
+			if !j.paths.inside(j.paths.name(d.Dir, dir)) {
+				return false
+			}
+		}
+		return true
+	}
+	if slices.ContainsFunc(c.Danger, inside) {
+		return slices.DeleteFunc(slices.Clone(c.Danger), inside)
+	}
+	return c.Danger
+}
+
+// obeyed returns a file that changes which program a command's name runs, if
+// one exists in the directories where it runs or above.
+func (j *judge) obeyed(c *bash.Command, dirs []string) string {
+	if c.Obeys == "" || c.Effect != bash.Reads {
+		return ""
+	}
+	for _, dir := range dirs {
+		for dir = filepath.ToSlash(dir); ; dir = path.Dir(dir) {
+			for _, name := range strings.Fields(c.Obeys) {
+				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.paths.exists(file) {
+					return file
+				}
+			}
+			if dir == j.paths.Home || path.Dir(dir) == dir {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// files judges the files that a command's words name.
+func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
+	judgedFree := allowed
+	if judgedFree == nil && !free {
+		judgedFree = &Judged{} // only denials count: the command itself asks
+	}
+	for i := range c.Files {
+		a := &c.Files[i]
+		for _, v := range a.Values() {
+			if c.Git && !a.Write && a.Word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
+				v = strings.TrimPrefix(v, ":/")
+			}
+			kind := "Read"
+			if a.Write {
+				kind = "Edit"
+			}
+			if v == "/dev/null" || !a.Write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" || v == "/dev/stdin") {
+				continue
+			}
+			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && bash.Digits(n) {
+				continue
+			}
+			for _, d := range dirs {
+				for _, f := range j.expand(a, v, d) {
+					if strings.HasPrefix(f, "~") && (a.Word == nil || !a.Word.Tilde || a.Text != "" && a.Text != f) {
+						f = "./" + f // a quoted ~ is an ordinary character
+					}
+					n := j.paths.name(f, d)
+					if !dirsKnown && !bash.IsAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
+						n.unclear = ""
+					}
+					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases}
+					quiet := allowed != nil && !a.Write || allowed == nil && !free
+					j.file(sub, n, judgedFree, quiet)
+					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == "Read" {
+						j.below(sub, n)
+					}
+					if a.Follow && kind == "Read" {
+						j.throughLinks(sub, n, a.Tree, allowed != nil)
+					}
+				}
+			}
+		}
+	}
+	if j.deniesFiles() && c.Effect != bash.Reads {
+		// Whatever the program does, its words must not name a file that must not be
+		// read.
+		for i := 1; i < len(c.Words); i++ {
+			for _, v := range c.Words[i].Values {
+				for _, part := range []string{v, after(v, "="), after(v, "@"), after(v, ":")} {
+					if part == "" || strings.HasPrefix(part, "-") {
+						continue
+					}
+					for _, d := range dirs {
+						n := j.paths.name(part, d)
+						for _, kind := range [...]string{"Read", "Edit"} {
+							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
+								j.add(by(sub, Deny, r), "")
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func after(s, sep string) string {
+	_, rest, _ := strings.Cut(s, sep)
+	return rest
+}

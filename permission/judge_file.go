@@ -1,0 +1,258 @@
+package permission
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/subpath"
+)
+
+// Files: those that tools and commands name, and those below directories that
+// commands read.
+
+// path judges a file that a tool names.
+func (j *judge) path(s Subject) {
+	j.file(s, j.paths.name(s.Text, j.paths.Dir), nil, false)
+}
+
+// file judges a file by its names. allowed is the verdict of the command that
+// names the file, nil if a tool names it. quiet omits the verdict if it is Allow.
+func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
+	p := j.paths
+	s.Text = n.all[0]
+	if r := j.fileRule(j.rules.Deny, s, n); r != nil {
+		j.add(by(s, Deny, r), "")
+		return
+	}
+	if s.Kind == "Edit" { // a file that must not be read must not be edited either
+		for i := range j.rules.Deny {
+			r := &j.rules.Deny[i]
+			if k, _ := kindOf(r.Tool); k == "Read" && !r.Any && j.matchAny(r, n) {
+				j.add(by(s, Deny, r), "")
+				return
+			}
+		}
+	}
+	if j.mode == Plan && s.Kind == "Edit" { // before the ask rules: plan mode never asks to write
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
+		return
+	}
+	if r := j.fileRule(j.rules.Ask, s, n); r != nil {
+		j.add(by(s, Ask, r), "")
+		return
+	}
+	suggestion := func() string {
+		if n.unclear != "" || len(n.all) != 1 {
+			return ""
+		}
+		return s.Kind + "(/" + escapeGlob(n.all[0]) + ")"
+	}
+	builtin := ""
+	if s.Kind == "Edit" {
+		if pat := p.protected(n); pat != "" {
+			builtin = reasonProtected + pat
+		}
+	} else if pat := p.secret(n); pat != "" {
+		builtin = reasonSecret + pat
+	}
+	if n.unclear != "" {
+		j.add(Judged{Subject: s, Reason: n.unclear}, "")
+		return
+	}
+	if builtin != "" && !j.spelledOut(s, n) {
+		j.add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
+		return
+	}
+	if r := j.allows(s, n); r != nil {
+		if !quiet {
+			j.add(by(s, Allow, r), "")
+		}
+		return
+	}
+	if allowed != nil {
+		if !quiet {
+			j.add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: reasonNamed}, "")
+		}
+		return
+	}
+	if p.inside(n) && (s.Kind == "Read" || j.mode == AcceptEdits) {
+		if !quiet {
+			j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonInside}, "")
+		}
+		return
+	}
+	reason := reasonNoRule
+	if !p.inside(n) {
+		reason = reasonOutside
+	}
+	j.add(Judged{Subject: s, Reason: reason}, suggestion())
+}
+
+// fileRule returns the first rule of a list of denials or questions that is
+// about a file.
+func (j *judge) fileRule(list []Rule, s Subject, n names) *Rule {
+	for i := range list {
+		r := &list[i]
+		if r.about(&s, true) && (r.Any || j.matchAny(r, n)) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (j *judge) matchAny(r *Rule, n names) bool {
+	for _, s := range n.all {
+		if j.paths.match(r.Pattern, r.Base, s, true) {
+			return true
+		}
+	}
+	return false
+}
+
+// allows returns a rule that allows a file, if each of its names is allowed by
+// a rule or by the mode.
+func (j *judge) allows(s Subject, n names) (by *Rule) {
+	for _, name := range n.all {
+		one := names{all: []string{name}}
+		var hit *Rule
+		for i := range j.rules.Allow {
+			r := &j.rules.Allow[i]
+			if r.about(&s, false) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
+				hit = r
+				break
+			}
+		}
+		if hit == nil && !(j.paths.inside(one) && (s.Kind == "Read" || j.mode == AcceptEdits)) {
+			return nil
+		}
+		if by == nil {
+			by = hit
+		}
+	}
+	return by
+}
+
+// spelledOut reports whether a personal rule spells out, absolute and without
+// a wildcard, a path that otherwise always asks.
+func (j *judge) spelledOut(s Subject, n names) bool {
+	for i := range j.rules.Allow {
+		r := &j.rules.Allow[i]
+		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(&s, false) {
+			continue
+		}
+		if len(n.all) == 1 && plainPattern(r.Pattern) == n.all[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// plainPattern returns the path of a pattern "//x" without wildcards.
+func plainPattern(s string) string {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '*', '?', '[':
+			return ""
+		case '\\':
+			if i++; i == len(s) {
+				return ""
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// deniesFiles reports whether a rule denies some files.
+func (j *judge) deniesFiles() bool {
+	for i := range j.rules.Deny {
+		r := &j.rules.Deny[i]
+		if k, _ := kindOf(r.Tool); (k == "Read" || k == "Edit") && !r.Any {
+			return true
+		}
+	}
+	return false
+}
+
+// below looks for denied files and secrets under a directory that is read
+// recursively. With too many files to check, the call asks if there are deny or
+// ask rules; the built-in secrets are then left to the sandbox.
+func (j *judge) below(s Subject, n names) {
+	const most = 5000
+	list := j.paths.Below
+	if list == nil {
+		list = walk
+	}
+	files, all := list(filepath.FromSlash(n.all[len(n.all)-1]), most)
+	for _, f := range files {
+		fn := names{all: []string{path.Clean(filepath.ToSlash(f))}}
+		sub := Subject{Kind: s.Kind, Text: fn.all[0], Tool: s.Tool, Aliases: s.Aliases}
+		if r := j.fileRule(j.rules.Deny, sub, fn); r != nil {
+			j.add(by(sub, Deny, r), "")
+			return
+		}
+		if r := j.fileRule(j.rules.Ask, sub, fn); r != nil {
+			j.add(by(sub, Ask, r), "")
+			return
+		}
+		if pat := j.paths.secret(fn); pat != "" && !j.spelledOut(sub, fn) {
+			j.add(Judged{Subject: sub, Origin: Builtin, Reason: reasonSecret + pat}, "")
+			return
+		}
+	}
+	if !all {
+		for _, rules := range [][]Rule{j.rules.Deny, j.rules.Ask} {
+			for i := range rules {
+				if r := &rules[i]; r.about(&Subject{Kind: "Read", Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
+					x := by(s, Ask, r)
+					x.Reason = reasonManyFiles
+					j.add(x, "")
+					return
+				}
+			}
+		}
+	}
+}
+
+// throughLinks judges a command that follows the links below a directory: their
+// targets must be in the workspace, unless a rule allows the command. With tree
+// it reads the content of the targets, so they are judged as files too.
+func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
+	const most = 50_000
+	todo, seen, left := []string{n.all[len(n.all)-1]}, map[string]bool{}, most
+	for len(todo) > 0 {
+		dir := todo[0]
+		if todo = todo[1:]; seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		links, all := j.paths.links(dir, &left)
+		for _, link := range links {
+			ln := j.paths.name(link, "")
+			sub := Subject{Kind: s.Kind, Text: path.Clean(filepath.ToSlash(link)), Tool: s.Tool}
+			if ln.unclear == "" && !j.paths.inside(ln) && !allowed {
+				j.add(Judged{Subject: sub, Reason: reasonLinkLeaves + ln.all[len(ln.all)-1]}, "")
+				return
+			}
+			if before := len(j.out); tree {
+				if j.file(sub, ln, &Judged{}, true); len(j.out) > before {
+					return
+				}
+			}
+			target := ln.all[len(ln.all)-1]
+			if info, err := os.Stat(filepath.FromSlash(target)); err == nil && info.IsDir() && !subpath.Contains(dir, target) {
+				if tree {
+					j.below(sub, names{all: []string{target}})
+				}
+				todo = append(todo, target)
+			}
+		}
+		if !all && !allowed {
+			j.add(Judged{Subject: s, Reason: reasonManyLinks}, "")
+			return
+		}
+	}
+}

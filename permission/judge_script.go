@@ -1,0 +1,227 @@
+package permission
+
+import (
+	"strings"
+
+	"github.com/knack-agent/knack/permission/internal/bash"
+)
+
+// Command lines: their commands, redirections and assignments, each judged by
+// itself. The facts come from permission/internal/bash.
+
+// bash judges a command line.
+func (j *judge) bash(s Subject) {
+	j.request = s
+	j.prepare()
+	script, err := bash.Parse(s.Text, s.Spare)
+	if err != nil {
+		for i := range j.deny {
+			if r := &j.deny[i]; r.Any || mentions(s.Text, r.Pattern) {
+				j.add(by(s, Deny, r.Rule), "")
+				return
+			}
+		}
+		j.notReading(s, err.Error())
+		return
+	}
+	j.dots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
+	if len(script.Items) == 0 {
+		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing}, "")
+		return
+	}
+	j.script(script, cover{})
+}
+
+// mentions reports whether a text that cannot be analysed contains the name of
+// the program that a pattern denies.
+func mentions(text, pat string) bool {
+	p := compile(strings.ToLower(pat))
+	name, _, _ := strings.Cut(string(p.text), "\x00")
+	name, _, _ = strings.Cut(name, string(rune(star)))
+	text = strings.ToLower(text)
+	for {
+		i := strings.Index(text, name)
+		if i < 0 {
+			return false
+		}
+		before := i == 0 || !bash.WordByte(text[i-1])
+		end := i + len(name)
+		if before && (end == len(text) || !bash.WordByte(text[end])) {
+			return true
+		}
+		text = text[i+1:]
+	}
+}
+
+// A cover is how much of an inner command the rule for the outer command spells
+// out, in words.
+type cover struct {
+	by    *Judged
+	words int
+	all   bool
+}
+
+func (j *judge) script(s *bash.Script, cov cover) {
+	for _, item := range s.Items {
+		switch x := item.(type) {
+		case *bash.Command:
+			j.command(s, x, cov)
+		case *bash.Redirect:
+			j.redirect(s, x)
+		case *bash.Assign:
+			j.assign(x, cov)
+		case bash.Unclear:
+			if cov.all {
+				continue
+			}
+			sub := Subject{Kind: "Bash", Text: x.Text}
+			if r := j.everything(); r != nil && !x.Limit {
+				j.add(by(sub, Allow, r), "")
+				continue
+			}
+			if j.mode == Bypass {
+				for i := range j.deny {
+					if r := &j.deny[i]; r.Any || mentions(x.Text, r.Pattern) {
+						j.add(by(sub, Deny, r.Rule), "")
+					}
+				}
+			}
+			j.notReading(sub, x.Reason)
+		}
+	}
+}
+
+// dirs returns the directories in which a command may run; ok is false if they
+// are not known.
+func (j *judge) dirs(s *bash.Script, at int) (dirs []string, ok bool) {
+	dirs = []string{j.paths.Dir}
+	n := min(at, len(s.Moves))
+	if s.Loose {
+		n = len(s.Moves)
+	}
+	for _, c := range s.Moves[:n] {
+		if c.Any || c.Word == nil {
+			return dirs, false
+		}
+		for _, v := range c.Word.Values {
+			if c.Loose && !bash.IsAbs(v) && !strings.HasPrefix(v, "~/") || len(dirs) > 16 {
+				return dirs, false
+			}
+			for _, d := range dirs[:len(dirs):len(dirs)] {
+				dirs = append(dirs, j.paths.name(v, d).all[0])
+			}
+		}
+	}
+	return dirs, true
+}
+
+func (j *judge) redirect(s *bash.Script, f *bash.Redirect) {
+	kind := "Read"
+	if f.Write {
+		kind = "Edit"
+	}
+	values := f.Target.Values
+	if len(values) == 0 || f.Target.Glob || f.Target.Many {
+		j.notReading(Subject{Kind: kind, Text: f.Text}, reasonFile)
+		return
+	}
+	for _, v := range values {
+		if strings.HasPrefix(v, "~") && !f.Target.Tilde {
+			v = "./" + v
+		}
+		if strings.HasPrefix(v, "/dev/tcp/") || strings.HasPrefix(v, "/dev/udp/") {
+			j.notReading(Subject{Kind: "Bash", Text: f.Text}, reasonNetwork)
+			continue
+		}
+		dirs, ok := j.dirs(s, f.At)
+		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
+			j.notReading(Subject{Kind: kind, Text: f.Text}, reasonRelative)
+			continue
+		}
+		for _, d := range dirs {
+			n := j.paths.name(v, d)
+			j.file(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
+			if f.Both {
+				j.file(Subject{Kind: "Read", Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
+			}
+		}
+	}
+}
+
+func (j *judge) assign(x *bash.Assign, cov cover) {
+	s := Subject{Kind: "Bash", Text: x.Text}
+	words := []bash.Word{bash.Known(x.Text)}
+	words[0].Literal = bash.PlainWord(x.Text)
+	if j.denied(s, &bash.Command{Words: words, Text: x.Text}) != Allow {
+		return
+	}
+	if cov.all {
+		return
+	}
+	if r := j.everything(); r != nil {
+		j.add(by(s, Allow, r), "")
+		return
+	}
+	if j.mode != Plan {
+		var buf [128]byte
+		text := encode(words, buf[:0])
+		for i := range j.allow {
+			r := &j.allow[i]
+			if !r.Any && (r.first == 0 || len(text) > 0 && r.first == text[0]) {
+				if p := r.get(); p.assigns && p.match(text, nil, false) {
+					j.add(by(s, Allow, r.Rule), "")
+					return
+				}
+			}
+		}
+	}
+	rule := ""
+	if words[0].Literal {
+		rule = "Bash(" + x.Text + ")"
+	}
+	if j.mode == Plan {
+		j.notReading(s, reasonVariable)
+		return
+	}
+	j.add(Judged{Subject: s, Reason: reasonVariable}, rule)
+}
+
+// everything returns the rule that allows every command, if one does.
+func (j *judge) everything() *Rule {
+	for i := range j.allow {
+		if r := &j.allow[i]; r.Any && j.mode != Plan && !j.patterns() {
+			return r.Rule
+		}
+	}
+	return nil
+}
+
+// patterns reports whether a rule denies or asks about some commands.
+func (j *judge) patterns() bool {
+	for _, list := range [][]bashRule{j.deny, j.ask} {
+		for i := range list {
+			if !list[i].Any {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// deniedOnly matches only the deny rules with the commands inside an opaque one.
+func (j *judge) deniedOnly(s *bash.Script) {
+	for _, c := range s.Commands {
+		written := lines(c)
+		for i := range j.deny {
+			r := &j.deny[i]
+			for _, l := range written {
+				if !r.Any && r.get().match(l, nil, false) {
+					j.add(by(Subject{Kind: "Bash", Text: c.Text}, Deny, r.Rule), "")
+				}
+			}
+		}
+		for _, in := range c.Inner {
+			j.deniedOnly(in.Script)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package permission
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Tools whose subjects are neither commands nor files.
+
+// other judges a subject that is neither a command nor a path.
+func (j *judge) other(s Subject) {
+	rule := s.Kind
+	switch {
+	case s.Kind == "WebFetch":
+		rule = ""
+		if h := hostOf(s.Text); h != "" {
+			rule = "WebFetch(domain:" + h + ")"
+		}
+	case s.Text != "" && !strings.HasPrefix(s.Kind, "mcp__"):
+		rule = s.Kind + "(" + escapeGlob(s.Text) + ")"
+	}
+	for i := range j.rules.Deny {
+		if r := &j.rules.Deny[i]; r.about(&s, true) && r.matchText(s.Kind, s.Text, true) {
+			j.add(by(s, Deny, r), "")
+			return
+		}
+	}
+	for i := range j.rules.Ask {
+		if r := &j.rules.Ask[i]; r.about(&s, true) && r.matchText(s.Kind, s.Text, true) {
+			j.add(by(s, Ask, r), "")
+			return
+		}
+	}
+	if j.mode == Plan && s.Default != Allow && !s.ReadOnly {
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
+		return
+	}
+	for i := range j.rules.Allow {
+		if r := &j.rules.Allow[i]; r.about(&s, false) && r.matchText(s.Kind, s.Text, false) {
+			j.add(by(s, Allow, r), "")
+			return
+		}
+	}
+	if s.Default == Allow {
+		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonAsksNobody}, "")
+		return
+	}
+	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
+}
+
+// escapeGlob returns a pattern that matches exactly a text.
+func escapeGlob(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '*', '?', '[', '\\':
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func hostOf(address string) string {
+	for _, c := range address {
+		if c <= ' ' || c > '~' {
+			return ""
+		}
+	}
+	rest, ok := strings.CutPrefix(address, "https://")
+	if !ok {
+		if rest, ok = strings.CutPrefix(address, "http://"); !ok {
+			return ""
+		}
+	}
+	host := rest[:len(rest)-len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"))]
+	if !matchHost(strings.ToLower(host), address) {
+		return ""
+	}
+	return strings.ToLower(host)
+}

@@ -1,0 +1,192 @@
+package permission
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/permission/internal/bash"
+)
+
+// Commands as symbols that the patterns of rules are matched with.
+
+// lines encodes a command for matching with deny and ask rules: the program by
+// its base name and as written, escapes resolved, without git's global options,
+// in lower case, with and without the assignments before it.
+func lines(c *bash.Command) [][]byte {
+	buf := make([]byte, 0, len(c.Text)+8)
+	write := func(words []bash.Word, base bool) []byte {
+		from := len(buf)
+		for i := range words {
+			if i > 0 {
+				buf = append(buf, between)
+			}
+			w := &words[i]
+			v, ok := w.Value()
+			switch {
+			case !ok && w.Values == nil && w.Prefix != "" && !w.Many:
+				buf = append(append(buf, strings.ToLower(w.Prefix)...), dynamic)
+			case !ok:
+				buf = append(buf, dynamic)
+			default:
+				if i == 0 && base {
+					v = path.Base(filepath.ToSlash(v))
+				}
+				for k := 0; k < len(v); k++ {
+					b := v[k]
+					if b < 4 {
+						b = 0x7f
+					} else if b >= 'A' && b <= 'Z' {
+						b += 'a' - 'A'
+					}
+					buf = append(buf, b)
+				}
+			}
+		}
+		return buf[from:len(buf):len(buf)]
+	}
+	out := [][]byte{write(c.Words, true)}
+	if v, ok := c.Words[0].Value(); ok && strings.Contains(v, "/") {
+		out = append(out, write(c.Words, false))
+	}
+	if len(c.Assigns) > 0 {
+		words := make([]bash.Word, 0, len(c.Assigns)+len(c.Words))
+		for _, a := range c.Assigns {
+			words = append(words, bash.Known(a.Text))
+		}
+		out = append(out, write(append(words, c.Words...), false))
+	}
+	if c.Git && c.Subcommand > 1 {
+		out = append(out, write(append([]bash.Word{c.Words[0]}, c.Words[c.Subcommand:]...), true))
+	}
+	// A variable with several possible values: one line for each.
+	for i := range c.Words {
+		if w := &c.Words[i]; len(w.Values) > 1 && !w.Glob {
+			for _, v := range w.Values {
+				words := append([]bash.Word{}, c.Words...)
+				words[i] = bash.Known(v)
+				out = append(out, write(words, true))
+			}
+			break
+		}
+	}
+	return out
+}
+
+// A line is a command encoded as symbols for matching with the patterns of rules.
+type line struct {
+	words []bash.Word
+	text  []byte
+	fixed []bool // what a rule must spell out
+	open  []bool // what a rule for all uses of the program must spell out
+}
+
+func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
+	l := line{words: words, text: encode(words, buf)}
+	l.fixed = fixed(l.text, dangers)
+	l.open = l.fixed
+	if narrow := slices.DeleteFunc(slices.Clone(dangers), func(d bash.Danger) bool { return d.Open }); len(narrow) < len(dangers) {
+		l.open = fixed(l.text, narrow)
+	}
+	return l
+}
+
+// fixedFor marks what a pattern must spell out: a rule such as Bash(python:*)
+// covers more uses of its program.
+func (l *line) fixedFor(p *pattern) []bool {
+	if p.lead == 1 && p.prefix && !p.starred {
+		return l.open
+	}
+	return l.fixed
+}
+
+// encode appends words as symbols to a line.
+func encode(words []bash.Word, line []byte) []byte {
+	ended := false
+	for i := range words {
+		w := &words[i]
+		if i > 0 {
+			line = append(line, between)
+		}
+		switch {
+		case w.Literal:
+			for k := 0; k < len(w.Values[0]); k++ {
+				b := w.Values[0][k]
+				if b < 4 {
+					b = 0x7f
+				}
+				line = append(line, b)
+			}
+		case i == 0 || w.Dash && !ended:
+			line = append(line, never)
+		default:
+			line = append(line, dynamic)
+		}
+		ended = ended || w.Literal && w.Values[0] == "--"
+	}
+	return line
+}
+
+// withClimbs returns a line whose elements ".." a rule must spell out: "../*"
+// does not match "../../x". After path.Clean they are at the beginning of a word,
+// so that no other pattern can lead upwards.
+func (l *line) withClimbs() *line {
+	marked := make([]bool, len(l.text))
+	copy(marked, l.fixed)
+	for i := range l.text {
+		end := i + 2
+		if end <= len(l.text) && string(l.text[i:end]) == ".." && (i == 0 || !nameByte(l.text[i-1])) &&
+			(end == len(l.text) || !nameByte(l.text[end])) {
+			marked[i], marked[i+1] = true, true
+		}
+	}
+	return &line{words: l.words, text: l.text, fixed: marked, open: marked}
+}
+
+// nameByte reports whether a symbol is part of a file's name.
+func nameByte(b byte) bool { return b > star && b != '/' && b != '=' }
+
+// fixed marks the symbols of dangerous words; nil: there are none.
+func fixed(line []byte, dangers []bash.Danger) []bool {
+	if len(dangers) == 0 {
+		return nil
+	}
+	out := make([]bool, len(line))
+	word := 0
+	for i, b := range line {
+		if b == between {
+			word++
+		}
+		out[i] = slices.ContainsFunc(dangers, func(d bash.Danger) bool { return d.Word == word })
+	}
+	return out
+}
+
+// withAssigns puts the assignments before a command in front of its words,
+// which a rule must spell out.
+func withAssigns(c *bash.Command, words []bash.Word, dangers []bash.Danger) ([]bash.Word, []bash.Danger, []byte) {
+	all := make([]bash.Word, 0, len(c.Assigns)+len(words))
+	var ds []bash.Danger
+	for i, a := range c.Assigns {
+		all = append(all, bash.Word{Text: a.Text, Values: []string{a.Text}, Literal: bash.PlainWord(a.Text), Dynamic: true})
+		ds = append(ds, bash.Danger{Word: i})
+	}
+	for _, d := range dangers {
+		d.Word += len(c.Assigns)
+		ds = append(ds, d)
+	}
+	return append(all, words...), ds, nil
+}
+
+// climbs reports whether a word has an element "..".
+func climbs(words []bash.Word) bool {
+	for i := range words {
+		for _, v := range words[i].Values {
+			if strings.Contains(v, "..") && slices.Contains(strings.Split(v, "/"), "..") {
+				return true
+			}
+		}
+	}
+	return false
+}
