@@ -33,7 +33,7 @@ type projectFlags struct {
 func (f *projectFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringArrayVar(&f.skills, "skill", nil, "also use the skill, file or directory of skills at `PATH`; it is trusted")
-	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "also use what `DIR` holds in .claude, .agents, .knack and .pi")
+	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "also use the .claude, .agents, .knack and .pi directories in `DIR`")
 	fs.BoolVar(&f.bare, "bare", false, "use only --skill, --add-dir, managed and bundled skills")
 	fs.BoolVar(&f.noSkills, "no-skills", false, "use only managed skills")
 	fs.StringArrayVar(&f.settings, "settings", nil, "also read the settings in `FILE`, or written as JSON")

@@ -65,7 +65,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 	f.register(c)
 	f.registerView(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
-	c.Flags().BoolVar(&all, "all", false, "also what is found and not used, and every problem")
+	c.Flags().BoolVar(&all, "all", false, "also show unused skills and every problem")
 	return c
 }
 

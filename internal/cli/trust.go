@@ -60,7 +60,7 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 	fs.BoolVar(&f.json, "json", false, "show it as JSON")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "approve without being asked")
 	fs.BoolVar(&f.revoke, "revoke", false, "forget what was approved, and the rules that were kept for the project")
-	fs.BoolVar(&f.links, "links", false, "also what links that leave the project lead to")
+	fs.BoolVar(&f.links, "links", false, "also approve what links out of the project lead to")
 	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
 	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")
 	return c
