@@ -463,7 +463,7 @@ func (c *checker) files() {
 		rel = filepath.ToSlash(rel)
 		if d.Type()&fs.ModeSymlink != 0 {
 			if !inside(c.dir, file) {
-				c.warn("symlink-outside", 0, 0, "copy the file into the skill", "%s is a link that leads out of the skill or nowhere", plain.Line(rel))
+				c.warn("symlink-outside", 0, 0, "copy the file into the skill", "%s is a link that leads out of the skill, or is broken", plain.Line(rel))
 			}
 			return nil
 		}
@@ -528,7 +528,7 @@ func (c *checker) links() {
 	}
 	if len(dead) > 1 && found == 0 {
 		c.warn("broken-link", dead[0].line, 0, "add the files; were they left out when the skill was copied?",
-			"none of the %d linked files is there: %s, …", len(dead), plain.Line(dead[0].target))
+			"none of the %d linked files exists: %s, …", len(dead), plain.Line(dead[0].target))
 		return
 	}
 	for _, d := range dead {

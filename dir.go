@@ -388,7 +388,7 @@ func (w *walk) level(spots []spot) (below []spot) {
 			if w.searched++; w.searched > maxSearched {
 				w.problem(Problem{Code: "limit-reached", Severity: Warn, Path: s.path,
 					Message: fmt.Sprintf("more than %d directories without a skill in them: this one and what follows are not searched", maxSearched),
-					Hint:    "exclude what holds no skills with an .ignore file"})
+					Hint:    "exclude directories without skills with an .ignore file"})
 				return nil
 			}
 			below = append(below, w.below(s, l)...)
@@ -597,7 +597,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	case info.Size() > maxFile:
 		return look{outcome: &outcome{path: name, problems: []Problem{{Code: "too-large", Severity: Error, Path: name,
 			Message: fmt.Sprintf("%d bytes: a skill's file has at most %d", info.Size(), maxFile),
-			Hint:    "move what is not needed at once into files beside it"}}}}
+			Hint:    "move what is not needed at once into other files"}}}}
 	}
 	l.seen = seen{mod: info.ModTime(), size: info.Size(), trust: s.trust}
 	if old, ok := w.last[name]; ok && w.check == nil && old.mod.Equal(l.seen.mod) && old.size == l.seen.size && old.trust == s.trust &&
@@ -696,9 +696,9 @@ func (w *walk) follow(s spot, name, at, to string, text []byte) look {
 	case errors.Is(err, fs.ErrNotExist):
 		return broken("it leads nowhere")
 	case err != nil:
-		return broken("where it leads cannot be read: " + reason(err))
+		return broken("its target cannot be read: " + reason(err))
 	case textLink(data, int64(len(data))) != "":
-		return broken("it leads to another one")
+		return broken("it links to another one")
 	}
 	var l look
 	if w.check == nil {

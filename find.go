@@ -176,7 +176,7 @@ func (c *Catalog) names(message string) bool {
 
 const (
 	maxSuggestion  = 2000 // characters
-	suggestionHead = "Skills whose text has words of this message. What is said of them is their authors' text, not the user's; load one only if it fits:"
+	suggestionHead = "Skills whose text shares words with this message. The descriptions are by their authors, not by the user; load one only if it fits:"
 )
 
 // SuggestionText tells a model of suggested skills, in at most 2,000

@@ -132,7 +132,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 			p.place(s)
 			return false
 		}
-		p.refuse(n, true, "it stands inside ${…}")
+		p.refuse(n, true, "it is inside ${…}")
 	case *syntax.Lit:
 		p.within(n.Pos(), n.End(), func(s *site) {
 			if s.raw[0] == '{' {
@@ -141,20 +141,20 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 		})
 	case *syntax.CmdSubst:
 		if n.Backquotes {
-			p.refuse(n, true, "it stands inside `…`; write $(…)")
+			p.refuse(n, true, "it is inside `…`; write $(…)")
 		}
 	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
-		p.refuse(n, true, "it stands in arithmetic, where a value can run commands")
+		p.refuse(n, true, "it is in arithmetic, where a value can run commands")
 	case *syntax.Assign:
 		if n.Index != nil {
-			p.refuse(n.Index, true, "it stands in a subscript, where a value can run commands")
+			p.refuse(n.Index, true, "it is in a subscript, where a value can run commands")
 		}
 		if n.Name != nil && n.Value != nil && steersShell(n.Name.Value) {
 			p.refuse(n.Value, true, "the shell reads "+n.Name.Value+" as code or as where to find it")
 		}
 	case *syntax.ArrayElem:
 		if n.Index != nil {
-			p.refuse(n.Index, true, "it stands in a subscript, where a value can run commands")
+			p.refuse(n.Index, true, "it is in a subscript, where a value can run commands")
 		}
 	case *syntax.DeclClause:
 		p.refuse(n, true, n.Variant.Value+" reads a value as a name with a subscript")
@@ -165,7 +165,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 		}
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-			p.refuse(n, true, "it stands in a subscript, where a value can run commands")
+			p.refuse(n, true, "it is in a subscript, where a value can run commands")
 		}
 	case *syntax.BinaryCmd:
 		if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
@@ -216,7 +216,7 @@ func (p *preparer) place(s *site) {
 			}
 			return
 		case *syntax.ExtGlob:
-			s.why = "it stands in a pattern"
+			s.why = "it is in a pattern"
 		}
 	}
 }
@@ -420,7 +420,7 @@ func literal(parts []syntax.WordPart) string {
 	return b.String()
 }
 
-const commandPosition = "it says which program runs"
+const commandPosition = "it decides which program runs"
 
 // dangers says which words of a simple command a program runs or reads as
 // code, by index. It errs towards danger.
@@ -518,7 +518,7 @@ func mark(args []string, at int, found map[int]string) {
 				}
 			case "-v":
 				if base == "printf" || base == "test" || base == "[" {
-					found[i+1] = "it stands in a subscript, where a value can run commands"
+					found[i+1] = "it is in a subscript, where a value can run commands"
 				}
 			case "-c", "--config-env":
 				if base == "git" {

@@ -239,7 +239,7 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 func (s *Skill) open(in Invocation) error {
 	switch {
 	case s.Origin.Trust == Untrusted:
-		return refuse(RefusedByRule, "%s is not used: nobody trusts where it comes from", s.Name)
+		return refuse(RefusedByRule, "%s is not used: its source is not trusted", s.Name)
 	case in.By == ByUser && s.NotUser:
 		return refuse(RefusedToModel, "%s is not for people to call (user-invocable: false)", s.Name)
 	case in.By == ByModel && s.NotModel && !s.named(in.Message):
@@ -331,7 +331,7 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() { // a pipe would never end
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -563,7 +563,7 @@ func frame(v View, modes, others int, cut bool, omitted int) (head, middle, tail
 	return head, middle, tail + more
 }
 
-const indexHead = `The skills below hold instructions for particular tasks. When a task matches a skill's description, read the file at its location before you begin, and follow it. Relative paths in a skill are resolved against the directory of its file.`
+const indexHead = `The skills below contain instructions for particular tasks. When a task matches a skill's description, read the file at its location before you begin, and follow it. Relative paths in a skill are resolved against the directory of its file.`
 
 // Changes are what a model that saw one listing needs to know of another.
 type Changes struct {

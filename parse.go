@@ -158,7 +158,7 @@ func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 		return nil, false
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		p.problem("encoding", Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint, "the file holds a zero byte: it is not text; it was not loaded")
+		p.problem("encoding", Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint, "the file contains a zero byte: it is not text; it was not loaded")
 		return nil, false
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -319,7 +319,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 			}
 			continue
 		case key != e.Key && exact(key):
-			p.warn("unknown-key", e.Line, e.Column, "remove it", "%s is not a key; %s, which is there too, counts", e.Key, key)
+			p.warn("unknown-key", e.Line, e.Column, "remove it", "%s is not a key; %s, which is also present, counts", e.Key, key)
 			continue
 		case key != e.Key:
 			p.warn("unknown-key", e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
@@ -643,7 +643,7 @@ func (e *entry) list(split func(string) []string) []string {
 	for _, n := range e.value.Content {
 		n = deref(n)
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			e.warn("field-type", n.Line, n.Column, "write a text", "%s: one of the list is no text; it was ignored", e.Key)
+			e.warn("field-type", n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
 			continue
 		}
 		if w := strings.TrimSpace(n.Value); w != "" {
@@ -679,7 +679,7 @@ func (e *entry) tools(deny bool) []string {
 			if n = deref(n); n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 				one(n.Value, n.Line, n.Column)
 			} else {
-				e.warn("field-type", n.Line, n.Column, "write a text", "%s: one of the list is no text; it was ignored", e.Key)
+				e.warn("field-type", n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
 			}
 		}
 		return rules
@@ -983,7 +983,7 @@ func isEvent(s string) bool { return isName(s) && s[0] >= 'A' && s[0] <= 'Z' }
 
 func badMatcher(m *yaml.Node) string {
 	if m.Kind != yaml.MappingNode {
-		return "a matcher is no mapping"
+		return "a matcher is not a mapping"
 	}
 	hooks := value(m, "hooks")
 	if hooks == nil || hooks.Kind != yaml.SequenceNode {

@@ -178,9 +178,9 @@ func (c *Catalog) reason(f Finding, v View) string {
 	case s.NotModel && s.NotUser:
 		return "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it"
 	case s.NotModel:
-		return "a person can call it; it is kept from the model (disable-model-invocation)"
+		return "a person can call it; the model cannot (disable-model-invocation)"
 	case !s.Offered():
-		return "a person can call it; the model is not told of it, because nothing says what it is for"
+		return "a person can call it; the model does not see it, because it has no description"
 	case len(s.Paths) > 0 && f.Entry.State == Conditional:
 		return "a tool touched a file that matches " + strings.Join(s.Paths, ", ")
 	case s.NotUser:

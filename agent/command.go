@@ -61,7 +61,7 @@ func unknown(all []knack.Command, name string) error {
 	name = plain.Line(name)
 	switch {
 	case slices.Contains(knack.Steering(), name):
-		no.Message = fmt.Sprintf("/%s: the name is kept for a command that this version does not have", name)
+		no.Message = fmt.Sprintf("/%s: the name is reserved for a command that this version does not have", name)
 		no.Near = nil
 	case len(no.Near) > 0:
 		no.Message = fmt.Sprintf("unknown command: /%.200s; did you mean /%s?", name, strings.Join(no.Near, ", /"))

@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 		{"/skill:say", "error: unknown command: /skill:say; did you mean /say?"},
 		{"/fails", "error: it failed"},
 		{"/hlp", "error: unknown command: /hlp; did you mean /help?"},
-		{"/mcp", "error: /mcp: the name is kept for a command that this version does not have"},
+		{"/mcp", "error: /mcp: the name is reserved for a command that this version does not have"},
 		{"/program", "error: /program is a command of the program: it cannot be used here"},
 		{"/zzzzzz", "error: unknown command: /zzzzzz"},
 		{"/\x1b[2J", `error: unknown command: /\x1b[2J`},

@@ -338,7 +338,7 @@ func (f *definitionField) list(split func(string) []string) []string {
 	for _, raw := range all {
 		var s string
 		if json.Unmarshal(raw, &s) != nil || string(raw) == "null" {
-			f.wrong("field-type", "%s: one of the list is no text; it was ignored", f.Key)
+			f.wrong("field-type", "%s: an entry of the list is not text; it was ignored", f.Key)
 			continue
 		}
 		if s = strings.TrimSpace(s); s != "" {

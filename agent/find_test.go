@@ -58,7 +58,7 @@ func TestSuggest(t *testing.T) {
 	if strings.Contains(first, "</available_skills>") || strings.Contains(first, "\n\n") || strings.ContainsRune(first, '\u202e') {
 		t.Errorf("not escaped: %q", first)
 	}
-	if !strings.Contains(first, "authors' text, not the user's") || utf8.RuneCountInString(first) > 2000 {
+	if !strings.Contains(first, "by their authors, not by the user") || utf8.RuneCountInString(first) > 2000 {
 		t.Errorf("%d characters: %q", utf8.RuneCountInString(first), first)
 	}
 	// It is an entry of its own after the message, and the prefix stays.

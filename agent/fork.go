@@ -153,7 +153,7 @@ func (r *run) definition(name string, tools []string) (d *Definition, problem st
 			names = append(names, d.Name)
 		}
 	}
-	return &fallback, fmt.Sprintf("there is no agent %.100q: %s takes its place, with the tools %s; the agents are %s",
+	return &fallback, fmt.Sprintf("there is no agent %.100q: %s is used instead, with the tools %s; the agents are %s",
 		name, fallback.Name, strings.Join(fallback.Tools, ", "), strings.Join(names, ", "))
 }
 
@@ -224,7 +224,7 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	}
 	permit, err := t.Propose(call, input).Decide(ctx, g)
 	if err == nil && !bytes.Equal(permit.Input, input) {
-		err = fmt.Errorf("a hook wants another input for %s: it is called with this one or not at all", t.Name)
+		err = fmt.Errorf("a hook changed the input of %s, which may only run unchanged", t.Name)
 	}
 	return permit, err
 }
@@ -487,7 +487,7 @@ func (r *run) tell(e Event) {
 func reported(ctx context.Context, a session.Agent) (string, error) {
 	switch a.Reason {
 	case "": // in the background
-		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will tell when it has ended: go on with something else, and do not ask for it.", a.Name, a.Log), nil
+		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will report its end: continue with something else, and do not poll for it.", a.Name, a.Log), nil
 	case "error":
 		return "", fmt.Errorf("the agent %s failed: %s", a.Name, a.Error)
 	case "cancelled":

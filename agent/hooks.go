@@ -360,7 +360,7 @@ func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
 		return false, err
 	}
 	if r.hooked.blocks++; r.hooked.blocks > maxBlocks {
-		return false, r.note("", fmt.Sprintf("a %s hook wants the work to go on for the %dth time: it ends all the same", event, r.hooked.blocks))
+		return false, r.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event, r.hooked.blocks))
 	}
 	return true, nil
 }

@@ -417,7 +417,7 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	if r.same == tellAfter {
 		res := &results[len(results)-1]
 		res.Parts = append(slices.Clone(res.Parts), llm.Text(fmt.Sprintf(
-			"[This is the same call with the same result for the %dth time. It will not change: do something else, or say what is in the way. The run stops at %d.]", r.same, stopAfter)))
+			"[This is the same call with the same result for the %dth time. It will not change: do something else, or explain what prevents you. The run stops at %d.]", r.same, stopAfter)))
 	}
 }
 

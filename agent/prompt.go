@@ -54,7 +54,7 @@ func (p Prompt) String() string {
 		section(s)
 	}
 	if len(p.Context) > 0 {
-		section("# Instructions of this user and project\n\nFollow them; where two disagree, the later one counts.")
+		section("# Instructions of the user and the project\n\nFollow them; where two disagree, the later one counts.")
 		for _, d := range p.Context {
 			section(fmt.Sprintf("<instructions path=\"%s\">\n%s\n</instructions>", html.EscapeString(d.Path), strings.TrimSpace(d.Text)))
 		}
@@ -80,14 +80,14 @@ func (p Prompt) tools() string {
 
 // guidelines are general ones and those of the active tools.
 func (p Prompt) guidelines() string {
-	lines := []string{"Say what you did and what came of it, plainly and briefly; name files by their paths."}
+	lines := []string{"Report what you did and its result, plainly and briefly; name files by their paths."}
 	for _, t := range p.Tools {
 		if t.Guidelines != nil {
 			lines = append(lines, t.Guidelines(p.Tools)...)
 		}
 	}
 	if len(p.Tools) > 0 {
-		lines = append(lines, "Where a call is refused, do not look for a way around the refusal: say what you would need.")
+		lines = append(lines, "If a call is refused, do not work around the refusal: say what you would need.")
 	}
 	return "# Guidelines\n\n- " + strings.Join(lines, "\n- ")
 }

@@ -52,7 +52,7 @@ func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDi
 			},
 		})
 		if err == nil && !bytes.Equal(permit.Input, input) {
-			err = errors.New("inline command was not run: a hook wants another one in its place, and it runs as it is written or not at all")
+			err = errors.New("inline command was not run: a hook changed it, and inline commands only run unchanged")
 		}
 		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}

@@ -32,9 +32,9 @@ func program() []Command {
 
 		{Name: "session", Description: "show the session", Run: showSession, Anytime: true},
 		{Name: "new", Description: "start an empty session", Run: startNew},
-		{Name: "resume", Hint: "[ID]", Description: "go on with another session, or list them", Run: resume},
+		{Name: "resume", Hint: "[ID]", Description: "resume another session, or list them", Run: resume},
 		{Name: "name", Hint: "[TITLE]", Description: "show the session's title, or give it one", Run: name, Anytime: true},
-		{Name: "clone", Description: "go on in a copy of the session", Run: clone},
+		{Name: "clone", Description: "continue in a copy of the session", Run: clone},
 		{Name: "fork", Hint: "[N]", Description: "start a session at an earlier message, or list them", Run: fork},
 		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree},
 		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export, Anytime: true},
@@ -55,7 +55,7 @@ func program() []Command {
 		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions},
 		{Name: "agents", Description: "list the agents, and which work", Run: listAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
-		{Name: "trust", Description: "show what the project brings, and approve it", Run: trustProject},
+		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
 		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings},
 		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
 		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: logout},
@@ -139,7 +139,7 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	}
 	shown = append(shown,
 		knack.Command{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
-		knack.Command{Name: "/TEXT", Description: "says /TEXT to the model"})
+		knack.Command{Name: "/TEXT", Description: "sends /TEXT to the model"})
 	return Reply{Text: strings.TrimRight(CommandList(shown, ""), "\n"), Value: value}, nil
 }
 

@@ -212,7 +212,7 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 			add("allow", r, fmt.Sprintf("skill %s, this turn", plain.Line(k.Skill)), "%s %s")
 		}
 	}
-	b.add("Secrets and protected paths ask as well, and reading here needs no rule: knack help permissions.")
+	b.add("Secrets and protected paths also need approval, and reading here needs no rule: knack help permissions.")
 	choices := modeChoices(v.Mode)
 	choices.Text = b.text()
 	return Reply{Text: b.text(), Value: v, Choices: choices}, nil

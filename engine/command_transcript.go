@@ -44,7 +44,7 @@ func (s *Session) export(path string) Export {
 	return Export{Path: path, Version: s.engine.Project().Version(), Summary: s.Summary}
 }
 
-var errNothingSaid = errors.New("nothing was said in this session yet")
+var errNothingSaid = errors.New("this session is still empty")
 
 // shareTime bounds an upload.
 const shareTime = 2 * time.Minute
@@ -60,7 +60,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 		return Reply{}, &Error{Err: errors.New("/share needs the program gh, which is not there"), Hint: "/export writes a file that you can send"}
 	}
 	if s.person == nil {
-		return Reply{}, &Error{Err: errors.New("nothing was shared: there is nobody to ask"), Hint: "knack session export " + s.log.ID(), Exit: ExitRefused}
+		return Reply{}, &Error{Err: errors.New("nothing was shared, because nobody can be asked"), Hint: "knack session export " + s.log.ID(), Exit: ExitRefused}
 	}
 	dir, err := os.MkdirTemp("", "knack-share-*")
 	if err != nil {
@@ -75,7 +75,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Whoever has its address can read it.", (info.Size()+999)/1000), "", "yes, upload it")
+	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "", "yes, upload it")
 	if err != nil {
 		return Reply{}, err
 	}
@@ -127,7 +127,7 @@ func copyAnswer(ctx context.Context, s *Session, _ string) (Reply, error) {
 		}
 		return Reply{Text: fmt.Sprintf("copied, %d characters", len([]rune(text))), Value: map[string]string{"text": text}}, nil
 	}
-	return Reply{}, &Error{Err: errors.New("there is no program for the clipboard here"), Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
+	return Reply{}, &Error{Err: errors.New("no clipboard program was found"), Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
 }
 
 // clipboards are the programs that fill the clipboard of where we are.
@@ -205,11 +205,11 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 	for i, e := range branch {
 		if text := typedIn(e); text != "" && strconv.Itoa(e.ID) == at {
 			r, err := s.branchOff(ctx, branch[:i])
-			r.Text += "\nwhat you said there:\n" + text
+			r.Text += "\nyour message there:\n" + text
 			return r, err
 		}
 	}
-	return Reply{}, &Error{Err: fmt.Errorf("%s is no message of yours on this branch", plain.Line(at)), Hint: "/fork lists them"}
+	return Reply{}, &Error{Err: fmt.Errorf("%s is not one of your messages on this branch", plain.Line(at)), Hint: "/fork lists them"}
 }
 
 // tree shows what the user said on all branches, or moves to an entry: the next
@@ -240,7 +240,7 @@ func tree(_ context.Context, s *Session, at string) (Reply, error) {
 	var b lines
 	b.add("at entry %d; what came after it stays on its branch", to)
 	if text != "" {
-		b.add("what you said there:\n%s", text)
+		b.add("your message there:\n%s", text)
 	}
 	return Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}}, nil
 }

@@ -45,7 +45,7 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 		question = "Trust the folder? Git and other programs obey its configuration."
 	}
 	if s.person == nil {
-		reply.Text += "\nnothing was approved, because nobody is here to ask: knack trust -y approves what is shown"
+		reply.Text += "\nnothing was approved, because nobody can be asked: knack trust -y approves what is shown"
 		return reply, nil
 	}
 	if was.options.Env.StateDir() == "" {

@@ -481,7 +481,7 @@ func TestGiven(t *testing.T) {
 		Hooks: []hook.Hook{guard}, Commands: []engine.Command{greet},
 		Agents: []agent.Definition{{Name: "reviewer", Description: "Reviews.", Prompt: "You review."}},
 	}})
-	if got := fmt.Sprint(s.Problems()); !strings.Contains(got, "the host's tool read is left out") {
+	if got := fmt.Sprint(s.Problems()); !strings.Contains(got, "the host's tool read is not available") {
 		t.Error(got)
 	}
 	got := run(t, s, "go")

@@ -170,13 +170,13 @@ func (t *hookSet) verify(h *hook.Hook) error {
 		}
 		if h.Path != "" && !subpath.Contains(realPath(h.Dir), realPath(h.File())) {
 			// Where a link leads is no part of the folder that was approved.
-			return fmt.Errorf("%s leads out of the folder of the skill %s", h.File(), name)
+			return fmt.Errorf("%s is outside the directory of the skill %s", h.File(), name)
 		}
 		return p.inTree(h, t.dir, func(path string, _ []byte) error {
 			if subpath.Contains(realPath(h.Dir), path) {
 				return nil
 			}
-			return fmt.Errorf("%s is no part of the folder of the skill %s, which is what was approved", path, name)
+			return fmt.Errorf("%s is not in the directory of the skill %s, which is what was approved", path, name)
 		})
 	}
 	name, agents := strings.CutPrefix(h.Origin, "agent:")
@@ -187,7 +187,7 @@ func (t *hookSet) verify(h *hook.Hook) error {
 		}
 	}
 	if !t.local && (agents || h.Origin == string(permission.Project)) {
-		return errors.New("a project's hooks run only on this machine: what they would run elsewhere nobody has seen")
+		return errors.New("a project's hooks run only on this machine: what they would run elsewhere has not been approved")
 	}
 	if agents {
 		return p.inTree(h, t.dir, func(path string, data []byte) error {

@@ -147,7 +147,7 @@ func (s *Session) explain(t *turn, err error) error {
 		case len(no.Near) > 0:
 			hint = "knack -p /" + no.Near[0]
 		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(t.project.problems, inert):
-			hint = "knack trust --show: the project brings templates that nobody has trusted"
+			hint = "knack trust --show: the project has templates that need trust"
 		case s.person != nil:
 			hint = "/help, or /skills"
 		}

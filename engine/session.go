@@ -191,7 +191,7 @@ func (s *Session) Give(g Given) []knack.Problem {
 	for _, t := range g.Tools {
 		if _, taken := own.Find(t.Name); taken {
 			problems = append(problems, knack.Problem{Code: "shadowed", Severity: knack.Warn,
-				Message: fmt.Sprintf("the host's tool %s is left out: a built-in tool has the name", t.Name)})
+				Message: fmt.Sprintf("the host's tool %s is not available: a built-in tool has its name", t.Name)})
 			continue
 		}
 		tools = append(tools, t)

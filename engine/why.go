@@ -58,10 +58,10 @@ func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name,
 	for i := range found {
 		f := &found[i]
 		f.Line = nil
-		comes := "it comes up when a tool touches a file in " + below.Origin.Nested
+		comes := "it is offered after a tool touches a file in " + below.Origin.Nested
 		switch {
 		case below.Ignored != "":
-			f.State, f.Reason = knack.Ignored, "an ignore file leaves the directory out: "+below.Ignored
+			f.State, f.Reason = knack.Ignored, "an ignore file excludes the directory: "+below.Ignored
 		case f.State != knack.Active && f.State != knack.Conditional:
 			f.Reason += "; " + comes
 		case cat.Skill(f.Name()) != nil:

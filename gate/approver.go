@@ -222,7 +222,7 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		no := &Denied{Text: fmt.Sprintf("%s was not run: nobody answered: %v", a.p.Name, err)}
+		no := &Denied{Text: fmt.Sprintf("%s was not run: the question was not answered: %v", a.p.Name, err)}
 		errors.As(err, &no)
 		return &Denied{Decision: a.r.Decision, Text: no.Text}
 	}

@@ -367,7 +367,7 @@ func (a *asking) voted(j judgement) judgement {
 	case a.failed && j.Verdict != permission.Deny && (mode == permission.Bypass || mode == permission.DontAsk):
 		j.Verdict, j.Rule, j.Origin, j.Reason, j.Suggest = permission.Deny, "", "", a.why, nil
 	case a.vote == SaysAsk && j.Verdict == permission.Allow:
-		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook wants it to be asked")
+		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook requires approval")
 		j.Rule, j.Origin = "", "" // of the rule that allowed it
 		j.hook = true
 		if mode == permission.DontAsk {

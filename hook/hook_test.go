@@ -141,7 +141,7 @@ func TestMerge(t *testing.T) {
 		{"ask beats allow", []string{allow, ask}, Ask, "who knows", "", 0},
 		{"deny beats ask", []string{ask, deny, allow}, Deny, "no", "", 0},
 		{"exit 2", []string{allow, "2|stop it"}, Deny, "stop it", "", 0},
-		{"exit 2 beats what it printed before", []string{"2|"}, Deny, "it says no more than exit code 2", "", 0},
+		{"exit 2 beats what it printed before", []string{"2|"}, Deny, "exit code 2, without a reason", "", 0},
 		{"the first denial's reason", []string{"2|one", "2|two"}, Deny, "one", "", 0},
 		{"decision block", []string{`{"decision":"block","reason":"r"}`}, Deny, "r", "", 0},
 		{"decision approve", []string{`{"decision":"approve"}`}, Allow, "", "", 0},

@@ -88,7 +88,7 @@ func (p *parser) matcher(e Event, m value) {
 			hooks = &v
 		case "description", "id":
 		default:
-			p.kept(m.at+key.at, "%s: %q is no key of a matcher, and does nothing", e, key.key)
+			p.kept(m.at+key.at, "%s: %q is not a key of a matcher; it is ignored", e, key.key)
 		}
 	}, nil)
 	if wrong == "" {
@@ -171,13 +171,13 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			}
 		case "event", "matcher":
 			if !listed {
-				p.kept(v.at+key.at, "%s: %q is no key of a hook, and does nothing", h.Event, key.key)
+				p.kept(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 			} else if key.key == "matcher" {
 				read(&h.Matcher, "a string")
 			}
 		case "statusMessage", "description", "id":
 		default:
-			p.kept(v.at+key.at, "%s: %q is no key of a hook, and does nothing", h.Event, key.key)
+			p.kept(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 		}
 	}, nil)
 	if wrong == "" && listed {
@@ -198,7 +198,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	if h.Event.Guards() { // nobody knows what it would have said: it always fails
 		h.broken, h.Async, h.Once = wrong, false, false
 		p.hooks = append(p.hooks, h)
-		what := "calls that it guards are asked about, and refused where nobody is asked"
+		what := "the calls that it guards need approval, and are refused where nobody can be asked"
 		if h.Required {
 			what = "it is required, so calls that it guards are refused"
 		}
@@ -233,15 +233,15 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 			return "it has no command"
 		}
 		if strings.ContainsRune(h.Command+h.Path+strings.Join(h.Args, ""), 0) {
-			return "the command holds a NUL byte"
+			return "the command contains a NUL byte"
 		}
 	case OfHTTP:
 		u, err := url.Parse(h.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Sprintf("url: %q is no http or https URL", h.URL)
+			return fmt.Sprintf("url: %q is not an http or https URL", h.URL)
 		}
 		if u.User != nil {
-			return "url: it holds a password"
+			return "url: it contains a password"
 		}
 	case OfPrompt:
 		if !set(h.Prompt) {
@@ -257,7 +257,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 		h.Timeout = time.Duration(*seconds * float64(time.Second))
 	}
 	if h.Async && h.Required && h.Event.Guards() {
-		return "nobody waits for an async hook, so it cannot be required"
+		return "an async hook is not waited for, so it cannot be required"
 	}
 	if h.If != "" {
 		if !h.Event.OfTool() {
@@ -279,13 +279,13 @@ func eventOf(name string) (e Event, why string) {
 	}
 	for _, e := range Events() {
 		if strings.EqualFold(string(e), name) {
-			return "", fmt.Sprintf("%q is no event: perhaps %s", name, e)
+			return "", fmt.Sprintf("%q is not an event; did you mean %s", name, e)
 		}
 	}
 	switch name {
 	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
 		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
-		return "", name + " is an event of other agents: nothing fires it here"
+		return "", name + " is an event of other agents; Knack has no such event"
 	}
 	return "", fmt.Sprintf("%q is no event", name)
 }

@@ -56,7 +56,7 @@ func readReply(e Event, out []byte) (reply, error) {
 			return reply{context: bounded(string(out))}, nil
 		}
 		if e.Guards() {
-			return reply{}, fmt.Errorf("it printed no JSON object but %s", shortly(out))
+			return reply{}, fmt.Errorf("it did not print a JSON object but %s", shortly(out))
 		}
 		return reply{}, nil
 	}

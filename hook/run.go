@@ -377,7 +377,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	case out.Code == 2:
 		said := bounded(string(out.Stderr))
 		if said == "" {
-			said = "it says no more than exit code 2"
+			said = "exit code 2, without a reason"
 		}
 		return reply{vote: Deny, block: true, reason: said}, nil
 	case out.Code > 128 && out.Code <= 192: // as shells tell of a program that a signal ended
@@ -426,11 +426,11 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 	client.CheckRedirect = func(to *http.Request, via []*http.Request) error {
 		switch {
 		case to.URL.Host != req.URL.Host || to.URL.Scheme != req.URL.Scheme && to.URL.Scheme != "https":
-			return fmt.Errorf("it leads to another host, %s", to.URL.Host)
+			return fmt.Errorf("it redirects to another host, %s", to.URL.Host)
 		case to.Method != http.MethodPost: // 301 to 303: what answers was not asked
-			return fmt.Errorf("it leads on to %s, and the event would be lost", to.URL.Redacted())
+			return fmt.Errorf("it redirects to %s, which would lose the event", to.URL.Redacted())
 		case len(via) >= 5:
-			return errors.New("it leads on too often")
+			return errors.New("it redirects too often")
 		}
 		return nil
 	}

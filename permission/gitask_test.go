@@ -169,13 +169,13 @@ func (g *gitFixture) nest(dir string) {
 // need approval even with rules.
 func TestGitNotAsked(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
-		"no configuration that git understands": func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
-		"a pipe for .git":                       func(g *gitFixture) { g.pipe("repo/.git") },
-		"a pipe for a configuration":            func(g *gitFixture) { g.pipe("repo/.git/config") },
-		"a pipe for commondir":                  func(g *gitFixture) { g.pipe("repo/.git/commondir") },
-		"a pipe for an index":                   func(g *gitFixture) { g.pipe("repo/.git/index") },
-		"an endless .git":                       func(g *gitFixture) { g.link("/dev/zero", "repo/.git") },
-		"an endless configuration":              func(g *gitFixture) { g.link("/dev/zero", "repo/.git/config") },
+		"not a configuration that git understands": func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
+		"a pipe for .git":                          func(g *gitFixture) { g.pipe("repo/.git") },
+		"a pipe for a configuration":               func(g *gitFixture) { g.pipe("repo/.git/config") },
+		"a pipe for commondir":                     func(g *gitFixture) { g.pipe("repo/.git/commondir") },
+		"a pipe for an index":                      func(g *gitFixture) { g.pipe("repo/.git/index") },
+		"an endless .git":                          func(g *gitFixture) { g.link("/dev/zero", "repo/.git") },
+		"an endless configuration":                 func(g *gitFixture) { g.link("/dev/zero", "repo/.git/config") },
 		"an endless include": func(g *gitFixture) {
 			g.write("repo/.git/config", "[include]\n\tpath = /dev/zero\n")
 		},

@@ -111,7 +111,7 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 		return Problem{}, false
 	}
 	if Elsewhere(r.Tool) {
-		return Problem{r.String(), "info", r.Tool + " is a tool of other agents; Knack has none of this name, so the rule has no effect"}, true
+		return Problem{r.String(), "info", r.Tool + " is a tool of other agents that Knack does not have, so the rule has no effect"}, true
 	}
 	if strings.ContainsRune(r.Tool, '*') {
 		return Problem{}, false

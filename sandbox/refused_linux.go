@@ -51,7 +51,7 @@ func (v *view) path(path string) string {
 		return ""
 	}
 	if withinAny(append(slices.Clone(v.hidden), v.emptied...), resolved) {
-		return fmt.Sprintf("reading %s: it is kept secret; the rule that opens it: %s", path, readRule(path))
+		return fmt.Sprintf("reading %s: it contains secrets; the rule that allows it: %s", path, readRule(path))
 	}
 	// The deepest of those that hold the path decides.
 	best, writable := "", false
@@ -69,12 +69,12 @@ func (v *view) path(path string) string {
 	case strings.HasPrefix(resolved, "/dev/"), strings.HasPrefix(resolved, "/proc/"):
 		return ""
 	case writable && slices.Contains(v.pinned, resolved):
-		return fmt.Sprintf("renaming %s: it is protected; the rule that opens it: %s", path, editRule(path))
+		return fmt.Sprintf("renaming %s: it is protected; the rule that allows it: %s", path, editRule(path))
 	case writable:
 		// Git writes NAME.lock first, and it is NAME that it may not replace.
 		return ""
 	case slices.Contains(v.protected, best):
-		return fmt.Sprintf("writing %s: it is protected; the rule that opens it: %s", path, editRule(path))
+		return fmt.Sprintf("writing %s: it is protected; the rule that allows it: %s", path, editRule(path))
 	}
 	if info, err := os.Lstat(filepath.Dir(resolved)); err != nil || !info.IsDir() {
 		return "" // a word that only looks like a path

@@ -70,7 +70,7 @@ func ParseMode(s string) (Mode, error) {
 			return Mode(m), nil
 		}
 	}
-	return Auto, fmt.Errorf("unknown sandbox mode %q: say auto, require or off", s)
+	return Auto, fmt.Errorf("unknown sandbox mode %q: must be auto, require or off", s)
 }
 
 // Set and Type make *Mode a flag of the command line.

@@ -46,7 +46,7 @@ func checkID(id string) error {
 		ok = ok && (r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 	}
 	if !ok {
-		return fmt.Errorf("%q is no session id: 1 to 64 letters, digits, - and _", id)
+		return fmt.Errorf("%q is not a session ID: 1 to 64 letters, digits, - and _", id)
 	}
 	return nil
 }

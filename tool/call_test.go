@@ -283,7 +283,7 @@ func TestJoinAndSelect(t *testing.T) {
 		theirs[i].Origin = "MCP server x"
 	}
 	all, problems := tool.Join(mine, theirs)
-	if len(problems) != 1 || problems[0].Message != "tool read of MCP server x is left out: the one of Knack has that name" || len(all) != 5 || all[0].Origin != "" {
+	if len(problems) != 1 || problems[0].Message != "tool read of MCP server x is not available: Knack has a tool of that name" || len(all) != 5 || all[0].Origin != "" {
 		t.Errorf("Join: %v, %v", all.Names(), problems)
 	}
 	for _, c := range []struct{ spec, want, problem string }{

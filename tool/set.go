@@ -93,7 +93,7 @@ func Join(sets ...Set) (Set, []knack.Problem) {
 			if i, ok := at[t.Name]; ok {
 				problems = append(problems, knack.Problem{
 					Code: "name-collision", Severity: knack.Warn,
-					Message: fmt.Sprintf("tool %s of %s is left out: the one of %s has that name", t.Name, origin(t), origin(all[i])),
+					Message: fmt.Sprintf("tool %s of %s is not available: %s has a tool of that name", t.Name, origin(t), origin(all[i])),
 				})
 				continue
 			}

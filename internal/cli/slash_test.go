@@ -73,7 +73,7 @@ func TestSlashWhileItRuns(t *testing.T) {
 		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new waits for the end of the run`}, {"/more", ``},
 	} {
 		k.types(ctrlC)
-		k.wants(`say \(empty: go on, Ctrl-C: stop\) > `)
+		k.wants(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
 		k.types(c.line + "\r")
 		k.wants(c.want)
 	}
@@ -96,7 +96,7 @@ func TestSlashTrust(t *testing.T) {
 	k.types("n\n")
 	k.says("/review this")
 	k.wants(`error: unknown command: /review`)
-	k.wants(`hint: knack trust --show: the project brings templates`)
+	k.wants(`hint: knack trust --show: the project has templates`)
 	k.says("/trust")
 	k.wants(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")

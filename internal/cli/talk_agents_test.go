@@ -60,7 +60,7 @@ func TestTalkAgents(t *testing.T) {
 		return bytes.HasSuffix(data, []byte("\n"))
 	})
 	k.types(ctrlC)
-	k.wants(`say \(empty`)
+	k.wants(`Message to the model \(Enter`)
 	k.types(ctrlC)
 	k.wants(`\(cancelled\)`)
 	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })

@@ -18,7 +18,7 @@ func hooksSchema() object {
 			"if":       text("A permission rule that the call must fit; of the events of tools."),
 			"timeout":  object{"type": "number", "exclusiveMinimum": 0, "maximum": 86400, "description": "Seconds."},
 			"once":     flag("Only the first time in a session."),
-			"async":    flag("Nobody waits for it."),
+			"async":    flag("The run does not wait for it."),
 			"required": flag("A PreToolUse or PermissionRequest hook that breaks blocks."),
 		},
 	}

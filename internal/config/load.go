@@ -274,7 +274,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	case err != nil:
 		p := unreadable(path, err)
 		if link, lerr := os.Lstat(path); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
-			p.Code, p.Message = "symlink-outside", "not read: a link that leaves the project"
+			p.Code, p.Message = "symlink-outside", "not read: a link that leads out of the project"
 		}
 		l.problem(p)
 		return
@@ -421,7 +421,7 @@ func (y layer) unknown(known map[string]bool, n *node, prefix string) {
 			if y.silent {
 				continue
 			}
-			y.problem(m.at, "unknown-key", knack.Warn, near(name, known), "%s is not a setting: it is kept, and does nothing", quote(name))
+			y.problem(m.at, "unknown-key", knack.Warn, near(name, known), "%s is not a setting; it is ignored", quote(name))
 		case m.val.kind == 'o' && !isKey(name):
 			y.unknown(known, m.val, name+".")
 		case !isKey(name):
@@ -585,7 +585,7 @@ func (l *loader) key(k key) any {
 				}
 				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
 					y.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
-						"%s.%s: only managed and user settings may say %s", k.name, m.key, m.val.shown())
+						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.shown())
 					continue
 				}
 				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot withdraw it
@@ -648,7 +648,7 @@ func (l *loader) rules(y layer, k key, n *node) {
 	}
 	for _, it := range n.items {
 		if want := k.bad(it); want != "" {
-			y.problem(it.at, "field-type", knack.Error, "", "%s holds %s: a rule is needed", k.name, it.shown())
+			y.problem(it.at, "field-type", knack.Error, "", "%s contains %s: a rule is needed", k.name, it.shown())
 			continue
 		}
 		r, err := permission.ParseRule(it.text, y.origin)

@@ -176,7 +176,7 @@ func inside(bound, path string) (real, top string, err error) {
 		return real, "", err
 	}
 	if top, err = filepath.EvalSymlinks(bound); err == nil && !subpath.Contains(top, real) {
-		err = errors.New("it leads out of the repository")
+		err = errors.New("it is outside the repository")
 	}
 	return real, top, err
 }
@@ -228,7 +228,7 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 // can take the place of a directory in between.
 func (l *loader) readReal(real, top string) (data []byte, err error) {
 	if l.Secret != nil && l.Secret(real) {
-		return nil, errors.New("it leads to a file that contains secrets")
+		return nil, errors.New("it links to a file that contains secrets")
 	}
 	if top == "" {
 		data, err = regular.Read(real, maxFile)

@@ -104,7 +104,7 @@ func (f *Front) request(r *gate.Request) []shownLine {
 		lines = append(lines, shownLine{indent: "  ", text: file.Path, lead: "runs, and has changed since it was allowed: "})
 		diff := file.Diff()
 		if diff == "" {
-			diff = "(it is no text that could be shown: SHA-256 " + file.Hash + ")\n"
+			diff = "(not text, cannot be shown: SHA-256 " + file.Hash + ")\n"
 		}
 		for l := range strings.Lines(diff) {
 			add("    ", l, diffColor(l))

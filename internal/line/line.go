@@ -80,7 +80,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			if interrupts++; interrupts == 2 {
 				return f.read.history.save(f.History)
 			}
-			f.Print("Ctrl-C again, or Ctrl-D, leaves.")
+			f.Print("Ctrl-C again, or Ctrl-D, exits.")
 			continue
 		case errors.Is(err, io.EOF):
 			f.Print("")
@@ -145,7 +145,7 @@ func (f *Front) steer(ctx context.Context) bool {
 		return false
 	}
 	f.fresh()
-	s, err := f.read.line(f.paint(bold, "say (empty: go on, Ctrl-C: stop) > "), false)
+	s, err := f.read.line(f.paint(bold, "Message to the model (Enter to continue, Ctrl-C to stop) > "), false)
 	if err != nil {
 		return false
 	}

@@ -128,7 +128,7 @@ type scan struct {
 	problem error           // what the scan did not look at
 }
 
-var errTooMany = fmt.Errorf("more than %d files and directories: not all was looked at", maxEntries)
+var errTooMany = fmt.Errorf("more than %d files and directories: the scan is incomplete", maxEntries)
 
 // below scans a directory and everything under it in which nested resources count.
 func (s *scan) below(ctx context.Context, dir string) error {
@@ -184,7 +184,7 @@ func (s *scan) dir(ctx context.Context, dir string) {
 
 func (s *scan) incomplete(at string, err error) {
 	if err != nil {
-		s.problem = errors.Join(s.problem, fmt.Errorf("%s: not all was looked at: %w", at, err))
+		s.problem = errors.Join(s.problem, fmt.Errorf("%s: the scan is incomplete: %w", at, err))
 	}
 }
 
@@ -218,7 +218,7 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 		switch {
 		case !ok || s.seen[rel] || s.seen[path.Dir(rel)]:
 		case p.Code == "symlink-outside":
-			s.add(Item{Kind: row.Kind, Path: rel, Target: s.leaves(rel), Refused: "a link that leaves the project"})
+			s.add(Item{Kind: row.Kind, Path: rel, Target: s.leaves(rel), Refused: "a link that leads out of the project"})
 		case p.Code == "link-as-text", p.Severity == knack.Error:
 			s.add(Item{Kind: row.Kind, Path: rel, Refused: p.Message})
 		case p.Code == "limit-reached":
@@ -277,7 +277,7 @@ func (s *scan) file(k Kind, at string) {
 	case err != nil:
 		if target := s.leaves(at); target != "" {
 			it.Target = target
-			it.Refused = "a link that leaves the project"
+			it.Refused = "a link that leads out of the project"
 			if s.links && k != Settings && k != MCP && strings.HasSuffix(target, ".md") {
 				data, err = readOutside(target)
 			}

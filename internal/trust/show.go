@@ -11,7 +11,7 @@ import (
 // writeCommands shows the inline commands of an item, each of them whole.
 func writeCommands(w io.Writer, commands []string) {
 	if len(commands) > 0 {
-		fmt.Fprintf(w, "    runs %s when it is invoked:\n", plain.Count(len(commands), "command"))
+		fmt.Fprintf(w, "    runs %s when it is called:\n", plain.Count(len(commands), "command"))
 	}
 	for _, c := range commands {
 		for line := range strings.Lines(c) {
@@ -24,7 +24,7 @@ func writeCommands(w io.Writer, commands []string) {
 // first, and the rules that were kept for it.
 func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 	if len(items) == 0 {
-		fmt.Fprintln(w, "It brings nothing that needs trust.")
+		fmt.Fprintln(w, "It provides nothing that needs trust.")
 	}
 	approved := 0
 	for _, it := range items {

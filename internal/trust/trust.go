@@ -64,7 +64,7 @@ type Store struct {
 }
 
 // ErrNoState is the error of changing a record that has no place on disk.
-var ErrNoState = errors.New("there is no state directory to keep it in")
+var ErrNoState = errors.New("there is no state directory to store it in")
 
 // Open names the store in a state directory ($XDG_STATE_HOME/knack). It reads
 // and creates nothing. With "" nothing is stored: no project has a record, and

@@ -70,8 +70,8 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 			return tool.Result{}, err
 		}
 		if ask == nil {
-			return tool.Result{}, errors.New("nobody can be asked: no user is at a terminal in this run. " +
-				"Decide by what you know and say what you assumed, or end with the question")
+			return tool.Result{}, errors.New("Nobody can be asked: this run has no terminal. " +
+				"Decide from what you know and state your assumptions, or end with the question")
 		}
 		questions := in.all()
 		answers, err := ask(ctx, questions)

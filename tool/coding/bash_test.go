@@ -225,8 +225,8 @@ func TestBashNextCall(t *testing.T) {
 	set := Tools(newWorkspace(t), Options{TempDir: t.TempDir(), Jobs: &jobs})
 	for _, c := range []struct{ line, next string }{
 		{`seq 3000 | sed 's/.*/\x1b[31m&\x1b[0m\r/'`, "Use read with limit=1000 for the lines before."},
-		{`printf '10%%\r20%%\r30%%\n'; seq 3000`, "Use bash with head -c on the file for what is before."},
-		{`seq 3000; head -c 3 /dev/zero`, "Use bash with head -c on the file for what is before."},
+		{`printf '10%%\r20%%\r30%%\n'; seq 3000`, "For the start, use bash with head -c on the file."},
+		{`seq 3000; head -c 3 /dev/zero`, "For the start, use bash with head -c on the file."},
 	} {
 		text, res := say(t, set, "bash", m{"command": c.line})
 		file := res.Details.(BashDetails).FullOutput
@@ -469,7 +469,7 @@ func TestAsk(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError || !strings.HasPrefix(got, "nobody can be asked") {
+	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError || !strings.HasPrefix(got, "Nobody can be asked") {
 		t.Error(got)
 	}
 }

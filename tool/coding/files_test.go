@@ -254,7 +254,7 @@ func TestPaths(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\u00a0b.txt": "spaced", "a\u3000b.txt": "spaced", "@a b.txt": "spaced", "@@at": "at", "n\u00a0b": "kept",
 		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both", "l'été": "apart", "-rf": "flag",
-		"./a b.txt": "spaced", "file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL of this machine`,
+		"./a b.txt": "spaced", "file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL on this machine`,
 		"~nobody/x": "error: Path not found: DIR/~nobody/x",
 	} {
 		data, _ := json.Marshal(map[string]string{"path": in})
@@ -477,7 +477,7 @@ func TestBadInput(t *testing.T) {
 		{"grep", `{"pattern":"a","limit":99999999999999999999}`, "limit: want an integer, got 99999999999999999999"},
 		{"read", `{"path":"f","offset":1e18}`, "offset 1000000000000000000 is beyond the end of the file (1 line)"},
 		{"bash", `{"command":"true","timeout":1e400}`, "timeout: 1e400 is out of range"},
-		{"find", `{"pattern":"../*"}`, `pattern "../*" leaves the directory: give the directory as path, and a pattern below it`},
+		{"find", `{"pattern":"../*"}`, `pattern "../*" leads out of the directory: give that directory as path, and a pattern within it`},
 	} {
 		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, tool.AllowAll, nil)
 		if !res.IsError || len(res.Parts) != 1 || !strings.Contains(res.Parts[0].Text, c.want) || strings.Contains(res.Parts[0].Text, "failed:") {

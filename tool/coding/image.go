@@ -62,11 +62,11 @@ func (r *reading) image(mime string) (tool.Result, error) {
 	r.details.Width, r.details.Height = config.Width, config.Height
 	text := fmt.Sprintf("Read %s: %s, %dx%d, %s", r.name(), mime, config.Width, config.Height, formatSize(r.size))
 	if !r.model.Vision {
-		return tool.Text(text + "\n[The current model does not see images: the image is left out.]"), nil
+		return tool.Text(text + "\n[The current model does not see images: the image is omitted.]"), nil
 	}
 	shown, notes, err := fit(mime, data, config)
 	if err != nil {
-		return tool.Text(text + "\n[The image is left out: " + err.Error() + ".]"), nil
+		return tool.Text(text + "\n[The image is omitted: " + err.Error() + ".]"), nil
 	}
 	if len(notes) > 0 {
 		text += "\n" + strings.Join(notes, "\n")

@@ -58,7 +58,7 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 				break
 			}
 		}
-		return l.result("(empty directory)", "entries", "find what is needed by its name", nil), nil
+		return l.result("(empty directory)", "entries", "use find with a name", nil), nil
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"LS"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "directory", "path", "dir", "path") }

@@ -80,8 +80,8 @@ func TestReadImages(t *testing.T) {
 		{"apng", "[The image is animated: its first frame is shown.]", "image/png"},
 		{"wide", "[Original 2400x600, shown at 2000x500. Multiply coordinates by 1.20 to map to the original.]", "image/png"},
 		{"noise", "image/png to image/jpeg", "image/jpeg"},
-		{"aw", "image/webp, 40x30, 30B\n[The image is left out: it cannot be decoded: ", ""}, // an animated one
-		{"bomb", "[The image is left out: it has 60000x60000 pixels, too many to make it smaller.]", ""},
+		{"aw", "image/webp, 40x30, 30B\n[The image is omitted: it cannot be decoded: ", ""}, // an animated one
+		{"bomb", "[The image is omitted: it has 60000x60000 pixels, too many to make it smaller.]", ""},
 	} {
 		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
 		if !strings.Contains(got, c.want) || res.IsError {
@@ -110,7 +110,7 @@ func TestReadImages(t *testing.T) {
 	}
 	blind := newBench(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))
 	got, res := blind.call(t, "read", `{"path":"p"}`)
-	if len(res.Parts) != 1 || !strings.Contains(got, "[The current model does not see images: the image is left out.]") {
+	if len(res.Parts) != 1 || !strings.Contains(got, "[The current model does not see images: the image is omitted.]") {
 		t.Errorf("without vision: %q", got)
 	}
 }

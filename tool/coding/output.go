@@ -141,7 +141,7 @@ func (o *output) end() (text string, c cut, path string) {
 	if c.By != "" {
 		next := ""
 		if o.nul || o.breaks != o.tail.newlines {
-			next = "Use bash with head -c on the file for what is before."
+			next = "For the start, use bash with head -c on the file."
 		}
 		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
 	}

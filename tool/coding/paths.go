@@ -42,7 +42,7 @@ func resolve(ctx context.Context, ws pathFS, path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "file://"); ok {
 		u, err := url.Parse(path)
 		if err != nil || u.Host != "" && u.Host != "localhost" {
-			return "", fmt.Errorf("%q is not a file URL of this machine", "file://"+rest)
+			return "", fmt.Errorf("%q is not a file URL on this machine", "file://"+rest)
 		}
 		path = u.Path
 		if runtime.GOOS == "windows" { // file:///C:/x

@@ -113,7 +113,7 @@ func TestOwnLimits(t *testing.T) {
 		{"find", `{"pattern":"*","path":"1000"}`, 1000, ""},
 		{"find", `{"pattern":"*","path":"find"}`, 1000, "[1000 results limit reached. Use limit=2000 for more, or refine the pattern.]"},
 		{"ls", `{"path":"500"}`, 500, ""},
-		{"ls", `{"path":"ls"}`, 500, "[500 entries limit reached. Use limit=1000 for more, or find what is needed by its name.]"},
+		{"ls", `{"path":"ls"}`, 500, "[500 entries limit reached. Use limit=1000 for more, or use find with a name.]"},
 	} {
 		got, _ := b.call(t, c.tool, c.in)
 		text, notice, _ := strings.Cut(got, "\n\n")
@@ -132,7 +132,7 @@ func TestListCut(t *testing.T) {
 	for _, c := range []struct{ tool, in, want string }{
 		{"find", `{"pattern":"*","path":"d"}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, refine the pattern.]"},
 		{"find", `{"pattern":"*","path":"d","limit":300}`, "[300 results limit reached. Use limit=600 for more, or refine the pattern. Showing 254 of 300 (50.0KB limit). To see the rest, refine the pattern.]"},
-		{"ls", `{"path":"d","limit":600}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, find what is needed by its name.]"},
+		{"ls", `{"path":"d","limit":600}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, use find with a name.]"},
 	} {
 		got, res := b.call(t, c.tool, c.in)
 		text, notice, _ := strings.Cut(got, "\n\n")
@@ -190,7 +190,7 @@ func TestLs(t *testing.T) {
 		{`{}`, ".dot\nA\na\nb\nbroken\nC/\nempty/\nlink/\né"},
 		{`{"path":"empty"}`, "(empty directory)"},
 		{`{"path":"link"}`, "x"},
-		{`{"limit":2}`, ".dot\nA\n\n[2 entries limit reached. Use limit=4 for more, or find what is needed by its name.]"},
+		{`{"limit":2}`, ".dot\nA\n\n[2 entries limit reached. Use limit=4 for more, or use find with a name.]"},
 		{`{"limit":9}`, ".dot\nA\na\nb\nbroken\nC/\nempty/\nlink/\né"},
 		{`{"path":"b"}`, "error: Not a directory: DIR/b"},
 		{`{"path":"nope"}`, "error: Path not found: DIR/nope"},

@@ -350,7 +350,7 @@ func (a *analysis) find(c *Command) {
 			c.Danger = append(c.Danger, Danger{Word: i, Reason: "its starting points come from a file"})
 		default:
 			if !strings.HasPrefix(v, "-") && v != "(" && v != ")" && v != "!" && v != "," || v == "-f" || v == "-D" {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it stands where find's expression is"})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it is in the place of find's expression"})
 			}
 			if takesValue(v) {
 				i++

@@ -61,7 +61,7 @@ func (a *analysis) builtin(c *Command, name string) bool {
 		}
 	case "export", "declare", "typeset", "local", "readonly", "nameref":
 		// Reached only behind command or builtin, or quoted.
-		c.Opaque = "it may run what a value holds"
+		c.Opaque = "it may run the content of a value"
 	default:
 		return false
 	}

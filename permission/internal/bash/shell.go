@@ -64,7 +64,7 @@ type entry struct {
 var (
 	errLong   = fmt.Errorf("longer than %d characters", maxLength)
 	errDeep   = fmt.Errorf("nested more than %d levels deep", maxDepth)
-	ErrHidden = errors.New("holds control or hidden characters")
+	ErrHidden = errors.New("contains control or hidden characters")
 )
 
 // Parse parses a bash command line. spare is the number of characters it may
@@ -331,7 +331,7 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		if c.Stmt != nil {
 			// bash passes over the --, the parser takes it for a command.
 			if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == "--" {
-				a.unclear(c, "time -- runs what stands behind it")
+				a.unclear(c, "time -- runs what follows it")
 			}
 			a.stmt(c.Stmt)
 		}
@@ -532,7 +532,7 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 			early.src = a.src
 			w := early.word(as.Value)
 			if v, ok := w.Value(); !ok || !strings.HasPrefix(v, "-") || strings.Trim(v, "-raAgx") != "" {
-				a.unclear(c, kind+" with this option or word may run what a value holds")
+				a.unclear(c, kind+" with this option or word may run the content of a value")
 				a.allVars = true
 				return
 			}
@@ -568,7 +568,7 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 			a.checkName(name, a.source(as))
 		}
 		if kind == "nameref" {
-			a.unclear(c, "a name reference may run what a value holds")
+			a.unclear(c, "a name reference may run the content of a value")
 		}
 	}
 }
@@ -638,7 +638,7 @@ func (a *analysis) paramExp(p *syntax.ParamExp) {
 	if p.Excl && p.Names == 0 {
 		at := p.Index != nil && (indexIsAt(p.Index) || wordIs(p.Index, "*"))
 		if !at || p.Exp != nil || p.Repl != nil || p.Slice != nil {
-			a.unclear(p, "${!…} may run what a value holds")
+			a.unclear(p, "${!…} may run the content of a value")
 		}
 	}
 	if p.Index != nil && !indexIsAt(p.Index) && !wordIs(p.Index, "*") {
@@ -660,7 +660,7 @@ func (a *analysis) paramExp(p *syntax.ParamExp) {
 		switch p.Exp.Op {
 		case syntax.OtherParamOps:
 			if op := p.Exp.Word.Lit(); op != "Q" && op != "U" && op != "u" && op != "L" && op != "a" && op != "k" && op != "K" {
-				a.unclear(p, "${…@"+op+"} may run what a value holds")
+				a.unclear(p, "${…@"+op+"} may run the content of a value")
 			}
 		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 			if p.Param != nil {
@@ -830,7 +830,7 @@ func (a *analysis) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
 		name := strings.Trim(r.N.Value, "{}")
 		if !Identifier(name) {
-			a.unclear(r, "a descriptor variable that is no plain name")
+			a.unclear(r, "a descriptor variable that is not a plain name")
 			return
 		}
 		a.assigned(name, nil, false)

@@ -68,7 +68,7 @@ var opaqueTable = []opaqueProgram{
 		"vi vim nvim view emacs less more most man crontab make-kpkg sem xe rush pexec nsjail hwclock run0 machinectl",
 		reason: "it can run any command"},
 	{names: "coproc alias enable bind complete compgen compopt hash fc history let mapfile readarray caller",
-		reason: "it changes what names mean, or runs what its words hold"},
+		reason: "it changes what names mean, or runs the content of its words"},
 	{names: "nix", sub: "run shell develop", reason: "it runs what it is given"},
 	{names: "conda micromamba", sub: "run", reason: "it runs what it is given"},
 }
