@@ -172,6 +172,26 @@ func (r *run) force(state session.State) (llm.Model, string) {
 // once there is something to list. In index mode reading a listed SKILL.md is
 // what calling the tool is otherwise. The set is the caller's own.
 func (r *run) tools(state session.State) tool.Set {
+	set := r.allTools(state)
+	for i := range set {
+		if set[i].Unlisted != nil && grants(state.Scopes, &set[i]) {
+			set[i].Unlisted = nil
+		}
+	}
+	return set
+}
+
+// grants reports whether a skill in use grants a tool.
+func grants(scopes []session.Scope, t *tool.Tool) bool {
+	return slices.ContainsFunc(scopes, func(sc session.Scope) bool {
+		return slices.ContainsFunc(sc.Grants, func(rule string) bool {
+			name, _, _ := strings.Cut(rule, "(")
+			return slices.Contains(t.Names(), strings.TrimSpace(name))
+		})
+	})
+}
+
+func (r *run) allTools(state session.State) tool.Set {
 	if r.set != nil {
 		return slices.Clone(r.set)
 	}

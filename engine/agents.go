@@ -29,7 +29,7 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		o.State = s.read.Fork()
 		a := *t.agent
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}
-		if p.view.Index && (d.Tools == nil || slices.Contains(d.Tools, "Skill")) {
+		if p.view.Index && (d.Tools == nil || names(d.Tools, "Skill")) && reads(t.agent.Tools, d) {
 			prompt.Index = s.engine.index(p)
 		}
 		a.System = prompt.String()
@@ -44,6 +44,25 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		a.Roster.Fork = t.forker(g)
 		return &a, log, nil
 	}
+}
+
+// reads reports whether an agent of a definition has the read tool, which the
+// list of skills in its system prompt is for; tools are those of the session.
+func reads(tools tool.Set, d *agent.Definition) bool {
+	_, there := tools.Find("read")
+	denied := slices.ContainsFunc(d.DisallowedTools, func(rule string) bool {
+		return !strings.Contains(rule, "(") && names([]string{rule}, "read")
+	})
+	return there && !denied && (d.Tools == nil || names(d.Tools, "read"))
+}
+
+// names reports whether rules name a tool.
+func names(rules []string, name string) bool {
+	return slices.ContainsFunc(rules, func(rule string) bool {
+		word, _, _ := strings.Cut(rule, "(")
+		t, ok := KnownTools().Find(strings.TrimSpace(word))
+		return ok && t.Name == name
+	})
 }
 
 // modeOf is the mode of an agent that is started in a mode. That of a project's

@@ -44,6 +44,7 @@ type Session struct {
 	coding     coding.Options // of its tools
 	files      tool.Set       // all tools of its own, active or not
 	active     tool.Set       // those of them that are active
+	hidden     tool.Set       // tools that the model may call and is not informed of
 	without    []string       // tools that the agent would add
 	system     string
 	context    []agent.Document // that every agent is given
@@ -62,6 +63,7 @@ type Session struct {
 	queue     []Message
 	waiting   []Question
 	asked     int             // questions and messages so far
+	planned   permission.Mode // see planFrom
 	declined  map[string]bool // rules of skills that the user did not accept, see turn.accept
 	change    chan struct{}   // closed when the Status changes
 }
@@ -135,6 +137,7 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())
+		s.planned = from.planFrom()
 	}
 	s.setTools(p)
 	s.setSystem(p)
@@ -180,6 +183,9 @@ func (s *Session) setTools(p *Project) {
 		s.without = append(s.without, "Skill") // no tools are no tools
 	}
 	s.active = chosen
+	if s.options.Tools == "" {
+		s.hidden = planTools(s.enterPlan, s.exitPlan, func() bool { return s.planFrom() != "" })
+	}
 	s.problems = append(s.problems, s.Give(s.options.Given)...)
 }
 
@@ -405,6 +411,9 @@ func (s *Session) set(ctx context.Context, to session.Setting) error {
 	}
 	if to.Mode != "" {
 		s.gate.SetMode(to.Mode)
+		s.mu.Lock()
+		s.planned = "" // enterPlan sets it again
+		s.mu.Unlock()
 	}
 	s.changed()
 	return nil

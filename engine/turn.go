@@ -57,7 +57,7 @@ func (t *turn) newAgent() *agent.Agent {
 	set := &p.config.Settings
 	a := &agent.Agent{
 		Effort: set.Effort, System: s.system,
-		Tools: slices.Concat(s.active, t.given.Tools),
+		Tools: slices.Concat(s.active, t.given.Tools, s.hidden),
 		Skills: agent.Skills{
 			Catalog: s.engine.Catalog, View: p.view, Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.Command { return p.commands(t.given.Commands) },

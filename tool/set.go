@@ -64,11 +64,13 @@ func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
-// Specs tells a model of the tools.
+// Specs describes the tools to a model, without those that are unlisted.
 func (s Set) Specs() []llm.ToolSpec {
-	specs := make([]llm.ToolSpec, len(s))
-	for i, t := range s {
-		specs[i] = llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema}
+	specs := make([]llm.ToolSpec, 0, len(s))
+	for _, t := range s {
+		if t.Unlisted == nil || !t.Unlisted() {
+			specs = append(specs, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		}
 	}
 	return specs
 }

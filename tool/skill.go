@@ -65,7 +65,7 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		return callSkill(ctx, in, c, call)
 	})
 	t.Effect, t.Aliases = Reads, []string{"Skill", "SlashCommand"}
-	t.Fold = func(in map[string]any) { Rename(in, "command", "skill", "name", "skill") }
+	t.Fold = foldSkill
 	t.Summary = SummaryOf(func(in SkillInput) string { return strings.TrimSpace(in.Skill + " " + in.Args) })
 	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
 		if in.Finds() {
@@ -82,6 +82,20 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		return SkillResult{CommandName: SkillName(in.Skill), Code: knack.RefusedByRule}
 	}
 	return t
+}
+
+// foldSkill accepts the inputs of other agents: command or name for skill, and
+// all of "/name args" in it, as SlashCommand has it.
+func foldSkill(in map[string]any) {
+	Rename(in, "command", "skill", "name", "skill")
+	line, ok := in["skill"].(string)
+	if !ok || in["args"] != nil || !strings.HasPrefix(strings.TrimSpace(line), "/") {
+		return
+	}
+	line = strings.TrimSpace(line)
+	if i := strings.IndexAny(line, " \t\r\n"); i > 0 {
+		in["skill"], in["args"] = line[:i], strings.TrimSpace(line[i:])
+	}
 }
 
 // Finds says whether skills are to be found: a name, if there is one, goes first.

@@ -60,6 +60,8 @@ func TestSkill(t *testing.T) {
 		{`{"skill": " /pdf "}`, nil, " /pdf ", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
 		{`{"command": "pdf"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
 		{`{"name": "pdf"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
+		{`{"command": "/pdf a 'b c'\n d"}`, nil, "/pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
+		{`{"command": "/my pdf", "args": "x"}`, nil, "/my pdf", "Launching skill: my pdf", `{"success":true,"commandName":"my pdf"}`},
 		{`{"skill": "told", "describe": true}`, nil, "told", "the description", `{"success":true,"commandName":"told"}`},
 		{`{"skill": "/"}`, nil, "/", "no skill was named", `{"success":false,"commandName":"","code":1}`},
 		{`{"skill": "/nope"}`, nil, "/nope", "unknown", `{"success":false,"commandName":"nope","code":2}`},
@@ -88,7 +90,17 @@ func TestSkill(t *testing.T) {
 			t.Errorf("%s: %+v, %v", input, subjects, err)
 		}
 	}
-	if asked != "pdf" {
+	// The name and the arguments of another agent's SlashCommand.
+	for input, want := range map[string]string{
+		`{"command": "/pdf a 'b c'\n d"}`: "a 'b c'\n d", `{"command": "/pdf\nall"}`: "all", `{"command": "pdf a"}`: "", `{"command": "/pdf"}`: "",
+	} {
+		got = tool.SkillInput{}
+		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "SlashCommand", Input: json.RawMessage(input)}, tool.AllowAll, nil)
+		if r.IsError || got.Args != want {
+			t.Errorf("%s: args %q, want %q: %v", input, got.Args, want, r.Parts)
+		}
+	}
+	if asked != "/pdf" && asked != "pdf" {
 		t.Errorf("asked about %q", asked)
 	}
 }

@@ -34,6 +34,9 @@ type Tool struct {
 	Schema      json.RawMessage // JSON Schema of the input, an object
 	Origin      string          // who offers it, for the user: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
+	// Unlisted reports that a model is not informed of the tool now, but may call
+	// it: skills written for other agents name it. nil: it is listed.
+	Unlisted func() bool
 
 	// Summary describes an input in one line, for the user; nil: see [Tool.Line].
 	Summary func(input json.RawMessage) string

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// planTools are EnterPlanMode and ExitPlanMode, which skills that were written
+// for other agents call. A model is informed of them only where a skill grants
+// them, or once it is in plan mode through them.
+func planTools(enterPlan func(context.Context) (tool.Result, error), exitPlan func(ctx context.Context, plan string) (tool.Result, error),
+	entered func() bool) tool.Set {
+	harmless := func(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+			return []permission.Subject{{Kind: name, Default: permission.Allow}}, nil
+		}
+	}
+	enter := tool.New("EnterPlanMode", "Switches to plan mode: nothing is changed until the user has approved a plan.",
+		func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) { return enterPlan(ctx) })
+	enter.Effect, enter.Ordered = tool.Reads, true
+	enter.Fold = func(in map[string]any) { clear(in) }
+	enter.Subjects = harmless(enter.Name)
+	enter.Unlisted = func() bool { return true }
+	type input struct {
+		Plan string `json:"plan,omitempty" jsonschema:"the plan; without one, the text of this answer is the plan"`
+	}
+	exit := tool.New("ExitPlanMode", "Shows the plan to the user and asks whether to leave plan mode and carry it out.",
+		func(ctx context.Context, in input, _ tool.Input) (tool.Result, error) {
+			return exitPlan(ctx, in.Plan)
+		})
+	exit.Effect, exit.Ordered = tool.Asks, true
+	exit.Fold = func(in map[string]any) {
+		for name := range in {
+			if name != "plan" {
+				delete(in, name)
+			}
+		}
+	}
+	exit.Subjects = harmless(exit.Name)
+	exit.Unlisted = func() bool { return !entered() }
+	return tool.Set{enter, exit}
+}
+
+// planFrom is the mode in which the model entered plan mode; "": it is not in
+// plan mode, or the user chose that.
+func (s *Session) planFrom() permission.Mode {
+	if s.Mode() != permission.Plan {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.planned
+}
+
+func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
+	from := s.Mode()
+	if from == permission.Plan {
+		return tool.Text("Plan mode is on already."), nil
+	}
+	if err := s.set(ctx, session.Setting{Mode: permission.Plan}); err != nil {
+		return tool.Result{}, err
+	}
+	s.mu.Lock()
+	s.planned = from
+	s.mu.Unlock()
+	text := "Plan mode is on: explore without changing anything. When the plan is complete, call ExitPlanMode with it."
+	if s.person == nil {
+		text = "Plan mode is on: explore without changing anything. Nobody can approve a plan here, so give the plan as your answer."
+	}
+	return tool.Text(text), nil
+}
+
+// exitPlan asks whether a plan is to be carried out. Then the mode is again the
+// one in which the model entered plan mode.
+func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error) {
+	from := s.planFrom()
+	switch {
+	case s.Mode() != permission.Plan:
+		return tool.Errorf("Plan mode is not on: go on without ExitPlanMode."), nil
+	case from == "":
+		return tool.Errorf("The user chose plan mode, and only the user can leave it: give the plan as your answer."), nil
+	case s.person == nil:
+		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
+	}
+	if plan = cmp.Or(strings.TrimSpace(plan), s.lastText()); plan == "" {
+		return tool.Errorf("There is no plan: pass it as plan."), nil
+	}
+	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
+	a, err := s.ask(ctx, "permission_prompt", title, Question{Title: title, Text: plan, From: "ask", Options: []Option{
+		{ID: "no", Label: "no, go on planning"}, {ID: "yes", Label: "yes, carry it out", Allow: true}}})
+	switch {
+	case errors.Is(err, ErrCannot):
+		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
+	case err != nil:
+		return tool.Result{}, err
+	case a.Option != "yes" || a.Declined:
+		return tool.Errorf("%s", strings.TrimSuffix("The user did not approve the plan: "+a.Reason, ": ")), nil
+	case s.planFrom() != from:
+		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil
+	}
+	if err := s.set(ctx, session.Setting{Mode: from}); err != nil {
+		return tool.Result{}, err
+	}
+	return tool.Text("The user approved the plan. Carry it out."), nil
+}
+
+// lastText is the text of the model's last answer.
+func (s *Session) lastText() string {
+	for _, e := range slices.Backward(s.log.Branch()) {
+		if e.Answer != nil {
+			return strings.TrimSpace(llm.TextOf(e.Answer.Message.Parts))
+		}
+	}
+	return ""
+}
