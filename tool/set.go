@@ -201,7 +201,10 @@ func suggestion(name string, s Set) string {
 	if len(s) == 0 {
 		return "There are no tools."
 	}
-	names := s.Names()
+	var names []string
+	for _, t := range s.Specs() {
+		names = append(names, t.Name)
+	}
 	if len(names) > 20 {
 		names = append(names[:20:20], "…")
 	}
