@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/styled"
-	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
@@ -21,10 +20,7 @@ func (a *app) rewind() {
 		if e.User == nil || e.User.Steering {
 			continue
 		}
-		text := e.User.Typed
-		if text == "" {
-			text = llm.TextOf(e.User.Parts)
-		}
+		text := typedIn(e.User)
 		id := fmt.Sprint(e.Parent)
 		texts[id] = text
 		items = append(items, item{value: id, label: strings.Join(strings.Fields(text), " "), help: e.Time.Local().Format("15:04")})

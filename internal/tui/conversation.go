@@ -30,6 +30,7 @@ type conversation struct {
 	calls     []*call          // running, or waiting for those before them
 	results   []string         // whole results, the newest last
 	now       time.Time        // of the last event
+	typed     bool             // the message that begins the turn is shown already
 	retry     string
 }
 
@@ -192,8 +193,10 @@ func (c *conversation) running(id string) *call {
 // entry shows what was recorded of the run itself.
 func (c *conversation) entry(e *session.Entry) {
 	switch {
-	case e.User != nil && e.User.Steering:
-		c.user(llm.TextOf(e.User.Parts))
+	case e.User != nil && c.typed:
+		c.typed = false
+	case e.User != nil: // it was queued
+		c.user(typedIn(e.User))
 	case e.Answer != nil:
 		c.endReasoning()
 		c.endAnswer()
@@ -222,6 +225,14 @@ func (c *conversation) entry(e *session.Entry) {
 	case e.Note != nil && e.Note.People != "":
 		c.note(styled.Dim, e.Note.People)
 	}
+}
+
+// typedIn is what the user typed; the other parts are files that it names.
+func typedIn(u *session.User) string {
+	if u.Typed != "" || len(u.Parts) == 0 {
+		return u.Typed
+	}
+	return llm.TextOf(u.Parts[:1])
 }
 
 // subEntry shows what a sub-agent recorded: its calls and what it may not do.
@@ -362,7 +373,7 @@ func (c *conversation) diff(text string, n int) []styled.Line {
 func (c *conversation) end(e *agent.End) {
 	c.endReasoning()
 	c.endAnswer()
-	c.calls, c.retry = nil, ""
+	c.calls, c.retry, c.typed = nil, "", false
 	if e.Reason != "done" && e.Reason != "terminated" {
 		why := e.Reason
 		if e.Why != "" {
@@ -388,6 +399,9 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 		for _, l := range lastLines(strings.TrimSpace(c.reasoning), room) {
 			lines = append(lines, styled.Wrap(styled.S(styled.Dim|styled.Italic, plain.Line(l)), c.width, lead, lead)...)
 		}
+	}
+	if len(c.calls) > 0 && (len(lines) > 0 || c.last != blockCalls && c.last != blockNone) {
+		lines = append(lines, nil)
 	}
 	for _, k := range c.calls {
 		head := styled.Line{{Text: "○ ", Style: styled.Accent}}

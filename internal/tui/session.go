@@ -112,12 +112,6 @@ func (a *app) show(log *session.Log) {
 	for i := range all {
 		e := &all[i]
 		switch {
-		case e.User != nil && !e.User.Steering:
-			text := e.User.Typed
-			if text == "" {
-				text = llm.TextOf(e.User.Parts)
-			}
-			a.conv.user(text)
 		case e.Answer != nil:
 			if text := llm.TextOf(e.Answer.Message.Parts); text != "" {
 				a.conv.add(blockAnswer, markdown.Render(text, a.conv.width)...)

@@ -138,6 +138,7 @@ func (a *app) submit(text string, when engine.When) {
 	}
 	if !a.view.running {
 		a.conv.user(text)
+		a.conv.typed = true
 		a.turn(text)
 		return
 	}

@@ -330,6 +330,35 @@ func FuzzConversation(f *testing.F) {
 	})
 }
 
+// TestUserOnce: each message is shown once, the queued ones where they were
+// taken in, and of a message with files only what was typed.
+func TestUserOnce(t *testing.T) {
+	user := func(parts ...string) agent.Event {
+		var u session.User
+		for _, p := range parts {
+			u.Parts = append(u.Parts, llm.Text(p))
+		}
+		return agent.Event{Entry: &session.Entry{User: &u}}
+	}
+	v := newView()
+	v.conv.width = 40
+	v.conv.user("first @a.txt")
+	v.conv.typed = true
+	v.conv.event(user("first @a.txt", "<file>content</file>"), start)
+	v.conv.event(text("One."), start)
+	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
+	v.conv.event(user("second @a.txt", "<file>content</file>"), start)
+	v.conv.event(text("Two."), start)
+	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
+	var got []string
+	for _, l := range v.conv.take() {
+		got = append(got, l.String())
+	}
+	if got, want := strings.Join(got, "|"), "|› first @a.txt||One.||› second @a.txt||Two."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestTypeAhead: an approval that appears while the user types a prompt takes no
 // answer before an arrow key, but can be declined.
 func TestTypeAhead(t *testing.T) {
