@@ -254,7 +254,7 @@ func TestTalk(t *testing.T) {
 	k.wants(`Yes, I am\.`)
 	k.leaves()
 	hist, err := os.ReadFile(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/history"))
-	if want := "hello\n/greet Ada\n/nope\nhello\n/help\nstill there?\n"; err != nil || string(hist) != want {
+	if want := "\"hello\"\n\"/greet Ada\"\n\"/nope\"\n\"hello\"\n\"/help\"\n\"still there?\"\n"; err != nil || string(hist) != want {
 		t.Errorf("history %q, %v; want %q", hist, err, want)
 	}
 }

@@ -47,9 +47,11 @@ type Front struct {
 
 	screen sync.Mutex // one thing is shown, or asked, at a time
 	read   *reader
-	inLine bool   // the cursor stands behind streamed text
-	stop   func() // ends the run that goes on
-	left   bool   // the person has gone
+	inLine bool                    // the cursor stands behind streamed text
+	calls  map[string]llm.ToolCall // without a result
+	headed string                  // the call whose heading is the last line
+	stop   func()                  // ends the run that goes on
+	left   bool                    // the person has gone
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
@@ -61,7 +63,7 @@ var ErrQuit = errors.New("quit")
 func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	f.open()
 	if f.History != "" {
-		f.read.history.load(f.History)
+		f.read.history.Load(f.History)
 	}
 	interrupts := 0
 	for {
@@ -78,13 +80,13 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		switch {
 		case errors.Is(err, errInterrupted):
 			if interrupts++; interrupts == 2 {
-				return f.read.history.save(f.History)
+				return nil
 			}
 			f.Print("Ctrl-C again, or Ctrl-D, exits.")
 			continue
 		case errors.Is(err, io.EOF):
 			f.Print("")
-			return f.read.history.save(f.History)
+			return nil
 		case err != nil:
 			return err
 		}
@@ -92,7 +94,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		if err := f.read.history.save(f.History); err != nil {
+		if err := f.read.history.Save(f.History, len(f.read.history.All())-1); err != nil {
 			f.Print("the history could not be kept: " + err.Error())
 			f.History = ""
 		}
@@ -218,11 +220,16 @@ func (f *Front) Event(e engine.Event) {
 	case e.Agent != nil:
 		f.sub(e)
 	case e.Text != "":
+		f.headed = ""
 		io.WriteString(f.Out, plain.Text(e.Text))
 		f.inLine = !strings.HasSuffix(e.Text, "\n")
 	case e.Call != nil:
 		f.fresh()
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), f.call(e.Call))
+		if f.calls == nil {
+			f.calls = map[string]llm.ToolCall{}
+		}
+		f.calls[e.Call.ID], f.headed = *e.Call, e.Call.ID
 	case e.Retry != nil:
 		f.fresh()
 		fmt.Fprintf(f.Out, "%s\n", f.again(e.Retry))
@@ -306,6 +313,11 @@ func (f *Front) entry(e *session.Entry) {
 		f.fresh()
 	case e.Result != nil:
 		f.fresh()
+		if c, ok := f.calls[e.Result.ID]; ok && f.headed != c.ID { // others were called or ended since
+			fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "result of"), f.call(&c))
+		}
+		delete(f.calls, e.Result.ID)
+		f.headed = ""
 		f.result(e.Result)
 	case e.Activation != nil:
 		f.fresh()

@@ -2,14 +2,16 @@ package line
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
+	"sync"
 
-	"golang.org/x/term"
-
-	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal"
 )
 
 // errInterrupted is Ctrl-C at a prompt.
@@ -20,126 +22,166 @@ var errInterrupted = errors.New("interrupted")
 type reader struct {
 	in       *os.File
 	out      io.Writer
-	term     *term.Terminal
-	ctrlC    bool
-	history  *history
+	history  editor.History
 	complete func(line string) []string
+
+	mu   sync.Mutex
+	keys []terminal.Key // read and not handled yet
+	more chan struct{}  // there is a key
 }
 
 func newReader(in *os.File, out io.Writer, complete func(string) []string) *reader {
-	r := &reader{in: in, out: out, complete: complete, history: &history{}}
-	r.reset()
-	return r
-}
-
-func (r *reader) reset() {
-	r.term = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{r, r.out}, "")
-	r.term.History = r.history
-	r.term.AutoCompleteCallback = r.tab
+	return &reader{in: in, out: out, complete: complete, more: make(chan struct{}, 1)}
 }
 
 // discard drops what was typed and not read yet: it was typed before the
 // question that follows was there to be answered.
 func (r *reader) discard() {
-	r.reset()
+	r.mu.Lock()
+	r.keys = nil
+	r.mu.Unlock()
 	flush(r.in)
 }
 
-// Read is the terminal's, and notices Ctrl-C, which package term does not tell
-// from the end of the input.
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.in.Read(p)
-	r.ctrlC = slices.Contains(p[:n], 3)
-	return n, err
+// got takes in a key.
+func (r *reader) got(k terminal.Key) {
+	r.mu.Lock()
+	r.keys = append(r.keys, k)
+	r.mu.Unlock()
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
 }
 
-// line reads one line; io.EOF is Ctrl-D. A line that ends in a backslash, and
-// a paste, go on in the next one. Only lines read with keep set enter the
-// history.
-func (r *reader) line(prompt string, keep bool) (string, error) {
-	old, err := term.MakeRaw(int(r.in.Fd()))
-	if err != nil {
-		return "", err
+// next returns a key that was read.
+func (r *reader) next() (k terminal.Key, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) == 0 {
+		return k, false
 	}
-	defer term.Restore(int(r.in.Fd()), old)
-	if w, h, err := term.GetSize(int(r.in.Fd())); err == nil && w > 0 {
-		r.term.SetSize(w, h)
-	}
-	r.term.SetBracketedPasteMode(true)
-	defer r.term.SetBracketedPasteMode(false)
-	r.history.off = !keep
+	k, r.keys = r.keys[0], r.keys[1:]
+	return k, true
+}
 
-	var lines []string
-	for {
-		r.term.SetPrompt(prompt)
-		r.ctrlC = false
-		s, err := r.term.ReadLine()
-		pasted := errors.Is(err, term.ErrPasteIndicator)
-		if err != nil && !pasted {
-			if r.ctrlC {
-				r.reset()
-				io.WriteString(r.out, "^C\r\n")
-				return "", errInterrupted
-			}
-			return strings.Join(append(lines, s), "\n"), err
-		}
-		more := strings.HasSuffix(s, `\`) && !pasted
-		lines = append(lines, strings.TrimSuffix(s, `\`))
-		if pasted {
-			lines[len(lines)-1] = s
-		}
-		if !more && !pasted {
-			return strings.Join(lines, "\n"), nil
-		}
-		prompt = "… "
-	}
+// line reads one line; io.EOF is Ctrl-D. A line that ends in a backslash
+// continues on the next row, as a paste of several lines does. Only lines read
+// with keep set enter the history.
+func (r *reader) line(prompt string, keep bool) (string, error) {
+	return r.read(prompt, keep, false)
 }
 
 // secret reads one line without showing it.
 func (r *reader) secret(prompt string) (string, error) {
-	old, err := term.MakeRaw(int(r.in.Fd()))
+	return r.read(prompt, false, true)
+}
+
+func (r *reader) read(prompt string, keep, secret bool) (text string, err error) {
+	t, err := terminal.Open(r.in, r.out, terminal.Pastes, r.got)
 	if err != nil {
 		return "", err
 	}
-	defer term.Restore(int(r.in.Fd()), old)
-	r.history.off, r.ctrlC = true, false
-	s, err := r.term.ReadPassword(prompt)
-	if err != nil && r.ctrlC {
-		r.reset()
-		io.WriteString(r.out, "^C\r\n")
-		return "", errInterrupted
+	defer func() { err = errors.Join(err, t.Close()) }()
+	sizes, release := terminal.Resizes()
+	defer release()
+	var e editor.Editor
+	p := &promptRows{out: r.out, prompt: prompt, size: t.Size, secret: secret}
+	p.draw(&e)
+	for {
+		k, ok := r.next()
+		if !ok {
+			select {
+			case <-r.more:
+			case <-sizes:
+				p.redraw(&e)
+			case <-t.Ended():
+				if k, ok = r.next(); !ok {
+					return "", io.EOF
+				}
+			}
+			if !ok {
+				continue
+			}
+		}
+		switch k.String() {
+		case "enter", "ctrl+j": // the latter was typed ahead, when the terminal translated it
+			if before := e.Before(); strings.HasSuffix(before, `\`) && e.After() == "" && !secret {
+				e.Backspace()
+				e.Insert("\n")
+				break
+			}
+			e.Finish()
+			p.draw(&e)
+			io.WriteString(r.out, "\r\n")
+			if keep {
+				r.history.Add(e.Shown())
+			}
+			return e.Text(), nil
+		case "ctrl+c":
+			e.Finish()
+			p.draw(&e)
+			io.WriteString(r.out, "^C\r\n")
+			return "", errInterrupted
+		case "ctrl+d":
+			if e.Empty() {
+				return "", io.EOF
+			}
+			e.Delete()
+		case "ctrl+l":
+			io.WriteString(r.out, "\x1b[H\x1b[2J")
+			p.rows, p.row = nil, 0
+		case "tab":
+			if list := r.tab(&e); list != "" && !secret {
+				p.leave()
+				io.WriteString(r.out, strings.ReplaceAll(list, "\n", "\r\n")+"\r\n")
+			}
+		case "up", "ctrl+p":
+			if keep && !e.Up(p.width()) {
+				if s, ok := r.history.Back(e.Text()); ok {
+					e.Set(s)
+				}
+			}
+		case "down", "ctrl+n":
+			if keep && !e.Down(p.width()) {
+				if s, ok := r.history.Forward(); ok {
+					e.Set(s)
+				}
+			}
+		default:
+			e.Key(k.String(), k.Text)
+		}
+		p.draw(&e)
 	}
-	return s, err
 }
 
-// tab completes: to what all candidates share, and at a second Tab it lists
-// them.
-func (r *reader) tab(line string, pos int, key rune) (string, int, bool) {
-	if key != '\t' || r.complete == nil || pos != len(line) {
-		return "", 0, false
+// listed is how many candidates Tab lists at most.
+const listed = 40
+
+// tab completes to what all candidates share, and returns a list of them where
+// that is nothing more.
+func (r *reader) tab(e *editor.Editor) (list string) {
+	before := e.Before()
+	if r.complete == nil || e.After() != "" {
+		return ""
 	}
-	all := r.complete(line)
+	all := r.complete(before)
 	switch len(all) {
 	case 0:
-		return line, pos, true
+		return ""
 	case 1:
-		s := all[0] + " "
-		return s, len(s), true
+		e.Replace(len(before), all[0]+" ")
+		return ""
 	}
-	if common := commonPrefix(all); len(common) > len(line) && strings.HasPrefix(common, line) {
-		return common, len(common), true
+	if common := commonPrefix(all); len(common) > len(before) && strings.HasPrefix(common, before) {
+		e.Replace(len(before), common)
+		return ""
 	}
-	const most = 30
-	show := all[:min(len(all), most)]
-	text := strings.Join(show, "  ")
-	if len(all) > most {
-		text += "  …"
+	text := strings.Join(all[:min(len(all), listed)], "  ")
+	if n := len(all) - listed; n > 0 {
+		text += fmt.Sprintf("\n… %s; type more of the name, or /skills WORDS", plain.Count(n, "other"))
 	}
-	io.WriteString(r.term, text+"\n")
-	return line, pos, true
+	return text
 }
 
 func commonPrefix(all []string) string {
@@ -155,42 +197,129 @@ func commonPrefix(all []string) string {
 	return string(p)
 }
 
-// history is what was typed, the newest last. It implements term.History.
-type history struct {
-	lines []string
-	off   bool // answers to questions are no prompts
+// promptRows are a prompt and what is typed after it, as they are on the
+// terminal.
+type promptRows struct {
+	out    io.Writer
+	prompt string
+	size   func() (width, height int)
+	secret bool // what is typed is not shown
+
+	rows []string // as written
+	row  int      // where the cursor is
+	col  int
 }
 
-// maxHistory bounds the history, in lines.
-const maxHistory = 1000
+// width is that of the text beside the prompt.
+func (p *promptRows) width() int {
+	w, _ := p.size()
+	return max(w-styled.Width(bare(p.prompt)), 2)
+}
 
-func (h *history) Add(s string) {
-	if h.off || strings.TrimSpace(s) == "" || (len(h.lines) > 0 && h.lines[len(h.lines)-1] == s) {
-		return
-	}
-	h.lines = append(h.lines, s)
-	if len(h.lines) > maxHistory {
-		h.lines = h.lines[len(h.lines)-maxHistory:]
+// bare is a prompt without its colours.
+func bare(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "\x1b[")
+		if i < 0 {
+			return b.String() + s
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		s = s[strings.IndexByte(s, 'm')+1:]
 	}
 }
 
-func (h *history) Len() int        { return len(h.lines) }
-func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
-
-// load reads a history file; one that is not there is empty.
-func (h *history) load(path string) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return
+// draw shows the text. What is typed at the end is written alone, so that a
+// screen reader reads it and nothing else.
+func (p *promptRows) draw(e *editor.Editor) {
+	lead := styled.Width(bare(p.prompt))
+	var rows []string
+	row, col := 0, lead
+	if p.secret {
+		rows = []string{p.prompt}
+	} else {
+		shown, r, c := e.Rows(p.width())
+		for i, s := range shown {
+			text := plain.Line(s.Text)
+			if i == 0 {
+				text = p.prompt + text
+			} else {
+				text = strings.Repeat(" ", lead) + text
+			}
+			rows = append(rows, text)
+		}
+		row, col = r, c+lead
+		if _, height := p.size(); len(rows) > height-1 { // only the rows around the cursor
+			most := max(height-1, 1)
+			top := min(max(row-most+1, 0), len(rows)-most)
+			rows, row = rows[top:top+most], row-top
+		}
 	}
-	for s := range strings.Lines(string(data)) {
-		h.Add(strings.TrimRight(s, "\n"))
+	if n := len(rows) - 1; n == len(p.rows)-1 && n >= 0 && row == n && p.row == n && equal(rows[:n], p.rows[:n]) {
+		if added, ok := strings.CutPrefix(rows[n], p.rows[n]); ok && p.col+styled.Width(added) == col && p.end() {
+			io.WriteString(p.out, added)
+			p.rows, p.col = rows, col
+			return
+		}
 	}
+	var b strings.Builder
+	if p.rows != nil {
+		p.top(&b)
+		b.WriteString("\x1b[J")
+	}
+	b.WriteString(strings.Join(rows, "\r\n"))
+	p.rows, p.row, p.col = rows, len(rows)-1, styled.Width(bare(rows[len(rows)-1]))
+	if up := p.row - row; up > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", up)
+	}
+	if p.row != row || p.col != col {
+		b.WriteString("\r")
+		if col > 0 {
+			fmt.Fprintf(&b, "\x1b[%dC", col)
+		}
+	}
+	p.row, p.col = row, col
+	io.WriteString(p.out, b.String())
 }
 
-func (h *history) save(path string) error {
-	if path == "" || len(h.lines) == 0 {
-		return nil
+// end reports whether the cursor is behind the last character.
+func (p *promptRows) end() bool {
+	return p.row == len(p.rows)-1 && p.col == styled.Width(bare(p.rows[p.row]))
+}
+
+// top goes to the start of the first row.
+func (p *promptRows) top(b *strings.Builder) {
+	if p.row > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", p.row)
 	}
-	return atomicfile.Write(path, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
+	b.WriteString("\r")
+}
+
+// redraw shows the text after the terminal changed its size.
+func (p *promptRows) redraw(e *editor.Editor) {
+	var b strings.Builder
+	p.top(&b)
+	b.WriteString("\x1b[J")
+	io.WriteString(p.out, b.String())
+	p.rows, p.row, p.col = nil, 0, 0
+	p.draw(e)
+}
+
+// leave goes to the row below the text, which stays.
+func (p *promptRows) leave() {
+	if down := len(p.rows) - 1 - p.row; down > 0 {
+		fmt.Fprintf(p.out, "\x1b[%dB", down)
+	}
+	io.WriteString(p.out, "\r\n")
+	p.rows, p.row, p.col = nil, 0, 0
+}
+
+func equal(a, b []string) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
 }

@@ -27,17 +27,25 @@ type Terminal struct {
 	got   func(Key)
 	state *term.State
 	input cancelreader.CancelReader
-	ended chan error // of the goroutine that reads; nil: none reads
+	ended chan struct{} // closed when the goroutine that reads ends
+	modes string
 
 	asked      time.Time     // when the background was asked for
 	answered   chan struct{} // closed when the terminal has answered
 	background atomic.Int32  // 0: not known, 1: dark, 2: light
 }
 
+// What a terminal is asked to send.
 const (
-	enter = "\x1b[?2004h\x1b[>1u" // bracketed paste, kitty's keys if there
-	leave = "\x1b[<u\x1b[?2004l\x1b[?25h"
+	Pastes = "\x1b[?2004h"         // pastes as one key
+	Keys   = "\x1b[?2004h\x1b[>1u" // keys in kitty's protocol as well, where it is known
 )
+
+// leaves is what takes modes back.
+var leaves = map[string]string{
+	Pastes: "\x1b[?2004l",
+	Keys:   "\x1b[<u\x1b[?2004l\x1b[?25h",
+}
 
 // question asks for the background's colour and then for the attributes, which
 // every terminal answers: after that, no other answer comes.
@@ -101,10 +109,10 @@ func lightColour(s string) (light, ok bool) {
 }
 
 // Open puts a terminal into raw mode and reads keys: got is called for each,
-// from another goroutine. [Terminal.Close] must be called before the program
-// ends.
-func Open(in *os.File, out io.Writer, got func(Key)) (*Terminal, error) {
-	t := &Terminal{in: in, out: out, got: got}
+// from another goroutine. modes is Pastes or Keys. [Terminal.Close] must be
+// called before the program ends.
+func Open(in *os.File, out io.Writer, modes string, got func(Key)) (*Terminal, error) {
+	t := &Terminal{in: in, out: out, modes: modes, got: got}
 	return t, t.Resume()
 }
 
@@ -118,10 +126,13 @@ func (t *Terminal) Resume() error {
 		return errors.Join(err, term.Restore(int(t.in.Fd()), state))
 	}
 	t.state = state
-	ended := make(chan error, 1)
-	go func(in io.Reader) { ended <- readKeys(in, t.key) }(t.input)
+	ended := make(chan struct{})
+	go func(in io.Reader) {
+		defer close(ended)
+		readKeys(in, t.key)
+	}(t.input)
 	t.ended = ended
-	_, err = io.WriteString(t.out, enter)
+	_, err = io.WriteString(t.out, t.modes)
 	return err
 }
 
@@ -142,7 +153,7 @@ func (t *Terminal) Close() error {
 		<-t.ended
 	}
 	t.input.Close()
-	_, err := io.WriteString(t.out, leave)
+	_, err := io.WriteString(t.out, leaves[t.modes])
 	err = errors.Join(err, term.Restore(int(t.in.Fd()), t.state))
 	t.state = nil
 	return err
@@ -150,7 +161,7 @@ func (t *Terminal) Close() error {
 
 // Ended returns what is closed when the input ends, as when the terminal goes
 // away.
-func (t *Terminal) Ended() <-chan error { return t.ended }
+func (t *Terminal) Ended() <-chan struct{} { return t.ended }
 
 // Size returns the size in cells; 80 by 24 if it is not known.
 func (t *Terminal) Size() (width, height int) {

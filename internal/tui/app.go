@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { a.session.Close() }()
-	if a.terminal, err = terminal.Open(o.In, o.Out, func(k terminal.Key) { a.post(func() { a.key(k) }) }); err != nil {
+	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys, func(k terminal.Key) { a.post(func() { a.key(k) }) }); err != nil {
 		return err
 	}
 	defer a.terminal.Close()
@@ -173,7 +173,7 @@ func (a *app) end() {
 
 // loop draws and handles what is posted until the user leaves.
 func (a *app) loop() error {
-	sizes, release := resizes()
+	sizes, release := terminal.Resizes()
 	defer release()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

@@ -290,7 +290,7 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 		return d.chosen()
 	}
 	if d.text != nil {
-		editKey(d.text, k)
+		d.text.Key(k.String(), k.Text)
 		return a, false
 	}
 	if k.Name == "text" && len(k.Text) == 1 && d.list.closed {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/editor"
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
@@ -165,52 +164,3 @@ func (b bindings) help() string {
 
 // HelpKeys is the text of `knack help keys`.
 func HelpKeys() string { return defaultBindings().help() }
-
-// editKey handles the keys of the editor. It reports whether the key was one.
-func editKey(e *editor.Editor, k terminal.Key) bool {
-	switch k.String() {
-	case "text":
-		e.Insert(k.Text)
-	case "shift+space", "space":
-		e.Insert(" ")
-	case "paste":
-		e.Paste(k.Text)
-	case "left", "ctrl+b":
-		e.Left()
-	case "right", "ctrl+f":
-		e.Right()
-	case "alt+left", "ctrl+left", "alt+b":
-		e.WordLeft()
-	case "alt+right", "ctrl+right", "alt+f":
-		e.WordRight()
-	case "home", "ctrl+a":
-		e.Home()
-	case "end", "ctrl+e":
-		e.End()
-	case "ctrl+home":
-		e.Start()
-	case "ctrl+end":
-		e.Finish()
-	case "backspace", "ctrl+h", "shift+backspace":
-		e.Backspace()
-	case "delete":
-		e.Delete()
-	case "ctrl+w", "alt+backspace", "ctrl+backspace":
-		e.KillWordLeft()
-	case "alt+d", "ctrl+delete":
-		e.KillWord()
-	case "ctrl+k":
-		e.KillToEnd()
-	case "ctrl+u":
-		e.KillToStart()
-	case "ctrl+y":
-		e.Yank()
-	case "ctrl+_", "ctrl+/":
-		e.Undo()
-	case "alt+_", "alt+/":
-		e.Redo()
-	default:
-		return false
-	}
-	return true
-}

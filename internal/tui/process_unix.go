@@ -8,13 +8,6 @@ import (
 	"syscall"
 )
 
-// resizes reports changes of the terminal's size.
-func resizes() (changes <-chan os.Signal, release func()) {
-	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, syscall.SIGWINCH)
-	return ch, func() { signal.Stop(ch) }
-}
-
 // stopProcess stops the whole process group, as Ctrl-Z in a shell does, and
 // returns when it is continued.
 func stopProcess() {

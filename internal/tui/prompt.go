@@ -143,7 +143,7 @@ func (a *app) promptKey(k terminal.Key) {
 				a.view.menu = nil
 				return
 			}
-			if !editKey(&a.prompt, k) {
+			if !a.prompt.Key(k.String(), k.Text) {
 				return
 			}
 		}

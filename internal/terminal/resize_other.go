@@ -1,0 +1,8 @@
+//go:build !unix
+
+package terminal
+
+import "os"
+
+// Resizes reports changes of the terminal's size, where a signal tells of them.
+func Resizes() (changes <-chan os.Signal, release func()) { return nil, func() {} }
