@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/knack-agent/knack/llm"
 )
 
 // Version is that of the file format.
@@ -57,6 +59,7 @@ type Log struct {
 
 	state State
 	view  view
+	memo  llm.Memo
 }
 
 type file interface {
@@ -78,6 +81,9 @@ func (l *Log) Header() Header { return l.header }
 
 // ID is the session's.
 func (l *Log) ID() string { return l.header.ID }
+
+// Memo is where an adapter keeps what it sent of the session's messages.
+func (l *Log) Memo() *llm.Memo { return &l.memo }
 
 // Damage says what of the file could not be read, a sentence each.
 func (l *Log) Damage() []string { return l.damage }

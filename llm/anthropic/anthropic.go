@@ -51,7 +51,7 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 		header.Set("X-Api-Key", m.e.Key)
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
-	return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(&m.e, req), &decoder{e: &m.e})
+	return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(m, req), &decoder{e: &m.e})
 }
 
 // What an answer is made of.

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/llm"
@@ -20,7 +21,7 @@ type request struct {
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
 	Tools        []toolSpec    `json:"tools,omitempty"`
 	System       []content     `json:"system,omitempty"`
-	Messages     []message     `json:"messages"`
+	// The messages follow.
 }
 
 type thinking struct {
@@ -72,9 +73,14 @@ type source struct {
 	Data      any    `json:"data"` // []byte is written as base64
 }
 
-func body(e *llm.Endpoint, req *llm.Request) *request {
+// lastBlock marks the last block of the last message. Every block can be
+// marked but thinking, which is never the last.
+const lastBlock = `,"cache_control":{"type":"ephemeral"}`
+
+func body(m *model, req *llm.Request) *wire.Body {
+	e := &m.e
 	ephemeral := &cacheControl{"ephemeral"}
-	out := &request{Model: e.Name, MaxTokens: req.MaxTokens, Stream: true, Messages: []message{}}
+	out := &request{Model: e.Name, MaxTokens: req.MaxTokens, Stream: true}
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultLimit
 		if e.Info.MaxOutput > 0 {
@@ -90,28 +96,16 @@ func body(e *llm.Endpoint, req *llm.Request) *request {
 	if strings.TrimSpace(req.System) != "" {
 		out.System = []content{{Type: "text", Text: req.System, Cache: ephemeral}}
 	}
-	for _, m := range wire.Turns(req.Messages) {
-		out.Messages = append(out.Messages, message{string(m.Role), contents(e, m)})
-	}
-	if n := len(out.Messages); n > 0 {
-		breakpoint(out.Messages[n-1].Content, ephemeral)
-	}
-	effort(e, req, out)
-	return out
-}
-
-// breakpoint marks the last block that can carry a mark: thinking cannot.
-func breakpoint(blocks []content, mark *cacheControl) {
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if t := blocks[i].Type; t != "thinking" && t != "redacted_thinking" {
-			blocks[i].Cache = mark
-			return
-		}
+	turns := wire.Turns(req.Messages)
+	effort(e, req, out, turns)
+	return &wire.Body{
+		Head: out, List: "messages", Mark: lastBlock, Turns: turns, Memo: req.Memo, Owner: m,
+		Items: func(i int) []any { return []any{message{string(turns[i].Role), contents(e, turns[i])}} },
 	}
 }
 
 // effort asks for thinking. An empty effort leaves it to the model.
-func effort(e *llm.Endpoint, req *llm.Request, out *request) {
+func effort(e *llm.Endpoint, req *llm.Request, out *request, turns []llm.Message) {
 	if req.Effort == "" {
 		return
 	}
@@ -125,18 +119,18 @@ func effort(e *llm.Endpoint, req *llm.Request, out *request) {
 	// The budget must be less than max_tokens, and an answer that already called
 	// tools must begin with its thinking, which another model's answer cannot.
 	budget := min(llm.EffortTokens(req.Effort), out.MaxTokens-minBudget)
-	if budget < minBudget || callsWithoutThinking(out.Messages) {
+	if budget < minBudget || callsWithoutThinking(e, turns) {
 		return
 	}
 	out.Thinking = &thinking{Type: "enabled", Budget: budget}
 }
 
-func callsWithoutThinking(msgs []message) bool {
-	for i := len(msgs) - 1; i >= 0; i-- {
-		if msgs[i].Role != string(llm.Assistant) {
+func callsWithoutThinking(e *llm.Endpoint, turns []llm.Message) bool {
+	for _, turn := range slices.Backward(turns) {
+		if turn.Role != llm.Assistant {
 			continue
 		}
-		blocks := msgs[i].Content
+		blocks := contents(e, turn)
 		return blocks[len(blocks)-1].Type == "tool_use" && blocks[0].Type != "thinking" && blocks[0].Type != "redacted_thinking"
 	}
 	return false

@@ -39,7 +39,7 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 	}
 	base := strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://generativelanguage.googleapis.com"), "/")
 	url := strings.TrimSuffix(base, "/v1beta") + "/v1beta/models/" + m.e.Name + ":streamGenerateContent?alt=sse"
-	return wire.Stream(ctx, &m.e, url, header, body(&m.e, req), &decoder{e: &m.e})
+	return wire.Stream(ctx, &m.e, url, header, body(m, req), &decoder{e: &m.e})
 }
 
 type chunk struct {

@@ -2,18 +2,23 @@ package google
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/internal/wire"
 )
 
-type request struct {
-	System   *content   `json:"systemInstruction,omitempty"`
-	Contents []content  `json:"contents"`
-	Tools    []tools    `json:"tools,omitempty"`
-	Config   *generator `json:"generationConfig,omitempty"`
-}
+// The members of a request before and after the contents.
+type (
+	head struct {
+		System *content `json:"systemInstruction,omitempty"`
+	}
+	tail struct {
+		Tools  []tools    `json:"tools,omitempty"`
+		Config *generator `json:"generationConfig,omitempty"`
+	}
+)
 
 type tools struct {
 	Functions []function `json:"functionDeclarations"`
@@ -76,10 +81,12 @@ const (
 	foreign = "skip_thought_signature_validator"
 )
 
-func body(e *llm.Endpoint, req *llm.Request) *request {
-	out := &request{Contents: []content{}}
+func body(m *model, req *llm.Request) *wire.Body {
+	e := &m.e
+	var before head
+	var out tail
 	if strings.TrimSpace(req.System) != "" {
-		out.System = &content{Parts: []part{{Text: req.System}}}
+		before.System = &content{Parts: []part{{Text: req.System}}}
 	}
 	var fs []function
 	for _, t := range req.Tools {
@@ -88,18 +95,6 @@ func body(e *llm.Endpoint, req *llm.Request) *request {
 	if fs != nil {
 		out.Tools = []tools{{fs}}
 	}
-	names := map[string]string{} // of calls, by ID
-	for _, m := range wire.Turns(req.Messages) {
-		c := content{Role: "user"}
-		if m.Role == llm.Assistant {
-			c.Role, c.Parts = "model", said(e, m, names)
-		} else {
-			c.Parts = asked(e, m, names)
-		}
-		if len(c.Parts) > 0 {
-			out.Contents = append(out.Contents, c)
-		}
-	}
 	g := generator{MaxOutputTokens: req.MaxTokens}
 	if e.Info.Thinking || e.Info.Window == 0 {
 		g.Thinking = effort(e, req.Effort)
@@ -107,7 +102,22 @@ func body(e *llm.Endpoint, req *llm.Request) *request {
 	if g != (generator{}) {
 		out.Config = &g
 	}
-	return out
+	turns := wire.Turns(req.Messages)
+	items := func(i int) []any {
+		c := content{Role: "user"}
+		if turns[i].Role == llm.Assistant {
+			c.Role, c.Parts = "model", said(e, turns[i])
+		} else {
+			c.Parts = asked(e, turns[i], turns[:i])
+		}
+		if len(c.Parts) == 0 {
+			return nil
+		}
+		return []any{c}
+	}
+	return &wire.Body{
+		Head: before, List: "contents", Tail: out, Turns: turns, Items: items, Memo: req.Memo, Owner: m,
+	}
 }
 
 // effort asks for thoughts to be shown, and for an amount where one is named.
@@ -127,7 +137,7 @@ func effort(e *llm.Endpoint, effort string) *thinking {
 }
 
 // said is an answer of a model, Gemini or other.
-func said(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
+func said(e *llm.Endpoint, m llm.Message) []part {
 	var out []part
 	calls := 0
 	for _, p := range m.Parts {
@@ -141,7 +151,6 @@ func said(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
 				out[n-1].Signature = sig
 			}
 		case p.Call != nil:
-			names[p.Call.ID] = p.Call.Name
 			c := part{Call: &call{p.Call.ID, p.Call.Name, wire.Object(p.Call.Input)}}
 			if sig, ok := strings.CutPrefix(p.Call.Opaque, ours); ok {
 				c.Signature = sig
@@ -159,7 +168,7 @@ func said(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
 	return out
 }
 
-func asked(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
+func asked(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 	var out, later []part
 	for _, p := range m.Parts {
 		switch {
@@ -171,7 +180,7 @@ func asked(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
 			}
 			r := &response{ID: p.Result.ID, Name: p.Result.Name, Response: map[string]string{key: text}}
 			if r.Name == "" {
-				r.Name = names[r.ID]
+				r.Name = called(r.ID, before)
 			}
 			for _, x := range attached {
 				if in := media(e, x); in.Inline == nil {
@@ -190,6 +199,18 @@ func asked(e *llm.Endpoint, m llm.Message, names map[string]string) []part {
 		}
 	}
 	return append(out, later...)
+}
+
+// called is the name of the tool that the call of an ID is of.
+func called(id string, turns []llm.Message) string {
+	for _, turn := range slices.Backward(turns) {
+		for _, p := range slices.Backward(turn.Parts) {
+			if p.Call != nil && p.Call.ID == id {
+				return p.Call.Name
+			}
+		}
+	}
+	return ""
 }
 
 func media(e *llm.Endpoint, m *llm.Media) part {

@@ -17,14 +17,17 @@ type chat struct{ e llm.Endpoint }
 func (m *chat) Info() llm.Info { return m.e.Info }
 
 func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(&m.e, req), &chatDecoder{e: &m.e})
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req), &chatDecoder{e: &m.e})
 }
 
 // What a request is made of.
 
-type chatRequest struct {
-	Model               string         `json:"model"`
-	Messages            []chatMessage  `json:"messages"`
+// chatHead is what comes before the messages, chatTail what comes after them.
+type chatHead struct {
+	Model string `json:"model"`
+}
+
+type chatTail struct {
 	Tools               []chatTool     `json:"tools,omitempty"`
 	Stream              bool           `json:"stream"`
 	StreamOptions       map[string]any `json:"stream_options"`
@@ -88,8 +91,9 @@ const (
 	asExtra   = "extra_content:"
 )
 
-func chatBody(e *llm.Endpoint, req *llm.Request) *chatRequest {
-	out := &chatRequest{Model: e.Name, Stream: true, StreamOptions: map[string]any{"include_usage": true}, Messages: []chatMessage{}}
+func chatBody(c *chat, req *llm.Request) *wire.Body {
+	e := &c.e
+	out := &chatTail{Stream: true, StreamOptions: map[string]any{"include_usage": true}}
 	level := llm.EffortLevel(req.Effort)
 	if e.BaseURL == official {
 		out.MaxCompletionTokens, out.PromptCacheKey = req.MaxTokens, req.Session
@@ -105,26 +109,29 @@ func chatBody(e *llm.Endpoint, req *llm.Request) *chatRequest {
 	for _, t := range req.Tools {
 		out.Tools = append(out.Tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
 	}
+	var first []any
 	if req.System != "" {
-		out.Messages = append(out.Messages, chatMessage{Role: "system", Content: req.System})
+		first = []any{chatMessage{Role: "system", Content: req.System}}
 	}
 	turns := wire.Turns(req.Messages)
 	// Plain reasoning is sent back as long as the tools it called are being
 	// answered, and no longer: servers that want it want it then.
 	current := 0
-	for i, m := range turns {
+	for i, m := range slices.Backward(turns) {
 		if m.Role == llm.User && m.Parts[0].Result == nil { // results come first
 			current = i
+			break
 		}
 	}
-	for i, m := range turns {
-		if m.Role == llm.Assistant {
-			out.Messages = append(out.Messages, said(e, m, i > current))
-		} else {
-			out.Messages = append(out.Messages, asked(e, m)...)
-		}
+	return &wire.Body{
+		Head: chatHead{e.Name}, List: "messages", Tail: out, First: first, Turns: turns, Recent: current, Memo: req.Memo, Owner: c,
+		Items: func(i int) []any {
+			if turns[i].Role == llm.Assistant {
+				return []any{said(e, turns[i], i > current)}
+			}
+			return asked(e, turns[i])
+		},
 	}
-	return out
 }
 
 // said is an answer of the model.
@@ -163,8 +170,8 @@ func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
 
 // asked is what the user's side said: a message for each result, then one for
 // the rest. A result is text, so its images go into the rest.
-func asked(e *llm.Endpoint, m llm.Message) []chatMessage {
-	var out []chatMessage
+func asked(e *llm.Endpoint, m llm.Message) []any {
+	var out []any
 	var rest []chatPart
 	for _, p := range m.Parts {
 		switch {

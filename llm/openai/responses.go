@@ -15,15 +15,19 @@ type responses struct{ e llm.Endpoint }
 func (m *responses) Info() llm.Info { return m.e.Info }
 
 func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(&m.e, req), &itemDecoder{e: &m.e})
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req), &itemDecoder{e: &m.e})
 }
 
 // What a request is made of.
 
-type responsesRequest struct {
-	Model           string          `json:"model"`
-	Instructions    string          `json:"instructions,omitempty"`
-	Input           []any           `json:"input"` // item, or a reasoning item as it came
+// responsesHead is what comes before the input, responsesTail what comes after
+// it. The input is items, and reasoning items as they came.
+type responsesHead struct {
+	Model        string `json:"model"`
+	Instructions string `json:"instructions,omitempty"`
+}
+
+type responsesTail struct {
 	Tools           []responsesTool `json:"tools,omitempty"`
 	Stream          bool            `json:"stream"`
 	Store           bool            `json:"store"`
@@ -67,11 +71,9 @@ type piece struct {
 // asItem begins a Thinking.Opaque that holds a reasoning item as it came.
 const asItem = "reasoning:"
 
-func responsesBody(e *llm.Endpoint, req *llm.Request) *responsesRequest {
-	out := &responsesRequest{
-		Model: e.Name, Instructions: req.System, Stream: true, Input: []any{},
-		MaxOutputTokens: req.MaxTokens, PromptCacheKey: req.Session,
-	}
+func responsesBody(r *responses, req *llm.Request) *wire.Body {
+	e := &r.e
+	out := &responsesTail{Stream: true, MaxOutputTokens: req.MaxTokens, PromptCacheKey: req.Session}
 	if e.Info.Thinking || e.Info.Window == 0 {
 		out.Include = []string{"reasoning.encrypted_content"}
 		out.Reasoning = &reasoning{Effort: llm.EffortLevel(req.Effort), Summary: "auto"}
@@ -79,10 +81,11 @@ func responsesBody(e *llm.Endpoint, req *llm.Request) *responsesRequest {
 	for _, t := range req.Tools {
 		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Schema})
 	}
-	for _, m := range wire.Turns(req.Messages) {
-		out.Input = append(out.Input, items(e, m)...)
+	turns := wire.Turns(req.Messages)
+	return &wire.Body{
+		Head: responsesHead{e.Name, req.System}, List: "input", Tail: out, Turns: turns, Memo: req.Memo, Owner: r,
+		Items: func(i int) []any { return items(e, turns[i]) },
 	}
-	return out
 }
 
 func items(e *llm.Endpoint, m llm.Message) []any {

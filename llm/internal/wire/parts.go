@@ -71,19 +71,16 @@ func Object(input json.RawMessage) json.RawMessage {
 // results stand before all else that the user's side says, and nothing is
 // empty: blank text is left out, and thinking that nothing follows, as an
 // interrupted answer leaves it.
+//
+// Messages that are so already are not copied.
 func Turns(msgs []llm.Message) []llm.Message {
-	var out []llm.Message
+	out := make([]llm.Message, 0, len(msgs))
 	for _, m := range msgs {
-		var parts []llm.Part
-		for _, p := range m.Parts {
-			if p != (llm.Part{Text: p.Text}) || strings.TrimSpace(p.Text) != "" {
-				parts = append(parts, p)
-			}
+		parts := slices.Clip(m.Parts)
+		if slices.ContainsFunc(parts, func(p llm.Part) bool { return empty(m.Role, &p) }) {
+			parts = slices.DeleteFunc(slices.Clone(parts), func(p llm.Part) bool { return empty(m.Role, &p) })
 		}
-		if m.Role == llm.Assistant && !slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Thinking == nil }) {
-			continue
-		}
-		if len(parts) == 0 {
+		if !slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Thinking == nil }) {
 			continue
 		}
 		if n := len(out); n > 0 && out[n-1].Role == m.Role {
@@ -92,13 +89,25 @@ func Turns(msgs []llm.Message) []llm.Message {
 			out = append(out, llm.Message{Role: m.Role, Parts: parts})
 		}
 	}
-	for _, m := range out {
-		if m.Role == llm.User {
-			slices.SortStableFunc(m.Parts, func(a, b llm.Part) int { return rank(a) - rank(b) })
+	for i, m := range out {
+		if m.Role == llm.User && !slices.IsSortedFunc(m.Parts, resultsFirst) {
+			out[i].Parts = slices.Clone(m.Parts)
+			slices.SortStableFunc(out[i].Parts, resultsFirst)
 		}
 	}
 	return out
 }
+
+// empty reports whether a part is nothing to send: blank text, and thinking of
+// the user.
+func empty(role llm.Role, p *llm.Part) bool {
+	if p.Thinking != nil {
+		return role == llm.User
+	}
+	return p.Media == nil && p.Call == nil && p.Result == nil && strings.TrimSpace(p.Text) == ""
+}
+
+func resultsFirst(a, b llm.Part) int { return rank(a) - rank(b) }
 
 func rank(p llm.Part) int {
 	if p.Result != nil {

@@ -34,17 +34,15 @@ const (
 // errTooLarge is the end of an answer that has more bytes than any real one.
 var errTooLarge = errors.New("the answer is larger than the model's output limit allows: it was cut off")
 
-// Post sends body as JSON and yields the server-sent events of the answer. The
+// Post sends body and yields the server-sent events of the answer. The
 // error that ends it is ctx's own if that is why, else an [*llm.Error]. The
 // caller decides whether events that end without an error are complete.
-func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body any) iter.Seq2[Event, error] {
+func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		fail := func(err error) { yield(Event{}, err) }
 
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(body); err != nil {
+		pieces, err := body.pieces()
+		if err != nil {
 			fail(&llm.Error{Kind: llm.Invalid, Message: "the request cannot be written as JSON: " + err.Error(), Err: err})
 			return
 		}
@@ -80,7 +78,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+text, e.Key), Err: err}
 		}
 
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, &buf)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, &reader{pieces: pieces})
 		if err == nil && (req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https") {
 			err = fmt.Errorf("%s: the base URL is not an http or https URL", e.Info.ID)
 		}
@@ -88,6 +86,11 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(&llm.Error{Kind: llm.Invalid, Message: redact(err.Error(), e.Key), Err: err})
 			return
 		}
+		for _, p := range pieces {
+			req.ContentLength += int64(len(p))
+		}
+		// A connection that the server closed meanwhile is replaced.
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(&reader{pieces: pieces}), nil }
 		for _, h := range []http.Header{header, e.Header} {
 			for k, v := range h {
 				req.Header[http.CanonicalHeaderKey(k)] = v
@@ -156,7 +159,7 @@ type Decoder interface {
 
 // Stream is [Post] with a Decoder between: what an adapter's Stream returns.
 // It can be read once.
-func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body any, d Decoder) iter.Seq2[llm.Event, error] {
+func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body, d Decoder) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		over := false
 		say := func(ev llm.Event) {

@@ -115,7 +115,7 @@ func TestRedirect(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
 	defer s.Close()
 	var got error
-	for _, err := range Post(t.Context(), ep, s.URL, http.Header{"X-Api-Key": {ep.Key}}, map[string]any{}) {
+	for _, err := range Post(t.Context(), ep, s.URL, http.Header{"X-Api-Key": {ep.Key}}, &Body{Head: struct{}{}}) {
 		got = err
 	}
 	var e *llm.Error
@@ -129,7 +129,7 @@ func TestRedirect(t *testing.T) {
 func TestNobody(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
-	for _, err := range Post(t.Context(), ep, s.URL+"/?k="+ep.Key, nil, map[string]any{}) {
+	for _, err := range Post(t.Context(), ep, s.URL+"/?k="+ep.Key, nil, &Body{Head: struct{}{}}) {
 		var e *llm.Error
 		if !errors.As(err, &e) || !e.Temporary() || strings.Contains(e.Message, ep.Key) {
 			t.Errorf("got %v", err)
@@ -163,7 +163,7 @@ func TestUnreachable(t *testing.T) {
 // TestNoURL: a base URL that is none is a mistake, not worth a second try.
 func TestNoURL(t *testing.T) {
 	for _, url := range []string{"x/chat", "ftp://h/x", "http:///x", "%"} {
-		for _, err := range Post(t.Context(), ep, url, nil, map[string]any{}) {
+		for _, err := range Post(t.Context(), ep, url, nil, &Body{Head: struct{}{}}) {
 			var e *llm.Error
 			if !errors.As(err, &e) || e.Kind != llm.Invalid {
 				t.Errorf("%s: %v", url, err)
@@ -195,7 +195,7 @@ func TestAnswerIsBounded(t *testing.T) {
 		small.Info.MaxOutput = 1000
 		n := 0
 		var last error
-		for ev, err := range Post(t.Context(), &small, s.URL, nil, map[string]any{}) {
+		for ev, err := range Post(t.Context(), &small, s.URL, nil, &Body{Head: struct{}{}}) {
 			n += len(ev.Data)
 			last = err
 		}
@@ -220,7 +220,7 @@ func TestPings(t *testing.T) {
 	quick := *ep
 	quick.Idle = 200 * time.Millisecond
 	var last error
-	for _, err := range Post(t.Context(), &quick, s.URL, nil, map[string]any{}) {
+	for _, err := range Post(t.Context(), &quick, s.URL, nil, &Body{Head: struct{}{}}) {
 		last = err
 	}
 	var e *llm.Error

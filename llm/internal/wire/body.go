@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// A Body is a request: a JSON object with one long list, the conversation. The
+// beginning of the conversation was sent before: its bytes are kept in the Memo
+// and sent again as they are.
+type Body struct {
+	Head any    // an object: the members before the list
+	List string // the name of the list
+	Tail any    // an object: the members after it; nil: none
+
+	First []any         // items before the turns
+	Turns []llm.Message // as [Turns] returns them
+	// Items returns the items of a turn. They depend on it, on the turns before it,
+	// and on whether i < Recent, which is for formats that treat old turns otherwise.
+	Items  func(i int) []any
+	Recent int
+	Mark   string // inserted before the end of the last object of the last turn's array
+
+	Memo  *llm.Memo // nil: nothing is kept
+	Owner any       // who encodes: what others kept is not used
+}
+
+// kept is what a Memo holds.
+type kept struct {
+	owner any
+	turns []encoded
+}
+
+// An encoded turn has a comma before each of its items.
+type encoded struct {
+	turn llm.Message
+	old  bool // it was before Recent
+	json []byte
+}
+
+// pieces returns the bytes of the request, one piece after the other. They must
+// not be changed.
+func (b *Body) pieces() (out [][]byte, err error) {
+	var head, tail bytes.Buffer
+	if err := writeJSON(&head, b.Head); err != nil {
+		return nil, err
+	}
+	if head.Truncate(head.Len() - 1); head.Len() > 1 { // without its brace
+		head.WriteByte(',')
+	}
+	head.WriteString(`"` + b.List + `":[`)
+	var first []byte
+	if first, err = items(b.First); err != nil {
+		return nil, err
+	}
+	out = append(make([][]byte, 0, len(b.Turns)+5), head.Bytes())
+	add := func(json []byte) {
+		if len(out) == 1 && len(json) > 0 {
+			json = json[1:] // the comma before the first item
+		}
+		if len(json) > 0 {
+			out = append(out, json)
+		}
+	}
+	add(first)
+	memo := b.Memo
+	if memo == nil {
+		memo = new(llm.Memo)
+	}
+	memo.Update(func(have any) any {
+		k, _ := have.(*kept)
+		if k == nil || k.owner != b.Owner {
+			k = &kept{owner: b.Owner}
+		}
+		if err = b.encode(k); err == nil {
+			for _, t := range k.turns {
+				add(t.json)
+			}
+		}
+		return k
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(out) - 1; b.Mark != "" && len(b.Turns) > 0 {
+		last := out[n]
+		end := len(last) - len("}]}")
+		out = append(out[:n], last[:end], []byte(b.Mark), last[end:])
+	}
+	if err := writeJSON(&tail, b.Tail); err != nil {
+		return nil, err
+	}
+	end := "]}\n"
+	if more := tail.String(); more != "{}" && more != "null" {
+		end = "]," + more[1:] + "\n"
+	}
+	return append(out, []byte(end)), nil
+}
+
+// encode makes k the turns of this request: those up to the first change stay.
+func (b *Body) encode(k *kept) error {
+	n := 0
+	for n < min(len(k.turns), len(b.Turns)) && k.turns[n].old == (n < b.Recent) && same(k.turns[n].turn, b.Turns[n]) {
+		n++
+	}
+	k.turns = slices.Delete(k.turns, n, len(k.turns))
+	for i := n; i < len(b.Turns); i++ {
+		json, err := items(b.Items(i))
+		if err != nil {
+			return err
+		}
+		k.turns = append(k.turns, encoded{b.Turns[i], i < b.Recent, json})
+	}
+	return nil
+}
+
+// same reports whether two turns have the same parts. What a part points to is
+// not compared: the messages of a request with a Memo do not change.
+func same(a, b llm.Message) bool {
+	return a.Role == b.Role && len(a.Parts) == len(b.Parts) && (&a.Parts[0] == &b.Parts[0] || slices.Equal(a.Parts, b.Parts))
+}
+
+// items returns values as JSON with a comma before each.
+func items(values []any) ([]byte, error) {
+	var buf bytes.Buffer
+	for _, v := range values {
+		buf.WriteByte(',')
+		if err := writeJSON(&buf, v); err != nil {
+			return nil, err
+		}
+	}
+	return bytes.Clone(buf.Bytes()), nil // of its own length: it is kept
+}
+
+func writeJSON(buf *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	buf.Truncate(buf.Len() - 1) // the line end
+	return nil
+}
+
+// A reader reads pieces one after the other.
+type reader struct {
+	pieces [][]byte
+	at     int // in the first of them
+}
+
+func (r *reader) Read(p []byte) (n int, err error) {
+	for len(r.pieces) > 0 && n < len(p) {
+		m := copy(p[n:], r.pieces[0][r.at:])
+		n += m
+		if r.at += m; r.at == len(r.pieces[0]) {
+			r.pieces, r.at = r.pieces[1:], 0
+		}
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
