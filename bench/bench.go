@@ -1,4 +1,4 @@
-// Package bench is what the three benchmark programs below it share: functions
+// Package bench is what the benchmark programs below it share: functions
 // and programs measured in turns, medians with their spread, and results as
 // a table, as JSON and as SVG.
 //
@@ -6,6 +6,7 @@
 //
 //	go run ./bench/load     how fast skills load, beside floors
 //	go run ./bench/find     how well and how fast skills are found
+//	go run ./bench/turns    what a request costs late in a session
 //	go run ./bench/peers    Knack beside the agents and search tools on PATH
 //
 // README.md says how they measure, and what came out.

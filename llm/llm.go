@@ -94,7 +94,7 @@ type Request struct {
 	MaxTokens int    // 0: the model's own limit
 	Effort    string // "", low, medium, high, xhigh, max, or a number of thinking tokens
 	Session   string // groups requests for the provider's cache; may be empty
-	Memo      *Memo  // of the conversation; may be nil
+	Memo      *Memo  `json:"-"` // of the conversation; may be nil
 }
 
 // A ToolSpec tells the model of a tool. Schema is a JSON Schema of an object.

@@ -10,8 +10,10 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -178,22 +180,27 @@ func (l *Log) load(path string) (good int64, err error) {
 		return 0, fmt.Errorf("written by a newer version (format %d)", l.header.Version)
 	}
 	good = int64(len(line) + 1)
-	for n := 2; len(rest) > 0; n++ {
-		line, rest, whole = bytes.Cut(rest, []byte("\n"))
-		var e Entry
-		err := json.Unmarshal(line, &e)
+	lines := bytes.SplitAfter(rest, []byte("\n"))
+	if len(lines[len(lines)-1]) == 0 {
+		lines = lines[:len(lines)-1]
+	}
+	entries, errs := decode(lines)
+	l.entries = make([]Entry, 0, len(entries))
+	for i, line := range lines {
+		n, whole, last := i+2, line[len(line)-1] == '\n', i == len(lines)-1
+		e, err := entries[i], errs[i]
 		if err == nil && (e.ID <= len(l.entries) || e.ID > len(l.entries)+maxGap || e.Parent >= e.ID || e.Parent < 0) {
 			err = errors.New("its numbers are wrong")
 		}
 		if err == nil && !e.whole() {
 			err = errors.New("it does not say what happened")
 		}
-		if !whole || (err != nil && len(rest) == 0) {
+		if !whole || (err != nil && last) {
 			// Torn by a crash: it was never acknowledged.
 			l.damage = append(l.damage, fmt.Sprintf("line %d was cut off", n))
 			break
 		}
-		good += int64(len(line) + 1)
+		good += int64(len(line))
 		if err != nil {
 			l.damage = append(l.damage, fmt.Sprintf("line %d: %v", n, err))
 			continue
@@ -203,6 +210,30 @@ func (l *Log) load(path string) (good int64, err error) {
 	l.resumed = true
 	l.over()
 	return good, nil
+}
+
+// decode reads lines as entries, several at the same time: it is most of what
+// opening a session takes.
+func decode(lines [][]byte) ([]Entry, []error) {
+	const batch = 64
+	entries, errs := make([]Entry, len(lines)), make([]error, len(lines))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(lines)/batch+1) {
+		wg.Go(func() {
+			for {
+				to := int(next.Add(batch))
+				for i := to - batch; i < min(to, len(lines)); i++ {
+					errs[i] = json.Unmarshal(lines[i], &entries[i])
+				}
+				if to >= len(lines) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return entries, errs
 }
 
 // put takes an entry that is on disk, or need not be.

@@ -73,8 +73,7 @@ func (v *view) add(e Entry) {
 			return // answers nothing that was asked; a vendor would refuse it
 		}
 		v.pending = slices.Delete(v.pending, i, i+1)
-		r := e.Result.ToolResult
-		v.part(llm.Part{Result: &r})
+		v.part(llm.Part{Result: &e.Result.ToolResult})
 	case TypeActivation:
 		a := e.Activation
 		text := a.Prompt

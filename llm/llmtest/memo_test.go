@@ -1,8 +1,8 @@
 package llmtest_test
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"

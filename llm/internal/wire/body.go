@@ -45,7 +45,7 @@ type encoded struct {
 // pieces returns the bytes of the request, one piece after the other. They must
 // not be changed.
 func (b *Body) pieces() (out [][]byte, err error) {
-	var head, tail bytes.Buffer
+	var head, first, tail bytes.Buffer
 	if err := writeJSON(&head, b.Head); err != nil {
 		return nil, err
 	}
@@ -53,8 +53,7 @@ func (b *Body) pieces() (out [][]byte, err error) {
 		head.WriteByte(',')
 	}
 	head.WriteString(`"` + b.List + `":[`)
-	var first []byte
-	if first, err = items(b.First); err != nil {
+	if err := writeItems(&first, b.First); err != nil {
 		return nil, err
 	}
 	out = append(make([][]byte, 0, len(b.Turns)+5), head.Bytes())
@@ -66,7 +65,7 @@ func (b *Body) pieces() (out [][]byte, err error) {
 			out = append(out, json)
 		}
 	}
-	add(first)
+	add(first.Bytes())
 	memo := b.Memo
 	if memo == nil {
 		memo = new(llm.Memo)
@@ -108,12 +107,22 @@ func (b *Body) encode(k *kept) error {
 		n++
 	}
 	k.turns = slices.Delete(k.turns, n, len(k.turns))
+	if n == 0 {
+		k.turns = slices.Grow(k.turns, len(b.Turns)) // no more than are needed
+	}
+	var buf bytes.Buffer
+	ends := make([]int, 0, len(b.Turns)-n)
 	for i := n; i < len(b.Turns); i++ {
-		json, err := items(b.Items(i))
-		if err != nil {
+		if err := writeItems(&buf, b.Items(i)); err != nil {
 			return err
 		}
-		k.turns = append(k.turns, encoded{b.Turns[i], i < b.Recent, json})
+		ends = append(ends, buf.Len())
+	}
+	all := bytes.Clone(buf.Bytes()) // of its own length: it is kept
+	start := 0
+	for i, end := range ends {
+		k.turns = append(k.turns, encoded{b.Turns[n+i], n+i < b.Recent, all[start:end:end]})
+		start = end
 	}
 	return nil
 }
@@ -124,16 +133,15 @@ func same(a, b llm.Message) bool {
 	return a.Role == b.Role && len(a.Parts) == len(b.Parts) && (&a.Parts[0] == &b.Parts[0] || slices.Equal(a.Parts, b.Parts))
 }
 
-// items returns values as JSON with a comma before each.
-func items(values []any) ([]byte, error) {
-	var buf bytes.Buffer
+// writeItems writes values as JSON with a comma before each.
+func writeItems(buf *bytes.Buffer, values []any) error {
 	for _, v := range values {
 		buf.WriteByte(',')
-		if err := writeJSON(&buf, v); err != nil {
-			return nil, err
+		if err := writeJSON(buf, v); err != nil {
+			return err
 		}
 	}
-	return bytes.Clone(buf.Bytes()), nil // of its own length: it is kept
+	return nil
 }
 
 func writeJSON(buf *bytes.Buffer, v any) error {
