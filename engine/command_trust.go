@@ -29,7 +29,7 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		fmt.Fprintln(&b, plain.Line(err.Error()))
 	}
-	rules, err := KeptRules(t)
+	rules, err := t.KeptRules()
 	if err != nil {
 		return Reply{}, err
 	}
@@ -71,20 +71,4 @@ func TrustQuestion(n int) string {
 		return "Trust this item?"
 	}
 	return fmt.Sprintf("Trust these %d items?", n)
-}
-
-// KeptRules are what the answer "always" allows, for people.
-func KeptRules(t *trust.Project) ([]string, error) {
-	kept, err := t.Kept()
-	if err != nil {
-		return nil, err
-	}
-	rules := make([]string, len(kept))
-	for i, k := range kept {
-		rules[i] = k.Rule
-	}
-	for _, g := range t.Grants() {
-		rules = append(rules, g.String())
-	}
-	return rules, nil
 }

@@ -104,7 +104,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
 	}
-	rules, err := engine.KeptRules(p)
+	rules, err := p.KeptRules()
 	if err != nil {
 		return err
 	}

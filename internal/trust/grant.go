@@ -79,3 +79,19 @@ func (p *Project) Grants() []Grant {
 	defer p.mu.RUnlock()
 	return slices.Clone(p.grants)
 }
+
+// KeptRules returns what the answer "always" allows, for people to read.
+func (p *Project) KeptRules() ([]string, error) {
+	kept, err := p.Kept()
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]string, len(kept))
+	for i, k := range kept {
+		rules[i] = k.Rule
+	}
+	for _, g := range p.Grants() {
+		rules = append(rules, g.String())
+	}
+	return rules, nil
+}
