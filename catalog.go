@@ -394,6 +394,8 @@ func (s *Skill) touched(rules ignore.Rules, v View) bool {
 // called in a View.
 func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	switch o := v.override(s); {
+	case !v.chosen(s):
+		return fmt.Sprintf("the skill %s is not among those that were chosen for this session", s.Name)
 	case o == Off:
 		return fmt.Sprintf("the skill %s is switched off in skills.overrides", s.Name)
 	case o == UserOnly && by == ByModel:

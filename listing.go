@@ -41,6 +41,9 @@ type View struct {
 	// Overrides are pinned, required, name-only, user-only or off, by name;
 	// anything else is on. Managed skills cannot be off.
 	Overrides map[string]State
+	// Only names the skills that are on, by name or by its part after the last
+	// colon; managed skills always are. nil: all.
+	Only []string
 	// Index lists skills with the location of their file, for a model that
 	// reads the file instead of calling a tool.
 	Index bool
@@ -48,6 +51,9 @@ type View struct {
 
 // override is Active where nothing is overridden.
 func (v View) override(s *Skill) State {
+	if !v.chosen(s) {
+		return Off
+	}
 	switch o := v.Overrides[s.Name]; o {
 	case Off:
 		if s.Origin.Kind == Managed {
@@ -58,6 +64,13 @@ func (v View) override(s *Skill) State {
 		return o
 	}
 	return Active
+}
+
+// chosen reports whether Only lets a skill be on.
+func (v View) chosen(s *Skill) bool {
+	return v.Only == nil || s.Origin.Kind == Managed || slices.ContainsFunc(v.Only, func(name string) bool {
+		return s.Name == name || strings.HasSuffix(s.Name, ":"+strings.TrimPrefix(name, ":"))
+	})
 }
 
 // chars is the budget in characters.

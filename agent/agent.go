@@ -231,13 +231,25 @@ type Retrying struct {
 // End sums a run up, its sub-agents included.
 type End struct {
 	Reason   string // done, cancelled, limit, terminated, stopped
-	Why      string // of limit: which one; of stopped: the hook's reason
+	Why      string // of limit: which one, in words; of stopped: the hook's reason
+	Limit    Limit  // of limit
 	Text     string // the last answer
 	Requests int
 	Usage    llm.Usage
 	Cost     float64 // US dollars
 	Denials  int
 }
+
+// A Limit is a limit that ends a run.
+type Limit string
+
+const (
+	LimitRequests Limit = "requests"
+	LimitTokens   Limit = "tokens"
+	LimitCost     Limit = "cost"
+	LimitTime     Limit = "time"
+	LimitRepeated Limit = "repeated" // the same call gave the same result too often
+)
 
 // Run takes what a person says and runs until nothing is left to call. The
 // last event has End set, unless an error ends the sequence: then the log is

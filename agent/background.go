@@ -107,6 +107,20 @@ func (b *Background) cancel(log *session.Log, why error) {
 	}
 }
 
+// Stop stops one agent of a conversation, by the id of its log. It reports
+// whether that one works.
+func (b *Background) Stop(log *session.Log, id string, why error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.all {
+		if w.log == log && w.end == nil && w.sub.log.ID() == id {
+			w.stop(why)
+			return true
+		}
+	}
+	return false
+}
+
 // Unheard lists the agents that a conversation has not heard the end of. Those
 // that have ended have a Reason.
 func (b *Background) Unheard(log *session.Log) []session.Agent {

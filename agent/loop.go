@@ -82,7 +82,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	switch {
 	case err == nil || ctx.Err() == nil:
 	case errors.As(context.Cause(ctx), &over):
-		reason, err = "limit", r.limited(over.Error())
+		reason, err = "limit", r.limited(LimitTime, over.Error())
 	default:
 		reason, err = "cancelled", nil
 	}
@@ -119,8 +119,8 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			r.end.Why = r.hooked.why
 			return "stopped", nil
 		}
-		if why := r.limit(); why != "" {
-			return "limit", r.limited(why)
+		if limit, why := r.limit(); why != "" {
+			return "limit", r.limited(limit, why)
 		}
 		if err := r.outdated(ctx); err != nil {
 			return "", err
@@ -165,7 +165,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			return "terminated", nil
 		}
 		if r.same >= stopAfter {
-			return "limit", r.limited(fmt.Sprintf("the same call gave the same result %d times in a row", r.same))
+			return "limit", r.limited(LimitRepeated, fmt.Sprintf("the same call gave the same result %d times in a row", r.same))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
@@ -423,30 +423,30 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 
 // limit says which limit is reached, of the run or of one that started it; ""
 // for none.
-func (r *run) limit() string {
+func (r *run) limit() (limit Limit, why string) {
 	for x := r; x != nil; x = x.parent {
-		if why := x.reached(); why != "" {
-			return why
+		if limit, why := x.reached(); why != "" {
+			return limit, why
 		}
 	}
-	return ""
+	return "", ""
 }
 
-func (r *run) reached() string {
+func (r *run) reached() (limit Limit, why string) {
 	l := r.Limits
 	requests, u, cost := r.spent.total()
 	used := u.Input + u.Output + u.CacheRead + u.CacheWrite
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
-		return "the limit of " + plain.Count(l.Requests, "request") + " is reached"
+		return LimitRequests, "the limit of " + plain.Count(l.Requests, "request") + " is reached"
 	case l.Tokens > 0 && used >= l.Tokens:
-		return fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens), plain.Number(used))
+		return LimitTokens, fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens), plain.Number(used))
 	case l.Cost > 0 && cost >= l.Cost:
-		return fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
+		return LimitCost, fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
 	case l.Time > 0 && time.Since(r.start) >= l.Time:
-		return (&timeLimit{l.Time}).Error()
+		return LimitTime, (&timeLimit{l.Time}).Error()
 	}
-	return ""
+	return "", ""
 }
 
 // A timeLimit is why a run's context ended: it stops calls and streams, too.
@@ -455,8 +455,8 @@ type timeLimit struct{ most time.Duration }
 func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.most) }
 
 // limited says why a limit ends the run.
-func (r *run) limited(why string) error {
-	r.end.Why = why
+func (r *run) limited(limit Limit, why string) error {
+	r.end.Limit, r.end.Why = limit, why
 	return r.note("", "stopped: "+why)
 }
 

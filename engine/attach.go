@@ -26,7 +26,7 @@ func (s *Session) mentioned(word string) (agent.Definition, bool) {
 	if !ok {
 		return agent.Definition{}, false
 	}
-	all := slices.Concat(s.host().Agents, s.engine.Project().agents)
+	all := slices.Concat(s.Given().Agents, s.engine.Project().agents)
 	for _, n := range []string{name, strings.TrimRight(name, ",.;:!?)")} {
 		if i := slices.IndexFunc(all, func(d agent.Definition) bool { return d.Name == n }); i >= 0 {
 			return all[i], true

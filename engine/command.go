@@ -83,7 +83,7 @@ func ProgramCommands() []knack.Command { return described(program()) }
 // Commands is everything that can be typed after a slash: the program's
 // commands, skills, templates and those of the host.
 func (s *Session) Commands() []knack.Command {
-	all, _ := s.engine.Project().namespace(s.engine.Catalog(), s.host().Commands)
+	all, _ := s.engine.Project().namespace(s.engine.Catalog(), s.Given().Commands)
 	return all
 }
 
@@ -98,7 +98,7 @@ func (s *Session) command(in agent.Input) (c Command, args string, ok bool) {
 		return Command{}, "", false
 	}
 	own := strings.TrimPrefix(found.Name, kind+":")
-	all := slices.Concat(program(), s.host().Commands)
+	all := slices.Concat(program(), s.Given().Commands)
 	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == own })
 	if i < 0 {
 		return Command{}, "", false

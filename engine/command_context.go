@@ -3,14 +3,16 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// contextValue is what fills the model's window, in tokens. Parts are
-// estimates.
-type contextValue struct {
+// ContextUse is what fills the model's window, in tokens. Parts are estimates;
+// Used is an estimate too, Counted the provider's count of the last request.
+type ContextUse struct {
 	Model    string         `json:"model"`
 	Window   int            `json:"window"` // 0: unknown
 	Used     int            `json:"used"`
@@ -23,9 +25,14 @@ type contextValue struct {
 	Skills   map[string]int `json:"skills"`
 }
 
-// showContext draws what fills the window. The parts are estimates; the sum is
-// the provider's where it counted one.
-func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
+// Context is what fills the window of the session's model.
+func (s *Session) Context(ctx context.Context) ContextUse {
+	use, _ := s.contextUse(ctx)
+	return use
+}
+
+// contextUse is Context, and the estimated bytes of a token.
+func (s *Session) contextUse(ctx context.Context) (v ContextUse, bytesPerToken float64) {
 	st := s.log.State()
 	t := s.newTurn()
 	t.useModel(ctx) // without one the window is unknown
@@ -33,10 +40,25 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 	used := c.Tokens
 	perByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
 	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
-	v := contextValue{
+	v = ContextUse{
 		Model: s.modelName(), Window: s.window(t), Used: used, Skills: map[string]int{},
 		System: estimate(c.System), Tools: estimate(c.Tools), Listing: estimate(c.Listing), Texts: estimate(c.Texts), Messages: estimate(c.Messages),
 	}
+	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
+	if counted > 0 && st.Requests > st.Compacted {
+		v.Counted = counted
+	}
+	for _, t := range st.Texts {
+		v.Skills[t.Skill] += estimate(4 * t.Tokens)
+	}
+	return v, 1 / max(perByte, 0.01)
+}
+
+// showContext draws what fills the window. The parts are estimates; the sum is
+// the provider's where it counted one.
+func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
+	v, bytesPerToken := s.contextUse(ctx)
+	used := v.Used
 	type part struct {
 		name   string
 		tokens int
@@ -49,12 +71,10 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 		{"texts of skills", v.Texts, "k"},
 		{"messages", v.Messages, "m"},
 	}
-	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
 	var b strings.Builder
 	fmt.Fprintln(&b, plain.Line(v.Model))
-	if counted > 0 && st.Requests > st.Compacted {
-		v.Counted = counted
-		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", plain.Number(counted))
+	if v.Counted > 0 {
+		fmt.Fprintf(&b, "%s tokens at the last request, as the provider counted\n", plain.Number(v.Counted))
 	}
 	chart := &Chart{Title: strings.TrimSpace(b.String()), Whole: float64(v.Window)}
 	if v.Window > 0 {
@@ -83,9 +103,8 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 		}
 		chart.Bars = append(chart.Bars, Bar{Label: p.name, Value: float64(p.tokens), Text: text, Free: p.mark == "."})
 		if p.mark == "k" {
-			for _, t := range st.Texts {
-				v.Skills[t.Skill] += estimate(4 * t.Tokens)
-				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(t.Skill), plain.Number(estimate(4*t.Tokens)))
+			for _, name := range slices.Sorted(maps.Keys(v.Skills)) {
+				fmt.Fprintf(&b, "    %-14s%10s\n", plain.Line(name), plain.Number(v.Skills[name]))
 			}
 		}
 	}
@@ -94,7 +113,7 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 	} else {
 		b.WriteString("the model's window is not known\n")
 	}
-	chart.Note = fmt.Sprintf("Parts are estimates, at %.1f bytes a token.", 1/max(perByte, 0.01))
+	chart.Note = fmt.Sprintf("Parts are estimates, at %.1f bytes a token.", bytesPerToken)
 	b.WriteString(chart.Note)
 	return Reply{Text: b.String(), Value: v, Chart: chart}, nil
 }

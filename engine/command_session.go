@@ -21,7 +21,7 @@ import (
 // SessionStart event: clear or resume.
 func (s *Session) replace(ctx context.Context, log *session.Log, source string) (*Session, error) {
 	o := s.options
-	o.Given = s.host()
+	o.Given = s.Given()
 	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
 	next, err := s.engine.start(ctx, s.person, o, log, s)
 	if err != nil {

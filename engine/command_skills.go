@@ -29,7 +29,7 @@ const maxListed = 20
 
 // listSkills lists all skills, or those that fit words, the best first.
 func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
-	cat, view := s.engine.Catalog(), s.engine.Project().view
+	cat, view := s.engine.Catalog(), s.View()
 	entries, none := cat.Entries(), "there are no skills here"
 	if words = strings.TrimSpace(words); words != "" {
 		found, err := s.engine.finder.Find(ctx, cat, words, maxListed, nil)
@@ -133,7 +133,7 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 	}
 	v, describe := []agentValue{}, map[string]string{}
-	for _, d := range slices.Concat(s.host().Agents, p.agents) {
+	for _, d := range slices.Concat(s.Given().Agents, p.agents) {
 		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name], Working: working[d.Name], Path: d.Path}
 		state := "active"
 		switch {

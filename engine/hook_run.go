@@ -68,9 +68,10 @@ func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
 	return askFast(ctx, t.agent, prompt)
 }
 
-// toolOf finds a tool among all that the session may have.
-func (s *Session) toolOf(name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{s.files, s.host().Tools, KnownTools()} {
+// Tool finds a tool, by a name or an alias, among all that the session may have
+// and all that the program knows.
+func (s *Session) Tool(name string) (*tool.Tool, bool) {
+	for _, set := range []tool.Set{s.files, s.Given().Tools, KnownTools()} {
 		if t, ok := set.Find(name); ok {
 			return t, true
 		}
@@ -80,7 +81,7 @@ func (s *Session) toolOf(name string) (*tool.Tool, bool) {
 
 // Summary says a call of a tool in one line. It may hold what strangers wrote.
 func (s *Session) Summary(name string, input json.RawMessage) string {
-	if t, ok := s.toolOf(name); ok {
+	if t, ok := s.Tool(name); ok {
 		return t.Line(input)
 	}
 	return string(input)
@@ -88,7 +89,7 @@ func (s *Session) Summary(name string, input json.RawMessage) string {
 
 // hookTool says how hooks know a tool.
 func (s *Session) hookTool(name string) hook.Tool {
-	t, ok := s.toolOf(name)
+	t, ok := s.Tool(name)
 	if !ok {
 		return hook.Tool{}
 	}
@@ -98,7 +99,7 @@ func (s *Session) hookTool(name string) hook.Tool {
 // fits reports whether a call fits a permission rule, or may.
 func (s *Session) fits(rule string, in *hook.Input) bool {
 	r, err := permission.ParseRule(rule, permission.User)
-	t, ok := s.toolOf(in.Tool)
+	t, ok := s.Tool(in.Tool)
 	if err != nil || !ok {
 		return true
 	}

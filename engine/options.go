@@ -69,6 +69,8 @@ type SessionOptions struct {
 	Tools  string // names, sets (none, all, readOnly, coding, default), or changes such as +grep,-bash; "": default
 	System string // replaces the system prompt
 	Append []string
+	// Skills are those that can be used, see knack.View.Only. nil: all.
+	Skills []string
 
 	Requests int           // the limit of a turn where the settings give none; 0: none
 	Timeout  time.Duration // of a command that names none; 0: none

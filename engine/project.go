@@ -245,6 +245,7 @@ func (p *Project) Rules() permission.Rules { return p.config.Rules }
 // Settings are those of the merged settings that front ends need.
 type Settings struct {
 	Model         string // "": the default of the first provider
+	Effort        string // "": the model's own
 	Sandbox       string // the sandbox.mode
 	DisableBypass bool   // the permission mode bypassPermissions
 	DisableShell  bool   // inline commands of skills
@@ -256,7 +257,7 @@ type Settings struct {
 func (p *Project) Settings() Settings {
 	s := p.config.Settings
 	return Settings{
-		Model: s.Model, Sandbox: s.Sandbox.Mode,
+		Model: s.Model, Effort: s.Effort, Sandbox: s.Sandbox.Mode,
 		DisableBypass: s.Permissions.DisableBypass != "", DisableShell: s.Skills.DisableShell,
 		Theme: s.Theme, Notify: s.Notify,
 	}

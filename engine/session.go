@@ -216,15 +216,24 @@ func (s *Session) Give(g Given) []knack.Problem {
 	return problems
 }
 
-// host is what the host adds to the session, as it is now.
-func (s *Session) host() Given {
+// Given is what the host adds to the session, as it is now.
+func (s *Session) Given() Given {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.given
 }
 
+// View says which skills the model is shown, and how.
+func (s *Session) View() knack.View { return s.viewOf(s.engine.Project()) }
+
+func (s *Session) viewOf(p *Project) knack.View {
+	v := p.view
+	v.Only = s.options.Skills
+	return v
+}
+
 // tools are those that the model has, without those that the agent adds.
-func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.host().Tools) }
+func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.Given().Tools) }
 
 // withAgent are tools and the one that the agent adds, for Select.
 func withAgent(files tool.Set) tool.Set {
@@ -257,13 +266,13 @@ func (s *Session) setSystem(p *Project) {
 	}
 	prompt.Append = append(prompt.Append, s.options.Append...)
 	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
-		prompt.Index = s.engine.index(p)
+		prompt.Index = s.engine.index(s.viewOf(p))
 	}
 	s.system = prompt.String()
 }
 
 // index is the list of skills in a system prompt.
-func (e *Engine) index(p *Project) string { return e.Catalog().Listing(p.view).Text }
+func (e *Engine) index(v knack.View) string { return e.Catalog().Listing(v).Text }
 
 // override records what the options set anew in a session that is resumed.
 func (s *Session) override() error {

@@ -36,7 +36,7 @@ type turn struct {
 // before, if there was one; useModel finds the one of this turn.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
-	t := &turn{session: s, project: p, given: s.host(), place: s.engine.place(p)}
+	t := &turn{session: s, project: p, given: s.Given(), place: s.engine.place(p)}
 	t.gate = s.gate.Replace(p.config.Rules, t.place)
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
@@ -59,7 +59,7 @@ func (t *turn) newAgent() *agent.Agent {
 		Effort: set.Effort, System: s.system,
 		Tools: slices.Concat(s.active, t.given.Tools, s.hidden),
 		Skills: agent.Skills{
-			Catalog: s.engine.Catalog, View: p.view, Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
+			Catalog: s.engine.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.Command { return p.commands(t.given.Commands) },
 			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},

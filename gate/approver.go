@@ -32,6 +32,7 @@ func (f ApproverFunc) Approve(ctx context.Context, r Request) (Answer, error) { 
 // must be escaped before it reaches a terminal.
 type Request struct {
 	Call     string // the id of the call
+	Name     string // of the tool
 	Tool     string // its label
 	Agent    string // the sub-agent that makes the call; "": the session itself
 	Input    json.RawMessage
@@ -151,7 +152,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 		}
 	}
 	req := Request{
-		Call: a.p.ID, Tool: cmp.Or(a.p.Label, a.p.Name), Agent: a.opt.Agent, Input: slices.Clone(a.p.Input),
+		Call: a.p.ID, Name: a.p.Name, Tool: cmp.Or(a.p.Label, a.p.Name), Agent: a.opt.Agent, Input: slices.Clone(a.p.Input),
 		Subjects: slices.Clone(subjects), Decision: a.r.Decision, Files: a.shown(subjects), Choices: []Choice{Once},
 	}
 	if !j.fixed && !j.hook && len(j.Suggest) > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/control"
 	"github.com/knack-agent/knack/internal/tui"
 )
 
@@ -64,6 +65,22 @@ func topicCommand(name, short string) *cobra.Command {
 	}
 }
 
+// withSchema adds --schema to `knack help formats`.
+func withSchema(c *cobra.Command) {
+	schema := c.Flags().Bool("schema", false, "print the JSON Schema of what --output-format stream-json writes")
+	page := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !*schema {
+			return page(c, args)
+		}
+		data, err := control.JSONSchema()
+		if err == nil {
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s\n", data)
+		}
+		return err
+	}
+}
+
 // helpCommand is `knack help`: of a command, or of a topic.
 func helpCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -82,7 +99,11 @@ func helpCommand() *cobra.Command {
 	}
 	c.AddCommand(helpSettingsCommand(), helpCommandsCommand(), helpKeysCommand())
 	for _, t := range topics {
-		c.AddCommand(topicCommand(t.name, t.short))
+		topic := topicCommand(t.name, t.short)
+		if t.name == "formats" {
+			withSchema(topic)
+		}
+		c.AddCommand(topic)
 	}
 	return c
 }

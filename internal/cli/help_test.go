@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/control"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -74,12 +75,16 @@ func TestHelpKeys(t *testing.T) {
 // TestHelpFormats holds the help to the types that are printed.
 func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
-	for _, v := range []any{initLine{}, resultLine{}, messageLine{}, commandLine{}, denial{}, skillPermissions{}, skillJSON{}, originJSON{}, knack.Problem{},
+	types := control.MessageTypes()
+	for _, v := range []any{skillJSON{}, originJSON{}, knack.Problem{},
 		whyJSON{}, findingJSON{}, placeJSON{}, engine.Happening{}, budgetJSON{}, budgetLine{}} {
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+		types = append(types, reflect.TypeOf(v))
+	}
+	for _, v := range types {
+		for _, f := range reflect.VisibleFields(v) {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if key != "" && key != "subtype" && !mentions(text, key) {
-				t.Errorf("%T: %s is not in help formats", v, key)
+				t.Errorf("%s: %s is not in help formats", v, key)
 			}
 		}
 	}

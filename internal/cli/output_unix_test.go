@@ -21,13 +21,13 @@ func TestAnswerOnTerminal(t *testing.T) {
 	}
 	defer master.Close()
 	defer tty.Close()
-	(&textOutput{w: tty, text: answer}).end(nil)
+	(&textOutput{w: tty, text: answer}).End(nil)
 	line, err := bufio.NewReader(master).ReadString('\n')
 	if got := strings.TrimSpace(line); err != nil || got != `a\x1b[31mb\u009bc\u202ed` {
 		t.Errorf("on a terminal: %q, %v", got, err)
 	}
 	var pipe bytes.Buffer
-	(&textOutput{w: &pipe, text: answer}).end(nil)
+	(&textOutput{w: &pipe, text: answer}).End(nil)
 	if pipe.String() != answer+"\n" {
 		t.Errorf("in a pipe: %q", pipe.String())
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,20 +15,24 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/control"
 	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
 )
 
 // print runs one prompt and leaves, `knack -p`; or, with structured input, one
 // after the other.
 func (f *runFlags) print(c *cobra.Command, args []string) error {
-	var out output
+	var out control.Output
+	var messages *control.Messages // of stream-json
 	switch f.outputFormat {
 	case "text":
 		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
-	case "json", "stream-json":
-		out = newJSONOutput(c.OutOrStdout(), f.outputFormat == "stream-json", f.partial)
+	case "json":
+		out = control.NewMessages(c.OutOrStdout(), false)
+	case "stream-json":
+		messages = control.NewMessages(c.OutOrStdout(), true)
+		messages.Partial = f.partial
+		out = messages
 	default:
 		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format", f.outputFormat)
 	}
@@ -54,25 +57,29 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer e.Close()
-	var schema *answerSchema
+	var schema *control.Schema
 	if f.jsonSchema != "" {
-		if schema, err = readSchema(f.jsonSchema); err != nil {
+		if schema, err = control.ReadSchema(f.jsonSchema); err != nil {
 			return err
 		}
-		f.appendPrompt = append(f.appendPrompt, schema.prompt())
+		f.appendPrompt = append(f.appendPrompt, schema.Prompt())
 	}
-	s, err := f.start(ctx, e, nil, c.ErrOrStderr())
+	shown := notices{w: c.ErrOrStderr()}
+	if f.inputFormat == "stream-json" {
+		go e.Watch(ctx)
+		return control.Serve(ctx, control.Options{
+			In: c.InOrStdin(), Out: out, Messages: messages, Schema: schema, Show: shown.print,
+			Prompts: f.permissionPrompt == "stdio", Replay: f.replay, MaySave: f.hostMaySave, Timeout: f.hostTimeout,
+			Start: func(ctx context.Context, who engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+				return f.start(ctx, e, who, edit, c.ErrOrStderr())
+			},
+		})
+	}
+	s, err := f.start(ctx, e, nil, nil, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	p := &printer{schema: schema, session: s, out: &sharedOutput{output: out}, stderr: c.ErrOrStderr(), notices: notices{w: c.ErrOrStderr()}}
-	if f.inputFormat == "stream-json" {
-		if err := p.begin(ctx); err != nil {
-			return err
-		}
-		go e.Watch(ctx)
-		return p.stream(ctx, c.InOrStdin())
-	}
+	r := &control.Runner{Session: s, Out: out, Schema: schema, Show: shown.print}
 	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}
@@ -81,118 +88,10 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 			return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
 		}
 	}
-	if err := p.begin(ctx); err != nil {
+	if err := r.Begin(ctx); err != nil {
 		return err
 	}
-	return p.turn(ctx, in)
-}
-
-// A printer runs turns and prints them. A command may replace its session.
-type printer struct {
-	session *engine.Session
-	out     output
-	stderr  io.Writer
-	notices notices
-	quit    bool
-	schema  *answerSchema // nil: any answer will do
-}
-
-// begin shows the session, and tells its hooks that it starts.
-func (p *printer) begin(ctx context.Context) error {
-	p.out.begin(ctx, p.session)
-	for e, err := range p.session.Begin(ctx) {
-		if err != nil {
-			return err
-		}
-		p.out.event(e)
-	}
-	return nil
-}
-
-// turn runs one user turn and shows it. An answer that does not match the schema
-// is asked for once more.
-func (p *printer) turn(ctx context.Context, in agent.Input) error {
-	return p.try(ctx, in, p.schema != nil)
-}
-
-func (p *printer) try(ctx context.Context, in agent.Input, again bool) error {
-	s := p.session
-	defer p.notices.print(s.Engine())
-	var end *agent.End
-	var next *engine.Session
-	var failed, denied bool // of the offline model: a procedure failed, and what it called was refused
-	for e, err := range s.Run(ctx, in) {
-		if err != nil {
-			p.out.end(err)
-			return err
-		}
-		p.notices.print(s.Engine())
-		if end != nil { // a message that came meanwhile has a turn of its own
-			p.out.end(nil)
-			end = nil
-		}
-		p.out.event(e)
-		if e.Entry != nil && e.Agent == nil {
-			failed = failed || e.Entry.Answer != nil && e.Entry.Answer.Stop == llm.Failed
-			denied = denied || e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow
-		}
-		if e.End != nil {
-			end = e.End
-		}
-		if e.Reply != nil {
-			next, p.quit = e.Reply.Next, e.Reply.Quit
-		}
-	}
-	if next != nil {
-		if err := s.Close(); err != nil {
-			return err
-		}
-		p.session = next
-		if err := p.begin(ctx); err != nil {
-			return err
-		}
-	}
-	if p.schema != nil && next == nil && end != nil && end.Reason == "done" && end.Requests > 0 {
-		value, err := p.schema.check(end.Text)
-		switch {
-		case err == nil:
-			p.out.structured(value)
-		case again:
-			return p.try(ctx, agent.Text(p.schema.again(err)), false)
-		default:
-			err = fmt.Errorf("%w: %w", errSchema, err)
-			p.out.end(err)
-			return &engine.Error{Err: err}
-		}
-	}
-	p.out.end(nil)
-	if end == nil {
-		end = &agent.End{}
-	}
-	switch {
-	case failed && denied:
-		return &engine.Error{Err: errors.New("the procedure was refused"), Hint: "knack help permissions", Exit: engine.ExitRefused}
-	case failed:
-		return &engine.Error{Err: errors.New("the procedure failed")}
-	}
-	return outcome(ctx, end)
-}
-
-// outcome makes of how a run ended an exit code.
-func outcome(ctx context.Context, end *agent.End) error {
-	switch end.Reason {
-	case "cancelled":
-		var sig signalError
-		if errors.As(context.Cause(ctx), &sig) {
-			return &engine.Error{Err: sig, Exit: sig.code}
-		}
-		return &engine.Error{Err: errors.New("interrupted"), Exit: engine.ExitInterrupted}
-	case "limit":
-		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'go on'"}
-	case "stopped":
-		return engine.Stopped(end.Why)
-	}
-	return nil
+	return r.Turn(ctx, in)
 }
 
 // prompt is the words of the command line, which the user typed, with what was
@@ -245,14 +144,6 @@ func readPipe(stdin io.Reader) (string, error) {
 	return string(data), nil
 }
 
-// signalError is why a run was cancelled.
-type signalError struct {
-	name string
-	code engine.Exit
-}
-
-func (e signalError) Error() string { return e.name }
-
 // signals cancels the context on SIGINT and SIGTERM. The second of them ends
 // the program at once.
 func signals(ctx context.Context) (context.Context, func()) {
@@ -265,9 +156,9 @@ func signals(ctx context.Context) (context.Context, func()) {
 		case s := <-ch:
 			signal.Stop(ch)
 			if s != os.Interrupt {
-				cancel(signalError{"terminated", engine.ExitTerminated})
+				cancel(control.SignalError{Name: "terminated", Code: engine.ExitTerminated})
 			} else {
-				cancel(signalError{"interrupted", engine.ExitInterrupted})
+				cancel(control.SignalError{Name: "interrupted", Code: engine.ExitInterrupted})
 			}
 		case <-done:
 		}

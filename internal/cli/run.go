@@ -23,19 +23,25 @@ type runFlags struct {
 	outputFormat string
 	inputFormat  string
 	partial      bool
-	model        string
-	effort       string
-	allow        []string
-	ask          []string
-	deny         []string
-	mode         string
-	maxTurns     int
-	maxCost      float64
-	noSession    bool
-	sessionID    string
-	resume       string
-	cont         bool
-	fork         bool
+	replay       bool
+
+	permissionPrompt string
+	hostMaySave      bool
+	hostTimeout      time.Duration
+
+	model     string
+	effort    string
+	allow     []string
+	ask       []string
+	deny      []string
+	mode      string
+	maxTurns  int
+	maxCost   float64
+	noSession bool
+	sessionID string
+	resume    string
+	cont      bool
+	fork      bool
 
 	skipPermissions bool
 	sandbox         string
@@ -76,6 +82,10 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
 	fs.StringVar(&f.inputFormat, "input-format", "text", "text, or stream-json: a line of JSON for each prompt, on standard input")
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
+	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the prompts of a host")
+	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
+	fs.BoolVar(&f.hostMaySave, "host-may-save", false, "keep the rules that a host allows beyond the session, if it asks for that")
+	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour, "refuse a call that the host does not approve within this time")
 	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
 	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
 	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
@@ -122,9 +132,9 @@ func (f *runFlags) open(ctx context.Context, stderr io.Writer) (*engine.Engine, 
 	return engine.Open(ctx, o)
 }
 
-// start starts the session that the flags describe, and prints what is wrong
-// with the project and with it.
-func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Person, stderr io.Writer) (*engine.Session, error) {
+// start starts the session that the flags describe, as edit (nil: nothing)
+// changes its options, and prints what is wrong with the project and with it.
+func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Person, edit func(*engine.SessionOptions), stderr io.Writer) (*engine.Session, error) {
 	if err := f.checkSession(); err != nil {
 		return nil, err
 	}
@@ -139,6 +149,9 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 	}
 	if f.printing {
 		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second
+	}
+	if edit != nil {
+		edit(&o)
 	}
 	s, err := e.Start(ctx, who, o)
 	if err != nil {

@@ -44,7 +44,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return f.screen(c, e, in, strings.Join(args, " "))
 	}
 	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: engine.Env(nil).StateFile("history")}
-	s, err := f.start(ctx, e, front, stderr)
+	s, err := f.start(ctx, e, front, nil, stderr)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify, First: first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: bindings,
 		Start: func(ctx context.Context, who engine.Person) (*engine.Session, error) {
-			return f.start(ctx, e, who, c.ErrOrStderr())
+			return f.start(ctx, e, who, nil, c.ErrOrStderr())
 		},
 		Greeting: fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
 			fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill")),

@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/control"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -110,9 +111,9 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
 				return err
 			}
-			var sig signalError
+			var sig control.SignalError
 			if errors.As(context.Cause(ctx), &sig) {
-				return &engine.Error{Err: sig, Exit: sig.code}
+				return &engine.Error{Err: sig, Exit: sig.Code}
 			}
 			if res.IsError {
 				return &engine.Error{Err: errSilent{}, Exit: engine.ExitFailed}

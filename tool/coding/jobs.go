@@ -99,6 +99,40 @@ func (j *Jobs) find(id string) (*job, error) {
 	return nil, fmt.Errorf("there is no background job %q: the ids are 1 to %d", id, len(j.all))
 }
 
+// Stop ends a job, and returns when it has ended.
+func (j *Jobs) Stop(id string) error {
+	b, err := j.find(id)
+	if err != nil {
+		return err
+	}
+	b.stop(errKilled)
+	<-b.ended
+	return nil
+}
+
+// Tail is the end of what a job wrote, at most that many bytes, and how much it
+// wrote in all.
+func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
+	b, err := j.find(id)
+	if err != nil {
+		return "", 0, err
+	}
+	b.out.mu.Lock()
+	defer b.out.mu.Unlock()
+	if b.out.err != nil {
+		return "", 0, fmt.Errorf("the output of job %s could not be kept: %w", id, b.out.err)
+	}
+	if b.out.file == nil {
+		return "", 0, nil
+	}
+	data := make([]byte, min(b.out.size, int64(most)))
+	n, err := b.out.file.ReadAt(data, b.out.size-int64(len(data)))
+	if err != nil && err != io.EOF {
+		return "", 0, err
+	}
+	return strings.ToValidUTF8(string(data[:n]), "\uFFFD"), b.out.size, nil
+}
+
 // status is one line about a job.
 func (b *job) status() string {
 	select {

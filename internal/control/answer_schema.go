@@ -1,4 +1,4 @@
-package cli
+package control
 
 import (
 	"encoding/json"
@@ -12,14 +12,14 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// An answerSchema is what --json-schema asks of the last answer.
-type answerSchema struct {
+// A Schema is what the last answer must match.
+type Schema struct {
 	text     string
 	resolved *jsonschema.Resolved
 }
 
-// readSchema reads the value of --json-schema: a file, or JSON.
-func readSchema(value string) (*answerSchema, error) {
+// ReadSchema reads the value of --json-schema: a file, or JSON.
+func ReadSchema(value string) (*Schema, error) {
 	wrong := func(err error) error {
 		return engine.Usagef(`--json-schema '{"type": "object", "required": ["answer"]}'`, "--json-schema: %w", err)
 	}
@@ -30,24 +30,33 @@ func readSchema(value string) (*answerSchema, error) {
 		}
 		value = string(data)
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal([]byte(value), &schema); err != nil {
-		return nil, wrong(err)
-	}
-	resolved, err := schema.Resolve(nil)
+	s, err := ParseSchema([]byte(value))
 	if err != nil {
 		return nil, wrong(err)
 	}
-	return &answerSchema{value, resolved}, nil
+	return s, nil
 }
 
-// prompt asks the model to answer by the schema.
-func (s *answerSchema) prompt() string {
+// ParseSchema reads a JSON Schema.
+func ParseSchema(data []byte) (*Schema, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(data, &schema); err != nil {
+		return nil, err
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{string(data), resolved}, nil
+}
+
+// Prompt asks the model to answer by the schema.
+func (s *Schema) Prompt() string {
 	return "End with an answer that is only one JSON value, without any other text, that matches this JSON Schema:\n\n" + s.text
 }
 
 // check reads an answer, which may stand in a fence.
-func (s *answerSchema) check(answer string) (json.RawMessage, error) {
+func (s *Schema) check(answer string) (json.RawMessage, error) {
 	text := strings.TrimSpace(answer)
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
 		_, rest, _ = strings.Cut(rest, "\n")
@@ -64,8 +73,8 @@ func (s *answerSchema) check(answer string) (json.RawMessage, error) {
 }
 
 // again asks for another answer after one that does not match.
-func (s *answerSchema) again(err error) string {
-	return fmt.Sprintf("Your answer does not match the JSON Schema: %v\n\n%s", err, s.prompt())
+func (s *Schema) again(err error) string {
+	return fmt.Sprintf("Your answer does not match the JSON Schema: %v\n\n%s", err, s.Prompt())
 }
 
-var errSchema = errors.New("the answer does not match the schema of --json-schema")
+var errSchema = errors.New("the answer does not match the JSON schema")

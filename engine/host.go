@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/permission"
+)
+
+// Rules are the permission rules in force for the whole session: those of
+// settings and of answers. Skills in use add theirs.
+func (s *Session) Rules() permission.Rules {
+	r := s.engine.Project().config.Rules
+	r.Allow = slices.Concat(r.Allow, s.gate.KeptRules(), s.gate.SessionRules())
+	return r
+}
+
+// ReadFile reads a file for the host, at most that many bytes; more says that
+// there are others. The rules must allow it: nobody is asked.
+func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []byte, abs string, more bool, err error) {
+	abs = s.ws.Path(path)
+	// What the rules refuse must not be told apart from what does not exist.
+	if err := s.mayRead("read_file", abs); err != nil {
+		return nil, "", false, err
+	}
+	f, err := s.ws.Open(ctx, abs)
+	if err != nil {
+		return nil, "", false, err
+	}
+	defer f.Close()
+	if real := f.Realpath(); real != abs {
+		if err := s.mayRead("read_file", real); err != nil {
+			return nil, "", false, err
+		}
+	}
+	data, err = io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, "", false, err
+	}
+	if len(data) > most {
+		return data[:most], abs, true, nil
+	}
+	return data, abs, false, nil
+}
+
+// mayRead decides on reading a file for the host, and records the decision.
+func (s *Session) mayRead(tool, path string) error {
+	p := s.engine.Project()
+	d := s.gate.Replace(p.config.Rules, s.engine.place(p)).Decide(nil, permission.Subject{Kind: "Read", Text: path, Tool: "read", ReadOnly: true})
+	p.audit(s.log)(gate.Record{Tool: tool, Decision: d})
+	if d.Verdict == permission.Allow {
+		return nil
+	}
+	switch {
+	case d.Rule != "":
+		return fmt.Errorf("%s cannot be read: the rule %s (%s)", path, d.Rule, d.Origin)
+	case d.Reason != "":
+		return fmt.Errorf("%s cannot be read: %s", path, d.Reason)
+	}
+	return fmt.Errorf("%s cannot be read: no rule allows it", path)
+}
+
+// StopTask stops a background command, or an agent in the background by the id
+// of its session.
+func (s *Session) StopTask(id string) error {
+	if s.background.Stop(s.log, id, errors.New("stopped by the user")) {
+		return nil
+	}
+	return s.jobs.Stop(id)
+}
+
+// TaskOutput is the end of what a background command wrote, at most that many
+// bytes, and the size of the whole.
+func (s *Session) TaskOutput(id string, most int) (text string, total int64, err error) {
+	return s.jobs.Tail(id, most)
+}
+
+// Cost is what the session has cost, by model.
+func (s *Session) Cost() Reply {
+	r, _ := cost(context.Background(), s, "")
+	r.Command = "cost"
+	return r
+}

@@ -1,0 +1,406 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A controlRequest is a request, of either side.
+type controlRequest struct {
+	Type    string `json:"type"` // control_request
+	ID      string `json:"request_id"`
+	Request any    `json:"request"`
+}
+
+// A controlCancel takes a request back.
+type controlCancel struct {
+	Type string `json:"type"` // control_cancel_request
+	ID   string `json:"request_id"`
+}
+
+// A controlResponse answers a request.
+type controlResponse struct {
+	Type     string          `json:"type"` // control_response
+	Response controlResponds `json:"response"`
+}
+
+type controlResponds struct {
+	Subtype  string `json:"subtype"` // success, error
+	ID       string `json:"request_id"`
+	Response any    `json:"response,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// request asks the host, and waits for the answer. The end of ctx takes the
+// request back.
+func (s *server) request(ctx context.Context, request any) (json.RawMessage, error) {
+	wait := make(chan answer, 1)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errHostGone
+	}
+	s.asked++
+	id := fmt.Sprintf("knack-%d", s.asked)
+	s.pending[id] = wait
+	s.mu.Unlock()
+	if err := s.out.write(controlRequest{"control_request", id, request}); err != nil {
+		return nil, errHostGone
+	}
+	select {
+	case a := <-wait:
+		if a.Subtype != "success" {
+			return nil, errors.New(cmp.Or(a.Error, "the host answered with an error"))
+		}
+		return a.Response, nil
+	case <-ctx.Done():
+		s.mu.Lock()
+		delete(s.pending, id)
+		s.mu.Unlock()
+		s.out.write(controlCancel{"control_cancel_request", id})
+		return nil, context.Cause(ctx)
+	}
+}
+
+// answered delivers an answer of the host. One that nobody waits for, such as a
+// second answer to a request, is an error of the line, and changes nothing.
+func (s *server) answered(l inputLine, a *answer) {
+	if a == nil {
+		s.badLine(l.number, "response", errors.New("it is missing"))
+		return
+	}
+	s.mu.Lock()
+	wait := s.pending[a.ID]
+	delete(s.pending, a.ID)
+	s.mu.Unlock()
+	if wait == nil {
+		s.Out.BadLine(l.number, "response.request_id", fmt.Errorf("no request %q waits for an answer", a.ID))
+		return
+	}
+	wait <- *a
+}
+
+// A person asks the host for permission.
+type person struct{ *server }
+
+// A canUseTool asks whether a call may run.
+type canUseTool struct {
+	Subtype     string             `json:"subtype"` // can_use_tool
+	Tool        string             `json:"tool_name"`
+	Input       json.RawMessage    `json:"input"`
+	Call        string             `json:"tool_use_id"`
+	Suggestions []permissionUpdate `json:"permission_suggestions,omitempty"`
+	Path        string             `json:"blocked_path,omitempty"`
+	Reason      string             `json:"decision_reason,omitempty"`
+	Kind        string             `json:"decision_reason_type,omitempty"` // rule, safetyCheck, other
+	Rule        *matchedRule       `json:"matched_ask_rule,omitempty"`
+	Title       string             `json:"title,omitempty"`
+	Name        string             `json:"display_name,omitempty"`
+	Description string             `json:"description,omitempty"` // what the call would do
+	Agent       string             `json:"agent_id,omitempty"`
+	Once        bool               `json:"suppress_always_allow_rule,omitempty"` // it can be allowed this once only
+	Interaction bool               `json:"requires_user_interaction,omitempty"`  // the answer is in updatedInput
+}
+
+type matchedRule struct {
+	Source string `json:"source"`
+	Tool   string `json:"tool_name"`
+	Rule   string `json:"rule_content,omitempty"`
+}
+
+// A permissionUpdate changes what is asked in the rest of the session.
+type permissionUpdate struct {
+	Type        string      `json:"type"` // addRules, setMode, addDirectories
+	Rules       []ruleValue `json:"rules,omitempty"`
+	Behavior    string      `json:"behavior,omitempty"` // allow, deny, ask
+	Mode        string      `json:"mode,omitempty"`
+	Directories []string    `json:"directories,omitempty"`
+	Destination string      `json:"destination"` // session; any other counts only with --host-may-save
+}
+
+type ruleValue struct {
+	Tool    string `json:"toolName"`
+	Content string `json:"ruleContent,omitempty"`
+}
+
+func (v ruleValue) text() string {
+	if v.Content == "" {
+		return v.Tool
+	}
+	return v.Tool + "(" + v.Content + ")"
+}
+
+func ruleValueOf(text string) ruleValue {
+	tool, content, found := strings.Cut(text, "(")
+	if !found {
+		return ruleValue{Tool: text}
+	}
+	return ruleValue{tool, strings.TrimSuffix(content, ")")}
+}
+
+// A toolAnswer is the host's answer to a canUseTool.
+type toolAnswer struct {
+	Behavior  string             `json:"behavior"` // allow, deny
+	Input     json.RawMessage    `json:"updatedInput"`
+	Updates   []permissionUpdate `json:"updatedPermissions"`
+	Message   string             `json:"message"`
+	Interrupt bool               `json:"interrupt"`
+}
+
+// Ask asks the host. Without an answer in time nothing is allowed.
+func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	if p.out == nil {
+		return engine.Answer{}, engine.ErrCannot
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("the host did not answer within %s", p.Timeout))
+	defer cancel()
+	switch {
+	case q.Call != nil:
+		return p.approve(ctx, q)
+	case q.From == "ask":
+		return p.choose(ctx, q)
+	}
+	return engine.Answer{}, engine.ErrCannot
+}
+
+// approve asks for the permission of a call.
+func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	s, c := p.current(), q.Call
+	ask := canUseTool{
+		Subtype: "can_use_tool", Tool: c.Name, Input: c.Input, Call: c.Call, Title: q.Title, Name: c.Tool,
+		Reason: c.Decision.Reason, Kind: "other", Once: len(c.Rules) == 0, Description: describe(c),
+	}
+	t, known := s.Tool(c.Name)
+	if known {
+		ask.Tool, ask.Input = hostName(s, c.Name), t.Encode(c.Input)
+	}
+	if q.Agent != nil {
+		ask.Agent = q.Agent.Log
+	}
+	for _, x := range c.Decision.Subjects {
+		if x.Verdict != permission.Ask {
+			continue
+		}
+		if ask.Path == "" && (x.Kind == "Read" || x.Kind == "Edit") {
+			ask.Path = x.Text
+		}
+		switch {
+		case x.Rule != "":
+			ask.Kind = "rule"
+			r := ruleValueOf(x.Rule)
+			ask.Rule = &matchedRule{sourceOf(x.Origin), r.Tool, r.Content}
+		case x.Origin == permission.Builtin:
+			ask.Kind = "safetyCheck"
+		}
+	}
+	if len(c.Rules) > 0 {
+		u := permissionUpdate{Type: "addRules", Behavior: "allow", Destination: "session"}
+		for _, r := range c.Rules {
+			u.Rules = append(u.Rules, ruleValueOf(r))
+		}
+		ask.Suggestions = []permissionUpdate{u}
+	}
+	data, err := p.request(ctx, ask)
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	var said toolAnswer
+	if err := json.Unmarshal(data, &said); err != nil {
+		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
+	}
+	switch said.Behavior {
+	case "allow":
+	case "deny":
+		return engine.Answer{Option: gate.No.String(), Reason: said.Message, Stop: said.Interrupt}, nil
+	default:
+		return engine.Answer{}, fmt.Errorf("the host's answer has the behavior %q, not allow or deny", said.Behavior)
+	}
+	a := engine.Answer{Option: gate.Once.String()}
+	if in := said.Input; len(in) > 0 && string(in) != "null" && !sameJSON(in, ask.Input) {
+		if in[0] != '{' {
+			return engine.Answer{}, errors.New("the host's updatedInput is not an object")
+		}
+		if a.Input = in; known {
+			a.Input = t.Decode(in)
+		}
+	}
+	for _, u := range said.Updates {
+		if choice := p.suggested(u, c); choice != gate.No && a.Input == nil {
+			a.Option = choice.String() // the rules that were suggested are bound to the files that were shown
+			continue
+		}
+		update, err := u.gate()
+		if err != nil {
+			return engine.Answer{}, err
+		}
+		a.Updates = append(a.Updates, update)
+	}
+	return a, nil
+}
+
+// suggested is the choice that an update stands for, where its rules are those
+// that were suggested; No: they are others.
+func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
+	if u.Type != "addRules" || u.Behavior != "allow" || len(u.Rules) != len(c.Rules) {
+		return gate.No
+	}
+	for i, r := range u.Rules {
+		if r.text() != c.Rules[i] {
+			return gate.No
+		}
+	}
+	choice := gate.Session
+	if p.MaySave && u.Destination != "session" && slices.Contains(c.Choices, gate.Always) {
+		choice = gate.Always
+	}
+	if !slices.Contains(c.Choices, choice) {
+		return gate.No
+	}
+	return choice
+}
+
+// gate is an update as the gate takes it.
+func (u *permissionUpdate) gate() (gate.Update, error) {
+	var out gate.Update
+	switch u.Type {
+	case "addRules":
+		for _, r := range u.Rules {
+			out.Rules = append(out.Rules, r.text())
+		}
+		if err := out.Verdict.UnmarshalText([]byte(u.Behavior)); err != nil {
+			return out, fmt.Errorf("updatedPermissions: %w", err)
+		}
+	case "setMode":
+		out.Mode = permission.Mode(u.Mode)
+	case "addDirectories":
+		out.Dirs = u.Directories
+	default:
+		return out, fmt.Errorf("updatedPermissions: %q is not supported: addRules, setMode and addDirectories are", u.Type)
+	}
+	return out, nil
+}
+
+// describe says what a call would do: the commands and paths, and the changes to
+// files.
+func describe(c *gate.Request) string {
+	var all []string
+	for _, x := range c.Subjects {
+		if x.Text != "" {
+			all = append(all, x.Text)
+		}
+	}
+	for _, ch := range c.Changes {
+		all = append(all, ch.Diff)
+	}
+	for _, f := range c.Files {
+		all = append(all, "runs "+f.Path)
+	}
+	return strings.Join(all, "\n")
+}
+
+// sourceOf is an origin of rules as hosts know it.
+func sourceOf(o permission.Origin) string {
+	switch o {
+	case permission.Managed:
+		return "policySettings"
+	case permission.Flag:
+		return "cliArg"
+	case permission.Session:
+		return "session"
+	case permission.Kept:
+		return "localSettings"
+	case permission.User:
+		return "userSettings"
+	case permission.Project:
+		return "projectSettings"
+	}
+	return string(o)
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	norm := func(data json.RawMessage) []byte {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		var v any
+		if d.Decode(&v) != nil {
+			return data
+		}
+		out, _ := json.Marshal(v)
+		return out
+	}
+	return bytes.Equal(norm(a), norm(b))
+}
+
+// A chooseInput is a question of the model to the user, as hosts show it.
+type chooseInput struct {
+	Questions []chooseQuestion  `json:"questions"`
+	Answers   map[string]string `json:"answers,omitempty"` // by question
+}
+
+type chooseQuestion struct {
+	Question string         `json:"question"`
+	Header   string         `json:"header"`
+	Options  []chooseOption `json:"options"`
+	Many     bool           `json:"multiSelect"`
+}
+
+type chooseOption struct {
+	Label       string `json:"label"`
+	Description string `json:"description"`
+}
+
+// choose puts questions of the model to the user of the host, whose answers are
+// in the input that comes back.
+func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	in := chooseInput{Questions: []chooseQuestion{}}
+	for _, f := range q.Fields {
+		c := chooseQuestion{Question: f.Label, Header: f.Label, Many: f.Many, Options: []chooseOption{}}
+		for _, o := range f.Options {
+			c.Options = append(c.Options, chooseOption{o.Label, o.Help})
+		}
+		in.Questions = append(in.Questions, c)
+	}
+	input, err := json.Marshal(in)
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	data, err := p.request(ctx, canUseTool{Subtype: "can_use_tool", Tool: hostName(p.current(), "ask"), Input: input, Call: q.ID,
+		Title: q.Title, Kind: "other", Once: true, Interaction: true})
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	var said toolAnswer
+	if err := json.Unmarshal(data, &said); err != nil {
+		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
+	}
+	var back chooseInput
+	if said.Behavior != "allow" || json.Unmarshal(said.Input, &back) != nil || len(back.Answers) == 0 {
+		return engine.Answer{Declined: true, Reason: said.Message}, nil
+	}
+	a := engine.Answer{Values: map[string]json.RawMessage{}}
+	for _, f := range q.Fields {
+		value, err := json.Marshal(back.Answers[f.Label])
+		if err != nil {
+			return engine.Answer{}, err
+		}
+		a.Values[f.Name] = value
+	}
+	return a, nil
+}
+
+// current is the session as it is now.
+func (s *server) current() *engine.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}

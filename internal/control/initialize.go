@@ -1,0 +1,271 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/permission"
+	sessionlog "github.com/knack-agent/knack/session"
+)
+
+// An initialize is the first request of a host: how the session shall be.
+type initialize struct {
+	Hooks        map[string][]hookMatcher   `json:"hooks"`
+	System       texts                      `json:"systemPrompt"`
+	Append       string                     `json:"appendSystemPrompt"`
+	Agents       map[string]json.RawMessage `json:"agents"`
+	Skills       *[]string                  `json:"skills"`
+	Schema       json.RawMessage            `json:"jsonSchema"`
+	Title        string                     `json:"title"`
+	Servers      []string                   `json:"sdkMcpServers"`
+	Aliases      map[string]string          `json:"toolAliases"`
+	PlanText     string                     `json:"planModeInstructions"`
+	Plugins      []json.RawMessage          `json:"plugins"`
+	OtherServers map[string]json.RawMessage `json:"mcpServers"`
+}
+
+// texts is a text, or a list of them.
+type texts []string
+
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*t = texts{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(t))
+}
+
+// A hookMatcher names callbacks of the host.
+type hookMatcher struct {
+	Matcher   string   `json:"matcher"`
+	Callbacks []string `json:"hookCallbackIds"`
+	Timeout   float64  `json:"timeout"`   // seconds; 0: the event's own
+	OnFailure string   `json:"onFailure"` // block: a callback that fails blocks
+}
+
+// A setup is what initialize changes.
+type setup struct {
+	system   string
+	append   string
+	skills   []string
+	given    engine.Given
+	schema   *Schema
+	title    string
+	problems []string
+}
+
+// edit applies a setup to the options of a session.
+func (u *setup) edit(o *engine.SessionOptions) {
+	if u.system != "" {
+		o.System = u.system
+	}
+	if u.append != "" {
+		o.Append = append(slices.Clone(o.Append), u.append)
+	}
+	if u.schema != nil {
+		o.Append = append(slices.Clone(o.Append), u.schema.Prompt())
+	}
+	if u.skills != nil {
+		o.Skills = u.skills
+	}
+	o.Given = u.given
+}
+
+func (u *setup) problem(format string, args ...any) {
+	u.problems = append(u.problems, fmt.Sprintf(format, args...))
+}
+
+// An initialized answers initialize.
+type initialized struct {
+	Commands     []slashCommand `json:"commands"`
+	Agents       []agentInfo    `json:"agents"`
+	Models       []modelInfo    `json:"models"`
+	Style        string         `json:"output_style"`
+	Styles       []string       `json:"available_output_styles"`
+	Account      struct{}       `json:"account"`
+	Hooks        bool           `json:"hooks_applied"`
+	OnFailure    bool           `json:"hook_on_failure_supported"`
+	Plugins      bool           `json:"plugins_applied"`
+	OtherServers bool           `json:"mcp_servers_applied"`
+	Version      string         `json:"claude_code_version"`
+	Problems     []string       `json:"problems"`
+}
+
+type slashCommand struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Hint        string `json:"argumentHint"`
+	Builtin     bool   `json:"builtin,omitempty"`
+}
+
+type agentInfo struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Model       string `json:"model,omitempty"`
+}
+
+type modelInfo struct {
+	Value       string `json:"value"`
+	Name        string `json:"displayName"`
+	Description string `json:"description"`
+	Effort      bool   `json:"supportsEffort,omitempty"`
+}
+
+// initialize starts the session as the host wishes.
+func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, error) {
+	var in initialize
+	if err := json.Unmarshal(request, &in); err != nil {
+		return nil, fmt.Errorf("initialize: %w", err)
+	}
+	s.mu.Lock()
+	again := s.session != nil
+	s.mu.Unlock()
+	u, err := s.readSetup(in, again)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.host, s.setup = true, u
+	s.mu.Unlock()
+	if s.Messages != nil {
+		s.Messages.serves(u.problems)
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		s.cancel(startError{err})
+		return nil, err
+	}
+	if again {
+		for _, p := range session.Give(u.given) {
+			u.problem("%s", p)
+		}
+	}
+	if u.title != "" && session.Status().Title == "" {
+		if err := session.Set(ctx, sessionlog.Setting{Title: u.title}); err != nil {
+			return nil, err
+		}
+	}
+	p := session.Engine().Project()
+	out := initialized{
+		Commands: commands(session), Agents: []agentInfo{}, Models: listModels(ctx, session), Style: "default", Styles: []string{"default"},
+		Hooks: true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: len(in.OtherServers) == 0,
+		Version: p.Version(), Problems: append([]string{}, u.problems...),
+	}
+	seen := map[string]bool{}
+	for _, d := range slices.Concat(session.Given().Agents, p.Agents()) {
+		if !seen[d.Name] {
+			seen[d.Name] = true
+			out.Agents = append(out.Agents, agentInfo{d.Name, d.Description, d.Model})
+		}
+	}
+	return out, nil
+}
+
+// readSetup makes a setup of what the host wants. again says that the session
+// has started.
+func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
+	u.system, u.append, u.title = strings.Join(in.System, "\n\n"), in.Append, in.Title
+	if in.Skills != nil {
+		u.skills = append([]string{}, *in.Skills...)
+	}
+	if len(in.Schema) > 0 && string(in.Schema) != "null" {
+		if u.schema, err = ParseSchema(in.Schema); err != nil {
+			return u, fmt.Errorf("jsonSchema: %w", err)
+		}
+	}
+	if again && (u.system != "" || u.append != "" || u.skills != nil || u.schema != nil) {
+		u.problem("the session has begun: the system prompt, the skills and the JSON schema stay as they are")
+	}
+	for _, event := range slices.Sorted(maps.Keys(in.Hooks)) {
+		if !slices.Contains(hook.Events(), hook.Event(event)) {
+			u.problem("hooks: the event %s never happens here", event)
+			continue
+		}
+		for _, m := range in.Hooks[event] {
+			for _, id := range m.Callbacks {
+				h, err := s.callback(hook.Event(event), m, id)
+				if err != nil {
+					return u, fmt.Errorf("hooks: %s: %w", event, err)
+				}
+				u.given.Hooks = append(u.given.Hooks, h)
+			}
+		}
+	}
+	if len(in.Agents) > 0 {
+		data, err := json.Marshal(in.Agents)
+		if err != nil {
+			return u, err
+		}
+		defs, problems, err := agent.ParseDefinitions(string(data), knack.Explicit, engine.KnownTools().AllNames()...)
+		if err != nil {
+			return u, fmt.Errorf("agents: %w", err)
+		}
+		for _, p := range problems {
+			u.problem("agents: %s", p.Message)
+		}
+		for i := range defs {
+			if defs[i].Mode == permission.Bypass { // only the program's start can allow that
+				defs[i].Mode = ""
+				u.problem("agents: %s: bypassPermissions can only be chosen when the program starts", defs[i].Name)
+			}
+		}
+		u.given.Agents = defs
+	}
+	for what, given := range map[string]bool{
+		"toolAliases": len(in.Aliases) > 0, "planModeInstructions": in.PlanText != "", "plugins": len(in.Plugins) > 0,
+		"sdkMcpServers": len(in.Servers) > 0, "mcpServers": len(in.OtherServers) > 0,
+	} {
+		if given {
+			u.problem("initialize: %s: this is not supported, and has no effect", what)
+		}
+	}
+	slices.Sort(u.problems)
+	return u, nil
+}
+
+// callback is a hook that asks a callback of the host.
+func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook, error) {
+	block := m.OnFailure == "block"
+	h, err := hook.New(event, m.Matcher, id, func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+		var about struct {
+			Call string `json:"tool_use_id"`
+		}
+		json.Unmarshal(input, &about)
+		answer, err := s.request(ctx, hookCallback{"hook_callback", id, input, about.Call})
+		if err != nil && block && !event.Guards() { // the hook package blocks for guards
+			return json.Marshal(blocked{"block", fmt.Sprintf("a hook of the host failed: %v", err)})
+		}
+		return answer, err
+	})
+	h.Timeout = time.Duration(m.Timeout * float64(time.Second))
+	h.Required = block
+	if h.Timeout < 0 {
+		err = errors.Join(err, errors.New("the timeout is negative"))
+	}
+	return h, err
+}
+
+// A hookCallback asks a callback of the host.
+type hookCallback struct {
+	Subtype string          `json:"subtype"` // hook_callback
+	ID      string          `json:"callback_id"`
+	Input   json.RawMessage `json:"input"` // as hooks read it
+	Call    string          `json:"tool_use_id,omitempty"`
+}
+
+// blocked is the answer of a hook that blocks.
+type blocked struct {
+	Decision string `json:"decision"`
+	Reason   string `json:"reason"`
+}

@@ -1,0 +1,162 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+)
+
+// maxLine bounds a line of input, in bytes.
+const maxLine = 32 << 20
+
+// An inputLine is a line of structured input.
+type inputLine struct {
+	number int
+	text   []byte
+	// together: it was there together with the line before it, so it is a prompt
+	// of its own and does not enter a running turn.
+	together bool
+	err      error // the line cannot be read
+}
+
+// readLines calls do for each line that is not empty, until the end of r. A line
+// that is too long is skipped, and do is told so. The error is that of r.
+func readLines(r io.Reader, do func(inputLine)) error {
+	file := false // all of it is there from the beginning
+	if f, ok := r.(*os.File); ok {
+		info, err := f.Stat()
+		file = err == nil && info.Mode().IsRegular()
+	}
+	in := bufio.NewReaderSize(r, 64<<10)
+	for n := 1; ; n++ {
+		l := inputLine{number: n, together: n > 1 && (file || in.Buffered() > 0)}
+		var err error
+		for part := []byte(nil); ; {
+			part, err = in.ReadSlice('\n')
+			if len(l.text)+len(part) > maxLine {
+				l.text, l.err = nil, fmt.Errorf("it has more than %d MiB", maxLine>>20)
+			}
+			if l.err == nil {
+				l.text = append(l.text, part...)
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
+		}
+		if len(bytes.TrimSpace(l.text)) > 0 || l.err != nil {
+			do(l)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("standard input: %w", err)
+		}
+	}
+}
+
+// A frame is a line of input, of any type.
+type frame struct {
+	Type string `json:"type"`
+
+	// control_request, control_cancel_request
+	ID      string          `json:"request_id"`
+	Request json.RawMessage `json:"request"`
+	// control_response
+	Response *answer `json:"response"`
+
+	// user
+	UUID      string `json:"uuid"`
+	Typed     bool   `json:"typed"`
+	Priority  string `json:"priority"` // now, next, later
+	NoQuery   *bool  `json:"shouldQuery"`
+	Composed  bool   `json:"client_composed"`
+	Synthetic bool   `json:"isSynthetic"`
+	Origin    struct {
+		Kind string `json:"kind"` // human: the user typed it
+	} `json:"origin"`
+	Message struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+}
+
+// An answer is the host's answer to a request of ours.
+type answer struct {
+	Subtype  string          `json:"subtype"` // success, error
+	ID       string          `json:"request_id"`
+	Response json.RawMessage `json:"response"`
+	Error    string          `json:"error"`
+}
+
+// readFrame reads a line. field is the member that is wrong.
+func readFrame(line []byte) (f frame, field string, err error) {
+	if err := json.Unmarshal(line, &f); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return f, wrong.Field, fmt.Errorf("it is a JSON %s", wrong.Value)
+		}
+		return f, "", fmt.Errorf("it is not a JSON object: %w", err)
+	}
+	return f, "", nil
+}
+
+// A prompt is a message of the host.
+type prompt struct {
+	agent.Input
+	id       string // the host's; "": none
+	number   int    // of its line
+	priority string
+	together bool
+	silent   bool // it waits for the next prompt
+}
+
+// readPrompt reads a message of the host, as text or as blocks of text and
+// images. field is the member that is wrong.
+func readPrompt(f frame) (p prompt, field string, err error) {
+	p.id, p.priority, p.silent = f.UUID, f.Priority, f.NoQuery != nil && !*f.NoQuery
+	p.Host = !f.Composed && !f.Synthetic
+	defer func() {
+		switch {
+		case !p.Host && strings.HasPrefix(p.Text, "/"):
+			p.Text = "/" + p.Text // it calls no command
+		case p.Host && (f.Typed || f.Origin.Kind == "human"):
+			p.Typed = p.Text
+		}
+	}()
+	field = "message.content"
+	if json.Unmarshal(f.Message.Content, &p.Text) == nil {
+		if strings.TrimSpace(p.Text) == "" {
+			return p, field, errors.New("it is empty")
+		}
+		return p, "", nil
+	}
+	var content []Block
+	if err := json.Unmarshal(f.Message.Content, &content); err != nil {
+		return p, field, fmt.Errorf("it is neither a string nor a list of blocks: %w", err)
+	}
+	for i, b := range content {
+		switch {
+		case b.Type == "text" && b.Text != nil && i == 0:
+			p.Text = *b.Text
+		case b.Type == "text" && b.Text != nil:
+			p.Parts = append(p.Parts, llm.Text(*b.Text))
+		case (b.Type == "image" || b.Type == "document") && b.Source != nil && b.Source.Type == "base64":
+			p.Parts = append(p.Parts, llm.Part{Media: &llm.Media{MIME: b.Source.MIME, Data: b.Source.Data}})
+		default:
+			return p, fmt.Sprintf("%s[%d].type", field, i), fmt.Errorf("a block of type %q cannot be sent", b.Type)
+		}
+	}
+	if p.Text == "" && len(p.Parts) == 0 {
+		return p, field, errors.New("it is empty")
+	}
+	return p, "", nil
+}

@@ -1,0 +1,330 @@
+package control
+
+import (
+	"encoding/json"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// The messages are one superset: what hosts of the Agent SDK read, and beside it
+// what our own programs want to know. Every message has a type, system messages
+// have a subtype too. A reader ignores what it does not know.
+
+// A Head is in every message of a session.
+type Head struct {
+	Session string `json:"session_id"`
+	UUID    string `json:"uuid"` // the same for the same entry of a session
+}
+
+// An Init describes a session: the first message of it.
+type Init struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // init
+	Head
+	Dir          string         `json:"cwd"`
+	Model        string         `json:"model"`
+	Mode         string         `json:"permissionMode"`
+	Tools        []string       `json:"tools"`
+	Skills       []string       `json:"skills"`
+	Agents       []string       `json:"agents"`
+	Commands     []string       `json:"slash_commands"`
+	Servers      []ServerStatus `json:"mcp_servers"`
+	Plugins      []Plugin       `json:"plugins"`
+	Key          string         `json:"apiKeySource"` // none: it is not told
+	Style        string         `json:"output_style"` // default
+	Capabilities []string       `json:"capabilities"`
+	Problems     []string       `json:"problems"`
+	Version      string         `json:"knack_version"`
+	HostVersion  string         `json:"claude_code_version"` // the same
+}
+
+// A ServerStatus is an MCP server.
+type ServerStatus struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`           // connected, failed, pending
+	Source string `json:"source,omitempty"` // sdk: it lives in the host
+	Error  string `json:"error,omitempty"`
+}
+
+// A Plugin is a plugin in use.
+type Plugin struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// Usage is what requests used, in tokens.
+type Usage struct {
+	Input      int `json:"input_tokens"` // without what the cache holds
+	Output     int `json:"output_tokens"`
+	CacheWrite int `json:"cache_creation_input_tokens"`
+	CacheRead  int `json:"cache_read_input_tokens"`
+}
+
+func usageOf(u llm.Usage) Usage {
+	return Usage{Input: u.Input, Output: u.Output, CacheWrite: u.CacheWrite, CacheRead: u.CacheRead}
+}
+
+// A ModelUsage is what was used of one model since the program started.
+type ModelUsage struct {
+	Input       int     `json:"inputTokens"`
+	Output      int     `json:"outputTokens"`
+	CacheRead   int     `json:"cacheReadInputTokens"`
+	CacheWrite  int     `json:"cacheCreationInputTokens"`
+	WebSearches int     `json:"webSearchRequests"` // 0: they are calls of a tool
+	Cost        float64 `json:"costUSD"`
+	Window      int     `json:"contextWindow"`
+	MaxOutput   int     `json:"maxOutputTokens"`
+}
+
+// A Result is the last message of a turn, and all of the format json.
+type Result struct {
+	Type string `json:"type"` // result
+	// Subtype is success, error_during_execution, error_max_turns,
+	// error_max_budget_usd or error_max_structured_output_retries.
+	Subtype string `json:"subtype"`
+	IsError bool   `json:"is_error"`
+	Result  string `json:"result"` // the last answer, or the error
+	Head
+	Reason      string                `json:"reason"`    // done, error, limit, cancelled, stopped, terminated
+	Turns       int                   `json:"num_turns"` // requests made
+	Usage       Usage                 `json:"usage"`     // of this turn
+	ModelUsage  map[string]ModelUsage `json:"modelUsage"`
+	Cost        float64               `json:"total_cost_usd"` // since the program started
+	Duration    int64                 `json:"duration_ms"`
+	APIDuration int64                 `json:"duration_api_ms"` // of it, waiting for models
+	Stop        *string               `json:"stop_reason"`     // of the last answer
+	Denials     []Denial              `json:"permission_denials"`
+	Errors      []string              `json:"errors,omitempty"`
+	Prompts     []string              `json:"user_message_uuids,omitempty"` // of the messages that this turn answers
+	Reply       any                   `json:"reply,omitempty"`              // of a command: the answer as data
+
+	Structured json.RawMessage `json:"structured_output,omitempty"` // the answer that a JSON schema asked for
+}
+
+// A Denial is a call that was not run.
+type Denial struct {
+	Tool   string          `json:"tool_name"`
+	Call   string          `json:"tool_use_id"`
+	Reason string          `json:"reason"`
+	Rule   string          `json:"rule,omitempty"`
+	Input  json.RawMessage `json:"tool_input"`
+}
+
+// A BadLine answers a line of input that cannot be read.
+type BadLine struct {
+	Type  string `json:"type"` // error
+	Line  int    `json:"line"`
+	Field string `json:"field,omitempty"` // the member that is wrong; "": the line as a whole
+	Error string `json:"error"`
+}
+
+// An AssistantMessage is an answer of the model.
+type AssistantMessage struct {
+	Type    string        `json:"type"` // assistant
+	Message ModelResponse `json:"message"`
+	Parent  *string       `json:"parent_tool_use_id"` // what a sub-agent says: the call that started it
+	Head
+	Aborted bool `json:"aborted,omitempty"` // it broke off
+}
+
+// A ModelResponse is a message of the Messages API.
+type ModelResponse struct {
+	ID       string  `json:"id"`
+	Type     string  `json:"type"` // message
+	Role     string  `json:"role"` // assistant
+	Model    string  `json:"model"`
+	Content  []Block `json:"content"`
+	Stop     *string `json:"stop_reason"`
+	Sequence *string `json:"stop_sequence"` // null
+	Usage    Usage   `json:"usage"`
+}
+
+// A UserMessage is what somebody said, the result of a call, or the text of a
+// skill.
+type UserMessage struct {
+	Type    string  `json:"type"` // user
+	Message Spoken  `json:"message"`
+	Parent  *string `json:"parent_tool_use_id"`
+	Head
+	Details    json.RawMessage     `json:"tool_use_result,omitempty"` // what a tool did beside its text
+	IsReplay   bool                `json:"isReplay,omitempty"`        // the prompt of the user or of the host
+	IsMeta     bool                `json:"isMeta,omitempty"`          // nobody said it: the text of a skill
+	Synthetic  bool                `json:"isSynthetic,omitempty"`     // the same
+	Typed      string              `json:"typed,omitempty"`           // what the user typed, where the text is a template's
+	Activation *session.Activation `json:"activation,omitempty"`
+	Permission *SkillPermissions   `json:"command_permissions,omitempty"`
+}
+
+// Spoken is the content of a UserMessage.
+type Spoken struct {
+	Role    string  `json:"role"` // user
+	Content []Block `json:"content"`
+}
+
+// SkillPermissions is what a skill changes in the run.
+type SkillPermissions struct {
+	Allowed    []string `json:"allowedTools"` // in effect; null: none were requested
+	Disallowed []string `json:"disallowedTools,omitempty"`
+	Model      string   `json:"model,omitempty"`
+	Effort     string   `json:"effort,omitempty"`
+
+	Hooks json.RawMessage `json:"hooks,omitempty"`
+}
+
+// A Block is a piece of a message.
+type Block struct {
+	Type      string          `json:"type"` // text, thinking, image, document, tool_use, tool_result
+	Text      *string         `json:"text,omitempty"`
+	Thinking  *string         `json:"thinking,omitempty"`
+	Signature *string         `json:"signature,omitempty"` // of thinking: "", it stays in the session
+	Source    *BlockSource    `json:"source,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	Call      string          `json:"tool_use_id,omitempty"` // of tool_result: the call that it answers
+	Content   []Block         `json:"content,omitempty"`
+	IsError   bool            `json:"is_error,omitempty"`
+}
+
+// A BlockSource is the data of an image or a document.
+type BlockSource struct {
+	Type string `json:"type"` // base64
+	MIME string `json:"media_type"`
+	Data []byte `json:"data"`
+}
+
+// A StreamMessage is a piece of an answer, where partial messages are wanted.
+type StreamMessage struct {
+	Type   string      `json:"type"` // stream_event
+	Event  StreamEvent `json:"event"`
+	Parent *string     `json:"parent_tool_use_id"`
+	Head
+}
+
+// A StreamEvent is an event of the streaming Messages API.
+type StreamEvent struct {
+	// Type is message_start, content_block_start, content_block_delta,
+	// content_block_stop, message_delta or message_stop.
+	Type    string         `json:"type"`
+	Message *ModelResponse `json:"message,omitempty"`
+	Index   *int           `json:"index,omitempty"`
+	Block   *Block         `json:"content_block,omitempty"`
+	Delta   *Delta         `json:"delta,omitempty"`
+	Usage   *Usage         `json:"usage,omitempty"`
+}
+
+// A Delta is what a StreamEvent adds.
+type Delta struct {
+	Type     string  `json:"type,omitempty"` // text_delta, thinking_delta, input_json_delta; "" of message_delta
+	Text     *string `json:"text,omitempty"`
+	Thinking *string `json:"thinking,omitempty"`
+	JSON     *string `json:"partial_json,omitempty"`
+	Stop     *string `json:"stop_reason,omitempty"`
+}
+
+// A CommandMessage is what a command of the program answers.
+type CommandMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // local_command_output
+	Head
+	Name    string `json:"name"`
+	Content string `json:"content"`
+	Reply   any    `json:"reply,omitempty"` // the same as data
+}
+
+// A RetryMessage says that a request failed and is sent again; what was streamed
+// of its answer is void.
+type RetryMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // api_retry
+	Head
+	Parent  *string `json:"parent_tool_use_id"`
+	Attempt int     `json:"attempt"`
+	Most    int     `json:"max_retries"`
+	Wait    int64   `json:"retry_delay_ms"`
+	Status  *int    `json:"error_status"`
+	Error   string  `json:"error"`   // the kind: rate_limit, overloaded …
+	Message string  `json:"message"` // what the provider said
+}
+
+// A NoteMessage is what the program or a hook tells the model between answers.
+type NoteMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // note
+	Head
+	Parent *string `json:"parent_tool_use_id"`
+	Model  string  `json:"model"`  // what the model sees
+	People string  `json:"people"` // what people see; "": nothing
+	Hook   string  `json:"hook_event_name,omitempty"`
+	// Skills are those that an announcement is about, Problems what went wrong.
+	Skills   *session.SkillChanges `json:"skills,omitempty"`
+	Problems []knack.Problem       `json:"problems,omitempty"`
+}
+
+// A DecisionMessage is the permission of one call.
+type DecisionMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // decision, or permission_denied
+	Head
+	Parent   *string           `json:"parent_tool_use_id"`
+	Tool     string            `json:"tool_name"`
+	Call     string            `json:"tool_use_id"`
+	Kind     string            `json:"decision_reason_type,omitempty"` // of permission_denied: rule, hook, mode, other
+	Reason   string            `json:"decision_reason,omitempty"`      // of permission_denied
+	Message  string            `json:"message,omitempty"`              // the same
+	Decision *session.Decision `json:"decision"`
+}
+
+// A CompactMessage says that a summary replaces what came before.
+type CompactMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // compact_boundary
+	Head
+	Metadata   CompactMetadata     `json:"compact_metadata"`
+	Compaction *session.Compaction `json:"compaction"`
+}
+
+// CompactMetadata is a compaction in numbers.
+type CompactMetadata struct {
+	Trigger string `json:"trigger"`    // manual, auto
+	Before  int    `json:"pre_tokens"` // estimated
+	After   int    `json:"post_tokens"`
+}
+
+// A ReleaseMessage says that a skill's text left what the model sees.
+type ReleaseMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // release
+	Head
+	Parent *string `json:"parent_tool_use_id"`
+	Skill  string  `json:"skill"`
+	Tokens int     `json:"tokens"`
+	Reason string  `json:"reason"`
+}
+
+// A TaskMessage says that a sub-agent started or ended.
+type TaskMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // task_started, task_notification
+	Head
+	Parent      *string        `json:"parent_tool_use_id"`
+	Task        string         `json:"task_id"` // the id of its session
+	Call        string         `json:"tool_use_id,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Agent       string         `json:"subagent_type,omitempty"`
+	Background  bool           `json:"is_backgrounded,omitempty"`
+	Status      string         `json:"status,omitempty"`      // of task_notification: completed, failed, stopped
+	Output      *string        `json:"output_file,omitempty"` // of task_notification: ""
+	Summary     string         `json:"summary,omitempty"`     // of task_notification: its last answer
+	Entry       *session.Agent `json:"agent"`
+}
+
+// A QueuedMessage says that a prompt enters the turn that runs.
+type QueuedMessage struct {
+	Type    string `json:"type"`    // system
+	Subtype string `json:"subtype"` // queued
+	Head
+	Line int `json:"line"` // of the input
+}

@@ -1,0 +1,594 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// An Output shows turns to whoever started the program. Its methods may be
+// called concurrently.
+type Output interface {
+	// Begin is called for each session, before its events.
+	Begin(context.Context, *engine.Session)
+	Event(engine.Event)
+	// End ends a turn: err is why it failed, nil if it ended.
+	End(err error)
+	// BadLine reports a line of structured input that cannot be read; field is
+	// the member that is wrong, "" the line as a whole.
+	BadLine(number int, field string, err error)
+	// Structured is the answer that a JSON schema asked for; End follows.
+	Structured(json.RawMessage)
+	// Queued reports a line of structured input that enters the turn that runs.
+	Queued(number int)
+}
+
+// A lineWriter writes one object a line; it is safe for concurrent use.
+type lineWriter struct {
+	mu     sync.Mutex
+	encode *json.Encoder
+	gone   func() // called when a line cannot be written: nobody reads; nil: nothing is
+}
+
+func newLineWriter(w io.Writer) *lineWriter {
+	enc := json.NewEncoder(plain.JSON(w))
+	enc.SetEscapeHTML(false)
+	return &lineWriter{encode: enc}
+}
+
+func (w *lineWriter) write(v any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.encode.Encode(v)
+	if err != nil && w.gone != nil {
+		w.gone()
+	}
+	return err
+}
+
+// A Messages is an Output of JSON: one Result for each turn, and with Lines set
+// the other messages as things happen.
+type Messages struct {
+	out   *lineWriter
+	lines bool
+	// Partial adds the pieces of answers.
+	Partial bool
+
+	mu      sync.Mutex
+	host    bool // tools have the names that hosts of the Agent SDK know
+	replay  bool // with host: prompts are repeated
+	session *engine.Session
+	servers func() []ServerStatus // nil: there are none
+	extra   []string              // problems for the Init message
+	total   tally
+	turn    turnSum
+	counted int // the last entry that is in total
+	random  int // messages without an entry so far
+	streams map[string]*answerStream
+	prompts []string // ids of the host's messages, of the turn that runs and of those that may join it
+	joined  []string // of prompts: those that have not been taken in yet
+}
+
+// NewMessages makes the Output of the formats json and, with lines, stream-json.
+func NewMessages(w io.Writer, lines bool) *Messages {
+	return newMessages(newLineWriter(w), lines)
+}
+
+func newMessages(w *lineWriter, lines bool) *Messages {
+	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, turn: turnSum{start: time.Now()}}
+}
+
+// A tally is what was used by model.
+type tally struct {
+	models map[string]ModelUsage
+	cost   float64
+}
+
+func (t *tally) add(model string, u llm.Usage, cost float64) {
+	if t.models == nil {
+		t.models = map[string]ModelUsage{}
+	}
+	m := t.models[model]
+	m.Input += u.Input
+	m.Output += u.Output
+	m.CacheRead += u.CacheRead
+	m.CacheWrite += u.CacheWrite
+	m.Cost += cost
+	t.models[model] = m
+	t.cost += cost
+}
+
+// see adds what an entry of the session's own log says; what a sub-agent used is
+// in the entry of its end.
+func (t *tally) see(e session.Entry) {
+	switch {
+	case e.Answer != nil && !e.Answer.Partial:
+		t.add(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
+	case e.Compaction != nil && e.Compaction.Model != "":
+		t.add(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
+	case e.Agent != nil && e.Agent.Reason != "":
+		cost := e.Agent.Cost // it is known of all models together only
+		for _, model := range slices.Sorted(maps.Keys(e.Agent.Usage)) {
+			t.add(model, e.Agent.Usage[model], cost)
+			cost = 0
+		}
+	}
+}
+
+// A turnSum collects what the Result of a turn says.
+type turnSum struct {
+	start   time.Time
+	asked   time.Time // of the request that is waited for; zero: none
+	waited  time.Duration
+	end     *agent.End
+	turns   int
+	usage   llm.Usage
+	stop    llm.StopReason
+	replies []string // by commands
+	reply   any
+	calls   map[string]json.RawMessage // inputs by call
+	denials []Denial
+	value   json.RawMessage
+}
+
+// Begin shows the session.
+func (o *Messages) Begin(ctx context.Context, s *engine.Session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.session = s
+	o.counted = s.Log().Last()
+	if o.lines {
+		o.out.write(o.init(ctx))
+	}
+}
+
+func (o *Messages) init(ctx context.Context) Init {
+	s := o.session
+	p, cat := s.Engine().Project(), s.Engine().Catalog()
+	m := Init{
+		Type: "system", Subtype: "init", Head: o.head(0), Dir: p.Dir(), Mode: string(s.Mode()), Version: p.Version(),
+		HostVersion: p.Version(), Tools: []string{}, Skills: []string{}, Agents: []string{}, Commands: []string{},
+		Servers: []ServerStatus{}, Plugins: []Plugin{}, Key: "none", Style: "default",
+		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
+	}
+	if model, err := s.Model(ctx); err == nil { // a command may need none
+		m.Model = model.Info().ID
+	}
+	for _, d := range append(s.Given().Agents, p.Agents()...) {
+		if !slices.Contains(m.Agents, d.Name) {
+			m.Agents = append(m.Agents, d.Name)
+		}
+	}
+	for _, name := range s.Tools() {
+		m.Tools = append(m.Tools, o.toolName(name))
+	}
+	if v := s.View(); !v.Index && !s.Lacks("Skill") && len(cat.Listing(v).Entries) > 0 {
+		m.Tools = append(m.Tools, "Skill")
+	}
+	for _, k := range cat.Skills() {
+		m.Skills = append(m.Skills, k.Name)
+	}
+	for _, c := range s.Commands() {
+		m.Commands = append(m.Commands, c.Name)
+	}
+	if o.servers != nil {
+		m.Servers = o.servers()
+	}
+	for _, x := range s.Engine().Problems() {
+		m.Problems = append(m.Problems, x.String())
+	}
+	m.Problems = append(m.Problems, o.extra...)
+	return m
+}
+
+// head identifies a message: by the entry that it is about, or 0 for none.
+func (o *Messages) head(entry int) Head { return o.headOf(o.sessionID(), entry) }
+
+// headOf is head for an entry of a log, the session's or a sub-agent's.
+func (o *Messages) headOf(log string, entry int) Head {
+	id := fmt.Sprintf("%s:%d", log, entry)
+	if entry == 0 {
+		o.random++
+		id = fmt.Sprintf("%s:%d:%d", log, o.turn.start.UnixNano(), o.random)
+	}
+	return Head{Session: o.sessionID(), UUID: uuidOf(id)}
+}
+
+func (o *Messages) sessionID() string {
+	if o.session == nil {
+		return ""
+	}
+	return o.session.ID()
+}
+
+// uuidOf makes a UUID (version 8) of a text, so that the message of an entry has
+// the same one in each program that reads the session.
+func uuidOf(text string) string {
+	h := sha256.Sum256([]byte("knack:" + text))
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// toolName is the name of a tool as the reader knows it.
+func (o *Messages) toolName(name string) string {
+	if !o.host || o.session == nil {
+		return name
+	}
+	return hostName(o.session, name)
+}
+
+// hostName is the name that hosts of the Agent SDK have for a tool: its first
+// alias.
+func hostName(s *engine.Session, name string) string {
+	if t, ok := s.Tool(name); ok && t.Name == name {
+		return t.Names()[0]
+	}
+	return name
+}
+
+// toolInput is a call's input as the reader knows it.
+func (o *Messages) toolInput(name string, input json.RawMessage) json.RawMessage {
+	if !json.Valid(input) {
+		input, _ = json.Marshal(string(input))
+	}
+	if o.host && o.session != nil {
+		if t, ok := o.session.Tool(name); ok {
+			return t.Encode(input)
+		}
+	}
+	return input
+}
+
+// block is a part of a message.
+func (o *Messages) block(p llm.Part) Block {
+	text := func(s string) *string { return &s }
+	switch {
+	case p.Thinking != nil:
+		return Block{Type: "thinking", Thinking: text(p.Thinking.Text), Signature: text("")}
+	case p.Media != nil:
+		kind := "document"
+		if strings.HasPrefix(p.Media.MIME, "image/") {
+			kind = "image"
+		}
+		return Block{Type: kind, Source: &BlockSource{"base64", p.Media.MIME, p.Media.Data}}
+	case p.Call != nil:
+		return Block{Type: "tool_use", ID: p.Call.ID, Name: o.toolName(p.Call.Name), Input: o.toolInput(p.Call.Name, p.Call.Input)}
+	case p.Result != nil:
+		return Block{Type: "tool_result", Call: p.Result.ID, IsError: p.Result.IsError, Content: o.blocks(p.Result.Parts...)}
+	}
+	return Block{Type: "text", Text: text(p.Text)}
+}
+
+func (o *Messages) blocks(parts ...llm.Part) []Block {
+	all := []Block{}
+	for _, p := range parts {
+		all = append(all, o.block(p))
+	}
+	return all
+}
+
+// Event shows what happened.
+func (o *Messages) Event(e engine.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sum(e)
+	if !o.lines {
+		return
+	}
+	log, parent := o.sessionID(), (*string)(nil)
+	if e.Agent != nil {
+		log = e.Agent.Log
+		id := cmp.Or(e.Agent.Call, e.Agent.Log)
+		parent = &id
+	}
+	o.stream(log, parent, e)
+	switch {
+	case e.Reply != nil:
+		o.out.write(CommandMessage{Type: "system", Subtype: "local_command_output", Head: o.head(0),
+			Name: e.Reply.Command, Content: e.Reply.String(), Reply: e.Reply.Value})
+	case e.Retry != nil:
+		o.out.write(o.retry(e.Retry, parent))
+	case e.Entry != nil:
+		if m := o.message(log, parent, e.Entry); m != nil {
+			o.out.write(m)
+		}
+	}
+}
+
+// sum collects what the Result says.
+func (o *Messages) sum(e engine.Event) {
+	t := &o.turn
+	if t.start.IsZero() {
+		t.start = time.Now()
+	}
+	if e.Reply != nil {
+		t.replies = append(t.replies, e.Reply.String())
+		t.reply = e.Reply.Value
+	}
+	if e.Agent == nil && e.Request != nil {
+		t.asked = time.Now()
+	}
+	if x := e.Entry; x != nil {
+		if x.Answer != nil {
+			if e.Agent == nil && !t.asked.IsZero() {
+				t.waited += time.Since(t.asked)
+				t.asked = time.Time{}
+			}
+			if e.Agent == nil {
+				t.stop = x.Answer.Stop
+			}
+			if t.calls == nil {
+				t.calls = map[string]json.RawMessage{}
+			}
+			for _, p := range x.Answer.Message.Parts {
+				if p.Call != nil {
+					t.calls[p.Call.ID] = o.toolInput(p.Call.Name, p.Call.Input)
+				}
+			}
+		}
+		if d := x.Decision; d != nil && d.By.Verdict != permission.Allow {
+			input := t.calls[d.Call]
+			if input == nil {
+				input = json.RawMessage("{}")
+			}
+			t.denials = append(t.denials, Denial{o.toolName(d.Tool), d.Call, d.By.Reason, d.By.Rule, input})
+		}
+		if x.User != nil && x.User.Steering && len(o.joined) > 0 {
+			o.joined = o.joined[1:]
+		}
+	}
+	if e.End != nil {
+		t.end = e.End
+		t.turns += e.End.Requests
+		t.usage.Add(e.End.Usage)
+	}
+}
+
+func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
+	m := RetryMessage{Type: "system", Subtype: "api_retry", Head: o.head(0), Parent: parent, Attempt: r.Attempt, Most: 3,
+		Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
+	var e *llm.Error
+	if errors.As(r.Err, &e) {
+		if e.Status > 0 {
+			m.Status = &e.Status
+		}
+		m.Error = map[llm.ErrorKind]string{
+			llm.Invalid: "invalid_request", llm.Auth: "authentication_failed", llm.RateLimit: "rate_limit",
+			llm.Overloaded: "overloaded", llm.Overflow: "invalid_request",
+		}[e.Kind]
+		if m.Error == "" {
+			m.Error = "server_error"
+		}
+	}
+	return m
+}
+
+func messageID(h Head) string { return "msg_" + strings.ReplaceAll(h.UUID, "-", "") }
+
+// response is an answer as a message of the API.
+func (o *Messages) response(log string, e *session.Entry) ModelResponse {
+	a := e.Answer
+	id := messageID(o.headOf(log, e.ID))
+	if s := o.streams[log]; s != nil {
+		id = s.id
+	}
+	m := ModelResponse{ID: id, Type: "message", Role: "assistant", Model: a.Model,
+		Content: o.blocks(a.Message.Parts...), Usage: usageOf(a.Usage)}
+	if a.Stop != "" {
+		stop := string(a.Stop)
+		m.Stop = &stop
+	}
+	return m
+}
+
+// message is an entry as a message; nil: there is none for it.
+func (o *Messages) message(log string, parent *string, e *session.Entry) any {
+	head := o.headOf(log, e.ID)
+	switch {
+	case e.Answer != nil:
+		return AssistantMessage{Type: "assistant", Head: head, Parent: parent, Message: o.response(log, e), Aborted: e.Answer.Partial}
+	case e.User != nil:
+		if parent == nil && o.host && !o.replay {
+			return nil // the host said it
+		}
+		return UserMessage{Type: "user", Head: head, Parent: parent, Message: Spoken{"user", o.blocks(e.User.Parts...)}, Typed: e.User.Typed, IsReplay: parent == nil}
+	case e.Result != nil:
+		return UserMessage{Type: "user", Head: head, Parent: parent, Details: e.Result.Details,
+			Message: Spoken{"user", o.blocks(llm.Part{Result: &e.Result.ToolResult})}}
+	case e.Activation != nil:
+		a := e.Activation
+		return UserMessage{Type: "user", Head: head, Parent: parent, IsMeta: true, Synthetic: true, Activation: a,
+			Message:    Spoken{"user", o.blocks(append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)},
+			Permission: &SkillPermissions{a.Granted(), a.Denies, a.Model, a.Effort, a.Hooks}}
+	case e.Note != nil:
+		return NoteMessage{Type: "system", Subtype: "note", Head: head, Parent: parent, Model: e.Note.Model, People: e.Note.People, Hook: e.Note.Hook,
+			Skills: e.Note.Skills, Problems: e.Note.Problems}
+	case e.Release != nil:
+		return ReleaseMessage{Type: "system", Subtype: "release", Head: head, Parent: parent, Skill: e.Release.Skill,
+			Tokens: e.Release.Tokens, Reason: e.Release.Reason}
+	case e.Compaction != nil:
+		trigger := "auto"
+		if e.Compaction.Trigger == "manual" || e.Compaction.Trigger == "clear" {
+			trigger = "manual"
+		}
+		return CompactMessage{Type: "system", Subtype: "compact_boundary", Head: head, Compaction: e.Compaction,
+			Metadata: CompactMetadata{trigger, e.Compaction.Before, e.Compaction.After}}
+	case e.Decision != nil:
+		d := e.Decision
+		m := DecisionMessage{Type: "system", Subtype: "decision", Head: head, Parent: parent, Tool: o.toolName(d.Tool), Call: d.Call, Decision: d}
+		if d.By.Verdict != permission.Allow {
+			m.Subtype, m.Kind, m.Reason = "permission_denied", reasonType(d), d.By.Reason
+			m.Message = cmp.Or(d.By.Reason, "the rule "+d.By.Rule+" denies it")
+		}
+		return m
+	case e.Agent != nil:
+		return taskMessage(head, parent, e.Agent)
+	}
+	return nil
+}
+
+// reasonType says in a word what denied a call.
+func reasonType(d *session.Decision) string {
+	switch {
+	case d.Hook != "":
+		return "hook"
+	case d.By.Rule != "":
+		return "rule"
+	}
+	return "other"
+}
+
+func taskMessage(head Head, parent *string, a *session.Agent) TaskMessage {
+	m := TaskMessage{Type: "system", Subtype: "task_started", Head: head, Parent: parent, Task: a.Log, Call: a.Call,
+		Description: a.Task, Agent: a.Name, Background: a.Background, Entry: a}
+	if a.Reason == "" {
+		return m
+	}
+	none := ""
+	m.Subtype, m.Output, m.Summary, m.Status = "task_notification", &none, a.Result, "completed"
+	switch a.Reason {
+	case "done", "terminated":
+	case "cancelled", "stopped", "interrupted":
+		m.Status = "stopped"
+	default:
+		m.Status = "failed"
+	}
+	return m
+}
+
+// End ends a turn with its Result, which is of that turn alone but for what was
+// spent.
+func (o *Messages) End(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.out.write(o.result(err))
+}
+
+func (o *Messages) result(err error) Result {
+	t := &o.turn
+	if o.session != nil {
+		for _, e := range o.session.Log().After(o.counted) {
+			o.counted = e.ID
+			o.total.see(e)
+		}
+	}
+	r := Result{Type: "result", Subtype: "success", Reason: "done", Head: o.head(0), Turns: t.turns, Usage: usageOf(t.usage),
+		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.waited.Milliseconds(), Denials: t.denials, Reply: t.reply, Structured: t.value}
+	if !t.start.IsZero() {
+		r.Duration = time.Since(t.start).Milliseconds()
+	}
+	for name, u := range o.total.models {
+		r.ModelUsage[name] = o.limits(name, u)
+	}
+	if r.Denials == nil {
+		r.Denials = []Denial{}
+	}
+	if t.stop != "" {
+		stop := string(t.stop)
+		r.Stop = &stop
+	}
+	if t.end != nil {
+		r.Reason, r.Result = t.end.Reason, t.end.Text
+	}
+	r.Result = cmp.Or(r.Result, strings.Join(t.replies, "\n"))
+	switch {
+	case err != nil:
+		r.Reason, r.Result, r.Errors = "error", err.Error(), []string{err.Error()}
+		r.Subtype = "error_during_execution"
+		if errors.Is(err, errSchema) {
+			r.Subtype = "error_max_structured_output_retries"
+		}
+	case r.Reason == "limit":
+		r.Errors = []string{"the run was stopped: " + t.end.Why}
+		r.Subtype = map[agent.Limit]string{agent.LimitRequests: "error_max_turns", agent.LimitCost: "error_max_budget_usd"}[t.end.Limit]
+		r.Subtype = cmp.Or(r.Subtype, "error_during_execution")
+	case r.Reason == "cancelled":
+		r.Subtype, r.Errors = "error_during_execution", []string{"interrupted"}
+	case r.Reason == "stopped":
+		r.Subtype, r.Errors = "error_during_execution", []string{engine.Stopped(t.end.Why).Error()}
+	}
+	r.IsError = r.Subtype != "success"
+	for _, id := range o.prompts {
+		if !slices.Contains(o.joined, id) {
+			r.Prompts = append(r.Prompts, id)
+		}
+	}
+	o.prompts = slices.Clone(o.joined)
+	o.turn = turnSum{}
+	return r
+}
+
+// limits adds the window of a model, if it is the session's.
+func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
+	if m, err := o.session.Model(context.Background()); err == nil && m.Info().ID == name {
+		u.Window, u.MaxOutput = m.Info().Window, m.Info().MaxOutput
+	}
+	return u
+}
+
+// BadLine answers a line that cannot be read.
+func (o *Messages) BadLine(number int, field string, err error) {
+	o.out.write(BadLine{Type: "error", Line: number, Field: field, Error: err.Error()})
+}
+
+// Structured is the answer by the schema.
+func (o *Messages) Structured(value json.RawMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turn.value = value
+}
+
+// Queued confirms that a prompt enters the turn that runs.
+func (o *Messages) Queued(number int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lines {
+		o.out.write(QueuedMessage{Type: "system", Subtype: "queued", Head: o.head(0), Line: number})
+	}
+}
+
+// serves says that the reader is a host of the Agent SDK: tools have the names
+// that it knows, and its own messages are not repeated.
+func (o *Messages) serves(problems []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.host, o.extra = true, problems
+}
+
+// unjoin takes back that a message joins the turn.
+func (o *Messages) unjoin(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	same := func(s string) bool { return s == id }
+	o.prompts, o.joined = slices.DeleteFunc(o.prompts, same), slices.DeleteFunc(o.joined, same)
+}
+
+// prompted notes the id of a message of the host that the next turn answers, or
+// that joins the one that runs.
+func (o *Messages) prompted(id string, joins bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if id == "" {
+		return
+	}
+	o.prompts = append(o.prompts, id)
+	if joins {
+		o.joined = append(o.joined, id)
+	}
+}

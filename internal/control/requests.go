@@ -1,0 +1,487 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/permission"
+	sessionlog "github.com/knack-agent/knack/session"
+)
+
+// A handler answers a request of the host.
+type handler func(s *server, ctx context.Context, request json.RawMessage) (any, error)
+
+// handlers are the requests that are answered; interrupt is not among them, as
+// it does not wait for its turn. Any other is answered with an error.
+var handlers = map[string]handler{
+	"initialize":              (*server).initialize,
+	"set_permission_mode":     (*server).setMode,
+	"set_model":               (*server).setModel,
+	"set_max_thinking_tokens": (*server).setThinking,
+	"get_context_usage":       (*server).contextUsage,
+	"get_session_cost":        (*server).cost,
+	"get_binary_version":      (*server).version,
+	"list_models":             (*server).models,
+	"list_permission_rules":   (*server).rules,
+	"reload_skills":           (*server).reloadSkills,
+	"read_file":               (*server).readFile,
+	"rename_session":          (*server).rename,
+	"stop_task":               (*server).stopTask,
+	"get_task_output":         (*server).taskOutput,
+	"cancel_async_message":    (*server).cancelMessage,
+}
+
+// requested answers a request of the host.
+func (s *server) requested(in inboxed) {
+	id := in.frame.ID
+	response, err := any(nil), error(nil)
+	kind := subtypeOf(in.frame.Request)
+	if h := handlers[kind]; h != nil {
+		response, err = h(s, in.ctx, in.frame.Request)
+	} else {
+		err = fmt.Errorf("the request %q is not supported", kind)
+	}
+	s.mu.Lock()
+	cancel := s.handling[id]
+	delete(s.handling, id)
+	s.mu.Unlock()
+	if cancel == nil {
+		return // the host took it back
+	}
+	cancel()
+	s.respond(id, response, err)
+}
+
+func (s *server) respond(id string, response any, err error) {
+	r := controlResponds{Subtype: "success", ID: id, Response: response}
+	if err != nil {
+		r = controlResponds{Subtype: "error", ID: id, Error: err.Error()}
+	}
+	s.out.write(controlResponse{"control_response", r})
+}
+
+// parse reads a request into a struct.
+func parse[T any](request json.RawMessage) (T, error) {
+	var in T
+	if err := json.Unmarshal(request, &in); err != nil {
+		return in, fmt.Errorf("the request cannot be read: %w", err)
+	}
+	return in, nil
+}
+
+// interrupt ends the turn that runs. It is answered at once.
+func (s *server) interrupt(f frame) {
+	in, err := parse[struct {
+		Queued bool `json:"cancel_queued"`
+	}](f.Request)
+	if err != nil {
+		s.respond(f.ID, nil, err)
+		return
+	}
+	out := interrupted{Queued: []string{}}
+	s.mu.Lock()
+	var cancelled []string
+	note := func(id string) {
+		if id == "" || strings.HasPrefix(id, ownID) {
+			return
+		}
+		if in.Queued {
+			cancelled = append(cancelled, id)
+		} else {
+			out.Queued = append(out.Queued, id)
+		}
+	}
+	if s.session != nil {
+		for _, m := range s.session.Status().Queue {
+			if !in.Queued || s.session.Unsay(m.ID) {
+				note(m.ID)
+			}
+		}
+	}
+	for _, p := range s.prompts {
+		note(p.id)
+	}
+	for _, w := range s.inbox {
+		if w.frame.Type == "user" {
+			note(w.frame.UUID)
+		}
+	}
+	if in.Queued {
+		s.prompts = nil
+		s.inbox = slices.DeleteFunc(s.inbox, func(w inboxed) bool { return w.frame.Type == "user" })
+		out.Cancelled = append([]string{}, cancelled...)
+	}
+	stop := s.stopTurn
+	s.mu.Unlock()
+	if stop != nil {
+		stop(errInterrupted)
+	}
+	s.respond(f.ID, out, nil)
+}
+
+// interrupted answers interrupt: the ids of the messages that wait.
+type interrupted struct {
+	Queued    []string `json:"still_queued"`
+	Cancelled []string `json:"cancelled,omitempty"`
+}
+
+func (s *server) setMode(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Mode permission.Mode `json:"mode"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	if in.Mode == "" {
+		return nil, errors.New("the mode is missing")
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := session.Set(ctx, sessionlog.Setting{Mode: in.Mode}); err != nil {
+		return nil, err
+	}
+	return struct {
+		Mode permission.Mode `json:"mode"`
+	}{session.Mode()}, nil
+}
+
+func (s *server) setModel(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Model *string `json:"model"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := ""
+	if in.Model != nil && *in.Model != "default" {
+		name = *in.Model
+	}
+	if name == "" { // that of the settings
+		m, err := session.Engine().Models().Default(ctx, session.Engine().Project().Settings().Model)
+		if err != nil {
+			return nil, err
+		}
+		name = m.Info().ID
+	}
+	return nil, session.Set(ctx, sessionlog.Setting{Model: name})
+}
+
+func (s *server) setThinking(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Tokens *int `json:"max_thinking_tokens"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	effort := ""
+	switch {
+	case in.Tokens == nil:
+		effort = cmp.Or(session.Engine().Project().Settings().Effort, "medium")
+	case *in.Tokens == 0:
+		effort = "low"
+	default:
+		effort = strconv.Itoa(*in.Tokens)
+	}
+	if in.Tokens == nil && session.Status().Effort == "" {
+		return nil, nil // it is the model's own already
+	}
+	return nil, session.Set(ctx, sessionlog.Setting{Effort: effort})
+}
+
+// contextUsage is what fills the model's window, as hosts show it.
+type contextUsage struct {
+	Categories []contextCategory `json:"categories"`
+	Total      int               `json:"totalTokens"`
+	Max        int               `json:"maxTokens"`
+	RawMax     int               `json:"rawMaxTokens"`
+	Percentage float64           `json:"percentage"`
+	Grid       []struct{}        `json:"gridRows"`
+	Model      string            `json:"model"`
+	Memory     []struct{}        `json:"memoryFiles"`
+	Tools      []struct{}        `json:"mcpTools"`
+	Agents     []struct{}        `json:"agents"`
+	Compacts   bool              `json:"isAutoCompactEnabled"`
+}
+
+type contextCategory struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Tokens int    `json:"tokens"`
+	Color  string `json:"color"`
+	Kind   string `json:"kind"` // used, free
+}
+
+func (s *server) contextUsage(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := session.Context(ctx)
+	out := contextUsage{Total: c.Used, Max: c.Window, RawMax: c.Window, Model: c.Model, Compacts: true,
+		Grid: []struct{}{}, Memory: []struct{}{}, Tools: []struct{}{}, Agents: []struct{}{}}
+	add := func(id, name, kind string, tokens int) {
+		out.Categories = append(out.Categories, contextCategory{id, name, tokens, "text", kind})
+	}
+	add("system_prompt", "System prompt", "used", c.System)
+	add("system_tools", "Tools", "used", c.Tools)
+	add("skills", "Skills", "used", c.Listing+c.Texts)
+	add("messages", "Messages", "used", c.Messages)
+	if c.Window > 0 {
+		add("free_space", "Free space", "free", max(0, c.Window-c.Used))
+		out.Percentage = 100 * float64(c.Used) / float64(c.Window)
+	}
+	return out, nil
+}
+
+func (s *server) cost(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := session.Cost()
+	return struct {
+		Text string `json:"text"`
+		Cost any    `json:"cost"`
+	}{reply.String(), reply.Value}, nil
+}
+
+func (s *server) version(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Version string `json:"version"`
+	}{session.Engine().Project().Version()}, nil
+}
+
+func (s *server) models(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Models []modelInfo `json:"models"`
+	}{listModels(ctx, session)}, nil
+}
+
+// listModels are the models that the session may use: those of the providers
+// that have a key or a server.
+func listModels(ctx context.Context, s *engine.Session) []modelInfo {
+	out := []modelInfo{}
+	if m, err := s.Model(ctx); err == nil {
+		out = append(out, modelInfo{Value: "default", Name: "Default", Description: m.Info().ID, Effort: m.Info().Thinking})
+	}
+	found := s.Engine().Models()
+	table := models.Known(found.Tables...)
+	for _, server := range found.Servers() {
+		p, ok := table.Provider(server.Provider)
+		if !ok {
+			continue
+		}
+		for _, name := range table.Names(p) {
+			out = append(out, modelInfo{Value: name, Name: name, Description: server.Provider})
+		}
+	}
+	return out
+}
+
+// A ruleEntry is a permission rule in force.
+type ruleEntry struct {
+	Behavior string    `json:"behavior"`
+	Source   string    `json:"source"`
+	Rule     ruleValue `json:"ruleValue"`
+	Text     string    `json:"rule"`
+}
+
+func (s *server) rules(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []ruleEntry{}
+	add := func(behavior string, rules []permission.Rule) {
+		for _, r := range rules {
+			all = append(all, ruleEntry{behavior, sourceOf(r.Origin), ruleValueOf(r.String()), r.String()})
+		}
+	}
+	rules := session.Rules()
+	add("allow", rules.Allow)
+	add("ask", rules.Ask)
+	add("deny", rules.Deny)
+	type state struct {
+		Rules       []ruleEntry `json:"rules"`
+		Directories []struct{}  `json:"workspaceDirectories"`
+		Dir         string      `json:"originalCwd"`
+		Managed     bool        `json:"managedOnly"`
+	}
+	return struct {
+		State state `json:"state"`
+	}{state{all, []struct{}{}, session.Engine().Project().Dir(), false}}, nil
+}
+
+func (s *server) reloadSkills(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := session.Engine().Reload(ctx); err != nil {
+		return nil, err
+	}
+	return struct {
+		Skills []slashCommand `json:"skills"`
+	}{commands(session)}, nil
+}
+
+// commands are what can be typed after a slash.
+func commands(s *engine.Session) []slashCommand {
+	all := []slashCommand{}
+	for _, c := range s.Commands() {
+		all = append(all, slashCommand{c.Name, c.Description, c.Hint, c.Kind == "command"})
+	}
+	return all
+}
+
+// A fileContent answers read_file.
+type fileContent struct {
+	Contents  string `json:"contents"`
+	Path      string `json:"absPath"`
+	Truncated bool   `json:"truncated,omitempty"`
+	Encoding  string `json:"encoding,omitempty"` // base64; "": UTF-8
+	Lossy     *bool  `json:"lossy,omitempty"`    // of UTF-8: bytes were replaced
+}
+
+// maxReadFile bounds what read_file answers, in bytes.
+const maxReadFile = 1 << 20
+
+func (s *server) readFile(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Path     string `json:"path"`
+		Most     int    `json:"max_bytes"`
+		Encoding string `json:"encoding"`
+	}](request)
+	switch {
+	case err != nil:
+		return nil, err
+	case in.Path == "":
+		return nil, errors.New("the path is missing")
+	case in.Encoding != "" && in.Encoding != "utf-8" && in.Encoding != "base64":
+		return nil, fmt.Errorf("the encoding %q is not supported: utf-8 and base64 are", in.Encoding)
+	}
+	if in.Most <= 0 || in.Most > maxReadFile {
+		in.Most = maxReadFile
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, path, more, err := session.ReadFile(ctx, in.Path, in.Most)
+	if err != nil {
+		return nil, err
+	}
+	out := fileContent{Path: path, Truncated: more}
+	if in.Encoding == "base64" {
+		out.Contents, out.Encoding = base64.StdEncoding.EncodeToString(data), "base64"
+		return out, nil
+	}
+	lossy := !utf8.Valid(data)
+	out.Contents, out.Lossy = strings.ToValidUTF8(string(data), "\uFFFD"), &lossy
+	return out, nil
+}
+
+func (s *server) rename(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Title   string `json:"title"`
+		Session string `json:"session_id"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.start(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.TrimSpace(in.Title) == "":
+		return nil, errors.New("the title is missing")
+	case in.Session != "" && in.Session != session.ID():
+		return nil, fmt.Errorf("the session is %s, not %s", session.ID(), in.Session)
+	}
+	return nil, session.Set(ctx, sessionlog.Setting{Title: in.Title})
+}
+
+func (s *server) stopTask(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Task string `json:"task_id"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, session.StopTask(in.Task)
+}
+
+// A taskOutput answers get_task_output.
+type taskOutput struct {
+	Output    string `json:"output"`
+	Total     int64  `json:"total_bytes"`
+	Truncated bool   `json:"truncated"`
+}
+
+func (s *server) taskOutput(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Task string `json:"task_id"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, total, err := session.TaskOutput(in.Task, 8<<10)
+	if err != nil {
+		return nil, err
+	}
+	return taskOutput{text, total, total > int64(len(text))}, nil
+}
+
+// cancelMessage takes back a message of the host that no turn has taken in.
+func (s *server) cancelMessage(_ context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		ID string `json:"message_uuid"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.prompts)
+	s.prompts = slices.DeleteFunc(s.prompts, func(p prompt) bool { return in.ID != "" && p.id == in.ID })
+	cancelled := len(s.prompts) < n || in.ID != "" && s.session != nil && s.session.Unsay(in.ID)
+	return struct {
+		Cancelled bool `json:"cancelled"`
+	}{cancelled}, nil
+}

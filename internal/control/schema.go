@@ -1,0 +1,128 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack/session"
+)
+
+// An outMessage is a message that the program writes: its Go type, and the
+// value of type and of subtype.
+type outMessage struct {
+	value    any
+	kind     string
+	subtypes []string // nil: it has none, or any
+}
+
+// outMessages are the messages of stream-json.
+var outMessages = []outMessage{
+	{Init{}, "system", []string{"init"}},
+	{UserMessage{}, "user", nil},
+	{AssistantMessage{}, "assistant", nil},
+	{StreamMessage{}, "stream_event", nil},
+	{CommandMessage{}, "system", []string{"local_command_output"}},
+	{RetryMessage{}, "system", []string{"api_retry"}},
+	{NoteMessage{}, "system", []string{"note"}},
+	{DecisionMessage{}, "system", []string{"decision", "permission_denied"}},
+	{CompactMessage{}, "system", []string{"compact_boundary"}},
+	{ReleaseMessage{}, "system", []string{"release"}},
+	{TaskMessage{}, "system", []string{"task_started", "task_notification"}},
+	{QueuedMessage{}, "system", []string{"queued"}},
+	{BadLine{}, "error", nil},
+	{controlRequest{}, "control_request", nil},
+	{controlResponse{}, "control_response", nil},
+	{controlCancel{}, "control_cancel_request", nil},
+	{Result{}, "result", resultSubtypes},
+}
+
+var resultSubtypes = []string{"success", "error_during_execution", "error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"}
+
+// MessageTypes are the types of the messages that are written, for their
+// documentation.
+func MessageTypes() []reflect.Type {
+	var all []reflect.Type
+	for _, m := range outMessages {
+		all = append(all, reflect.TypeOf(m.value))
+	}
+	return append(all, reflect.TypeFor[SkillPermissions](), reflect.TypeFor[Denial](), reflect.TypeFor[Usage](), reflect.TypeFor[ModelUsage](),
+		reflect.TypeFor[Block](), reflect.TypeFor[StreamEvent](), reflect.TypeFor[Delta](), reflect.TypeFor[ModelResponse]())
+}
+
+// JSONSchema is the schema of the messages that are written, one of which each
+// line is.
+func JSONSchema() ([]byte, error) {
+	block, err := schemaOf(reflect.TypeFor[Block]())
+	if err != nil {
+		return nil, err
+	}
+	out := jsonschema.Schema{
+		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "knack stream-json",
+		Description: "A line that knack writes with --output-format stream-json. Later versions add types and members: ignore what you do not know.",
+		Defs:        map[string]*jsonschema.Schema{"block": block},
+	}
+	for _, m := range outMessages {
+		s, err := schemaOf(reflect.TypeOf(m.value))
+		if err != nil {
+			return nil, err
+		}
+		s.Properties["type"] = &jsonschema.Schema{Const: jsonschema.Ptr[any](m.kind)}
+		if len(m.subtypes) == 1 {
+			s.Properties["subtype"] = &jsonschema.Schema{Const: jsonschema.Ptr[any](m.subtypes[0])}
+		} else if m.subtypes != nil {
+			s.Properties["subtype"] = &jsonschema.Schema{}
+			for _, sub := range m.subtypes {
+				s.Properties["subtype"].Enum = append(s.Properties["subtype"].Enum, sub)
+			}
+		}
+		name := strings.ToLower(reflect.TypeOf(m.value).Name())
+		out.Defs[name] = s
+		out.OneOf = append(out.OneOf, &jsonschema.Schema{Ref: "#/$defs/" + name})
+	}
+	return json.MarshalIndent(&out, "", "  ")
+}
+
+// schemaOf is the schema of a type; further members are allowed.
+func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
+	shapes := map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[[]Block]():         {Type: "array", Items: &jsonschema.Schema{Ref: "#/$defs/block"}},
+		reflect.TypeFor[json.RawMessage](): {},
+	}
+	for _, entry := range []reflect.Type{ // as `knack session show --json` prints them
+		reflect.TypeFor[session.Activation](), reflect.TypeFor[session.Decision](),
+		reflect.TypeFor[session.Compaction](), reflect.TypeFor[session.Agent](), reflect.TypeFor[session.SkillChanges](),
+	} {
+		shapes[entry] = &jsonschema.Schema{Type: "object"}
+	}
+	if t != reflect.TypeFor[Block]() {
+		shapes[reflect.TypeFor[Block]()] = &jsonschema.Schema{Ref: "#/$defs/block"}
+	}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: shapes})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	open(s)
+	return s, nil
+}
+
+// open lets objects have members that are not named, as later versions add some.
+func open(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Ref != "" {
+		s.Type, s.Types = "", nil // of the pointer to it
+	}
+	if s.AdditionalProperties != nil && s.Properties != nil {
+		s.AdditionalProperties = nil
+	}
+	for _, p := range s.Properties {
+		open(p)
+	}
+	open(s.Items)
+	open(s.AdditionalProperties)
+}

@@ -1,0 +1,487 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// Options configure [Serve].
+type Options struct {
+	In  io.Reader // lines of structured input
+	Out Output    // what turns show
+	// Messages is Out where it is stream-json: then requests of the control
+	// protocol are answered there. nil: they are errors.
+	Messages *Messages
+
+	// Start starts the session; edit changes its options as the host wishes.
+	Start func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error)
+	Show  func(*engine.Engine) // as in Runner
+
+	Schema  *Schema // as in Runner
+	Prompts bool    // the host approves calls: --permission-prompt-tool stdio
+	Replay  bool    // prompts are repeated: --replay-user-messages
+	MaySave bool    // the host's rules may be kept beyond the session: --host-may-save
+	// Timeout is how long the host may take to answer a question; 0: an hour.
+	Timeout time.Duration
+}
+
+// maxWaiting bounds the lines that wait to be handled.
+const maxWaiting = 10_000
+
+// errHostGone is the answer to requests of ours when the host has closed our
+// standard input, and why a turn ends when it reads no more.
+var errHostGone = errors.New("the host has gone")
+
+// errInterrupted is why a turn ends that the host interrupts.
+var errInterrupted = errors.New("interrupted by the host")
+
+// A server is one run of [Serve]. Three goroutines work in it: one reads lines,
+// and delivers at once what must not wait (answers, interrupts); one handles
+// the other lines in their order; and one runs turns.
+type server struct {
+	Options
+	out    *lineWriter // nil: not stream-json
+	runner *Runner
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	session  *engine.Session // nil: it has not started
+	host     bool            // initialize was received
+	setup    setup           // what it said
+	pending  map[string]chan answer
+	asked    int // requests of ours so far
+	closed   bool
+	inbox    []inboxed
+	handling map[string]context.CancelFunc // requests of the host, by id
+	prompts  []prompt
+	stopTurn context.CancelCauseFunc // of the turn that runs; nil: none does
+	began    bool                    // the session was shown
+	drained  bool                    // no more prompts come
+	refused  error                   // the first line that was
+	changed  chan struct{}           // closed when the inbox or prompts change
+}
+
+// An inboxed line waits to be handled.
+type inboxed struct {
+	line  inputLine
+	frame frame
+	ctx   context.Context // of a request of the host
+}
+
+// Serve runs a turn for each message on the input, and answers requests of the
+// control protocol. It returns when the input has ended and all is done.
+func Serve(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{
+		Options: o, cancel: cancel, pending: map[string]chan answer{}, handling: map[string]context.CancelFunc{},
+		changed: make(chan struct{}), runner: &Runner{Out: o.Out, Schema: o.Schema, Show: o.Show},
+	}
+	if s.Timeout == 0 {
+		s.Timeout = time.Hour
+	}
+	if o.Messages != nil {
+		s.out = o.Messages.out
+		s.out.gone = func() { cancel(errHostGone) }
+		o.Messages.replay = o.Replay
+	}
+	// A host that is gone ends the turn, not the program: what it started ends too.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	defer signal.Stop(pipe)
+
+	var done sync.WaitGroup
+	go s.read(ctx) // it lives as long as somebody may still write
+	done.Go(func() { s.handleAll(ctx) })
+	err := s.turns(ctx)
+	cancel(nil)
+	done.Wait()
+	return err
+}
+
+// notify tells those who wait that something has changed. s.mu is held.
+func (s *server) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// read reads all lines.
+func (s *server) read(ctx context.Context) {
+	err := readLines(s.In, func(l inputLine) {
+		f, field := frame{}, ""
+		if l.err == nil {
+			f, field, l.err = readFrame(l.text)
+		}
+		l.text = nil
+		if l.err != nil {
+			s.badLine(l.number, field, l.err)
+			return
+		}
+		s.take(ctx, l, f)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.refused = cmp.Or(s.refused, err)
+	}
+	s.closed = true
+	for id, wait := range s.pending {
+		wait <- answer{ID: id, Subtype: "error", Error: errHostGone.Error()}
+		delete(s.pending, id)
+	}
+	s.inbox = append(s.inbox, inboxed{frame: frame{Type: "eof"}})
+	s.notify()
+}
+
+// badLine answers a line that cannot be read.
+func (s *server) badLine(number int, field string, err error) {
+	s.Out.BadLine(number, field, err)
+	if field != "" {
+		err = fmt.Errorf("%s: %w", field, err)
+	}
+	s.refuse(&engine.Error{
+		Err:  fmt.Errorf("line %d of the input: %w", number, err),
+		Hint: `{"type":"user","message":{"role":"user","content":"your prompt"}}`, Exit: engine.ExitUsage,
+	})
+}
+
+// refuse notes an error that the program ends with, though it goes on.
+func (s *server) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = cmp.Or(s.refused, err)
+}
+
+// take delivers a line, or puts it into the inbox.
+func (s *server) take(ctx context.Context, l inputLine, f frame) {
+	switch f.Type {
+	case "user":
+	case "control_response":
+		s.answered(l, f.Response)
+		return
+	case "control_cancel_request":
+		s.withdraw(f.ID)
+		return
+	case "keep_alive":
+		return
+	case "control_request":
+		switch {
+		case s.out == nil:
+			s.badLine(l.number, "type", errors.New("requests are answered with --output-format stream-json only"))
+			return
+		case f.ID == "":
+			s.badLine(l.number, "request_id", errors.New("it is missing"))
+			return
+		case subtypeOf(f.Request) == "interrupt":
+			s.interrupt(f)
+			return
+		}
+	default:
+		s.badLine(l.number, "type", fmt.Errorf("it is %q, not user", f.Type))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.inbox) >= maxWaiting {
+		go s.badLine(l.number, "", fmt.Errorf("more than %d lines wait", maxWaiting))
+		return
+	}
+	in := inboxed{line: l, frame: f, ctx: ctx}
+	if f.Type == "control_request" {
+		var cancel context.CancelFunc
+		in.ctx, cancel = context.WithCancel(ctx)
+		s.handling[f.ID] = cancel
+	}
+	s.inbox = append(s.inbox, in)
+	s.notify()
+}
+
+func subtypeOf(request json.RawMessage) string {
+	var r struct {
+		Subtype string `json:"subtype"`
+	}
+	json.Unmarshal(request, &r)
+	return r.Subtype
+}
+
+// withdraw ends the handling of a request that the host takes back; it is not
+// answered then.
+func (s *server) withdraw(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cancel := s.handling[id]; cancel != nil {
+		cancel()
+		delete(s.handling, id)
+	}
+}
+
+// handleAll handles the lines of the inbox in their order.
+func (s *server) handleAll(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		if len(s.inbox) == 0 {
+			changed := s.changed
+			s.mu.Unlock()
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		in := s.inbox[0]
+		s.inbox = s.inbox[1:]
+		s.mu.Unlock()
+		switch in.frame.Type {
+		case "eof":
+			s.mu.Lock()
+			s.drained = true
+			s.notify()
+			s.mu.Unlock()
+			return
+		case "user":
+			s.prompted(ctx, in)
+		case "control_request":
+			s.requested(in)
+		}
+	}
+}
+
+// prompted gives a message of the host to the turn that runs, or to the next.
+func (s *server) prompted(ctx context.Context, in inboxed) {
+	p, field, err := readPrompt(in.frame)
+	if err != nil {
+		s.badLine(in.line.number, field, err)
+		return
+	}
+	p.number, p.together = in.line.number, in.line.together
+	if s.join(ctx, p) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.priority == "now" && s.stopTurn != nil {
+		s.prompts = slices.Insert(s.prompts, 0, p)
+		s.stopTurn(errInterrupted)
+	} else {
+		s.prompts = append(s.prompts, p)
+	}
+	s.notify()
+}
+
+// ownID begins the ids of messages to which the host gave none.
+const ownID = "line "
+
+// join reports whether a message enters the turn that runs.
+func (s *server) join(ctx context.Context, p prompt) bool {
+	s.mu.Lock()
+	session, running := s.session, s.stopTurn != nil && len(s.prompts) == 0
+	together := p.together && !s.host
+	s.mu.Unlock()
+	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
+		return false
+	}
+	said, err := session.Say(ctx, engine.Message{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
+	switch {
+	case err != nil: // the turn is over, or a command waits for its end
+		return false
+	case said.Reply != nil:
+		s.Out.Event(engine.Event{Reply: said.Reply})
+	default:
+		if s.Messages != nil {
+			s.Messages.prompted(p.id, true)
+		}
+		s.Out.Queued(p.number)
+	}
+	return true
+}
+
+// next waits for a prompt. ok is false when none will come.
+func (s *server) next(ctx context.Context) (p prompt, ok bool) {
+	for {
+		s.mu.Lock()
+		if len(s.prompts) > 0 {
+			p, s.prompts = s.prompts[0], s.prompts[1:]
+			s.mu.Unlock()
+			return p, true
+		}
+		changed, drained := s.changed, s.drained
+		s.mu.Unlock()
+		if drained || ctx.Err() != nil {
+			return prompt{}, false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// turns runs a turn for each prompt.
+func (s *server) turns(ctx context.Context) error {
+	for {
+		p, ok := s.next(ctx)
+		if !ok {
+			break
+		}
+		session, err := s.start(ctx)
+		if err != nil {
+			s.Out.End(err)
+			return err
+		}
+		s.runner.Session = session
+		if !s.began {
+			s.began = true
+			if err := s.runner.Begin(ctx); err != nil {
+				s.Out.End(err)
+				return err
+			}
+		}
+		log := session.Log()
+		last := log.Last()
+		if p.silent {
+			if err := say(log, p.Input); err != nil {
+				return err
+			}
+			continue
+		}
+		err = s.turn(ctx, p)
+		switch {
+		case s.runner.Quit:
+			return cmp.Or(s.err(), err)
+		case err == nil:
+		case ctx.Err() != nil:
+			return s.ended(ctx)
+		case s.isHost(): // the result said it; the host decides what to do
+		case s.runner.Session.Log() == log && log.Last() == last: // refused, with nothing recorded
+			s.refuse(err)
+		default:
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return s.ended(ctx)
+	}
+	if _, err := s.start(ctx); err != nil { // there was no prompt: flags that are wrong are reported all the same
+		return err
+	}
+	return s.err()
+}
+
+// A startError is why the session could not start, which ends the program.
+type startError struct{ error }
+
+func (e startError) Unwrap() error { return e.error }
+
+// ended is the error of a context that ended.
+func (s *server) ended(ctx context.Context) error {
+	var failed startError
+	if errors.As(context.Cause(ctx), &failed) {
+		return failed.error
+	}
+	if errors.Is(context.Cause(ctx), errHostGone) {
+		return &engine.Error{Err: errHostGone}
+	}
+	return outcome(ctx, &agent.End{Reason: "cancelled"})
+}
+
+// say records what the host says without wanting an answer to it.
+func say(log *session.Log, in agent.Input) error {
+	parts := in.Parts
+	if in.Text != "" {
+		parts = append([]llm.Part{llm.Text(in.Text)}, parts...)
+	}
+	_, err := log.Append(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: true}})
+	return err
+}
+
+func (s *server) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
+func (s *server) isHost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host
+}
+
+// turn runs a turn, which the host may interrupt.
+func (s *server) turn(ctx context.Context, p prompt) error {
+	turn, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if s.Messages != nil {
+		s.Messages.prompted(p.id, false)
+	}
+	s.mu.Lock()
+	s.stopTurn = stop
+	s.mu.Unlock()
+	in, err := s.runner.Session.Attach(turn, p.Input)
+	if err != nil {
+		s.Out.End(err)
+	} else {
+		err = s.runner.Turn(turn, in)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopTurn = nil
+	if s.session != s.runner.Session {
+		s.session = s.runner.Session
+	} else { // messages that came when the turn was ending are the next ones
+		var left []prompt
+		for _, m := range s.session.Status().Queue {
+			if !s.session.Unsay(m.ID) {
+				continue
+			}
+			p := prompt{Input: m.Input}
+			if !strings.HasPrefix(m.ID, ownID) {
+				p.id = m.ID
+			}
+			left = append(left, p)
+			if s.Messages != nil {
+				s.Messages.unjoin(m.ID)
+			}
+		}
+		s.prompts = append(left, s.prompts...)
+	}
+	return err
+}
+
+// start starts the session, once, as the host wishes.
+func (s *server) start(ctx context.Context) (*engine.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil {
+		return s.session, nil
+	}
+	var who engine.Person
+	if s.Prompts {
+		who = &person{s}
+	}
+	session, err := s.Start(ctx, who, s.setup.edit)
+	if err != nil {
+		return nil, err
+	}
+	s.session = session
+	if s.setup.schema != nil {
+		s.runner.Schema = s.setup.schema
+	}
+	return session, nil
+}

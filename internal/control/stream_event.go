@@ -1,0 +1,103 @@
+package control
+
+import (
+	"encoding/json"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
+)
+
+// An answerStream is one answer while it is streamed, as events of the API: its
+// text and thinking as they come, its calls once it is whole.
+type answerStream struct {
+	id    string // of the message
+	model string
+	open  bool   // message_start was sent
+	index int    // of the next block
+	block string // the type of the open block; "": none is open
+}
+
+// stream shows the pieces of an answer, where they are wanted.
+func (o *Messages) stream(log string, parent *string, e engine.Event) {
+	if e.Request != nil {
+		o.streams[log] = &answerStream{id: messageID(o.headOf(log, 0)), model: e.Request.Model}
+	}
+	a := o.streams[log]
+	if a == nil || !o.Partial {
+		return
+	}
+	send := func(ev StreamEvent) {
+		o.out.write(StreamMessage{Type: "stream_event", Event: ev, Parent: parent, Head: o.headOf(log, 0)})
+	}
+	switch {
+	case e.Text != "":
+		a.piece(send, "text", e.Text)
+	case e.Thinking != "":
+		a.piece(send, "thinking", e.Thinking)
+	case e.Retry != nil && a.open: // what was sent is void
+		a.close(send)
+		send(StreamEvent{Type: "message_stop"})
+	case e.Entry != nil && e.Entry.Answer != nil:
+		a.start(send)
+		a.close(send)
+		for _, p := range e.Entry.Answer.Message.Parts {
+			if p.Call != nil {
+				a.call(send, o.block(p))
+			}
+		}
+		m := o.response(log, e.Entry)
+		send(StreamEvent{Type: "message_delta", Delta: &Delta{Stop: m.Stop}, Usage: &m.Usage})
+		send(StreamEvent{Type: "message_stop"})
+	}
+}
+
+func (a *answerStream) start(send func(StreamEvent)) {
+	if a.open {
+		return
+	}
+	a.open = true
+	send(StreamEvent{Type: "message_start", Message: &ModelResponse{ID: a.id, Type: "message", Role: string(llm.Assistant), Model: a.model, Content: []Block{}}})
+}
+
+// piece sends a piece of text or of thinking, and begins a block where the last
+// piece was of the other kind.
+func (a *answerStream) piece(send func(StreamEvent), kind, text string) {
+	a.start(send)
+	empty, at := "", a.index
+	if a.block != kind {
+		a.close(send)
+		at = a.index
+		b := Block{Type: kind, Text: &empty}
+		if kind == "thinking" {
+			b = Block{Type: kind, Thinking: &empty, Signature: &empty}
+		}
+		send(StreamEvent{Type: "content_block_start", Index: &at, Block: &b})
+		a.block = kind
+	}
+	d := Delta{Type: "text_delta", Text: &text}
+	if kind == "thinking" {
+		d = Delta{Type: "thinking_delta", Thinking: &text}
+	}
+	send(StreamEvent{Type: "content_block_delta", Index: &at, Delta: &d})
+}
+
+// close ends the open block.
+func (a *answerStream) close(send func(StreamEvent)) {
+	if a.block == "" {
+		return
+	}
+	at := a.index
+	send(StreamEvent{Type: "content_block_stop", Index: &at})
+	a.block = ""
+	a.index++
+}
+
+// call sends a call, whole.
+func (a *answerStream) call(send func(StreamEvent), b Block) {
+	at, input := a.index, string(b.Input)
+	b.Input = json.RawMessage("{}")
+	send(StreamEvent{Type: "content_block_start", Index: &at, Block: &b})
+	send(StreamEvent{Type: "content_block_delta", Index: &at, Delta: &Delta{Type: "input_json_delta", JSON: &input}})
+	send(StreamEvent{Type: "content_block_stop", Index: &at})
+	a.index++
+}
