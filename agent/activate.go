@@ -172,7 +172,7 @@ func (r *run) force(state session.State) (llm.Model, string) {
 // once there is something to list. In index mode reading a listed SKILL.md is
 // what calling the tool is otherwise. The set is the caller's own.
 func (r *run) tools(state session.State) tool.Set {
-	set := r.allTools(state)
+	set := append(r.fixedTools(state), r.late(state)...)
 	for i := range set {
 		if set[i].Unlisted != nil && grants(state.Scopes, &set[i]) {
 			set[i].Unlisted = nil
@@ -191,7 +191,8 @@ func grants(scopes []session.Scope, t *tool.Tool) bool {
 	})
 }
 
-func (r *run) allTools(state session.State) tool.Set {
+// fixedTools are the tools of a request that stay the same in a run.
+func (r *run) fixedTools(state session.State) tool.Set {
 	if r.set != nil {
 		return slices.Clone(r.set)
 	}

@@ -34,6 +34,11 @@ type Agent struct {
 	Effort string   // "": the model's own
 	System string   // the system prompt, see [Prompt]
 	Tools  tool.Set // the Skill and the Agent tool are added where there are skills and agents
+	// Late returns the tools that come and go while a session lasts, such as those of
+	// MCP servers, as they are now. Those that are new are announced; where their
+	// definitions are more than a tenth of the model's window they are only named,
+	// and loaded with tool_search. nil: there are none.
+	Late func() tool.Set
 	// Resolve finds the model that a skill or an agent names; nil: they get Model.
 	Resolve func(name string) (llm.Model, error)
 

@@ -397,6 +397,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 		mine := r.Tools.Names()
 		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
 		child.Without = slices.Clone(r.Without)
+		child.Late = r.Late
 	} else {
 		own := Tools()
 		var names []string
@@ -408,6 +409,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 			}
 		}
 		spec := cmp.Or(strings.Join(names, ","), "-*")
+		child.Late = lateTools(r.Late, spec)
 		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader reported
 		child.Without = slices.Clone(r.Without)
 		if r.startsAny() {
@@ -424,11 +426,15 @@ func (r *run) fit(child *Agent, d *Definition) {
 		}
 	}
 	if d.within != nil {
+		child.Late = lateTools(child.Late, strings.Join(d.within, ","))
 		child.Tools, _ = tool.Select(child.Tools, "", strings.Join(d.within, ","))
 	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
 			continue // see bounds
+		}
+		if strings.HasPrefix(rule, "mcp__") {
+			child.Late = lateTools(child.Late, "*,-"+rule+",-"+rule+"__*")
 		}
 		if t, ok := child.Tools.Find(rule); ok {
 			name := t.Name
@@ -437,6 +443,17 @@ func (r *run) fit(child *Agent, d *Definition) {
 		if t, ok := Tools().Find(rule); ok {
 			child.Without = append(child.Without, t.Name)
 		}
+	}
+}
+
+// lateTools are those late tools that a spec names.
+func lateTools(late func() tool.Set, spec string) func() tool.Set {
+	if late == nil {
+		return nil
+	}
+	return func() tool.Set {
+		chosen, _ := tool.Select(late(), "", spec)
+		return chosen
 	}
 }
 

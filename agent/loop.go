@@ -36,9 +36,13 @@ type run struct {
 	same int    // how often in a row the same calls gave the same results
 	last string // those calls and results
 
-	set     tool.Set       // with the Skill tool; nil: not made yet
-	starter *tool.Tool     // the Agent tool; nil: not made yet
-	full    bool           // the conversation could not be compacted
+	set     tool.Set   // with the Skill tool; nil: not made yet
+	starter *tool.Tool // the Agent tool; nil: not made yet
+	full    bool       // the conversation could not be compacted
+
+	loadMu  sync.Mutex
+	loading []string // tools that a search has found, until the next request
+
 	catalog *knack.Catalog // the one last looked at for news, with so many files touched
 	touched int
 	hooked  hooked
@@ -129,6 +133,9 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
+			return "", err
+		}
+		if err := r.announceTools(); err != nil {
 			return "", err
 		}
 		answer, err := r.ask(ctx)

@@ -36,7 +36,7 @@ func (j *judge) other(s Subject) {
 		return
 	}
 	for i := range j.rules.Allow {
-		if r := &j.rules.Allow[i]; r.about(&s, false) && r.matchText(s.Kind, s.Text, false) {
+		if r := &j.rules.Allow[i]; r.about(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sides(&s) {
 			j.add(by(s, Allow, r), "")
 			return
 		}

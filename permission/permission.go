@@ -102,6 +102,10 @@ type Subject struct {
 	// Hash identifies the content that is approved, such as a skill's: what runs
 	// must have the same hash. "": none.
 	Hash string `json:"-"`
+	// Server is the origin of the MCP server that the subject belongs to; "": none.
+	// The allow rules of settings count only for servers of their own side: those of
+	// a project for its servers, the user's and the administrator's for all others.
+	Server Origin `json:"-"`
 }
 
 // An Origin is where a rule comes from.

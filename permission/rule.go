@@ -121,8 +121,8 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 
 // elsewhere lists tools of other agents that Knack does not have.
 var elsewhere = []string{
-	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead", "ListMcpResourcesTool", "ReadMcpResourceTool",
-	"ToolSearch", "TaskOutput", "TaskStop", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate",
+	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
+	"TaskOutput", "TaskStop", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate",
 	"CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
 }
 
@@ -205,6 +205,22 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 		return false
 	}
 	return wide && strings.ContainsRune(k, '*') && (glob(k, kind) || glob(k, s.Tool))
+}
+
+// sides reports whether an allow rule may be about the MCP server of a subject: a
+// rule was made for a server of that name, and a project must not take the name,
+// nor open the user's servers. What the user answers or types is about the server
+// that is there.
+func (r *Rule) sides(s *Subject) bool {
+	switch {
+	case s.Server == "":
+		return true
+	case r.Origin == Project:
+		return s.Server == Project
+	case r.Origin == User, r.Origin == Managed:
+		return s.Server != Project
+	}
+	return true
 }
 
 // matchText matches the text of a subject that is neither a command nor a path

@@ -204,12 +204,14 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 	s.Texts = texts
 	// What was announced before the cut is not told any more.
 	s.Told = nil
+	s.Tools = s.Loaded // they need no announcement
 	if s.Listing != nil {
 		s.tell(s.Listing.Told)
 	}
 	for _, e := range tail {
 		if e.Note != nil {
 			s.tell(e.Note.Told)
+			s.Tools = join(s.Tools, e.Note.Tools)
 		}
 	}
 }

@@ -236,6 +236,10 @@ type Note struct {
 	// Told says of an announcement which skills it was about: a fingerprint of
 	// what was said of each, "" for those that are gone.
 	Told map[string]string `json:"told,omitempty"`
+	// Tools names late tools that it announces, and Loaded those whose definitions
+	// are sent from here on.
+	Tools  []string `json:"tools,omitempty"`
+	Loaded []string `json:"loaded,omitempty"`
 	// Suggested names the skills that it suggests.
 	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks said it; "": the program says it.

@@ -43,6 +43,8 @@ type State struct {
 	Listing   *Listing
 	Told      map[string]string // what the model was told of each skill, a fingerprint
 	Suggested map[string]bool   // skills that were suggested once
+	Tools     []string          // late tools that were announced
+	Loaded    []string          // those whose definitions are sent, in that order
 	Denials   int
 	Agents    map[string]Agent // sub-agents that started and have not ended, by Log
 }
@@ -156,6 +158,7 @@ func (s *State) fold(e Entry) {
 		s.Told = maps.Clone(e.Listing.Told)
 	case TypeNote:
 		s.tell(e.Note.Told)
+		s.Tools, s.Loaded = join(s.Tools, e.Note.Tools), join(s.Loaded, e.Note.Loaded)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {
 				s.Suggested = map[string]bool{}
@@ -163,6 +166,26 @@ func (s *State) fold(e Entry) {
 			s.Suggested[name] = true
 		}
 	}
+}
+
+// join appends names that are not there yet. It does not change what it was
+// given.
+func join(names, more []string) []string {
+	if len(more) == 0 {
+		return names
+	}
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	names = slices.Clip(names)
+	for _, name := range more {
+		if !there[name] {
+			there[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // asks reports whether an answer ends with a question: whether a sentence of

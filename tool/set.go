@@ -178,8 +178,8 @@ var instead = map[string]string{
 	"Monitor":              "look at a background command with bash_output",
 	"ToolSearch":           "all tools are listed already; call them directly",
 	"SendMessage":          "start an agent with everything that it must know",
-	"ListMcpResourcesTool": "read files of the working directory",
-	"ReadMcpResourceTool":  "read files of the working directory",
+	"ListMcpResourcesTool": "no MCP server with resources is connected",
+	"ReadMcpResourceTool":  "no MCP server with resources is connected",
 }
 
 // missing answers the call of a tool that is not there.

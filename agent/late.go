@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/rank"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// lateShare is the share of the window that definitions of late tools may take.
+// What is above it is only named, and found with tool_search.
+const lateShare = 0.1
+
+// searchTool is the name of the tool that loads definitions.
+const searchTool = "tool_search"
+
+const maxLoaded = 10 // tools that one search loads
+
+// late are the late tools of a request: those whose definitions were loaded, in
+// that order, so that what was sent before stays as it is, and the search for
+// the others.
+func (r *run) late(state session.State) tool.Set {
+	if r.Late == nil || len(state.Tools) == 0 {
+		return nil
+	}
+	all := r.Late()
+	var set tool.Set
+	for _, name := range state.Loaded {
+		if i := indexOf(all, name); i >= 0 {
+			set = append(set, all[i])
+		}
+	}
+	if slices.ContainsFunc(state.Tools, func(name string) bool { return !slices.Contains(state.Loaded, name) }) {
+		set = append(set, r.searcher(all, state))
+	}
+	return set
+}
+
+// announceTools tells the model of tools that came since it was last told, in a
+// message of its own, and records what a search has loaded.
+func (r *run) announceTools() error {
+	if r.Late == nil {
+		return nil
+	}
+	r.loadMu.Lock()
+	loaded := r.loading
+	r.loading = nil
+	r.loadMu.Unlock()
+	state := r.log.State()
+	var added []tool.Tool
+	size := 0
+	for _, t := range r.Late() {
+		switch {
+		case !slices.Contains(state.Tools, t.Name):
+			added = append(added, t)
+			size += specSize(t)
+		case slices.Contains(state.Loaded, t.Name):
+			size += specSize(t)
+		}
+	}
+	if len(added) == 0 && len(loaded) == 0 {
+		return nil
+	}
+	note := session.Note{Loaded: loaded}
+	for _, t := range added {
+		note.Tools = append(note.Tools, t.Name)
+	}
+	window := 0
+	if r.Model != nil {
+		window = r.Model.Info().Window
+	}
+	switch names := strings.Join(note.Tools, ", "); {
+	case len(added) == 0:
+	case window > 0 && float64(size/4) > lateShare*float64(window):
+		note.Model = "These tools are available, too. Their definitions are not loaded: call " + searchTool +
+			" with what you want to do, or with their names, before you call them.\n" + names
+	default:
+		note.Loaded = append(slices.Clone(note.Loaded), note.Tools...)
+		if state.Requests > 0 { // the first request simply has them
+			note.Model = "These tools are available from now on: " + names
+		}
+	}
+	if len(added) > 0 {
+		note.People = "tools: +" + someOf(note.Tools)
+	}
+	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
+	return err
+}
+
+func someOf(names []string) string {
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+func indexOf(set tool.Set, name string) int {
+	return slices.IndexFunc(set, func(t tool.Tool) bool { return t.Name == name })
+}
+
+func specSize(t tool.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
+
+// searcher is the tool that loads definitions. What it finds can be called from
+// the next request on.
+func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
+	type in struct {
+		Query string `json:"query" jsonschema:"what you want to do, or names of tools separated by commas"`
+	}
+	t := tool.New(searchTool, "Loads the definitions of tools that are only named so far, so that they can be called. "+
+		"The query is what you want to do, in a few words, or names of tools separated by commas.",
+		func(_ context.Context, in in, _ tool.Input) (tool.Result, error) {
+			found := findTools(all, in.Query)
+			if len(found) == 0 {
+				return tool.Text("No tool has any of these words."), nil
+			}
+			var b strings.Builder
+			b.WriteString("These tools can be called now:\n")
+			r.loadMu.Lock()
+			defer r.loadMu.Unlock()
+			for _, t := range found {
+				description, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
+				fmt.Fprintf(&b, "- %s: %s\n", t.Name, description)
+				if !slices.Contains(state.Loaded, t.Name) && !slices.Contains(r.loading, t.Name) {
+					r.loading = append(r.loading, t.Name)
+				}
+			}
+			return tool.Text(strings.TrimSuffix(b.String(), "\n")), nil
+		})
+	t.Effect = tool.Reads
+	t.Aliases = []string{"ToolSearch"}
+	t.Subjects = func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: searchTool, Default: permission.Allow}}, nil
+	}
+	return t
+}
+
+// findTools are the tools that a query names, else those that fit it best.
+func findTools(all tool.Set, query string) tool.Set {
+	var found tool.Set
+	for _, name := range strings.FieldsFunc(strings.TrimPrefix(query, "select:"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+		if i := indexOf(all, name); i >= 0 && len(found) < maxLoaded {
+			found = append(found, all[i])
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	b := rank.NewBuilder()
+	for i, t := range all {
+		b.Text(rank.Name, strings.NewReplacer("_", " ", "-", " ").Replace(strings.TrimPrefix(t.Name, "mcp__")))
+		b.Text(rank.Summary, t.Description)
+		b.End(uint64(i))
+	}
+	data := b.Encode()
+	index, err := rank.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil { // it was just made
+		return nil
+	}
+	for _, h := range rank.Search([]*rank.Index{index}, query, maxLoaded, func(int, int) bool { return true }) {
+		found = append(found, all[index.Key(h.Doc)])
+	}
+	return found
+}

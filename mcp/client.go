@@ -1,0 +1,601 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// Options say what a Client may use. The zero Options reach servers by HTTP and
+// those of the host, and store nothing.
+type Options struct {
+	Version string // of the program, for servers
+	// Run runs the program of a server, and the helper of its headers, as far as the
+	// user allows it; nil: no program is started.
+	Run func(ctx context.Context, s Server, c workspace.Command) (workspace.Exit, error)
+	// Getenv is the environment that ${NAME} refers to; nil: it is empty.
+	Getenv func(string) string
+	HTTP   http.RoundTripper // nil: the default one
+	// State is a directory for what was approved of tools, and for their last known
+	// lists; "": neither is stored.
+	State string
+	// TempDir is where results are stored that are too long for a model; "": what
+	// is cut is gone.
+	TempDir string
+	// Tokens stores the tokens of servers that need a login; nil: there are none.
+	Tokens Tokens
+	// Changed is called when tools or states have changed, from any goroutine.
+	Changed func()
+	Debug   *slog.Logger // nil: nothing is logged
+}
+
+// A Client is connected to servers. It is safe for concurrent use. Close it.
+type Client struct {
+	opt   Options
+	peers []*peer
+	pins  pins
+
+	start  sync.Once
+	ctx    context.Context
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+}
+
+// A State is how a server is doing.
+type State string
+
+const (
+	Waiting    State = "waiting" // not started yet
+	Connecting State = "connecting"
+	Connected  State = "connected"
+	Failed     State = "failed"      // Reason says why
+	NeedsLogin State = "needs login" // see [Client.Login]
+	Stopped    State = "stopped"
+)
+
+// A Status describes one server. Its texts are untrusted.
+type Status struct {
+	Server
+	State    State
+	Reason   string // why it is not connected
+	Version  string // of the protocol
+	Title    string // the name and the version that the server gives itself
+	Tools    []string
+	Prompts  []string
+	Skills   int
+	Problems []knack.Problem
+}
+
+// New makes a Client. Nothing is started.
+func New(o Options, servers ...Server) *Client {
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if o.Debug == nil {
+		o.Debug = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{opt: o}
+	c.pins.open(o.State)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	taken := map[string]string{}
+	for _, s := range servers {
+		p := &peer{client: c, server: s, safe: Safe(s.Name), state: Waiting, tried: make(chan struct{}), again: make(chan struct{}, 1)}
+		if by, ok := taken[p.safe]; ok {
+			p.state, p.reason = Failed, fmt.Sprintf("the server %q has the same name to models", by)
+			close(p.tried)
+		}
+		taken[p.safe] = s.Name
+		p.remembered()
+		c.peers = append(c.peers, p)
+	}
+	return c
+}
+
+// Start begins to connect to all servers, in the background and side by side.
+func (c *Client) Start() {
+	c.start.Do(func() {
+		for _, p := range c.peers {
+			if p.state == Failed {
+				continue
+			}
+			p.set(Connecting, "")
+			c.all.Go(p.keep)
+		}
+	})
+}
+
+// Wait waits until every server has been tried once, or ctx ends.
+func (c *Client) Wait(ctx context.Context) error {
+	for _, p := range c.peers {
+		select {
+		case <-p.tried:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Retry connects again to a server that is not connected; "" means all.
+func (c *Client) Retry(name string) {
+	for _, p := range c.peers {
+		if name == "" || p.server.Name == name {
+			select {
+			case p.again <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Close ends all connections and programs.
+func (c *Client) Close() error {
+	c.start.Do(func() {}) // it does not start any more
+	c.cancel()
+	c.all.Wait()
+	for _, p := range c.peers {
+		p.set(Stopped, "")
+	}
+	return nil
+}
+
+// Servers describes the servers, in their order.
+func (c *Client) Servers() []Status {
+	all := make([]Status, len(c.peers))
+	for i, p := range c.peers {
+		p.mu.Lock()
+		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title,
+			Skills: p.skillCount, Problems: slices.Clone(p.problems)}
+		for _, d := range p.tools {
+			all[i].Tools = append(all[i].Tools, d.Name)
+		}
+		for _, d := range p.prompts {
+			all[i].Prompts = append(all[i].Prompts, d.name)
+		}
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// find is the peer of a server's name.
+func (c *Client) find(name string) *peer {
+	i := slices.IndexFunc(c.peers, func(p *peer) bool { return p.server.Name == name || p.safe == name })
+	if i < 0 {
+		return nil
+	}
+	return c.peers[i]
+}
+
+// A peer is one server.
+type peer struct {
+	client *Client
+	server Server
+	safe   string
+	tried  chan struct{} // closed when the first attempt has ended
+	again  chan struct{} // asks for another attempt
+
+	mu         sync.Mutex
+	state      State
+	reason     string
+	version    string
+	title      string
+	session    *sdk.ClientSession // nil: not connected
+	tools      []*definition
+	prompts    []prompt
+	resources  bool // it has some
+	skills     bool // it has the extension
+	skillCount int
+	problems   []knack.Problem
+	calls      []*call // that run, the last one last
+	listed     []*remoteSkill    // skills, as they were listed last
+	files      map[string][]byte // of skills, by digest
+	fileBytes  int
+	refreshing bool
+	stale      bool // lists changed while they were read
+}
+
+func (p *peer) set(state State, reason string) {
+	p.mu.Lock()
+	changed := p.state != state || p.reason != reason
+	p.state, p.reason = state, reason
+	p.mu.Unlock()
+	if changed {
+		p.client.opt.Debug.Debug("server", "topic", "mcp", "server", p.server.Name, "state", state, "reason", reason)
+		p.client.opt.Changed()
+	}
+}
+
+// Bounds of connecting.
+const (
+	connectTime  = 30 * time.Second
+	callTime     = 10 * time.Minute
+	attempts     = 5 // in a row; then only on demand
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+	stableTime   = time.Minute // a connection that lasted as long was a good one
+)
+
+// keep connects, and again after a connection has ended, until the client is
+// closed.
+func (p *peer) keep() {
+	ctx := p.client.ctx
+	tried := sync.OnceFunc(func() { close(p.tried) })
+	defer tried()
+	for failures := 0; ctx.Err() == nil; {
+		p.set(Connecting, "")
+		began := time.Now()
+		err := p.connect(ctx, tried)
+		tried()
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > stableTime {
+			failures = 0
+		}
+		failures++
+		var login *loginError
+		if errors.As(err, &login) {
+			p.set(NeedsLogin, login.Error())
+			failures = attempts
+		} else {
+			p.set(Failed, clip(err.Error(), 1000))
+		}
+		var wait <-chan time.Time
+		if failures < attempts && !permanent(err) {
+			t := time.NewTimer(min(firstBackoff<<(failures-1), maxBackoff))
+			defer t.Stop()
+			wait = t.C
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait:
+		case <-p.again:
+			failures = 0
+		}
+	}
+}
+
+// A permanentError is one that another attempt does not change.
+type permanentError struct{ error }
+
+func permanent(err error) bool { var p permanentError; return errors.As(err, &p) }
+
+// connect makes a connection, reads what the server offers, and returns when
+// the connection has ended.
+func (p *peer) connect(ctx context.Context, connected func()) error {
+	c := p.client
+	s, err := p.server.expand(c.opt.Getenv)
+	if err != nil {
+		return permanentError{err}
+	}
+	within, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, connectTime))
+	defer cancel()
+	var transport sdk.Transport
+	var prog *program
+	explain := func(err error) error { return err }
+	switch {
+	case s.Open != nil:
+		conn, err := s.Open(within)
+		if err != nil {
+			return err
+		}
+		transport = frames{conn}
+	case s.URL != "":
+		if transport, err = c.http(within, s); err != nil {
+			return err
+		}
+	default:
+		if prog, transport, err = c.program(s); err != nil {
+			return permanentError{err}
+		}
+		explain = prog.reason
+		defer prog.stop(2 * time.Second)
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "knack", Version: cmp.Or(c.opt.Version, "devel")}, p.options())
+	addSkillMethods(client)
+	session, err := p.dial(within, client, transport, prog)
+	if err != nil {
+		if prog != nil {
+			prog.cancel()
+			<-prog.ended
+		}
+		if errors.Is(err, context.DeadlineExceeded) || within.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("it did not answer within %s", cmp.Or(s.Timeout, connectTime))
+		}
+		var login *loginError
+		if errors.As(err, &login) {
+			return login
+		}
+		return explain(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		session.Wait()
+	}()
+	defer func() {
+		p.mu.Lock()
+		p.session = nil
+		p.mu.Unlock()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			session.Close()
+		}()
+		select { // a server that does not let go is left behind
+		case <-closed:
+		case <-time.After(2 * time.Second):
+		}
+		if prog != nil {
+			prog.cancel()
+		}
+	}()
+	p.mu.Lock()
+	p.session, p.problems = session, nil
+	if r := session.InitializeResult(); r != nil {
+		p.version = clip(r.ProtocolVersion, 40)
+		if r.ServerInfo != nil { // optional in newer versions
+			p.title = clip(strings.TrimSpace(r.ServerInfo.Name+" "+r.ServerInfo.Version), 100)
+		}
+	}
+	p.mu.Unlock()
+	if err := p.read(within); err != nil {
+		if within.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("it did not list what it offers within %s", cmp.Or(s.Timeout, connectTime))
+		}
+		return explain(err)
+	}
+	p.set(Connected, "")
+	connected()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-ended:
+		return explain(errors.New("the connection ended"))
+	}
+}
+
+// dial negotiates the protocol. A server that ends meanwhile ends it.
+func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, prog *program) (*sdk.ClientSession, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	type result struct {
+		session *sdk.ClientSession
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := client.Connect(ctx, t, nil)
+		done <- result{s, err}
+	}()
+	var ended <-chan struct{}
+	if prog != nil {
+		ended = prog.ended
+	}
+	abandon := func() {
+		cancel()
+		go func() { // what arrives too late
+			if r := <-done; r.session != nil {
+				r.session.Close()
+			}
+		}()
+	}
+	select {
+	case r := <-done:
+		if r.err != nil {
+			cancel()
+		} else {
+			context.AfterFunc(p.client.ctx, cancel) // it may belong to streams of the session
+		}
+		return r.session, r.err
+	case <-ctx.Done():
+		abandon()
+		return nil, ctx.Err()
+	case <-ended:
+		abandon()
+		return nil, errors.New("it ended before it answered")
+	}
+}
+
+// options are what this client offers to the server: forms for the user, no
+// sampling and no roots.
+func (p *peer) options() *sdk.ClientOptions {
+	caps := &sdk.ClientCapabilities{
+		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}},
+	}
+	caps.AddExtension(skillsExtension, nil)
+	return &sdk.ClientOptions{
+		Capabilities:       caps,
+		ElicitationHandler: p.elicit,
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			p.refresh()
+		},
+		PromptListChangedHandler: func(context.Context, *sdk.PromptListChangedRequest) {
+			p.refresh()
+		},
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {
+			p.refresh()
+		},
+		ProgressNotificationHandler: p.progress,
+	}
+}
+
+// refresh reads the lists again, at most one at a time and one a second,
+// however often the server says that they changed.
+func (p *peer) refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refreshing {
+		p.stale = true
+		return
+	}
+	p.refreshing = true
+	p.client.all.Go(func() {
+		for {
+			select {
+			case <-p.client.ctx.Done():
+				return
+			case <-time.After(refreshPause):
+			}
+			ctx, cancel := context.WithTimeout(p.client.ctx, connectTime)
+			err := p.read(ctx)
+			cancel()
+			if err == nil {
+				p.client.opt.Changed()
+			}
+			p.mu.Lock()
+			if !p.stale {
+				p.refreshing = false
+				p.mu.Unlock()
+				return
+			}
+			p.stale = false
+			p.mu.Unlock()
+		}
+	})
+}
+
+// refreshPause collects changes of lists.
+const refreshPause = 200 * time.Millisecond
+
+// read reads what the server offers.
+func (p *peer) read(ctx context.Context) error {
+	session := p.connection()
+	if session == nil {
+		return errors.New("it is not connected")
+	}
+	caps := &sdk.ServerCapabilities{}
+	if r := session.InitializeResult(); r != nil && r.Capabilities != nil {
+		caps = r.Capabilities
+	}
+	var problems []knack.Problem
+	var tools []*definition
+	if caps.Tools != nil {
+		found, err := p.listTools(ctx, session, &problems)
+		if err != nil {
+			return fmt.Errorf("tools/list: %w", err)
+		}
+		tools = p.define(found, &problems)
+	}
+	var prompts []prompt
+	if caps.Prompts != nil {
+		found, err := p.listPrompts(ctx, session)
+		if err != nil {
+			problems = append(problems, p.problem("prompts/list: %v", err))
+		}
+		prompts = found
+	}
+	_, skills := caps.Extensions[skillsExtension]
+	p.mu.Lock()
+	p.tools, p.prompts, p.resources, p.skills, p.problems = tools, prompts, caps.Resources != nil, skills, problems
+	p.mu.Unlock()
+	p.remember(tools)
+	return nil
+}
+
+func (p *peer) problem(format string, args ...any) knack.Problem {
+	return knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: p.server.Place,
+		Message: "MCP server " + p.server.Name + ": " + fmt.Sprintf(format, args...), Hint: "knack mcp test " + p.safe}
+}
+
+func (p *peer) connection() *sdk.ClientSession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.session
+}
+
+// ready waits for a connection, as long as one is being made.
+func (p *peer) ready(ctx context.Context) (*sdk.ClientSession, error) {
+	p.client.Start()
+	select {
+	case <-p.tried:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	p.mu.Lock()
+	session, state, reason := p.session, p.state, p.reason
+	p.mu.Unlock()
+	if session == nil || state != Connected {
+		if reason == "" {
+			reason = string(state)
+		}
+		return nil, fmt.Errorf("the MCP server %s is not connected: %s", p.server.Name, reason)
+	}
+	return session, nil
+}
+
+// explain makes a server's error readable.
+func explain(err error) error {
+	var e *jsonrpc.Error
+	if errors.As(err, &e) {
+		return errors.New(clip(e.Message, 2000))
+	}
+	return err
+}
+
+func missing(err error) bool {
+	var e *jsonrpc.Error
+	return errors.As(err, &e) && e.Code == jsonrpc.CodeMethodNotFound
+}
+
+// clip bounds a server's text, at a rune.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return strings.TrimRight(strings.ToValidUTF8(s[:n], ""), "\uFFFD") + "…"
+}
+
+// Tools are the tools of all servers, those that have not answered yet as they
+// were last known. ask answers a server's questions during a call; nil: nobody
+// does.
+func (c *Client) Tools(ask Asker) tool.Set {
+	var set tool.Set
+	resources := false
+	for _, p := range c.peers {
+		p.mu.Lock()
+		tools := slices.Clone(p.tools)
+		if p.state == Failed || p.state == NeedsLogin || p.state == Stopped {
+			if p.session == nil {
+				tools = nil
+			}
+		}
+		resources = resources || p.resources && p.session != nil
+		p.mu.Unlock()
+		for _, d := range tools {
+			set = append(set, p.tool(d, ask))
+		}
+	}
+	if resources {
+		set = append(set, c.resourceTools()...)
+	}
+	return set
+}
+
+// A definition is a tool as a server describes it.
+type definition struct {
+	Name        string          `json:"name"` // mcp__server__tool
+	Own         string          `json:"own"`  // the server's name of it
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema"`
+	Hash        string          `json:"-"` // of all of it
+}

@@ -1,0 +1,336 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A Server says how to reach one MCP server: by Command, by URL, or by Open.
+type Server struct {
+	Name string
+
+	// A program that speaks MCP on its standard input and output.
+	Command string
+	Args    []string
+	Env     map[string]string
+	// Network is what its program may reach: "all", "none", or hosts, separated by
+	// commas. "": all, but none for a project's server.
+	Network string
+
+	// An address that speaks streamable HTTP.
+	URL     string
+	Headers map[string]string
+	// HeadersHelper is a shell command that prints further headers, as a JSON
+	// object of strings.
+	HeadersHelper string
+	OAuth         OAuth
+
+	// Open connects to a server of the host; it is called anew after each
+	// connection that ended.
+	Open func(ctx context.Context) (Conn, error)
+
+	// Timeout is how long connecting may take; 0: 30 s. CallTimeout bounds one
+	// call; 0: 10 minutes.
+	Timeout, CallTimeout time.Duration
+
+	Origin permission.Origin // of the file that defines it
+	Place  string            // that file, or what stands for it
+}
+
+// OAuth is what a user can set about the authorization of a server.
+type OAuth struct {
+	ClientID     string   `json:"clientId,omitempty"` // registered beforehand; "": the document, or dynamic registration
+	// ClientDocument is the address of a metadata document that describes the
+	// client to servers which take one; its redirect URI is http://127.0.0.1/callback.
+	ClientDocument string `json:"clientMetadataUrl,omitempty"`
+	CallbackPort   int    `json:"callbackPort,omitempty"` // 0: any
+	Scopes       []string `json:"scopes,omitempty"`
+}
+
+// Remote reports whether the server is reached over a network.
+func (s *Server) Remote() bool { return s.URL != "" }
+
+// Transport names how the server is reached: stdio, http, host.
+func (s *Server) Transport() string {
+	switch {
+	case s.Open != nil:
+		return "host"
+	case s.URL != "":
+		return "http"
+	}
+	return "stdio"
+}
+
+// Target is what is started or connected to, for the user. It is untrusted text.
+func (s *Server) Target() string {
+	switch {
+	case s.Open != nil:
+		return "the host"
+	case s.URL != "":
+		return s.URL
+	}
+	return strings.Join(append([]string{s.Command}, s.Args...), " ")
+}
+
+// identity tells a server from others of the same name: what was approved for
+// one does not count for the other.
+func (s *Server) identity() string {
+	h := sha256.New()
+	e := json.NewEncoder(h)
+	e.Encode([]any{s.Origin, s.Name, s.Command, s.Args, slices.Sorted(maps.Keys(s.Env)), s.URL})
+	if s.Origin == permission.Project {
+		e.Encode(s.Place)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// A definition is a server as files have it.
+type definitionJSON struct {
+	Type          string            `json:"type,omitempty"`
+	Command       string            `json:"command,omitempty"`
+	Args          []string          `json:"args,omitempty"`
+	Env           map[string]string `json:"env,omitempty"`
+	URL           string            `json:"url,omitempty"`
+	Headers       map[string]string `json:"headers,omitempty"`
+	HeadersHelper string            `json:"headersHelper,omitempty"`
+	OAuth         *OAuth            `json:"oauth,omitempty"`
+	Timeout       int               `json:"timeout,omitempty"`     // milliseconds
+	ToolTimeout   int               `json:"toolTimeout,omitempty"` // milliseconds
+	Network       string            `json:"network,omitempty"`
+	Disabled      bool              `json:"disabled,omitempty"`
+}
+
+// Limits of a configuration.
+const (
+	maxServers = 100
+	maxConfig  = 1 << 20 // bytes
+)
+
+// Parse reads servers by name: the value of mcpServers, or a file with that key
+// at the top. place is named in problems. Those that are disabled are left out;
+// the order is that of the names.
+func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
+	problem := func(format string, args ...any) knack.Problem {
+		return knack.Problem{Code: "mcp-invalid", Severity: knack.Error, Path: place, Message: fmt.Sprintf(format, args...), Hint: "knack help mcp"}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if len(data) > maxConfig {
+		return nil, []knack.Problem{problem("it is larger than %d bytes", maxConfig)}
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(data, &top); err != nil {
+		return nil, []knack.Problem{problem("not a JSON object: %v", err)}
+	}
+	if inner, ok := top["mcpServers"]; ok {
+		top = nil
+		if err := json.Unmarshal(inner, &top); err != nil {
+			return nil, []knack.Problem{problem("mcpServers: not an object: %v", err)}
+		}
+	}
+	var servers []Server
+	var problems []knack.Problem
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if strings.HasPrefix(name, "$") || name == "inputs" {
+			continue // of a schema, or of an editor
+		}
+		if len(servers) == maxServers {
+			problems = append(problems, problem("only the first %d servers are used", maxServers))
+			break
+		}
+		s, used, err := parseServer(name, top[name])
+		switch {
+		case err != nil:
+			problems = append(problems, problem("server %q: %v", name, err))
+		case used:
+			s.Origin, s.Place = origin, place
+			servers = append(servers, s)
+		}
+	}
+	return servers, problems
+}
+
+func parseServer(name string, data json.RawMessage) (s Server, used bool, err error) {
+	var d definitionJSON
+	if err := json.Unmarshal(data, &d); err != nil {
+		return s, false, err
+	}
+	if err := CheckName(name); err != nil {
+		return s, false, err
+	}
+	s = Server{
+		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: d.Network,
+		URL: d.URL, Headers: d.Headers, HeadersHelper: d.HeadersHelper,
+		Timeout: time.Duration(d.Timeout) * time.Millisecond, CallTimeout: time.Duration(d.ToolTimeout) * time.Millisecond,
+	}
+	if d.OAuth != nil {
+		s.OAuth = *d.OAuth
+	}
+	switch strings.ToLower(d.Type) {
+	case "sse":
+		return s, false, fmt.Errorf("the transport sse is deprecated and not supported: use the server's streamable HTTP address, with \"type\": \"http\"")
+	case "":
+		if d.Command == "" && d.URL == "" {
+			return s, false, fmt.Errorf("it has neither a command nor a url")
+		}
+	case "stdio":
+		s.URL = ""
+		if d.Command == "" {
+			return s, false, fmt.Errorf("it has no command")
+		}
+	case "http", "streamable-http", "streamable_http", "streamablehttp":
+		s.Command, s.Args = "", nil
+		if d.URL == "" {
+			return s, false, fmt.Errorf("it has no url")
+		}
+	default:
+		return s, false, fmt.Errorf("unknown type %q: stdio or http", d.Type)
+	}
+	if s.Command != "" && s.URL != "" {
+		return s, false, fmt.Errorf("it has a command and a url: which one?")
+	}
+	if s.Timeout < 0 || s.CallTimeout < 0 {
+		return s, false, fmt.Errorf("a timeout is negative")
+	}
+	return s, !d.Disabled, nil
+}
+
+// JSON is the server as files have it.
+func (s *Server) JSON() json.RawMessage {
+	d := definitionJSON{
+		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
+		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: s.Network,
+	}
+	if s.Remote() {
+		d.Type = "http"
+	}
+	if o := s.OAuth; o.ClientID != "" || o.ClientDocument != "" || o.CallbackPort != 0 || len(o.Scopes) > 0 {
+		d.OAuth = &s.OAuth
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(d) // strings and numbers only
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// CheckName says what is wrong with the name of a server.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a server needs a name")
+	case len(name) > 64:
+		return fmt.Errorf("a name has at most 64 characters")
+	case Safe(name) == "":
+		return fmt.Errorf("a name has letters, digits, _ or -")
+	}
+	return nil
+}
+
+// Safe makes of a name one that rules and models accept: letters, digits, "-" and
+// single "_", which the parts of mcp__server__tool are told apart by.
+func Safe(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	return strings.TrimRight(b.String(), "_")
+}
+
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// expand puts the values of ${NAME} and ${NAME:-default} into the texts of a
+// server. What a project defines is never given keys.
+func (s Server) expand(getenv func(string) string) (Server, error) {
+	var failed error
+	put := func(text string) string {
+		return variable.ReplaceAllStringFunc(text, func(ref string) string {
+			m := variable.FindStringSubmatch(ref)
+			name := m[1]
+			if s.Origin == permission.Project && keyName(name) {
+				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with knack mcp add", name))
+				return ""
+			}
+			if value := getenv(name); value != "" {
+				return value
+			}
+			if m[2] == "" {
+				failed = cmp.Or(failed, fmt.Errorf("the environment variable %s is not set", name))
+			}
+			return m[3]
+		})
+	}
+	values := func(in map[string]string) map[string]string {
+		out := maps.Clone(in)
+		for k, v := range out {
+			out[k] = put(v)
+		}
+		return out
+	}
+	s.Command, s.URL = put(s.Command), put(s.URL)
+	s.Args = slices.Clone(s.Args)
+	for i := range s.Args {
+		s.Args[i] = put(s.Args[i])
+	}
+	s.Env, s.Headers = values(s.Env), values(s.Headers)
+	return s, failed
+}
+
+// keyName reports whether a variable's name is one that keys have.
+func keyName(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "APIKEY", "PAT", "AUTH"} {
+		if slices.Contains(strings.Split(name, "_"), word) {
+			return true
+		}
+	}
+	for _, end := range []string{"TOKEN", "APIKEY", "SECRET", "PASSWORD"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkURL says why an address is not connected to: without TLS nothing leaves
+// this machine.
+func checkURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Host == "":
+		return nil, fmt.Errorf("%s: not an absolute address", address)
+	case u.Scheme == "https":
+	case u.Scheme == "http":
+		host := u.Hostname()
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return nil, fmt.Errorf("%s: http is for this machine only: use https", address)
+		}
+	default:
+		return nil, fmt.Errorf("%s: only http and https", address)
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("an address with a user name or a password in it is not used: put it into headers")
+	}
+	return u, nil
+}

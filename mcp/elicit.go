@@ -1,0 +1,184 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// An Asker puts a server's question to the user. An error, and a nil Answer,
+// mean that the user cannot be asked or does not answer.
+type Asker func(ctx context.Context, q Question) (Answer, error)
+
+// A Question is what a server asks the user during a call. All of it is
+// untrusted text.
+type Question struct {
+	Server  string // its name
+	Message string
+	Fields  []Field
+	URL     string // a page to visit instead of a form
+}
+
+// A Field is one thing to fill in. A server must not ask for secrets, so there
+// is no form for them.
+type Field struct {
+	Name, Title, Help string
+	Type              string // string, number, integer, boolean
+	Choices           []Choice
+	Many              bool // of Choices: several
+	Required          bool
+	Default           string
+	Min, Max          *float64
+}
+
+// A Choice is one of several values.
+type Choice struct{ Value, Title string }
+
+// An Answer is what the user says. Accepted false means no.
+type Answer struct {
+	Accepted bool
+	Cancel   bool // the user wants neither
+	Values   map[string]any
+}
+
+// Bounds of a form.
+const (
+	maxFields  = 20
+	maxChoices = 100
+)
+
+// elicit answers a question of the server, by whoever made the call that runs.
+// Without one nobody expects a question.
+func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	decline := &sdk.ElicitResult{Action: "decline"}
+	p.mu.Lock()
+	var ask Asker
+	if n := len(p.calls); n > 0 {
+		ask = p.calls[n-1].ask
+	}
+	p.mu.Unlock()
+	if ask == nil || req == nil || req.Params == nil {
+		return decline, nil
+	}
+	q := Question{Server: p.server.Name, Message: clip(req.Params.Message, 4000)}
+	var fields []Field
+	switch {
+	case req.Params.URL != "":
+		if _, err := checkURL(req.Params.URL); err != nil {
+			return decline, nil
+		}
+		q.URL = req.Params.URL
+	default:
+		var err error
+		if fields, err = formOf(req.Params.RequestedSchema); err != nil {
+			p.client.opt.Debug.Debug("a form cannot be shown", "topic", "mcp", "server", p.server.Name, "error", err)
+			return decline, nil
+		}
+		q.Fields = fields
+	}
+	a, err := ask(ctx, q)
+	switch {
+	case err != nil:
+		return &sdk.ElicitResult{Action: "cancel"}, nil
+	case a.Cancel:
+		return &sdk.ElicitResult{Action: "cancel"}, nil
+	case !a.Accepted:
+		return decline, nil
+	}
+	if q.URL != "" {
+		return &sdk.ElicitResult{Action: "accept"}, nil
+	}
+	content := map[string]any{}
+	for _, f := range fields {
+		if v, ok := a.Values[f.Name]; ok && v != nil {
+			content[f.Name] = v
+		}
+	}
+	return &sdk.ElicitResult{Action: "accept", Content: content}, nil
+}
+
+// A property is what a form's schema may have.
+type property struct {
+	Type        string   `json:"type"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Default     any      `json:"default"`
+	Minimum     *float64 `json:"minimum"`
+	Maximum     *float64 `json:"maximum"`
+	Enum        []string `json:"enum"`
+	EnumNames   []string `json:"enumNames"`
+	OneOf       []option `json:"oneOf"`
+	Items       *struct {
+		Enum  []string `json:"enum"`
+		AnyOf []option `json:"anyOf"`
+	} `json:"items"`
+}
+
+type option struct {
+	Const string `json:"const"`
+	Title string `json:"title"`
+}
+
+// formOf reads the schema of a form: a flat object.
+func formOf(schema any) ([]Field, error) {
+	data, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	var s struct {
+		Properties map[string]property `json:"properties"`
+		Required   []string            `json:"required"`
+	}
+	if schema != nil {
+		if err := json.Unmarshal(data, &s); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Properties) > maxFields {
+		return nil, fmt.Errorf("%d fields: at most %d are shown", len(s.Properties), maxFields)
+	}
+	var fields []Field
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		x := s.Properties[name]
+		f := Field{Name: name, Title: clip(cmp.Or(x.Title, name), 200), Help: clip(x.Description, 500), Type: x.Type,
+			Min: x.Minimum, Max: x.Maximum, Required: slices.Contains(s.Required, name)}
+		if x.Default != nil {
+			f.Default = clip(fmt.Sprint(x.Default), 500)
+		}
+		for i, v := range x.Enum {
+			c := Choice{Value: v, Title: clip(v, 200)}
+			if i < len(x.EnumNames) {
+				c.Title = clip(x.EnumNames[i], 200)
+			}
+			f.Choices = append(f.Choices, c)
+		}
+		options := x.OneOf
+		if x.Type == "array" {
+			if x.Items == nil {
+				return nil, errors.New("a list that is no choice")
+			}
+			f.Many, options = true, x.Items.AnyOf
+			for _, v := range x.Items.Enum {
+				f.Choices = append(f.Choices, Choice{Value: v, Title: clip(v, 200)})
+			}
+		}
+		for _, o := range options {
+			f.Choices = append(f.Choices, Choice{Value: o.Const, Title: clip(cmp.Or(o.Title, o.Const), 200)})
+		}
+		switch {
+		case len(f.Choices) > maxChoices:
+			return nil, fmt.Errorf("%d choices: at most %d are shown", len(f.Choices), maxChoices)
+		case x.Type == "string", x.Type == "number", x.Type == "integer", x.Type == "boolean", x.Type == "array" && len(f.Choices) > 0:
+		default:
+			return nil, fmt.Errorf("a field of type %q", clip(x.Type, 40))
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil
+}

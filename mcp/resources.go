@@ -1,0 +1,163 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"mime"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+const maxResources = 500
+
+// resourceTools let the model list and read what the connected servers have.
+// Reading is decided like a call of the server's tools, as mcp__SERVER__read.
+func (c *Client) resourceTools() tool.Set {
+	type listIn struct {
+		Server string `json:"server,omitempty" jsonschema:"only resources of this server"`
+	}
+	list := tool.New("list_mcp_resources", "Lists the resources that connected MCP servers offer, with the URI of each.",
+		func(ctx context.Context, in listIn, _ tool.Input) (tool.Result, error) {
+			return c.listResources(ctx, in.Server)
+		})
+	list.Aliases, list.Effect, list.Origin = []string{"ListMcpResourcesTool"}, tool.Reads|tool.Network, "MCP servers"
+	list.Subjects = tool.SubjectsOf(func(_ context.Context, in listIn) []permission.Subject {
+		var all []permission.Subject
+		for _, p := range c.peers {
+			if in.Server == "" && p.connection() != nil || p.server.Name == in.Server || p.safe == in.Server {
+				all = append(all, permission.Subject{Kind: "mcp__" + p.safe + "__list", Server: p.server.Origin, Default: permission.Allow})
+			}
+		}
+		return all
+	})
+	type readIn struct {
+		Server string `json:"server" jsonschema:"the server"`
+		URI    string `json:"uri" jsonschema:"the URI of the resource"`
+	}
+	read := tool.New("read_mcp_resource", "Reads a resource of a connected MCP server by its URI, such as a file of a skill named server:skill.",
+		func(ctx context.Context, in readIn, _ tool.Input) (tool.Result, error) {
+			parts, err := c.Read(ctx, in.Server, in.URI)
+			return tool.Result{Parts: parts}, err
+		})
+	read.Aliases, read.Effect, read.Origin = []string{"ReadMcpResourceTool"}, tool.Reads|tool.Network, "MCP servers"
+	read.Subjects = tool.SubjectsOf(func(_ context.Context, in readIn) []permission.Subject {
+		s := permission.Subject{Kind: "mcp__" + Safe(in.Server) + "__read"}
+		if p := c.find(in.Server); p != nil {
+			s.Kind, s.Server = "mcp__"+p.safe+"__read", p.server.Origin
+			if r := p.skillOf(in.URI); r != nil && r.listed.file(in.URI) != nil {
+				s.Default = permission.Allow // part of a skill that was listed, and verified
+			}
+		}
+		return []permission.Subject{s}
+	})
+	return tool.Set{list, read}
+}
+
+func (c *Client) listResources(ctx context.Context, only string) (tool.Result, error) {
+	var b strings.Builder
+	for _, p := range c.peers {
+		session := p.connection()
+		if session == nil || only != "" && p.server.Name != only && p.safe != only {
+			continue
+		}
+		p.mu.Lock()
+		has := p.resources
+		p.mu.Unlock()
+		if !has {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, connectTime)
+		found, complete, err := pages(maxResources, func(cursor string) ([]*sdk.Resource, string, error) {
+			r, err := session.ListResources(within, &sdk.ListResourcesParams{Cursor: cursor})
+			if err != nil {
+				return nil, "", err
+			}
+			return r.Resources, r.NextCursor, nil
+		})
+		var templates []*sdk.ResourceTemplate
+		if err == nil {
+			templates, _, err = pages(maxResources, func(cursor string) ([]*sdk.ResourceTemplate, string, error) {
+				r, err := session.ListResourceTemplates(within, &sdk.ListResourceTemplatesParams{Cursor: cursor})
+				if err != nil {
+					return nil, "", err
+				}
+				return r.ResourceTemplates, r.NextCursor, nil
+			})
+			if missing(err) {
+				err = nil
+			}
+		}
+		cancel()
+		fmt.Fprintf(&b, "%s:\n", p.server.Name)
+		if err != nil {
+			fmt.Fprintf(&b, "  (failed: %s)\n", clip(explain(err).Error(), 500))
+		}
+		for _, r := range found {
+			if r != nil {
+				fmt.Fprintf(&b, "- %s  %s\n", clip(r.URI, 1000), clip(strings.Join(strings.Fields(cmp.Or(r.Description, r.Title, r.Name)), " "), 200))
+			}
+		}
+		for _, t := range templates {
+			if t != nil {
+				fmt.Fprintf(&b, "- %s  (template) %s\n", clip(t.URITemplate, 1000), clip(strings.Join(strings.Fields(cmp.Or(t.Description, t.Title, t.Name)), " "), 200))
+			}
+		}
+		if !complete && err == nil {
+			fmt.Fprintf(&b, "  (the first %d)\n", len(found))
+		}
+	}
+	if b.Len() == 0 {
+		return tool.Text("No connected server has resources."), nil
+	}
+	return tool.Text(c.bounded(strings.TrimRight(b.String(), "\n"))), nil
+}
+
+// Read reads a resource of a server.
+func (c *Client) Read(ctx context.Context, server, uri string) ([]llm.Part, error) {
+	p := c.find(server)
+	if p == nil {
+		return nil, fmt.Errorf("there is no MCP server %q", clip(server, 100))
+	}
+	session, err := p.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if skill := p.skillOf(uri); skill != nil {
+		data, err := skill.read(ctx, uri)
+		if err != nil {
+			return nil, err
+		}
+		x := &sdk.ResourceContents{URI: uri, MIMEType: mime.TypeByExtension(path.Ext(uri))}
+		if utf8.Valid(data) {
+			x.Text = string(data)
+		} else {
+			x.Blob = data
+		}
+		return c.parts([]sdk.Content{&sdk.EmbeddedResource{Resource: x}}), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	r, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
+	if err != nil {
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+	}
+	var content []sdk.Content
+	for _, x := range r.Contents {
+		if x != nil {
+			content = append(content, &sdk.EmbeddedResource{Resource: x})
+		}
+	}
+	parts := c.parts(content)
+	if len(parts) == 0 {
+		parts = []llm.Part{llm.Text("(the resource is empty)")}
+	}
+	return parts, nil
+}

@@ -1,0 +1,536 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/frontmatter"
+)
+
+// The skills extension of the protocol, for clients and servers. The SDK has no
+// types for it yet.
+const (
+	skillsExtension = "io.modelcontextprotocol/skills"
+
+	SkillsExtension     = skillsExtension
+	MethodListSkills    = "skills/list"
+	MethodGetSkill      = "skills/get"
+	MethodReadDirectory = "resources/directory/read"
+)
+
+// A ListedSkill is a skill as a server lists it: the URI of its SKILL.md, the
+// frontmatter as JSON, and every file of it.
+type ListedSkill struct {
+	URI         string          `json:"uri"`
+	Frontmatter json.RawMessage `json:"frontmatter"`
+	Resources   SkillFiles      `json:"resources"`
+}
+
+// SkillFiles are the files of a skill; Dynamic: they are not known beforehand.
+type SkillFiles struct {
+	Files   []SkillFile
+	Dynamic bool
+}
+
+// A SkillFile is one file of a skill.
+type SkillFile struct {
+	URI    string `json:"uri"`
+	Digest string `json:"digest"` // sha256:…
+	Size   int64  `json:"size"`
+}
+
+func (f SkillFiles) MarshalJSON() ([]byte, error) {
+	if f.Dynamic {
+		return []byte(`"dynamic"`), nil
+	}
+	if f.Files == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal(f.Files)
+}
+
+func (f *SkillFiles) UnmarshalJSON(data []byte) error {
+	var word string
+	if json.Unmarshal(data, &word) == nil {
+		if word != "dynamic" {
+			return fmt.Errorf("resources are %q: a list, or \"dynamic\"", clip(word, 40))
+		}
+		f.Dynamic = true
+		return nil
+	}
+	return json.Unmarshal(data, &f.Files)
+}
+
+// Cache says how long a result counts. It is left out for protocol versions that
+// do not have it.
+type Cache struct {
+	ResultType string `json:"resultType,omitempty"`
+	TTL        *int   `json:"ttlMs,omitempty"`
+	Scope      string `json:"cacheScope,omitempty"`
+}
+
+type (
+	ListSkillsParams struct {
+		sdk.ParamsBase
+		Cursor string `json:"cursor,omitempty"`
+	}
+	ListSkillsResult struct {
+		sdk.ResultBase
+		Cache
+		Skills     []ListedSkill `json:"skills"`
+		NextCursor string        `json:"nextCursor,omitempty"`
+	}
+	GetSkillParams struct {
+		sdk.ParamsBase
+		URI string `json:"uri"`
+	}
+	GetSkillResult struct {
+		sdk.ResultBase
+		Cache
+		Skill ListedSkill `json:"skill"`
+	}
+	ReadDirectoryParams struct {
+		sdk.ParamsBase
+		URI    string `json:"uri"`
+		Cursor string `json:"cursor,omitempty"`
+	}
+	ReadDirectoryResult struct {
+		sdk.ResultBase
+		Cache
+		Resources  []*sdk.Resource `json:"resources"`
+		NextCursor string          `json:"nextCursor,omitempty"`
+	}
+)
+
+func addSkillMethods(c *sdk.Client) {
+	sdk.AddSendingCustomMethod[*ListSkillsParams, *ListSkillsResult](c, MethodListSkills)
+	sdk.AddSendingCustomMethod[*GetSkillParams, *GetSkillResult](c, MethodGetSkill)
+}
+
+// Bounds of skills, at least what the extension requires a host to take.
+const (
+	maxSkills     = 500
+	maxSkillFiles = 512
+	maxSkillBytes = 16 << 20 // of all files of one skill
+	maxCached     = 16 << 20 // of files that were read
+)
+
+// Skills is a Source of the skills of a server, by its name: they are listed when
+// it is read, and nothing else is fetched before a skill is used. A server that
+// is not connected has none.
+func (c *Client) Skills(server string) knack.Source {
+	p := c.find(server)
+	if p == nil {
+		return skillSource{}
+	}
+	return skillSource{p}
+}
+
+// WithSkills names the connected servers that have skills.
+func (c *Client) WithSkills() []string {
+	var names []string
+	for _, p := range c.peers {
+		p.mu.Lock()
+		if p.skills && p.session != nil && p.state == Connected {
+			names = append(names, p.server.Name)
+		}
+		p.mu.Unlock()
+	}
+	return names
+}
+
+type skillSource struct{ p *peer }
+
+func (s skillSource) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
+	return func(yield func(*knack.Skill, error) bool) {
+		if s.p == nil {
+			return
+		}
+		session := s.p.connection()
+		if session == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, connectTime)
+		defer cancel()
+		listed, complete, err := pages(maxSkills, func(cursor string) ([]ListedSkill, string, error) {
+			r, err := sdk.CallCustomMethod[*ListSkillsParams, *ListSkillsResult](ctx, session, MethodListSkills, &ListSkillsParams{Cursor: cursor})
+			if err != nil {
+				return nil, "", err
+			}
+			return r.Skills, r.NextCursor, nil
+		})
+		if err != nil {
+			if !missing(err) {
+				yield(nil, s.p.problem("skills/list: %v", explain(err)))
+			}
+			return
+		}
+		if !complete && !yield(nil, s.p.problem("its list of skills does not end: the first %d are used", len(listed))) {
+			return
+		}
+		count := 0
+		for _, l := range listed {
+			k, bad := s.p.skill(l)
+			for _, b := range bad {
+				if !yield(nil, b) {
+					return
+				}
+			}
+			if k != nil {
+				count++
+				if !yield(k, nil) {
+					return
+				}
+			}
+		}
+		s.p.mu.Lock()
+		s.p.skillCount = count
+		s.p.mu.Unlock()
+	}
+}
+
+// A remoteSkill is a skill of a server: what is read of it is held against what
+// was listed.
+type remoteSkill struct {
+	p      *peer
+	listed ListedSkill
+	root   string // what the URIs of its files begin with
+
+	mu     sync.Mutex
+	failed error // a file was not what was listed: nothing more is read
+}
+
+// skill makes a Skill of a listed one; nil: it is not used.
+func (p *peer) skill(l ListedSkill) (*knack.Skill, []knack.Problem) {
+	name := "mcp:" + p.server.Name + ":" + clip(l.URI, 500)
+	bad := func(format string, args ...any) []knack.Problem {
+		return []knack.Problem{{Code: "mcp-skill", Severity: knack.Error, Path: name, Message: fmt.Sprintf(format, args...)}}
+	}
+	var keys struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(l.Frontmatter, &keys); err != nil {
+		return nil, bad("its frontmatter is not an object")
+	}
+	dir, file := path.Split(l.URI)
+	switch u, err := url.Parse(l.URI); {
+	case err != nil || u.Scheme == "" || len(l.URI) > 1000 || file != "SKILL.md":
+		return nil, bad("its URI does not name a SKILL.md")
+	case path.Base(dir) != keys.Name:
+		return nil, bad("its URI does not end with its name %q", clip(keys.Name, 100))
+	}
+	var size int64
+	if !l.Resources.Dynamic {
+		if err := checkFiles(l, dir); err != nil {
+			return nil, bad("%v", err)
+		}
+		size = l.file(l.URI).Size
+	}
+	head, err := headOf(l.Frontmatter)
+	if err != nil {
+		return nil, bad("its frontmatter cannot be read: %v", err)
+	}
+	k, problems := knack.ParseHead(name, head, size, knack.Origin{Kind: knack.MCP, Label: p.server.Name, Trust: knack.Remote})
+	if k == nil {
+		return nil, problems
+	}
+	k.Name, k.Dir = p.safe+":"+keys.Name, ""
+	r := &remoteSkill{p: p, listed: l, root: dir}
+	k.Read, k.List = r.main, r.list
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listed = slices.DeleteFunc(p.listed, func(o *remoteSkill) bool { return o.listed.URI == l.URI })
+	p.listed = append(p.listed, r)
+	return k, problems
+}
+
+// checkFiles says what is wrong with the list of a skill's files.
+func checkFiles(l ListedSkill, root string) error {
+	if len(l.Resources.Files) > maxSkillFiles {
+		return fmt.Errorf("it has %d files: at most %d are taken", len(l.Resources.Files), maxSkillFiles)
+	}
+	var total int64
+	seen := map[string]bool{}
+	for _, f := range l.Resources.Files {
+		sum, ok := strings.CutPrefix(f.Digest, "sha256:")
+		switch {
+		case !strings.HasPrefix(f.URI, root) || strings.Contains(strings.TrimPrefix(f.URI, root), ".."):
+			return fmt.Errorf("the file %s is not below its directory", clip(f.URI, 200))
+		case seen[f.URI]:
+			return fmt.Errorf("the file %s is listed twice", clip(f.URI, 200))
+		case !ok || len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "":
+			return fmt.Errorf("the file %s has no digest: sha256: and 64 hexadecimal digits", clip(f.URI, 200))
+		case f.Size < 0:
+			return fmt.Errorf("the file %s has a negative size", clip(f.URI, 200))
+		}
+		seen[f.URI] = true
+		if total += f.Size; f.Size > maxSkillBytes || total > maxSkillBytes {
+			return fmt.Errorf("its files are larger than %d MiB", maxSkillBytes>>20)
+		}
+	}
+	if !seen[l.URI] {
+		return errors.New("the list of its files does not have its SKILL.md")
+	}
+	return nil
+}
+
+func (l *ListedSkill) file(uri string) *SkillFile {
+	for i := range l.Resources.Files {
+		if l.Resources.Files[i].URI == uri {
+			return &l.Resources.Files[i]
+		}
+	}
+	return nil
+}
+
+// headOf writes frontmatter as a file has it: JSON values are YAML, too.
+func headOf(data json.RawMessage) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it is not an object")
+	}
+	var b bytes.Buffer
+	b.WriteString("---\n")
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		name, _ := json.Marshal(key)
+		var line bytes.Buffer
+		if err := json.Compact(&line, value); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, "%s: %s\n", plainKey(key.(string), name), line.Bytes())
+	}
+	b.WriteString("---\n")
+	return b.Bytes(), nil
+}
+
+// plainKey is a key as people write it, or quoted where that is needed.
+func plainKey(key string, quoted []byte) string {
+	for _, r := range key {
+		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_') {
+			return string(quoted)
+		}
+	}
+	if key == "" {
+		return string(quoted)
+	}
+	return key
+}
+
+// main is the SKILL.md, verified, with the frontmatter that was listed.
+func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
+	data, err := r.read(ctx, r.listed.URI)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameFrontmatter(r.listed.Frontmatter, data); err != nil {
+		return nil, r.fail(err)
+	}
+	return data, nil
+}
+
+// list names the files beside SKILL.md by their URIs, which read_mcp_resource
+// takes: there is no directory.
+func (r *remoteSkill) list(context.Context) ([]string, error) {
+	var names []string
+	for _, f := range r.listed.Resources.Files {
+		if f.URI != r.listed.URI {
+			names = append(names, f.URI)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (r *remoteSkill) fail(err error) error {
+	err = fmt.Errorf("the server %s does not send what it listed: %w", r.p.server.Name, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+	return r.failed
+}
+
+// read reads a file and verifies it. After a file that is not what was listed
+// nothing more is read of the skill, until it is listed anew.
+func (r *remoteSkill) read(ctx context.Context, uri string) ([]byte, error) {
+	r.mu.Lock()
+	failed := r.failed
+	r.mu.Unlock()
+	if failed != nil {
+		return nil, failed
+	}
+	want := r.listed.file(uri)
+	if want == nil && !r.listed.Resources.Dynamic {
+		return nil, r.fail(fmt.Errorf("%s is not listed", clip(uri, 200)))
+	}
+	if want != nil {
+		if data, ok := r.p.cached(want.Digest); ok && int64(len(data)) == want.Size {
+			return data, nil
+		}
+	}
+	session, err := r.p.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	res, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
+	if err != nil {
+		return nil, fmt.Errorf("the MCP server %s: %w", r.p.server.Name, explain(err))
+	}
+	if len(res.Contents) != 1 || res.Contents[0] == nil || res.Contents[0].URI != uri {
+		return nil, r.fail(fmt.Errorf("%s: another resource came", clip(uri, 200)))
+	}
+	data := res.Contents[0].Blob
+	if data == nil {
+		data = []byte(res.Contents[0].Text)
+	}
+	if want == nil {
+		if len(data) > maxSkillBytes {
+			return nil, r.fail(fmt.Errorf("%s is larger than %d MiB", clip(uri, 200), maxSkillBytes>>20))
+		}
+		return data, nil
+	}
+	if int64(len(data)) != want.Size {
+		return nil, r.fail(fmt.Errorf("%s has %d bytes, not %d", clip(uri, 200), len(data), want.Size))
+	}
+	sum := sha256.Sum256(data)
+	if "sha256:"+hex.EncodeToString(sum[:]) != want.Digest {
+		return nil, r.fail(fmt.Errorf("%s has another digest", clip(uri, 200)))
+	}
+	r.p.cache(want.Digest, data)
+	return data, nil
+}
+
+func (p *peer) cached(digest string) ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	data, ok := p.files[digest]
+	return data, ok
+}
+
+func (p *peer) cache(digest string, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(data) > maxCached/4 {
+		return
+	}
+	if p.fileBytes += len(data); p.fileBytes > maxCached || p.files == nil {
+		p.files, p.fileBytes = map[string][]byte{}, len(data)
+	}
+	p.files[digest] = data
+}
+
+// skillOf is the skill that a URI is a file of; nil: none.
+func (p *peer) skillOf(uri string) *remoteSkill {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.listed {
+		if strings.HasPrefix(uri, r.root) {
+			return r
+		}
+	}
+	return nil
+}
+
+// sameFrontmatter compares what was listed with what the file says, key by key.
+func sameFrontmatter(listed json.RawMessage, file []byte) error {
+	var want map[string]any
+	d := json.NewDecoder(bytes.NewReader(listed))
+	d.UseNumber()
+	if err := d.Decode(&want); err != nil {
+		return err
+	}
+	head := frontmatter.Split(file)
+	entries, _ := frontmatter.Parse(head.Head, head.Line)
+	got := map[string]any{}
+	for _, e := range entries {
+		text, err := frontmatter.JSON(e.Value)
+		if err != nil {
+			return fmt.Errorf("the frontmatter's %s cannot be read", clip(e.Key, 100))
+		}
+		var v any
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		got[e.Key] = v
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		v, ok := got[key]
+		if !ok || !sameValue(want[key], v) {
+			return fmt.Errorf("the frontmatter's %s is not what was listed", clip(key, 100))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[key]; !ok {
+			return fmt.Errorf("the frontmatter's %s was not listed", clip(key, 100))
+		}
+	}
+	return nil
+}
+
+// sameValue compares two JSON values. A number and a text of the same number are
+// the same, and so are a day and its midnight: YAML has both, and its readers
+// differ.
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		m, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, m, sameValue)
+	case []any:
+		l, ok := b.([]any)
+		return ok && slices.EqualFunc(a, l, sameValue)
+	}
+	if a == b {
+		return true
+	}
+	x, y := scalar(a), scalar(b)
+	if x == "" || y == "" {
+		return false
+	}
+	if _, text := a.(string); text {
+		if _, text := b.(string); text {
+			return strings.TrimSuffix(x, "T00:00:00.000Z") == strings.TrimSuffix(y, "T00:00:00.000Z")
+		}
+	}
+	n, err := strconv.ParseFloat(x, 64)
+	m, merr := strconv.ParseFloat(y, 64)
+	return err == nil && merr == nil && n == m || x == y
+}
+
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return ""
+}

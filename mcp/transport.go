@@ -1,0 +1,349 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// maxMessage bounds one message of a server, in bytes.
+const maxMessage = 16 << 20
+
+// A Conn is a connection to a server of the host. A frame is one JSON-RPC
+// message. ReadFrame is called by one goroutine at a time, WriteFrame by several;
+// CloseConn, which may be called more than once, ends a ReadFrame that waits.
+type Conn interface {
+	ReadFrame(ctx context.Context) ([]byte, error) // io.EOF: it has ended
+	WriteFrame(ctx context.Context, frame []byte) error
+	CloseConn() error
+}
+
+// Pipe returns two connected ends. What one writes the other reads.
+func Pipe() (a, b Conn) {
+	ab, ba := make(chan []byte, 16), make(chan []byte, 16)
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() { close(done) })
+	return &pipeEnd{ab, ba, done, end}, &pipeEnd{ba, ab, done, end}
+}
+
+type pipeEnd struct {
+	out  chan<- []byte
+	in   <-chan []byte
+	done chan struct{}
+	end  func()
+}
+
+func (p *pipeEnd) ReadFrame(ctx context.Context) ([]byte, error) {
+	select {
+	case f := <-p.in:
+		return f, nil
+	case <-p.done:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipeEnd) WriteFrame(ctx context.Context, frame []byte) error {
+	select {
+	case p.out <- bytes.Clone(frame):
+		return nil
+	case <-p.done:
+		return io.ErrClosedPipe
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pipeEnd) CloseConn() error { p.end(); return nil }
+
+// frames is a Conn as the SDK has connections.
+type frames struct{ Conn }
+
+func (f frames) Connect(context.Context) (sdk.Connection, error) { return f, nil }
+func (f frames) SessionID() string                               { return "" }
+func (f frames) Close() error                                    { return f.CloseConn() }
+
+func (f frames) Read(ctx context.Context) (jsonrpc.Message, error) {
+	data, err := f.ReadFrame(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxMessage {
+		return nil, fmt.Errorf("a message of %d bytes: at most %d are read", len(data), maxMessage)
+	}
+	return jsonrpc.DecodeMessage(data)
+}
+
+func (f frames) Write(ctx context.Context, m jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	return f.WriteFrame(ctx, data)
+}
+
+// Transport is the transport of a Conn for a server or a client of the SDK.
+func Transport(c Conn) sdk.Transport { return frames{c} }
+
+// A program is a server that runs as a process.
+type program struct {
+	stderr tail
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // why it ended; read after ended is closed
+}
+
+// program runs a server's program. The transport speaks with it.
+func (c *Client) program(s Server) (*program, sdk.Transport, error) {
+	if c.opt.Run == nil {
+		return nil, nil, errors.New("programs cannot be started here")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &program{cancel: cancel, ended: make(chan struct{})}
+	stdin, in := io.Pipe()
+	out, stdout := io.Pipe()
+	cmd := workspace.Command{Args: append([]string{s.Command}, s.Args...), Stdin: stdin, Output: stdout, Stderr: &p.stderr}
+	for k, v := range s.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	go func() {
+		defer close(p.ended)
+		exit, err := c.opt.Run(ctx, s, cmd)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			p.err = err
+		case exit.Signal != "":
+			p.err = fmt.Errorf("the program ended by signal %s", exit.Signal)
+		default:
+			p.err = fmt.Errorf("the program ended with code %d", exit.Code)
+		}
+		stdout.CloseWithError(io.EOF)
+		stdin.CloseWithError(io.ErrClosedPipe)
+	}()
+	return p, &sdk.IOTransport{Reader: out, Writer: &quietWriter{w: in}, MaxLineLength: maxMessage}, nil
+}
+
+// stop ends the program: it has seen the end of its input, and gets a moment.
+func (p *program) stop(grace time.Duration) {
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-p.ended:
+	case <-t.C:
+	}
+	p.cancel()
+	<-p.ended
+}
+
+// reason adds what the program said last to an error.
+func (p *program) reason(err error) error {
+	select {
+	case <-p.ended:
+		if p.err != nil {
+			err = p.err
+		}
+	default:
+	}
+	if said := p.stderr.last(); said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// quietWriter writes to a pipe, in the background where the other end does not
+// read: a server that hangs must not hold its caller. What waits is bounded.
+type quietWriter struct {
+	w       io.WriteCloser
+	mu      sync.Mutex
+	waiting [][]byte
+	size    int
+	busy    bool
+	closed  bool
+	err     error
+}
+
+func (q *quietWriter) Write(p []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.err != nil:
+		return 0, q.err
+	case q.closed:
+		return 0, io.ErrClosedPipe
+	case q.size+len(p) > maxMessage:
+		return 0, errors.New("the server does not read what it is sent")
+	}
+	q.waiting, q.size = append(q.waiting, bytes.Clone(p)), q.size+len(p)
+	if !q.busy {
+		q.busy = true
+		go q.flush()
+	}
+	return len(p), nil
+}
+
+func (q *quietWriter) flush() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) > 0 && q.err == nil {
+		next := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		q.mu.Unlock()
+		_, err := q.w.Write(next)
+		q.mu.Lock()
+		q.size -= len(next)
+		q.err = err
+	}
+	q.busy = false
+	if q.closed {
+		q.w.Close()
+	}
+}
+
+func (q *quietWriter) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	if !q.busy {
+		return q.w.Close()
+	}
+	return nil
+}
+
+// A tail keeps the last of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+const tailSize = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p[max(0, len(p)-tailSize):]...)
+	if len(t.data) > tailSize {
+		t.data = append([]byte(nil), t.data[len(t.data)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+// last is the last line that says something.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.data), "\uFFFD")), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// bounded keeps a server's answers within limits, and its credentials with it.
+type bounded struct {
+	base    http.RoundTripper
+	headers map[string]string
+}
+
+func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	for k, v := range b.headers {
+		if req.Header.Get(k) == "" {
+			req.Header.Set(k, v)
+		}
+	}
+	res, err := b.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxMessage), res.Body}
+	}
+	return res, nil
+}
+
+// sameOrigin follows redirects only where they stay at the server.
+func sameOrigin(req *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
+		return fmt.Errorf("the server redirects to another address, %s://%s, which is not followed", req.URL.Scheme, req.URL.Host)
+	}
+	if len(via) >= 5 {
+		return errors.New("more than 5 redirects")
+	}
+	return nil
+}
+
+// http is the transport of a server that has an address.
+func (c *Client) http(ctx context.Context, s Server) (sdk.Transport, error) {
+	if _, err := checkURL(s.URL); err != nil {
+		return nil, err
+	}
+	headers := s.Headers
+	if s.HeadersHelper != "" {
+		more, err := c.helper(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("headersHelper: %w", err)
+		}
+		headers = more
+		for k, v := range s.Headers {
+			if _, ok := headers[k]; !ok {
+				headers[k] = v
+			}
+		}
+	}
+	base := c.opt.HTTP
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	t := &sdk.StreamableClientTransport{
+		Endpoint:     s.URL,
+		HTTPClient:   &http.Client{Transport: &bounded{base, headers}, CheckRedirect: sameOrigin},
+		MaxEventSize: maxMessage,
+	}
+	if h := c.oauth(s); h != nil {
+		t.OAuthHandler = h
+	}
+	return t, nil
+}
+
+// helper runs a server's headersHelper.
+func (c *Client) helper(ctx context.Context, s Server) (map[string]string, error) {
+	if c.opt.Run == nil {
+		return nil, errors.New("programs cannot be started here")
+	}
+	var out, errs tail
+	exit, err := c.opt.Run(ctx, s, workspace.Command{Line: s.HeadersHelper, Output: &out, Stderr: &errs,
+		Env: []string{"KNACK_MCP_SERVER=" + s.Name, "KNACK_MCP_URL=" + s.URL}})
+	switch {
+	case err != nil:
+		return nil, err
+	case exit.Code != 0:
+		return nil, fmt.Errorf("it ended with code %d: %s", exit.Code, errs.last())
+	}
+	headers := map[string]string{}
+	if err := json.Unmarshal(out.data, &headers); err != nil {
+		return nil, fmt.Errorf("it does not print a JSON object of strings")
+	}
+	for k, v := range headers {
+		if strings.ContainsAny(k+v, "\r\n\x00") {
+			return nil, errors.New("a header has a line break in it")
+		}
+	}
+	return headers, nil
+}
