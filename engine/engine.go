@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 	"github.com/knack-agent/knack/workspace"
@@ -35,6 +36,14 @@ type Engine struct {
 	notices  []knack.Problem
 	sessions map[*Session]bool
 	closed   bool
+
+	serversMu  sync.Mutex  // held before mu
+	servers    *mcp.Client // nil: not needed yet
+	serversOf  *Project    // that they are of
+	serverList []mcp.Server
+	withSkills []string // servers whose skills were added
+	failedOnce []string // servers whose failure was reported
+	closing    bool
 }
 
 // ErrClosed is the error of an Engine or a Session that is used after Close.
@@ -127,7 +136,9 @@ func (e *Engine) reload(ctx context.Context, o Options) (Change, error) {
 	if err := e.use(now); err != nil {
 		return Change{}, errors.Join(err, now.Close())
 	}
-	c.NowSkills = e.library.Replace(ctx, now.sources...).Skills()
+	e.library.Replace(ctx, now.sources...)
+	e.reloadServers()
+	c.NowSkills = e.Catalog().Skills()
 	return c, nil
 }
 
@@ -186,6 +197,7 @@ func (e *Engine) Close() error {
 	for _, s := range open {
 		errs = append(errs, s.Close())
 	}
+	errs = append(errs, e.closeServers())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ws != nil {

@@ -36,8 +36,11 @@ type keyEntry struct {
 
 // OpenKeys reads the index of the stored keys. One that cannot be read is the
 // error of every later call.
-func OpenKeys(env Env) Keys {
-	s := Keys{env: env, file: env.StateFile("keys.json"), entries: map[string]keyEntry{}}
+func OpenKeys(env Env) Keys { return openKeys(env, "keys.json") }
+
+// openKeys is OpenKeys for an index of another name.
+func openKeys(env Env, name string) Keys {
+	s := Keys{env: env, file: env.StateFile(name), entries: map[string]keyEntry{}}
 	if s.file == "" {
 		return s
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -24,6 +25,11 @@ type Options struct {
 	AddDirs   []string // directories whose .claude, .agents, .knack and .pi are used too
 	Templates []string // prompt templates, or directories of them
 	Settings  []string // settings files, or settings as JSON
+
+	// MCPConfig are definitions of MCP servers: files, or JSON. StrictMCP uses no
+	// others but the administrator's.
+	MCPConfig []string
+	StrictMCP bool
 
 	Bare     bool // use only Skills, AddDirs, and managed and bundled skills
 	NoSkills bool // use only managed skills
@@ -88,4 +94,5 @@ type Given struct {
 	Agents   []agent.Definition // before those of the project
 	Tools    tool.Set           // decided by the same gate; one of a built-in tool's name is left out
 	Commands []Command          // after the program's own
+	Servers  []mcp.Server       // MCP servers, such as those in the host's own process; see [mcp.Server]
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -20,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )
@@ -50,6 +52,11 @@ type Project struct {
 	templates []knack.Command
 	agents    []agent.Definition
 	problems  []knack.Problem // of templates and agents
+
+	serversOnce    sync.Once
+	servers        []mcp.Server
+	serverProblems []knack.Problem
+	serverFiles    []knack.Problem // of the project's files of servers
 }
 
 // Load reads what a directory provides. It opens no model and no workspace,
@@ -63,7 +70,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	} else {
 		p.dir, err = filepath.Abs(o.Dir)
 		p.options.Skills, p.options.AddDirs, p.options.Templates = under(p.dir, o.Skills), under(p.dir, o.AddDirs), under(p.dir, o.Templates)
-		p.options.Settings = under(p.dir, o.Settings)
+		p.options.Settings, p.options.MCPConfig = under(p.dir, o.Settings), under(p.dir, o.MCPConfig)
 		o = p.options
 	}
 	if err != nil {
@@ -95,6 +102,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if !o.Bare {
 		p.readHooks()
 	}
+	p.serverFiles = p.serverTrust()
 	p.findSources(ctx)
 	p.findTexts()
 	p.setView()
@@ -286,7 +294,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
 	}
-	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.hookProblems, cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.hookProblems, p.serverFiles, cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 
 // namespace is everything that can be typed after a slash, and what is wrong

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/instructions"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -58,6 +59,7 @@ type Session struct {
 	interrupt context.CancelCauseFunc // of its current turn
 	used      llm.Model               // of the last turn; nil: there was none
 	given     Given
+	servers   *mcp.Client    // of the host; nil: none
 	started   bool           // SessionStart hooks have run
 	catalog   *knack.Catalog // at the last ConfigChange event
 	queue     []Message
@@ -203,6 +205,7 @@ func (s *Session) Give(g Given) []knack.Problem {
 		tools = append(tools, t)
 	}
 	g.Tools = tools
+	s.giveServers(g.Servers)
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
 		if g.Hooks[i].Verify == nil {
@@ -474,6 +477,9 @@ func (s *Session) Close() error {
 		cancel(ErrClosed)
 	}
 	err = errors.Join(err, s.jobs.release())
+	if own := s.ownClient(); own != nil {
+		err = errors.Join(err, own.Close())
+	}
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()

@@ -6,9 +6,14 @@ import (
 	"slices"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool/coding"
 )
+
+// A Job is a background command.
+type Job = coding.Job
 
 // A Status is the state of a session, beside its log.
 type Status struct {
@@ -20,6 +25,8 @@ type Status struct {
 	Waiting  []Question      // open questions, without answers
 	Queue    []Message       // said and not taken in yet
 	Agents   []session.Agent // in the background, until the model sees how they ended
+	Jobs     []Job           // background commands
+	Servers  []mcp.Status    // MCP servers, those of the host last
 	Problems []knack.Problem // found since the Engine was opened
 }
 
@@ -28,7 +35,7 @@ func (s *Session) Status() Status {
 	st := s.log.State()
 	out := Status{
 		Model: s.modelName(), Effort: s.effort(), Title: st.Title, Mode: s.gate.Mode(),
-		Agents: s.background.Unheard(s.log), Problems: s.engine.Notices(),
+		Agents: s.background.Unheard(s.log), Problems: s.engine.Notices(), Servers: s.Servers(), Jobs: s.jobs.List(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
@@ -14,7 +15,8 @@ import (
 // KnownTools are the tools of the program, as rules, hooks and front ends know
 // them. They have no workspace: calling one is a mistake.
 var KnownTools = sync.OnceValue(func() tool.Set {
-	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), planTools(nil, nil, func() bool { return false }))
+	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools(),
+		planTools(nil, nil, func() bool { return false }))
 })
 
 // Todos is the list of steps at the end of a conversation: the Details of the

@@ -57,7 +57,7 @@ func (t *turn) newAgent() *agent.Agent {
 	set := &p.config.Settings
 	a := &agent.Agent{
 		Effort: set.Effort, System: s.system,
-		Tools: slices.Concat(s.active, t.given.Tools, s.hidden),
+		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late,
 		Skills: agent.Skills{
 			Catalog: s.engine.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.Command { return p.commands(t.given.Commands) },
@@ -108,6 +108,7 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Model, err = t.session.Model(ctx); err != nil {
 		return err
 	}
+	t.session.startServers()
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	t.session.used = t.agent.Model

@@ -93,22 +93,9 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	if err != nil || mode == sandbox.Off {
 		return err
 	}
-	policy, err := defaultPolicy(local.Dir(), p.options.Env)
+	policy, err := p.policy(local.Dir())
 	if err != nil {
 		return err
-	}
-	policy.Roots = append(policy.Roots, set.Permissions.AdditionalDirectories...)
-	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
-	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
-	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
-	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool { return slices.Contains(set.Sandbox.AllowRead, p) })
-	policy.Env = append(policy.Env, set.Sandbox.Env...)
-	for k := range set.Env {
-		policy.Env = append(policy.Env, k)
-	}
-	policy.Env = append(policy.Env, permission.GitVariables()...)
-	if state := p.options.Env; state.StateDir() != "" {
-		policy.State, policy.Cache = state.StateFile("sandbox"), state.StateFile("caches")
 	}
 	box := sandbox.New(policy, mode)
 	for _, left := range box.Leftovers() {
@@ -124,6 +111,29 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 		return box.Confine(cmd, c)
 	}
 	return nil
+}
+
+// policy is what commands in a directory may access, as the settings say.
+func (p *Project) policy(dir string) (sandbox.Policy, error) {
+	set := &p.config.Settings
+	policy, err := defaultPolicy(dir, p.options.Env)
+	if err != nil {
+		return policy, err
+	}
+	policy.Roots = append(policy.Roots, set.Permissions.AdditionalDirectories...)
+	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
+	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
+	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
+	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool { return slices.Contains(set.Sandbox.AllowRead, p) })
+	policy.Env = append(policy.Env, set.Sandbox.Env...)
+	for k := range set.Env {
+		policy.Env = append(policy.Env, k)
+	}
+	policy.Env = append(policy.Env, permission.GitVariables()...)
+	if state := p.options.Env; state.StateDir() != "" {
+		policy.State, policy.Cache = state.StateFile("sandbox"), state.StateFile("caches")
+	}
+	return policy, nil
 }
 
 // defaultPolicy is that of the user whom env names. The secrets of the one who

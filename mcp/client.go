@@ -204,7 +204,7 @@ type peer struct {
 	skills     bool // it has the extension
 	skillCount int
 	problems   []knack.Problem
-	calls      []*call // that run, the last one last
+	calls      []*call           // that run, the last one last
 	listed     []*remoteSkill    // skills, as they were listed last
 	files      map[string][]byte // of skills, by digest
 	fileBytes  int

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -54,12 +55,12 @@ type Server struct {
 
 // OAuth is what a user can set about the authorization of a server.
 type OAuth struct {
-	ClientID     string   `json:"clientId,omitempty"` // registered beforehand; "": the document, or dynamic registration
+	ClientID string `json:"clientId,omitempty"` // registered beforehand; "": the document, or dynamic registration
 	// ClientDocument is the address of a metadata document that describes the
 	// client to servers which take one; its redirect URI is http://127.0.0.1/callback.
-	ClientDocument string `json:"clientMetadataUrl,omitempty"`
-	CallbackPort   int    `json:"callbackPort,omitempty"` // 0: any
-	Scopes       []string `json:"scopes,omitempty"`
+	ClientDocument string   `json:"clientMetadataUrl,omitempty"`
+	CallbackPort   int      `json:"callbackPort,omitempty"` // 0: any
+	Scopes         []string `json:"scopes,omitempty"`
 }
 
 // Remote reports whether the server is reached over a network.
@@ -256,15 +257,17 @@ func Safe(name string) string {
 	return strings.TrimRight(b.String(), "_")
 }
 
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+})
 
 // expand puts the values of ${NAME} and ${NAME:-default} into the texts of a
 // server. What a project defines is never given keys.
 func (s Server) expand(getenv func(string) string) (Server, error) {
 	var failed error
 	put := func(text string) string {
-		return variable.ReplaceAllStringFunc(text, func(ref string) string {
-			m := variable.FindStringSubmatch(ref)
+		return variable().ReplaceAllStringFunc(text, func(ref string) string {
+			m := variable().FindStringSubmatch(ref)
 			name := m[1]
 			if s.Origin == permission.Project && keyName(name) {
 				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with knack mcp add", name))

@@ -61,6 +61,10 @@ func (c *Client) resourceTools() tool.Set {
 	return tool.Set{list, read}
 }
 
+// KnownTools are the tools that a Client adds by itself, as rules, hooks and front
+// ends know them. Calling one is a mistake.
+func KnownTools() tool.Set { return New(Options{}).resourceTools() }
+
 func (c *Client) listResources(ctx context.Context, only string) (tool.Result, error) {
 	var b strings.Builder
 	for _, p := range c.peers {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,13 @@ var passed = []string{
 	"GEM_HOME", "GEM_PATH", "RBENV_ROOT", "BUNDLE_PATH", "COMPOSER_HOME", "PERL5LIB", "NIX_PATH", "NIX_PROFILES",
 	"ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR",
 	"KNACK_COMMAND", // identifies a command's processes to the workspace
+}
+
+// Environ is the environment of a command under the policy, for one that runs
+// without a sandbox: env without what may hold keys, and what its caller set.
+func (p *Policy) Environ(env, set []string) []string {
+	out := p.environ(env, set)
+	return slices.DeleteFunc(out, func(kv string) bool { return kv == "TMPDIR=/tmp" })
 }
 
 // environ filters an environment. The variables that the caller of the command

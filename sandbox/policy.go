@@ -41,7 +41,10 @@ type Policy struct {
 	Protected []string `json:"protected,omitempty"`
 	Own       []string `json:"own,omitempty"`
 	Hosts     []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
-	Env       []string `json:"env,omitempty"`   // names of variables to pass, in addition to the built-in list
+	// Network opens the whole network, this machine's own services too. It is for
+	// programs that the user installed, such as servers of tools.
+	Network bool     `json:"network,omitempty"`
+	Env     []string `json:"env,omitempty"` // names of variables to pass, in addition to the built-in list
 	// State is a directory for records of running commands. From them the next
 	// process in Dir learns what a killed one left behind; "": no records.
 	State     string `json:"state,omitempty"`
@@ -95,7 +98,7 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 func (p Policy) under(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
-			p.Hosts, c.Allow.Hosts = nil, nil
+			p.Hosts, c.Allow.Hosts, p.Network = nil, nil, false
 		}
 		if l.Write == nil {
 			continue

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -190,7 +191,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if r.view, err = p.sight(c.Allow, cmd.Env, now, keep); err != nil {
 		return nil, err
 	}
-	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock), Limits: p.limits(backend != landlock)}
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network), Limits: p.limits(backend != landlock)}
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
 		plan.Env = p.cacheEnv(p.environ(cmd.Env, c.Env), "/tmp")
@@ -201,7 +202,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	attr := &syscall.SysProcAttr{}
 	switch backend {
 	case namespaces:
-		plan.Init, plan.Loopback = true, true
+		plan.Init, plan.Loopback = true, !p.Network
 		plan.Steps = r.view.steps()
 		if ownPidMax() {
 			plan.Tasks = p.processes()
@@ -211,11 +212,17 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		// what the namespace gives it. confine takes them away again.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 		uid, gid := os.Geteuid(), os.Getegid()
-		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET
+		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
+		if !p.Network {
+			attr.Cloneflags |= syscall.CLONE_NEWNET
+		}
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 	case bubblewrap:
 		path, args = s.bwrap, append(bwrapArgs(r.view.steps()), self)
+		if p.Network {
+			args = slices.DeleteFunc(args, func(a string) bool { return a == "--unshare-net" })
+		}
 		r.view.restrict(plan)
 	case landlock:
 		if r.temp, err = os.MkdirTemp("", "knack-"); err != nil {
@@ -229,7 +236,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		r.view.restrictAlone(plan, r.temp)
 		plan.Env = setenv(plan.Env, "TMPDIR="+r.temp)
 	}
-	if backend != landlock && len(cmd.Args) > 0 {
+	if backend != landlock && !p.Network && len(cmd.Args) > 0 {
 		r.proxy = newProxy(hosts)
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))

@@ -14,6 +14,7 @@ type seatbelt struct {
 	temp                                  string   // the command's own
 	only                                  []string // not nil: nothing else is written
 	port                                  int      // of the proxy on the loopback
+	network                               bool     // all of it is open
 }
 
 // profile writes the profile. The last rule that matches decides. It is made
@@ -40,6 +41,10 @@ func (s seatbelt) profile() string {
 (allow file-ioctl (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/ttys[0-9]+$") (literal "/dev/ptmx"))
 (allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))
 `)
+	if s.network {
+		line("; the network is open")
+		line("(allow network*)")
+	}
 	line("; the network is the proxy's and the sockets are the command's own")
 	line(`(allow network-bind network-inbound (local ip "localhost:*"))`)
 	if s.port != 0 {

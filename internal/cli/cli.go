@@ -93,6 +93,7 @@ func commands() []namedCommand {
 		{"login", loginCommand},
 		{"logout", logoutCommand},
 		{"trust", trustCommand},
+		{"mcp", mcpCommand},
 		{"sandbox", sandboxCommand},
 		{"permission", permissionCommand},
 		{"tool", toolCommand},

@@ -19,10 +19,11 @@ var update = flag.Bool("update", false, "rewrite the golden parts of the scripts
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"knack":     func() { os.Exit(Main()) },
-		"exits":     exits,
-		"signalled": signalled,
-		"dead":      dead,
+		"knack":      func() { os.Exit(Main()) },
+		"exits":      exits,
+		"signalled":  signalled,
+		"dead":       dead,
+		"toolserver": toolServer,
 	})
 }
 

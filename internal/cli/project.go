@@ -28,6 +28,8 @@ type projectFlags struct {
 	trust    bool
 	window   int
 	settings []string
+	mcp      []string
+	strict   bool
 }
 
 func (f *projectFlags) register(c *cobra.Command) {
@@ -40,6 +42,12 @@ func (f *projectFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.trust, "trust", false, "trust this project for this run")
 }
 
+// registerServers adds which MCP servers there are.
+func (f *projectFlags) registerServers(c *cobra.Command) {
+	c.Flags().StringArrayVar(&f.mcp, "mcp-config", nil, "also use the MCP servers in `FILE`, or written as JSON")
+	c.Flags().BoolVar(&f.strict, "strict-mcp-config", false, "use no other MCP servers than those of --mcp-config")
+}
+
 // registerView adds what a listing depends on.
 func (f *projectFlags) registerView(c *cobra.Command) {
 	c.Flags().IntVar(&f.window, "window", 0, "the model's window in `tokens`, of which the listing may take a part")
@@ -49,6 +57,7 @@ func (f *projectFlags) registerView(c *cobra.Command) {
 func (f *projectFlags) options() engine.Options {
 	return engine.Options{
 		Skills: f.skills, AddDirs: f.addDirs, Settings: f.settings, Bare: f.bare, NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
+		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Hotkeys: line.Hotkeys,
 	}
 }

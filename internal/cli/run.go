@@ -77,6 +77,7 @@ func chosenTools(c *cobra.Command, tools string) string {
 
 func (f *runFlags) register(c *cobra.Command) {
 	f.projectFlags.register(c)
+	f.registerServers(c)
 	fs := c.Flags()
 	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and exit")
 	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")

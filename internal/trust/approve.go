@@ -48,10 +48,10 @@ func (p *Project) approve(folder bool, items []Item) error {
 			at[r.Path] = i
 		}
 		for _, it := range items {
-			r := record{Kind: it.Kind, Path: it.Path, Hash: it.Hash, Entry: it.entry, Main: it.main, Head: it.head, Target: it.Target, Replaces: it.Replaces, Approved: now}
+			r := record{Kind: it.Kind, Path: it.Path, Hash: it.Hash, Entry: it.entry, Main: it.main, Head: it.head, Target: it.Target, Replaces: it.Replaces, Network: it.Network, Approved: now}
 			if i, ok := at[it.Path]; !ok {
 				doc.Items = append(doc.Items, r)
-			} else if doc.Items[i].Hash != it.Hash || doc.Items[i].Replaces != it.Replaces {
+			} else if doc.Items[i].Hash != it.Hash || doc.Items[i].Replaces != it.Replaces || doc.Items[i].Network != it.Network {
 				doc.Items[i] = r
 			}
 			if err := p.keep(it); err != nil {

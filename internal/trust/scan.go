@@ -55,6 +55,9 @@ type Item struct {
 	Commands []string `json:"commands,omitempty"`
 	// Replaces is the bundled skill that it replaces once it is approved.
 	Replaces string `json:"replaces,omitempty"`
+	// Network is what the programs may reach that a file of servers defines: none,
+	// all, or hosts, separated by commas. Whoever approves the item sets it.
+	Network string `json:"network,omitempty"`
 	// Refused explains why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 

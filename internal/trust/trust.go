@@ -119,6 +119,7 @@ type record struct {
 	Head     string    `json:"head,omitempty"`     // the hash of the first HeadSize bytes of that file, or of the file
 	Target   string    `json:"target,omitempty"`   // of a link that leaves the root
 	Replaces string    `json:"replaces,omitempty"` // the bundled skill that it replaces
+	Network  string    `json:"network,omitempty"`  // what programs that it defines may reach
 	Approved time.Time `json:"approved"`
 }
 
@@ -340,6 +341,21 @@ func (p *Project) Replaces(file string) bool {
 		return p.items[path.Dir(rel)].Replaces != ""
 	}
 	return p.items[rel].Replaces != ""
+}
+
+// Network is what the user lets the programs reach that an approved file of
+// servers defines: "", none, all, or hosts.
+func (p *Project) Network(file string) string {
+	if p == nil {
+		return ""
+	}
+	rel, ok := p.rel(file)
+	if !ok {
+		return ""
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.items[rel].Network
 }
 
 // Links reports whether an item was approved that is reached by a link to dir,

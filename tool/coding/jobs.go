@@ -303,3 +303,28 @@ func harmless(name string) func(context.Context, json.RawMessage) ([]permission.
 		return []permission.Subject{{Kind: name, Default: permission.Allow}}, nil
 	}
 }
+
+// A Job is a background command.
+type Job struct {
+	ID      string
+	Line    string // the command; untrusted text
+	Started time.Time
+	Running bool
+}
+
+// List describes the background commands that were started, the oldest first.
+func (j *Jobs) List() []Job {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []Job
+	for _, x := range j.all {
+		one := Job{ID: x.id, Line: x.line, Started: x.start, Running: true}
+		select {
+		case <-x.ended:
+			one.Running = false
+		default:
+		}
+		all = append(all, one)
+	}
+	return all
+}

@@ -1,0 +1,493 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/layout"
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// maxClaudeFile bounds the file of the user's other agent, which holds more than
+// servers.
+const maxClaudeFile = 64 << 20
+
+// Servers are the MCP servers that the directory and its user define, the highest
+// of a name. The problems are about those that are left out.
+func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
+	p.serversOnce.Do(func() { p.servers, p.serverProblems = p.findServers() })
+	return p.servers, p.serverProblems
+}
+
+// findServers reads the definitions in the order of their precedence: the
+// administrator's, those of the command line, the user's, the project's. A name
+// that someone else defines is never taken from the project.
+func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
+	var all []mcp.Server
+	var problems []knack.Problem
+	add := func(servers []mcp.Server, bad []knack.Problem) {
+		problems = append(problems, bad...)
+		for _, s := range servers {
+			i := slices.IndexFunc(all, func(t mcp.Server) bool { return mcp.Safe(t.Name) == mcp.Safe(s.Name) })
+			if i < 0 {
+				all = append(all, s)
+			} else if s.Origin == permission.Project && all[i].Origin != permission.Project {
+				problems = append(problems, knack.Problem{Code: "name-collision", Severity: knack.Warn, Path: s.Place,
+					Message: "MCP server " + s.Name + " is left out: " + all[i].Place + " defines one of that name"})
+			}
+		}
+	}
+	settings := func(origins ...permission.Origin) {
+		for _, part := range p.config.Raw["mcpServers"] {
+			if slices.Contains(origins, part.Origin) {
+				servers, bad := mcp.Parse(part.JSON, part.Origin, part.Path)
+				for i := range bad {
+					bad[i].Line, bad[i].Column = part.Line, part.Column
+				}
+				add(servers, bad)
+			}
+		}
+	}
+	settings(permission.Managed)
+	for _, text := range p.options.MCPConfig {
+		add(p.givenServers(text))
+	}
+	if p.options.StrictMCP || p.options.Bare {
+		return all, problems
+	}
+	settings(permission.Flag, permission.User)
+	if !p.options.NoSettings {
+		add(p.claudeServers())
+		for _, f := range p.projectServers() {
+			add(f.servers, f.problems)
+		}
+	}
+	settings(permission.Project)
+	for i := range all {
+		if s := &all[i]; s.Origin == permission.Project {
+			s.Network = cmp.Or(p.trust.Network(s.Place), "none")
+		}
+	}
+	return all, problems
+}
+
+// givenServers are those of --mcp-config: a file, or JSON.
+func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
+	place, data := "--mcp-config", []byte(text)
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		place = text
+		var err error
+		if data, err = os.ReadFile(text); err != nil {
+			return nil, []knack.Problem{{Code: "unreadable", Severity: knack.Error, Path: text, Message: "--mcp-config: " + err.Error()}}
+		}
+	}
+	return mcp.Parse(data, permission.Flag, place)
+}
+
+// claudeServers are those that the user gave to Claude Code: for this directory,
+// then for all.
+func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
+	file := p.claudeFile()
+	info, err := os.Stat(file)
+	if file == "" || err != nil || !info.Mode().IsRegular() || info.Size() > maxClaudeFile {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil
+	}
+	var doc struct {
+		MCPServers json.RawMessage `json:"mcpServers"`
+		Projects   map[string]struct {
+			MCPServers json.RawMessage `json:"mcpServers"`
+		} `json:"projects"`
+	}
+	if json.Unmarshal(data, &doc) != nil {
+		return nil, []knack.Problem{{Code: "mcp-invalid", Severity: knack.Warn, Path: file, Message: "not JSON: its MCP servers are not used"}}
+	}
+	var all []mcp.Server
+	var problems []knack.Problem
+	for _, part := range []json.RawMessage{doc.Projects[p.dir].MCPServers, doc.Projects[p.root].MCPServers, doc.MCPServers} {
+		if len(part) == 0 || string(part) == "null" {
+			continue
+		}
+		servers, bad := mcp.Parse(part, permission.User, file)
+		all, problems = append(all, servers...), append(problems, bad...)
+	}
+	return all, problems
+}
+
+// claudeFile is where Claude Code keeps the user's servers; "": there is no home.
+func (p *Project) claudeFile() string {
+	if dir := p.options.Env.Get("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ".claude.json")
+	}
+	if p.home == "" {
+		return ""
+	}
+	return filepath.Join(p.home, ".claude.json")
+}
+
+// A serverFile is a file of the project that defines servers.
+type serverFile struct {
+	servers  []mcp.Server
+	problems []knack.Problem
+}
+
+// projectServers are those of the project's files, as far as they are trusted.
+func (p *Project) projectServers() []serverFile {
+	if p.options.Bare {
+		return nil
+	}
+	root, err := os.OpenRoot(p.root)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	rel, err := filepath.Rel(p.root, p.dir)
+	if err != nil {
+		return nil
+	}
+	var all []serverFile
+	for _, dir := range layout.Dirs(rel, ".") {
+		for _, row := range layout.Rows(layout.MCP) {
+			name := filepath.Join(dir, filepath.FromSlash(row.Path))
+			data, err := regular.ReadIn(root, name, 1<<20)
+			place := filepath.Join(p.root, name)
+			var f serverFile
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				f.problems = []knack.Problem{{Code: "unreadable", Severity: knack.Error, Path: place, Message: "cannot be read: " + err.Error()}}
+			default:
+				if err := p.trust.Check(place, data); err != nil {
+					var x knack.Problem
+					if errors.As(err, &x) {
+						f.problems = []knack.Problem{x}
+					}
+					break
+				}
+				f.servers, f.problems = mcp.Parse(data, permission.Project, place)
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// serverTrust are the problems of the project's files that define servers, which
+// are known without reading anything else.
+func (p *Project) serverTrust() []knack.Problem {
+	if p.options.StrictMCP || p.options.NoSettings {
+		return nil
+	}
+	var all []knack.Problem
+	for _, f := range p.projectServers() {
+		all = append(all, f.problems...)
+	}
+	return all
+}
+
+// newClient makes the client of servers. They are not started.
+func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
+	env := p.options.Env
+	o := mcp.Options{
+		Version: p.Version(), Run: e.runServer, Getenv: env.Get,
+		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Changed: changed, Debug: p.options.Debug,
+	}
+	if env.StateDir() != "" {
+		o.Tokens = serverTokens{env}
+	}
+	return mcp.New(o, servers...)
+}
+
+// client is that of the servers of settings and of the project. Its servers start
+// with the first turn.
+func (e *Engine) client() *mcp.Client {
+	e.serversMu.Lock()
+	defer e.serversMu.Unlock()
+	p := e.Project()
+	if e.closing && e.servers != nil {
+		return e.servers
+	}
+	if e.servers != nil && e.serversOf == p {
+		return e.servers
+	}
+	servers, problems := p.Servers()
+	for _, x := range problems {
+		if !inert(x) { // which Problems has
+			e.notice(x)
+		}
+	}
+	if e.servers != nil && reflect.DeepEqual(servers, e.serverList) {
+		e.serversOf = p
+		return e.servers
+	}
+	old := e.servers
+	e.servers, e.serverList, e.serversOf, e.withSkills = e.newClient(p, servers, e.serversChanged), servers, p, nil
+	if old != nil {
+		go old.Close()
+	}
+	return e.servers
+}
+
+// serversChanged brings in the skills of servers that have connected, and wakes
+// those who watch. It is called from any goroutine.
+func (e *Engine) serversChanged() {
+	e.serversMu.Lock()
+	client := e.servers
+	var added []knack.Source
+	if client != nil && !e.closing {
+		for _, name := range client.WithSkills() {
+			if !slices.Contains(e.withSkills, name) {
+				e.withSkills = append(e.withSkills, name)
+				added = append(added, client.Skills(name))
+			}
+		}
+		for _, s := range client.Servers() {
+			if s.State == mcp.Failed && !slices.Contains(e.failedOnce, s.Name) && s.Reason != "" {
+				e.failedOnce = append(e.failedOnce, s.Name)
+				defer e.notice(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
+					Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
+			}
+		}
+	}
+	e.serversMu.Unlock()
+	if len(added) > 0 {
+		e.library.Add(context.Background(), added...)
+	}
+	for _, s := range e.open() {
+		s.changed()
+	}
+}
+
+// reloadServers takes the servers of a project that was loaded anew: those that
+// are defined as they were stay connected.
+func (e *Engine) reloadServers() {
+	e.serversMu.Lock()
+	running := e.servers != nil
+	e.withSkills = nil // their sources were replaced with the others
+	e.serversMu.Unlock()
+	if running {
+		e.client().Start()
+		e.serversChanged()
+	}
+}
+
+// Servers are the MCP servers of the session, those of the host last.
+func (s *Session) Servers() []mcp.Status {
+	all := s.engine.client().Servers()
+	if own := s.ownClient(); own != nil {
+		all = append(all, own.Servers()...)
+	}
+	return all
+}
+
+// open are the sessions that are open.
+func (e *Engine) open() []*Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*Session
+	for s := range e.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// closeServers ends the servers.
+func (e *Engine) closeServers() error {
+	e.serversMu.Lock()
+	client := e.servers
+	e.closing = true
+	e.serversMu.Unlock()
+	if client == nil {
+		return nil
+	}
+	return client.Close()
+}
+
+// runServer runs the program of a server on this machine, in a sandbox of its own:
+// the user's with the network, a project's with what was approved.
+func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
+	p := e.Project()
+	local, err := workspace.NewLocal(p.dir)
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	defer local.Close()
+	local.Environ = p.options.Env.environ()
+	p.prepare(local)
+	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	policy, err := p.policy(local.Dir())
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	switch s.Network {
+	case "", "all":
+		policy.Network = s.Network == "all" || s.Origin != permission.Project
+	case "none":
+		policy.Hosts = nil
+	default:
+		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if len(c.Args) > 0 { // the program is visible, wherever it lies
+		if path, err := exec.LookPath(c.Args[0]); err == nil {
+			c.Allow.Read = append(c.Allow.Read, path, realPath(path))
+		}
+	}
+	box := sandbox.New(policy, mode)
+	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+		if mode == sandbox.Off || box.Report().Level == sandbox.None {
+			cmd.Env = policy.Environ(cmd.Env, c.Env) // keys of models are none of a server's business
+		}
+		return box.Confine(cmd, c)
+	}
+	return local.Run(ctx, c)
+}
+
+// late are the tools of the servers, as far as the session may use them.
+func (s *Session) late() tool.Set {
+	set := s.engine.client().Tools(s.elicit)
+	if own := s.ownClient(); own != nil {
+		set = slices.Concat(set, own.Tools(s.elicit))
+	}
+	if s.options.Tools == "" || len(set) == 0 {
+		return set
+	}
+	known := slices.Concat(withAgent(s.files), set)
+	base := coding.Default + ",Agent,mcp__*,list_mcp_resources,read_mcp_resource"
+	chosen, _ := tool.Select(known, base, coding.Choice(s.options.Tools, base))
+	return slices.DeleteFunc(set, func(t tool.Tool) bool {
+		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
+	})
+}
+
+// ownClient is that of the servers that the host gave to the session; nil: there
+// are none.
+func (s *Session) ownClient() *mcp.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.servers
+}
+
+// startServers begins to connect to the servers, in the background.
+func (s *Session) startServers() {
+	s.engine.client().Start()
+	if own := s.ownClient(); own != nil {
+		own.Start()
+	}
+}
+
+// giveServers replaces the servers of the host.
+func (s *Session) giveServers(servers []mcp.Server) {
+	s.mu.Lock()
+	old, was := s.servers, s.given.Servers
+	same := slices.EqualFunc(was, servers, func(a, b mcp.Server) bool {
+		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() && a.Target() == b.Target()
+	})
+	if same && (old != nil || len(servers) == 0) {
+		s.mu.Unlock()
+		return
+	}
+	s.servers = nil
+	if len(servers) > 0 {
+		own := slices.Clone(servers)
+		for i := range own {
+			own[i].Origin, own[i].Place = permission.Session, "the host"
+		}
+		s.servers = s.engine.newClient(s.engine.Project(), own, s.changed)
+	}
+	s.mu.Unlock()
+	if old != nil {
+		go old.Close()
+	}
+}
+
+// elicit puts a server's question to the user.
+func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
+	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: "mcp:" + q.Server, URL: q.URL}
+	if q.URL != "" || len(q.Fields) == 0 {
+		question.Options = []Option{{ID: "yes", Label: "yes", Allow: true}, {ID: "no", Label: "no"}}
+	}
+	for _, f := range q.Fields {
+		field := Field{Name: f.Name, Label: f.Title, Help: f.Help, Default: f.Default, Required: f.Required, Many: f.Many, Min: f.Min, Max: f.Max}
+		switch {
+		case len(f.Choices) > 0:
+			field.Type = FieldChoice
+			for _, c := range f.Choices {
+				field.Options = append(field.Options, Option{ID: c.Value, Label: c.Title})
+			}
+		case f.Type == "boolean":
+			field.Type = FieldBool
+		case f.Type == "number" || f.Type == "integer":
+			field.Type = FieldNumber
+		}
+		question.Fields = append(question.Fields, field)
+	}
+	a, err := s.ask(ctx, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
+	if err != nil {
+		return mcp.Answer{}, err
+	}
+	out := mcp.Answer{Accepted: !a.Declined && a.Option != "no", Values: map[string]any{}}
+	for name, data := range a.Values {
+		var v any
+		if json.Unmarshal(data, &v) == nil {
+			out.Values[name] = v
+		}
+	}
+	return out, nil
+}
+
+// serverTokens keeps the tokens of servers where the keys of models are.
+type serverTokens struct{ env Env }
+
+const tokenFile = "mcp/tokens.json"
+
+var tokensMu sync.Mutex // Keys has one writer at a time
+
+func (t serverTokens) Get(key string) (string, error) {
+	tokensMu.Lock()
+	defer tokensMu.Unlock()
+	return openKeys(t.env, tokenFile).Get(key)
+}
+
+func (t serverTokens) Set(key, value string) error {
+	tokensMu.Lock()
+	defer tokensMu.Unlock()
+	return openKeys(t.env, tokenFile).Set(key, value)
+}
+
+func (t serverTokens) Remove(key string) error {
+	tokensMu.Lock()
+	defer tokensMu.Unlock()
+	keys := openKeys(t.env, tokenFile)
+	if !keys.Has(key) {
+		return nil
+	}
+	return keys.Remove(key)
+}
+
+// MCP is the client of the directory's MCP servers, which are not started yet
+// unless a turn has run.
+func (e *Engine) MCP() *mcp.Client { return e.client() }

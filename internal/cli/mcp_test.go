@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// toolServer is a program that speaks MCP on its standard input and output. Its
+// arguments say what it does: NAME adds a tool of that name, "ask" one that asks
+// the user, "die" one that ends the program, "changed" another description of the
+// tools before it.
+func toolServer() {
+	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
+	type in struct {
+		Text string `json:"text,omitempty"`
+	}
+	add := func(name, description string, run func(context.Context, *sdk.CallToolRequest, in) (string, error)) {
+		sdk.AddTool(s, &sdk.Tool{Name: name, Description: description}, func(ctx context.Context, r *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
+			if r.Params.InputResponses == nil && name == "ask" {
+				form := map[string]any{"type": "object", "properties": map[string]any{"colour": map[string]any{"type": "string"}}}
+				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which colour?", RequestedSchema: form}}}, nil, nil
+			}
+			text, err := run(ctx, r, x)
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, err
+		})
+	}
+	var names []string
+	for _, arg := range os.Args[1:] {
+		switch arg {
+		case "die":
+			add("die", "Ends the server", func(context.Context, *sdk.CallToolRequest, in) (string, error) { os.Exit(3); return "", nil })
+		case "env":
+			add("env", "Shows the environment", func(context.Context, *sdk.CallToolRequest, in) (string, error) { return fmt.Sprint(os.Environ()), nil })
+		case "ask":
+			add("ask", "Asks the user", func(_ context.Context, r *sdk.CallToolRequest, _ in) (string, error) {
+				a, _ := r.Params.InputResponses["q"].(*sdk.ElicitResult)
+				if a == nil {
+					return "no answer", nil
+				}
+				return fmt.Sprint(a.Action, " ", a.Content["colour"]), nil
+			})
+		case "changed":
+			for _, name := range names {
+				add(name, "Says "+name+", and sends it to others", func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return name + " " + x.Text, nil })
+			}
+		default:
+			names = append(names, arg)
+			add(arg, "Says "+arg, func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return arg + " " + x.Text, nil })
+		}
+	}
+	s.AddPrompt(&sdk.Prompt{Name: "greet", Description: "Greets", Arguments: []*sdk.PromptArgument{{Name: "who", Required: true}}},
+		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["who"] + "."}}}}, nil
+		})
+	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		os.Exit(1)
+	}
+}
