@@ -461,4 +461,3 @@ func mcpLogoutCommand() *cobra.Command {
 	f.registerServers(c)
 	return c
 }
-
