@@ -42,7 +42,7 @@ func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 func (s *Session) runHook(ctx context.Context, c hook.Command) (hook.Output, error) {
 	h := c.Hook
 	env := []string{"CLAUDE_PROJECT_DIR=" + s.engine.Project().root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
-	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin)}
+	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin), Scripts: c.Scripts}
 	if h.Dir != "" {
 		env = append(env, "CLAUDE_SKILL_DIR="+h.Dir, "CLAUDE_PLUGIN_ROOT="+h.Dir)
 		cmd.Allow.Read = []string{h.Dir}

@@ -146,35 +146,40 @@ func (t *hookSet) of(sc agent.Scope) *hook.Set {
 	for i := range all {
 		h := &all[i]
 		if h.Verify == nil {
-			h.Verify = func() error { return t.verify(h) }
+			h.Verify = func() ([]hook.Script, error) { return t.verify(h) }
 		}
 	}
 	return &hook.Set{Hooks: all, Runner: t.runner}
 }
 
-// verify compares what a stranger's hook would run with what the user approved:
+// verify returns the scripts of a hook, and compares what a stranger's hook would
+// run with what the user approved:
 // of a skill that is its whole folder, of an agent a script in a folder of
 // resources, of settings what approved looks at. Other scripts in the working
 // tree may be changed by anybody, the model too, which then would run what
 // nobody decided on: for hooks of settings they must be as they were found
 // first.
-func (t *hookSet) verify(h *hook.Hook) error {
+func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	p := t.project
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
 		k := t.skills().Skill(name)
 		if k == nil {
-			return fmt.Errorf("the skill %s is gone", name)
+			return nil, fmt.Errorf("the skill %s is gone", name)
 		}
 		if err := p.verify(k); err != nil || !foreign(k.Origin.Kind) {
-			return err
+			return nil, err
+		}
+		approved := func(string, []byte) error { return nil }
+		if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Legacy {
+			approved = p.trust.CheckIn(k.Dir)
 		}
 		if h.Path != "" && !subpath.Contains(realPath(h.Dir), realPath(h.File())) {
 			// Where a link leads is no part of the folder that was approved.
-			return fmt.Errorf("%s is outside the directory of the skill %s", h.File(), name)
+			return nil, fmt.Errorf("%s is outside the directory of the skill %s", h.File(), name)
 		}
-		return p.inTree(h, t.dir, func(path string, _ []byte) error {
+		return p.inTree(h, t.dir, func(path string, data []byte) error {
 			if subpath.Contains(realPath(h.Dir), path) {
-				return nil
+				return approved(path, data)
 			}
 			return fmt.Errorf("%s is not in the directory of the skill %s, which is what was approved", path, name)
 		})
@@ -183,11 +188,11 @@ func (t *hookSet) verify(h *hook.Hook) error {
 	if agents {
 		i := slices.IndexFunc(p.agents, func(d agent.Definition) bool { return d.Name == name })
 		if i >= 0 && !foreign(p.agents[i].Origin) {
-			return nil
+			return nil, nil
 		}
 	}
 	if !t.local && (agents || h.Origin == string(permission.Project)) {
-		return errors.New("a project's hooks run only on this machine: what they would run elsewhere has not been approved")
+		return nil, errors.New("a project's hooks run only on this machine: what they would run elsewhere has not been approved")
 	}
 	if agents {
 		return p.inTree(h, t.dir, func(path string, data []byte) error {
@@ -237,15 +242,17 @@ func (s *pins) holds(path string, data []byte) bool {
 }
 
 // inTree holds the scripts of the working tree that a hook would run, started
-// in dir, against ok.
-func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []byte) error) error {
+// in dir, against ok, and returns them.
+func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []byte) error) ([]hook.Script, error) {
 	root := realPath(p.root)
-	return gate.CheckScripts(commandLine(h, p.root), dir, func(path string, data []byte) error {
-		if subpath.Contains(root, path) || subpath.Contains(dir, path) {
+	in := func(path string) bool { return subpath.Contains(root, path) || subpath.Contains(dir, path) }
+	all, err := gate.CheckScripts(commandLine(h, p.root), dir, func(path string, data []byte) error {
+		if in(path) {
 			return ok(path, data)
 		}
 		return nil
 	})
+	return slices.DeleteFunc(all, func(s hook.Script) bool { return !in(s.Path) }), err
 }
 
 // approved holds the scripts of a hook of settings, which runs in dir, against
@@ -253,24 +260,27 @@ func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []b
 // of resources that the command names, and whatever of the folder hooks beside
 // the settings file was approved: scripts read each other. other is given all
 // other scripts of the working tree.
-func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) error {
+func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) ([]hook.Script, error) {
 	projects := h.Origin == string(permission.Project)
-	err := p.inTree(h, dir, func(path string, data []byte) error {
+	all, err := p.inTree(h, dir, func(path string, data []byte) error {
 		if projects && resourceFile(p.root, path) {
 			return p.trust.Check(path, data)
 		}
 		return other(path, data)
 	})
-	if err != nil || !projects {
-		return err
+	if err == nil && projects {
+		err = p.asApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
 	}
-	return p.asApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
+	return all, err
 }
 
 // commandLine is what a hook runs, with the directories that its environment
 // names.
 func commandLine(h *hook.Hook, root string) string {
 	line := h.Command
+	if h.Path != "" {
+		line = "'" + strings.ReplaceAll(h.File(), "'", `'\''`) + "'"
+	}
 	for _, a := range h.Args {
 		line += " '" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 	}
@@ -330,7 +340,7 @@ func (p *Project) readHooks() {
 	p.hooks, p.hookProblems = settingsHooks(p.config.Raw["hooks"])
 	for i := range p.hooks {
 		var bad knack.Problem
-		err := p.approved(&p.hooks[i], p.dir, func(string, []byte) error { return nil })
+		_, err := p.approved(&p.hooks[i], p.dir, func(string, []byte) error { return nil })
 		if errors.As(err, &bad) && !slices.Contains(p.hookProblems, bad) {
 			p.hookProblems = append(p.hookProblems, bad)
 		}

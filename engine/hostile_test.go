@@ -579,7 +579,7 @@ func (s *site) ranChanged(name string) string {
 	library := knack.NewLibrary(context.Background(), sources.Default(context.Background(), s.dir, s.options())...)
 	hooks := &hookSet{project: run, skills: library.Catalog, pins: &pins{}, dir: ws.Dir(), local: true}
 	hooks.pins.add(run, run.hooks, ws.Dir())
-	if len(all) != 1 || hooks.verify(&all[0]) != nil {
+	if len(all) != 1 || !verified(hooks, &all[0]) {
 		s.t.Fatalf("what was approved does not run: %v", all)
 	}
 	must(os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(name)), []byte("touch "+canary+"\n"), 0o600))
@@ -590,8 +590,13 @@ func (s *site) ranChanged(name string) string {
 		hooks.pins = &pins{}
 		hooks.pins.add(run, run.hooks, ws.Dir())
 	}
-	if hooks.verify(&all[0]) != nil {
+	if !verified(hooks, &all[0]) {
 		return ""
 	}
 	return all[0].String()
+}
+
+func verified(hooks *hookSet, h *hook.Hook) bool {
+	_, err := hooks.verify(h)
+	return err == nil
 }

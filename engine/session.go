@@ -209,7 +209,7 @@ func (s *Session) Give(g Given) []knack.Problem {
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
 		if g.Hooks[i].Verify == nil {
-			g.Hooks[i].Verify = func() error { return nil } // the host vouches for it
+			g.Hooks[i].Verify = func() ([]hook.Script, error) { return nil, nil } // the host vouches for it
 		}
 	}
 	s.mu.Lock()

@@ -69,6 +69,7 @@ func (p *Project) prepare(local *workspace.Local) *permission.Git {
 	git := permission.NewGit(local.Dir())
 	git.Environ = local.Environ
 	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
+	local.Private = p.options.Env.StateFile("run")
 	var named []string // what the user named is visible, even if it lies under /tmp
 	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
 		named = append(named, realPath(path))

@@ -191,7 +191,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 					}
 				}
 			}
-			return tool.Permit{Input: a.p.Input, Subjects: subjects}, false, nil
+			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: a.alone(subjects, req.Files)}, false, nil
 		}
 		req.Decision.Reason = "a file changed while the user was asked"
 	}
@@ -269,7 +269,7 @@ func (a *asking) replaced(ctx context.Context, input json.RawMessage) (tool.Perm
 func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err error) {
 	for i, f := range req.Files {
 		if now := readFile(f.Path); now.Hash != f.Hash {
-			now.Old, now.Changed = f.Data, true
+			now.Old, now.Changed, now.names = f.Data, true, f.names
 			req.Files[i], changed = now, true
 		}
 	}

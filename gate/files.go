@@ -11,10 +11,12 @@ import (
 	"unicode/utf8"
 
 	udiff "github.com/aymanbagabas/go-udiff"
-	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/scripts"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // A File is a script that a call would run, by its content. Its text is
@@ -26,7 +28,8 @@ type File struct {
 	Old     []byte // what was approved before, if Changed
 	Changed bool
 
-	data []byte // all of it
+	data  []byte   // all of it
+	names []string // by which the call names it, absolute
 }
 
 const (
@@ -45,11 +48,7 @@ func (f File) Diff() string {
 
 func readFile(path string) File {
 	f := File{Path: path}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return f
-	}
-	r, err := os.Open(path)
+	r, err := regular.Open(path)
 	if err != nil {
 		return f
 	}
@@ -90,168 +89,107 @@ func sharesFile(a, b []File) bool {
 // folders are where relative names in command lines may start: dir, and where
 // a literal cd in them leads.
 func folders(subjects []permission.Subject, dir string) []string {
-	dirs := []string{dir}
+	var all [][]string
 	for _, s := range subjects {
-		for _, words := range commands(s) {
-			if len(words) > 1 && words[0] == "cd" && words[1] != "" {
-				for _, d := range slices.Clone(dirs) {
-					dirs = append(dirs, join(d, words[1]))
-				}
-			}
-			if len(dirs) > 64 {
-				return dirs
-			}
-		}
+		all = append(all, commands(s)...)
 	}
-	return dirs
+	return scripts.Folders(all, dir)
 }
 
-// scripts are the files that a command line would run by name: programs given
-// by a path, and the scripts of interpreters. Words that the shell would have
-// to expand name nothing here: rules do not match those either.
-func scripts(s permission.Subject, dirs []string) []File {
+// scriptsOf are the files that a command line would run by name: programs given
+// by a path, and the scripts of interpreters.
+func scriptsOf(s permission.Subject, dirs []string) []File {
 	var files []File
 	for _, words := range commands(s) {
-		for _, name := range runs(words) {
+		for _, name := range scripts.Named(words) {
 			for _, d := range dirs {
-				real, err := filepath.EvalSymlinks(join(d, name))
+				name := scripts.Join(d, name)
+				real, err := filepath.EvalSymlinks(name)
 				if err != nil {
 					continue
 				}
 				if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
 					continue
 				}
-				if !slices.ContainsFunc(files, func(f File) bool { return f.Path == real }) {
-					files = append(files, readFile(real))
+				i := slices.IndexFunc(files, func(f File) bool { return f.Path == real })
+				if i < 0 {
+					i, files = len(files), append(files, readFile(real))
 				}
+				files[i].names = append(files[i].names, name)
 			}
 		}
 	}
 	return files
 }
 
-// CheckScripts holds every file that a command line would run, started in dir,
-// against ok, which is given all of its bytes (nil where it cannot be read). It
-// returns ok's first error. Words that the shell would expand name no file:
-// see [permission.WithValues].
-func CheckScripts(line, dir string, ok func(path string, data []byte) error) error {
-	s := permission.Subject{Kind: "Bash", Text: line}
-	for _, f := range scripts(s, folders([]permission.Subject{s}, dir)) {
-		if err := ok(f.Path, f.data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// commands are the words of every simple command of a line; a word that the
-// shell would expand is empty. A line that cannot be parsed has none, and is
-// asked each time anyway.
-func commands(s permission.Subject) (list [][]string) {
-	if !isBash(s.Kind) || s.Text == "" {
-		return nil
-	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.Text), "")
-	if err != nil {
-		return nil
-	}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			words := make([]string, len(call.Args))
-			for i, w := range call.Args {
-				words[i], _ = literal(w)
+// names reports whether the first word of a command names one of the files: so an
+// interpreter's script is judged as a command of its own.
+func names(s permission.Subject, dirs []string, files []File) bool {
+	for _, words := range commands(s) {
+		for _, d := range dirs {
+			real, err := filepath.EvalSymlinks(scripts.Join(d, words[0]))
+			if err != nil {
+				continue
 			}
-			list = append(list, words)
-		}
-		return true
-	})
-	return list
-}
-
-func join(dir, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(dir, name)
-}
-
-// runs picks of a simple command's words those that name what it runs. An
-// empty word is one that is not literal.
-func runs(words []string) []string {
-	var names []string
-	for i, w := range words {
-		if strings.Contains(w, "/") {
-			names = append(names, w)
-		}
-		if interpreter(filepath.Base(w)) {
-			for _, arg := range words[i+1:] {
-				if arg == "" || strings.HasPrefix(arg, "-") {
-					continue
-				}
-				names = append(names, arg)
-				if !strings.Contains(arg, "=") && filepath.Ext(arg) != "" {
-					break // its arguments are its own affair
-				}
+			if _, other := differs([]File{readFile(real)}, files); !other {
+				return true
 			}
-			return names
 		}
-		if !looksThrough(filepath.Base(w), i, words) {
-			return names
-		}
-	}
-	return names
-}
-
-// looksThrough says whether the word after this one may be the program.
-func looksThrough(base string, i int, words []string) bool {
-	if i == 0 {
-		switch base {
-		case "env", "timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "exec", "xargs",
-			"sudo", "doas", "setsid", "uv", "bun", "deno", "npx", "poetry", "pipenv", "strace", "ionice", "flock":
-			return true
-		}
-		return false
-	}
-	return true
-}
-
-func interpreter(base string) bool {
-	base = strings.TrimSuffix(base, ".exe")
-	switch strings.TrimRight(base, "0123456789.") {
-	case "sh", "bash", "dash", "zsh", "ksh", "fish", "source", "", "python", "pypy", "node", "nodejs", "ruby",
-		"perl", "php", "lua", "Rscript", "tsx", "ts-node", "pwsh", "powershell":
-		return base != "" && (strings.TrimRight(base, "0123456789.") != "" || base == ".")
 	}
 	return false
 }
 
-// literal is a word without anything that the shell would expand.
-func literal(w *syntax.Word) (string, bool) {
-	var b strings.Builder
-	for _, p := range w.Parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			for i := 0; i < len(p.Value); i++ {
-				if p.Value[i] == '\\' && i+1 < len(p.Value) {
-					i++
-				}
-				b.WriteByte(p.Value[i])
+// missing is a path that a command line would run and that is no file now: by
+// the time the command starts anything may be there. "": none.
+func missing(s permission.Subject, dirs []string) string {
+	for _, words := range commands(s) {
+		for _, name := range scripts.Named(words) {
+			if !strings.Contains(name, "/") || strings.ContainsAny(name, "= \t\n") {
+				continue
 			}
-		case *syntax.SglQuoted:
-			b.WriteString(p.Value)
-		case *syntax.DblQuoted:
-			for _, q := range p.Parts {
-				lit, ok := q.(*syntax.Lit)
-				if !ok {
-					return "", false
-				}
-				b.WriteString(lit.Value)
+			if !slices.ContainsFunc(dirs, func(d string) bool { _, err := os.Stat(scripts.Join(d, name)); return err == nil }) {
+				return name
 			}
-		default:
-			return "", false
 		}
 	}
-	return b.String(), true
+	return ""
+}
+
+// asApproved are the scripts of files for the command that runs them.
+func asApproved(files []File) (list []workspace.Script) {
+	for _, f := range files {
+		if f.Hash == "" {
+			continue // nobody has seen its bytes
+		}
+		for _, name := range f.names {
+			list = append(list, workspace.Script{Name: name, Path: f.Path, Data: f.data})
+		}
+	}
+	return list
+}
+
+// CheckScripts holds every file that a command line would run, started in dir,
+// against ok, which is given all of its bytes (nil where it cannot be read). It
+// returns them, or ok's first error. Words that the shell would expand name no
+// file: see [permission.WithValues].
+func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]workspace.Script, error) {
+	s := permission.Subject{Kind: "Bash", Text: line}
+	files := scriptsOf(s, folders([]permission.Subject{s}, dir))
+	for _, f := range files {
+		if err := ok(f.Path, f.data); err != nil {
+			return nil, err
+		}
+	}
+	return asApproved(files), nil
+}
+
+// commands are the words of every simple command of a line. A line that cannot
+// be parsed has none, and is asked each time anyway.
+func commands(s permission.Subject) (list [][]string) {
+	if !isBash(s.Kind) {
+		return nil
+	}
+	return scripts.Words(s.Text)
 }
 
 func inside(dir, path string) bool {

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack/internal/scripts"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -316,7 +317,7 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 		switch a.r.Decision.Verdict {
 		case permission.Allow:
 			a.audit(a.r)
-			return tool.Permit{Input: a.p.Input, Subjects: subjects}, nil
+			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: asApproved(j.files)}, nil
 		case permission.Deny:
 			return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 		}
@@ -423,9 +424,10 @@ func (g *Gate) Decide(scopes []Scope, subjects ...permission.Subject) permission
 // A judgement is a decision and what an answer to it must know.
 type judgement struct {
 	permission.Decision
-	fixed   bool // no allow rule can change it: an ask rule or a ceiling said so
-	guarded bool // a hook cannot answer it: fixed, or a secret or a protected path
-	hook    bool // only a hook wants it asked
+	fixed   bool   // no allow rule can change it: an ask rule or a ceiling said so
+	guarded bool   // a hook cannot answer it: fixed, or a secret or a protected path
+	hook    bool   // only a hook wants it asked
+	files   []File // that it allows by their bytes
 }
 
 func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
@@ -439,7 +441,7 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 		if dirs == nil {
 			dirs = folders(subjects, place.Dir)
 		}
-		return scripts(s, dirs)
+		return scriptsOf(s, dirs)
 	}
 	var j judgement
 	mode, grants, why := g.Mode(), scopes, ""
@@ -471,6 +473,7 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 		// Answers and grants that do not cover the files which would run are
 		// taken away, and the rest decides.
 		dropped := false
+		j.files = nil
 		for _, s := range j.Subjects {
 			if s.Verdict != permission.Allow {
 				continue
@@ -479,13 +482,29 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 			case s.Origin == permission.Session || s.Origin == permission.Kept:
 				files := ran(s.Subject)
 				same := func(a answer) bool { return a.rule.Origin == s.Origin && a.rule.String() == s.Rule }
-				covered := slices.ContainsFunc(given, func(a answer) bool {
-					_, d := differs(files, a.files)
-					return same(a) && (!d || a.unbound)
-				})
-				if !covered {
+				unbound, covered := false, false
+				for _, a := range given {
+					if same(a) {
+						_, d := differs(files, a.files)
+						unbound = unbound || a.unbound
+						covered = covered || !d && (len(files) > 0 || len(a.files) == 0 || names(s.Subject, dirs, a.files))
+					}
+				}
+				changing := ""
+				if covered && !unbound {
+					j.files = append(j.files, files...)
+					changing = g.changing(subjects, files)
+				}
+				if changing != "" || !covered && !unbound {
 					f, _ := differs(files, nil)
-					why = f.Path + " is not as it was when it was approved"
+					switch {
+					case changing != "":
+						why = changing
+					case f.Path == "":
+						why = "a file that it was approved for is not there"
+					default:
+						why = f.Path + " is not as it was when it was approved"
+					}
 					given = slices.DeleteFunc(slices.Clone(given), same)
 					dropped = true
 				}
@@ -494,7 +513,13 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 					if "skill:"+sc.Skill != string(s.Origin) || sc.Approved == nil {
 						continue
 					}
-					if no := sc.covers(ran(s.Subject)); no != "" {
+					files := ran(s.Subject)
+					no := sc.covers(files)
+					if name := missing(s.Subject, dirs); no == "" && name != "" {
+						no = name + " is not there"
+					}
+					j.files = append(j.files, files...)
+					if no != "" {
 						why, grants, dropped = no, slices.Delete(slices.Clone(grants), i, i+1), true
 						break
 					}
@@ -529,7 +554,7 @@ func (g *Gate) shown(subjects []permission.Subject) (files []File) {
 	given := g.given()
 	dirs := folders(subjects, g.opt.Place.Dir)
 	for _, s := range subjects {
-		for _, f := range scripts(s, dirs) {
+		for _, f := range scriptsOf(s, dirs) {
 			if slices.ContainsFunc(files, func(g File) bool { return g.Path == f.Path }) {
 				continue
 			}
@@ -544,6 +569,52 @@ func (g *Gate) shown(subjects []permission.Subject) (files []File) {
 		}
 	}
 	return files
+}
+
+// changing says which part of a call may put other bytes into files before it
+// runs them; "": none. Commands that only read, and that write other files alone,
+// do not.
+func (g *Gate) changing(subjects []permission.Subject, files []File) string {
+	if len(files) == 0 {
+		return ""
+	}
+	dirs := folders(subjects, g.opt.Place.Dir)
+	for _, s := range (permission.Rules{}).Decide(permission.AcceptEdits, g.opt.Place, subjects...).Subjects {
+		for _, f := range files {
+			switch {
+			case s.Kind == "Edit" && (s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Place.Dir, s.Text))):
+				return f.Path + " is written before it runs"
+			case isBash(s.Kind) && s.Verdict != permission.Allow && len(scriptsOf(s.Subject, dirs)) == 0 && !keepsBytes(s.Subject, f, dirs):
+				return fmt.Sprintf("%q may change %s before it runs", s.Text, f.Path)
+			}
+		}
+	}
+	return ""
+}
+
+// keepsBytes reports whether a simple command is the script itself, as its
+// interpreter is given it, or a program that changes no file's bytes.
+func keepsBytes(s permission.Subject, f File, dirs []string) bool {
+	for _, words := range commands(s) {
+		switch words[0] {
+		case "chmod", "mkdir", "rmdir", "touch", "sleep", "wait":
+			continue
+		}
+		if !slices.ContainsFunc(dirs, func(d string) bool { return slices.Contains(f.names, scripts.Join(d, words[0])) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// alone are the scripts of a call that was just approved, as they were shown. A
+// call that may change them itself was approved with what it does, and runs what
+// is there then.
+func (g *Gate) alone(subjects []permission.Subject, files []File) []workspace.Script {
+	if g.changing(subjects, files) != "" {
+		return nil
+	}
+	return asApproved(files)
 }
 
 func (g *Gate) given() []answer {

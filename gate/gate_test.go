@@ -332,6 +332,64 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 	}
 }
 
+// TestScriptsOfPermit: a permit has the bytes of the scripts that were approved,
+// and an answer does not cover a call in which they may be others by then.
+func TestScriptsOfPermit(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("command lines here are bash's")
+	}
+	dir := t.TempDir()
+	at := script(t, dir, "run.sh", "echo one\n")
+	allow, problems := permission.ParseRules([]string{"Bash(npm ci)", "Bash(cp:*)", "Bash(mkdir:*)", "Bash(touch:*)", "Bash(chmod:*)"}, permission.User, "test")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: allow}, Place: permission.PathContext{Dir: dir}})
+	ask := func(line string) (string, bool) {
+		t.Helper()
+		before := len(p.saw)
+		permit, err := g.Ask(t.Context(), command(line))
+		var all []string
+		for _, s := range permit.Scripts {
+			if s.Name != filepath.Join(dir, "run.sh") {
+				t.Errorf("%s: named %s", line, s.Name)
+			}
+			all = append(all, string(s.Data))
+		}
+		if len(p.saw) == before && err != nil {
+			t.Error(line, err)
+		}
+		return strings.Join(all, ""), len(p.saw) > before
+	}
+	if got, asked := ask("bash ./run.sh"); got != "echo one\n" || !asked {
+		t.Errorf("approved: %q, asked %v", got, asked)
+	}
+	for line, covered := range map[string]bool{
+		"bash ./run.sh":                                true,
+		"mkdir -p out && bash ./run.sh > out/x":        false, // the redirection
+		"mkdir -p out; chmod +x run.sh; bash ./run.sh": true,
+		"ls && bash ./run.sh | cat":                    true,
+		"npm ci && bash ./run.sh":                      false,
+		"cp other run.sh && bash ./run.sh":             false,
+		"echo x > run.sh; bash ./run.sh":               false,
+	} {
+		p.answers = append(p.answers, yes(gate.No))
+		got, asked := ask(line)
+		if asked == covered || covered && got == "" || !covered && got != "" {
+			t.Errorf("%s: asked %v, scripts %q", line, asked, got)
+		}
+		p.answers = p.answers[:len(p.saw)]
+	}
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	p.answers = append(p.answers, yes(gate.No))
+	if _, asked := ask("bash ./run.sh"); !asked {
+		t.Error("an answer covers a script that is not there yet")
+	}
+}
+
 // TestChangedWhileAsking: what runs is what was on the screen.
 func TestChangedWhileAsking(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -12,9 +12,8 @@
 // ask, ask beats allow. This package decides nothing about permission: an
 // Outcome is a vote, and the rules beat it.
 //
-// The package imports nothing of ours. How a command is run (where, under
-// which sandbox), how a model is asked, and what tools are called elsewhere is
-// given to the Runner. Source: spec agent §7.
+// How a command is run (where, in which sandbox), how a model is asked, and what
+// tools are called elsewhere is given to the Runner.
 package hook
 
 import (
@@ -27,6 +26,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/knack-agent/knack/internal/scripts"
 )
 
 // An Event is what hooks are told of.
@@ -120,14 +121,18 @@ type Hook struct {
 	Dir    string // the folder of the skill that brought it; "": none
 	Mute   bool   // its votes to allow do not count: nobody vouches for who wrote it
 
-	// Verify is called before Command or Path runs; its error keeps it from
-	// running: the script is not the one that was approved. nil: it always runs.
-	Verify func() error
+	// Verify is called before Command or Path runs, and returns the scripts that it
+	// may run. An error keeps it from running: a script is not the one that was
+	// approved. nil: it always runs.
+	Verify func() ([]Script, error)
 
 	words  []string       // Matcher as names, sorted; nil: all, or re
 	re     *regexp.Regexp // Matcher as an expression
 	broken string         // why a guard could not be read: it always fails
 }
+
+// A Script is a file that a hook runs, with the bytes that were approved.
+type Script = scripts.Script
 
 // A Func is a hook in the program itself: it is given the event's input and
 // returns an answer, both as commands read and print them. nil says nothing.

@@ -33,6 +33,8 @@ type Command struct {
 	Line  string   // shell text; used when Args is empty
 	Args  []string // an argument vector
 	Stdin []byte
+	// Scripts are those that Hook.Verify returned: Run runs these bytes.
+	Scripts []Script
 }
 
 // An Output is what a command did.
@@ -353,12 +355,13 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	if r.Run == nil {
 		return reply{}, errors.New("commands cannot be run here")
 	}
+	c := Command{Hook: h, Line: h.Command, Stdin: text}
 	if h.Verify != nil {
-		if err := h.Verify(); err != nil {
+		var err error
+		if c.Scripts, err = h.Verify(); err != nil {
 			return reply{}, fmt.Errorf("it could not be run: %w", err)
 		}
 	}
-	c := Command{Hook: h, Line: h.Command, Stdin: text}
 	switch {
 	case h.Path != "":
 		c.Line, c.Args = "", []string{h.File()}

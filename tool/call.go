@@ -58,6 +58,9 @@ type Permit struct {
 	Input    json.RawMessage
 	Subjects []permission.Subject
 	Limits   []workspace.Limit // of the commands that the call runs
+	// Scripts are the files that these commands run and that were approved by their
+	// bytes.
+	Scripts []workspace.Script
 }
 
 // Propose returns what a Gate is asked about a call of the tool.
@@ -256,7 +259,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Re
 			return in, Errorf("%s", t.invalid(permit.Input, []string{err.Error()})), false
 		}
 	}
-	in.JSON, in.Subjects, in.Limits = permit.Input, permit.Subjects, permit.Limits
+	in.JSON, in.Subjects, in.Limits, in.Scripts = permit.Input, permit.Subjects, permit.Limits, permit.Scripts
 	return in, Result{}, true
 }
 

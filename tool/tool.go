@@ -140,8 +140,10 @@ type Input struct {
 	// Subjects is what the gate decided on; nil: nobody decided. A tool that opens
 	// something makes sure that it is one of them.
 	Subjects []permission.Subject
-	// Limits are for every command that the call runs: see [workspace.Command].
+	// Limits and Scripts are for every command that the call runs: see
+	// [workspace.Command].
 	Limits   []workspace.Limit
+	Scripts  []workspace.Script
 	Progress func(Result) // shows a partial result to people; never nil; may be called concurrently
 }
 

@@ -29,6 +29,9 @@ type Local struct {
 	// Prefix is shell text put on lines of its own before every command line
 	// (the setting shell.prefix).
 	Prefix string
+	// Private is where copies of approved scripts are kept until Close: no command
+	// may be able to write there. "": the system's directory for temporary files.
+	Private string
 	// BeforeSpawn may change a command (its line, directory and environment) or
 	// refuse it. It is part of [Local.Prepare], so permission judges its result.
 	BeforeSpawn func(*Command) error
@@ -45,9 +48,10 @@ type Local struct {
 	mark  string // of this workspace in the environment of its commands
 	count atomic.Int64
 
-	mu     sync.Mutex
-	closed bool
-	live   map[*process]bool // running, or left behind by a command that ended
+	mu      sync.Mutex
+	closed  bool
+	private string            // a directory of this workspace below Private; "": not made yet
+	live    map[*process]bool // running, or left behind by a command that ended
 }
 
 // NewLocal makes a workspace of an existing directory.

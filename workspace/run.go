@@ -122,7 +122,7 @@ func (l *Local) environ() []string {
 
 // Prepare returns the command that will run: with the prefix, an absolute
 // directory and the changes of BeforeSpawn. Permissions are checked on its result,
-// which Run does not change.
+// in which Run changes nothing but the names of Scripts.
 func (l *Local) Prepare(c Command) (Command, error) {
 	return prepare(c, l.dir, l.Path, l.Prefix, l.BeforeSpawn)
 }
@@ -176,6 +176,10 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	if err != nil {
 		return Exit{}, err
 	}
+	c, inPlace, err := l.approved(c)
+	if err != nil {
+		return Exit{}, err
+	}
 	cmd, err := l.command(c)
 	if err != nil {
 		return Exit{}, err
@@ -196,12 +200,16 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		ended(&Exit{})
 		return Exit{}, err
 	}
-	err = l.start(cmd, p)
+	if err = unchanged(inPlace); err == nil {
+		if err = l.start(cmd, p); err != nil {
+			err = startError(err, c, cmd)
+		}
+	}
 	p.handOver(cmd)
 	if err != nil {
 		p.disconnect()
 		ended(&Exit{})
-		return Exit{}, startError(err, c, cmd)
+		return Exit{}, err
 	}
 	for _, pump := range p.pumps {
 		go pump.run()
@@ -319,9 +327,12 @@ func (p *process) gone() bool {
 // too. Later commands fail with [ErrClosed].
 func (l *Local) Close() error {
 	l.mu.Lock()
-	live := l.live
+	live, private := l.live, l.private
 	l.closed, l.live = true, nil
 	l.mu.Unlock()
+	if private != "" {
+		defer os.RemoveAll(private)
+	}
 	for p := range live {
 		p.kill()
 		for _, pump := range p.pumps {

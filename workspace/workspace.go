@@ -89,6 +89,12 @@ type Command struct {
 	// the sandbox off ([Local.Confine] is nil).
 	Limits []Limit
 
+	// Scripts are the files that Line or Args runs and that somebody approved by
+	// their bytes. On this machine a private copy runs in their place; one that may
+	// depend on where it lies is compared once more before the command starts, which
+	// is refused if the bytes are others. Other workspaces ignore it.
+	Scripts []Script
+
 	prepared bool // returned by Prepare
 }
 

@@ -62,7 +62,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if !call.Allows("Bash", c.Line) {
 			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
 		}
-		c.Limits = call.Limits
+		c.Limits, c.Scripts = call.Limits, call.Scripts
 		timeout, err := bashTimeout(in, o)
 		if err != nil {
 			return tool.Result{}, err

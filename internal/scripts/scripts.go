@@ -1,0 +1,380 @@
+// Package scripts finds the files that a command line runs by name, and makes it
+// run private copies of them.
+//
+// An approval is bound to the bytes of a script, which the shell opens by name
+// later: between the two, another process may put other bytes under that name.
+// [Rewrite] replaces the name with that of a copy of the approved bytes, for
+// scripts that do the same wherever they lie ([Script.Movable]).
+package scripts
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A Script is a file that a command runs, with the bytes that were approved.
+type Script struct {
+	Name string // as the command names it, made absolute
+	Path string // without links
+	Data []byte
+}
+
+// Words are the words of every simple command of a line; a word that the shell
+// would expand is empty. A line that cannot be parsed has none.
+func Words(line string) (list [][]string) {
+	for _, call := range calls(parse(line)) {
+		words := make([]string, len(call.Args))
+		for i, w := range call.Args {
+			words[i], _ = value(w, nil)
+		}
+		list = append(list, words)
+	}
+	return list
+}
+
+func parse(line string) *syntax.File {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(line), "")
+	if err != nil {
+		return new(syntax.File)
+	}
+	return file
+}
+
+func calls(file *syntax.File) (list []*syntax.CallExpr) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			list = append(list, call)
+		}
+		return true
+	})
+	return list
+}
+
+// Folders are where relative names may start in commands (of [Words]) that are
+// run in dir: dir, and where a literal cd leads.
+func Folders(commands [][]string, dir string) []string {
+	dirs := []string{dir}
+	for _, words := range commands {
+		if len(words) > 1 && words[0] == "cd" && words[1] != "" {
+			for _, d := range slices.Clone(dirs) {
+				dirs = append(dirs, Join(d, words[1]))
+			}
+		}
+		if len(dirs) > 64 {
+			return dirs
+		}
+	}
+	return dirs
+}
+
+// Join makes a name absolute.
+func Join(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(dir, name)
+}
+
+// Named are the words of a simple command that may name what it runs: programs
+// given by a path, and the scripts of interpreters. Words that the shell would
+// have to expand name nothing here: rules do not match those either.
+func Named(words []string) []string {
+	var names []string
+	for i, w := range words {
+		if strings.Contains(w, "/") {
+			names = append(names, w)
+		}
+		if interpreter(filepath.Base(w)) {
+			for _, arg := range words[i+1:] {
+				if arg == "" || strings.HasPrefix(arg, "-") {
+					continue
+				}
+				names = append(names, arg)
+				if !strings.Contains(arg, "=") && filepath.Ext(arg) != "" {
+					break // its arguments are its own affair
+				}
+			}
+			return names
+		}
+		if !wraps(filepath.Base(w), i) {
+			return names
+		}
+	}
+	return names
+}
+
+// wraps reports whether the word after this one may be the program.
+func wraps(base string, i int) bool {
+	if i == 0 {
+		switch base {
+		case "env", "timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "exec", "xargs",
+			"sudo", "doas", "setsid", "uv", "bun", "deno", "npx", "poetry", "pipenv", "strace", "ionice", "flock":
+			return true
+		}
+		return false
+	}
+	return true
+}
+
+func interpreter(base string) bool {
+	base = strings.TrimSuffix(base, ".exe")
+	switch strings.TrimRight(base, "0123456789.") {
+	case "sh", "bash", "dash", "zsh", "ksh", "fish", "source", "", "python", "pypy", "node", "nodejs", "ruby",
+		"perl", "php", "lua", "Rscript", "tsx", "ts-node", "pwsh", "powershell":
+		return base != "" && (strings.TrimRight(base, "0123456789.") != "" || base == ".")
+	}
+	return false
+}
+
+// value is a word's value, where the shell would expand nothing in it but
+// variables of known (NAME: value).
+func value(w *syntax.Word, known map[string]string) (string, bool) {
+	var b strings.Builder
+	add := func(p syntax.WordPart, quoted bool) bool {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			for i := 0; i < len(p.Value); i++ {
+				if p.Value[i] == '\\' && i+1 < len(p.Value) {
+					i++
+				}
+				b.WriteByte(p.Value[i])
+			}
+			return true
+		case *syntax.ParamExp:
+			v, ok := plainParameter(p, known)
+			b.WriteString(v)
+			return ok && (quoted || !strings.ContainsAny(v, " \t\n*?[\\"))
+		}
+		return false
+	}
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return "", false
+			}
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				if p.Dollar || !add(q, true) {
+					return "", false
+				}
+			}
+		default:
+			if !add(p, false) {
+				return "", false
+			}
+		}
+	}
+	return b.String(), true
+}
+
+func plainParameter(p *syntax.ParamExp, known map[string]string) (string, bool) {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil {
+		return "", false
+	}
+	v, ok := known[p.Param.Value]
+	return v, ok
+}
+
+// Rewrite replaces the words that run a movable script by the path of a copy. env
+// (K=V) are variables whose values are known. inPlace are the scripts that a word
+// names still: their files are what runs.
+func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (path string, err error)) (text string, inPlace []Script, err error) {
+	file := parse(line)
+	r := rewriting{dirs: Folders(Words(line), dir), all: all, copied: copied, at: map[*Script][]string{}}
+	known := variables(file, env)
+	var b strings.Builder
+	end := 0
+	for _, call := range calls(file) {
+		words := make([]string, len(call.Args))
+		for i, w := range call.Args {
+			words[i], _ = value(w, known)
+		}
+		i, path, err := r.command(words)
+		if err != nil {
+			return "", nil, err
+		}
+		if path == "" || int(call.Args[i].Pos().Offset()) < end {
+			continue
+		}
+		w := call.Args[i]
+		b.WriteString(line[end:w.Pos().Offset()] + "'" + strings.ReplaceAll(path, "'", `'\''`) + "'")
+		end = int(w.End().Offset())
+	}
+	return b.String() + line[end:], r.inPlace(), nil
+}
+
+// RewriteArgs is [Rewrite] for an argument vector.
+func RewriteArgs(args []string, dir string, all []Script, copied func(Script) (path string, err error)) (words []string, inPlace []Script, err error) {
+	r := rewriting{dirs: []string{dir}, all: all, copied: copied, at: map[*Script][]string{}}
+	words = slices.Clone(args)
+	i, path, err := r.command(args)
+	if path != "" {
+		words[i] = path
+	}
+	return words, r.inPlace(), err
+}
+
+type rewriting struct {
+	dirs   []string
+	all    []Script
+	copied func(Script) (string, error)
+	at     map[*Script][]string // the copies that run; "": the file itself
+}
+
+// command returns which word of a simple command names a script of which a copy
+// runs, and the copy; "": none.
+func (r *rewriting) command(words []string) (index int, path string, err error) {
+	for _, name := range Named(words) {
+		i := slices.Index(words, name)
+		found := r.named(name)
+		runs := ""
+		for _, w := range words[:i] {
+			if interpreter(filepath.Base(w)) {
+				runs = w
+			}
+		}
+		if path == "" && len(found) == 1 && found[0].Movable(runs) {
+			if path, err = r.copied(*found[0]); err != nil {
+				return 0, "", err
+			}
+			index = i
+			r.at[found[0]] = append(r.at[found[0]], path)
+			continue
+		}
+		for _, s := range found { // ambiguous, or perhaps an argument of the script
+			r.at[s] = append(r.at[s], "")
+		}
+	}
+	return index, path, nil
+}
+
+func (r *rewriting) named(name string) (found []*Script) {
+	for _, d := range r.dirs {
+		i := slices.IndexFunc(r.all, func(s Script) bool { return s.Name == Join(d, name) })
+		if i >= 0 && !slices.Contains(found, &r.all[i]) {
+			found = append(found, &r.all[i])
+		}
+	}
+	return found
+}
+
+// inPlace are the scripts that no copy stands for everywhere.
+func (r *rewriting) inPlace() (list []Script) {
+	for i := range r.all {
+		if at := r.at[&r.all[i]]; len(at) == 0 || slices.Contains(at, "") {
+			list = append(list, r.all[i])
+		}
+	}
+	return list
+}
+
+// variables are the values of env that no command of a line changes.
+func variables(file *syntax.File, env []string) map[string]string {
+	known := map[string]string{}
+	for _, kv := range env {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			known[name] = value
+		}
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name != nil {
+				delete(known, n.Name.Value)
+			}
+		case *syntax.WordIter:
+			delete(known, n.Name.Value)
+		case *syntax.ParamExp:
+			if n.Param != nil && n.Exp != nil {
+				delete(known, n.Param.Value)
+			}
+		case *syntax.CallExpr:
+			if len(n.Args) == 0 {
+				break
+			}
+			switch name, ok := value(n.Args[0], known); name {
+			case "read", "printf", "unset", "eval", ".", "source", "mapfile", "readarray", "getopts", "let":
+				clear(known)
+			default:
+				if !ok {
+					clear(known)
+				}
+			}
+		}
+		return true
+	})
+	return known
+}
+
+// Movable reports whether a script does the same wherever its file lies: it does
+// not ask where that is, and loads nothing from beside it. What cannot be told is
+// not movable. runs is the interpreter that the command names; "": the script's
+// first line does.
+func (s *Script) Movable(runs string) bool {
+	if len(s.Data) > 1<<20 || !utf8.Valid(s.Data) || slices.Contains(s.Data, 0) {
+		return false
+	}
+	text := string(s.Data)
+	if runs == "" {
+		first, _, _ := strings.Cut(text, "\n")
+		line, ok := strings.CutPrefix(first, "#!")
+		fields := strings.Fields(line)
+		if !ok || len(fields) == 0 {
+			return false
+		}
+		if runs = fields[0]; filepath.Base(runs) == "env" {
+			fields = slices.DeleteFunc(fields[1:], func(f string) bool { return strings.HasPrefix(f, "-") || strings.Contains(f, "=") })
+			if len(fields) == 0 {
+				return false
+			}
+			runs = fields[0]
+		}
+	}
+	none := func(list ...string) bool {
+		return !slices.ContainsFunc(list, func(mark string) bool { return strings.Contains(text, mark) })
+	}
+	switch strings.TrimRight(strings.TrimSuffix(filepath.Base(runs), ".exe"), "0123456789.") {
+	case "sh", "bash", "dash", "ksh", "source", "":
+		return none("$0", "${0", "${@:0", "${*:0", "BASH_SOURCE", "BASH_ARGV", "$_", "${_", "${.sh", "/proc/", "caller")
+	case "python", "pypy":
+		return none("__file__", "__spec__", "__loader__", "__path__", "argv[0]", "orig_argv", "sys.path", "inspect", "traceback", "runpy", "importlib",
+			"__import__", "pkgutil", "multiprocessing", "concurrent", "/proc/", "exec(", "eval(", "_getframe") && !s.importsSibling()
+	}
+	return false
+}
+
+var importLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import|import[ \t]+([^#;\n]+))`)
+})
+
+// importsSibling reports whether a Python program may import something that lies
+// beside it.
+func (s *Script) importsSibling() bool {
+	entries, err := os.ReadDir(filepath.Dir(s.Name))
+	if err != nil {
+		return true
+	}
+	beside := map[string]bool{}
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e.Name(), ".")
+		beside[name] = e.Name() != filepath.Base(s.Name)
+	}
+	for _, m := range importLine().FindAllStringSubmatch(string(s.Data), -1) {
+		for _, name := range strings.Split(m[1]+m[2], ",") {
+			name, _, _ = strings.Cut(strings.TrimSpace(name), ".")
+			if name, _, _ = strings.Cut(name, " "); name == "" || beside[name] {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,107 @@
+package workspace
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	regularfile "github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/scripts"
+)
+
+// A Script is a file that a command runs, with the bytes that were approved.
+type Script = scripts.Script
+
+// stale is the age at which copies that a killed program left are removed.
+const stale = 7 * 24 * time.Hour
+
+// approved makes a command run private copies of its Scripts. inPlace are those
+// that must run where they lie, because they may ask where that is.
+func (l *Local) approved(c Command) (_ Command, inPlace []Script, err error) {
+	switch {
+	case len(c.Scripts) == 0:
+		return c, nil, nil
+	case runtime.GOOS == "windows":
+		return c, c.Scripts, nil
+	case len(c.Args) > 0:
+		c.Args, inPlace, err = scripts.RewriteArgs(c.Args, c.Dir, c.Scripts, l.copied)
+	default:
+		c.Line, inPlace, err = scripts.Rewrite(c.Line, c.Dir, c.Env, c.Scripts, l.copied)
+	}
+	if err != nil {
+		return c, nil, fmt.Errorf("the approved script cannot be copied: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.private != "" {
+		c.Allow.Read = append(slices.Clip(c.Allow.Read), l.private)
+	}
+	return c, inPlace, nil
+}
+
+// copied returns a copy of a script, in a directory that no command can write.
+func (l *Local) copied(s Script) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return "", ErrClosed
+	}
+	if l.private == "" {
+		dir, err := privateDir(l.Private)
+		if err != nil {
+			return "", err
+		}
+		l.private = dir
+	}
+	sum := sha256.Sum256(s.Data)
+	dir := filepath.Join(l.private, hex.EncodeToString(sum[:]))
+	path := filepath.Join(dir, filepath.Base(s.Name))
+	if _, err := os.Lstat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, s.Data, 0o500)
+}
+
+// privateDir makes a directory below parent, and removes old ones there.
+func privateDir(parent string) (string, error) {
+	if parent == "" {
+		return os.MkdirTemp("", "knack-run-*")
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", err
+	}
+	old, _ := os.ReadDir(parent)
+	for _, e := range old {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), "run-") && time.Since(info.ModTime()) > stale {
+			os.RemoveAll(filepath.Join(parent, e.Name()))
+		}
+	}
+	return os.MkdirTemp(parent, "run-*")
+}
+
+// unchanged is an error unless the files that the names of scripts lead to are
+// still those that were approved.
+func unchanged(list []Script) error {
+	for _, s := range list {
+		path, err := filepath.EvalSymlinks(s.Name)
+		if err == nil && path == s.Path {
+			var data []byte
+			if data, err = regularfile.Read(path, int64(len(s.Data))); err == nil && bytes.Equal(data, s.Data) {
+				continue
+			}
+		}
+		return fmt.Errorf("%s changed after it was approved: it was not run", s.Name)
+	}
+	return nil
+}
