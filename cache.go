@@ -280,7 +280,7 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 	}
 	w.number(uint64(len(problems)))
 	for _, p := range problems {
-		for _, t := range []string{p.Code, string(p.Severity), p.Message, p.Hint} {
+		for _, t := range []string{string(p.Code), string(p.Severity), p.Message, p.Hint} {
 			w.text(t)
 		}
 		w.number(uint64(p.Line))
@@ -347,7 +347,7 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 		return nil, nil, false
 	}
 	for range d.count() {
-		p := Problem{Path: path, Code: d.text(), Severity: Severity(d.text()), Message: d.text(), Hint: d.text()}
+		p := Problem{Path: path, Code: Code(d.text()), Severity: Severity(d.text()), Message: d.text(), Hint: d.text()}
 		p.Line, p.Column = int(d.number()), int(d.number())
 		problems = append(problems, p)
 	}

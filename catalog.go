@@ -101,7 +101,7 @@ func readSource(ctx context.Context, src Source) (r reading) {
 		if err != nil {
 			var p Problem
 			if !errors.As(err, &p) {
-				p = Problem{Code: "unreadable", Severity: Error, Path: r.place.Path, Message: err.Error()}
+				p = Problem{Code: CodeUnreadable, Severity: Error, Path: r.place.Path, Message: err.Error()}
 			}
 			r.problems = append(r.problems, p)
 		}
@@ -215,22 +215,22 @@ func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kin
 func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
-	problem := func(code string, sev Severity, hint, format string, args ...any) {
+	problem := func(code Code, sev Severity, hint, format string, args ...any) {
 		c.problems = append(c.problems, Problem{Code: code, Severity: sev, Path: s.Path, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if first := files[s.ID]; first != nil {
 		e.State, e.Winner = Duplicate, first
-		problem("duplicate-file", Info, "", "the same file as %s, which is used", first.Path)
+		problem(CodeDuplicateFile, Info, "", "the same file as %s, which is used", first.Path)
 		return
 	}
 	switch {
 	case s.Origin.Trust == Untrusted:
 		e.State = NotTrusted
-		problem("untrusted", Warn, "knack trust, or --trust for this run", "%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
+		problem(CodeUntrusted, Warn, "knack trust, or --trust for this run", "%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
 		return
 	case s.Gated != "":
 		e.State = Gated
-		problem("gated", Info, "a feature is on with KNACK_FEATURES=NAME, or features in settings", "switched off: %s", s.Gated)
+		problem(CodeGated, Info, "a feature is on with KNACK_FEATURES=NAME, or features in settings", "switched off: %s", s.Gated)
 		return
 	}
 	files[s.ID] = s
@@ -243,20 +243,20 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 		switch s.Origin.Kind {
 		case Project, Additional, Legacy:
 			e.State, e.Winner = Shadowed, own
-			problem("name-collision", Warn, "knack trust asks whether it may replace the bundled skill",
+			problem(CodeNameCollision, Warn, "knack trust asks whether it may replace the bundled skill",
 				"the name %q is taken by the bundled skill, so that this one (%s) is not used", s.Name, s.Origin.Kind)
 			return
 		}
 	}
 	if first := c.byName[s.Name]; first != nil && s.bundled() && !first.bundled() {
 		e.State, e.Winner = Shadowed, first
-		c.problems = append(c.problems, Problem{Code: "name-collision", Severity: Info, Path: first.Path,
+		c.problems = append(c.problems, Problem{Code: CodeNameCollision, Severity: Info, Path: first.Path,
 			Message: fmt.Sprintf("it replaces the bundled skill %s", s.Name), Hint: "knack skill why " + s.Name})
 		return
 	}
 	if first := c.byName[s.Name]; first != nil {
 		e.State, e.Winner = Shadowed, first
-		problem("name-collision", Warn, "knack skill why "+s.Name, "the name %q is taken by %s (%s), so that this one (%s) is not used",
+		problem(CodeNameCollision, Warn, "knack skill why "+s.Name, "the name %q is taken by %s (%s), so that this one (%s) is not used",
 			s.Name, first.Path, first.Origin.Kind, s.Origin.Kind)
 		return
 	}
@@ -277,7 +277,7 @@ func untrustedPlace(s *Skill, p Place) string {
 }
 
 func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
-	c.problems = append(c.problems, Problem{Code: "name-collision", Severity: Warn, Path: s.Path,
+	c.problems = append(c.problems, Problem{Code: CodeNameCollision, Severity: Warn, Path: s.Path,
 		Message: fmt.Sprintf("the alias %q is taken by %s, and does not lead to %s", alias, other.Path, s.Name)})
 }
 

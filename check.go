@@ -38,19 +38,19 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	}
 	data, err := readBounded(file)
 	if err == nil && len(data) > maxFile {
-		return nil, []Problem{{Code: "too-large", Severity: Error, Path: file, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20), Hint: "move text to files under references/"}}
+		return nil, []Problem{{Code: CodeTooLarge, Severity: Error, Path: file, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20), Hint: "move text to files under references/"}}
 	}
 	if err != nil {
-		return nil, []Problem{{Code: "unreadable", Severity: Error, Path: file, Message: err.Error(), Hint: "check its permissions"}}
+		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(), Hint: "check its permissions"}}
 	}
 	if to := textLink(data, int64(len(data))); to != "" {
-		return nil, []Problem{{Code: "link-as-text", Severity: Error, Path: file,
+		return nil, []Problem{{Code: CodeLinkAsText, Severity: Error, Path: file,
 			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text", Hint: "git config core.symlinks true, then check the file out again"}}
 	}
 	// The directory's name is not known from "." or "..".
 	abs, err := filepath.Abs(file)
 	if err != nil {
-		return nil, []Problem{{Code: "unreadable", Severity: Error, Path: file, Message: err.Error(), Hint: "name the directory in full"}}
+		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(), Hint: "name the directory in full"}}
 	}
 	s, body, problems := parseFile(abs, data, Origin{Kind: Explicit, Trust: Trusted})
 	c := checker{reader: reader{path: file, problems: problems}, ctx: ctx, skill: s, dir: filepath.Dir(file)}
@@ -75,17 +75,17 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 // frontmatter has no name, and a name in another spelling of the directory's
 // differs from it.
 func oneFact(s *Skill, problems []Problem) []Problem {
-	found := map[string]bool{}
+	found := map[Code]bool{}
 	for _, p := range problems {
 		found[p.Code] = true
 	}
-	headless := found["frontmatter-missing"] || found["frontmatter-unclosed"]
+	headless := found[CodeFrontmatterMissing] || found[CodeFrontmatterUnclosed]
 	return slices.DeleteFunc(problems, func(p Problem) bool {
 		switch p.Code {
-		case "name-missing", "description-missing":
+		case CodeNameMissing, CodeDescriptionMissing:
 			return headless
-		case "name-dir-mismatch":
-			return found["name-invalid"] && s != nil && validName(s.Label) == validName(s.Name)
+		case CodeNameDirMismatch:
+			return found[CodeNameInvalid] && s != nil && validName(s.Label) == validName(s.Name)
 		}
 		return false
 	})
@@ -104,14 +104,14 @@ func CheckName(name string) string {
 func skillFile(path string) (string, *Problem) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", &Problem{Code: "unreadable", Severity: Error, Path: path, Message: errors.Unwrap(err).Error(), Hint: "name a skill's directory or its SKILL.md"}
+		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: errors.Unwrap(err).Error(), Hint: "name a skill's directory or its SKILL.md"}
 	}
 	if !info.IsDir() {
 		return path, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return "", &Problem{Code: "unreadable", Severity: Error, Path: path, Message: err.Error(), Hint: "check its permissions"}
+		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: err.Error(), Hint: "check its permissions"}
 	}
 	found := ""
 	for _, e := range entries {
@@ -120,7 +120,7 @@ func skillFile(path string) (string, *Problem) {
 		}
 	}
 	if found == "" {
-		return "", &Problem{Code: "unreadable", Severity: Error, Path: path, Message: "there is no SKILL.md in this directory", Hint: "knack skill new " + plain.Line(filepath.Base(path))}
+		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: "there is no SKILL.md in this directory", Hint: "knack skill new " + plain.Line(filepath.Base(path))}
 	}
 	return filepath.Join(path, found), nil
 }
@@ -129,15 +129,15 @@ func skillFile(path string) (string, *Problem) {
 // specification forbids it.
 func breaksSpecification(p Problem) bool {
 	switch p.Code {
-	case "field-type": // of its own keys only
+	case CodeFieldType: // of its own keys only
 		key, _, _ := strings.Cut(p.Message, " ")
 		switch strings.TrimSuffix(key, ":") {
 		case "name", "description", "metadata", "allowed-tools":
 			return true
 		}
-	case "name-missing", "name-invalid", "name-too-long", "name-dir-mismatch", "description-missing", "description-too-long",
-		"compatibility-invalid", "compatibility-too-long", "frontmatter-missing", "frontmatter-unclosed", "yaml-repaired",
-		"yaml-invalid", "duplicate-key", "encoding", "limit-reached", "too-large":
+	case CodeNameMissing, CodeNameInvalid, CodeNameTooLong, CodeNameDirMismatch, CodeDescriptionMissing, CodeDescriptionTooLong,
+		CodeCompatibilityInvalid, CodeCompatibilityTooLong, CodeFrontmatterMissing, CodeFrontmatterUnclosed, CodeYAMLRepaired,
+		CodeYAMLInvalid, CodeDuplicateKey, "encoding", CodeLimitReached, CodeTooLarge:
 		return true
 	}
 	return false
@@ -152,7 +152,7 @@ type checker struct {
 	line  int // of the body's first line
 }
 
-func (c *checker) info(code string, line int, hint, format string, args ...any) {
+func (c *checker) info(code Code, line int, hint, format string, args ...any) {
 	c.problem(code, Info, line, 0, hint, format, args...)
 }
 
@@ -178,13 +178,13 @@ func (c *checker) keys() {
 			}
 			for _, v := range values {
 				if v[0] != '"' {
-					c.info("field-type", 0, "quote the values: version: '1.0'", "metadata: the open specification allows only strings as values")
+					c.info(CodeFieldType, 0, "quote the values: version: '1.0'", "metadata: the open specification allows only strings as values")
 					break
 				}
 			}
 		case "allowed-tools":
 			if f.value != "" && f.value[0] != '"' {
-				c.info("field-type", 0, "write one string with spaces between the tools", "allowed-tools: the open specification has one string, not a list")
+				c.info(CodeFieldType, 0, "write one string with spaces between the tools", "allowed-tools: the open specification has one string, not a list")
 			}
 		default:
 			if key := canonical(f.key); key != "" && key != f.key {
@@ -198,14 +198,14 @@ func (c *checker) keys() {
 		if n > 1 {
 			are = "extensions"
 		}
-		c.info("unknown-key", 0, "keep what you need; some programs refuse a file with such keys", "%s: %s of the open specification", strings.Join(extensions, ", "), are)
+		c.info(CodeUnknownKey, 0, "keep what you need; some programs refuse a file with such keys", "%s: %s of the open specification", strings.Join(extensions, ", "), are)
 	}
 }
 
 func (c *checker) size() {
 	lines := strings.Count(strings.TrimSpace(c.body), "\n") + 1
 	if n := tokens(len(c.body)); lines > adviceLines || n > adviceTokens {
-		c.warn("body-too-long", c.line, 0, "move parts to files under references/ and link to them",
+		c.warn(CodeBodyTooLong, c.line, 0, "move parts to files under references/ and link to them",
 			"the text has %d lines and about %d tokens; at most %d and %d are advised", lines, n, adviceLines, adviceTokens)
 	}
 }
@@ -220,7 +220,7 @@ func (c *checker) hidden(file string) {
 	firstLine, firstColumn, hidden := 0, 0, 0
 	report := func() {
 		if instructs(comment) {
-			c.warn("hidden-characters", n, 0, "move it into the text or remove it", "a comment that a person does not see gives the model an instruction")
+			c.warn(CodeHiddenCharacters, n, 0, "move it into the text or remove it", "a comment that a person does not see gives the model an instruction")
 		}
 		comment = ""
 	}
@@ -267,7 +267,7 @@ func (c *checker) hidden(file string) {
 		if hidden > 1 {
 			more = fmt.Sprintf(", and others in %s", plain.Count(hidden-1, "more line"))
 		}
-		c.warn("hidden-characters", firstLine, firstColumn, "remove it", "an invisible character: U+%04X%s", first, more)
+		c.warn(CodeHiddenCharacters, firstLine, firstColumn, "remove it", "an invisible character: U+%04X%s", first, more)
 	}
 }
 
@@ -327,10 +327,10 @@ const secondPersonLines = 3
 func (c *checker) prose() {
 	s := c.skill
 	fallback := slices.ContainsFunc(c.problems, func(p Problem) bool {
-		return p.Code == "description-missing" || p.Code == "frontmatter-missing" || p.Code == "frontmatter-unclosed"
+		return p.Code == CodeDescriptionMissing || p.Code == CodeFrontmatterMissing || p.Code == CodeFrontmatterUnclosed
 	})
 	if s.Description != "" && s.WhenToUse == "" && !s.NotModel && !fallback && english(s.Description) && !saysWhen(s.Description) {
-		c.warn("description-no-when", 0, 0, "add a sentence that begins with: Use when …", "the description says what the skill does, but not when to use it")
+		c.warn(CodeDescriptionNoWhen, 0, 0, "add a sentence that begins with: Use when …", "the description says what the skill does, but not when to use it")
 	}
 	found, first := 0, 0
 	for i, text := range c.paragraphs() {
@@ -341,7 +341,7 @@ func (c *checker) prose() {
 		}
 	}
 	if found >= secondPersonLines {
-		c.info("second-person", first, "write instructions: Run the tests, not: You should run the tests", "%d lines are in the second person (you should …)", found)
+		c.info(CodeSecondPerson, first, "write instructions: Run the tests, not: You should run the tests", "%d lines are in the second person (you should …)", found)
 	}
 }
 
@@ -438,7 +438,7 @@ func (c *checker) tools() {
 			if tool == "*" {
 				all = "every tool"
 			}
-			c.warn("tool-pattern", 0, 0, "name what is needed: Bash(git status:*)",
+			c.warn(CodeToolPattern, 0, 0, "name what is needed: Bash(git status:*)",
 				"allowed-tools: %s grants %s; a project or plugin skill gets it only if the user approves", rule, all)
 		}
 	}
@@ -463,19 +463,19 @@ func (c *checker) files() {
 		rel = filepath.ToSlash(rel)
 		if d.Type()&fs.ModeSymlink != 0 {
 			if !inside(c.dir, file) {
-				c.warn("symlink-outside", 0, 0, "copy the file into the skill", "%s is a link that leads out of the skill, or is broken", plain.Line(rel))
+				c.warn(CodeSymlinkOutside, 0, 0, "copy the file into the skill", "%s is a link that leads out of the skill, or is broken", plain.Line(rel))
 			}
 			return nil
 		}
 		if d.Type().IsRegular() && strings.HasPrefix(rel, "scripts/") && runtime.GOOS != "windows" {
 			if info, err := d.Info(); err == nil && info.Mode()&0o111 == 0 && hasShebang(file) && runsDirectly(c.body, rel) {
-				c.warn("not-executable", 0, 0, "chmod +x "+plain.Line(rel), "%s is run as a command, but is not executable", plain.Line(rel))
+				c.warn(CodeNotExecutable, 0, 0, "chmod +x "+plain.Line(rel), "%s is run as a command, but is not executable", plain.Line(rel))
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		c.problem("unreadable", Error, 0, 0, "check its permissions", "%v", err)
+		c.problem(CodeUnreadable, Error, 0, 0, "check its permissions", "%v", err)
 	}
 }
 
@@ -527,12 +527,12 @@ func (c *checker) links() {
 		}
 	}
 	if len(dead) > 1 && found == 0 {
-		c.warn("broken-link", dead[0].line, 0, "add the files; were they left out when the skill was copied?",
+		c.warn(CodeBrokenLink, dead[0].line, 0, "add the files; were they left out when the skill was copied?",
 			"none of the %d linked files exists: %s, …", len(dead), plain.Line(dead[0].target))
 		return
 	}
 	for _, d := range dead {
-		c.warn("broken-link", d.line, 0, "correct the link or add the file", "%s is not there", plain.Line(d.target))
+		c.warn(CodeBrokenLink, d.line, 0, "correct the link or add the file", "%s is not there", plain.Line(d.target))
 	}
 }
 
@@ -616,7 +616,7 @@ func (c *checker) absolutePaths() {
 					continue
 				}
 				seen[home] = true
-				c.warn("absolute-path", c.line+i, 0, "write it relative to the skill, as ${CLAUDE_SKILL_DIR}/…, or with ~",
+				c.warn(CodeAbsolutePath, c.line+i, 0, "write it relative to the skill, as ${CLAUDE_SKILL_DIR}/…, or with ~",
 					"%s is a path in one person's home directory", plain.Line(file))
 			}
 		}

@@ -386,7 +386,7 @@ func (w *walk) level(spots []spot) (below []spot) {
 				continue
 			}
 			if w.searched++; w.searched > maxSearched {
-				w.problem(Problem{Code: "limit-reached", Severity: Warn, Path: s.path,
+				w.problem(Problem{Code: CodeLimitReached, Severity: Warn, Path: s.path,
 					Message: fmt.Sprintf("more than %d directories without a skill in them: this one and what follows are not searched", maxSearched),
 					Hint:    "exclude directories without skills with an .ignore file"})
 				return nil
@@ -419,13 +419,13 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 				next.real, err = w.fsys.real(next.path)
 			}
 			if err != nil {
-				w.problem(Problem{Code: "unreadable", Severity: Warn, Path: next.path, Message: "the link leads nowhere: " + reason(err)})
+				w.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: next.path, Message: "the link leads nowhere: " + reason(err)})
 				continue
 			}
 			isDir = info.IsDir()
 			if isDir && !scope.Match(name, true) {
 				if w.links[next.real] || subpath.Contains(next.real, s.real) {
-					w.problem(Problem{Code: "duplicate-file", Severity: Info, Path: next.path,
+					w.problem(Problem{Code: CodeDuplicateFile, Severity: Info, Path: next.path,
 						Message: "the link leads to " + next.real + ", which is searched already"})
 					continue
 				}
@@ -440,7 +440,7 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 		}
 		if isDir {
 			if next.depth > maxDepth {
-				w.problem(Problem{Code: "limit-reached", Severity: Warn, Path: next.path,
+				w.problem(Problem{Code: CodeLimitReached, Severity: Warn, Path: next.path,
 					Message: fmt.Sprintf("deeper than %d directories: not searched", maxDepth)})
 				continue
 			}
@@ -478,7 +478,7 @@ func (w *walk) ask(link, real string) Trust {
 			return t
 		}
 	}
-	w.problem(Problem{Code: "symlink-outside", Severity: Warn, Path: link,
+	w.problem(Problem{Code: CodeSymlinkOutside, Severity: Warn, Path: link,
 		Message: "the link leads out of the project, to " + real + ", which needs trust of its own"})
 	return Untrusted
 }
@@ -595,7 +595,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	case !info.Mode().IsRegular():
 		return fail(errors.New("not a regular file"))
 	case info.Size() > maxFile:
-		return look{outcome: &outcome{path: name, problems: []Problem{{Code: "too-large", Severity: Error, Path: name,
+		return look{outcome: &outcome{path: name, problems: []Problem{{Code: CodeTooLarge, Severity: Error, Path: name,
 			Message: fmt.Sprintf("%d bytes: a skill's file has at most %d", info.Size(), maxFile),
 			Hint:    "move what is not needed at once into other files"}}}}
 	}
@@ -670,7 +670,7 @@ func (w *walk) follow(s spot, name, at, to string, text []byte) look {
 		return look{outcome: &outcome{path: name, problems: []Problem{problem}}}
 	}
 	broken := func(why string) look {
-		return refuse(Problem{Code: "link-as-text", Severity: Warn, Path: name,
+		return refuse(Problem{Code: CodeLinkAsText, Severity: Warn, Path: name,
 			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text: " + why,
 			Hint:    "git config core.symlinks true, then check the file out again"})
 	}
@@ -807,7 +807,7 @@ func (w *walk) finish(skill *Skill, s spot, name string) {
 
 // described says whether the frontmatter itself has a description.
 func described(problems []Problem) bool {
-	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == "description-missing" })
+	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == CodeDescriptionMissing })
 }
 
 // readHead reads 4 KiB, and on while the frontmatter goes on. How large buf has
@@ -886,7 +886,7 @@ func parallel(n int, worker func() func(int)) {
 }
 
 func unreadable(path string, err error) Problem {
-	p := Problem{Code: "unreadable", Severity: Error, Path: path, Message: "cannot be read: " + reason(err)}
+	p := Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: "cannot be read: " + reason(err)}
 	if errors.Is(err, fs.ErrPermission) {
 		p.Hint = "chmod u+rX " + path
 	}

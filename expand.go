@@ -593,7 +593,7 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 			return "", false, refuse(RefusedUnread, "%s was not loaded: the command %s cannot run: %v", e.skill.Name, shown(t.text), err)
 		}
 		if problem != "" {
-			e.activation.problem(Problem{Code: "shell-refused", Severity: Warn, Path: e.skill.Path,
+			e.activation.problem(Problem{Code: CodeShellRefused, Severity: Warn, Path: e.skill.Path,
 				Message: "in the command " + shown(t.text) + " " + problem, Hint: "use double quotes"})
 		}
 		lines[i] = line
@@ -619,7 +619,7 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 		case t.kind == command:
 			b.WriteString(t.raw)
 			if !e.skill.local() {
-				e.activation.problem(Problem{Code: "shell-refused", Severity: Info, Path: e.skill.Path,
+				e.activation.problem(Problem{Code: CodeShellRefused, Severity: Info, Path: e.skill.Path,
 					Message: "the command " + shown(t.text) + " stays text: the skill is not from this machine", Hint: "install the skill locally to run its commands"})
 			}
 		default:
@@ -693,7 +693,7 @@ func (e *expansion) rules(rules []string, deny bool) []string {
 			out = append(out, tool)
 			said = "denies all of " + tool
 		}
-		e.activation.problem(Problem{Code: "tool-pattern", Severity: Warn, Path: e.skill.Path,
+		e.activation.problem(Problem{Code: CodeToolPattern, Severity: Warn, Path: e.skill.Path,
 			Message: "the rule " + rule + " " + said + ": the directory " + plain.Line(special) + " holds characters of a pattern",
 			Hint:    "move the skill to a directory without them"})
 	}

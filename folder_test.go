@@ -83,7 +83,7 @@ func TestHead(t *testing.T) {
 		}
 		codes := ""
 		for _, p := range cat.Problems() {
-			codes += p.Code + " "
+			codes += string(p.Code) + " "
 		}
 		if want := c.code; !strings.Contains(codes, want) || strings.Contains(codes, "encoding") || want == "" && codes != "name-missing " {
 			t.Errorf("%s: %s, want %s", name, codes, want)
@@ -244,7 +244,7 @@ func TestChecked(t *testing.T) {
 	if states != "headed active headed-more active large active refused untrusted small active told untrusted " {
 		t.Error(states)
 	}
-	codes := map[string]int{}
+	codes := map[Code]int{}
 	for _, p := range cat.Problems() {
 		codes[p.Code]++
 	}

@@ -151,7 +151,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	local := s.local()
 	if local && s.Base != nil {
 		if a.Dir, err = s.Base(ctx); err != nil {
-			a.problem(Problem{Code: "extraction-failed", Severity: Warn, Path: s.Path,
+			a.problem(Problem{Code: CodeExtractionFailed, Severity: Warn, Path: s.Path,
 				Message: fmt.Sprintf("%s has no base directory: %v", s.Name, err), Hint: "check the permissions of the directory it names"})
 			a.Dir = ""
 		}
@@ -189,7 +189,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		return nil, err
 	}
 	if a.Resources, err = s.Resources(ctx); err != nil {
-		a.problem(Problem{Code: "unreadable", Severity: Warn, Path: s.Path,
+		a.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: s.Path,
 			Message: fmt.Sprintf("the files beside %s are not listed: %v", s.Name, err), Hint: "check that the directory can be read"})
 	}
 	a.Notice = strings.TrimSpace("/" + s.Name + " " + strings.Join(strings.Fields(in.Args), " "))

@@ -451,7 +451,7 @@ func TestLargeValue(t *testing.T) {
 
 // A frontmatter of more than 64 KiB is not read; the text loads.
 func TestLargeFrontmatter(t *testing.T) {
-	for size, code := range map[int]string{64<<10 - 28: "", 64<<10 - 27: "too-large"} {
+	for size, code := range map[int]Code{64<<10 - 28: "", 64<<10 - 27: CodeTooLarge} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
 		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{})
 		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {

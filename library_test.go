@@ -508,7 +508,7 @@ func TestLimit(t *testing.T) {
 		c := Load(t.Context(), FS(files, Origin{Kind: User, Trust: Trusted}))
 		problems := ""
 		for _, p := range c.Problems() {
-			problems += p.Code + " " + p.Path + "\n"
+			problems += string(p.Code) + " " + p.Path + "\n"
 		}
 		return problems, len(c.Skills())
 	}

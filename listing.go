@@ -300,7 +300,7 @@ func (c *Catalog) pins(v View, entries []item) []Problem {
 		if state != Pinned && state != Required {
 			continue
 		}
-		p := Problem{Code: "not-listed", Severity: Warn, Hint: "knack skill why " + name}
+		p := Problem{Code: CodeNotListed, Severity: Warn, Hint: "knack skill why " + name}
 		if state == Required {
 			p.Severity = Error
 		}

@@ -99,14 +99,14 @@ func parse(path string, data []byte, o Origin, whole bool,
 	}
 	f := frontmatter.Split(data)
 	if len(f.Head) > maxFrontmatter || f.Fence == frontmatter.Unclosed && len(data) > maxFrontmatter {
-		p.problem("too-large", Error, 1, 0, "move text from the frontmatter to the body", "the frontmatter is larger than %d KiB and was not read", maxFrontmatter>>10)
+		p.problem(CodeTooLarge, Error, 1, 0, "move text from the frontmatter to the body", "the frontmatter is larger than %d KiB and was not read", maxFrontmatter>>10)
 		f.Head, f.Fence = nil, frontmatter.Closed
 	}
 	switch f.Fence {
 	case frontmatter.None:
-		p.warn("frontmatter-missing", 1, 0, "begin the file with ---, then name: and description:, then ---", "there is no frontmatter")
+		p.warn(CodeFrontmatterMissing, 1, 0, "begin the file with ---, then name: and description:, then ---", "there is no frontmatter")
 	case frontmatter.Unclosed:
-		p.warn("frontmatter-unclosed", 1, 0, "put a line of --- after the last key", "the frontmatter is not closed: the whole file was taken as text")
+		p.warn(CodeFrontmatterUnclosed, 1, 0, "put a line of --- after the last key", "the frontmatter is not closed: the whole file was taken as text")
 	}
 	p.notes(f.Notes)
 	s = &Skill{ID: path, Path: path, Origin: o, Size: size, bodyAt: max(0, len(data)-len(f.Body))}
@@ -138,14 +138,14 @@ type text struct {
 	text  string
 }
 
-func (p *reader) problem(code string, sev Severity, line, column int, hint, format string, args ...any) {
+func (p *reader) problem(code Code, sev Severity, line, column int, hint, format string, args ...any) {
 	p.problems = append(p.problems, Problem{
 		Code: code, Severity: sev, Path: p.path, Line: line, Column: column,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	})
 }
 
-func (p *reader) warn(code string, line, column int, hint, format string, args ...any) {
+func (p *reader) warn(code Code, line, column int, hint, format string, args ...any) {
 	p.problem(code, Warn, line, column, hint, format, args...)
 }
 
@@ -154,11 +154,11 @@ func (p *reader) warn(code string, line, column int, hint, format string, args .
 func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 	const hint = "save the file as UTF-8"
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		p.problem("encoding", Error, 1, 0, hint, "the file is UTF-16, not UTF-8; it was not loaded")
+		p.problem(CodeEncoding, Error, 1, 0, hint, "the file is UTF-16, not UTF-8; it was not loaded")
 		return nil, false
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		p.problem("encoding", Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint, "the file contains a zero byte: it is not text; it was not loaded")
+		p.problem(CodeEncoding, Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint, "the file contains a zero byte: it is not text; it was not loaded")
 		return nil, false
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -179,7 +179,7 @@ func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 		}
 		rest = rest[n:]
 	}
-	p.warn("encoding", line, 0, hint, "the file is not UTF-8; bytes that are none were replaced")
+	p.warn(CodeEncoding, line, 0, hint, "the file is not UTF-8; bytes that are none were replaced")
 	return bytes.ToValidUTF8(data, []byte("\ufffd")), true
 }
 
@@ -274,14 +274,14 @@ func near(key string) string {
 // notes makes Problems of what was wrong with the frontmatter as a whole.
 func (p *reader) notes(notes []frontmatter.Note) {
 	for _, n := range notes {
-		code, sev := "yaml-repaired", Warn
+		code, sev := CodeYAMLRepaired, Warn
 		switch n.Kind {
 		case frontmatter.Invalid:
-			code, sev = "yaml-invalid", Error
+			code, sev = CodeYAMLInvalid, Error
 		case frontmatter.Duplicate:
-			code = "duplicate-key"
+			code = CodeDuplicateKey
 		case frontmatter.Limit:
-			code, sev = "limit-reached", Error
+			code, sev = CodeLimitReached, Error
 		}
 		p.problem(code, sev, n.Line, n.Column, n.Hint, "%s", n.Message)
 	}
@@ -304,7 +304,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 			value, err = frontmatter.TextJSON(e.Value)
 		}
 		if err != nil {
-			p.problem("limit-reached", Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)
+			p.problem(CodeLimitReached, Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)
 			continue
 		}
 		kept := field{key: strings.Clone(e.Key), value: string(value)}
@@ -315,14 +315,14 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 		switch {
 		case key == "":
 			if k := near(e.Key); k != "" && !exact(k) {
-				p.warn("unknown-key", e.Line, e.Column, "write "+k, "%s is not a key; is it %s?", e.Key, k)
+				p.warn(CodeUnknownKey, e.Line, e.Column, "write "+k, "%s is not a key; is it %s?", e.Key, k)
 			}
 			continue
 		case key != e.Key && exact(key):
-			p.warn("unknown-key", e.Line, e.Column, "remove it", "%s is not a key; %s, which is also present, counts", e.Key, key)
+			p.warn(CodeUnknownKey, e.Line, e.Column, "remove it", "%s is not a key; %s, which is also present, counts", e.Key, key)
 			continue
 		case key != e.Key:
-			p.warn("unknown-key", e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
+			p.warn(CodeUnknownKey, e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
 		}
 		p.field(s, key, &entry{reader: p, Entry: e, value: deref(e.Value)})
 	}
@@ -342,16 +342,16 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "description":
 		s.Description = e.text()
 		if n := utf8.RuneCountInString(s.Description); n > maxDescription {
-			p.warn("description-too-long", e.Line, e.Column, "say the rest in when_to_use or in the body",
+			p.warn(CodeDescriptionTooLong, e.Line, e.Column, "say the rest in when_to_use or in the body",
 				"the description has %d characters; the open specification allows %d", n, maxDescription)
 		}
 	case "when_to_use":
 		s.WhenToUse = e.text()
 	case "compatibility":
 		if e.value.Kind != yaml.ScalarNode {
-			p.warn("compatibility-invalid", e.Line, e.Column, "write it as one text", "compatibility is not a text")
+			p.warn(CodeCompatibilityInvalid, e.Line, e.Column, "write it as one text", "compatibility is not a text")
 		} else if n := utf8.RuneCountInString(e.value.Value); n > maxCompatibility {
-			p.warn("compatibility-too-long", e.Line, e.Column, "shorten it", "compatibility has %d characters; the open specification allows %d", n, maxCompatibility)
+			p.warn(CodeCompatibilityTooLong, e.Line, e.Column, "shorten it", "compatibility has %d characters; the open specification allows %d", n, maxCompatibility)
 		}
 	case "metadata":
 		if e.value.Kind != yaml.MappingNode && !e.null() {
@@ -366,7 +366,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "arguments":
 		for _, a := range e.list(blankOrComma) {
 			if !isName(a) {
-				p.warn("field-type", e.Line, e.Column, "use letters, digits and _", "arguments: %q cannot be a $name", a)
+				p.warn(CodeFieldType, e.Line, e.Column, "use letters, digits and _", "arguments: %q cannot be a $name", a)
 				a = "" // its place is still counted
 			}
 			s.Arguments = append(s.Arguments, a)
@@ -381,7 +381,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		s.Background = e.boolean(false)
 	case "model":
 		if s.Model = e.text(); strings.ContainsFunc(s.Model, unicode.IsSpace) || len(s.Model) > 200 {
-			p.warn("model-unknown", e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id", "model: %q names no model; the session's is used", s.Model)
+			p.warn(CodeModelUnknown, e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id", "model: %q names no model; the session's is used", s.Model)
 			s.Model = ""
 		}
 	case "effort":
@@ -398,7 +398,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		s.Paths = e.list(comma)
 		for _, g := range s.Paths {
 			if why := badGlob(g); why != "" {
-				p.warn("bad-glob", e.Line, e.Column, "correct or remove it", "paths: %q matches nothing: %s", g, why)
+				p.warn(CodeBadGlob, e.Line, e.Column, "correct or remove it", "paths: %q matches nothing: %s", g, why)
 			}
 		}
 	case "hooks":
@@ -419,14 +419,14 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 // checkName holds a name against the open specification.
 func (p *reader) checkName(name string, line, column int) {
 	if n := utf8.RuneCountInString(name); n > maxName {
-		p.warn("name-too-long", line, column, "shorten it", "the name has %d characters; the open specification allows %d", n, maxName)
+		p.warn(CodeNameTooLong, line, column, "shorten it", "the name has %d characters; the open specification allows %d", n, maxName)
 	}
 	if why := badName(name); why != "" {
 		hint := "use a-z, 0-9 and single hyphens between them"
 		if valid := validName(name); valid != "" {
 			hint = "write name: " + valid
 		}
-		p.warn("name-invalid", line, column, hint, "the name %q %s", name, why)
+		p.warn(CodeNameInvalid, line, column, hint, "the name %q %s", name, why)
 	}
 }
 
@@ -484,7 +484,7 @@ func (p *reader) name(s *Skill) {
 	}
 	s.Name = slugged(base)
 	if s.Name != base {
-		p.warn("name-invalid", 0, 0, "rename it to "+s.Name, "%q cannot be typed as a command; the skill is called %s", base, s.Name)
+		p.warn(CodeNameInvalid, 0, 0, "rename it to "+s.Name, "%q cannot be typed as a command; the skill is called %s", base, s.Name)
 	}
 	switch {
 	case s.Origin.Kind == Legacy:
@@ -495,9 +495,9 @@ func (p *reader) name(s *Skill) {
 		if valid := validName(s.Name); valid != "" {
 			hint = "add name: " + valid
 		}
-		p.problem("name-missing", Info, 1, 0, hint, "the frontmatter has no name; the skill is called %s", s.Name)
+		p.problem(CodeNameMissing, Info, 1, 0, hint, "the frontmatter has no name; the skill is called %s", s.Name)
 	case s.Label != base:
-		p.warn("name-dir-mismatch", p.nameLine, 0, "name the directory and the skill alike", "the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
+		p.warn(CodeNameDirMismatch, p.nameLine, 0, "name the directory and the skill alike", "the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
 	}
 }
 
@@ -537,17 +537,17 @@ func (p *reader) describe(s *Skill, body []byte) {
 	s.Description = ""
 	if strings.TrimSpace(s.WhenToUse) != "" {
 		if s.Origin.Kind != Legacy {
-			p.warn("description-missing", 1, 0, hint, "there is no description; when_to_use serves as one")
+			p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; when_to_use serves as one")
 		}
 		return
 	}
 	s.WhenToUse = ""
 	paragraph, _ := firstParagraph(body)
 	if s.Description = strings.Clone(paragraph); s.Description == "" {
-		p.problem("description-missing", Error, 1, 0, hint, "there is no description and no text to take one from: a model is not told of the skill")
+		p.problem(CodeDescriptionMissing, Error, 1, 0, hint, "there is no description and no text to take one from: a model is not told of the skill")
 		return
 	}
-	p.warn("description-missing", 1, 0, hint, "there is no description; the first paragraph of the text serves as one")
+	p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; the first paragraph of the text serves as one")
 }
 
 // An entry is a key being read into a Skill.
@@ -569,7 +569,7 @@ func (e *entry) null() bool {
 }
 
 func (e *entry) mistyped(want string) {
-	e.warn("field-type", e.Line, e.Column, "write "+want, "%s is not %s; it was ignored", e.Key, want)
+	e.warn(CodeFieldType, e.Line, e.Column, "write "+want, "%s is not %s; it was ignored", e.Key, want)
 }
 
 // text is a scalar's text; a number or date is taken as it is written.
@@ -619,7 +619,7 @@ func (e *entry) oneOf(word string, words ...string) string {
 		}
 	}
 	all := strings.Join(words, ", ")
-	e.problem("field-type", severity, e.Line, e.Column, "write one of "+all, "%s: %q is not one of %s; it was ignored", e.Key, word, all)
+	e.problem(CodeFieldType, severity, e.Line, e.Column, "write one of "+all, "%s: %q is not one of %s; it was ignored", e.Key, word, all)
 	return ""
 }
 
@@ -643,7 +643,7 @@ func (e *entry) list(split func(string) []string) []string {
 	for _, n := range e.value.Content {
 		n = deref(n)
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			e.warn("field-type", n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
+			e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
 			continue
 		}
 		if w := strings.TrimSpace(n.Value); w != "" {
@@ -671,7 +671,7 @@ func (e *entry) tools(deny bool) []string {
 					said = "every tool is denied"
 				}
 			}
-			e.warn("tool-pattern", line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key, word, said)
+			e.warn(CodeToolPattern, line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key, word, said)
 		}
 	}
 	if e.value.Kind == yaml.SequenceNode {
@@ -679,7 +679,7 @@ func (e *entry) tools(deny bool) []string {
 			if n = deref(n); n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 				one(n.Value, n.Line, n.Column)
 			} else {
-				e.warn("field-type", n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
+				e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
 			}
 		}
 		return rules
@@ -704,7 +704,7 @@ func (e *entry) items() []string {
 	if e.value.Style&(yaml.FoldedStyle|yaml.LiteralStyle) == 0 || !strings.HasPrefix(strings.TrimSpace(text)+" ", "- ") {
 		return []string{text}
 	}
-	e.warn("field-type", e.Line, e.Column, "remove the > or | after "+e.Key+":", "%s is a list inside a block of text; it was read as a list", e.Key)
+	e.warn(CodeFieldType, e.Line, e.Column, "remove the > or | after "+e.Key+":", "%s is a list inside a block of text; it was read as a list", e.Key)
 	var items []string
 	var item []string
 	for word := range strings.FieldsSeq(text + " -") {
@@ -921,7 +921,7 @@ func (e *entry) hooks() json.RawMessage {
 		return nil
 	}
 	invalid := func(n *yaml.Node, format string, args ...any) {
-		e.warn("hook-invalid", n.Line, n.Column, "see `knack help hooks`", "hooks: "+format+"; it was left out", args...)
+		e.warn(CodeHookInvalid, n.Line, n.Column, "see `knack help hooks`", "hooks: "+format+"; it was left out", args...)
 	}
 	kept := yaml.Node{Kind: e.value.Kind}
 	switch e.value.Kind {

@@ -44,7 +44,7 @@ func (e *entry) sandbox() *Sandbox {
 	}
 	strictest := &Sandbox{Network: "none", Write: []string{}}
 	invalid := func(n *yaml.Node, format string, args ...any) *Sandbox {
-		e.warn("field-type", n.Line, n.Column, "write sandbox: {network: none, write: [out]}",
+		e.warn(CodeFieldType, n.Line, n.Column, "write sandbox: {network: none, write: [out]}",
 			"sandbox: "+format+"; commands get no network and write nothing", args...)
 		return strictest
 	}

@@ -204,10 +204,10 @@ const (
 	Error Severity = "error"
 )
 
-// A Problem is told to a skill's author. It is not a Go error: the runtime
-// goes on.
+// A Problem informs the author of a skill, of settings or of another file. It is not
+// a Go error: the program continues.
 type Problem struct {
-	Code     string   `json:"code"` // one of spec interfaces §1
+	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
 	Path     string   `json:"path,omitempty"`
 	Line     int      `json:"line,omitempty"`   // 1-based; 0 unknown

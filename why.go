@@ -94,12 +94,12 @@ func (c *Catalog) Why(name string, v View) Why {
 func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
 	f := Finding{Entry: Entry{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
 	switch p.Code {
-	case "symlink-outside", "link-as-text", "limit-reached":
+	case CodeSymlinkOutside, CodeLinkAsText, CodeLimitReached:
 	case "unreadable":
 		if p.Severity == Error {
 			return f, false // an entry
 		}
-	case "duplicate-file":
+	case CodeDuplicateFile:
 		f.Entry.State, f.State = Duplicate, Duplicate
 	default:
 		return f, false
@@ -195,7 +195,7 @@ func (c *Catalog) Overruled(v View) []Problem {
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(v.Overrides)) {
 		state := v.Overrides[name]
-		p := Problem{Code: "override-off", Severity: Warn}
+		p := Problem{Code: CodeOverrideOff, Severity: Warn}
 		switch s := c.byName[name]; {
 		case state == Off && s != nil && s.Origin.Kind == Managed:
 			p.Path = s.Path
@@ -316,7 +316,7 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 	for i := range all {
 		cmd := &all[i]
 		if by := taken[cmd.Name]; by != nil {
-			p := Problem{Code: "shadowed", Severity: Warn, Path: cmd.Source,
+			p := Problem{Code: CodeShadowed, Severity: Warn, Path: cmd.Source,
 				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by.described(), cmd.Kind, cmd.Kind, cmd.Name)}
 			if cmd.Skill != nil {
 				p.Path = cmd.Skill.Path

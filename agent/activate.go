@@ -115,14 +115,14 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 		}
 		a.Ignored = append(a.Ignored, rule)
 		a.Problems = append(a.Problems, knack.Problem{
-			Code: "tool-pattern", Severity: knack.Warn, Path: act.Skill.Path,
+			Code: knack.CodeToolPattern, Severity: knack.Warn, Path: act.Skill.Path,
 			Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, r.Policy.Ignored(act.Skill, rule)),
 		})
 	}
 	if act.Model != "" && r.Resolve != nil {
 		if _, err := r.Resolve(act.Model); err != nil {
 			a.Problems = append(a.Problems, knack.Problem{
-				Code: "model-unknown", Severity: knack.Warn, Path: act.Skill.Path,
+				Code: knack.CodeModelUnknown, Severity: knack.Warn, Path: act.Skill.Path,
 				Message: fmt.Sprintf("model %q is not used: %v", act.Model, err),
 				Hint:    "the skill runs with " + r.Model.Info().ID,
 			})

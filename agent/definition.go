@@ -78,22 +78,22 @@ func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string)
 	r := definitionReader{path: path, tools: tools}
 	switch {
 	case len(data) > maxDefinition:
-		r.problem("too-large", knack.Error, 0, 0, "the file is larger than %d MiB; it was not loaded", maxDefinition>>20)
+		r.problem(knack.CodeTooLarge, knack.Error, 0, 0, "the file is larger than %d MiB; it was not loaded", maxDefinition>>20)
 		return d, r.problems, false
 	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
-		r.problem("encoding", knack.Error, 0, 0, "the file is not UTF-8 text; it was not loaded")
+		r.problem(knack.CodeEncoding, knack.Error, 0, 0, "the file is not UTF-8 text; it was not loaded")
 		return d, r.problems, false
 	}
 	f := frontmatter.Split(data)
 	switch {
 	case f.Fence == frontmatter.None:
-		r.problem("frontmatter-missing", knack.Info, 1, 0, "there is no frontmatter: this defines no agent")
+		r.problem(knack.CodeFrontmatterMissing, knack.Info, 1, 0, "there is no frontmatter: this defines no agent")
 		return d, r.problems, false
 	case f.Fence == frontmatter.Unclosed:
-		r.problem("frontmatter-unclosed", knack.Error, 1, 0, "the frontmatter is not closed: this defines no agent")
+		r.problem(knack.CodeFrontmatterUnclosed, knack.Error, 1, 0, "the frontmatter is not closed: this defines no agent")
 		return d, r.problems, false
 	case len(f.Head) > maxHead:
-		r.problem("too-large", knack.Error, 1, 0, "the frontmatter is larger than %d KiB; it was not loaded", maxHead>>10)
+		r.problem(knack.CodeTooLarge, knack.Error, 1, 0, "the frontmatter is larger than %d KiB; it was not loaded", maxHead>>10)
 		return d, r.problems, false
 	}
 	d = Definition{Path: path, Origin: from, Prompt: strings.TrimSpace(string(f.Body))}
@@ -102,10 +102,10 @@ func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string)
 	base = base[:len(base)-len(filepath.Ext(base))]
 	switch {
 	case d.Name == "" && agentName(base):
-		r.problem("name-missing", knack.Warn, 1, 0, "the frontmatter has no usable name; the agent is called %s", base)
+		r.problem(knack.CodeNameMissing, knack.Warn, 1, 0, "the frontmatter has no usable name; the agent is called %s", base)
 		d.Name = base
 	case d.Name == "":
-		r.problem("name-missing", knack.Error, 1, 0, "the frontmatter has no usable name; it was not loaded")
+		r.problem(knack.CodeNameMissing, knack.Error, 1, 0, "the frontmatter has no usable name; it was not loaded")
 		return d, r.problems, false
 	}
 	r.described(&d)
@@ -171,7 +171,7 @@ type definitionReader struct {
 	problems []knack.Problem
 }
 
-func (r *definitionReader) problem(code string, sev knack.Severity, line, column int, format string, args ...any) {
+func (r *definitionReader) problem(code knack.Code, sev knack.Severity, line, column int, format string, args ...any) {
 	r.problems = append(r.problems, knack.Problem{
 		Code: code, Severity: sev, Path: r.path, Line: line, Column: column, Message: fmt.Sprintf(format, args...),
 	})
@@ -179,28 +179,28 @@ func (r *definitionReader) problem(code string, sev knack.Severity, line, column
 
 func (r *definitionReader) described(d *Definition) {
 	if d.Description == "" {
-		r.problem("description-missing", knack.Warn, 1, 0, "there is no description: a model is told no more than the name")
+		r.problem(knack.CodeDescriptionMissing, knack.Warn, 1, 0, "there is no description: a model is told no more than the name")
 	}
 }
 
 func (r *definitionReader) head(d *Definition, head []byte, line int) {
 	entries, notes := frontmatter.Parse(head, line)
 	for _, n := range notes {
-		code, sev := "yaml-repaired", knack.Warn
+		code, sev := knack.CodeYAMLRepaired, knack.Warn
 		switch n.Kind {
 		case frontmatter.Invalid:
-			code, sev = "yaml-invalid", knack.Error
+			code, sev = knack.CodeYAMLInvalid, knack.Error
 		case frontmatter.Duplicate:
-			code = "duplicate-key"
+			code = knack.CodeDuplicateKey
 		case frontmatter.Limit:
-			code, sev = "limit-reached", knack.Error
+			code, sev = knack.CodeLimitReached, knack.Error
 		}
 		r.problem(code, sev, n.Line, n.Column, "%s", n.Message)
 	}
 	for _, e := range entries {
 		raw, err := frontmatter.JSON(e.Value)
 		if err != nil {
-			r.problem("limit-reached", knack.Error, e.Line, e.Column, "%s: %v", e.Key, err)
+			r.problem(knack.CodeLimitReached, knack.Error, e.Line, e.Column, "%s: %v", e.Key, err)
 			continue
 		}
 		r.field(d, &definitionField{r, e, raw})
@@ -216,12 +216,12 @@ var agentKeys = map[string]string{
 func (r *definitionReader) field(d *Definition, f *definitionField) {
 	key := agentKeys[strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(f.Key))]
 	if key != "" && key != f.Key {
-		r.problem("unknown-key", knack.Warn, f.Line, f.Column, "%s is not a key; it was read as %s", f.Key, key)
+		r.problem(knack.CodeUnknownKey, knack.Warn, f.Line, f.Column, "%s is not a key; it was read as %s", f.Key, key)
 	}
 	switch key {
 	case "name":
 		if d.Name = f.text(); d.Name != "" && !agentName(d.Name) {
-			f.wrong("name-invalid", "the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name, maxAgentName)
+			f.wrong(knack.CodeNameInvalid, "the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name, maxAgentName)
 			d.Name = ""
 		}
 	case "description":
@@ -243,7 +243,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	case "effort":
 		d.Effort = strings.ToLower(f.text())
 		if n, err := strconv.Atoi(d.Effort); d.Effort != "" && (err != nil || n <= 0) && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, d.Effort) {
-			f.wrong("field-type", "effort: %q is none of low, medium, high, xhigh, max, or a number; it was ignored", d.Effort)
+			f.wrong(knack.CodeFieldType, "effort: %q is none of low, medium, high, xhigh, max, or a number; it was ignored", d.Effort)
 			d.Effort = ""
 		}
 	case "permissionMode":
@@ -253,14 +253,14 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		}
 		mode, err := permission.ParseMode(text)
 		if err != nil {
-			f.wrong("field-type", "permissionMode: %v; it was ignored", err)
+			f.wrong(knack.CodeFieldType, "permissionMode: %v; it was ignored", err)
 			return
 		}
 		d.Mode = mode
 	case "maxTurns":
 		n, err := strconv.Atoi(f.text())
 		if err != nil || n <= 0 {
-			f.wrong("field-type", "maxTurns is not a number above 0; it was ignored")
+			f.wrong(knack.CodeFieldType, "maxTurns is not a number above 0; it was ignored")
 			return
 		}
 		d.MaxTurns = n
@@ -278,17 +278,17 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			return err
 		})
 		for _, b := range bad {
-			r.problem("hook-invalid", knack.Warn, f.Line, f.Column, "hooks: %s", b.Message)
+			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column, "hooks: %s", b.Message)
 		}
 		if slices.ContainsFunc(found, func(h hook.Hook) bool { return h.Path != "" }) {
-			r.problem("hook-invalid", knack.Warn, f.Line, f.Column, "hooks: an agent has no folder that a path could start at: write a command")
+			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column, "hooks: an agent has no folder that a path could start at: write a command")
 		}
 	case "agents":
 		switch text := f.text(); {
 		case text != "any":
-			f.wrong("field-type", "agents must be any; it was ignored")
+			f.wrong(knack.CodeFieldType, "agents must be any; it was ignored")
 		case !d.Loosens():
-			f.wrong("setting-ignored", "agents: any counts in your own and in managed files only")
+			f.wrong(knack.CodeSettingIgnored, "agents: any counts in your own and in managed files only")
 		default:
 			d.StartsAny = true
 		}
@@ -297,7 +297,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			return
 		}
 		d.MCPServers = f.raw
-		r.problem("setting-ignored", knack.Info, f.Line, f.Column, "mcpServers of an agent are kept, but nothing starts them yet")
+		r.problem(knack.CodeSettingIgnored, knack.Info, f.Line, f.Column, "mcpServers of an agent are kept, but nothing starts them yet")
 	}
 }
 
@@ -308,7 +308,7 @@ type definitionField struct {
 	raw json.RawMessage
 }
 
-func (f *definitionField) wrong(code, format string, args ...any) {
+func (f *definitionField) wrong(code knack.Code, format string, args ...any) {
 	f.problem(code, knack.Warn, f.Line, f.Column, format, args...)
 }
 
@@ -321,7 +321,7 @@ func (f *definitionField) text() string {
 	case f.null():
 	case json.Unmarshal(f.raw, &s) == nil:
 	case len(f.raw) > 0 && (f.raw[0] == '{' || f.raw[0] == '['):
-		f.wrong("field-type", "%s is not one text; it was ignored", f.Key)
+		f.wrong(knack.CodeFieldType, "%s is not one text; it was ignored", f.Key)
 	default:
 		s = string(f.raw)
 	}
@@ -338,7 +338,7 @@ func (f *definitionField) list(split func(string) []string) []string {
 	for _, raw := range all {
 		var s string
 		if json.Unmarshal(raw, &s) != nil || string(raw) == "null" {
-			f.wrong("field-type", "%s: an entry of the list is not text; it was ignored", f.Key)
+			f.wrong(knack.CodeFieldType, "%s: an entry of the list is not text; it was ignored", f.Key)
 			continue
 		}
 		if s = strings.TrimSpace(s); s != "" {
@@ -357,12 +357,12 @@ func (f *definitionField) rules(deny bool) []string {
 		if err == nil {
 			if p, ok := rule.Problem(f.tools...); ok {
 				sev := knack.Severity(p.Severity)
-				f.problem("tool-pattern", sev, f.Line, f.Column, "%s: %s", f.Key, p.Message)
+				f.problem(knack.CodeToolPattern, sev, f.Line, f.Column, "%s: %s", f.Key, p.Message)
 			}
 			good = append(good, text)
 			continue
 		}
-		f.wrong("tool-pattern", "%s: %v", f.Key, err)
+		f.wrong(knack.CodeToolPattern, "%s: %v", f.Key, err)
 		if !deny {
 			continue
 		}

@@ -205,7 +205,7 @@ func (r *run) agentOf(act *knack.Activation) (d *Definition, problem string) {
 	}
 	d, problem = r.definition(act.Skill.Agent, tools)
 	if problem != "" {
-		act.Problems = append(act.Problems, knack.Problem{Code: "agent-unknown", Severity: knack.Warn, Path: act.Skill.Path, Message: problem})
+		act.Problems = append(act.Problems, knack.Problem{Code: knack.CodeAgentUnknown, Severity: knack.Warn, Path: act.Skill.Path, Message: problem})
 	}
 	return d, problem
 }

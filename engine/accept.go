@@ -55,7 +55,7 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 	t.setAccepted(key, true)
 	if always {
 		if err := p.trust.Grant(path, hash, rules); err != nil {
-			s.engine.notice(knack.Problem{Code: "tool-pattern", Severity: knack.Warn, Path: k.Path, Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
+			s.engine.notice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path, Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
 		}
 	}
 	return rules, nil

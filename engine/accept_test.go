@@ -34,7 +34,7 @@ func activations(s *engine.Session) string {
 		if a := e.Activation; a != nil {
 			line := a.Skill + " accepted[" + strings.Join(a.Accepted, " ") + "] ignored[" + strings.Join(a.Ignored, " ") + "]"
 			for _, x := range a.Problems {
-				line += " " + x.Code
+				line += " " + string(x.Code)
 			}
 			all = append(all, line)
 		}

@@ -67,7 +67,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		}
 		if !isFile(path) {
 			if _, err := s.ws.Stat(ctx, path); err != nil && strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@") {
-				s.engine.notice(knack.Problem{Code: "attachment-missing", Severity: knack.Warn,
+				s.engine.notice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
 					Message: fmt.Sprintf("@%s: there is no such file; the text is sent as it is", path), Hint: "ls " + filepath.Dir(path)})
 			}
 			continue

@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) use(p *Project) error {
 	set := &p.config.Settings
 	models := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
-		e.notice(knack.Problem{Code: "model-unknown", Severity: knack.Warn, Message: message, Hint: "knack help models"})
+		e.notice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message, Hint: "knack help models"})
 	}}
 	var problems []knack.Problem
 	var err error
@@ -181,7 +181,7 @@ func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), in
 
 // inert reports whether trust would end a problem.
 func inert(p knack.Problem) bool {
-	return p.Code == trust.CodeUntrusted || p.Code == trust.CodeChanged
+	return p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged
 }
 
 // Close ends the sessions and closes the workspace.

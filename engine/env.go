@@ -79,19 +79,19 @@ func ErrNoState(what string) error {
 // absolute paths.
 func (e Env) Problems() []knack.Problem {
 	d := e.dirs()
-	problem := func(code, name, message string) knack.Problem {
+	problem := func(code knack.Code, name, message string) knack.Problem {
 		return knack.Problem{
 			Code: code, Severity: knack.Warn, Path: name,
 			Message: message, Hint: "set " + name + " to an absolute path",
 		}
 	}
 	if d.Home == "" {
-		return []knack.Problem{problem("home-missing", userdirs.HomeVariable(), "not an absolute path: "+
+		return []knack.Problem{problem(knack.CodeHomeMissing, userdirs.HomeVariable(), "not an absolute path: "+
 			"no settings, skills or context files of the user are read, and nothing is recorded")}
 	}
 	var all []knack.Problem
 	for _, name := range d.Ignored {
-		all = append(all, problem("dir-relative", name, "not an absolute path: the default is used"))
+		all = append(all, problem(knack.CodeDirRelative, name, "not an absolute path: the default is used"))
 	}
 	return all
 }

@@ -50,7 +50,7 @@ func settingsHooks(parts []config.Part) (hooks []hook.Hook, problems []knack.Pro
 }
 
 func hookProblem(path string, b hook.Problem) knack.Problem {
-	p := knack.Problem{Code: "hook-invalid", Severity: knack.Error, Path: path, Message: "hooks: " + b.Message, Hint: "knack help hooks"}
+	p := knack.Problem{Code: knack.CodeHookInvalid, Severity: knack.Error, Path: path, Message: "hooks: " + b.Message, Hint: "knack help hooks"}
 	if b.Kept {
 		p.Severity = knack.Warn
 	}
@@ -316,7 +316,7 @@ func (p *Project) asApproved(dir string, depth int) error {
 				continue
 			}
 			var bad knack.Problem
-			if err := p.trust.Check(path, data); errors.As(err, &bad) && bad.Code == trust.CodeChanged {
+			if err := p.trust.Check(path, data); errors.As(err, &bad) && bad.Code == knack.CodeChanged {
 				return err
 			}
 		}

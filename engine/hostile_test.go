@@ -311,7 +311,7 @@ func TestHostileAfterTrust(t *testing.T) {
 		t.Fatal(err)
 	}
 	var problem knack.Problem
-	if err := p.Verify(dir); !errors.As(err, &problem) || problem.Code != trust.CodeChanged {
+	if err := p.Verify(dir); !errors.As(err, &problem) || problem.Code != knack.CodeChanged {
 		t.Errorf("a changed script: %v", err)
 	}
 	items, err = p.Scan(context.Background(), s.dir, false)

@@ -33,7 +33,7 @@ func skillSandboxes(parts []config.Part) (all map[string][]*knack.Sandbox, probl
 			if err != nil {
 				s = knack.Sandbox{Network: "none", Write: []string{}}
 				problems = append(problems, knack.Problem{
-					Code: "json-invalid", Severity: knack.Error, Path: part.Path, Line: part.Line, Column: part.Column,
+					Code: knack.CodeJSONInvalid, Severity: knack.Error, Path: part.Path, Line: part.Line, Column: part.Column,
 					Message: fmt.Sprintf("sandbox.skills: %s: %v; its commands get no network and write nothing", name, err),
 					Hint:    `write {"network": "none", "write": ["out"]}`,
 				})

@@ -263,7 +263,7 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 	}
 	var problems []knack.Problem
 	for _, text := range ignored {
-		problems = append(problems, knack.Problem{Code: "unknown-key", Severity: knack.Warn,
+		problems = append(problems, knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Warn,
 			Path: known.Path, Line: known.Line, Column: known.Column, Message: text, Hint: "knack help settings"})
 	}
 	// One id is the alias itself; an id for a provider is that provider's.

@@ -29,7 +29,7 @@ func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
 	s.askNested(ctx, p, found)
 	var problems []knack.Problem
 	for _, x := range e.library.Add(ctx, found...).Problems() {
-		matters := inert(x) || x.Severity == knack.Error || x.Code == "symlink-outside" || x.Code == "link-as-text"
+		matters := inert(x) || x.Severity == knack.Error || x.Code == knack.CodeSymlinkOutside || x.Code == knack.CodeLinkAsText
 		if !matters || slices.ContainsFunc(problems, func(y knack.Problem) bool { return y.Path == x.Path }) {
 			continue
 		}
@@ -59,7 +59,7 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	}
 	items, err := p.trust.ScanSkills(ctx, dirs...)
 	if err != nil {
-		s.engine.notice(knack.Problem{Code: "unreadable", Severity: knack.Warn, Message: err.Error()})
+		s.engine.notice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
 	}
 	e := s.engine
 	e.mu.Lock()
@@ -79,7 +79,7 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	case err != nil: // nobody answered: the problems say what is left out
 	case a.Option == "yes" && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
-			s.engine.notice(knack.Problem{Code: "untrusted", Severity: knack.Warn, Message: "the approval could not be stored: " + err.Error()})
+			s.engine.notice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn, Message: "the approval could not be stored: " + err.Error()})
 		}
 	default:
 		e.mu.Lock()

@@ -80,7 +80,7 @@ func TestNestedAsks(t *testing.T) {
 	for _, e := range s.Log().Entries() {
 		if e.Note != nil {
 			for _, x := range e.Note.Problems {
-				codes = append(codes, x.Code)
+				codes = append(codes, string(x.Code))
 			}
 		}
 	}

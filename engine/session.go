@@ -127,7 +127,7 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 		s.source = "resume"
 	}
 	for _, d := range log.Damage() {
-		s.problems = append(s.problems, knack.Problem{Code: "session-damaged", Severity: knack.Warn, Message: "session: " + d})
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: "session: " + d})
 	}
 	if from == nil {
 		s.jobs = (&jobs{}).share()
@@ -198,7 +198,7 @@ func (s *Session) Give(g Given) []knack.Problem {
 	own, tools := withAgent(s.files), tool.Set{}
 	for _, t := range g.Tools {
 		if _, taken := own.Find(t.Name); taken {
-			problems = append(problems, knack.Problem{Code: "shadowed", Severity: knack.Warn,
+			problems = append(problems, knack.Problem{Code: knack.CodeShadowed, Severity: knack.Warn,
 				Message: fmt.Sprintf("the host's tool %s is not available: a built-in tool has its name", t.Name)})
 			continue
 		}

@@ -100,13 +100,13 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	}
 	box := sandbox.New(policy, mode)
 	for _, left := range box.Leftovers() {
-		e.notices = append(e.notices, knack.Problem{Code: "sandbox", Severity: knack.Warn, Message: left})
+		e.notices = append(e.notices, knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: left})
 	}
 	var once sync.Once
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		once.Do(func() { // at the first command: finding out takes some milliseconds
 			if notice := box.Report().Notice(); notice != "" {
-				e.notice(knack.Problem{Code: "sandbox", Severity: knack.Warn, Message: notice})
+				e.notice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
 			}
 		})
 		return box.Confine(cmd, c)

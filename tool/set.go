@@ -94,7 +94,7 @@ func Join(sets ...Set) (Set, []knack.Problem) {
 		for _, t := range s {
 			if i, ok := at[t.Name]; ok {
 				problems = append(problems, knack.Problem{
-					Code: "name-collision", Severity: knack.Warn,
+					Code: knack.CodeNameCollision, Severity: knack.Warn,
 					Message: fmt.Sprintf("tool %s of %s is not available: %s has a tool of that name", t.Name, origin(t), origin(all[i])),
 				})
 				continue
@@ -135,7 +135,7 @@ func Select(all Set, base, spec string) (Set, []knack.Problem) {
 			// A pattern may be written for a server that is not there today.
 			if !found && !strings.Contains(name, "*") {
 				problems = append(problems, knack.Problem{
-					Code: "tool-pattern", Severity: knack.Warn,
+					Code: knack.CodeToolPattern, Severity: knack.Warn,
 					Message: fmt.Sprintf("tools: there is no tool %q", name), Hint: suggestion(name, all),
 				})
 			}

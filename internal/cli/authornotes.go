@@ -12,11 +12,11 @@ import (
 
 // authorCodes are the codes of warnings that only the author of a skill can act
 // on: the skill loads and works all the same.
-var authorCodes = map[string]bool{
-	"name-invalid": true, "name-too-long": true, "name-dir-mismatch": true, "name-missing": true,
-	"description-missing": true, "description-too-long": true, "compatibility-invalid": true, "compatibility-too-long": true,
-	"field-type": true, "unknown-key": true, "duplicate-key": true, "yaml-repaired": true, "frontmatter-missing": true,
-	"frontmatter-unclosed": true, "encoding": true,
+var authorCodes = map[knack.Code]bool{
+	knack.CodeNameInvalid: true, knack.CodeNameTooLong: true, knack.CodeNameDirMismatch: true, knack.CodeNameMissing: true,
+	knack.CodeDescriptionMissing: true, knack.CodeDescriptionTooLong: true, knack.CodeCompatibilityInvalid: true, knack.CodeCompatibilityTooLong: true,
+	knack.CodeFieldType: true, knack.CodeUnknownKey: true, knack.CodeDuplicateKey: true, knack.CodeYAMLRepaired: true, knack.CodeFrontmatterMissing: true,
+	knack.CodeFrontmatterUnclosed: true, "encoding": true,
 }
 
 // unseen leaves out the warnings for authors that an earlier run printed for the

@@ -95,7 +95,7 @@ func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start stri
 func printProblems(w io.Writer, p *engine.Project, problems []knack.Problem, all bool) {
 	const few = 5
 	count := map[knack.Severity]int{}
-	kinds := map[string]int{}
+	kinds := map[knack.Code]int{}
 	for _, x := range problems {
 		count[x.Severity]++
 		if x.Severity == knack.Warn {
@@ -117,8 +117,8 @@ func printProblems(w io.Writer, p *engine.Project, problems []knack.Problem, all
 	}
 	if count[knack.Warn] > few {
 		var list []string
-		for _, code := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
-			return cmp.Or(kinds[b]-kinds[a], strings.Compare(a, b))
+		for _, code := range slices.SortedFunc(maps.Keys(kinds), func(a, b knack.Code) int {
+			return cmp.Or(kinds[b]-kinds[a], cmp.Compare(a, b))
 		}) {
 			list = append(list, fmt.Sprintf("%s %d", code, kinds[code]))
 		}

@@ -152,13 +152,13 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	j.Tokens = s.Tokens()
 	files, err := s.Resources(ctx)
 	if err != nil {
-		j.Problems = append(j.Problems, knack.Problem{Code: "unreadable", Severity: knack.Warn, Path: s.Dir, Message: err.Error()})
+		j.Problems = append(j.Problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: s.Dir, Message: err.Error()})
 	}
 	j.Resources = append(j.Resources, files...)
 	if withBody {
 		body, err := shownSkill(s).Body(ctx)
 		if err != nil {
-			j.Problems = append(j.Problems, knack.Problem{Code: "unreadable", Severity: knack.Error, Path: s.Path, Message: err.Error()})
+			j.Problems = append(j.Problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: s.Path, Message: err.Error()})
 		}
 		j.Body = &body
 	}

@@ -182,7 +182,7 @@ func printChecked(c *cobra.Command, all iter.Seq[checkedSkill]) {
 		for _, p := range s.Problems {
 			counts[p.Severity]++
 			place := p
-			place.Message = string(p.Severity) + ": " + p.Message + " (" + p.Code + ")"
+			place.Message = string(p.Severity) + ": " + p.Message + " (" + string(p.Code) + ")"
 			fmt.Fprintln(out, plain.Line(place.String()))
 			if p.Hint != "" && p.Severity != knack.Info {
 				fmt.Fprintln(out, "  hint: "+plain.Line(p.Hint))

@@ -75,18 +75,18 @@ func listProblems(cat *catalogView, all bool) []knack.Problem {
 		return cat.all
 	}
 	var left []knack.Problem
-	untrusted := map[string]int{}
+	untrusted := 0
 	for _, p := range cat.all {
 		switch {
-		case p.Code == "untrusted":
-			if untrusted[p.Code]++; untrusted[p.Code] > 1 {
+		case p.Code == knack.CodeUntrusted:
+			if untrusted++; untrusted > 1 {
 				continue
 			}
 			p.Path, p.Message = "", "the model does not see the untrusted skills, and nothing of them runs"
 			left = append(left, p)
-		case p.Severity != knack.Info && !strings.HasPrefix(p.Code, "name-") && p.Code != "description-missing":
+		case p.Severity != knack.Info && !strings.HasPrefix(string(p.Code), "name-") && p.Code != knack.CodeDescriptionMissing:
 			left = append(left, p)
-		case p.Code == "name-collision":
+		case p.Code == knack.CodeNameCollision:
 			left = append(left, p)
 		}
 	}

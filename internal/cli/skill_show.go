@@ -222,7 +222,7 @@ func showSkill(w io.Writer, p *engine.Project, j skillJSON, e knack.Entry) {
 		row("file", plain.Line(r))
 	}
 	for _, x := range j.Problems {
-		row(string(x.Severity), p.ShortProblem(x)+" ["+x.Code+"]")
+		row(string(x.Severity), p.ShortProblem(x)+" ["+string(x.Code)+"]")
 		if x.Hint != "" {
 			row("hint", plain.Line(x.Hint))
 		}

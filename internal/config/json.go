@@ -74,7 +74,7 @@ func (f *file) place(at int) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[start:])
 }
 
-func (f *file) problem(at int, code string, s knack.Severity, hint, format string, args ...any) {
+func (f *file) problem(at int, code knack.Code, s knack.Severity, hint, format string, args ...any) {
 	line, column := f.place(at)
 	f.add(knack.Problem{Code: code, Severity: s, Path: f.path, Line: line, Column: column,
 		Message: fmt.Sprintf(format, args...), Hint: hint})
@@ -92,7 +92,7 @@ func (f *file) parse() (n *node, whole bool) {
 		f.data = rest
 	}
 	if len(f.data) > maxSize {
-		f.add(knack.Problem{Code: "too-large", Severity: knack.Error, Path: f.path,
+		f.add(knack.Problem{Code: knack.CodeTooLarge, Severity: knack.Error, Path: f.path,
 			Message: fmt.Sprintf("settings have at most %d bytes", maxSize)})
 		return nil, false
 	}
@@ -100,7 +100,7 @@ func (f *file) parse() (n *node, whole bool) {
 		return nil, true
 	}
 	if !utf8.Valid(f.data) {
-		f.add(knack.Problem{Code: "encoding", Severity: knack.Error, Path: f.path, Message: "not UTF-8"})
+		f.add(knack.Problem{Code: knack.CodeEncoding, Severity: knack.Error, Path: f.path, Message: "not UTF-8"})
 		return nil, false
 	}
 	p := parser{d: json.NewDecoder(bytes.NewReader(f.data)), f: f}
@@ -126,7 +126,7 @@ func (f *file) parse() (n *node, whole bool) {
 	if bytes.HasPrefix(f.data[min(at, len(f.data)):], []byte("/")) {
 		hint = "JSON has no comments"
 	}
-	f.problem(at, "json-invalid", knack.Error, hint, "%v"+brokenNote, err)
+	f.problem(at, knack.CodeJSONInvalid, knack.Error, hint, "%v"+brokenNote, err)
 	return n, false
 }
 
@@ -171,7 +171,7 @@ func (p *parser) value(depth int) (*node, error) {
 				}
 				name := key.(string)
 				if seen[name] {
-					p.f.problem(at, "duplicate-key", knack.Warn, "", "%s appears here twice: the last one counts", quote(name))
+					p.f.problem(at, knack.CodeDuplicateKey, knack.Warn, "", "%s appears here twice: the last one counts", quote(name))
 				}
 				seen[name] = true
 				v, err := p.value(depth + 1)

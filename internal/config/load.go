@@ -138,7 +138,7 @@ func (l *loader) read(y layer, path string, data []byte) (layer, bool) {
 	y.file = &file{path: path, data: data, add: l.problem}
 	top, whole := y.file.parse()
 	if top != nil && top.kind != 'o' {
-		y.problem(top.at, "field-type", knack.Error, "", "settings are an object, not %s", top.is())
+		y.problem(top.at, knack.CodeFieldType, knack.Error, "", "settings are an object, not %s", top.is())
 		top, whole = nil, false
 	}
 	y.top = top
@@ -163,7 +163,7 @@ func (l *loader) open(y layer, path string) (whole bool) {
 }
 
 func unreadable(path string, err error) knack.Problem {
-	return knack.Problem{Code: "unreadable", Severity: knack.Error, Path: path, Message: "cannot be read: " + reason(err)}
+	return knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: path, Message: "cannot be read: " + reason(err)}
 }
 
 // reason is an error without the path, which the problem has.
@@ -274,7 +274,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	case err != nil:
 		p := unreadable(path, err)
 		if link, lerr := os.Lstat(path); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
-			p.Code, p.Message = "symlink-outside", "not read: a link that leads out of the project"
+			p.Code, p.Message = knack.CodeSymlinkOutside, "not read: a link that leads out of the project"
 		}
 		l.problem(p)
 		return
@@ -290,7 +290,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	y.silent = true
 	var refused error
 	if l.Check == nil {
-		refused = knack.Problem{Code: "untrusted", Severity: knack.Warn, Path: path, Hint: "knack trust --show",
+		refused = knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn, Path: path, Hint: "knack trust --show",
 			Message: "this project is not trusted"}
 	} else {
 		refused = l.Check(path, data)
@@ -406,7 +406,7 @@ func (l *loader) noBypass(merged object) {
 }
 
 // codeIgnored is the code of a value that its file may not set.
-const codeIgnored = "setting-ignored"
+const codeIgnored = knack.CodeSettingIgnored
 
 // unknown reports keys that mean nothing here.
 func (y layer) unknown(known map[string]bool, n *node, prefix string) {
@@ -421,11 +421,11 @@ func (y layer) unknown(known map[string]bool, n *node, prefix string) {
 			if y.silent {
 				continue
 			}
-			y.problem(m.at, "unknown-key", knack.Warn, near(name, known), "%s is not a setting; it is ignored", quote(name))
+			y.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored", quote(name))
 		case m.val.kind == 'o' && !isKey(name):
 			y.unknown(known, m.val, name+".")
 		case !isKey(name):
-			y.problem(m.val.at, "field-type", knack.Error, "", "%s is %s: an object is needed", name, m.val.shown())
+			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: an object is needed", name, m.val.shown())
 		}
 	}
 }
@@ -482,7 +482,7 @@ func (y layer) find(k key, report bool) *node {
 	}
 	if want := k.wrong(n); want != "" {
 		if report {
-			y.problem(n.at, "field-type", knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name, n.shown(), want)
+			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name, n.shown(), want)
 		}
 		return nil
 	}
@@ -566,7 +566,7 @@ func (l *loader) key(k key) any {
 		case k.kind == list:
 			for _, it := range n.items {
 				if want := k.bad(it); want != "" {
-					y.problem(it.at, "field-type", knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name, it.shown(), want)
+					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name, it.shown(), want)
 					continue
 				}
 				if !slices.Contains(lists, any(it.text)) {
@@ -580,7 +580,7 @@ func (l *loader) key(k key) any {
 					continue // a name that appears twice: the last one counts
 				}
 				if want := k.bad(m.val); want != "" {
-					y.problem(m.val.at, "field-type", knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name, m.key, m.val.shown(), want)
+					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name, m.key, m.val.shown(), want)
 					continue
 				}
 				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
@@ -648,16 +648,16 @@ func (l *loader) rules(y layer, k key, n *node) {
 	}
 	for _, it := range n.items {
 		if want := k.bad(it); want != "" {
-			y.problem(it.at, "field-type", knack.Error, "", "%s contains %s: a rule is needed", k.name, it.shown())
+			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: a rule is needed", k.name, it.shown())
 			continue
 		}
 		r, err := permission.ParseRule(it.text, y.origin)
 		if err != nil {
-			y.problem(it.at, "tool-pattern", knack.Error, "knack help permissions", "%s: %v", k.name, err)
+			y.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
 			continue
 		}
 		if p, ok := r.Problem(l.Tools...); ok {
-			y.problem(it.at, "tool-pattern", knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
+			y.problem(it.at, knack.CodeToolPattern, knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
 		}
 		r.Base = y.base
 		*to = append(*to, r)

@@ -36,7 +36,7 @@ func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Pr
 	taken := map[string]agent.Definition{}
 	for _, d := range defs {
 		if first, ok := taken[d.Name]; ok {
-			l.problem("name-collision", d.Path, "the agent %s is not used: the one of %s has that name", d.Name, agentPlace(first))
+			l.problem(knack.CodeNameCollision, d.Path, "the agent %s is not used: the one of %s has that name", d.Name, agentPlace(first))
 			continue
 		}
 		taken[d.Name] = d
@@ -61,7 +61,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string
 		for _, path := range l.files(dir, agentRow, project) {
 			data, err := l.approved(path, project)
 			if err != nil {
-				l.refused("unreadable", path, err)
+				l.refused(knack.CodeUnreadable, path, err)
 				continue
 			}
 			d, problems, ok := agent.ParseDefinition(path, data, from, l.Tools...)
@@ -85,7 +85,7 @@ func (l *loader) files(dir string, row layout.Row, project bool) []string {
 		names, err = layout.Files(os.DirFS(real), ".", row)
 	}
 	if err != nil {
-		l.problem("unreadable", dir, "%ss are left out: %v", row.Kind, err)
+		l.problem(knack.CodeUnreadable, dir, "%ss are left out: %v", row.Kind, err)
 	}
 	for i, name := range names {
 		names[i] = filepath.Join(dir, filepath.FromSlash(name))

@@ -68,7 +68,7 @@ type Found struct {
 
 // Load reads everything that Options name. What cannot be read is a Problem.
 func Load(o Options) Found {
-	l := loader{Options: o, left: maxAll, seen: map[string]bool{}, count: map[string]int{}}
+	l := loader{Options: o, left: maxAll, seen: map[string]bool{}, count: map[knack.Code]int{}}
 	l.context()
 	l.found.System, _ = l.prompt("SYSTEM.md")
 	if text, ok := l.prompt("APPEND_SYSTEM.md"); ok {
@@ -82,20 +82,20 @@ type loader struct {
 	found Found
 	left  int             // bytes of context that still fit
 	seen  map[string]bool // context files that were read or tried, as named and without links
-	count map[string]int  // problems of each code
+	count map[knack.Code]int  // problems of each code
 }
 
 // maxProblems bounds how many problems of one kind a set of context files makes.
 const maxProblems = 3
 
 // once is problem for what a file can repeat thousands of times.
-func (l *loader) once(code, path, format string, args ...any) {
+func (l *loader) once(code knack.Code, path, format string, args ...any) {
 	if l.count[code]++; l.count[code] <= maxProblems {
 		l.problem(code, path, format, args...)
 	}
 }
 
-func (l *loader) problem(code, path, format string, args ...any) {
+func (l *loader) problem(code knack.Code, path, format string, args ...any) {
 	l.found.Problems = append(l.found.Problems, knack.Problem{
 		Code: code, Severity: knack.Warn, Path: path, Message: fmt.Sprintf(format, args...),
 	})
@@ -148,7 +148,7 @@ func (l *loader) document(path, bound string) bool {
 	case errors.Is(err, fs.ErrNotExist):
 		return false
 	case err != nil:
-		l.problem("unreadable", path, "left out: %v", err)
+		l.problem(knack.CodeUnreadable, path, "left out: %v", err)
 		return true
 	case !l.fits(path, data):
 		return true
@@ -162,7 +162,7 @@ func (l *loader) document(path, bound string) bool {
 // fits takes the bytes of a file from what context files may hold together.
 func (l *loader) fits(path string, data []byte) bool {
 	if len(data) > l.left {
-		l.once("too-large", path, "left out: context files contain more than %d KiB together", maxAll>>10)
+		l.once(knack.CodeTooLarge, path, "left out: context files contain more than %d KiB together", maxAll>>10)
 		return false
 	}
 	l.left -= len(data)
@@ -202,9 +202,8 @@ func (l *loader) approved(path string, project bool) ([]byte, error) {
 	return data, l.Check(path, data)
 }
 
-// refused tells of a file that is left out: in the words of Check where those
-// are a Problem.
-func (l *loader) refused(code, path string, err error) {
+// refused reports a file that is left out, with the Problem of Check if it has one.
+func (l *loader) refused(code knack.Code, path string, err error) {
 	var p knack.Problem
 	if errors.As(err, &p) {
 		l.found.Problems = append(l.found.Problems, p)
@@ -324,10 +323,10 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	case errors.Is(err, fs.ErrNotExist), err == nil && l.seen[real]:
 		return "", false // each file is imported once
 	case err == nil && depth == maxImports:
-		l.once("limit-reached", from, "@%s: imports go at most %d deep", name, maxImports)
+		l.once(knack.CodeLimitReached, from, "@%s: imports go at most %d deep", name, maxImports)
 		return "", false
 	case len(l.seen) > maxImported:
-		l.once("limit-reached", from, "@%s: at most %d files are imported", name, maxImported)
+		l.once(knack.CodeLimitReached, from, "@%s: at most %d files are imported", name, maxImported)
 		return "", false
 	}
 	l.seen[path] = true // one that cannot be read is tried once, too
@@ -337,7 +336,7 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 		data, err = l.readReal(real, top)
 	}
 	if err != nil {
-		l.once("unreadable", from, "@%s: %v", name, err)
+		l.once(knack.CodeUnreadable, from, "@%s: %v", name, err)
 		return "", false
 	}
 	if !l.fits(path, data) {
@@ -379,7 +378,7 @@ func (l *loader) prompt(name string) (string, bool) {
 			continue
 		}
 		if err != nil {
-			l.refused("untrusted", p.path, err)
+			l.refused(knack.CodeUntrusted, p.path, err)
 			continue
 		}
 		return strings.TrimSpace(string(data)), true

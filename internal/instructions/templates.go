@@ -51,7 +51,7 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 	for _, c := range found {
 		if i := slices.IndexFunc(won, func(w knack.Command) bool { return w.Name == c.Name }); i >= 0 {
 			if won[i].Source != c.Source {
-				l.problem("name-collision", c.Source, "the template /%s is taken by %s, which comes first", c.Name, won[i].Source)
+				l.problem(knack.CodeNameCollision, c.Source, "the template /%s is taken by %s, which comes first", c.Name, won[i].Source)
 			}
 			continue
 		}
@@ -76,12 +76,12 @@ func (l *loader) templates(dir string, project bool) []knack.Command {
 func (l *loader) template(path string, project bool) []knack.Command {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
-		l.problem("name-invalid", path, "left out: /%q cannot be typed", name)
+		l.problem(knack.CodeNameInvalid, path, "left out: /%q cannot be typed", name)
 		return nil
 	}
 	t, err := l.readTemplate(path, project)
 	if err != nil {
-		l.refused("unreadable", path, err)
+		l.refused(knack.CodeUnreadable, path, err)
 		return nil
 	}
 	for _, p := range t.problems {
@@ -127,17 +127,17 @@ type template struct {
 func parseTemplate(data []byte) template {
 	file := frontmatter.Split(data)
 	t := template{text: strings.TrimSpace(string(file.Body))}
-	warn := func(code string, line, column int, hint, message string) {
+	warn := func(code knack.Code, line, column int, hint, message string) {
 		t.problems = append(t.problems, knack.Problem{Code: code, Severity: knack.Warn, Line: line, Column: column, Message: message, Hint: hint})
 	}
 	if file.Fence == frontmatter.Unclosed {
-		warn("frontmatter-unclosed", 1, 1, "end it with a line of ---", "the frontmatter is not closed: all is text")
+		warn(knack.CodeFrontmatterUnclosed, 1, 1, "end it with a line of ---", "the frontmatter is not closed: all is text")
 	}
 	entries, notes := frontmatter.Parse(file.Head, file.Line)
 	for _, n := range notes {
-		code := "yaml-repaired"
+		code := knack.CodeYAMLRepaired
 		if n.Kind != frontmatter.Repaired {
-			code = "yaml-invalid"
+			code = knack.CodeYAMLInvalid
 		}
 		warn(code, n.Line, n.Column, n.Hint, n.Message)
 	}
@@ -150,7 +150,7 @@ func parseTemplate(data []byte) template {
 		case e.Source != "": // [a] [b] is a hint, not a list
 			*to = e.Source
 		case e.Value.Kind != yaml.ScalarNode:
-			warn("field-type", e.Line, e.Column, e.Key+": text", e.Key+" is no text")
+			warn(knack.CodeFieldType, e.Line, e.Column, e.Key+": text", e.Key+" is no text")
 		}
 	}
 	if t.short == "" {

@@ -26,7 +26,7 @@ func said(t *testing.T, o Options, args string) (names, problems string) {
 	}
 	var why []string
 	for _, p := range ps {
-		why = append(why, p.Code+" "+filepath.Base(filepath.Dir(filepath.Dir(p.Path)))+"/"+filepath.Base(p.Path))
+		why = append(why, string(p.Code)+" "+filepath.Base(filepath.Dir(filepath.Dir(p.Path)))+"/"+filepath.Base(p.Path))
 	}
 	return strings.Join(out, "|"), strings.Join(why, "|")
 }
@@ -135,7 +135,7 @@ func TestTemplateHead(t *testing.T) {
 		p := parseTemplate([]byte(tt.text))
 		got := fmt.Sprintf("%q %q %q", p.short, p.hint, p.text)
 		for _, problem := range p.problems {
-			got += " " + problem.Code
+			got += " " + string(problem.Code)
 		}
 		if got != tt.want {
 			t.Errorf("%q:\n%s\nwant\n%s", tt.text, got, tt.want)

@@ -68,7 +68,7 @@ func (b *Builder) Problem(line int, message string) {
 		return
 	}
 	b.problems = append(b.problems, knack.Problem{
-		Code: "unreadable", Severity: knack.Warn, Path: b.Name, Line: line, Message: plain.Line(message),
+		Code: knack.CodeUnreadable, Severity: knack.Warn, Path: b.Name, Line: line, Message: plain.Line(message),
 	})
 }
 
@@ -216,7 +216,7 @@ func (b *Builder) end() *Transcript {
 		}
 	}
 	report := func(severity knack.Severity, message string) {
-		b.problems = append(b.problems, knack.Problem{Code: "unreadable", Severity: severity, Path: b.Name, Message: message})
+		b.problems = append(b.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: severity, Path: b.Name, Message: message})
 	}
 	if b.more > 0 {
 		report(knack.Warn, plain.Count(b.more, "more problem"))

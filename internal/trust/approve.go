@@ -95,7 +95,7 @@ func (p *Project) Verify(dir string) error {
 	}
 	m, err := readManifest(real, layout.IsSkillsRoot(rel))
 	if err != nil {
-		return knack.Problem{Code: "unreadable", Severity: knack.Error, Path: dir, Message: err.Error()}
+		return knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: dir, Message: err.Error()}
 	}
 	got := m.hash()
 	if known && r.Hash == got {

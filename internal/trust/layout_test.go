@@ -148,7 +148,7 @@ func TestRootSkill(t *testing.T) {
 	if got := f.check(p, ".claude/skills/run.sh"); got != "" {
 		t.Errorf("its script: %s", got)
 	}
-	if got := f.check(p, ".claude/skills/pdf/run.sh"); got != CodeUntrusted {
+	if got := f.check(p, ".claude/skills/pdf/run.sh"); got != knack.CodeUntrusted {
 		t.Errorf("a sibling's script: %q", got)
 	}
 	f.write(".claude/skills/pdf/run.sh", "two")

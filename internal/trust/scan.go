@@ -220,11 +220,11 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 		rel, ok := s.p.rel(p.Path)
 		switch {
 		case !ok || s.seen[rel] || s.seen[path.Dir(rel)]:
-		case p.Code == "symlink-outside":
+		case p.Code == knack.CodeSymlinkOutside:
 			s.add(Item{Kind: row.Kind, Path: rel, Target: s.leaves(rel), Refused: "a link that leads out of the project"})
-		case p.Code == "link-as-text", p.Severity == knack.Error:
+		case p.Code == knack.CodeLinkAsText, p.Severity == knack.Error:
 			s.add(Item{Kind: row.Kind, Path: rel, Refused: p.Message})
-		case p.Code == "limit-reached":
+		case p.Code == knack.CodeLimitReached:
 			s.incomplete(rel, errors.New(p.Message))
 		}
 	}

@@ -52,12 +52,6 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Codes of the problems that Check and Verify report, spec interfaces §1.
-const (
-	CodeUntrusted = "untrusted"
-	CodeChanged   = "changed-since-approval"
-)
-
 // A Store holds the records of all projects.
 type Store struct {
 	dir string
@@ -444,7 +438,7 @@ func below(dir, file string) (string, bool) {
 
 func untrusted(file string) knack.Problem {
 	return knack.Problem{
-		Code: CodeUntrusted, Severity: knack.Warn, Path: file,
+		Code: knack.CodeUntrusted, Severity: knack.Warn, Path: file,
 		Message: "left out: not trusted yet",
 		Hint:    "knack trust --show",
 	}
@@ -452,7 +446,7 @@ func untrusted(file string) knack.Problem {
 
 func changed(file string) knack.Problem {
 	return knack.Problem{
-		Code: CodeChanged, Severity: knack.Warn, Path: file,
+		Code: knack.CodeChanged, Severity: knack.Warn, Path: file,
 		Message: "left out: it changed since it was trusted",
 		Hint:    "knack trust --show",
 	}

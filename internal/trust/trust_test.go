@@ -82,7 +82,7 @@ func (f folder) approveAll(p *Project) {
 }
 
 // check reads a file and asks for its state: "", untrusted, changed-since-approval.
-func (f folder) check(p *Project, name string) string {
+func (f folder) check(p *Project, name string) knack.Code {
 	f.t.Helper()
 	data, err := os.ReadFile(f.path(name))
 	if err != nil {
@@ -91,7 +91,7 @@ func (f folder) check(p *Project, name string) string {
 	return code(p.Check(f.path(name), data))
 }
 
-func code(err error) string {
+func code(err error) knack.Code {
 	var p knack.Problem
 	if err == nil {
 		return ""
@@ -99,10 +99,10 @@ func code(err error) string {
 	if errors.As(err, &p) {
 		return p.Code
 	}
-	return err.Error()
+	return knack.Code(err.Error())
 }
 
-func want(t testing.TB, what, got, want string) {
+func want[T ~string](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %q, want %q", what, got, want)
@@ -159,7 +159,7 @@ func TestCheck(t *testing.T) {
 		".claude/hooks/guard.sh", ".claude/settings.json", ".knack/prompts/say.md", ".knack/SYSTEM.md", ".pi/skills/loose.md",
 		".mcp.json", "sub/dir/.agents/skills/deep/skill.md"}
 	for _, n := range names {
-		want(t, "before: "+n, f.check(p, n), CodeUntrusted)
+		want(t, "before: "+n, f.check(p, n), knack.CodeUntrusted)
 	}
 	f.approveAll(p)
 	again := f.open() // what another run sees
@@ -167,7 +167,7 @@ func TestCheck(t *testing.T) {
 		for _, n := range names {
 			want(t, "approved: "+n, f.check(q, n), "")
 		}
-		want(t, "never shown", f.check(q, "README.md"), CodeUntrusted)
+		want(t, "never shown", f.check(q, "README.md"), knack.CodeUntrusted)
 	}
 	for _, n := range names {
 		data, err := os.ReadFile(f.path(n))
@@ -175,24 +175,24 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		data[len(data)-1]++
-		want(t, "one changed byte: "+n, code(again.Check(f.path(n), data)), CodeChanged)
+		want(t, "one changed byte: "+n, code(again.Check(f.path(n), data)), knack.CodeChanged)
 	}
 	f.write(".claude/skills/new/SKILL.md", "New.")
-	want(t, "a new skill", f.check(again, ".claude/skills/new/SKILL.md"), CodeUntrusted)
+	want(t, "a new skill", f.check(again, ".claude/skills/new/SKILL.md"), knack.CodeUntrusted)
 	f.write(".claude/skills/pdf/scripts/new.sh", "echo new")
-	want(t, "a new script of a trusted skill", f.check(again, ".claude/skills/pdf/scripts/new.sh"), CodeUntrusted)
-	want(t, "outside of the project", code(again.Check(filepath.Join(f.state, "x"), nil)), CodeUntrusted)
-	want(t, "a nil project", code((*Project)(nil).Check(f.path(skill), nil)), CodeUntrusted)
+	want(t, "a new script of a trusted skill", f.check(again, ".claude/skills/pdf/scripts/new.sh"), knack.CodeUntrusted)
+	want(t, "outside of the project", code(again.Check(filepath.Join(f.state, "x"), nil)), knack.CodeUntrusted)
+	want(t, "a nil project", code((*Project)(nil).Check(f.path(skill), nil)), knack.CodeUntrusted)
 
 	if err := p.Revoke(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "revoked", f.check(f.open(), skill), CodeUntrusted)
+	want(t, "revoked", f.check(f.open(), skill), knack.CodeUntrusted)
 	want(t, "a run that goes on, before it reloads", f.check(again, skill), "")
 	if err := again.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "and after", f.check(again, skill), CodeUntrusted)
+	want(t, "and after", f.check(again, skill), knack.CodeUntrusted)
 }
 
 // TestHead: a head passes for a head only.
@@ -204,11 +204,11 @@ func TestHead(t *testing.T) {
 	f.approveAll(p)
 	at := f.path(skill)
 	want(t, "head", code(p.CheckHead(at, []byte(long[:HeadSize]))), "")
-	want(t, "a file cut to its head", code(p.Check(at, []byte(long[:HeadSize]))), CodeChanged)
-	want(t, "a shorter head", code(p.CheckHead(at, []byte(long[:100]))), CodeChanged)
-	want(t, "a changed head", code(p.CheckHead(at, []byte("+"+long[1:HeadSize]))), CodeChanged)
+	want(t, "a file cut to its head", code(p.Check(at, []byte(long[:HeadSize]))), knack.CodeChanged)
+	want(t, "a shorter head", code(p.CheckHead(at, []byte(long[:100]))), knack.CodeChanged)
+	want(t, "a changed head", code(p.CheckHead(at, []byte("+"+long[1:HeadSize]))), knack.CodeChanged)
 	want(t, "a short file", code(p.CheckHead(f.path(".claude/commands/a/fix.md"), []byte("Fix."))), "")
-	want(t, "no head of a script", code(p.CheckHead(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("echo one\n"))), CodeUntrusted)
+	want(t, "no head of a script", code(p.CheckHead(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("echo one\n"))), knack.CodeUntrusted)
 }
 
 // TestVerify: what is not read at load is compared with the approval when the
@@ -242,7 +242,7 @@ func TestVerify(t *testing.T) {
 			f := project(t)
 			f.t = t
 			p := f.open()
-			want(t, "untrusted", code(p.Verify(f.path(dir))), CodeUntrusted)
+			want(t, "untrusted", code(p.Verify(f.path(dir))), knack.CodeUntrusted)
 			f.approveAll(p)
 			if err := c.change(f); err != nil {
 				t.Fatal(err)
@@ -252,7 +252,7 @@ func TestVerify(t *testing.T) {
 				want(t, "unchanged", code(err), "")
 				return
 			}
-			if code(err) != CodeChanged || !strings.Contains(err.Error(), c.says) {
+			if code(err) != knack.CodeChanged || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error is %v", err)
 			}
 			// Approved again, it is right again, and nothing else was lost.
@@ -301,9 +301,9 @@ func TestApproveWhatWasShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []string{skill, ".claude/skills/pdf/scripts/run.sh", ".mcp.json"} {
-		want(t, n, f.check(p, n), CodeChanged)
+		want(t, n, f.check(p, n), knack.CodeChanged)
 	}
-	want(t, "the folder", code(p.Verify(f.path(".claude/skills/pdf"))), CodeChanged)
+	want(t, "the folder", code(p.Verify(f.path(".claude/skills/pdf"))), knack.CodeChanged)
 }
 
 func TestOnce(t *testing.T) {
@@ -313,9 +313,9 @@ func TestOnce(t *testing.T) {
 	want(t, "first", f.check(p, skill), "")
 	want(t, "folder", code(p.Verify(f.path(".claude/skills/pdf"))), "")
 	f.write(skill, "changed")
-	want(t, "changed during the run", f.check(p, skill), CodeUntrusted)
-	want(t, "its folder", code(p.Verify(f.path(".claude/skills/pdf"))), CodeUntrusted)
-	want(t, "the next run", f.check(f.open(), ".mcp.json"), CodeUntrusted)
+	want(t, "changed during the run", f.check(p, skill), knack.CodeUntrusted)
+	want(t, "its folder", code(p.Verify(f.path(".claude/skills/pdf"))), knack.CodeUntrusted)
+	want(t, "the next run", f.check(f.open(), ".mcp.json"), knack.CodeUntrusted)
 	if entries, err := os.ReadDir(f.state); err != nil || len(entries) > 0 {
 		t.Errorf("a run with --trust stored %v, %v", entries, err)
 	}
@@ -358,7 +358,7 @@ func TestLinks(t *testing.T) {
 	}
 	f.approveAll(p)
 	for _, n := range []string{".claude/commands/secret.md", ".claude/skills/mine/SKILL.md"} {
-		want(t, n, f.check(p, n), CodeUntrusted)
+		want(t, n, f.check(p, n), knack.CodeUntrusted)
 	}
 	if code(p.Check(f.path(".claude/skills/pdf/notes.md"), []byte("TOP SECRET"))) == "" {
 		t.Error("a link inside of a skill passes for a file of it")
@@ -386,7 +386,7 @@ func TestLinks(t *testing.T) {
 
 	once := f.open()
 	once.Once()
-	want(t, "--trust does not cover links that leave", f.check(once, ".claude/skills/mine/SKILL.md"), CodeUntrusted)
+	want(t, "--trust does not cover links that leave", f.check(once, ".claude/skills/mine/SKILL.md"), knack.CodeUntrusted)
 
 	// Someone who says that the links are right gets them; settings are never read that way.
 	for _, it := range f.scan(p, true) {
@@ -404,7 +404,7 @@ func TestLinks(t *testing.T) {
 	if !p.Links(real) || p.Links(f.root) {
 		t.Error("Links does not know what was approved")
 	}
-	want(t, "settings through a link", f.check(p, ".claude/settings.local.json"), CodeUntrusted)
+	want(t, "settings through a link", f.check(p, ".claude/settings.local.json"), knack.CodeUntrusted)
 }
 
 func TestTwoProgramsAtOnce(t *testing.T) {
@@ -466,7 +466,7 @@ func TestStore(t *testing.T) {
 				}
 			}
 		}
-		want(t, "an exchanged manifest", code(p.Check(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("hostile"))), CodeUntrusted)
+		want(t, "an exchanged manifest", code(p.Check(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("hostile"))), knack.CodeUntrusted)
 	}
 	// A record that cannot be read is not an empty one.
 	if err := os.WriteFile(filepath.Join(p.store, "trust.json"), []byte("{"), 0o600); err != nil {

@@ -1,0 +1,75 @@
+package knack
+
+// A Code names a kind of [Problem], for programs. It does not change once it has been
+// released.
+type Code string
+
+// What is wrong with a SKILL.md, an agent or a template.
+const (
+	CodeFrontmatterMissing   Code = "frontmatter-missing"
+	CodeFrontmatterUnclosed  Code = "frontmatter-unclosed"
+	CodeYAMLInvalid          Code = "yaml-invalid"
+	CodeYAMLRepaired         Code = "yaml-repaired"
+	CodeEncoding             Code = "encoding"
+	CodeTooLarge             Code = "too-large"
+	CodeUnknownKey           Code = "unknown-key"
+	CodeDuplicateKey         Code = "duplicate-key"
+	CodeFieldType            Code = "field-type"
+	CodeNameMissing          Code = "name-missing"
+	CodeNameInvalid          Code = "name-invalid"
+	CodeNameTooLong          Code = "name-too-long"
+	CodeNameDirMismatch      Code = "name-dir-mismatch"
+	CodeDescriptionMissing   Code = "description-missing"
+	CodeDescriptionTooLong   Code = "description-too-long"
+	CodeCompatibilityInvalid Code = "compatibility-invalid"
+	CodeCompatibilityTooLong Code = "compatibility-too-long"
+	CodeToolPattern          Code = "tool-pattern"
+	CodeBadGlob              Code = "bad-glob"
+	CodeHookInvalid          Code = "hook-invalid"
+	CodeModelUnknown         Code = "model-unknown"
+	CodeAgentUnknown         Code = "agent-unknown"
+	CodeLimitReached         Code = "limit-reached"
+	CodeLinkAsText           Code = "link-as-text"
+)
+
+// What `knack skill check` finds besides.
+const (
+	CodeBodyTooLong       Code = "body-too-long"
+	CodeDescriptionNoWhen Code = "description-no-when"
+	CodeSecondPerson      Code = "second-person"
+	CodeHiddenCharacters  Code = "hidden-characters"
+	CodeBrokenLink        Code = "broken-link"
+	CodeAbsolutePath      Code = "absolute-path"
+	CodeNotExecutable     Code = "not-executable"
+)
+
+// Why something is not loaded, not listed or not used.
+const (
+	CodeUnreadable     Code = "unreadable"
+	CodeUntrusted      Code = "untrusted"
+	CodeChanged        Code = "changed-since-approval"
+	CodeSymlinkOutside Code = "symlink-outside"
+	CodeNameCollision  Code = "name-collision"
+	CodeDuplicateFile  Code = "duplicate-file"
+	CodeShadowed       Code = "shadowed"
+	CodeGated          Code = "gated"
+	CodeNotListed      Code = "not-listed"
+	CodeOverrideOff    Code = "override-off"
+)
+
+// Settings, sessions and the surroundings of the program.
+const (
+	CodeJSONInvalid       Code = "json-invalid"
+	CodeSettingIgnored    Code = "setting-ignored"
+	CodeSandbox           Code = "sandbox"
+	CodeHomeMissing       Code = "home-missing"
+	CodeDirRelative       Code = "dir-relative"
+	CodeSessionDamaged    Code = "session-damaged"
+	CodeAttachmentMissing Code = "attachment-missing"
+)
+
+// What failed when a skill was invoked.
+const (
+	CodeExtractionFailed Code = "extraction-failed"
+	CodeShellRefused     Code = "shell-refused"
+)
