@@ -49,7 +49,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 			if i < 0 {
 				all = append(all, s)
 			} else if s.Origin == permission.Project && all[i].Origin != permission.Project {
-				problems = append(problems, knack.Problem{Code: "name-collision", Severity: knack.Warn, Path: s.Place,
+				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.Place,
 					Message: "MCP server " + s.Name + " is left out: " + all[i].Place + " defines one of that name"})
 			}
 		}
@@ -95,7 +95,7 @@ func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
 		place = text
 		var err error
 		if data, err = os.ReadFile(text); err != nil {
-			return nil, []knack.Problem{{Code: "unreadable", Severity: knack.Error, Path: text, Message: "--mcp-config: " + err.Error()}}
+			return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: text, Message: "--mcp-config: " + err.Error()}}
 		}
 	}
 	return mcp.Parse(data, permission.Flag, place)
@@ -176,7 +176,7 @@ func (p *Project) projectServers() []serverFile {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
 			case err != nil:
-				f.problems = []knack.Problem{{Code: "unreadable", Severity: knack.Error, Path: place, Message: "cannot be read: " + err.Error()}}
+				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place, Message: "cannot be read: " + err.Error()}}
 			default:
 				if err := p.trust.Check(place, data); err != nil {
 					var x knack.Problem

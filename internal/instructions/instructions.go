@@ -80,9 +80,9 @@ func Load(o Options) Found {
 type loader struct {
 	Options
 	found Found
-	left  int             // bytes of context that still fit
-	seen  map[string]bool // context files that were read or tried, as named and without links
-	count map[knack.Code]int  // problems of each code
+	left  int                // bytes of context that still fit
+	seen  map[string]bool    // context files that were read or tried, as named and without links
+	count map[knack.Code]int // problems of each code
 }
 
 // maxProblems bounds how many problems of one kind a set of context files makes.
