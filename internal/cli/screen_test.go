@@ -61,6 +61,35 @@ func (t *terminal) shows(width, height int, expr string) {
 	}
 }
 
+// A resize is a change of the size after so many bytes of output.
+type resize struct{ after, width, height int }
+
+// resizes changes the size of the terminal.
+func (t *terminal) resizes(width, height int, all *[]resize) {
+	t.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*all = append(*all, resize{t.all.Len(), width, height})
+	if err := pty.Setsize(t.pty, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replay is what a terminal keeps that breaks lines anew when its size changes.
+func (t *terminal) replay(all []resize) string {
+	vt := terminaltest.New(200, 40)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	done := 0
+	for _, r := range all {
+		vt.Write(t.all.Bytes()[done:r.after])
+		done = r.after
+		vt.Reflow(r.width, r.height)
+	}
+	vt.Write(t.all.Bytes()[done:])
+	return vt.All()
+}
+
 // quits ends the program with Ctrl-D.
 func (t *terminal) quits() {
 	t.Helper()
@@ -160,6 +189,78 @@ func TestScreenExact(t *testing.T) {
 			}
 			if next != words+1 {
 				t.Errorf("%d of %d words:\n%s", next-1, words, all)
+			}
+		})
+	}
+}
+
+// TestScreenResize changes the size of the terminal while answers arrive. While
+// it grows every word is there once, in order, and nothing else of the live area;
+// when it shrinks no word is lost. When the program hears of a new size makes no
+// difference to either.
+func TestScreenResize(t *testing.T) {
+	const turns, perTurn = 5, 80
+	for _, c := range []struct {
+		name string
+		at   func(i int) (width, height int)
+	}{
+		{"growing", func(i int) (int, int) { return 40 + 9*i, 10 + 2*i }},
+		{"small", func(i int) (int, int) { return 20 + i, 5 + i }},
+		{"shrinking", func(i int) (int, int) { return 80 - 12*i, 24 - 4*i }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var answers []llmtest.Answer
+			n := 0
+			for turn := range turns {
+				var text strings.Builder
+				for i := range perTurn {
+					n++
+					fmt.Fprintf(&text, "w%d ", n)
+					switch i % 16 {
+					case 3:
+						text.WriteString("日本語 👩\u200d💻 ")
+					case 7:
+						text.WriteString("مرحبا e\u0301e\u0301 ")
+					case 11:
+						text.WriteString("\n- ")
+					case 15:
+						text.WriteString("\n\n")
+					}
+				}
+				answers = append(answers, llmtest.Answer{When: fmt.Sprintf("^go %d$", turn), Text: text.String(), Piece: 3})
+			}
+			d := newDesk(t, serve(t, answers...))
+			d.env = append(d.env, "KNACK_UI=screen")
+			k := d.start(t, "--trust")
+			var sizes []resize
+			width, height := c.at(0)
+			k.resizes(width, height, &sizes)
+			k.wants(`❯`)
+			for turn := range turns {
+				k.types(fmt.Sprintf("go %d\r", turn))
+				width, height = c.at(turn)
+				k.resizes(width, height, &sizes)
+				k.wants(fmt.Sprintf(`\bw%d\b`, (turn+1)*perTurn))
+			}
+			k.quits()
+			all := k.replay(sizes)
+			found := map[string]int{}
+			for _, f := range strings.Fields(all) {
+				if regexp.MustCompile(`^w\d+$`).MatchString(f) {
+					found[f]++
+					if c.name != "shrinking" && f != fmt.Sprintf("w%d", len(found)) {
+						t.Fatalf("%s is the word after %d:\n%s", f, len(found)-1, all)
+					}
+				}
+			}
+			for i := 1; i <= n; i++ {
+				if found[fmt.Sprintf("w%d", i)] == 0 {
+					t.Fatalf("w%d is lost:\n%s", i, all)
+				}
+			}
+			if c.name != "shrinking" && strings.Contains(all, "❯") {
+				t.Errorf("a row of the prompt is left:\n%s", all)
 			}
 		})
 	}

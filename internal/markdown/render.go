@@ -152,14 +152,20 @@ type inline struct {
 	link  string
 	done  []styled.Line // ended by hard breaks
 	spans styled.Line
+	soft  bool // a line of the source has ended
 }
 
 func (in *inline) lines() []styled.Line { return append(in.done, in.spans) }
 
 func (in *inline) put(style styled.Style, s string) {
-	if s != "" {
-		in.spans = append(in.spans, styled.Span{Text: s, Style: style, Link: in.link})
+	if s == "" {
+		return
 	}
+	if in.soft && !(wide(lastRune(in.spans)) && wide(firstRune(s))) {
+		in.spans = append(in.spans, styled.Span{Text: " ", Style: in.style & 0xff})
+	}
+	in.soft = false
+	in.spans = append(in.spans, styled.Span{Text: s, Style: style, Link: in.link})
 }
 
 func (in *inline) children(n ast.Node) {
@@ -182,19 +188,28 @@ func (in *inline) children(n ast.Node) {
 		case c.Hard:
 			in.done = append(in.done, in.spans)
 			in.spans = nil
-		case c.Soft && !wideEnd(in.spans):
-			in.put(in.style, " ")
+		case c.Soft:
+			in.soft = true
 		}
 	}
 }
 
-// wideEnd reports whether text ends in a wide character: scripts that have
-// them write no blank where a line ends.
-func wideEnd(l styled.Line) bool {
+func lastRune(l styled.Line) rune {
 	if len(l) == 0 {
-		return false
+		return 0
 	}
 	r, _ := utf8.DecodeLastRuneInString(l[len(l)-1].Text)
+	return r
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+// wide reports whether a character is of a script without blanks: a line that
+// ends between two of them is joined to the next without one.
+func wide(r rune) bool {
 	return r >= 0x1100 && styled.Width(string(r)) == 2 && !unicode.In(r, unicode.So, unicode.Hangul)
 }
 

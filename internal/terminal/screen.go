@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/knack-agent/knack/internal/styled"
 )
@@ -38,9 +39,12 @@ func (s *Screen) Resize(width, height int) {
 // Size returns the size of the terminal in cells.
 func (s *Screen) Size() (width, height int) { return s.width, s.height }
 
-// Show commits lines and replaces the live area. Rows that are the same as
-// before are not written again, so lines that move from the live area to the
-// committed ones cost nothing. Lines must not be wider than the terminal.
+// Show commits lines and replaces the live area. Rows of the live area that are
+// the same as before are not written again, unless lines are committed: these and
+// all that follows them are written whole, one after the other, so that nothing is
+// lost if the terminal has just changed its size and nobody has heard of it yet.
+// For the same reason it goes down by newlines only, which scroll where there is no
+// row. Lines must not be wider than the terminal.
 func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	if most := s.height - 1; len(live) > most {
 		cut := len(live) - max(most, 1)
@@ -73,21 +77,18 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		switch {
 		case row < at:
 			b.WriteString("\x1b[" + strconv.Itoa(at-row) + "A")
-		case row < max(len(s.rows), 1):
-			if row > at {
-				b.WriteString("\x1b[" + strconv.Itoa(row-at) + "B")
-			}
-		default: // below the last row: only a newline makes room
-			if last := max(len(s.rows), 1) - 1; at < last {
-				b.WriteString("\x1b[" + strconv.Itoa(last-at) + "B")
-				at = last
-			}
+		default:
 			for ; at < row; at++ {
-				b.WriteString("\r\n")
+				b.WriteByte('\n')
 			}
 		}
 		b.WriteByte('\r')
 		at = row
+	}
+	if len(commit) > 0 && len(s.rows) > 0 {
+		to(0)
+		b.WriteString("\x1b[J")
+		s.rows = s.rows[:0]
 	}
 	written := len(s.rows) // rows that exist on the screen
 	for i, row := range rows {
@@ -120,7 +121,7 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		case at > cursorRow:
 			b.WriteString("\x1b[" + strconv.Itoa(at-cursorRow) + "A")
 		case at < cursorRow:
-			b.WriteString("\x1b[" + strconv.Itoa(cursorRow-at) + "B")
+			b.WriteString(strings.Repeat("\n", cursorRow-at))
 		}
 		b.WriteByte('\r')
 		if col := min(cursor.Col, s.width-1); cursor.Row >= 0 && col > 0 {

@@ -283,7 +283,7 @@ func TestOnceEach(t *testing.T) {
 			if strings.Contains(vt.All(), "❯") {
 				t.Error("a row of the prompt is left")
 			}
-			if perToken := vt.Bytes / words; perToken > 400 {
+			if perToken := vt.Bytes / words; perToken > 150 {
 				t.Errorf("%d bytes a token", perToken)
 			}
 			t.Logf("%d bytes a token", vt.Bytes/words)

@@ -16,8 +16,8 @@ import (
 // A VT is a terminal. It is not safe for concurrent use.
 type VT struct {
 	width, height int
-	scrollback    []string
-	rows          [][]Cell
+	scrollback    []row
+	rows          []row
 	style         string // of what is written next
 	row, col      int
 	wrap          bool // the cursor is behind the last column
@@ -33,11 +33,18 @@ type Cell struct {
 	Style string // SGR parameters since the last reset, such as "1;31"
 }
 
+// A row is one row; soft: the terminal broke the line, which continues in the
+// next row.
+type row struct {
+	cells []Cell
+	soft  bool
+}
+
 // New returns an empty terminal.
 func New(width, height int) *VT {
 	v := &VT{width: width, height: height}
 	for range height {
-		v.rows = append(v.rows, nil)
+		v.rows = append(v.rows, row{})
 	}
 	return v
 }
@@ -84,22 +91,23 @@ func (v *VT) down() {
 		v.row++
 		return
 	}
-	v.scrollback = append(v.scrollback, line(v.rows[0]))
-	v.rows = append(v.rows[1:], nil)
+	v.scrollback = append(v.scrollback, v.rows[0])
+	v.rows = append(v.rows[1:], row{})
 }
 
 func (v *VT) put(text string, width int) {
 	if width == 0 {
-		if r := v.rows[v.row]; v.col > 0 && len(r) >= v.col {
+		if r := v.rows[v.row].cells; v.col > 0 && len(r) >= v.col {
 			r[v.col-1].Text += text
 		}
 		return
 	}
 	if v.wrap || v.col+width > v.width {
+		v.rows[v.row].soft = true
 		v.col, v.wrap = 0, false
 		v.down()
 	}
-	r := v.rows[v.row]
+	r := v.rows[v.row].cells
 	for len(r) < v.col+width {
 		r = append(r, Cell{Text: " "})
 	}
@@ -107,7 +115,7 @@ func (v *VT) put(text string, width int) {
 	if width == 2 {
 		r[v.col+1] = Cell{Style: v.style}
 	}
-	v.rows[v.row] = r
+	v.rows[v.row].cells = r
 	if v.col += width; v.col >= v.width {
 		v.col, v.wrap = v.width-1, true
 	}
@@ -157,13 +165,13 @@ func (v *VT) escape(s string) int {
 	case last == 'C':
 		v.col = min(v.col+n, v.width-1)
 	case last == 'K' && params == "2":
-		v.rows[v.row] = nil
+		v.rows[v.row] = row{}
 	case last == 'K' && params == "":
-		v.rows[v.row] = v.rows[v.row][:min(v.col, len(v.rows[v.row]))]
+		v.cut()
 	case last == 'J' && params == "":
-		v.rows[v.row] = v.rows[v.row][:min(v.col, len(v.rows[v.row]))]
+		v.cut()
 		for j := v.row + 1; j < v.height; j++ {
-			v.rows[j] = nil
+			v.rows[j] = row{}
 		}
 	default:
 		panic(fmt.Sprintf("the sequence %q", s[:i+1]))
@@ -171,17 +179,22 @@ func (v *VT) escape(s string) int {
 	return i + 1
 }
 
-// Resize changes the size as a terminal does that does not join lines: rows
-// keep their cells, and what does not fit at the bottom pushes rows at the top
-// into the scrollback.
+// cut erases from the cursor to the end of its row.
+func (v *VT) cut() {
+	r := &v.rows[v.row]
+	r.cells, r.soft = r.cells[:min(v.col, len(r.cells))], false
+}
+
+// Resize changes the size as xterm does: rows keep their cells, and what does
+// not fit at the bottom pushes rows at the top into the scrollback.
 func (v *VT) Resize(width, height int) {
 	for v.row >= height {
-		v.scrollback = append(v.scrollback, line(v.rows[0]))
+		v.scrollback = append(v.scrollback, v.rows[0])
 		v.rows = v.rows[1:]
 		v.row--
 	}
 	for len(v.rows) < height {
-		v.rows = append(v.rows, nil)
+		v.rows = append(v.rows, row{})
 	}
 	v.rows = v.rows[:height]
 	v.width, v.height = width, height
@@ -189,32 +202,93 @@ func (v *VT) Resize(width, height int) {
 	v.wrap = false
 }
 
-func line(cells []Cell) string {
-	var b strings.Builder
-	for _, c := range cells {
-		b.WriteString(c.Text)
+// Reflow changes the size as tmux and most newer terminals do: lines are broken
+// anew for the width, and the screen shows the end of what there is.
+func (v *VT) Reflow(width, height int) {
+	all := append(v.scrollback, v.rows...)
+	cursor := len(v.scrollback) + v.row
+	last := cursor
+	for i := cursor; i < len(all); i++ {
+		if len(all[i].cells) > 0 {
+			last = i
+		}
 	}
-	return strings.TrimRight(b.String(), " ")
+	var out []row
+	row0, col0 := 0, 0
+	for i := 0; i <= last; {
+		var cells []Cell
+		at := -1 // of the cursor in cells
+		for {
+			if i == cursor {
+				at = len(cells) + v.col
+			}
+			cells = append(cells, all[i].cells...)
+			i++
+			if !all[i-1].soft || i > last {
+				break
+			}
+		}
+		for from := 0; ; {
+			to := min(from+width, len(cells))
+			if to < len(cells) && cells[to].Text == "" { // the second half of a wide character
+				to--
+			}
+			more := to < len(cells)
+			if at >= from && (at < to || !more) {
+				row0, col0 = len(out), at-from
+				at = -1
+			}
+			out = append(out, row{cells[from:to:to], more})
+			if from = to; !more {
+				break
+			}
+		}
+	}
+	for col0 >= width { // behind the last character of a full row
+		col0 = width - 1
+	}
+	top := max(len(out)-height, 0)
+	top = min(top, row0)
+	v.scrollback, v.rows = out[:top:top], append([]row(nil), out[top:min(top+height, len(out))]...)
+	for len(v.rows) < height {
+		v.rows = append(v.rows, row{})
+	}
+	v.width, v.height, v.row, v.col, v.wrap = width, height, row0-top, col0, false
 }
 
 // Rows returns the cells of the visible rows.
-func (v *VT) Rows() [][]Cell { return v.rows }
-
-// Screen returns the visible rows, without the empty ones at the end.
-func (v *VT) Screen() string {
-	var all []string
+func (v *VT) Rows() [][]Cell {
+	var all [][]Cell
 	for _, r := range v.rows {
-		all = append(all, line(r))
+		all = append(all, r.cells)
 	}
-	return strings.TrimRight(strings.Join(all, "\n"), "\n")
+	return all
 }
 
-// All returns the scrollback and the visible rows.
-func (v *VT) All() string {
-	if len(v.scrollback) == 0 {
-		return v.Screen()
+// text joins rows to lines.
+func text(rows []row) string {
+	var b strings.Builder
+	for _, r := range rows {
+		for _, c := range r.cells {
+			b.WriteString(c.Text)
+		}
+		if !r.soft {
+			b.WriteString("\n")
+		}
 	}
-	return strings.Join(v.scrollback, "\n") + "\n" + v.Screen()
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
+// Screen returns the visible lines, without the empty ones at the end.
+func (v *VT) Screen() string { return text(v.rows) }
+
+// All returns the lines of the scrollback and of the screen.
+func (v *VT) All() string {
+	return text(append(v.scrollback[:len(v.scrollback):len(v.scrollback)], v.rows...))
 }
 
 // Cursor returns the place of the cursor, or ok false if it is hidden.
