@@ -85,8 +85,8 @@ type Folder struct {
 	Cache string
 
 	mu   sync.Mutex
-	last map[string]seen // what the files held when they were last read
-	dirs []string        // where a change would be seen
+	last []seenFile // what the files held when they were last read
+	dirs []string   // where a change would be seen
 
 	later          time.Duration // for tests: what is added to the time now
 	opened         int64         // files opened in the last reading
@@ -101,6 +101,12 @@ type seen struct {
 	mod      time.Time
 	size     int64
 	trust    Trust
+}
+
+// A seenFile is a file and its outcome.
+type seenFile struct {
+	path string
+	seen
 }
 
 // fresh is how old a file must be, when it is read, for its time to tell of
@@ -137,8 +143,11 @@ func (f *Folder) Place() Place {
 func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
-		w := &walk{ctx: ctx, last: f.last, next: map[string]seen{}, links: map[string]bool{}, fsys: disk{},
+		w := &walk{ctx: ctx, last: make(map[string]seen, len(f.last)), next: []seenFile{}, links: map[string]bool{}, fsys: disk{},
 			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check, replaces: f.Replaces}
+		for _, s := range f.last {
+			w.last[s.path] = s.seen
+		}
 		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
 			w.cache = openCache(f.Cache, f)
 		}
@@ -268,14 +277,15 @@ type walk struct {
 	check    func(path string, data []byte, head bool) error
 	replaces func(path string) bool
 
-	last, next map[string]seen
-	links      map[string]bool // real paths of directories that links led to
-	dirs       []string
-	searched   int
-	found      []outcome
-	cache      *headCache   // nil: none
-	fresh      []cachedFile // what was read and can be kept
-	opened     atomic.Int64
+	last     map[string]seen
+	next     []seenFile
+	links    map[string]bool // real paths of directories that links led to
+	dirs     []string
+	searched int
+	found    []outcome
+	cache    *headCache   // nil: none
+	fresh    []cachedFile // what was read and can be kept
+	opened   atomic.Int64
 }
 
 // An outcome is a file that was read.
@@ -360,7 +370,7 @@ func (w *walk) start(dir, root string) {
 func (w *walk) level(spots []spot) (below []spot) {
 	const chunk = 512 // looked at before the bounds are checked again
 	all := make([]look, min(chunk, len(spots)))
-	w.found, w.dirs = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots))
+	w.found, w.dirs, w.next = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots)), slices.Grow(w.next, len(spots))
 	for len(spots) > 0 && w.ctx.Err() == nil {
 		n := min(chunk, len(spots))
 		looks := all[:n]
@@ -373,7 +383,7 @@ func (w *walk) level(spots []spot) (below []spot) {
 			if l.outcome != nil {
 				w.found = append(w.found, *l.outcome)
 				if !l.seen.mod.IsZero() {
-					w.next[l.path] = l.seen
+					w.next = append(w.next, seenFile{l.path, l.seen})
 				}
 			}
 			if l.fresh != nil {

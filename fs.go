@@ -30,7 +30,7 @@ func (s fsSource) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		if s.origin.Label != "" {
 			t.prefix += s.origin.Label + ":"
 		}
-		w := &walk{ctx: ctx, next: map[string]seen{}, links: map[string]bool{}, fsys: t, origin: s.origin}
+		w := &walk{ctx: ctx, links: map[string]bool{}, fsys: t, origin: s.origin}
 		w.start(".", "")
 		for i := range w.found {
 			for j := range w.found[i].problems {

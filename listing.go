@@ -587,10 +587,17 @@ type Changes struct {
 // Told is a fingerprint, by name, of what the listing says of each skill. That
 // a text was cut for want of room is not in it.
 func (l Listing) Told() map[string]string {
-	told := make(map[string]string, len(l.Entries))
+	const size = 6 // bytes of a fingerprint
+	var buf, prints []byte
 	for _, e := range l.Entries {
-		sum := sha256.Sum256([]byte(e.Skill.ID + "\x00" + e.Skill.Summary()))
-		told[e.Skill.Name] = hex.EncodeToString(sum[:6])
+		buf = append(append(append(buf[:0], e.Skill.ID...), 0), e.Skill.Summary()...)
+		sum := sha256.Sum256(buf)
+		prints = hex.AppendEncode(prints, sum[:size])
+	}
+	all := string(prints) // one text for all: there may be 10,000
+	told := make(map[string]string, len(l.Entries))
+	for i, e := range l.Entries {
+		told[e.Skill.Name] = all[2*size*i:][:2*size]
 	}
 	return told
 }

@@ -206,7 +206,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 	s.Told = nil
 	s.Tools = s.Loaded // they need no announcement
 	if s.Listing != nil {
-		s.tell(s.Listing.Told)
+		s.Told = s.Listing.Told
 	}
 	for _, e := range tail {
 		if e.Note != nil {

@@ -105,6 +105,12 @@ func (e *Entry) whole() bool {
 	return true
 }
 
+// touches reports whether the entry names files that were touched.
+func (e *Entry) touches() bool {
+	return e.User != nil && len(e.User.Touched) > 0 || e.Result != nil && len(e.Result.Touched) > 0 ||
+		e.Activation != nil && len(e.Activation.Touched) > 0
+}
+
 // User is what a person said. Steering marks words that came while the run
 // was going on; every other User begins a user turn.
 type User struct {

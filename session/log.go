@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,6 +63,8 @@ type Log struct {
 	state State
 	view  view
 	memo  llm.Memo
+
+	shared bool // state.Touched was handed out
 }
 
 type file interface {
@@ -270,6 +273,9 @@ func (l *Log) fold(e Entry) {
 		l.compact(e)
 		return
 	}
+	if l.shared && e.touches() {
+		l.state.Touched, l.shared = maps.Clone(l.state.Touched), false
+	}
 	l.state.fold(e)
 	l.view.add(e)
 }
@@ -463,5 +469,6 @@ func (l *Log) Resumed() bool {
 func (l *Log) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.shared = true
 	return l.state.clone()
 }

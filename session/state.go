@@ -77,12 +77,12 @@ type Text struct {
 	Asking bool
 }
 
+// clone shares Told and Touched, which may be large: Told is replaced and never
+// changed, and Log.fold replaces Touched where it was shared.
 func (s State) clone() State {
 	s.Scopes = slices.Clone(s.Scopes)
 	s.Texts = slices.Clone(s.Texts)
-	s.Touched = maps.Clone(s.Touched)
 	s.Usage = maps.Clone(s.Usage)
-	s.Told = maps.Clone(s.Told)
 	s.Suggested = maps.Clone(s.Suggested)
 	s.Agents = maps.Clone(s.Agents)
 	return s
@@ -155,7 +155,7 @@ func (s *State) fold(e Entry) {
 		s.agent(e.Agent)
 	case TypeListing:
 		s.Listing = e.Listing
-		s.Told = maps.Clone(e.Listing.Told)
+		s.Told = e.Listing.Told
 	case TypeNote:
 		s.tell(e.Note.Told)
 		s.Tools, s.Loaded = join(s.Tools, e.Note.Tools), join(s.Loaded, e.Note.Loaded)
@@ -223,11 +223,16 @@ func asks(m llm.Message) bool {
 	return false
 }
 
+// tell replaces Told by one with the news. It is not changed in place: copies of
+// the state share it, since it may have an entry for each of 10,000 skills.
 func (s *State) tell(news map[string]string) {
+	if len(news) == 0 {
+		return
+	}
+	if s.Told = maps.Clone(s.Told); s.Told == nil {
+		s.Told = map[string]string{}
+	}
 	for name, print := range news {
-		if s.Told == nil {
-			s.Told = map[string]string{}
-		}
 		if print == "" {
 			delete(s.Told, name)
 		} else {

@@ -1,0 +1,57 @@
+package session
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/knack-agent/knack/llm"
+)
+
+// TestStateStays: a State does not change with what happens after it was taken,
+// though it shares its large maps with the log.
+func TestStateStays(t *testing.T) {
+	l := New(Header{})
+	add := func(e Entry) {
+		t.Helper()
+		if _, err := l.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touched := func(path string) Entry {
+		return Entry{Type: TypeUser, User: &User{Parts: []llm.Part{llm.Text("x")}, Touched: []string{path}}}
+	}
+	listing := map[string]string{"a": "1", "b": "1"}
+	add(Entry{Type: TypeListing, Listing: &Listing{Text: "x", Told: listing}})
+	add(touched("/a"))
+	before := l.State()
+	for _, path := range []string{"/b", "/c"} {
+		add(touched(path))
+	}
+	add(Entry{Type: TypeNote, Note: &Note{Told: map[string]string{"a": "2", "b": ""}}})
+	if want := map[string]bool{"/a": true}; !maps.Equal(before.Touched, want) {
+		t.Errorf("touched %v, want %v", before.Touched, want)
+	}
+	if want := map[string]string{"a": "1", "b": "1"}; !maps.Equal(before.Told, want) || !maps.Equal(listing, want) {
+		t.Errorf("told %v, listing %v, want %v", before.Told, listing, want)
+	}
+	now := l.State()
+	if want := map[string]string{"a": "2"}; !maps.Equal(now.Told, want) || len(now.Touched) != 3 {
+		t.Errorf("now told %v, touched %v", now.Told, now.Touched)
+	}
+}
+
+// TestStateAllocates: taking the State costs the same with 10,000 skills.
+func TestStateAllocates(t *testing.T) {
+	l := New(Header{})
+	told := map[string]string{}
+	for i := range 10_000 {
+		told[fmt.Sprint("skill", i)] = "x"
+	}
+	if _, err := l.Append(Entry{Type: TypeListing, Listing: &Listing{Told: told}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(10, func() { l.State() }); n > 0 {
+		t.Errorf("a state has %v allocations, want none", n)
+	}
+}
