@@ -235,7 +235,7 @@ type Retrying struct {
 
 // End sums a run up, its sub-agents included.
 type End struct {
-	Reason   string // done, cancelled, limit, terminated, stopped
+	Reason   session.EndReason
 	Why      string // of limit: which one, in words; of stopped: the hook's reason
 	Limit    Limit  // of limit
 	Text     string // the last answer

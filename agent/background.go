@@ -168,8 +168,8 @@ func (b *Background) End(log *session.Log) error {
 func unheard(ended []*worker) error {
 	var errs []error
 	for _, w := range ended {
-		if w.end.Reason == "cancelled" {
-			w.end.Reason = "interrupted"
+		if w.end.Reason == session.EndCancelled {
+			w.end.Reason = session.EndInterrupted
 		}
 		_, err := w.log.Append(session.Entry{Type: session.TypeAgent, Agent: w.end})
 		errs = append(errs, err)
@@ -239,7 +239,7 @@ func (r *run) interrupted() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(open)) {
 		a := open[id]
-		a.Reason = "interrupted"
+		a.Reason = session.EndInterrupted
 		if r.Roster.Forked != nil {
 			if log, err := r.Roster.Forked(id); err == nil {
 				s := log.State()

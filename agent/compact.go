@@ -46,7 +46,7 @@ var ErrNothingToCompact = errors.New("there is nothing to compact: a summary wou
 // error, also of a cancelled ctx, nothing has changed.
 func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
 	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, seen: log.Last()}
-	c, err := r.compact(ctx, "manual", instructions)
+	c, err := r.compact(ctx, session.TriggerManual, instructions)
 	if err == nil {
 		err = log.Sync()
 	}
@@ -56,7 +56,7 @@ func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions stri
 // Clear empties the context of a conversation that does not run. The session
 // keeps its entries, settings and touched files.
 func Clear(log *session.Log) (*session.Compaction, error) {
-	c := &session.Compaction{Trigger: "clear"}
+	c := &session.Compaction{Trigger: session.TriggerClear}
 	for _, t := range log.State().Texts {
 		c.Dropped = append(c.Dropped, t.Skill)
 	}
@@ -79,7 +79,7 @@ func (r *run) room(ctx context.Context) error {
 	if size <= window-min(int(reserveShare*float64(window)), reserveMost) {
 		return nil
 	}
-	_, err := r.compact(ctx, "auto", "")
+	_, err := r.compact(ctx, session.TriggerAuto, "")
 	switch {
 	case err == nil, errors.Is(err, ErrNothingToCompact):
 		return nil
@@ -97,7 +97,7 @@ func (r *run) overflow(ctx context.Context, full error, already bool) error {
 		return fmt.Errorf("compacted, and still too long: %w", full)
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: full}})
-	if _, err := r.compact(ctx, "overflow", ""); err != nil {
+	if _, err := r.compact(ctx, session.TriggerOverflow, ""); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -117,13 +117,13 @@ func (r *run) overhead(state session.State) int {
 
 // compact takes the older part out of the conversation. Nothing is recorded
 // before the summary is there.
-func (r *run) compact(ctx context.Context, trigger, instructions string) (*session.Compaction, error) {
+func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction, error) {
 	state := r.log.State()
 	model, _ := r.force(state)
 	overhead := r.overhead(state)
 	size, perByte := r.log.Size(overhead)
 	window := model.Info().Window
-	if trigger == "overflow" && (window == 0 || size < window) {
+	if trigger == session.TriggerOverflow && (window == 0 || size < window) {
 		window = size // whatever it is said to be, this much was too much
 	}
 	if window == 0 {
@@ -134,7 +134,7 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 	keep := share(keepShare, keepMost)
 	room := bytes(int(roomShare * float64(window)))
 	old, kept, previous := r.log.Cut(bytes(keep), room)
-	if trigger != "auto" && !slices.ContainsFunc(old, matters) {
+	if trigger != session.TriggerAuto && !slices.ContainsFunc(old, matters) {
 		old, kept, previous = r.log.Cut(0, room) // something has to go, though it be little
 	}
 	if !slices.ContainsFunc(old, matters) {
@@ -154,15 +154,15 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 	if r.log.Saves(&least) <= 0 {
 		return nil, ErrNothingToCompact
 	}
-	if trigger == "auto" && size-r.log.SizeAfter(&least, overhead) < int(worthShare*float64(window)) {
+	if trigger == session.TriggerAuto && size-r.log.SizeAfter(&least, overhead) < int(worthShare*float64(window)) {
 		return nil, ErrNothingToCompact
 	}
 
-	told := hook.Input{Event: hook.PreCompact, Trigger: "auto", Custom: instructions}
-	if trigger == "manual" {
-		told.Trigger = trigger
+	in := hook.Input{Event: hook.PreCompact, Trigger: string(session.TriggerAuto), Custom: instructions}
+	if trigger == session.TriggerManual {
+		in.Trigger = string(trigger)
 	}
-	if out, err := r.hook(ctx, told); err != nil {
+	if out, err := r.hook(ctx, in); err != nil {
 		return nil, err
 	} else if out.Block {
 		return nil, fmt.Errorf("a PreCompact hook refused it: %s", out.Reason)
@@ -183,7 +183,7 @@ func (r *run) compact(ctx context.Context, trigger, instructions string) (*sessi
 		return nil, err
 	}
 	r.catalog = nil // what was announced before the cut is announced again
-	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: told.Trigger, Summary: c.Summary})
+	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
 	return c, err
 }
 

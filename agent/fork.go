@@ -299,20 +299,20 @@ func (r *run) work(ctx context.Context, t task) session.Agent {
 	defer r.log.Close()
 	a := r.what
 	err := r.receive(ctx, t)
-	end := &End{Reason: "cancelled"}
+	end := &End{Reason: session.EndCancelled}
 	if err == nil {
 		end, err = r.turn(ctx)
 	}
 	switch {
 	case err == nil:
 		a.Reason, a.Result = end.Reason, end.Text
-		if end.Reason == "stopped" {
+		if end.Reason == session.EndStopped {
 			r.parent.stop(end.Why)
 		}
 	case ctx.Err() != nil:
-		a.Reason = "cancelled"
+		a.Reason = session.EndCancelled
 	default:
-		a.Reason, a.Error = "error", err.Error()
+		a.Reason, a.Error = session.EndError, err.Error()
 	}
 	state := r.log.State()
 	a.Requests, _, _ = r.spent.total()
@@ -505,9 +505,9 @@ func reported(ctx context.Context, a session.Agent) (string, error) {
 	switch a.Reason {
 	case "": // in the background
 		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will report its end: continue with something else, and do not poll for it.", a.Name, a.Log), nil
-	case "error":
+	case session.EndError:
 		return "", fmt.Errorf("the agent %s failed: %s", a.Name, a.Error)
-	case "cancelled":
+	case session.EndCancelled:
 		return a.Result, cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	return a.Report(), nil
@@ -543,7 +543,7 @@ func (r *run) hearFork(ctx context.Context, act *knack.Activation, in Input, ste
 }
 
 // typedTask is a user turn that an agent does instead of the run.
-func (r *run) typedTask(ctx context.Context) (reason string, err error) {
+func (r *run) typedTask(ctx context.Context) (reason session.EndReason, err error) {
 	end, err := r.delegate(ctx, *r.pending)
 	if err != nil {
 		return "", err
@@ -552,10 +552,10 @@ func (r *run) typedTask(ctx context.Context) (reason string, err error) {
 	case "": // in the background
 		more, err := r.await(ctx)
 		if err != nil || !more {
-			return "done", err
+			return session.EndDone, err
 		}
 		return r.loop(ctx)
-	case "error", "cancelled":
+	case session.EndError, session.EndCancelled:
 		_, err := reported(ctx, end)
 		return "", err
 	}

@@ -63,19 +63,19 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	said, err := r.begin(ctx, in)
 	switch {
 	case err != nil && ctx.Err() != nil: // before the turn began: nothing was said
-		return &End{Reason: "cancelled"}, nil
+		return &End{Reason: session.EndCancelled}, nil
 	case err != nil:
 		return nil, err
 	case said:
 		return r.turn(ctx)
 	}
-	return &End{Reason: "done"}, nil // a template that came out empty
+	return &End{Reason: session.EndDone}, nil // a template that came out empty
 }
 
 // turn does what was said, and ends the user turn.
 func (r *run) turn(ctx context.Context) (*End, error) {
 	defer r.stopIndexing()
-	var reason string
+	var reason session.EndReason
 	var err error
 	if r.pending != nil {
 		reason, err = r.typedTask(ctx)
@@ -86,20 +86,20 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	switch {
 	case err == nil || ctx.Err() == nil:
 	case errors.As(context.Cause(ctx), &over):
-		reason, err = "limit", r.limited(LimitTime, over.Error())
+		reason, err = session.EndLimit, r.limited(LimitTime, over.Error())
 	default:
-		reason, err = "cancelled", nil
+		reason, err = session.EndCancelled, nil
 	}
 	if err != nil {
 		r.failed(ctx, err)
 	}
-	if e := r.leave(reason == "cancelled" || over != nil); e != nil {
+	if e := r.leave(reason == session.EndCancelled || over != nil); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
 	what := session.TurnEnd{Reason: reason}
 	if err != nil {
-		what.Reason, what.Error = "error", err.Error()
+		what.Reason, what.Error = session.EndError, err.Error()
 	}
 	if _, e := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &what}); e != nil {
 		return nil, errors.Join(err, e)
@@ -117,14 +117,14 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 
 // loop asks and calls until nothing is left to call. It can be read in one
 // sitting; keep it so.
-func (r *run) loop(ctx context.Context) (reason string, err error) {
+func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
 		if r.halted() {
 			r.end.Why = r.hooked.why
-			return "stopped", nil
+			return session.EndStopped, nil
 		}
 		if limit, why := r.limit(); why != "" {
-			return "limit", r.limited(limit, why)
+			return session.EndLimit, r.limited(limit, why)
 		}
 		if err := r.outdated(ctx); err != nil {
 			return "", err
@@ -159,7 +159,7 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			} else if on {
 				continue
 			}
-			return "done", nil
+			return session.EndDone, nil
 		}
 		results := r.call(ctx, calls, answer.Stop == llm.MaxTokens)
 		if err := r.settle(ctx, calls, results); err != nil {
@@ -169,10 +169,10 @@ func (r *run) loop(ctx context.Context) (reason string, err error) {
 			return "", context.Cause(ctx)
 		}
 		if tool.Terminates(results) {
-			return "terminated", nil
+			return session.EndTerminated, nil
 		}
 		if r.same >= stopAfter {
-			return "limit", r.limited(LimitRepeated, fmt.Sprintf("the same call gave the same result %d times in a row", r.same))
+			return session.EndLimit, r.limited(LimitRepeated, fmt.Sprintf("the same call gave the same result %d times in a row", r.same))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err

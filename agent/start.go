@@ -20,7 +20,7 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 	}
 	if r.log.State().InTurn {
 		// The program ended within the turn before: its skills' grants ended too.
-		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "interrupted"}}); err != nil {
+		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}}); err != nil {
 			return true, err
 		}
 	}

@@ -113,7 +113,7 @@ func short(e engine.Event) string {
 	case e.Entry != nil && e.Entry.Result != nil:
 		return "result: " + llm.TextOf(e.Entry.Result.Parts)
 	case e.End != nil:
-		return e.End.Reason + ": " + e.End.Text
+		return string(e.End.Reason) + ": " + e.End.Text
 	}
 	return ""
 }
@@ -179,7 +179,7 @@ func TestPersonLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.End != nil {
-			reason = e.End.Reason
+			reason = string(e.End.Reason)
 		}
 	}
 	if reason != "cancelled" || len(did) > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
 )
 
 // An Event is something that a turn did: one of the agent's, or what a command
@@ -87,7 +88,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		last := s.log.Last()
 		reply, err := s.runCommand(ctx, c, args)
 		if err != nil && ctx.Err() != nil {
-			yield(Event{Event: agent.Event{End: &agent.End{Reason: "cancelled"}}}, nil)
+			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 			return false
 		}
 		if err != nil {
@@ -124,7 +125,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 
 // commandEnd sums up what a command spent, such as a summary.
 func (s *Session) commandEnd(last int) *agent.End {
-	end := &agent.End{Reason: "done"}
+	end := &agent.End{Reason: session.EndDone}
 	for _, e := range s.log.After(last) {
 		if c := e.Compaction; c != nil {
 			end.Usage.Add(c.Usage)

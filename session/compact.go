@@ -9,13 +9,23 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
+// A Trigger is what started a compaction.
+type Trigger string
+
+const (
+	TriggerAuto     Trigger = "auto"     // the window was almost full
+	TriggerManual   Trigger = "manual"   // the user
+	TriggerOverflow Trigger = "overflow" // the provider refused a request as too long
+	TriggerClear    Trigger = "clear"    // the user emptied the context
+)
+
 // Compaction replaces what came before an entry, in what the model sees, by a
 // summary and what the user typed; the entries themselves stay. Without a
 // summary the context is emptied: `/clear`.
 type Compaction struct {
-	Trigger      string `json:"trigger"`                // auto, manual, overflow, clear
-	Instructions string `json:"instructions,omitempty"` // a manual one's
-	Summary      string `json:"summary,omitempty"`
+	Trigger      Trigger `json:"trigger"`
+	Instructions string  `json:"instructions,omitempty"` // of a manual one
+	Summary      string  `json:"summary,omitempty"`
 	// Typed is what the user typed in the part that the summary replaces, word
 	// for word, oldest first.
 	Typed []string `json:"typed,omitempty"`
@@ -53,14 +63,14 @@ func (k KeptText) Left() int {
 
 // Line tells people what was done.
 func (c *Compaction) Line() string {
-	if c.Trigger == "clear" {
+	if c.Trigger == TriggerClear {
 		return "context emptied; the session keeps everything"
 	}
 	s := "compacted"
 	if c.After > 0 { // it is not known of imported ones
 		s += fmt.Sprintf(": %s to %s tokens", plain.Number(c.Before), plain.Number(c.After))
 	}
-	if c.Trigger == "overflow" {
+	if c.Trigger == TriggerOverflow {
 		s += ", because the window was full"
 	}
 	var kept []string

@@ -267,9 +267,22 @@ type SkillChanges struct {
 // TurnEnd ends a user turn, and with it the grants, denials, model, effort and
 // hooks of its skills.
 type TurnEnd struct {
-	Reason string `json:"reason"` // done, cancelled, limit, error, terminated, stopped, interrupted
-	Error  string `json:"error,omitempty"`
+	Reason EndReason `json:"reason"`
+	Error  string    `json:"error,omitempty"`
 }
+
+// An EndReason is why a turn or an agent ended.
+type EndReason string
+
+const (
+	EndDone        EndReason = "done"
+	EndCancelled   EndReason = "cancelled" // by the user or the host
+	EndLimit       EndReason = "limit"     // of money, time, requests …
+	EndError       EndReason = "error"
+	EndTerminated  EndReason = "terminated"  // by a tool
+	EndStopped     EndReason = "stopped"     // by a hook
+	EndInterrupted EndReason = "interrupted" // the program ended first
+)
 
 // Release takes the text of an activation out of what the model sees. What the
 // user typed with it stays.
@@ -320,7 +333,7 @@ type Agent struct {
 
 	// Of its end. Reason is that of its TurnEnd, or interrupted where the
 	// program ended first.
-	Reason   string               `json:"reason,omitempty"`
+	Reason   EndReason            `json:"reason,omitempty"`
 	Error    string               `json:"error,omitempty"`
 	Requests int                  `json:"requests,omitempty"`
 	Usage    map[string]llm.Usage `json:"usage,omitempty"` // by model, with that of its own sub-agents

@@ -143,7 +143,7 @@ func (s *State) fold(e Entry) {
 		s.Scopes = nil
 		for i := range s.Texts {
 			t := &s.Texts[i]
-			t.Asking = s.Question && e.TurnEnd.Reason == "done" && (t.Asking || t.Turn == s.Turns)
+			t.Asking = s.Question && e.TurnEnd.Reason == EndDone && (t.Asking || t.Turn == s.Turns)
 		}
 	case TypeRelease:
 		s.Texts = slices.DeleteFunc(s.Texts, func(t Text) bool { return t.Entry == e.Release.Entry })

@@ -150,11 +150,11 @@ func (a *Agent) Text() string {
 		who += fmt.Sprintf(", which ran the skill %s,", a.Skill)
 	}
 	switch a.Reason {
-	case "interrupted":
+	case EndInterrupted:
 		return who + " was interrupted when the session ended. What it did may have happened: look at its effects before you have it done again."
-	case "error":
+	case EndError:
 		return who + " failed: " + a.Error
-	case "cancelled":
+	case EndCancelled:
 		return who + " was cancelled. What it did until then has happened."
 	}
 	return who + " has ended. Its answer:\n\n" + a.Report()
@@ -184,10 +184,10 @@ func (a *Agent) Report() string {
 	if text == "" {
 		text = "(it said nothing)"
 	}
-	if a.Reason == "stopped" {
+	if a.Reason == EndStopped {
 		text += "\n\n[It was stopped before it was done: a hook ended the run.]"
 	}
-	if a.Reason == "limit" {
+	if a.Reason == EndLimit {
 		text += "\n\n[It was stopped before it was done: it reached a limit.]"
 	}
 	return text

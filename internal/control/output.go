@@ -424,7 +424,7 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 			Tokens: e.Release.Tokens, Reason: e.Release.Reason}
 	case e.Compaction != nil:
 		trigger := "auto"
-		if e.Compaction.Trigger == "manual" || e.Compaction.Trigger == "clear" {
+		if e.Compaction.Trigger == session.TriggerManual || e.Compaction.Trigger == session.TriggerClear {
 			trigger = "manual"
 		}
 		return CompactMessage{Type: "system", Subtype: "compact_boundary", Head: head, Compaction: e.Compaction,
@@ -504,7 +504,7 @@ func (o *Messages) result(err error) Result {
 		r.Stop = &stop
 	}
 	if t.end != nil {
-		r.Reason, r.Result = t.end.Reason, t.end.Text
+		r.Reason, r.Result = string(t.end.Reason), t.end.Text
 	}
 	r.Result = cmp.Or(r.Result, strings.Join(t.replies, "\n"))
 	switch {

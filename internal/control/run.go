@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 )
 
 // A Runner runs turns and shows them to an Output. A command may replace its
@@ -84,7 +85,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 			return err
 		}
 	}
-	if r.Schema != nil && next == nil && end != nil && end.Reason == "done" && end.Requests > 0 {
+	if r.Schema != nil && next == nil && end != nil && end.Reason == session.EndDone && end.Requests > 0 {
 		value, err := r.Schema.check(end.Text)
 		switch {
 		case err == nil:
@@ -121,15 +122,15 @@ func (e SignalError) Error() string { return e.Name }
 // outcome makes of how a run ended an exit code.
 func outcome(ctx context.Context, end *agent.End) error {
 	switch end.Reason {
-	case "cancelled":
+	case session.EndCancelled:
 		var sig SignalError
 		if errors.As(context.Cause(ctx), &sig) {
 			return &engine.Error{Err: sig, Exit: sig.Code}
 		}
 		return &engine.Error{Err: errors.New("interrupted"), Exit: engine.ExitInterrupted}
-	case "limit":
+	case session.EndLimit:
 		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'go on'"}
-	case "stopped":
+	case session.EndStopped:
 		return engine.Stopped(end.Why)
 	}
 	return nil

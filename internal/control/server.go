@@ -398,7 +398,7 @@ func (s *server) ended(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errHostGone) {
 		return &engine.Error{Err: errHostGone}
 	}
-	return outcome(ctx, &agent.End{Reason: "cancelled"})
+	return outcome(ctx, &agent.End{Reason: session.EndCancelled})
 }
 
 // say records what the host says without wanting an answer to it.

@@ -240,12 +240,12 @@ func (f *Front) Event(e engine.Event) {
 		}
 	case e.Entry != nil:
 		f.entry(e.Entry)
-	case e.End != nil && e.End.Requests == 0 && e.End.Reason == "done":
+	case e.End != nil && e.End.Requests == 0 && e.End.Reason == session.EndDone:
 		f.fresh() // a command: it has said what there was to say
 	case e.End != nil:
 		f.fresh()
-		if e.End.Reason != "done" && e.End.Reason != "terminated" {
-			why := e.End.Reason
+		if e.End.Reason != session.EndDone && e.End.Reason != session.EndTerminated {
+			why := string(e.End.Reason)
 			if e.End.Why != "" {
 				why += ": " + plain.Line(e.End.Why)
 			}

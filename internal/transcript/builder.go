@@ -105,7 +105,7 @@ func (b *Builder) message(e session.Entry) {
 }
 
 func turnEnd(at time.Time) session.Entry {
-	return session.Entry{Time: at, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: "done"}}
+	return session.Entry{Time: at, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: session.EndDone}}
 }
 
 // User adds a message of the user's; steering: one that they sent during a turn.
@@ -293,9 +293,9 @@ func seconds(input json.RawMessage) json.RawMessage {
 
 // Compact replaces what the model saw so far by a summary, which the entries from
 // kept on follow (0: none).
-func (b *Builder) Compact(at time.Time, trigger, summary string, kept, before int) {
+func (b *Builder) Compact(at time.Time, trigger session.Trigger, summary string, kept, before int) {
 	b.settle(at)
-	c := &session.Compaction{Trigger: cmp.Or(trigger, "auto"), Summary: cmp.Or(summary, "(There is no summary.)"), Kept: kept, Before: before}
+	c := &session.Compaction{Trigger: cmp.Or(trigger, session.TriggerAuto), Summary: cmp.Or(summary, "(There is no summary.)"), Kept: kept, Before: before}
 	if b.compacted++; b.compacted > maxCompactions {
 		b.Skip("compactions", 1)
 		return

@@ -168,7 +168,7 @@ func (p page) step(s step) {
 			p.fold("agent", s.Agent.Line(), s.Agent.Result, s.Agent.Call == "")
 		}
 	case s.TurnEnd != nil:
-		if s.TurnEnd.Reason == "done" {
+		if s.TurnEnd.Reason == session.EndDone {
 			p.put("<hr>\n")
 			return
 		}

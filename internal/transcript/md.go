@@ -148,7 +148,7 @@ func (s sheet) step(st step) {
 		s.aside(st.Compaction.Line())
 		s.fence("", st.Compaction.Summary)
 	case st.TurnEnd != nil:
-		if st.TurnEnd.Reason != "done" {
+		if st.TurnEnd.Reason != session.EndDone {
 			s.aside(ended(st.TurnEnd))
 		}
 	case st.Setting != nil:

@@ -344,9 +344,9 @@ func decided(d *session.Decision) string {
 // ended reports how a turn ended.
 func ended(t *session.TurnEnd) string {
 	if t.Error != "" {
-		return "turn ended: " + t.Reason + ": " + t.Error
+		return "turn ended: " + string(t.Reason) + ": " + t.Error
 	}
-	return "turn ended: " + t.Reason
+	return "turn ended: " + string(t.Reason)
 }
 
 // attachment names media.

@@ -374,8 +374,8 @@ func (c *conversation) end(e *agent.End) {
 	c.endReasoning()
 	c.endAnswer()
 	c.calls, c.retry, c.typed = nil, "", false
-	if e.Reason != "done" && e.Reason != "terminated" {
-		why := e.Reason
+	if e.Reason != session.EndDone && e.Reason != session.EndTerminated {
+		why := string(e.Reason)
 		if e.Why != "" {
 			why += ": " + e.Why
 		}

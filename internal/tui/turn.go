@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/session"
 )
 
 // turn runs what the user typed.
@@ -102,7 +103,7 @@ const longTurn = 5 * time.Second
 // done ends a turn.
 func (a *app) done(err error) {
 	a.view.running, a.stop = false, nil
-	a.conv.end(&agent.End{Reason: "done"})
+	a.conv.end(&agent.End{Reason: session.EndDone})
 	a.usage(a.session.Log().State())
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
 		a.conv.note(styled.Dim, elapsed(d)+", "+plain.Number(a.counted)+" tokens")

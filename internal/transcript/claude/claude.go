@@ -173,7 +173,7 @@ func (r *reader) read(all []transcript.Line) {
 				boundary = l
 			}
 			c := boundary.Compact
-			r.Compact(l.Time, c.Trigger, textOf(blocks(l.Message.Content)), starts[c.Preserved.Head], c.Before)
+			r.Compact(l.Time, session.Trigger(c.Trigger), textOf(blocks(l.Message.Content)), starts[c.Preserved.Head], c.Before)
 			boundary = nil
 		case l.Type == "user":
 			r.user(l)

@@ -141,7 +141,7 @@ func (r reader) read(all []transcript.Line) {
 			if e.KeptLine != nil && *e.KeptLine > 0 && *e.KeptLine <= len(entries) {
 				kept = starts[entries[*e.KeptLine-1].ID]
 			}
-			r.Compact(e.Time, "auto", e.Summary, kept, e.Before)
+			r.Compact(e.Time, session.TriggerAuto, e.Summary, kept, e.Before)
 		case "branch_summary":
 			r.Note(e.Time, branchSummary(e.Summary), "summary of another branch")
 		case "custom_message":
@@ -238,7 +238,7 @@ func (r reader) message(e *entry) {
 	case "branchSummary":
 		r.Note(e.Time, branchSummary(m.Summary), "summary of another branch")
 	case "compactionSummary":
-		r.Compact(e.Time, "auto", m.Summary, 0, 0)
+		r.Compact(e.Time, session.TriggerAuto, m.Summary, 0, 0)
 	case "system":
 		r.Skip("system prompts", 1)
 	default:
