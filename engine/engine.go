@@ -109,7 +109,12 @@ func (e *Engine) Models() *Models {
 // Watch reads skills again when their files change, until ctx ends. Sessions
 // announce what is new at their next request.
 func (e *Engine) Watch(ctx context.Context) error {
-	return e.library.Watch(ctx, func(*knack.Catalog) {})
+	return e.WatchSkills(ctx, func(*knack.Catalog) {})
+}
+
+// WatchSkills is Watch that calls changed with each new catalogue.
+func (e *Engine) WatchSkills(ctx context.Context, changed func(*knack.Catalog)) error {
+	return e.library.Watch(ctx, changed)
 }
 
 // A Change is what Reload replaced.

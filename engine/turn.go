@@ -199,6 +199,10 @@ func (t *turn) consents(_ context.Context, k *knack.Skill) error {
 	return nil
 }
 
+// VerifySkill compares a project's skill with what was approved: its error is a
+// *[knack.Refusal].
+func (p *Project) VerifySkill(k *knack.Skill) error { return p.verify(k) }
+
 // verify compares the whole folder of a project's skill with what was approved,
 // at every activation.
 func (p *Project) verify(k *knack.Skill) error {

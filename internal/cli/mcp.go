@@ -32,7 +32,7 @@ func mcpCommand() *cobra.Command {
 in your settings (mcpServers), in ~/.claude.json, in a project's .mcp.json, which
 needs your approval (knack trust), and with --mcp-config.`,
 	}
-	c.AddCommand(mcpAddCommand(), mcpListCommand(), mcpGetCommand(), mcpRemoveCommand(), mcpTestCommand(), mcpLoginCommand(), mcpLogoutCommand())
+	c.AddCommand(mcpServeCommand(), mcpAddCommand(), mcpListCommand(), mcpGetCommand(), mcpRemoveCommand(), mcpTestCommand(), mcpLoginCommand(), mcpLogoutCommand())
 	return c
 }
 

@@ -1,0 +1,271 @@
+// Package serve is the MCP server: it offers the skills of a directory to other
+// agents.
+//
+// Each skill is offered as the skills extension of the protocol defines it, and to
+// hosts without the extension as a tool (skill, with find and describe), as a
+// prompt and as resources. Offered is what the settings offer to a model: no
+// untrusted skill, none that its author keeps from models. Nothing is run: inline
+// commands stay text, and the text that is returned says so.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/mcp"
+)
+
+// A Server offers the skills of an open directory. It is safe for concurrent use.
+type Server struct {
+	engine *engine.Engine
+	sdk    *sdk.Server
+	hashes hashes
+
+	mu       sync.Mutex
+	offered  *offer
+	prompts  []string // that were added
+	listed   []string // URIs of resources that were added
+	listText string   // of the tool's description
+}
+
+// New makes the server of a directory.
+func New(ctx context.Context, e *engine.Engine) (*Server, error) {
+	caps := &sdk.ServerCapabilities{
+		Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
+		Resources: &sdk.ResourceCapabilities{ListChanged: true},
+	}
+	caps.AddExtension(mcp.SkillsExtension, map[string]any{"directoryRead": true})
+	s := &Server{engine: e}
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "knack", Title: "Knack: Agent Skills", Version: e.Project().Version()}, &sdk.ServerOptions{
+		Instructions: "Skills are instructions for kinds of tasks. Before a task, look for a skill that fits: in the description of the tool skill, or with find.",
+		Capabilities: caps, PageSize: pageSize,
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = ttl, "private" },
+	})
+	if err := s.extension(); err != nil {
+		return nil, err
+	}
+	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill-file", Title: "File of a skill", URITemplate: "skill://{+path}",
+		Description: "A file of a skill, by the URI that its manifest names."}, s.readResource)
+	s.update(ctx)
+	return s, nil
+}
+
+const (
+	pageSize = 50
+	ttl      = 5000 // ms: skills change when their files do
+)
+
+// Watch updates what is offered when skills change, until ctx ends, and tells
+// clients that their lists are old.
+func (s *Server) Watch(ctx context.Context) error {
+	return s.engine.WatchSkills(ctx, func(*knack.Catalog) { s.update(ctx) })
+}
+
+// Run serves one client on a transport until it leaves.
+func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.Run(ctx, t) }
+
+// update offers the skills as they are now.
+func (s *Server) update(ctx context.Context) {
+	o := newOffer(s.engine)
+	text := o.catalog.Listing(o.view).Text
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offered = o
+	if text != s.listText || s.listText == "" {
+		s.listText = text
+		s.sdk.AddTool(skillTool(text), s.callSkill)
+	}
+	var prompts, listed []string
+	for _, k := range o.skills {
+		if !k.NotUser {
+			prompts = append(prompts, k.Name)
+		}
+		if uri := o.uri(k); uri != "" {
+			listed = append(listed, uri)
+		}
+	}
+	gone := func(old, now []string) []string {
+		return slices.DeleteFunc(slices.Clone(old), func(x string) bool { return slices.Contains(now, x) })
+	}
+	if old := gone(s.prompts, prompts); len(old) > 0 {
+		s.sdk.RemovePrompts(old...)
+	}
+	if old := gone(s.listed, listed); len(old) > 0 {
+		s.sdk.RemoveResources(old...)
+	}
+	for _, k := range o.skills {
+		if !k.NotUser && !slices.Contains(s.prompts, k.Name) {
+			s.sdk.AddPrompt(&sdk.Prompt{Name: k.Name, Description: plain.Line(k.Summary()),
+				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint), "What the skill is to work on")}}}, s.getPrompt)
+		}
+		if uri := o.uri(k); uri != "" && !slices.Contains(s.listed, uri) {
+			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown", Size: k.Size}, s.readResource)
+		}
+	}
+	s.prompts, s.listed = prompts, listed
+}
+
+func (s *Server) now() *offer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.offered
+}
+
+// An offer is what the settings offer to models: the skills, and how they are
+// addressed.
+type offer struct {
+	engine  *engine.Engine
+	catalog *knack.Catalog
+	view    knack.View
+	skills  []*knack.Skill
+	byURI   map[string]*knack.Skill // by the directory of their URI, with a slash
+	uris    map[*knack.Skill]string // the same
+}
+
+func newOffer(e *engine.Engine) *offer {
+	o := &offer{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{}, uris: map[*knack.Skill]string{}}
+	o.view.For = knack.ByModel
+	for _, k := range o.catalog.Skills() {
+		if !o.catalog.Offers(k, o.view) {
+			continue
+		}
+		o.skills = append(o.skills, k)
+		if dir := directory(k); dir != "" && o.byURI[dir] == nil {
+			o.byURI[dir], o.uris[k] = k, dir
+		}
+	}
+	return o
+}
+
+// directory is the URI of a skill's directory, with a slash: it ends with the name
+// in the frontmatter, as the extension has it. "": the skill has no such name, and
+// is offered in the other ways.
+func directory(k *knack.Skill) string {
+	if k.Label == "" || knack.CheckName(k.Label) != "" {
+		return ""
+	}
+	prefix, name, found := strings.Cut(k.Name, ":")
+	switch {
+	case k.Name == k.Label:
+		return "skill://" + k.Label + "/"
+	case found && knack.CheckName(prefix) == "" && name == k.Label:
+		return "skill://" + prefix + "/" + k.Label + "/"
+	case knack.CheckName(k.Name) == "":
+		return "skill://" + k.Name + "/" + k.Label + "/"
+	}
+	return ""
+}
+
+func (o *offer) uri(k *knack.Skill) string {
+	if dir := o.uris[k]; dir != "" {
+		return dir + "SKILL.md"
+	}
+	return ""
+}
+
+// of is the skill that a URI lies in, and the path in it; "" is its directory.
+func (o *offer) of(uri string) (k *knack.Skill, rel string) {
+	for at := len(uri); at > len("skill://"); {
+		at = strings.LastIndexByte(uri[:at], '/')
+		if at < len("skill://") {
+			return nil, ""
+		}
+		if k := o.byURI[uri[:at+1]]; k != nil {
+			return k, uri[at+1:]
+		}
+	}
+	return nil, ""
+}
+
+func skillTool(listing string) *sdk.Tool {
+	closed := false
+	return &sdk.Tool{
+		Name: "skill", Title: "Skills",
+		Description: "Load a skill: instructions that somebody wrote for one kind of task. Before you start on a task, look through " +
+			"the skills below. If one fits, call this tool with its name first, and follow the text that it returns.\n\n" +
+			"- skill: a name; args: what it is to work on\n" +
+			"- find: words of the task, without a name: returns skills that fit, also those that are not listed\n" +
+			"- describe: true: returns the whole description of the skill, and does not load it\n\n" + listing,
+		InputSchema: map[string]any{"type": "object", "properties": map[string]any{
+			"skill":    map[string]any{"type": "string", "description": "the name of a skill"},
+			"args":     map[string]any{"type": "string", "description": "what the skill is to work on"},
+			"find":     map[string]any{"type": "string", "description": "words of the task"},
+			"describe": map[string]any{"type": "boolean", "description": "only describe the skill"},
+		}},
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &closed},
+	}
+}
+
+// invoke returns the text of a skill.
+func (s *Server) invoke(ctx context.Context, o *offer, name, args string) (string, error) {
+	k := o.catalog.Skill(strings.TrimPrefix(strings.TrimSpace(name), "/"))
+	if k != nil && !slices.Contains(o.skills, k) {
+		return "", fmt.Errorf("the skill %s is not offered", plain.Line(name))
+	}
+	if k != nil {
+		if err := s.engine.Project().VerifySkill(k); err != nil {
+			return "", err
+		}
+	}
+	p := s.engine.Project()
+	a, err := o.catalog.Invoke(ctx, knack.Invocation{Name: name, Args: args, By: knack.ByModel, View: o.view,
+		Vars: map[string]string{"CLAUDE_PROJECT_DIR": p.Root()}})
+	if err != nil {
+		return "", err
+	}
+	text := a.Prompt
+	if asks, err := a.Skill.Asks(ctx); err == nil && len(asks.Commands) > 0 {
+		text += fmt.Sprintf("\n\n[The text above has %s in it (after an exclamation mark, in backquotes). "+
+			"They were not run: this server runs nothing. Run what you need yourself, if the user allows it.]", plain.Count(len(asks.Commands), "command"))
+	}
+	return text, nil
+}
+
+// maxFound is how many skills one call finds.
+const maxFound = 10
+
+func (s *Server) answer(ctx context.Context, in skillInput) (string, error) {
+	o := s.now()
+	switch {
+	case in.Find != "" && in.Skill == "":
+		found, err := s.engine.Project().Finder().Find(ctx, o.catalog, in.Find, maxFound, func(k *knack.Skill) bool { return slices.Contains(o.skills, k) })
+		if err != nil {
+			return "", err
+		}
+		if len(found) == 0 {
+			return "No skill has any of these words.", nil
+		}
+		var b strings.Builder
+		b.WriteString("Skills that have these words, the best first. Call skill with a name to load one.\n")
+		for _, m := range found {
+			b.WriteString("- " + plain.Fold(m.Skill.Name) + ": " + plain.Fold(m.Skill.Summary()) + "\n")
+		}
+		return b.String(), nil
+	case in.Skill == "":
+		return "", fmt.Errorf("say which skill, or give words to find one")
+	case in.Describe:
+		if k := o.catalog.Skill(in.Skill); k != nil && !slices.Contains(o.skills, k) {
+			return "", fmt.Errorf("the skill %s is not offered", plain.Line(in.Skill))
+		}
+		return o.catalog.Describe(knack.Invocation{Name: in.Skill, By: knack.ByModel, View: o.view})
+	}
+	return s.invoke(ctx, o, in.Skill, in.Args)
+}
+
+func (s *Server) getPrompt(ctx context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+	text, err := s.invoke(ctx, s.now(), r.Params.Name, r.Params.Arguments["arguments"])
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}}, nil
+}
