@@ -25,6 +25,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -278,11 +280,68 @@ func (g *Gate) With(in Scoped) tool.Gate {
 		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
 		a.p.Input = bytes.Clone(p.Input) // what is decided belongs to the Gate alone, and is what runs
 		permit, err := a.decideCall(ctx)
+		if err == nil {
+			permit.Allow = a.allowance()
+		}
 		for _, s := range in.Skills {
 			permit.Limits = append(permit.Limits, s.Limits...)
 		}
 		return permit, err
 	})
+}
+
+// allowance is what the sandbox opens for the commands of a call that may run:
+// the files that rules spell out, and those paths of the call that such a rule
+// allows or that the user was shown and approved.
+func (a *asking) allowance() workspace.Allowance {
+	rules := permission.Rules{Allow: slices.Clone(a.opt.Rules.Allow)}
+	for _, answer := range a.given() {
+		rules.Allow = append(rules.Allow, answer.rule)
+	}
+	missing := func(path string) bool {
+		_, err := os.Lstat(path)
+		return err != nil
+	}
+	noFile := func(path string) bool { // a rule for a directory does not open what is in it
+		info, err := os.Stat(path)
+		return err != nil || !info.Mode().IsRegular()
+	}
+	spelled := rules.Opens("Edit")
+	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile), Read: slices.DeleteFunc(rules.Opens("Read"), noFile)}
+	approved := a.r.Asked && a.r.Answer.Choice != No
+	dirs := map[string]bool{} // that are made
+	for _, s := range a.r.Decision.Subjects {
+		open := approved && s.Verdict == permission.Ask || a.Mode() == permission.Bypass || slices.Contains(spelled, s.Text)
+		if !open || !filepath.IsAbs(s.Text) {
+			continue
+		}
+		switch s.Kind {
+		case "Edit":
+			allow.Write = append(allow.Write, s.Text)
+			dirs[s.Text] = dirs[s.Text] || s.Dir
+		case "Read":
+			allow.Read = append(allow.Read, s.Text)
+		}
+	}
+	// What is missing is made, so that it can be opened: not what lies in a
+	// directory that is made as well.
+	slices.Sort(allow.Write)
+	var write []string
+	for _, path := range slices.Compact(allow.Write) {
+		above := slices.IndexFunc(write, func(dir string) bool {
+			return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") && missing(dir)
+		})
+		switch {
+		case above >= 0:
+			write[above] = strings.TrimSuffix(write[above], "/") + "/"
+		case dirs[path] && missing(path):
+			write = append(write, path+"/")
+		default:
+			write = append(write, path)
+		}
+	}
+	allow.Write = write
+	return allow
 }
 
 // An asking is one call on its way through the gate.

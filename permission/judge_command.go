@@ -296,7 +296,8 @@ func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown 
 					if !dirsKnown && !bash.IsAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
 						n.unclear = ""
 					}
-					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases}
+					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases,
+						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
 					quiet := allowed != nil && !a.Write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
 					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == "Read" {

@@ -149,6 +149,21 @@ func (j *judge) spelledOut(s Subject, n names) bool {
 	return false
 }
 
+// Opens lists the paths that personal rules of a kind, Read or Edit, spell out,
+// absolute and without a wildcard: they open what is protected, for commands too.
+func (rs Rules) Opens(kind string) (paths []string) {
+	for i := range rs.Allow {
+		r := &rs.Allow[i]
+		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(&Subject{Kind: kind}, false) {
+			continue
+		}
+		if path := plainPattern(r.Pattern); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // plainPattern returns the path of a pattern "//x" without wildcards.
 func plainPattern(s string) string {
 	var b strings.Builder

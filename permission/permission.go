@@ -99,6 +99,8 @@ type Subject struct {
 	Spare int `json:"-"`
 	// Note is shown to the user who is asked: what allowing the subject grants.
 	Note string `json:"-"`
+	// Dir says of an Edit that a directory of this name is made.
+	Dir bool `json:"-"`
 	// Hash identifies the content that is approved, such as a skill's: what runs
 	// must have the same hash. "": none.
 	Hash string `json:"-"`

@@ -61,6 +61,8 @@ type Permit struct {
 	// Scripts are the files that these commands run and that were approved by their
 	// bytes.
 	Scripts []workspace.Script
+	// Allow is what rules and the answer to this call open for these commands.
+	Allow workspace.Allowance
 }
 
 // Propose returns what a Gate is asked about a call of the tool.
@@ -259,7 +261,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Re
 			return in, Errorf("%s", t.invalid(permit.Input, []string{err.Error()})), false
 		}
 	}
-	in.JSON, in.Subjects, in.Limits, in.Scripts = permit.Input, permit.Subjects, permit.Limits, permit.Scripts
+	in.JSON, in.Subjects, in.Limits, in.Scripts, in.Allow = permit.Input, permit.Subjects, permit.Limits, permit.Scripts, permit.Allow
 	return in, Result{}, true
 }
 

@@ -90,6 +90,9 @@ func TestSkill(t *testing.T) {
 			t.Errorf("%s: %+v, %v", input, subjects, err)
 		}
 	}
+	if asked != "pdf" {
+		t.Errorf("asked about %q", asked)
+	}
 	// The name and the arguments of another agent's SlashCommand.
 	for input, want := range map[string]string{
 		`{"command": "/pdf a 'b c'\n d"}`: "a 'b c'\n d", `{"command": "/pdf\nall"}`: "all", `{"command": "pdf a"}`: "", `{"command": "/pdf"}`: "",
@@ -99,8 +102,5 @@ func TestSkill(t *testing.T) {
 		if r.IsError || got.Args != want {
 			t.Errorf("%s: args %q, want %q: %v", input, got.Args, want, r.Parts)
 		}
-	}
-	if asked != "/pdf" && asked != "pdf" {
-		t.Errorf("asked about %q", asked)
 	}
 }

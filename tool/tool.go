@@ -144,7 +144,8 @@ type Input struct {
 	// [workspace.Command].
 	Limits   []workspace.Limit
 	Scripts  []workspace.Script
-	Progress func(Result) // shows a partial result to people; never nil; may be called concurrently
+	Allow    workspace.Allowance // see [Permit]
+	Progress func(Result)        // shows a partial result to people; never nil; may be called concurrently
 }
 
 // Allows reports whether the gate decided on a subject; where nobody decided
