@@ -94,7 +94,13 @@ func (d desk) open(t *testing.T, args ...string) *terminal {
 // start is open where trust is not yet given.
 func (d desk) start(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	cmd := exec.Command("knack", append([]string{"--sandbox", "off"}, args...)...)
+	return d.run(t, "knack", append([]string{"--sandbox", "off"}, args...)...)
+}
+
+// run starts a program on a terminal of its own.
+func (d desk) run(t *testing.T, program string, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = d.dir, d.env
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
 	if errors.Is(err, exec.ErrNotFound) {

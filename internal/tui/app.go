@@ -108,6 +108,7 @@ type app struct {
 	questions []*question
 	pick      func(item) // what the open picker does
 	cancelled func()     // called when it is closed; nil: nothing is
+	picked    string     // to be sent when the turn has ended; "": nothing
 	menuFrom  int        // bytes of the prompt that the menu replaces
 	commands  []knack.Command
 	files     []string                // for @; nil: not read yet

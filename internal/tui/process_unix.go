@@ -6,15 +6,20 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // stopProcess stops the whole process group, as Ctrl-Z in a shell does, and
-// returns when it is continued.
+// returns when it is continued. Where no shell could continue it, the system does
+// not stop it.
 func stopProcess() {
 	cont := make(chan os.Signal, 1)
 	signal.Notify(cont, syscall.SIGCONT)
 	defer signal.Stop(cont)
 	if syscall.Kill(0, syscall.SIGTSTP) == nil {
-		<-cont
+		select {
+		case <-cont:
+		case <-time.After(time.Second): // nothing has stopped it
+		}
 	}
 }

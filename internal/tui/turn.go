@@ -93,6 +93,10 @@ func (a *app) choose(q *engine.Question) {
 			a.prompt.Set(it.value)
 			return
 		}
+		if a.view.running { // the command that offered it has not ended yet, or another turn runs
+			a.picked = it.value
+			return
+		}
 		a.submit(it.value, engine.Next)
 	})
 }
@@ -121,12 +125,15 @@ func (a *app) done(err error) {
 	if len(left) > 0 {
 		a.prompt.Set(strings.TrimLeft(strings.Join(left, "\n")+"\n"+a.prompt.Text(), "\n"))
 	}
+	picked := a.picked
+	a.picked = ""
 	if a.next != nil {
 		was := a.session
 		a.session, a.next = a.next, nil
 		a.work(func(context.Context) func() { was.Close(); return nil })
 		a.begin()
 	}
+	a.submit(picked, engine.Next)
 }
 
 // submit sends what the user typed: as a turn, or into the one that runs.

@@ -1,0 +1,258 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// The program that prints an image of the clipboard, and part of how it is called.
+var clipboardProgram, clipboardAsked = "xclip", "image/png"
+
+func init() {
+	if runtime.GOOS == "darwin" {
+		clipboardProgram, clipboardAsked = "pngpaste", "-"
+	}
+}
+
+// program writes a shell script that can be run.
+func (d desk) program(t *testing.T, path, script string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d desk) home() string { return filepath.Dir(d.dir) }
+
+// settings writes the user's settings.
+func (d desk) settings(t *testing.T, text string) {
+	t.Helper()
+	d.file(t, "../.config/knack/settings.json", text)
+}
+
+// A picture of one pixel.
+const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
+	"\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"
+
+// TestScreenPaste: a long paste is a chip on the screen and in the history, and
+// whole in what is sent; an image comes from the clipboard program of PATH, never
+// from one in the project.
+func TestScreenPaste(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for i := range 12 {
+		lines = append(lines, fmt.Sprintf("line %d", i+1))
+	}
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: `(?s)^look: line 1\n.*line 12 here$`, Text: "A long text."},
+		llmtest.Answer{When: "what is", Text: "A pixel."},
+	))
+	bin := filepath.Join(d.home(), "bin")
+	d.program(t, filepath.Join(bin, clipboardProgram), "echo \"$@\" > $HOME/asked\ncat $HOME/pixel.png\n")
+	d.program(t, filepath.Join(d.dir, "bin", clipboardProgram), "touch $HOME/hijacked\n")
+	d.file(t, "../pixel.png", pixel)
+	d.env = append(d.env, "DISPLAY=:9", "WAYLAND_DISPLAY=", "PATH="+filepath.Join(d.dir, "bin")+":bin:"+bin+":"+os.Getenv("PATH"))
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("look: \x1b[200~" + strings.Join(lines, "\r") + "\x1b[201~ here")
+	k.shows(w, h, `look: \[pasted text 1, 12 lines\] here`)
+	k.types("\r")
+	k.shows(w, h, `A long text\.\n\n❯`)
+	k.types("what is\x16") // Ctrl-V
+	k.shows(w, h, `what is\[image image-1\.png, 1 KB\]`)
+	k.types("\r")
+	k.shows(w, h, `A pixel\.\n\n❯`)
+	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil || !strings.Contains(string(data), clipboardAsked) {
+		t.Errorf("the clipboard program was asked for %q, %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(d.home(), "hijacked")); err == nil {
+		t.Error("a program of the project was run")
+	}
+	k.quits()
+	history, err := os.ReadFile(filepath.Join(d.home(), ".local/state/knack/history"))
+	if err != nil || strings.Contains(string(history), "line 3") || !strings.Contains(string(history), "[pasted text 1, 12 lines]") {
+		t.Errorf("the history is %q, %v", history, err)
+	}
+}
+
+// TestScreenKeys: search in the history, the external editor, going back to an
+// earlier message, completion of agents, a notification of the terminal.
+func TestScreenKeys(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^first words$", Text: "One."},
+		llmtest.Answer{When: "^second words edited$", Text: "Two."},
+		llmtest.Answer{When: "^first words again$", Text: "Three."},
+		llmtest.Answer{When: "find it", Want: []string{`agent name="Explore"`}, Text: "Four.",
+			Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
+		llmtest.Answer{Text: "Five."},
+	))
+	d.program(t, filepath.Join(d.home(), "edit"), "test \"$1\" = -w && printf 'second words edited\\n' > \"$2\"\n")
+	d.settings(t, `{"notify": "osc9"}`)
+	d.env = append(d.env, "VISUAL="+filepath.Join(d.home(), "edit")+" -w", "EDITOR=false")
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("first words\r")
+	k.shows(w, h, `One\.\n\n❯`)
+	k.types("second\x07") // Ctrl-G
+	k.shows(w, h, `❯ second words edited`)
+	k.types("\r")
+	k.shows(w, h, `Two\.\n\n❯`)
+	k.types("\x12fir") // Ctrl-R
+	k.shows(w, h, `(?s)earlier prompts\n❯ first words\n.*/ fir`)
+	k.types("\r")
+	k.shows(w, h, `(?m)^❯ first words$`)
+	k.types("\x15") // Ctrl-U
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("\x1b")
+	k.shows(w, h, `press esc again`)
+	k.types("\x1b")
+	k.shows(w, h, `(?s)go back to before\n❯ second words edited.*first words`)
+	k.types("first\r")
+	k.shows(w, h, `(?m)^❯ first words$`)
+	k.types(" again\r")
+	k.shows(w, h, `Three\.\n\n❯`)
+	k.types("find it @agent-Expl")
+	k.shows(w, h, `❯ agent-Explore +Searches`)
+	k.types("\t")
+	k.shows(w, h, `❯ find it @agent-Explore`)
+	k.types("\r")
+	k.wants(`\x1b\]9;Knack is waiting for your answer\x1b\\`)
+	k.shows(w, h, `touch made(?s:.*)  1 yes`)
+	k.types("1")
+	k.shows(w, h, `Five\.\n\n❯`)
+	k.quits()
+}
+
+// TestScreenSuspend: Ctrl-Z gives the terminal back to the shell as it was, and
+// fg brings the screen back with what was typed. Where there is no shell to go
+// back to, it changes nothing.
+func TestScreenSuspend(t *testing.T) {
+	t.Parallel()
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no sh")
+	}
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^hello there$", Text: "Welcome back."}))
+	d.env = append(d.env, "KNACK_UI=screen")
+	program, err := exec.LookPath("knack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := d.run(t, shell, "-c", `set -m; "$0" --trust --sandbox off; echo "stopped with $?"; stty -a | grep -o ' icanon'; fg >/dev/null; echo ended`, program)
+	k.wants(`❯`)
+	k.types("hello")
+	k.wants(`hello`)
+	k.types("\x1a")
+	k.wants(`\x1b\[\?2004l`)
+	k.wants(`stopped with \d+`)
+	k.wants(` icanon`)
+	k.wants(`\x1b\[\?2004h`)
+	k.wants(`hello`)
+	k.types(" there\r")
+	k.wants(`Welcome back\.`)
+	k.types("\x04")
+	k.wants(`resume with: knack -r`)
+	k.wants(`ended`)
+}
+
+// TestScreenPickers: lists are narrowed by what is typed; picking runs a command,
+// or begins one that needs more.
+func TestScreenPickers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^remember the apples$", Text: "Apples it is."},
+		llmtest.Answer{When: "^and now$", Want: []string{"remember the apples"}, Text: "Still apples."},
+	))
+	const w, h = 120, 40
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("remember the apples\r")
+	k.shows(w, h, `Apples it is\.\n\n❯`)
+	k.types("/new\r")
+	k.shows(w, h, `a new session: \S+\n\n❯`)
+	k.types("/resume\r")
+	k.shows(w, h, `(?s)Resume which session\?\n❯ remember the apples +\d{4}-\d\d-\d\d \d\d:\d\d, 1 turn`)
+	k.types("apples\r")
+	k.shows(w, h, `(?s)on with .*› remember the apples\n\nApples it is\.\n\n❯`)
+	k.types("and now\r")
+	k.shows(w, h, `Still apples\.\n\n❯`)
+	k.types("/model\r")
+	k.shows(w, h, `❯ anthropic/claude-sonnet-\S+ ✓ `)
+	k.types("opus-5-5\r")
+	k.shows(w, h, `\n\n❯\nanthropic/claude-opus-5-5`)
+	k.types("/permissions\r")
+	k.shows(w, h, `❯ default ✓`)
+	k.types("plan\r")
+	k.shows(w, h, `\n\n❯\nplan +anthropic/claude-opus-5-5`)
+	k.types("/skills\r")
+	k.shows(w, h, `greet +project, active, \d+ tokens +Greets people`)
+	k.types("greet\r")
+	k.shows(w, h, `turn it off +nobody can call it`)
+	k.types("turn it off\r")
+	k.shows(w, h, `(?s)skills\.overrides\.greet = "off".*from now on\n\n❯`)
+	k.types("/skills greet\r")
+	k.shows(w, h, `greet +project, off`)
+	k.types(ctrlC)
+	k.types("/agents\r")
+	k.shows(w, h, `Which agent`)
+	k.types("explore\r")
+	k.shows(w, h, `\n\n❯ @agent-Explore\n`)
+	k.types("\x15/settings\r")
+	k.shows(w, h, `Which setting`)
+	k.types("notify\r")
+	k.shows(w, h, `(?m)^❯ /settings notify$`)
+	k.types("off\r")
+	k.shows(w, h, `(?s)notify = "off".*from now on\n\n❯`)
+	k.types("/tree\r")
+	k.shows(w, h, `(?s)Go back to which message\?.*\* and now`)
+	k.types(ctrlC)
+	k.types("/cost\r")
+	k.shows(w, h, `(?m)^remember the apples +█+ +\$0\.\d+$`)
+	k.types("/context\r")
+	k.shows(w, h, `(?m)^█+▓+.*░+$`)
+	k.quits()
+	if n := len(regexp.MustCompile(`Which model`).FindAllString(k.content(w, h), -1)); n != 0 {
+		t.Errorf("%d lists are left behind", n)
+	}
+}
+
+// TestScreenNotifyCommand: a command of the user's is told when something waits.
+func TestScreenNotifyCommand(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
+		llmtest.Answer{Text: "Done."}))
+	told := filepath.Join(d.home(), "told")
+	d.program(t, filepath.Join(d.home(), "tell"), "printf '%s|' \"$@\" > "+told+".new; mv "+told+".new "+told+"\n")
+	d.settings(t, fmt.Sprintf(`{"notify": %q}`, filepath.Join(d.home(), "tell")+" -t knack"))
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h, "go")
+	k.shows(w, h, `  1 yes`)
+	k.types("1")
+	k.shows(w, h, `Done\.`)
+	for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(told); err == nil {
+			break
+		}
+	}
+	k.quits()
+	if data, err := os.ReadFile(told); err != nil || string(data) != "-t|knack|Knack is waiting for your answer|" {
+		t.Errorf("it was told %q, %v", data, err)
+	}
+}
