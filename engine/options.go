@@ -35,10 +35,14 @@ type Options struct {
 	NoSkills bool // use only managed skills
 	// NoSettings leaves out the project's and the user's settings files.
 	NoSettings bool
-	Trust      bool   // trust the project as long as the program runs
-	Index      bool   // list skills in the system prompt, to be read as files, instead of offering the Skill tool
-	Hotkeys    string // what /hotkeys shows: the keys of the front end
-	Window     int    // the model's window in tokens, where listings are shown without a model; 0: unknown
+	// Layers are those that settings, skills, agents, templates and context files
+	// are read from, "user" and "project", beside managed ones and what is given
+	// here; nil: both. Naming the project does not trust it.
+	Layers  []string
+	Trust   bool   // trust the project as long as the program runs
+	Index   bool   // list skills in the system prompt, to be read as files, instead of offering the Skill tool
+	Hotkeys string // what /hotkeys shows: the keys of the front end
+	Window  int    // the model's window in tokens, where listings are shown without a model; 0: unknown
 
 	// Model is the host's own model; nil: one is found by the name in the settings.
 	Model llm.Model

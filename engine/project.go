@@ -89,11 +89,18 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if p.trust, err = openTrust(env, p.dir, o.Trust); err != nil {
 		return nil, err
 	}
-	p.config, err = config.Load(config.Options{
+	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
 		Tools: KnownTools().AllNames(), Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
-	})
+	}
+	if !p.uses("user") {
+		settings.ConfigHome, settings.ClaudeHome = "", ""
+	}
+	if !p.uses("project") {
+		settings.Root = ""
+	}
+	p.config, err = config.Load(settings)
 	if err != nil {
 		return nil, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
 	}
@@ -107,6 +114,11 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.findTexts()
 	p.setView()
 	return p, nil
+}
+
+// uses reports whether a layer is among Options.Layers.
+func (p *Project) uses(layer string) bool {
+	return p.options.Layers == nil || slices.Contains(p.options.Layers, layer)
 }
 
 // under returns paths with the relative ones starting at dir. Settings written
@@ -141,6 +153,7 @@ func (p *Project) findSources(ctx context.Context) {
 	s := sources.FromEnv(env.Get)
 	s.Cache = env.StateFile("cache")
 	s.Skills, s.AddDirs, s.Bare, s.NoSkills = o.Skills, o.AddDirs, o.Bare, o.NoSkills
+	s.NoUser, s.NoProject = !p.uses("user"), !p.uses("project")
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.Kind(k))
 	}
@@ -182,6 +195,12 @@ func (p *Project) findTexts() {
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()
+	}
+	if !p.uses("user") {
+		p.texts.Home, p.texts.ConfigHome, p.texts.ClaudeHome = "", "", ""
+	}
+	if !p.uses("project") {
+		p.texts.Dir, p.texts.Root = "", ""
 	}
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
 	var bad, more []knack.Problem

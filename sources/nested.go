@@ -43,7 +43,7 @@ const maxBelow = 20_000
 // directories that an ignore file leaves out, in the order of their paths. It is
 // for explaining: a run looks only where files are touched.
 func (n *Nested) All(ctx context.Context) []Below {
-	if n.table.Bare || n.table.NoSkills {
+	if n.table.Bare || n.table.NoSkills || n.table.NoProject {
 		return nil
 	}
 	var all []Below

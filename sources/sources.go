@@ -39,6 +39,9 @@ type Options struct {
 	Bare     bool     // only explicit, additional, managed and bundled
 	NoSkills bool     // only managed
 
+	NoUser    bool // nothing of the user
+	NoProject bool // nothing of the project, nested directories included
+
 	// Order lists the kinds to use, the first of a name winning; nil: all, in
 	// the order of spec skills §2. Managed cannot be left out: it comes first
 	// where it is not named.
@@ -134,6 +137,12 @@ func newTable(dir string, o Options) table {
 	t.root = t.ups[len(t.ups)-1]
 	if len(t.ups) == 1 && dir == filepath.Clean(t.Home) {
 		t.ups = nil // what lies in a home directory is the user's
+	}
+	if o.NoProject {
+		t.ups = nil
+	}
+	if o.NoUser {
+		t.Home, t.ConfigHome, t.ClaudeConfig = "", "", ""
 	}
 	if t.ConfigHome == "" && t.Home != "" {
 		t.ConfigHome = filepath.Join(t.Home, ".config")

@@ -61,7 +61,6 @@ func smallGC() {
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd := rootCommand(args)
-	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
 	stderr = plain.Writer(stderr) // messages name files, servers and models: untrusted text
@@ -151,6 +150,12 @@ func rootCommand(args []string) *cobra.Command {
 		}
 	}
 	root.SetHelpCommand(helpCommand())
+	args, problems, err := withoutUnknown(root, args)
+	f.problems = problems
+	if err != nil {
+		root.RunE = func(*cobra.Command, []string) error { return err }
+	}
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
 	return root
 }
 

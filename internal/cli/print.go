@@ -52,7 +52,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
-	e, err := f.open(ctx, c.ErrOrStderr())
+	e, err := f.open(c)
 	if err != nil {
 		return err
 	}

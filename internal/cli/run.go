@@ -23,11 +23,15 @@ type runFlags struct {
 	outputFormat string
 	inputFormat  string
 	partial      bool
-	replay       bool
 
+	// Of a host.
+	replay           bool
 	permissionPrompt string
 	hostMaySave      bool
 	hostTimeout      time.Duration
+	settingSources   string
+	allowBypass      bool
+	problems         []knack.Problem // flags that were left out
 
 	model     string
 	effort    string
@@ -83,10 +87,6 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
 	fs.StringVar(&f.inputFormat, "input-format", "text", "text, or stream-json: a line of JSON for each prompt, on standard input")
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
-	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the prompts of a host")
-	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
-	fs.BoolVar(&f.hostMaySave, "host-may-save", false, "keep the rules that a host allows beyond the session, if it asks for that")
-	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour, "refuse a call that the host does not approve within this time")
 	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
 	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
 	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
@@ -115,12 +115,17 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
 	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this ID")
 	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: continue in a copy of the session")
+	f.registerHost(fs)
 }
 
 // open opens the directory, and starts no session yet.
-func (f *runFlags) open(ctx context.Context, stderr io.Writer) (*engine.Engine, error) {
+func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
+	ctx, stderr := c.Context(), c.ErrOrStderr()
 	o := f.options()
 	var err error
+	if o.Layers, err = f.layers(c); err != nil {
+		return nil, err
+	}
 	if o.Debug, err = openDebug(f.debug, stderr); err != nil {
 		return nil, err
 	}
@@ -130,6 +135,7 @@ func (f *runFlags) open(ctx context.Context, stderr io.Writer) (*engine.Engine, 
 			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
 		}
 	}
+	o.Problems = append(o.Problems, f.problems...)
 	return engine.Open(ctx, o)
 }
 

@@ -30,7 +30,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
 	}
 	ctx, stderr := c.Context(), c.ErrOrStderr()
-	e, err := f.open(ctx, stderr)
+	e, err := f.open(c)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/similar"
+)
+
+// restricting are the flags that let less happen. A flag that is almost one of
+// them is an error even where unknown flags are left out: whoever wrote it
+// expects the restriction.
+var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool", "sandbox",
+	"max-turns", "max-cost", "max-budget-usd", "setting-sources", "strict-mcp-config", "bare", "no-skills", "no-session"}
+
+// withoutUnknown leaves out the flags of a host that this program does not know,
+// each with the value after it, where arguments ask for --input-format
+// stream-json: hosts pass what their SDK knows. Each is a Problem.
+func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Problem, error) {
+	flags := root.Flags()
+	var kept []string
+	var problems []knack.Problem
+	structured := false
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" || i == 0 && isCommand(root, arg) {
+			kept = append(kept, args[i:]...)
+			break
+		}
+		known, name, joined := flagOf(flags, arg)
+		takes := known != nil && !joined && known.NoOptDefVal == "" && i+1 < len(args)
+		switch {
+		case known != nil && takes:
+			structured = structured || known.Name == "input-format" && args[i+1] == "stream-json"
+			kept = append(kept, arg, args[i+1])
+			i++
+		case known != nil || name == "":
+			structured = structured || known != nil && known.Name == "input-format" && strings.HasSuffix(arg, "=stream-json")
+			kept = append(kept, arg)
+		default:
+			if near := similar.Names(name, restricting); len(near) > 0 && similar.Distance(name, near[0], 2) <= 2 {
+				if !structured && !wantsStructured(args) {
+					return args, nil, nil
+				}
+				return nil, nil, engine.Usagef("knack --"+near[0], "unknown flag: --%s; did you mean --%s?", name, near[0])
+			}
+			what := "--" + name
+			if !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				i++
+				what += " and its value"
+			}
+			problems = append(problems, knack.Problem{Code: "flag-unknown", Severity: knack.Warn, Path: "command line",
+				Message: "unknown flag: " + what + " left out", Hint: "knack --help"})
+		}
+	}
+	if !structured {
+		return args, nil, nil
+	}
+	return kept, problems, nil
+}
+
+// wantsStructured reports whether arguments ask for structured input, wherever.
+func wantsStructured(args []string) bool {
+	for i, arg := range args {
+		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if strings.HasPrefix(arg, "--") && string(kebab(nil, name)) == "input-format" &&
+			(value == "stream-json" || value == "" && i+1 < len(args) && args[i+1] == "stream-json") {
+			return true
+		}
+	}
+	return false
+}
+
+func isCommand(root *cobra.Command, word string) bool {
+	for _, c := range root.Commands() {
+		if c.Name() == word || c.HasAlias(word) {
+			return true
+		}
+	}
+	return false
+}
+
+// flagOf finds the flag of an argument; nil: it is unknown, or with name "" no
+// flag. joined says that the value is in the argument.
+func flagOf(flags *pflag.FlagSet, arg string) (f *pflag.Flag, name string, joined bool) {
+	switch {
+	case strings.HasPrefix(arg, "--"):
+		name, _, joined = strings.Cut(arg[2:], "=")
+		name = string(kebab(nil, name))
+		return flags.Lookup(name), name, joined
+	case len(arg) > 1 && arg[0] == '-':
+		return flags.ShorthandLookup(arg[1:2]), "", len(arg) > 2
+	}
+	return nil, "", false
+}
+
+// registerHost adds flags that hosts of Agent SDKs pass.
+func (f *runFlags) registerHost(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the prompts of a host")
+	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
+	fs.BoolVar(&f.hostMaySave, "host-may-save", false, "keep the rules that a host allows beyond the session, if it asks for that")
+	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour, "refuse a call that the host does not approve within this time")
+	fs.StringVar(&f.settingSources, "setting-sources", "", "use only settings, skills and context of: user, project")
+	fs.Float64Var(&f.maxCost, "max-budget-usd", 0, "the same as --max-cost")
+	fs.BoolVar(&f.noSession, "no-session-persistence", false, "the same as --no-session")
+	fs.Var((*thinkingTokens)(&f.effort), "max-thinking-tokens", "the same as --effort with a number")
+	fs.BoolVar(&f.allowBypass, "allow-dangerously-skip-permissions", false, "no effect: --dangerously-skip-permissions says it")
+	for _, name := range []string{"max-budget-usd", "no-session-persistence", "max-thinking-tokens", "allow-dangerously-skip-permissions"} {
+		fs.Lookup(name).Hidden = true
+	}
+}
+
+// thinkingTokens is an effort as a number of tokens.
+type thinkingTokens string
+
+func (t *thinkingTokens) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err == nil && n > 0 {
+		*t = thinkingTokens(s)
+	}
+	return err
+}
+
+func (t *thinkingTokens) String() string { return string(*t) }
+func (t *thinkingTokens) Type() string   { return "tokens" }
+
+// layers are the layers of --setting-sources; nil: all.
+func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
+	if !c.Flags().Changed("setting-sources") {
+		return nil, nil
+	}
+	all := []string{}
+	for _, name := range strings.FieldsFunc(f.settingSources, func(r rune) bool { return r == ',' || r == ' ' }) {
+		switch name {
+		case "user", "project":
+			all = append(all, name)
+		case "local": // its files are read with the project's
+		default:
+			return nil, engine.Usagef("--setting-sources user,project", "--setting-sources: %q is not user, project or local", name)
+		}
+	}
+	return all, nil
+}
