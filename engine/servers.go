@@ -73,8 +73,10 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		return all, problems
 	}
 	settings(permission.Flag, permission.User)
-	if !p.options.NoSettings {
+	if !p.options.NoSettings && p.uses("user") {
 		add(p.claudeServers())
+	}
+	if !p.options.NoSettings && p.uses("project") {
 		for _, f := range p.projectServers() {
 			add(f.servers, f.problems)
 		}
@@ -397,6 +399,17 @@ func (s *Session) startServers() {
 	if own := s.ownClient(); own != nil {
 		own.Start()
 	}
+}
+
+// WaitServers connects to the host's servers and waits until each has been tried
+// once, or ctx ends.
+func (s *Session) WaitServers(ctx context.Context) error {
+	own := s.ownClient()
+	if own == nil {
+		return nil
+	}
+	own.Start()
+	return own.Wait(ctx)
 }
 
 // giveServers replaces the servers of the host.

@@ -41,35 +41,55 @@ type controlResponds struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// request asks the host, and waits for the answer. The end of ctx takes the
-// request back.
-func (s *server) request(ctx context.Context, request any) (json.RawMessage, error) {
-	wait := make(chan answer, 1)
+// A sent request waits for the host's answer.
+type sent struct {
+	server *server
+	id     string
+	wait   chan answer
+}
+
+// send asks the host.
+func (s *server) send(request any) (sent, error) {
+	w := sent{s, "", make(chan answer, 1)}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, errHostGone
+		return w, errHostGone
 	}
 	s.asked++
-	id := fmt.Sprintf("knack-%d", s.asked)
-	s.pending[id] = wait
+	w.id = fmt.Sprintf("knack-%d", s.asked)
+	s.pending[w.id] = w.wait
 	s.mu.Unlock()
-	if err := s.out.write(controlRequest{"control_request", id, request}); err != nil {
-		return nil, errHostGone
+	if s.out.write(controlRequest{"control_request", w.id, request}) != nil {
+		return w, errHostGone
 	}
+	return w, nil
+}
+
+// answer waits for the answer. The end of ctx takes the request back.
+func (w sent) answer(ctx context.Context) (json.RawMessage, error) {
 	select {
-	case a := <-wait:
+	case a := <-w.wait:
 		if a.Subtype != "success" {
 			return nil, errors.New(cmp.Or(a.Error, "the host answered with an error"))
 		}
 		return a.Response, nil
 	case <-ctx.Done():
-		s.mu.Lock()
-		delete(s.pending, id)
-		s.mu.Unlock()
-		s.out.write(controlCancel{"control_cancel_request", id})
+		w.server.mu.Lock()
+		delete(w.server.pending, w.id)
+		w.server.mu.Unlock()
+		w.server.out.write(controlCancel{"control_cancel_request", w.id})
 		return nil, context.Cause(ctx)
 	}
+}
+
+// request asks the host, and waits for the answer.
+func (s *server) request(ctx context.Context, request any) (json.RawMessage, error) {
+	w, err := s.send(request)
+	if err != nil {
+		return nil, err
+	}
+	return w.answer(ctx)
 }
 
 // answered delivers an answer of the host. One that nobody waits for, such as a

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	sessionlog "github.com/knack-agent/knack/session"
 )
@@ -60,6 +61,7 @@ type setup struct {
 	append   string
 	skills   []string
 	given    engine.Given
+	servers  []mcp.Server // given when the session has started
 	schema   *Schema
 	title    string
 	problems []string
@@ -147,8 +149,16 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 		return nil, err
 	}
 	if again {
-		for _, p := range session.Give(u.given) {
+		given := u.given
+		given.Servers = session.Given().Servers
+		for _, p := range session.Give(given) {
 			u.problem("%s", p)
+		}
+	}
+	if len(u.servers) > 0 {
+		u.problems = append(u.problems, s.giveServers(ctx, session, u.servers)...)
+		if s.Messages != nil {
+			s.Messages.serves(u.problems)
 		}
 	}
 	if u.title != "" && session.Status().Title == "" {
@@ -159,7 +169,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	p := session.Engine().Project()
 	out := initialized{
 		Commands: commands(session), Agents: []agentInfo{}, Models: listModels(ctx, session), Style: "default", Styles: []string{"default"},
-		Hooks: true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: len(in.OtherServers) == 0,
+		Hooks: true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: true,
 		Version: p.Version(), Problems: append([]string{}, u.problems...),
 	}
 	seen := map[string]bool{}
@@ -222,9 +232,11 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 		}
 		u.given.Agents = defs
 	}
+	var bad []string
+	u.servers, bad = s.hostServers(in.Servers, in.OtherServers)
+	u.problems = append(u.problems, bad...)
 	for what, given := range map[string]bool{
 		"toolAliases": len(in.Aliases) > 0, "planModeInstructions": in.PlanText != "", "plugins": len(in.Plugins) > 0,
-		"sdkMcpServers": len(in.Servers) > 0, "mcpServers": len(in.OtherServers) > 0,
 	} {
 		if given {
 			u.problem("initialize: %s: this is not supported, and has no effect", what)

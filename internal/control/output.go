@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
@@ -74,8 +75,7 @@ type Messages struct {
 	host    bool // tools have the names that hosts of the Agent SDK know
 	replay  bool // with host: prompts are repeated
 	session *engine.Session
-	servers func() []ServerStatus // nil: there are none
-	extra   []string              // problems for the Init message
+	extra   []string // problems for the Init message
 	total   tally
 	turn    turnSum
 	counted int // the last entry that is in total
@@ -178,17 +178,23 @@ func (o *Messages) init(ctx context.Context) Init {
 	for _, name := range s.Tools() {
 		m.Tools = append(m.Tools, o.toolName(name))
 	}
-	if v := s.View(); !v.Index && !s.Lacks("Skill") && len(cat.Listing(v).Entries) > 0 {
+	v := s.View()
+	if !v.Index && !s.Lacks("Skill") && len(cat.Listing(v).Entries) > 0 {
 		m.Tools = append(m.Tools, "Skill")
 	}
-	for _, k := range cat.Skills() {
-		m.Skills = append(m.Skills, k.Name)
+	for _, e := range cat.Entries() {
+		if (e.State == knack.Active || e.State == knack.Conditional) && cat.State(e, v) != knack.Off {
+			m.Skills = append(m.Skills, e.Name())
+		}
 	}
 	for _, c := range s.Commands() {
 		m.Commands = append(m.Commands, c.Name)
 	}
-	if o.servers != nil {
-		m.Servers = o.servers()
+	for _, x := range statuses(s) {
+		m.Servers = append(m.Servers, ServerStatus{x.Name, x.Status, x.Source, x.Error})
+		for _, t := range x.Tools {
+			m.Tools = append(m.Tools, t.Name)
+		}
 	}
 	for _, x := range s.Engine().Problems() {
 		m.Problems = append(m.Problems, x.String())

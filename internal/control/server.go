@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -44,6 +45,9 @@ type Options struct {
 // maxWaiting bounds the lines that wait to be handled.
 const maxWaiting = 10_000
 
+// connectTimeout bounds how long the first turn waits for the host's servers.
+const connectTimeout = 10 * time.Second
+
 // errHostGone is the answer to requests of ours when the host has closed our
 // standard input, and why a turn ends when it reads no more.
 var errHostGone = errors.New("the host has gone")
@@ -69,6 +73,8 @@ type server struct {
 	closed   bool
 	inbox    []inboxed
 	handling map[string]context.CancelFunc // requests of the host, by id
+	conns    map[string]mcp.Conn           // to servers in the host, by name
+	connect  bool                          // there are servers that the next turn waits for
 	prompts  []prompt
 	stopTurn context.CancelCauseFunc // of the turn that runs; nil: none does
 	began    bool                    // the session was shown
@@ -91,6 +97,7 @@ func Serve(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	s := &server{
 		Options: o, cancel: cancel, pending: map[string]chan answer{}, handling: map[string]context.CancelFunc{},
+		conns:   map[string]mcp.Conn{},
 		changed: make(chan struct{}), runner: &Runner{Out: o.Out, Schema: o.Schema, Show: o.Show},
 	}
 	if s.Timeout == 0 {
@@ -346,6 +353,7 @@ func (s *server) turns(ctx context.Context) error {
 			return err
 		}
 		s.runner.Session = session
+		s.await(ctx, session)
 		if !s.began {
 			s.began = true
 			if err := s.runner.Begin(ctx); err != nil {
@@ -399,6 +407,20 @@ func (s *server) ended(ctx context.Context) error {
 		return &engine.Error{Err: errHostGone}
 	}
 	return outcome(ctx, &agent.End{Reason: session.EndCancelled})
+}
+
+// await waits until the servers of the host are connected, or have failed, so that
+// the first request offers their tools.
+func (s *server) await(ctx context.Context, session *engine.Session) {
+	s.mu.Lock()
+	connect := s.connect
+	s.connect = false
+	s.mu.Unlock()
+	if connect {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		session.WaitServers(ctx) // those that are late come with a later request
+	}
 }
 
 // say records what the host says without wanting an answer to it.

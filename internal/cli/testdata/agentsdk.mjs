@@ -1,0 +1,210 @@
+// Drives knack with the Agent SDK from npm: node agentsdk.mjs SCENARIO
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+
+const modules = process.env.KNACK_NPM + '/node_modules/';
+const sdk = await import(modules + '@anthropic-ai/claude-agent-sdk/sdk.mjs');
+
+const options = (more) => ({
+	pathToClaudeCodeExecutable: process.env.KNACK,
+	stderr: (text) => process.stderr.write(text),
+	maxTurns: 10,
+	extraArgs: { sandbox: 'off' },
+	...more,
+});
+
+// run returns the messages of one query.
+async function run(prompt, more) {
+	const all = [];
+	for await (const m of sdk.query({ prompt, options: options(more) })) all.push(m);
+	return all;
+}
+
+const message = (text, more) => ({
+	type: 'user', message: { role: 'user', content: text }, parent_tool_use_id: null, ...more,
+});
+const result = (all) => all.filter((m) => m.type === 'result').at(-1);
+const init = (all) => all.find((m) => m.subtype === 'init');
+
+// A channel of messages that go to the program one by one.
+function channel() {
+	const waiting = [];
+	let wake = () => {}, done = false;
+	return {
+		say: (m) => { waiting.push(m); wake(); },
+		end: () => { done = true; wake(); },
+		async *[Symbol.asyncIterator]() {
+			for (;;) {
+				while (waiting.length) yield waiting.shift();
+				if (done) return;
+				await new Promise((r) => { wake = r; });
+			}
+		},
+	};
+}
+
+const scenarios = {
+	async tools() {
+		const asked = [], hooked = [];
+		const all = await run('go', {
+			settingSources: ['project'], betas: ['later'], maxBudgetUsd: 5, permissionMode: 'default',
+			canUseTool: async (name, input, o) => {
+				asked.push(name + ' ' + input.command);
+				if (input.command === 'touch denied') return { behavior: 'deny', message: 'not this one' };
+				if (input.command === 'touch one') return { behavior: 'allow', updatedInput: { command: 'touch two' } };
+				return { behavior: 'allow', updatedInput: input, updatedPermissions: o.suggestions };
+			},
+			hooks: { PreToolUse: [{ matcher: 'Bash', hooks: [async (in_) => { hooked.push(in_.tool_input.command); return {}; }] },
+				{ matcher: 'Write', hooks: [async () => ({ hookSpecificOutput: { hookEventName: 'PreToolUse', permissionDecision: 'deny', permissionDecisionReason: 'no files' } })] }] },
+		});
+		assert.deepEqual(asked, ['Bash touch denied', 'Bash touch one', 'Bash touch three']); // the second "three" needs no question
+		assert.deepEqual(hooked, ['touch denied', 'touch one', 'touch three', 'touch three']);
+		assert.ok(!existsSync('denied') && !existsSync('one') && existsSync('two') && existsSync('three') && !existsSync('four'));
+		const r = result(all);
+		assert.equal(r.subtype, 'success');
+		assert.equal(r.result, 'all done');
+		assert.deepEqual(r.permission_denials.map((d) => d.tool_name + ' ' + JSON.stringify(d.tool_input)),
+			['Bash {"command":"touch denied"}', 'Write {"content":"x","file_path":"four"}']);
+		assert.ok(init(all).tools.includes('Bash') && init(all).tools.includes('Read'));
+		assert.ok(init(all).problems.some((p) => p.includes('--betas')));
+		assert.ok(r.usage.input_tokens > 0 && Object.keys(r.modelUsage).length === 1);
+		const uses = all.filter((m) => m.type === 'assistant').flatMap((m) => m.message.content).filter((b) => b.type === 'tool_use');
+		assert.equal(uses.at(-1).input.file_path, 'four');
+		assert.ok(all.some((m) => m.type === 'user' && m.message.content[0].type === 'tool_result'));
+	},
+
+	// Without a callback what needs approval is refused.
+	async headless() {
+		const all = await run('go');
+		assert.ok(!existsSync('made'));
+		assert.equal(result(all).permission_denials.length, 1);
+	},
+
+	async server() {
+		const { z } = await import(modules + 'zod/index.js');
+		const calls = [];
+		const server = sdk.createSdkMcpServer({ name: 'calc', version: '1.0.0', tools: [
+			sdk.tool('add', 'Adds two numbers', { a: z.number(), b: z.number() },
+				async ({ a, b }) => { calls.push([a, b]); return { content: [{ type: 'text', text: `sum ${a + b}` }] }; }),
+		] });
+		const all = await run('add', { mcpServers: { calc: server }, allowedTools: ['mcp__calc__add'] });
+		assert.deepEqual(calls, [[2, 3]]);
+		assert.equal(result(all).result, 'five');
+		assert.deepEqual(init(all).mcp_servers, [{ name: 'calc', status: 'connected', source: 'sdk' }]);
+		assert.ok(init(all).tools.includes('mcp__calc__add'));
+		const refused = await run('add', { mcpServers: { calc: server } }); // no rule, nobody to ask
+		assert.equal(result(refused).permission_denials.length, 1);
+		assert.equal(calls.length, 1);
+	},
+
+	async interrupt() {
+		const input = channel();
+		const q = sdk.query({ prompt: input, options: options({ allowedTools: ['Bash(sleep:*)'], includePartialMessages: true }) });
+		input.say(message('wait'));
+		const results = [];
+		for await (const m of q) {
+			if (m.type === 'assistant' && m.message.content.some((b) => b.type === 'tool_use')) await q.interrupt();
+			if (m.type !== 'result') continue;
+			results.push(m.subtype + ' ' + m.result);
+			if (results.length === 1) input.say(message('go on'));
+			else input.end();
+		}
+		assert.deepEqual(results, ['error_during_execution ', 'success on it']);
+	},
+
+	async resume() {
+		const first = await run('remember 7');
+		const id = init(first).session_id;
+		const second = await run('which number?', { resume: id });
+		assert.equal(init(second).session_id, id);
+		assert.equal(result(second).result, 'seven');
+		const third = await run('which number?', { resume: id, forkSession: true });
+		assert.notEqual(init(third).session_id, id);
+		assert.equal(result(third).result, 'seven again');
+		const uuid = randomUUID();
+		const fourth = await run('new', { sessionId: uuid });
+		assert.equal(init(fourth).session_id, uuid);
+		const last = await run('which?', { continue: true });
+		assert.equal(init(last).session_id, uuid);
+	},
+
+	async agents() {
+		const all = await run('review', { allowedTools: ['Agent'], agents: {
+			reviewer: { description: 'Reviews code', prompt: 'You review code.', tools: ['Read'] } } });
+		assert.ok(init(all).agents.includes('reviewer'));
+		assert.equal(result(all).result, 'reviewed');
+		const call = all.flatMap((m) => (m.type === 'assistant' ? m.message.content : [])).find((b) => b.name === 'Agent');
+		assert.ok(all.some((m) => m.type === 'assistant' && m.parent_tool_use_id === call.id));
+		assert.ok(all.some((m) => m.subtype === 'task_started' && m.subagent_type === 'reviewer'));
+	},
+
+	async skills() {
+		const q = sdk.query({ prompt: 'greet', options: options({ skills: ['greet'], extraArgs: { trust: null } }) });
+		const commands = await q.supportedCommands();
+		assert.ok(commands.some((c) => c.name === 'greet' && c.description === 'Greets people'));
+		const all = [];
+		for await (const m of q) all.push(m);
+		assert.deepEqual(init(all).skills, ['greet']);
+		assert.ok(all.some((m) => m.isSynthetic && m.activation.skill === 'greet'));
+		assert.equal(result(all).result, 'hello');
+	},
+
+	async schema() {
+		const all = await run('count', { outputFormat: { type: 'json_schema',
+			schema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] } } });
+		assert.deepEqual(result(all).structured_output, { count: 3 });
+		const bad = await run('count', { outputFormat: { type: 'json_schema',
+			schema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] } } });
+		assert.equal(result(bad).subtype, 'error_max_structured_output_retries');
+	},
+
+	async stream() {
+		const input = channel(), ids = [];
+		const q = sdk.query({ prompt: input, options: options() });
+		const say = (i) => { ids.push(randomUUID()); input.say(message('message ' + i, { uuid: ids.at(-1) })); };
+		say(1);
+		const results = [];
+		for await (const m of q) {
+			if (m.type !== 'result') continue;
+			results.push(m);
+			if (results.length < 20) say(results.length + 1);
+			else input.end();
+		}
+		assert.deepEqual(results.map((r) => r.result), Array.from({ length: 20 }, (_, i) => 'answer ' + (i + 1)));
+		assert.deepEqual(results.flatMap((r) => r.user_message_uuids), ids);
+		assert.ok(results[19].total_cost_usd > results[0].total_cost_usd);
+	},
+
+	// All 20 at once: each is answered, in however many turns.
+	async burst() {
+		const ids = Array.from({ length: 20 }, () => randomUUID());
+		const all = await run((async function* () { for (const [i, id] of ids.entries()) yield message('message ' + (i + 1), { uuid: id }); })());
+		assert.deepEqual(all.filter((m) => m.type === 'result').flatMap((r) => r.user_message_uuids), ids);
+	},
+
+	async control() {
+		const input = channel();
+		const q = sdk.query({ prompt: input, options: options({ permissionMode: 'default' }) });
+		const info = await q.initializationResult();
+		assert.ok(info.commands.length > 0 && info.agents.some((a) => a.name === 'Explore') && info.models.length > 0);
+		await q.setPermissionMode('plan');
+		await assert.rejects(q.setPermissionMode('bypassPermissions'), /when the program starts/);
+		await q.setModel('opus');
+		await q.setMaxThinkingTokens(2000);
+		const usage = await q.getContextUsage();
+		assert.ok(usage.totalTokens > 0 && usage.maxTokens > 0);
+		assert.deepEqual(await q.mcpServerStatus(), []);
+		await assert.rejects(q.rewindFiles('x'), /not supported/);
+		assert.ok((await q.reloadSkills()).skills.length > 0);
+		input.say(message('which model?'));
+		for await (const m of q) {
+			if (m.subtype === 'init') assert.equal(m.permissionMode, 'plan');
+			if (m.type === 'assistant') assert.match(m.message.model, /opus/);
+			if (m.type === 'result') input.end();
+		}
+	},
+};
+
+await scenarios[process.argv[2]]();
+console.log('passed');

@@ -1,0 +1,256 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
+)
+
+// An mcpMessage carries a JSON-RPC message to or from an MCP server that lives
+// in the host.
+type mcpMessage struct {
+	Subtype string          `json:"subtype"` // mcp_message
+	Server  string          `json:"server_name"`
+	Message json.RawMessage `json:"message"`
+}
+
+// hostServer is an MCP server that lives in the host.
+func (s *server) hostServer(name string) mcp.Server {
+	return mcp.Server{Name: name, Open: func(context.Context) (mcp.Conn, error) {
+		client, host := mcp.Pipe()
+		s.mu.Lock()
+		s.conns[name] = host
+		s.mu.Unlock()
+		go s.carry(name, host) // until the client closes its end
+		return client, nil
+	}}
+}
+
+// carry takes the messages of a client to the host, in their order, and the
+// answers back.
+func (s *server) carry(name string, conn mcp.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	defer cancel()
+	defer conn.CloseConn()
+	for {
+		frame, err := conn.ReadFrame(ctx)
+		if err != nil {
+			return
+		}
+		wait, err := s.send(mcpMessage{"mcp_message", name, frame})
+		if err != nil {
+			return
+		}
+		answers.Go(func() {
+			data, err := wait.answer(ctx)
+			if back := rpcAnswer(frame, data, err); back != nil {
+				conn.WriteFrame(ctx, back)
+			}
+		})
+	}
+}
+
+// rpcAnswer makes of the host's answer the answer to a JSON-RPC message; nil: it
+// needs none.
+func rpcAnswer(frame []byte, data json.RawMessage, err error) []byte {
+	var call struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.Unmarshal(frame, &call) != nil || call.Method == "" || len(call.ID) == 0 {
+		return nil
+	}
+	var said struct {
+		Response json.RawMessage `json:"mcp_response"`
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &said)
+	}
+	if err == nil && len(said.Response) > 0 {
+		return said.Response
+	}
+	if err == nil {
+		err = fmt.Errorf("the host's answer has no mcp_response")
+	}
+	type rpcError struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	back, _ := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   rpcError        `json:"error"`
+	}{"2.0", call.ID, rpcError{-32603, err.Error()}})
+	return back
+}
+
+// fromServer delivers a message of a server in the host.
+func (s *server) fromServer(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[mcpMessage](request)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	conn := s.conns[in.Server]
+	s.mu.Unlock()
+	if conn == nil {
+		return nil, fmt.Errorf("the MCP server %q is not connected", in.Server)
+	}
+	return nil, conn.WriteFrame(ctx, in.Message)
+}
+
+// hostServers are the servers that a host names and defines. Problems say which
+// are left out.
+func (s *server) hostServers(named []string, defined map[string]json.RawMessage) (all []mcp.Server, problems []string) {
+	for _, name := range named {
+		if err := mcp.CheckName(name); err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		all = append(all, s.hostServer(name))
+	}
+	other := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(defined)) {
+		var kind struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(defined[name], &kind) == nil && kind.Type == "sdk" {
+			all = append(all, s.hostServer(name))
+		} else {
+			other[name] = defined[name]
+		}
+	}
+	if len(other) > 0 {
+		data, err := json.Marshal(other)
+		if err != nil {
+			return all, append(problems, err.Error())
+		}
+		more, bad := mcp.Parse(data, permission.Session, "the host")
+		all = append(all, more...)
+		for _, p := range bad {
+			problems = append(problems, p.Message)
+		}
+	}
+	return all, problems
+}
+
+// giveServers gives the session the servers of the host, but for those whose
+// name a configured server has: its rules must not count for another one.
+func (s *server) giveServers(ctx context.Context, session *engine.Session, servers []mcp.Server) (problems []string) {
+	configured, _ := session.Engine().Project().Servers()
+	servers = slices.DeleteFunc(slices.Clone(servers), func(x mcp.Server) bool {
+		i := slices.IndexFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(x.Name) })
+		if i >= 0 {
+			problems = append(problems, fmt.Sprintf("the host's MCP server %s is left out: %s defines one of that name", x.Name, configured[i].Place))
+		}
+		return i >= 0
+	})
+	given := session.Given()
+	given.Servers = servers
+	for _, p := range session.Give(given) {
+		problems = append(problems, p.Message)
+	}
+	s.mu.Lock()
+	s.connect = len(servers) > 0
+	s.mu.Unlock()
+	return problems
+}
+
+// mcpStatus describes a server as hosts know it.
+type mcpStatus struct {
+	Name   string      `json:"name"`
+	Status string      `json:"status"` // connected, failed, needs-auth, pending
+	Error  string      `json:"error,omitempty"`
+	Source string      `json:"source,omitempty"`
+	Scope  string      `json:"scope,omitempty"`
+	Info   *serverInfo `json:"serverInfo,omitempty"`
+	Tools  []toolName  `json:"tools,omitempty"`
+}
+
+type serverInfo struct {
+	Name    string `json:"name"`
+	Version string `json:"version"` // of the protocol
+}
+
+type toolName struct {
+	Name string `json:"name"`
+}
+
+func statuses(s *engine.Session) []mcpStatus {
+	all := []mcpStatus{}
+	for _, x := range s.Servers() {
+		m := mcpStatus{Name: x.Name, Status: "pending", Error: x.Reason, Source: string(x.Origin), Scope: string(x.Origin)}
+		if x.Open != nil {
+			m.Source = "sdk"
+		}
+		switch x.State {
+		case mcp.Connected:
+			m.Status, m.Info = "connected", &serverInfo{x.Title, x.Version}
+		case mcp.Failed, mcp.Stopped:
+			m.Status = "failed"
+		case mcp.NeedsLogin:
+			m.Status = "needs-auth"
+		}
+		for _, t := range x.Tools {
+			m.Tools = append(m.Tools, toolName{t})
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func (s *server) mcpStatus(ctx context.Context, _ json.RawMessage) (any, error) {
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Servers []mcpStatus `json:"mcpServers"`
+	}{statuses(session)}, nil
+}
+
+// setServers replaces the servers that the host gave. Those that live in it are
+// of type sdk.
+func (s *server) setServers(ctx context.Context, request json.RawMessage) (any, error) {
+	in, err := parse[struct {
+		Servers map[string]json.RawMessage `json:"servers"`
+	}](request)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was := session.Given().Servers
+	servers, problems := s.hostServers(nil, in.Servers)
+	problems = append(problems, s.giveServers(ctx, session, servers)...)
+	now := session.Given().Servers
+	without := func(a, b []mcp.Server) []string {
+		names := []string{}
+		for _, x := range a {
+			if !slices.ContainsFunc(b, func(y mcp.Server) bool { return x.Name == y.Name }) {
+				names = append(names, x.Name)
+			}
+		}
+		return names
+	}
+	out := struct {
+		Added   []string          `json:"added"`
+		Removed []string          `json:"removed"`
+		Errors  map[string]string `json:"errors"`
+	}{without(now, was), without(was, now), map[string]string{}}
+	for i, p := range problems {
+		out.Errors[fmt.Sprint(i+1)] = p
+	}
+	return out, nil
+}
