@@ -176,15 +176,14 @@ func goFiles(t *testing.T) (all []string) {
 	return all
 }
 
-// fan is how many of our packages, leaves aside, a file outside of the engine may
-// import. One that needs more wires things together, which is the engine's work.
+// fan is how many of our packages a file outside of the engine may import. One that
+// needs more wires things together, which is the engine's work.
 const fan = 8
 
 // TestFan fails on a production file that imports more of our packages.
 func TestFan(t *testing.T) {
 	for file, imports := range importsOf(t) {
 		own := slices.Compact(slices.Sorted(slices.Values(imports)))
-		own = slices.DeleteFunc(own, func(to string) bool { _, leaf := row(to); return leaf })
 		if dir := path.Dir(file); dir == "engine" || strings.HasSuffix(file, "_test.go") || len(own) <= fan {
 			continue
 		}
@@ -272,6 +271,29 @@ func receiver(d *ast.FuncDecl) *ast.Ident {
 			return y
 		default:
 			return ast.NewIdent("_")
+		}
+	}
+}
+
+// TestExamples bounds what a Go host has to write, set-up included: an agent with
+// tools, a gate and skills, and a complete one with settings, trust, AGENTS.md, a
+// session and a user.
+func TestExamples(t *testing.T) {
+	for file, most := range map[string]int{"agent/example_test.go": 25, "engine/example_test.go": 25 + 20} {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if ok && (fn.Name.Name == "Example" || fn.Recv != nil) { // the user is part of it
+				lines += set.Position(fn.Body.List[len(fn.Body.List)-1].End()).Line - set.Position(fn.Body.Lbrace).Line
+			}
+		}
+		if lines == 0 || lines > most {
+			t.Errorf("%s: the example has %d lines, more than %d", file, lines, most)
 		}
 	}
 }

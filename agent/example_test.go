@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -16,51 +16,48 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// An agent with tools, a gate and skills. The model is a scripted one here; that
-// of a vendor comes from engine.Models, or from llm/anthropic and its siblings.
+// An agent with tools, a gate and skills. The gate refuses what no rule allows,
+// because it has nobody to ask.
 func Example() {
+	ctx := context.Background()
 	dir, _ := os.MkdirTemp("", "example-*")
 	defer os.RemoveAll(dir)
-	os.Mkdir(filepath.Join(dir, "shout"), 0o700)
-	os.WriteFile(filepath.Join(dir, "shout/SKILL.md"), []byte("---\nname: shout\ndescription: Writes loudly.\n---\nUse capitals."), 0o600)
-
-	ctx := context.Background()
 	ws, _ := workspace.NewLocal(dir)
 	defer ws.Close()
-	rules := permission.Rules{}
-	rules.Allow, _ = permission.ParseRules([]string{"Write"}, permission.User, dir)
-	g, _ := gate.New(gate.Options{Rules: rules, Place: permission.PathContext{Dir: dir}})
-	catalog := knack.Load(ctx, knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
-	tools := coding.Tools(ws, coding.Options{})
+	allow, _ := permission.ParseRules([]string{"Write"}, permission.User, dir)
+	g, _ := gate.New(gate.Options{Rules: permission.Rules{Allow: allow}, Place: permission.PathContext{Dir: dir}})
+	skills := knack.Load(ctx, knack.Dir("testdata/example", knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
 	a := &agent.Agent{
-		Model: llmtest.New(
-			llmtest.Use("Skill", map[string]any{"skill": "shout"}),
-			llmtest.Answer{Want: []string{"Use capitals"}, Calls: []llmtest.Call{{Name: "write", Input: `{"path":"a.txt","content":"HELLO"}`}}},
-			llmtest.Use("bash", map[string]any{"command": "rm a.txt"}),
-			llmtest.Reply("Done.")),
-		System: agent.Prompt{Role: "You write greetings.", Tools: tools, Dir: dir}.String(),
-		Tools:  tools,
-		Skills: agent.Skills{Catalog: func() *knack.Catalog { return catalog }, Shell: agent.ShellIn(ws, agent.Gated(g), "")},
+		Model:  greeter(),
+		Tools:  coding.Tools(ws, coding.Options{}),
+		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills }, Shell: agent.ShellIn(ws, agent.Gated(g), "")},
 		Policy: agent.Policy{Gate: agent.Gated(g)},
 	}
+	a.System = agent.Prompt{Role: "You write greetings.", Tools: a.Tools, Dir: dir}.String()
 	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("Greet me.")) {
-		switch {
-		case err != nil:
-			fmt.Println(err)
-		case ev.Ended != nil: // the third is refused: no rule allows it
-			fmt.Println(ev.Ended.Call, ev.Ended.Result.IsError)
-		case ev.End != nil:
+		if err != nil {
+			panic(err)
+		} else if ev.Ended != nil {
+			fmt.Println(ev.Ended.Call, "failed:", ev.Ended.Result.IsError)
+		} else if ev.End != nil {
 			fmt.Println(ev.End.Text, ev.End.Requests, "requests")
 		}
 	}
-	text, _ := os.ReadFile(filepath.Join(dir, "a.txt"))
-	fmt.Println(string(text))
 	// Output:
-	// call_1 false
-	// call_2 false
-	// call_3 true
+	// call_1 failed: false
+	// call_2 failed: false
+	// call_3 failed: true
 	// Done. 4 requests
-	// HELLO
+}
+
+// greeter is a scripted model; those of vendors come from llm/anthropic and its
+// siblings, or from engine.Models.
+func greeter() llm.Model {
+	return llmtest.New(
+		llmtest.Use("Skill", map[string]any{"skill": "shout"}),
+		llmtest.Answer{Want: []string{"Use capitals"}, Calls: []llmtest.Call{{Name: "write", Input: `{"path":"a.txt","content":"HELLO"}`}}},
+		llmtest.Use("bash", map[string]any{"command": "rm a.txt"}),
+		llmtest.Reply("Done."))
 }
 
 // Projects see which parts are texts of skills, by a mark.
