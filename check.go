@@ -32,6 +32,25 @@ const (
 // mistake Warn, the rest Info. One fact is one Problem. path is the skill's
 // directory or its SKILL.md. The Skill is nil if it cannot be read.
 func Check(ctx context.Context, path string) (*Skill, []Problem) {
+	s, problems := checkFile(ctx, path)
+	for i, p := range problems {
+		problems[i].Risk = risks[p.Code]
+	}
+	return s, problems
+}
+
+// risks are entries of the OWASP Agentic Skills Top 10, by the code of a problem:
+// docs/security.md.
+var risks = map[string]string{
+	"symlink-outside": "AST02", // bytes that no approval or package of the skill covers
+	"tool-pattern":    "AST03",
+	// What a person reads differs from what a program reads.
+	"hidden-characters": "AST04", "duplicate-key": "AST04", "yaml-repaired": "AST04", "yaml-invalid": "AST04",
+	"frontmatter-unclosed": "AST04", "link-as-text": "AST04", "encoding": "AST04", "name-dir-mismatch": "AST04",
+	"unknown-key": "AST10", "absolute-path": "AST10", // what other programs read otherwise
+}
+
+func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 	file, problem := skillFile(path)
 	if problem != nil {
 		return nil, []Problem{*problem}

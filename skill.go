@@ -214,6 +214,9 @@ type Problem struct {
 	Column   int      `json:"column,omitempty"` // 1-based; 0 unknown
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"`
+	// Risk is the entry of the OWASP Agentic Skills Top 10 that the problem belongs
+	// to, AST01 to AST10; "": none. Only [Check] sets it.
+	Risk string `json:"risk,omitempty"`
 }
 
 // String is the problem with its place first.

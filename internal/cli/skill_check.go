@@ -37,7 +37,8 @@ func skillCheckCommand() *cobra.Command {
 		Long: `Check skills against the open Agent Skills specification, with advice for their
 author. A PATH is a skill, a directory of skills, or a .skill file.
 
-Errors break the specification, warnings are likely mistakes. The exit code is 1
+Errors break the specification, warnings are likely mistakes. AST01 to AST10 are
+entries of the OWASP Agentic Skills Top 10. The exit code is 1
 if there is an error in any skill.`,
 		Example: "  knack skill check .claude/skills/pdf\n  knack skill check --json .claude/skills",
 		Args: func(c *cobra.Command, args []string) error {
@@ -182,7 +183,11 @@ func printChecked(c *cobra.Command, all iter.Seq[checkedSkill]) {
 		for _, p := range s.Problems {
 			counts[p.Severity]++
 			place := p
-			place.Message = string(p.Severity) + ": " + p.Message + " (" + string(p.Code) + ")"
+			code := string(p.Code)
+			if p.Risk != "" {
+				code += ", " + p.Risk
+			}
+			place.Message = string(p.Severity) + ": " + p.Message + " (" + code + ")"
 			fmt.Fprintln(out, plain.Line(place.String()))
 			if p.Hint != "" && p.Severity != knack.Info {
 				fmt.Fprintln(out, "  hint: "+plain.Line(p.Hint))
