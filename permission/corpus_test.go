@@ -142,6 +142,12 @@ func explain(d permission.Decision) string {
 
 func TestAttempts(t *testing.T) {
 	place := testWorkspace(t)
+	if err := os.Mkdir(filepath.Join(place.Dir, "linked"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../outside", filepath.Join(place.Dir, "linked", "out")); err != nil {
+		t.Logf("links are not tested: %v", err)
+	}
 	for _, name := range []string{"attempts.txt"} {
 		for _, c := range readCorpus(t, name) {
 			if d := c.decide(t, place); d.Verdict == permission.Allow || d.Verdict.String() != c.want && c.want == "deny" {

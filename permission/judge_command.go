@@ -224,6 +224,17 @@ func (j *judge) withRefs(c *bash.Command, dirs []string) *bash.Command {
 	return &clean
 }
 
+// temporary reports whether a file is of no consequence: it is thrown away, or lies
+// where programs keep temporary files.
+func temporary(name string, n names) bool {
+	if name == "/dev/stdout" || name == "/dev/stderr" {
+		return true
+	}
+	return n.unclear == "" && !slices.ContainsFunc(n.all, func(path string) bool {
+		return path != "/dev/null" && !strings.HasPrefix(path, "/tmp/") && !strings.HasPrefix(path, "/private/tmp/")
+	})
+}
+
 // dangers returns the words of a command that a rule must spell out, given the
 // directories where it runs.
 func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
@@ -232,7 +243,11 @@ func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
 			return false
 		}
 		for _, dir := range dirs {
-			if !j.paths.inside(j.paths.name(d.Dir, dir)) {
+			n := j.paths.name(d.Dir, dir)
+			if d.Write && (j.paths.protected(n) != "" || j.paths.secret(n) != "") {
+				return false
+			}
+			if !j.paths.inside(n) && !(d.Write && temporary(d.Dir, n)) {
 				return false
 			}
 		}

@@ -17,6 +17,7 @@ type program struct {
 	names  string
 	runs   string // options that run other code
 	dirs   string // options that name a directory to work in: covered inside the workspace
+	writes string // options that name what is written: covered inside the workspace and for temporary files
 	value  string // letters of options with a value, which end a cluster of letters
 	script string // subcommands whose first operand is a script, which has the options after it; "*": all uses
 	dashes string // subcommands after which the words behind -- are for something else; "*": all
@@ -76,25 +77,26 @@ var programTable = []program{
 		"--override_module --shell_executable --script_path --tool_java_runtime_version"},
 	{names: "sbt", runs: "-java-home -sbt-jar -sbt-launch-repo -addPluginSbtFile --addPluginSbtFile"},
 	{names: "goreleaser", runs: "-f --config"},
-	{names: "hugo", runs: "--config --configDir", dirs: "-s --source"},
+	{names: "hugo", writes: "-d --destination", runs: "--config --configDir", dirs: "-s --source"},
 	{names: "jekyll", runs: "--config --plugins -p", dirs: "-s --source"},
 	{names: "mkdocs", runs: "-f --config-file"},
 	{names: "sphinx-build", runs: "-c -D --define -C"},
 	// Languages: their build and test commands.
 	{names: "go", words: true, script: "run", dirs: "-C",
-		runs: "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler"},
+		writes: "-o -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir",
+		runs:   "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler"},
 	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest",
 		runs: "--config -Z -C?linker -C?codegen-backend --target?.json --config-file --tool-config-file --archive-file " +
 			"--binaries-metadata --cargo-metadata",
-		dirs: "-C --manifest-path"},
-	{names: "rustc", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
+		dirs: "-C --manifest-path", writes: "--target-dir --artifact-dir --out-dir --root"},
+	{names: "rustc", writes: "-o --out-dir", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
 	{names: "swift", runs: "--toolchain -Xlinker -Xcc --disable-sandbox", dirs: "--package-path"},
 	{names: "dotnet", runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
-	{names: "gcc g++ cc c++ clang clang++", words: true, runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
+	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o", runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
 	{names: "protoc", abbrev: true, runs: "--plugin"},
 	{names: "buf", runs: "--template --config"},
 	{names: "gotestsum", words: true, runs: "--raw-command --post-run-command -exec -toolexec -vettool"},
-	{names: "golangci-lint", runs: "-c --config"},
+	{names: "golangci-lint", writes: "--out", runs: "-c --config"},
 	// Tests and linters.
 	{names: "pytest py.test", runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls --cov-config",
 		value: "kmnpcorW"},
@@ -103,7 +105,7 @@ var programTable = []program{
 	{names: "mypy", runs: "--config-file --python-executable --custom-typeshed-dir", abbrev: true},
 	{names: "flake8", runs: "--config --append-config --enable-extensions"},
 	{names: "pylint", runs: "--rcfile --init-hook --load-plugins"},
-	{names: "coverage", runs: "--rcfile"},
+	{names: "coverage", writes: "-o -d --directory --data-file", runs: "--rcfile"},
 	{names: "pre-commit pre_commit", runs: "-c --config"},
 	{names: "jest", runs: "-c --config --globalSetup --globalTeardown --setupFiles --setupFilesAfterEnv --runner?/ " +
 		"--testRunner --transform --reporters?/ --preset?/ --testEnvironment?/ --resolver --watchPlugins --testSequencer --filter " +
@@ -111,18 +113,18 @@ var programTable = []program{
 	{names: "vitest", runs: "-c --config --environment?/ --runner?/ --reporter?/ --globalSetup --setupFiles", dirs: "-r --root --dir"},
 	{names: "mocha", runs: "-r --require --config --package --file --import --loader --experimental-loader -n --node-option " +
 		"--ui?/ -u?/ --reporter?/ -R?/"},
-	{names: "eslint", runs: "-c --config --rulesdir --plugin --parser --resolve-plugins-relative-to --format?/ -f?/"},
+	{names: "eslint", writes: "-o --output-file --cache-location --cache-file", runs: "-c --config --rulesdir --plugin --parser --resolve-plugins-relative-to --format?/ -f?/"},
 	{names: "prettier", runs: "--config --plugin --plugin-search-dir --find-config-path"},
-	{names: "webpack", runs: "-c --config --config-registration --entry-preload", dirs: "--context"},
-	{names: "vite", runs: "-c --config --configLoader"},
-	{names: "rollup", runs: "-p --plugin --configPlugin --config?/"},
-	{names: "babel", runs: "--config-file --presets --plugins --root-mode"},
+	{names: "webpack", writes: "-o --output-path", runs: "-c --config --config-registration --entry-preload", dirs: "--context"},
+	{names: "vite", writes: "--outDir", runs: "-c --config --configLoader"},
+	{names: "rollup", writes: "-o --file -d --dir", runs: "-p --plugin --configPlugin --config?/"},
+	{names: "babel", writes: "-o --out-file -d --out-dir", runs: "--config-file --presets --plugins --root-mode"},
 	{names: "phpunit", runs: "-c --configuration --bootstrap --include-path --loader --extension --printer"},
 	{names: "rspec", runs: "-r --require -I -O --options"},
 	{names: "rubocop", runs: "-r --require -c --config --plugin"},
 	// Infrastructure.
 	{names: "terraform tofu", words: true, runs: "-plugin-dir", dirs: "-chdir"},
-	{names: "helm", runs: "--post-renderer --kubeconfig"},
+	{names: "helm", writes: "--output-dir -d --destination", runs: "--post-renderer --kubeconfig"},
 	{names: "kubectl oc", runs: "--kubeconfig"},
 	{names: "ansible-playbook ansible", runs: "-M --module-path --connection -c --ssh-common-args --ssh-extra-args " +
 		"--scp-extra-args --sftp-extra-args"},
@@ -200,6 +202,8 @@ func otherCode(c *Command, from int, open bool) {
 				mark(i+1, option)
 			} else if option, dir, _ := p.option(p.dirs, v, next); option != "" {
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " leaves the workspace", Dir: dir})
+			} else if option, file, _ := p.option(p.writes, v, next); option != "" {
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " writes outside the workspace or to a protected path", Dir: file, Write: true})
 			}
 		}
 		v, ok := c.Words[i].Value()

@@ -58,6 +58,7 @@ type Danger struct {
 	Word   int
 	Reason string
 	Dir    string // it only names this directory: no danger inside the workspace
+	Write  bool   // Dir is a file or directory that it writes; those for temporary files are no danger either
 	Open   bool   // a rule for all uses of the program covers it
 }
 
