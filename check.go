@@ -41,13 +41,13 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 
 // risks are entries of the OWASP Agentic Skills Top 10, by the code of a problem:
 // docs/security.md.
-var risks = map[string]string{
-	"symlink-outside": "AST02", // bytes that no approval or package of the skill covers
-	"tool-pattern":    "AST03",
+var risks = map[Code]string{
+	CodeSymlinkOutside: "AST02", // bytes that no approval or package of the skill covers
+	CodeToolPattern:    "AST03",
 	// What a person reads differs from what a program reads.
-	"hidden-characters": "AST04", "duplicate-key": "AST04", "yaml-repaired": "AST04", "yaml-invalid": "AST04",
-	"frontmatter-unclosed": "AST04", "link-as-text": "AST04", "encoding": "AST04", "name-dir-mismatch": "AST04",
-	"unknown-key": "AST10", "absolute-path": "AST10", // what other programs read otherwise
+	CodeHiddenCharacters: "AST04", CodeDuplicateKey: "AST04", CodeYAMLRepaired: "AST04", CodeYAMLInvalid: "AST04",
+	CodeFrontmatterUnclosed: "AST04", CodeLinkAsText: "AST04", CodeEncoding: "AST04", CodeNameDirMismatch: "AST04",
+	CodeUnknownKey: "AST10", CodeAbsolutePath: "AST10", // what other programs read otherwise
 }
 
 func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
