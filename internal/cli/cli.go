@@ -55,7 +55,7 @@ func steadyGC() {
 // smallGC keeps the heap close to what is live.
 func smallGC() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(40)
+		debug.SetGCPercent(80)
 	}
 }
 

@@ -170,11 +170,12 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 	out := bufio.NewWriter(plain.JSON(w))
 	sep := "[\n  "
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b) // one for all: it keeps its memory
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("  ", "  ")
 	for e := range elements {
-		var b bytes.Buffer
-		enc := json.NewEncoder(plain.JSON(&b))
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("  ", "  ")
+		b.Reset()
 		if err := enc.Encode(e); err != nil {
 			return fmt.Errorf("writing JSON: %w", err)
 		}

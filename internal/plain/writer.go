@@ -15,17 +15,32 @@ func Writer(w io.Writer) io.Writer { return &writer{to: w, escape: Text} }
 // JSON returns a writer for JSON that writes hidden characters as \u escapes, which
 // mean the same to every reader of JSON and nothing to a terminal. Only one
 // goroutine may write at a time.
-func JSON(w io.Writer) io.Writer { return &writer{to: w, escape: escapeJSON} }
+func JSON(w io.Writer) io.Writer { return &writer{to: w, escape: escapeJSON, clean: isASCII} }
+
+// isASCII reports whether JSON text has no character that escapeJSON escapes, nor
+// part of one.
+func isASCII(p []byte) bool {
+	for _, b := range p {
+		if b >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
 
 // A writer escapes what is written. The bytes of a character may come in two
 // writes: the first of them wait for the rest.
 type writer struct {
 	to     io.Writer
 	escape func(string) string
+	clean  func([]byte) bool // whether bytes stay as they are; nil: it is not known
 	part   []byte
 }
 
 func (w *writer) Write(p []byte) (int, error) {
+	if len(w.part) == 0 && w.clean != nil && w.clean(p) {
+		return w.to.Write(p)
+	}
 	text := append(w.part, p...)
 	whole := len(text)
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
