@@ -1,6 +1,7 @@
 // Command turns measures what one request and its tool call cost early and late
 // in a session, beside a program that only sends bytes of the same size, and
-// what a long session takes to open.
+// what a long session takes to open, and what the calls of one answer gain by
+// running beside each other.
 //
 //	go run ./bench/turns [-calls 10,2000] [-entries 14000] [-runs 5] [-json FILE]
 //
@@ -54,6 +55,7 @@ type result struct {
 	OpenCPU bench.Stat    `json:"open_cpu_ms"`
 	Heap    int           `json:"heap_bytes"`      // of an open session
 	Sent    int           `json:"heap_bytes_sent"` // and after a request
+	Answers []answerRow   `json:"answers"`
 }
 
 const serving = "KNACK_BENCH_SERVER"
@@ -196,7 +198,10 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 	mb := func(n int) string { return bench.Number(float64(n) / 1e6) }
 	times := func(n int) string { return bench.Number(bench.Ratio(float64(n), float64(res.Log))) }
 	table.Add(res.Entries, mb(res.Log), res.Open, bench.Number(res.Open.Min), res.OpenCPU, mb(res.Heap), times(res.Heap), mb(res.Sent), times(res.Sent))
-	return res, table.Write(out)
+	if err := table.Write(out); err != nil {
+		return nil, err
+	}
+	return res, res.answers(out, runs)
 }
 
 // open measures opening a session and what it holds in memory.
