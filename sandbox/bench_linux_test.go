@@ -30,7 +30,7 @@ func BenchmarkCommand(b *testing.B) {
 			b.ReportMetric(float64(best.Microseconds())/1000, "best-ms")
 		}
 		b.Run(line.name+"/off", func(b *testing.B) { run(b, func(x *bench) { x.local.Confine = nil }) })
-		for _, backend := range []string{namespaces, bubblewrap, landlock} {
+		for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 			b.Run(line.name+"/"+backend, func(b *testing.B) { run(b, func(x *bench) { x.on(backend) }) })
 		}
 		b.Run(line.name+"/bwrap alone", func(b *testing.B) {

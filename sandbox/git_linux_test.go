@@ -123,7 +123,7 @@ func plantAll() error {
 // TestClosedGitNames wants no name that git would use to be there for a moment
 // while a command runs, and nothing of the sandbox's afterwards.
 func TestClosedGitNames(t *testing.T) {
-	for _, backend := range []string{namespaces, bubblewrap} {
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
 			b := newBench(t).on(backend)
 			gitProject(b)

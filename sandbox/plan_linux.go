@@ -362,6 +362,10 @@ func (v *view) steps() []launch.Step {
 	steps = append(steps, launch.Step{Do: launch.ReadOnlyAll, Path: "/"})
 	for _, e := range needed {
 		s := launch.Step{Do: e.do, Path: e.path}
+		if e.do == launch.Put || e.do == launch.PutReadOnly {
+			info, err := os.Lstat(e.path)
+			s.File = err == nil && !info.IsDir()
+		}
 		if e.do == launch.Tmpfs {
 			s.Data = tempData
 			if slices.Contains(v.emptied, e.path) {

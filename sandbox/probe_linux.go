@@ -41,8 +41,12 @@ func (p *Policy) probed() string {
 	return filepath.Join(p.State, "namespaces-"+hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// remember caches that namespaces work and removes older results.
-func remember(file string) {
+// byStub is the content of the cached result where the launcher can be a stub.
+const byStub = "stub"
+
+// remember caches that namespaces work, and by which launcher, and removes older
+// results.
+func remember(file, by string) {
 	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}
@@ -50,5 +54,5 @@ func remember(file string) {
 	for _, name := range old {
 		os.Remove(name)
 	}
-	os.WriteFile(file, nil, 0o600)
+	os.WriteFile(file, []byte(by), 0o600)
 }

@@ -48,7 +48,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(mine, "-test.v", "-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits)")
+	cmd := exec.Command(mine, "-test.v", "-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses)")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=", "GOMODCACHE=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -169,7 +169,7 @@ func (c canceller) Write(b []byte) (int, error) { c(); return len(b), nil }
 
 // TestTree takes down whatever a command started, however it ended.
 func TestTree(t *testing.T) {
-	for _, backend := range []string{namespaces, bubblewrap, landlock} {
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {
 			b := newBench(t).on(backend)
 			// Ended by itself, with orphans that left group and session.
@@ -232,7 +232,7 @@ func TestTreeParentKilled(t *testing.T) {
 
 // TestOpen runs what must work.
 func TestOpen(t *testing.T) {
-	for _, backend := range []string{namespaces, bubblewrap} {
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
 			b := newBench(t).on(backend)
 			for _, c := range []struct{ line, want string }{
@@ -501,7 +501,7 @@ func TestMemory(t *testing.T) {
 // TestLimits runs commands under limits, which close what the policy and an
 // answer opened and open nothing.
 func TestLimits(t *testing.T) {
-	for _, backend := range []string{namespaces, bubblewrap} {
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
 			b := newBench(t, func(p *Policy, _ *system) { p.Hosts = []string{"example.com"} }).on(backend)
 			gitProject(b)
@@ -562,8 +562,8 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 	})
 }
 
-// TestProbeOnce counts the processes of a command: the launcher and the
-// command, and one more launcher where it is not known yet that it works.
+// TestProbeOnce counts the launchers that are started: one for each command, and
+// one more where it is not known yet that it works.
 func TestProbeOnce(t *testing.T) {
 	b := newBench(t).complete()
 	p := b.box.policy
@@ -587,13 +587,63 @@ func TestProbeOnce(t *testing.T) {
 	}
 	b.local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		ended, err := box.Confine(cmd, c)
-		cmd.SysProcAttr.Cloneflags &^= syscall.CLONE_NEWNS // as if the machine refused it
+		// As if the machine refused it: a user without a number gets no namespace.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
 		return ended, err
 	}
-	if out, exit := b.run("echo ran"); out != "" || exit.Code == 0 {
+	if out, exit := b.run("echo ran"); out != "" || exit.Code == 0 || len(exit.Refused) == 0 {
 		t.Errorf("ran without a sandbox: %q %+v", out, exit)
 	}
 	if _, err := os.Lstat(box.system.remembered); err == nil {
 		t.Error("still remembered")
 	}
+}
+
+// TestProcesses counts the processes of one command: the command, process 1 of
+// its namespace and, for a stub, the one outside that watches over them.
+func TestProcesses(t *testing.T) {
+	for _, noStub := range []bool{false, true} {
+		b := newBench(t, func(_ *Policy, s *system) { s.noStub = noStub }).complete()
+		want := 3
+		if b.box.Report().Backend != namespaces {
+			t.Skip("NOT TESTED: the processes of another backend are its own")
+		}
+		if b.box.system.noStub {
+			want = 2
+		}
+		r, w := io.Pipe()
+		go w.Write([]byte("x"))
+		got := 0
+		// It runs until its input ends, which is when it has been counted.
+		_, err := b.local.Run(context.Background(), workspace.Command{
+			Args: []string{"cat"}, Stdin: r, Output: writer(func() { got = len(descendants(os.Getpid())); w.Close() }),
+		})
+		if err != nil || got != want {
+			t.Errorf("%d processes, want %d (%v)", got, want, err)
+		}
+		if left := descendants(os.Getpid()); len(left) > 0 {
+			t.Errorf("%d processes are left", len(left))
+		}
+	}
+}
+
+// A writer calls a function when something is written.
+type writer func()
+
+func (w writer) Write(b []byte) (int, error) { w(); return len(b), nil }
+
+// descendants are the living processes that a process started, and theirs.
+func descendants(of int) (found []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, f := range files {
+		data, _ := os.ReadFile(f)
+		// "pid (name) state ppid …"
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(of) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		found = append(append(found, pid), descendants(pid)...)
+	}
+	return found
 }

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,7 @@ type system struct {
 	// without lists the backends that tests disable.
 	without []string
 	bwrap   string // path of the program
+	noStub  bool   // no stub can be executed here
 	started func() // for tests: a launcher is about to be started; nil: nothing
 	// remembered is the file that spared this program trying out namespaces.
 	remembered string
@@ -74,12 +76,17 @@ func (s *system) probe(p Policy) Report {
 		missing = append(missing, "the kernel has no Landlock: only the mounts enforce the policy")
 	}
 	file := p.probed()
-	if _, err := os.Lstat(file); err == nil && s.without == nil {
-		s.remembered = file
+	if by, err := os.ReadFile(file); err == nil && s.without == nil {
+		s.remembered, s.noStub = file, string(by) != byStub
+		return Report{Level: Complete, Backend: namespaces, Missing: missing}
+	}
+	s.noStub = s.noStub || stub() == "" || s.try(namespaces, p) != nil
+	if !s.noStub {
+		remember(file, byStub)
 		return Report{Level: Complete, Backend: namespaces, Missing: missing}
 	}
 	if try(namespaces) {
-		remember(file)
+		remember(file, "")
 		return Report{Level: Complete, Backend: namespaces, Missing: missing}
 	}
 	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
@@ -153,6 +160,8 @@ type run struct {
 	dir    string
 	watch  *watcher
 
+	stub    bool
+	program *launch.Program // what the stub carries out
 	control *net.UnixConn
 	child   *os.File // the launcher's end
 	temp    string   // a private temporary directory, where mounts give none
@@ -161,7 +170,7 @@ type run struct {
 
 	failure string
 	ready   bool
-	signal  syscall.Signal
+	status  *syscall.WaitStatus // of the command
 }
 
 // prepare turns cmd into the launcher that will run it. An empty Args only tests
@@ -208,6 +217,10 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			plan.Tasks = p.processes()
 		}
 		r.view.restrict(plan)
+		if r.stub = !s.noStub; r.stub {
+			path = stub()
+			break
+		}
 		// Without these an ordinary user's launcher loses, by being executed,
 		// what the namespace gives it. confine takes them away again.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
@@ -243,7 +256,12 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
-	if err = r.connect(plan.Encode()); err != nil {
+	encoded := plan.Encode()
+	if r.stub {
+		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid())
+		encoded = r.program.Encode()
+	}
+	if err = r.connect(encoded); err != nil {
 		return nil, err
 	}
 	if s.started != nil {
@@ -310,8 +328,11 @@ func (r *run) serve(plan []byte) {
 			case kind == launch.Listening && len(listeners) > 0 && r.proxy != nil:
 				r.proxy.serve(listeners[0])
 				listeners = listeners[1:]
-			case kind == launch.Exited && len(body) == 2:
-				r.signal = syscall.Signal(body[1])
+			case kind == launch.FailedAt && r.program != nil:
+				r.failure = r.program.Failure(body)
+			case kind == launch.Exited && len(body) == 4 && r.status == nil: // the command's comes first
+				status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
+				r.status = &status
 			}
 		}
 		if err != nil || n <= 0 {
@@ -340,7 +361,7 @@ func (r *run) finish() {
 func (r *run) ended(exit *workspace.Exit) {
 	r.finish()
 	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...))
-	if r.failure != "" && r.system.remembered != "" {
+	if !r.ready && r.system.remembered != "" {
 		os.Remove(r.system.remembered) // the next program tries it out
 	}
 	if r.failure != "" {
@@ -349,8 +370,12 @@ func (r *run) ended(exit *workspace.Exit) {
 	if !r.ready && r.failure == "" {
 		exit.Refused = append(exit.Refused, "the sandbox ended before the command had started")
 	}
-	if r.signal != 0 {
-		exit.Code, exit.Signal = 128+int(r.signal), r.signal.String()
+	switch s := r.status; {
+	case s == nil: // the launcher was killed, and its end says how
+	case s.Signaled():
+		exit.Code, exit.Signal = 128+int(s.Signal()), s.Signal().String()
+	default:
+		exit.Code, exit.Signal = s.ExitStatus(), ""
 	}
 	exit.Refused = append(exit.Refused, notes...)
 	exit.Refused = append(exit.Refused, r.watch.refused(r)...)

@@ -35,9 +35,10 @@ const (
 const (
 	Control   = 3
 	Failed    = 'e' // could not be set up; the text says why
+	FailedAt  = 'f' // the same from a stub, see Program.Failure
 	Listening = 'l' // a listening socket, passed along
 	Ready     = 'r' // everything is in force; the command starts now
-	Exited    = 'x' // the command ended: exit code, signal
+	Exited    = 'x' // the command ended: the status of wait in four bytes
 )
 
 var enabled bool
@@ -127,15 +128,14 @@ func run() {
 	}
 	go watch()
 	status := reap(pid)
-	code, signal := status.ExitStatus(), 0
-	if status.Signaled() {
-		signal = int(status.Signal())
-		code = 128 + signal
-	}
 	if !p.Init {
 		killRest()
 	}
-	send(Exited, string([]byte{byte(code), byte(signal)}))
+	send(Exited, string([]byte{byte(status), byte(status >> 8), byte(status >> 16), byte(status >> 24)}))
+	code := status.ExitStatus()
+	if status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
 	syscall.Exit(code)
 }
 

@@ -215,6 +215,17 @@ const (
 // Devices are the files of /dev that a command finds.
 var devices = [...]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
+var deviceLinks = [...][2]string{
+	{"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"}, {"/proc/self/fd/1", "/dev/stdout"},
+	{"/proc/self/fd/2", "/dev/stderr"}, {"pts/ptmx", "/dev/ptmx"},
+}
+
+// deviceMounts are the file systems in /dev: where, which, with what options.
+var deviceMounts = [...][3]string{
+	{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
+	{"/dev/shm", "tmpfs", "mode=1777"},
+}
+
 // dev covers /dev: no disk, no other person's terminal.
 func dev() {
 	var trees [len(devices)]int
@@ -236,16 +247,10 @@ func dev() {
 		check("mounting "+d, err)
 		check("mounting "+d, attach(trees[i], target))
 	}
-	for _, l := range [...][2]string{
-		{"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"}, {"/proc/self/fd/1", "/dev/stdout"},
-		{"/proc/self/fd/2", "/dev/stderr"}, {"pts/ptmx", "/dev/ptmx"},
-	} {
+	for _, l := range deviceLinks {
 		check("linking "+l[1], syscall.Symlink(l[0], l[1]))
 	}
-	for _, m := range [...][3]string{
-		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
-		{"/dev/shm", "tmpfs", "mode=1777"},
-	} {
+	for _, m := range deviceMounts {
 		check("mounting "+m[0], syscall.Mkdir(m[0], 0o755))
 		target, err := open(m[0])
 		check("mounting "+m[0], err)

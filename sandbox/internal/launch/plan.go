@@ -38,6 +38,8 @@ type Step struct {
 	Path string
 	// Data is for Tmpfs the options: "mode=0700,size=…".
 	Data string
+	// File says that a Put is one of a file.
+	File bool
 }
 
 // Do is what a step does.
@@ -117,6 +119,9 @@ func (c *coder) plan(p *Plan) {
 		c.bad = c.bad || s.Do >= numDo
 		c.str(&s.Path)
 		c.str(&s.Data)
+		file := flag(s.File)
+		c.num(&file)
+		s.File = file == 1
 	})
 	list(c, &p.Ports, c.num)
 	list(c, &p.Limits, func(l *Limit) { c.num(&l.Resource); c.num(&l.Max) })

@@ -9,7 +9,7 @@ import (
 
 func TestPlan(t *testing.T) {
 	want := &Plan{
-		Init: true, Tasks: 8192, Loopback: true, Steps: []Step{{Private, "/", ""}, {Tmpfs, "/tmp", "mode=1777"}}, Ports: []uint64{3128},
+		Init: true, Tasks: 8192, Loopback: true, Steps: []Step{{Private, "/", "", false}, {Tmpfs, "/tmp", "mode=1777", true}}, Ports: []uint64{3128},
 		Limits: []Limit{{2, 1 << 40}}, FS: 1<<16 - 1, Scope: 3, Rules: []Rule{{"/a b\x00c", 12}}, Filter: []byte{1, 2, 3, 0, 0, 0, 0, 255},
 		Args: []string{"/bin/sh", "-c", ""}, Dir: "/w", Env: []string{"A=1"},
 	}

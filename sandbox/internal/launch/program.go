@@ -1,0 +1,298 @@
+//go:build linux && (amd64 || arm64)
+
+package launch
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// A Program is a plan as the stub carries it out: system calls, one after the
+// other. The parent decides everything; the stub knows no paths and no policy.
+type Program struct {
+	calls []op
+	data  []byte
+	what  []string // of each call, for messages
+
+	doing  string
+	labels []int // the call that follows each label
+	jumps  []int // calls whose target is a label
+	known  map[string]uint64
+}
+
+// An op is one system call. The stub reads it as it lies in memory.
+type op struct {
+	number uint32
+	loads  uint8 // arguments that are addresses of 32-bit numbers, a bit each
+	then   uint8
+	_      uint16
+	args   [6]uint64
+	store  uint64    // where the result goes; 0: nowhere
+	target uint64    // for then, and for tolerated errors (0: the next call)
+	errs   [4]uint16 // tolerated errors
+}
+
+// What a call does next when it succeeded. An error that is not tolerated ends
+// the program with a message.
+const (
+	goOn        = 0
+	jumpIfZero  = 1 // to target
+	repeatUntil = 2 // the result is the number at target
+	jumpIfDone  = 3 // to target; a tolerated error goes on
+)
+
+const anyError = 0xffff
+
+// Where the stub has the calls and their data.
+const (
+	codeBase = 0x200000000
+	dataBase = 0x201000000
+)
+
+// A number is an argument that is the 32-bit number at an address.
+type number uint64
+
+// A label is a place in a program.
+type label int
+
+// do adds a call. Arguments are numbers, strings (which become addresses of
+// them, with a zero byte), byte slices (addresses) and numbers in memory.
+func (p *Program) do(nr uintptr, args ...any) *op {
+	c := op{number: uint32(nr)}
+	for i, a := range args {
+		switch a := a.(type) {
+		case int:
+			c.args[i] = uint64(a)
+		case uint64:
+			c.args[i] = a
+		case uintptr:
+			c.args[i] = uint64(a)
+		case string:
+			c.args[i] = p.text(a)
+		case []byte:
+			c.args[i] = p.put(a)
+		case number:
+			c.args[i] = uint64(a)
+			c.loads |= 1 << i
+		default:
+			panic("launch: an argument of another type")
+		}
+	}
+	p.calls = append(p.calls, c)
+	p.what = append(p.what, p.doing)
+	return &p.calls[len(p.calls)-1]
+}
+
+// or makes errors tolerated.
+func (c *op) or(errs ...syscall.Errno) *op {
+	for i, e := range errs {
+		c.errs[i] = uint16(e)
+	}
+	return c
+}
+
+func (c *op) orAnything() *op { c.errs[0] = anyError; return c }
+
+func (c *op) to(n number) *op { c.store = uint64(n); return c }
+
+// jump sets the last call's target.
+func (p *Program) jump(l label) {
+	p.calls[len(p.calls)-1].target = uint64(l)
+	p.jumps = append(p.jumps, len(p.calls)-1)
+}
+
+func (p *Program) label() label {
+	p.labels = append(p.labels, -1)
+	return label(len(p.labels) - 1)
+}
+
+func (p *Program) place(l label) { p.labels[l] = len(p.calls) }
+
+// put adds data, aligned, and returns its address.
+func (p *Program) put(b []byte) uint64 {
+	for len(p.data)%8 != 0 {
+		p.data = append(p.data, 0)
+	}
+	at := dataBase + uint64(len(p.data))
+	p.data = append(p.data, b...)
+	return at
+}
+
+func (p *Program) text(s string) uint64 {
+	if at, ok := p.known[s]; ok {
+		return at
+	}
+	at := p.put(append([]byte(s), 0))
+	p.known[s] = at
+	return at
+}
+
+func (p *Program) words(w ...uint64) uint64 {
+	return p.put(unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), 8*len(w)))
+}
+
+// slot is a number in memory, -1 at first: no descriptor.
+func (p *Program) slot() number { return number(p.put([]byte{0xff, 0xff, 0xff, 0xff})) }
+
+// Encode writes the program as the stub reads it.
+func (p *Program) Encode() []byte {
+	const size = unsafe.Sizeof(op{})
+	for _, i := range p.jumps {
+		p.calls[i].target = codeBase + uint64(p.labels[p.calls[i].target])*uint64(size)
+	}
+	p.jumps = nil
+	head := []uint64{uint64(len(p.calls)) * uint64(size), uint64(len(p.data))}
+	out := make([]byte, 0, 16+head[0]+head[1])
+	out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16)...)
+	out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0])...)
+	return append(out, p.data...)
+}
+
+// Failure reads a message of kind FailedAt.
+func (p *Program) Failure(body string) string {
+	if len(body) != 8 {
+		return "the launcher failed"
+	}
+	n := func(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 | int(s[3])<<24 }
+	what, at := "the launcher", n(body)/int(unsafe.Sizeof(op{}))
+	if at >= 0 && at < len(p.what) {
+		what = p.what[at]
+	}
+	return what + ": " + syscall.Errno(n(body[4:])).Error()
+}
+
+const (
+	sysUnshareAll         = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET
+	clonePidfd            = 0x1000
+	allOthers      uint64 = 0xffffffff
+	prSetPdeathsig        = 1
+	prSetName             = 15
+)
+
+// Compile makes the program of a plan with namespaces of its own (Init), for a
+// user and a group.
+//
+// Three processes carry it out. The first makes the namespaces and starts the
+// second, which is process 1 of the new pid namespace; it stays outside, in
+// nobody's sight, to end everything when the parent closes the control socket or
+// is gone. The second builds the file system, gives up its rights, starts the
+// command as the third and adopts what the command leaves behind.
+func Compile(plan *Plan, uid, gid int) *Program {
+	p := &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600), data: make([]byte, 0, 8192)}
+	p.doing = "starting the launcher"
+	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
+	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
+	p.doing = "making namespaces"
+	p.do(syscall.SYS_UNSHARE, sysUnshareAll)
+	p.write("/proc/self/setgroups", "deny", false)
+	p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
+	p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
+	p.doing = "starting the launcher"
+	// The first to go when memory is short. Not essential.
+	p.write("/proc/self/oom_score_adj", "500", true)
+	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
+	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
+	ends := p.put([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	p.do(syscall.SYS_PIPE2, ends, syscall.O_CLOEXEC)
+	inside := p.label()
+	status, pid := p.ending(), p.slot()
+	// Two of struct pollfd, a descriptor and events: the socket until its other
+	// end is closed, and the second process until it has ended.
+	polled := p.words(Control, 1<<32)
+	p.do(syscall.SYS_CLONE, uint64(clonePidfd|int(syscall.SIGCHLD)), 0, polled+8, 0, 0).to(pid).then = jumpIfZero
+	p.jump(inside)
+
+	// The first process.
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
+		p.do(syscall.SYS_RT_SIGACTION, int(s), p.words(1, 0, 0, 0), 0, 8)
+	}
+	// What the command does not close must not be held open by the launcher.
+	p.do(sysCloseRange, 0, 2, 0)
+	p.powerless()
+	again := p.label()
+	p.place(again)
+	p.do(syscall.SYS_PPOLL, polled, 2, 0, 0, 0).or(syscall.EINTR)
+	p.jump(again)
+	p.do(syscall.SYS_KILL, pid, int(syscall.SIGKILL)).orAnything()
+	p.do(syscall.SYS_WAIT4, pid, uint64(status), 0, 0)
+	p.report(status)
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+
+	// The second.
+	p.place(inside)
+	p.do(syscall.SYS_PRCTL, prSetPdeathsig, int(syscall.SIGKILL))
+	// If the first ended before, nobody reads this pipe.
+	p.do(syscall.SYS_CLOSE, number(ends))
+	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
+	p.do(syscall.SYS_SETSID)
+	if plan.Loopback {
+		p.loopback()
+	}
+	for _, port := range plan.Ports {
+		p.listen(port)
+	}
+	p.mounts(plan)
+	for _, l := range plan.Limits {
+		p.limit(l)
+	}
+	p.confine(plan)
+	p.doing = "starting the command"
+	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
+	if len(plan.Args) > 0 {
+		p.command(plan)
+	}
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+	return p
+}
+
+// command starts the command and waits for it.
+func (p *Program) command(plan *Plan) {
+	p.doing = "starting " + plan.Args[0]
+	const vfork = syscall.CLONE_VFORK | syscall.CLONE_VM
+	child, pid, status := p.label(), p.slot(), p.ending()
+	p.do(sysCloseRange, Control+1, allOthers, 0)
+	p.do(syscall.SYS_CLONE, vfork|int(syscall.SIGCHLD), 0, 0, 0, 0).to(pid).then = jumpIfZero
+	p.jump(child)
+	p.do(sysCloseRange, 0, 2, 0)
+	p.do(syscall.SYS_WAIT4, -1, uint64(status), 0, 0).then = repeatUntil
+	p.calls[len(p.calls)-1].target = uint64(pid)
+	p.report(status)
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+
+	p.place(child)
+	p.do(syscall.SYS_CHDIR, plan.Dir)
+	p.do(syscall.SYS_EXECVE, plan.Args[0], p.list(plan.Args), p.list(plan.Env))
+}
+
+// list puts strings as execve takes them.
+func (p *Program) list(s []string) uint64 {
+	list := make([]uint64, len(s)+1)
+	for i, v := range s {
+		list[i] = p.text(v)
+	}
+	return p.words(list...)
+}
+
+// ending is a message of kind Exited, by the address of the status in it.
+func (p *Program) ending() number { return number(p.put([]byte{0, Exited, 0, 4, 0, 0, 0, 0}) + 4) }
+
+// report tells the parent how a process ended.
+func (p *Program) report(status number) {
+	p.do(syscall.SYS_WRITE, Control, uint64(status)-3, 7).orAnything()
+}
+
+// write writes a file.
+func (p *Program) write(path, text string, optional bool) {
+	fd, end := p.slot(), p.label()
+	p.do(syscall.SYS_OPENAT, atFdcwd, path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0).to(fd)
+	if optional {
+		p.calls[len(p.calls)-1].orAnything()
+		p.jump(end)
+	}
+	c := p.do(syscall.SYS_WRITE, fd, text, len(text))
+	if optional {
+		c.orAnything()
+	}
+	p.do(syscall.SYS_CLOSE, fd)
+	p.place(end)
+}

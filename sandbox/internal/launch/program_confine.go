@@ -1,0 +1,101 @@
+//go:build linux && (amd64 || arm64)
+
+package launch
+
+import "syscall"
+
+// loopback brings up "lo", which a new network namespace has but down.
+func (p *Program) loopback() {
+	p.doing = "bringing up the loopback"
+	fd := p.slot()
+	p.do(syscall.SYS_SOCKET, syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0).to(fd)
+	request := make([]byte, 40) // struct ifreq: a name of 16 bytes, flags
+	copy(request, "lo")
+	request[16] = syscall.IFF_UP | syscall.IFF_RUNNING
+	p.do(syscall.SYS_IOCTL, fd, syscall.SIOCSIFFLAGS, request)
+	p.close(fd)
+}
+
+// listen hands the parent a socket that listens inside: the parent accepts on
+// it and dials outside, so no process has to stand between the two.
+func (p *Program) listen(port uint64) {
+	p.doing = "listening on a port"
+	// A control message of 20 bytes: its length, SOL_SOCKET and SCM_RIGHTS, the
+	// descriptor.
+	rights := p.words(20, 1|1<<32, 0)
+	fd := number(rights + 16)
+	p.do(syscall.SYS_SOCKET, syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
+	p.do(syscall.SYS_BIND, fd, []byte{syscall.AF_INET, 0, byte(port >> 8), byte(port), 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 16)
+	p.do(syscall.SYS_LISTEN, fd, 64)
+	text := p.words(p.put([]byte{Listening, 0, 0}), 3)
+	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, rights, 24, 0), 0)
+	p.close(fd)
+}
+
+func (p *Program) limit(l Limit) {
+	p.doing = "setting a limit"
+	var now syscall.Rlimit
+	if syscall.Getrlimit(int(l.Resource), &now) == nil {
+		l.Max = min(l.Max, now.Max) // only root may raise it
+	}
+	p.do(syscall.SYS_PRLIMIT64, 0, l.Resource, p.words(l.Max, l.Max), 0)
+}
+
+// powerless gives up every capability for good.
+func (p *Program) powerless() {
+	p.doing = "dropping capabilities"
+	p.do(syscall.SYS_PRCTL, prCapAmbient, prCapAmbientClearAll, 0, 0, 0).orAnything()
+	last := p.label()
+	for c := range 64 {
+		p.do(syscall.SYS_PRCTL, prCapbsetDrop, c, 0, 0, 0).or(syscall.EINVAL)
+		p.jump(last)
+	}
+	p.place(last)
+	p.do(syscall.SYS_PRCTL, prSetSecurebits, securebits, 0, 0, 0)
+	p.do(syscall.SYS_CAPSET, p.words(capVersion3), p.words(0, 0, 0))
+	p.doing = "no_new_privs"
+	p.do(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0)
+	// Dropping privileges may have made the process readable again.
+	p.do(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0)
+}
+
+// confine gives up capabilities, and puts Landlock and seccomp in force.
+func (p *Program) confine(plan *Plan) {
+	ruleset := p.slot()
+	p.doing = "landlock"
+	if plan.FS|plan.Scope != 0 {
+		p.do(sysLandlockCreate, p.words(plan.FS, 0, plan.Scope), 24, 0).to(ruleset)
+		for _, r := range plan.Rules {
+			p.rule(plan, r, ruleset)
+		}
+	}
+	p.powerless()
+	p.doing = "landlock"
+	if plan.FS|plan.Scope != 0 {
+		p.do(sysLandlockRestrict, ruleset, 0)
+		p.close(ruleset)
+	}
+	if len(plan.Filter) > 0 {
+		p.doing = "seccomp"
+		p.do(sysSeccomp, seccompSetModeFilter, 0, p.words(uint64(len(plan.Filter)/8), p.put(plan.Filter)))
+	}
+}
+
+// rule allows something to a path, which may be a directory or a file.
+func (p *Program) rule(plan *Plan, r Rule, ruleset number) {
+	p.doing = "landlock: " + r.Path
+	end := p.label()
+	for _, mask := range []uint64{plan.FS, landlockFileAccessMask} {
+		// Eight bytes of access, four of descriptor.
+		rule := p.words(r.Access&plan.FS&mask, 0xffffffff)
+		fd := number(rule + 8)
+		p.find(r.Path).to(fd).or(syscall.ENOENT, syscall.EACCES) // there is nothing to allow
+		p.jump(end)
+		c := p.do(sysLandlockAddRule, ruleset, landlockRulePath, rule, 0)
+		if mask == plan.FS { // of a file, the rest is refused
+			c.or(syscall.EINVAL).then = jumpIfDone
+			p.jump(end)
+		}
+	}
+	p.place(end)
+}

@@ -1,0 +1,250 @@
+//go:build linux && (amd64 || arm64)
+
+package launch
+
+import "syscall"
+
+// find opens a path for naming it, through no symbolic link: the parent has
+// resolved the path, and a link that is met now was put there since.
+func (p *Program) find(path string) *op {
+	return p.do(sysOpenat2, atFdcwd, path, p.words(openPath|syscall.O_CLOEXEC, 0, resolveNoSymlinks|resolveNoMagicLinks), 24)
+}
+
+func (p *Program) close(fds ...number) {
+	for _, fd := range fds {
+		p.do(syscall.SYS_CLOSE, fd).orAnything()
+	}
+}
+
+// mounts adds the steps. Everything goes by descriptors: a path is looked up
+// once and never through a link.
+func (p *Program) mounts(plan *Plan) {
+	held := map[string]number{}
+	target, tree := p.slot(), p.slot()
+	for _, s := range plan.Steps {
+		p.doing = "mounting " + s.Path
+		end := p.label()
+		switch s.Do {
+		case Private:
+			p.doing = "making mounts private"
+			p.do(syscall.SYS_MOUNT, "", "/", "", msPrivateAndRest, "")
+		case Hold:
+			held[s.Path] = p.slot()
+			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.EACCES)
+			p.jump(end)
+			p.clone(target, held[s.Path])
+			p.close(target)
+		case ReadOnlyAll:
+			p.find("/").to(target)
+			p.setattr(target, attrReadOnly|attrNoSuid, true)
+			p.close(target)
+		case Tmpfs:
+			p.find(s.Path).to(target).or(syscall.ENOENT)
+			p.jump(end)
+			p.filesystem("tmpfs", s.Data, attrNoSuid|attrNoDev, tree)
+			p.attach(tree, target)
+		case Put, PutReadOnly:
+			tree, ok := held[s.Path]
+			if !ok {
+				continue
+			}
+			p.skipUnless(tree, end)
+			p.make(s, target)
+			if s.Do == PutReadOnly {
+				p.setattr(tree, attrReadOnly, true)
+			}
+			p.attach(tree, target)
+			delete(held, s.Path)
+		case ReadOnly, Pin:
+			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR)
+			p.jump(end)
+			p.clone(target, tree)
+			if s.Do == ReadOnly {
+				p.setattr(tree, attrReadOnly, true)
+			}
+			p.attach(tree, target)
+		case Dev:
+			p.dev(target, tree)
+		case Hide:
+			p.doing = "hiding " + s.Path
+			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES)
+			p.jump(end)
+			// A directory covers a directory only, and a file a file.
+			p.cover(hiddenDir, target, tree).or(syscall.ENOTDIR, syscall.EINVAL).then = jumpIfDone
+			done := p.label()
+			p.jump(done)
+			p.close(tree)
+			p.cover(hiddenFile, target, tree)
+			p.place(done)
+			p.close(tree, target)
+		case Proc:
+			p.proc(plan.Tasks, target, tree)
+		}
+		p.place(end)
+	}
+}
+
+// skipUnless goes to end if there is no descriptor.
+func (p *Program) skipUnless(fd number, end label) {
+	p.do(syscall.SYS_FCNTL, fd, syscall.F_GETFD, 0).or(syscall.EBADF)
+	p.jump(end)
+}
+
+// clone copies the mounts at fd and below it to a detached tree.
+func (p *Program) clone(fd, tree number) {
+	p.do(sysOpenTree, fd, "", atEmptyPath|atRecursive|openTreeClone|openTreeCloexec).to(tree)
+}
+
+// setattr adds attributes to a mount, and to all below it.
+func (p *Program) setattr(fd number, attrs uint64, all bool) {
+	flags := atEmptyPath
+	if all {
+		flags |= atRecursive
+	}
+	p.do(sysMountSetattr, fd, "", flags, p.words(attrs, 0, 0, 0), 32)
+}
+
+func (p *Program) move(tree, target number) *op {
+	return p.do(sysMoveMount, tree, "", target, "", moveFromEmpty|moveToEmpty)
+}
+
+// attach mounts a detached tree at target and closes both.
+func (p *Program) attach(tree, target number) {
+	p.move(tree, target)
+	p.close(tree, target)
+}
+
+// cover mounts what nobody can open over target.
+func (p *Program) cover(with string, target, tree number) *op {
+	from := p.slot()
+	p.find(with).to(from)
+	p.clone(from, tree)
+	p.close(from)
+	p.setattr(tree, attrReadOnly, true)
+	return p.move(tree, target)
+}
+
+// filesystem makes a detached mount of a new file system; options are
+// separated by commas.
+func (p *Program) filesystem(kind, options string, attrs uint64, mount number) {
+	fs := p.slot()
+	p.do(sysFsopen, kind, fsopenCloexec).to(fs)
+	for options != "" {
+		var option string
+		option, options = cut(options, ',')
+		if key, value := cut(option, '='); value != "" {
+			p.do(sysFsconfig, fs, fsconfigString, key, value, 0)
+		} else {
+			p.do(sysFsconfig, fs, fsconfigFlag, key, 0, 0)
+		}
+	}
+	p.do(sysFsconfig, fs, fsconfigCreate, 0, 0, 0)
+	p.do(sysFsmount, fs, fsmountCloexec, attrs).to(mount)
+	p.close(fs)
+}
+
+func cut(s string, at byte) (before, after string) {
+	for i := range len(s) {
+		if s[i] == at {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+// make opens the path of a step, and creates it where a new file system covers
+// what was there.
+func (p *Program) make(s Step, target number) {
+	end := p.label()
+	p.find(s.Path).to(target).or(syscall.ENOENT).then = jumpIfDone
+	p.jump(end)
+	for i := 1; i < len(s.Path); i++ {
+		if s.Path[i] == '/' {
+			p.do(syscall.SYS_MKDIRAT, atFdcwd, s.Path[:i], 0o755).or(syscall.EEXIST, syscall.EROFS)
+		}
+	}
+	if s.File {
+		p.touch(s.Path, 0o600, target)
+		p.close(target)
+	} else {
+		p.do(syscall.SYS_MKDIRAT, atFdcwd, s.Path, 0o755).or(syscall.EEXIST)
+	}
+	p.find(s.Path).to(target)
+	p.place(end)
+}
+
+// touch creates a file and leaves it open.
+func (p *Program) touch(path string, mode int, fd number) {
+	const flags = syscall.O_CREAT | syscall.O_EXCL | syscall.O_WRONLY | syscall.O_CLOEXEC
+	p.do(syscall.SYS_OPENAT, atFdcwd, path, flags, mode).to(fd)
+}
+
+// dev covers /dev: no disk, no other person's terminal.
+func (p *Program) dev(target, tree number) {
+	var trees [len(devices)]number
+	for i, d := range devices {
+		p.doing = "mounting " + d
+		trees[i] = p.slot()
+		missing := p.label()
+		p.find(d).to(target).or(syscall.ENOENT) // a container's /dev may lack some
+		p.jump(missing)
+		p.clone(target, trees[i])
+		p.close(target)
+		p.place(missing)
+	}
+	p.doing = "mounting /dev"
+	p.find("/dev").to(target)
+	p.filesystem("tmpfs", "mode=0755,size=64k", attrNoSuid|attrNoExec, tree)
+	p.attach(tree, target)
+	for i, d := range devices {
+		p.doing = "mounting " + d
+		missing := p.label()
+		p.skipUnless(trees[i], missing)
+		p.touch(d, 0o600, target)
+		p.attach(trees[i], target)
+		p.place(missing)
+	}
+	for _, l := range deviceLinks {
+		p.doing = "linking " + l[1]
+		p.do(syscall.SYS_SYMLINKAT, l[0], atFdcwd, l[1])
+	}
+	for _, m := range deviceMounts {
+		p.doing = "mounting " + m[0]
+		p.do(syscall.SYS_MKDIRAT, atFdcwd, m[0], 0o755)
+		p.find(m[0]).to(target)
+		p.filesystem(m[1], m[2], attrNoSuid|attrNoExec, tree)
+		p.attach(tree, target)
+	}
+	p.doing = "hiding"
+	p.touch(hiddenFile, 0, target)
+	p.close(target)
+	p.do(syscall.SYS_MKDIRAT, atFdcwd, hiddenDir, 0)
+	// Not recursive: what lies in it keeps its own flags.
+	p.doing = "mounting /dev"
+	p.find("/dev").to(target)
+	p.setattr(target, attrReadOnly, false)
+	p.close(target)
+}
+
+// proc mounts /proc anew.
+func (p *Program) proc(tasks uint64, target, tree number) {
+	p.doing = "mounting /proc"
+	p.find("/proc").to(target)
+	p.filesystem("proc", "", attrNoSuid|attrNoDev|attrNoExec, tree)
+	p.attach(tree, target)
+	if tasks > 0 {
+		// Since Linux 6.14 the bound belongs to the pid namespace. Before, it
+		// is the machine's and not ours to write: the resource limit remains.
+		p.write("/proc/sys/kernel/pid_max", decimal(tasks), true)
+	}
+	for _, path := range ProcReadOnly {
+		p.doing = "mounting " + path
+		missing := p.label()
+		p.find(path).to(target).or(syscall.ENOENT, syscall.EACCES)
+		p.jump(missing)
+		p.clone(target, tree)
+		p.setattr(tree, attrReadOnly, true)
+		p.attach(tree, target)
+		p.place(missing)
+	}
+}

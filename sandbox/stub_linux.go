@@ -1,0 +1,45 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/sandbox/internal/launch"
+)
+
+// stub is the path of an executable of the launcher's stub, in memory; "" where
+// there is none. Nobody can write to it any more.
+var stub = sync.OnceValue(func() string {
+	if !launch.HaveStub {
+		return ""
+	}
+	const mfdExec = 0x10 // since Linux 6.3
+	fd, err := unix.MemfdCreate("knack-sandbox", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|mfdExec)
+	if err != nil {
+		fd, err = unix.MemfdCreate("knack-sandbox", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return ""
+	}
+	// Above the numbers that a command is started with.
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 100)
+	unix.Close(fd)
+	if err != nil {
+		return ""
+	}
+	image := launch.StubImage()
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if n, err := unix.Write(high, image); err != nil || n != len(image) {
+		unix.Close(high)
+		return ""
+	}
+	if _, err := unix.FcntlInt(uintptr(high), unix.F_ADD_SEALS, seals); err != nil {
+		unix.Close(high)
+		return ""
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", high)
+})
