@@ -39,6 +39,7 @@ type system struct {
 	without []string
 	bwrap   string // path of the program
 	noStub  bool   // no stub can be executed here
+	pool    pool
 	started func() // for tests: a launcher is about to be started; nil: nothing
 	// remembered is the file that spared this program trying out namespaces.
 	remembered string
@@ -162,6 +163,8 @@ type run struct {
 
 	stub    bool
 	program *launch.Program // what the stub carries out
+	kept    *kept
+	empty   bool // the stub has seen the last process end
 	control *net.UnixConn
 	child   *os.File // the launcher's end
 	temp    string   // a private temporary directory, where mounts give none
@@ -257,8 +260,12 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
 	encoded := plan.Encode()
+	var reused *kept
 	if r.stub {
-		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid())
+		if reused = s.pool.take(); reused != nil {
+			r.kept = reused
+		}
+		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reused != nil)
 		encoded = r.program.Encode()
 	}
 	if err = r.connect(encoded); err != nil {
@@ -274,6 +281,9 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
 	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
 	cmd.ExtraFiles = []*os.File{r.child}                                      // becomes launch.Control
+	if reused != nil {                                                        // launch.Users and launch.Network
+		cmd.ExtraFiles = append(cmd.ExtraFiles, reused.users, reused.network)
+	}
 	cmd.SysProcAttr = attr
 	return r, nil
 }
@@ -304,7 +314,7 @@ func (r *run) serve(plan []byte) {
 		return
 	}
 	var text []byte
-	var listeners []int
+	var received []int
 	buf, oob := make([]byte, 4096), make([]byte, 256)
 	for {
 		n, oobn, _, _, err := r.control.ReadMsgUnix(buf, oob)
@@ -312,7 +322,7 @@ func (r *run) serve(plan []byte) {
 			messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
 			for _, m := range messages {
 				fds, _ := syscall.ParseUnixRights(&m)
-				listeners = append(listeners, fds...)
+				received = append(received, fds...)
 			}
 		}
 		text = append(text, buf[:max(n, 0)]...)
@@ -325,18 +335,24 @@ func (r *run) serve(plan []byte) {
 				r.failure = body
 			case kind == launch.Ready:
 				r.ready = true
-			case kind == launch.Listening && len(listeners) > 0 && r.proxy != nil:
-				r.proxy.serve(listeners[0])
-				listeners = listeners[1:]
+			case kind == launch.Listening && len(received) > 0 && r.proxy != nil:
+				r.proxy.serve(received[0])
+				received = received[1:]
+			case kind == launch.Namespaces && len(received) >= 2:
+				r.kept = &kept{os.NewFile(uintptr(received[0]), "user namespace"), os.NewFile(uintptr(received[1]), "network namespace")}
+				received = received[2:]
 			case kind == launch.FailedAt && r.program != nil:
 				r.failure = r.program.Failure(body)
-			case kind == launch.Exited && len(body) == 4 && r.status == nil: // the command's comes first
-				status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
-				r.status = &status
+			case (kind == launch.Exited || kind == launch.Ended) && len(body) == 4:
+				r.empty = kind == launch.Ended
+				if r.status == nil { // the command's comes first
+					status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
+					r.status = &status
+				}
 			}
 		}
 		if err != nil || n <= 0 {
-			for _, fd := range listeners {
+			for _, fd := range received {
 				syscall.Close(fd)
 			}
 			return
@@ -351,6 +367,9 @@ func (r *run) finish() {
 	r.control.Close()
 	if r.proxy != nil {
 		r.proxy.close()
+	}
+	if r.kept != nil {
+		r.system.pool.give(r.kept, r.ready && r.empty)
 	}
 	if r.temp != "" {
 		os.RemoveAll(r.temp)

@@ -33,12 +33,16 @@ const (
 // The launcher answers in messages of a kind, a length in two bytes and a
 // text:
 const (
-	Control   = 3
-	Failed    = 'e' // could not be set up; the text says why
-	FailedAt  = 'f' // the same from a stub, see Program.Failure
-	Listening = 'l' // a listening socket, passed along
-	Ready     = 'r' // everything is in force; the command starts now
-	Exited    = 'x' // the command ended: the status of wait in four bytes
+	Control    = 3
+	Users      = 4 // namespaces, see Compile
+	Network    = 5
+	Namespaces = 'n' // two namespaces, passed along
+	Failed     = 'e' // could not be set up; the text says why
+	FailedAt   = 'f' // the same from a stub, see Program.Failure
+	Listening  = 'l' // a listening socket, passed along
+	Ready      = 'r' // everything is in force; the command starts now
+	Exited     = 'x' // the command ended: the status of wait in four bytes
+	Ended      = 'z' // process 1 ended, and with it all others: the same; only from a stub
 )
 
 var enabled bool

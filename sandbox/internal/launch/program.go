@@ -162,7 +162,7 @@ func (p *Program) Failure(body string) string {
 }
 
 const (
-	sysUnshareAll         = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET
+	newOnes               = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 	clonePidfd            = 0x1000
 	allOthers      uint64 = 0xffffffff
 	prSetPdeathsig        = 1
@@ -170,23 +170,37 @@ const (
 )
 
 // Compile makes the program of a plan with namespaces of its own (Init), for a
-// user and a group.
+// user and a group. With reuse the user and the network namespace are those of
+// the descriptors [Users] and [Network], which an earlier program handed over:
+// making a network namespace costs as much as all the rest.
 //
 // Three processes carry it out. The first makes the namespaces and starts the
 // second, which is process 1 of the new pid namespace; it stays outside, in
 // nobody's sight, to end everything when the parent closes the control socket or
 // is gone. The second builds the file system, gives up its rights, starts the
 // command as the third and adopts what the command leaves behind.
-func Compile(plan *Plan, uid, gid int) *Program {
+func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 	p := &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600), data: make([]byte, 0, 8192)}
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
 	p.doing = "making namespaces"
-	p.do(syscall.SYS_UNSHARE, sysUnshareAll)
-	p.write("/proc/self/setgroups", "deny", false)
-	p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
-	p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
+	if reuse {
+		p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
+		p.do(sysSetns, Network, syscall.CLONE_NEWNET)
+		p.do(syscall.SYS_UNSHARE, newOnes)
+	} else {
+		p.do(syscall.SYS_UNSHARE, newOnes|syscall.CLONE_NEWUSER|syscall.CLONE_NEWNET)
+		p.write("/proc/self/setgroups", "deny", false)
+		p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
+		p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
+		// A control message: its length, SOL_SOCKET and SCM_RIGHTS, descriptors.
+		rights := p.words(24, 1|1<<32, 0)
+		p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/user", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 16))
+		p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/net", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 20))
+		p.send(Namespaces, rights)
+		p.close(number(rights+16), number(rights+20))
+	}
 	p.doing = "starting the launcher"
 	// The first to go when memory is short. Not essential.
 	p.write("/proc/self/oom_score_adj", "500", true)
@@ -195,7 +209,7 @@ func Compile(plan *Plan, uid, gid int) *Program {
 	ends := p.put([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	p.do(syscall.SYS_PIPE2, ends, syscall.O_CLOEXEC)
 	inside := p.label()
-	status, pid := p.ending(), p.slot()
+	status, pid := p.ending(Ended), p.slot()
 	// Two of struct pollfd, a descriptor and events: the socket until its other
 	// end is closed, and the second process until it has ended.
 	polled := p.words(Control, 1<<32)
@@ -225,7 +239,7 @@ func Compile(plan *Plan, uid, gid int) *Program {
 	p.do(syscall.SYS_CLOSE, number(ends))
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
-	if plan.Loopback {
+	if plan.Loopback && !reuse {
 		p.loopback()
 	}
 	for _, port := range plan.Ports {
@@ -249,7 +263,7 @@ func Compile(plan *Plan, uid, gid int) *Program {
 func (p *Program) command(plan *Plan) {
 	p.doing = "starting " + plan.Args[0]
 	const vfork = syscall.CLONE_VFORK | syscall.CLONE_VM
-	child, pid, status := p.label(), p.slot(), p.ending()
+	child, pid, status := p.label(), p.slot(), p.ending(Exited)
 	p.do(sysCloseRange, Control+1, allOthers, 0)
 	p.do(syscall.SYS_CLONE, vfork|int(syscall.SIGCHLD), 0, 0, 0, 0).to(pid).then = jumpIfZero
 	p.jump(child)
@@ -273,8 +287,16 @@ func (p *Program) list(s []string) uint64 {
 	return p.words(list...)
 }
 
-// ending is a message of kind Exited, by the address of the status in it.
-func (p *Program) ending() number { return number(p.put([]byte{0, Exited, 0, 4, 0, 0, 0, 0}) + 4) }
+// ending is a message with the status of wait, by the address of that.
+func (p *Program) ending(kind byte) number {
+	return number(p.put([]byte{0, kind, 0, 4, 0, 0, 0, 0}) + 4)
+}
+
+// send sends a message with descriptors.
+func (p *Program) send(kind byte, rights uint64) {
+	text := p.words(p.put([]byte{kind, 0, 0}), 3)
+	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, rights, 24, 0), 0)
+}
 
 // report tells the parent how a process ended.
 func (p *Program) report(status number) {

@@ -25,10 +25,11 @@ func (p *Program) listen(port uint64) {
 	rights := p.words(20, 1|1<<32, 0)
 	fd := number(rights + 16)
 	p.do(syscall.SYS_SOCKET, syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
+	// Connections of an earlier command may linger.
+	p.do(syscall.SYS_SETSOCKOPT, fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, p.words(1), 4)
 	p.do(syscall.SYS_BIND, fd, []byte{syscall.AF_INET, 0, byte(port >> 8), byte(port), 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 16)
 	p.do(syscall.SYS_LISTEN, fd, 64)
-	text := p.words(p.put([]byte{Listening, 0, 0}), 3)
-	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, rights, 24, 0), 0)
+	p.send(Listening, rights)
 	p.close(fd)
 }
 

@@ -1,3 +1,6 @@
 package launch
 
-const sysSeccomp = 317
+const (
+	sysSetns   = 308
+	sysSeccomp = 317
+)

@@ -1,3 +1,6 @@
 package launch
 
-const sysSeccomp = 277
+const (
+	sysSetns   = 268
+	sysSeccomp = 277
+)
