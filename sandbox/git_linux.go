@@ -117,7 +117,8 @@ func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
 		if withinAny(opened, n.name) || n.text == "" && !n.dir {
 			return
 		}
-		if info, err := os.Lstat(n.name); err == nil && !n.dir && info.Size() != int64(len(n.text)) {
+		var st unix.Stat_t
+		if !n.dir && unix.Lstat(n.name, &st) == nil && st.Size != int64(len(n.text)) {
 			return // most often, and not a placeholder
 		}
 		p, err := reserve(n)

@@ -14,12 +14,12 @@ import (
 )
 
 // A placeholder is a name that the sandbox created so that it can be mounted
-// over, and that is removed after the last command that needs it. Whoever
-// needs it has a shared lock on it, so that two programs in one repository
-// share one, and one whose program was killed has no lock.
+// over, and that is removed after the last command that needs it. Each user has a
+// shared lock on it, so that two programs in one repository share one, and one
+// whose program was killed has no lock.
 type placeholder struct {
 	path string
-	file *os.File
+	fd   int
 	dir  bool
 	keep bool // a directory that was there, which is only locked
 }
@@ -27,14 +27,20 @@ type placeholder struct {
 // errExists says that a name is there and is not a placeholder.
 var errExists = errors.New("exists already")
 
-// reserve makes or shares the placeholder for a name that does not exist.
+// reserve makes or shares the placeholder for a name that does not exist. It runs
+// before every command, so it makes system calls without package os, which makes
+// more of them.
 func reserve(n gitName) (*placeholder, error) {
 	made := false
 	// Another program may be removing it, and a command may have locked it.
 	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
-		f, err := os.OpenFile(n.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			if err = create(n); err != nil && !errors.Is(err, os.ErrExist) {
+		fd, err := openName(n.name)
+		if errors.Is(err, unix.ENOENT) {
+			fd, err = create(n)
+			if err == nil && fd >= 0 {
+				return &placeholder{path: n.name, fd: fd}, nil
+			}
+			if err != nil && !errors.Is(err, unix.EEXIST) {
 				return nil, err
 			}
 			made = err == nil
@@ -43,23 +49,33 @@ func reserve(n gitName) (*placeholder, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !isPlaceholder(f, n) {
-			f.Close()
+		if !isPlaceholder(fd, n) {
+			unix.Close(fd)
 			return nil, errExists
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil && sameFile(f, n.name) {
-			return &placeholder{n.name, f, n.dir, n.dir && !made}, nil
+		if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) == nil && sameFile(fd, n.name) {
+			return &placeholder{n.name, fd, n.dir, n.dir && !made}, nil
 		}
-		f.Close()
+		unix.Close(fd)
 		time.Sleep(time.Millisecond)
 	}
 	return nil, fmt.Errorf("%s is locked by another program", n.name)
 }
 
+// openName opens what may be anything.
+func openName(name string) (int, error) {
+	for {
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
 // release removes the placeholder unless another program needs it.
 func (p *placeholder) release() {
-	defer p.file.Close()
-	if p.keep || unix.Flock(int(p.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(p.file, p.path) {
+	defer unix.Close(p.fd)
+	if p.keep || unix.Flock(p.fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(p.fd, p.path) {
 		return
 	}
 	if p.dir {
@@ -69,12 +85,36 @@ func (p *placeholder) release() {
 	}
 }
 
-// create makes a placeholder, whole from the first moment: git outside reads
-// these names at any time.
-func create(n gitName) error {
+// create makes a placeholder, whole and locked from the first moment: git outside
+// reads these names at any time. The descriptor is -1 for what is to be opened and
+// locked as one that was there.
+func create(n gitName) (int, error) {
 	if n.dir {
-		return os.Mkdir(n.name, 0o755)
+		return -1, unix.Mkdir(n.name, 0o755)
 	}
+	dir := filepath.Dir(n.name)
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil { // not on every file system
+		return -1, createByName(n)
+	}
+	if _, err = unix.Write(fd, []byte(n.text)); err == nil {
+		err = errors.Join(unix.Fchmod(fd, 0o644), unix.Flock(fd, unix.LOCK_SH))
+	}
+	if err == nil {
+		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, n.name, unix.AT_SYMLINK_FOLLOW)
+	}
+	if err == nil {
+		return fd, nil
+	}
+	unix.Close(fd)
+	if err == unix.EEXIST {
+		return -1, err
+	}
+	return -1, createByName(n)
+}
+
+// createByName is create for file systems without nameless files.
+func createByName(n gitName) error {
 	f, err := os.CreateTemp(filepath.Dir(n.name), ".knack-*")
 	if err != nil {
 		return err
@@ -97,38 +137,42 @@ func create(n gitName) error {
 
 // isPlaceholder reports whether an open file is one of ours, or an empty
 // directory.
-func isPlaceholder(f *os.File, n gitName) bool {
-	info, err := f.Stat()
-	if err != nil || info.IsDir() != n.dir {
+func isPlaceholder(fd int, n gitName) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || (st.Mode&unix.S_IFMT == unix.S_IFDIR) != n.dir {
 		return false
 	}
 	if n.dir {
-		names, err := f.Readdirnames(1)
-		return len(names) == 0 && errors.Is(err, io.EOF)
+		var entries [1024]byte
+		for {
+			got, err := unix.ReadDirent(fd, entries[:])
+			if got <= 0 || err != nil {
+				return err == nil
+			}
+			if _, count, _ := unix.ParseDirent(entries[:got], 1, nil); count > 0 {
+				return false
+			}
+		}
 	}
-	if !info.Mode().IsRegular() || info.Size() != int64(len(n.text)) || n.text == "" {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != int64(len(n.text)) || n.text == "" {
 		return false
 	}
 	text := make([]byte, len(n.text))
-	_, err = f.ReadAt(text, 0)
+	_, err := unix.Pread(fd, text, 0)
 	return err == nil && string(text) == n.text
 }
 
-func sameFile(f *os.File, path string) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := os.Lstat(path)
-	return err == nil && os.SameFile(a, b)
+func sameFile(fd int, path string) bool {
+	var a, b unix.Stat_t
+	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
 // placeholderAt reports whether a name is a placeholder now.
 func placeholderAt(n gitName) bool {
-	f, err := os.OpenFile(n.name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	fd, err := openName(n.name)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	return isPlaceholder(f, n)
+	defer unix.Close(fd)
+	return isPlaceholder(fd, n)
 }

@@ -71,10 +71,11 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	v := new(view)
 	p.makeCaches()
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
-	opened := append(real(allow.Write), allow.Write...)
+	links := resolver{}
+	opened := append(links.real(allow.Write), allow.Write...)
 
 	// Writable paths.
-	v.writable = append(real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
+	v.writable = append(links.real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
 	for _, path := range allow.Write {
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) && !guarded(p.Protected, path) {
 			continue
@@ -84,10 +85,10 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 		}
 		v.made = append(v.made, path)
 	}
-	v.writable = append(v.writable, real(allow.Write)...)
+	v.writable = append(v.writable, links.real(allow.Write)...)
 	if p.only != nil {
 		v.create(p.only, v.writable, func(path string) bool { return guarded(p.Protected, path) || withinAny(p.Own, path) })
-		v.writable = common(v.writable, real(p.only))
+		v.writable = common(v.writable, links.real(p.only))
 	}
 	v.writable = slices.DeleteFunc(v.writable, func(path string) bool {
 		return path == "/" || withinAny([]string{"/proc", "/sys", "/dev"}, path)
@@ -99,7 +100,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 			continue
 		}
 		if t.link != "" {
-			v.protected = append(v.protected, real([]string{path})...)
+			v.protected = append(v.protected, links.real([]string{path})...)
 		} else if t.dir && filepath.Base(path) == ".git" {
 			v.pinned = append(v.pinned, path)
 		} else {
@@ -107,7 +108,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 		}
 	}
 	v.guard(now.gits, opened)
-	v.protected = append(v.protected, slices.DeleteFunc(real(p.Own), func(path string) bool { return withinAny(opened, path) })...)
+	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own), func(path string) bool { return withinAny(opened, path) })...)
 
 	// The command's own directories.
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
@@ -117,7 +118,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 			temp = append(temp, dir)
 		}
 	}
-	for _, dir := range real(temp) {
+	for _, dir := range links.real(temp) {
 		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable, func(w string) bool { return subpath.Contains(w, dir) }) {
 			v.temp = append(v.temp, dir)
 		}
@@ -130,16 +131,16 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	}
 	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
 	keep = append(keep, filepath.SplitList(p.cleanPath(getenv("PATH")))...)
-	for _, dir := range real(append(keep, allow.Read...)) {
+	for _, dir := range links.real(append(keep, allow.Read...)) {
 		if withinAny(v.temp, dir) && !slices.Contains(v.temp, dir) {
 			v.kept = append(v.kept, dir)
 		}
 	}
 
 	// Hidden paths.
-	v.opened = real(allow.Read)
+	v.opened = links.real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
-	for _, path := range append(append(real(p.Secrets), real(now.env)...), sockets()...) {
+	for _, path := range append(append(links.real(p.Secrets), links.real(now.env)...), links.sockets()...) {
 		switch {
 		case withinAny(readable, path):
 		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):
@@ -241,26 +242,65 @@ func (v *view) remove() {
 }
 
 // real resolves links; what does not exist is left out.
-func real(paths []string) []string {
+func real(paths []string) []string { return resolver{}.real(paths) }
+
+// A resolver resolves the links of many paths and looks at each directory once. It
+// serves one command: the next one may find other links.
+type resolver map[string]string
+
+func (r resolver) real(paths []string) []string {
 	var out []string
 	for _, path := range paths {
-		if path == "" || !filepath.IsAbs(path) {
+		if !filepath.IsAbs(path) {
 			continue
 		}
-		var st syscall.Stat_t
-		if syscall.Lstat(path, &st) != nil {
-			continue // most are not there, and EvalSymlinks takes long to say so
+		to := ""
+		if filepath.Clean(path) == path {
+			to = r.resolve(path)
+		} else { // what ".." means depends on links
+			to, _ = filepath.EvalSymlinks(path)
 		}
-		if path, err := filepath.EvalSymlinks(path); err == nil {
-			out = append(out, path)
+		if to != "" {
+			out = append(out, to)
 		}
 	}
 	return out
 }
 
+// resolve resolves a clean path; "" if it does not exist.
+func (r resolver) resolve(path string) string {
+	if path == "/" {
+		return path
+	}
+	if to, ok := r[path]; ok {
+		return to
+	}
+	name := strings.LastIndexByte(path, '/')
+	dir := r.resolve(path[:max(name, 1)])
+	if dir == "" {
+		return ""
+	}
+	to := path
+	if dir != path[:name] {
+		to = filepath.Join(dir, path[name+1:])
+	}
+	var st syscall.Stat_t
+	if syscall.Lstat(to, &st) != nil {
+		return "" // not kept: it may be created
+	}
+	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		var err error
+		if to, err = filepath.EvalSymlinks(to); err != nil {
+			return ""
+		}
+	}
+	r[path] = to
+	return to
+}
+
 // sockets lists the sockets in the file system that have a listener or are
 // mounted: a read-only mount does not prevent connections.
-func sockets() []string {
+func (r resolver) sockets() []string {
 	var found, cwds []string
 	check := func(path string) {
 		var st syscall.Stat_t
@@ -269,7 +309,7 @@ func sockets() []string {
 		}
 	}
 	// Num RefCount Protocol Flags Type St Inode Path: the first line says so.
-	data, _ := os.ReadFile("/proc/net/unix")
+	data := readProc("/proc/net/unix")
 	_, table, _ := strings.Cut(string(data), "\n")
 	for _, l := range strings.Split(table, "\n") {
 		// The path is the eighth field, if there is one, and may hold blanks.
@@ -292,13 +332,36 @@ func sockets() []string {
 		}
 	}
 	// id parent major:minor root mountpoint …: only a bind mount has a root.
-	data, _ = os.ReadFile("/proc/self/mountinfo")
+	data = readProc("/proc/self/mountinfo")
 	for _, l := range strings.Split(string(data), "\n") {
 		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") && !strings.Contains(l, " - fuse") {
 			check(f[4])
 		}
 	}
-	return real(found)
+	return r.real(found)
+}
+
+// readProc reads a file of /proc in as few pieces as possible, since its size is
+// not known.
+func readProc(name string) []byte {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	buf, n := make([]byte, 32<<10), 0
+	for {
+		got, err := unix.Read(fd, buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if got <= 0 || err != nil {
+			return buf[:n]
+		}
+		if n += got; len(buf)-n < 4096 {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
 }
 
 // steps builds the mount tree of a view.

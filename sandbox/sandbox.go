@@ -17,12 +17,13 @@
 //     [Report.Open] lists.
 //   - None: nothing.
 //
-// On Linux a launcher starts the command. It is the same program executed again;
-// package launcher enables that and keeps its start-up cheap. In namespaces of its own (user, mount, pid, ipc,
-// network) the launcher makes every mount read-only except the policy's, covers
-// secrets, /run, /tmp and /dev, mounts a new /proc, drops all capabilities,
-// applies Landlock and seccomp, and starts the command. When the launcher ends,
-// the kernel kills every process of the command.
+// On Linux a launcher starts the command: a stub in memory that makes the system
+// calls which this package lists for it, or where that is not possible the same
+// program executed again; package launcher enables both. In namespaces of its own
+// (user, mount, pid, ipc, network) the launcher makes every mount read-only except
+// the policy's, covers secrets, /run, /tmp and /dev, mounts a new /proc, drops all
+// capabilities, applies Landlock and seccomp, and starts the command. When the
+// launcher ends, the kernel kills every process of the command.
 //
 // A name that a policy protects and that does not exist cannot be mounted over.
 // In git directories it is created for the time of the command; elsewhere, what

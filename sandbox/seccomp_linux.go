@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,15 @@ const (
 // made; with one of its own namespace, plain TCP and UDP of IPv4 and IPv6 and
 // netlink (which programs ask for their addresses).
 func filter(network bool) []byte {
+	if network {
+		return filterWithNetwork()
+	}
+	return makeFilter(false)
+}
+
+var filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true) })
+
+func makeFilter(network bool) []byte {
 	var f program
 	f.load(offArch)
 	f.unless(auditArch, unix.SECCOMP_RET_KILL_PROCESS) // 32-bit calls have other numbers

@@ -39,11 +39,23 @@ func Rel(dir, path string) (string, bool) {
 			return rest, true
 		}
 	}
+	if elsewhere(dir, path) {
+		return "", false
+	}
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || !filepath.IsLocal(rel) {
 		return "", false
 	}
 	return rel, true
+}
+
+// elsewhere reports whether the names alone say that path does not lie in dir.
+func elsewhere(dir, path string) bool {
+	if filepath.Separator != '/' || dir[0] != '/' || path == "" || path[0] != '/' || dir[len(dir)-1] == '/' {
+		return false
+	}
+	rest, ok := strings.CutPrefix(path, dir)
+	return (!ok || rest != "" && rest[0] != '/') && plain(dir) && plain(path)
 }
 
 // plain reports whether a path has no element that filepath.Clean would change,
