@@ -162,7 +162,7 @@ type run struct {
 	watch  *watcher
 
 	stub    bool
-	program *launch.Program // what the stub carries out
+	program *launch.Program // what the launcher carries out
 	kept    *kept
 	empty   bool // the stub has seen the last process end
 	control *net.UnixConn
@@ -259,14 +259,19 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
-	encoded := plan.Encode()
+	var encoded []byte
 	var reused *kept
-	if r.stub {
+	if !r.stub {
+		r.program = launch.Setup(plan)
+		encoded = plan.Encode(r.program)
+	} else {
 		if reused = s.pool.take(); reused != nil {
 			r.kept = reused
 		}
 		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reused != nil)
-		encoded = r.program.Encode()
+		if encoded = r.program.Encode(); encoded == nil {
+			return nil, errors.New("the command and its environment are longer than the sandbox takes")
+		}
 	}
 	if err = r.connect(encoded); err != nil {
 		return nil, err
@@ -341,7 +346,7 @@ func (r *run) serve(plan []byte) {
 			case kind == launch.Namespaces && len(received) >= 2:
 				r.kept = &kept{os.NewFile(uintptr(received[0]), "user namespace"), os.NewFile(uintptr(received[1]), "network namespace")}
 				received = received[2:]
-			case kind == launch.FailedAt && r.program != nil:
+			case kind == launch.FailedAt:
 				r.failure = r.program.Failure(body)
 			case (kind == launch.Exited || kind == launch.Ended) && len(body) == 4:
 				r.empty = kind == launch.Ended

@@ -99,40 +99,29 @@ func run() {
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		ignore(s)
 	}
-	if p.Init {
+	if p.init {
 		// The first to go when memory is short. Not essential.
 		write("/proc/self/oom_score_adj", "500")
 	} else {
 		check("prctl", prctl(prSetChildSubreaper, 1, 0))
 	}
-	if p.Loopback {
-		check("bringing up the loopback", loopbackUp())
-	}
-	for _, port := range p.Ports {
-		listen(port)
-	}
-	mounts(p)
-	for _, l := range p.Limits {
-		limit(l)
-	}
-	confine(p)
-	send(Ready, "")
-	if len(p.Args) == 0 {
+	carryOut(p.program)
+	if len(p.args) == 0 {
 		return
 	}
-	pid, err := syscall.ForkExec(p.Args[0], p.Args, &syscall.ProcAttr{
-		Dir:   p.Dir,
-		Env:   p.Env,
+	pid, err := syscall.ForkExec(p.args[0], p.args, &syscall.ProcAttr{
+		Dir:   p.dir,
+		Env:   p.env,
 		Files: []uintptr{0, 1, 2},
 	})
-	check("starting "+p.Args[0], err)
+	check("starting "+p.args[0], err)
 	// What the command does not close must not be held open by the launcher.
 	for fd := range 3 {
 		syscall.Close(fd)
 	}
 	go watch()
 	status := reap(pid)
-	if !p.Init {
+	if !p.init {
 		killRest()
 	}
 	send(Exited, string([]byte{byte(status), byte(status >> 8), byte(status >> 16), byte(status >> 24)}))
@@ -143,7 +132,67 @@ func run() {
 	syscall.Exit(code)
 }
 
-func readPlan() *Plan {
+// carryOut makes the calls of a program, as the stub does: for this thread, since
+// initialisation is bound to it and it is the one that starts the command.
+func carryOut(program string) {
+	size := unsafe.Sizeof(op{})
+	if len(program) < 16 {
+		fail("the program is too short", nil)
+	}
+	const flags = syscall.MAP_PRIVATE | syscall.MAP_ANONYMOUS | syscall.MAP_NORESERVE | mapFixedNoReplace
+	at, _, e := syscall.RawSyscall6(syscall.SYS_MMAP, codeBase, 2*(dataBase-codeBase), syscall.PROT_READ|syscall.PROT_WRITE, flags, ^uintptr(0), 0)
+	if e != 0 || at != codeBase {
+		fail("memory for the program", e)
+	}
+	head := (*[2]uint64)(unsafe.Pointer(unsafe.StringData(program)))
+	if uint64(len(program)) != 16+head[0]+head[1] || max(head[0], head[1]) > dataBase-codeBase {
+		fail("the program cannot be read", nil)
+	}
+	copy(unsafe.Slice((*byte)(memory(codeBase)), head[0]), program[16:])
+	copy(unsafe.Slice((*byte)(memory(dataBase)), head[1]), program[16+head[0]:])
+	for at, end := uint64(codeBase), codeBase+head[0]; at < end; {
+		o := (*op)(memory(at))
+		var a [6]uintptr
+		for i, v := range o.args {
+			a[i] = uintptr(v)
+			if o.loads>>i&1 == 1 {
+				a[i] = uintptr(*(*int32)(memory(v)))
+			}
+		}
+		n, _, e := syscall.RawSyscall6(uintptr(o.number), a[0], a[1], a[2], a[3], a[4], a[5])
+		if e != 0 {
+			n = -uintptr(e)
+		}
+		if o.store != 0 {
+			*(*int32)(memory(o.store)) = int32(n)
+		}
+		next := at + uint64(size)
+		switch {
+		case e != 0 && !o.tolerates(e):
+			send(FailedAt, string(unsafe.Slice((*byte)(unsafe.Pointer(&[2]uint32{uint32(at - codeBase), uint32(e)})), 8)))
+			syscall.Exit(failedCode)
+		case e != 0 && o.then != jumpIfDone && o.target != 0, e == 0 && o.then == jumpIfDone, e == 0 && o.then == jumpIfZero && n == 0:
+			next = o.target
+		case e == 0 && o.then == repeatUntil && int32(n) != *(*int32)(memory(o.target)):
+			next = at
+		}
+		at = next
+	}
+}
+
+func (o *op) tolerates(e syscall.Errno) bool {
+	for _, t := range o.errs {
+		if uint16(e) == t || t == anyError {
+			return true
+		}
+	}
+	return false
+}
+
+// memory is what lies at an address that the Go runtime knows nothing of.
+func memory(address uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
+
+func readPlan() *start {
 	var head [4]byte
 	readFull(head[:])
 	n := int(head[0])<<24 | int(head[1])<<16 | int(head[2])<<8 | int(head[3])
@@ -270,37 +319,4 @@ func write(path, text string) error {
 	defer syscall.Close(fd)
 	_, err = syscall.Write(fd, []byte(text))
 	return err
-}
-
-// loopbackUp brings up "lo", which a new network namespace has but down.
-func loopbackUp() error {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(fd)
-	var req struct {
-		name  [16]byte
-		flags uint16
-		_     [22]byte
-	}
-	copy(req.name[:], "lo")
-	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
-	_, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req)))
-	if e != 0 {
-		return e
-	}
-	return nil
-}
-
-// listen hands the parent a socket that listens inside: the parent accepts on
-// it and dials outside, so no process has to stand between the two.
-func listen(port uint64) {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	check("socket", err)
-	addr := &syscall.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}}
-	check("bind", syscall.Bind(fd, addr))
-	check("listen", syscall.Listen(fd, 64))
-	check("passing a listener", syscall.Sendmsg(Control, []byte{Listening, 0, 0}, syscall.UnixRights(fd), nil, 0))
-	syscall.Close(fd)
 }

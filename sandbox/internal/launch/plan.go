@@ -69,7 +69,6 @@ const (
 	Hide
 	// Proc mounts a /proc of the new pid namespace.
 	Proc
-	numDo
 )
 
 // A Limit is a resource limit, soft and hard alike.
@@ -81,22 +80,32 @@ type Rule struct {
 	Access uint64
 }
 
-// Encode writes the plan as the launcher reads it: its length in four bytes,
-// then the plan. encoding/json would cost the launcher its start (see the
-// package documentation).
-func (p *Plan) Encode() []byte {
+// A start is what the launcher that is this program reads: a program that puts a
+// plan in force, and the command.
+type start struct {
+	init    bool
+	program string
+	args    []string
+	dir     string
+	env     []string
+}
+
+// Encode writes the plan as that launcher reads it: its length in four bytes,
+// then the fields of start. encoding/json would cost the launcher its start (see
+// the package documentation).
+func (p *Plan) Encode(program *Program) []byte {
 	c := coder{buf: make([]byte, 4, 4096)}
-	c.plan(p)
+	c.start(&start{p.Init, string(program.Encode()), p.Args, p.Dir, p.Env})
 	n := len(c.buf) - 4
 	c.buf[0], c.buf[1], c.buf[2], c.buf[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
 	return c.buf
 }
 
 // decode reads what Encode wrote, without its length.
-func decode(b []byte) (*Plan, bool) {
-	c, p := coder{buf: b, reading: true}, new(Plan)
-	c.plan(p)
-	return p, !c.bad && len(c.buf) == 0
+func decode(b []byte) (*start, bool) {
+	c, s := coder{buf: b, reading: true}, new(start)
+	c.start(s)
+	return s, !c.bad && len(c.buf) == 0
 }
 
 // coder reads or writes: the order of the fields stands in one place.
@@ -106,34 +115,14 @@ type coder struct {
 	bad     bool
 }
 
-func (c *coder) plan(p *Plan) {
-	init, lo := flag(p.Init), flag(p.Loopback)
+func (c *coder) start(s *start) {
+	init := flag(s.init)
 	c.num(&init)
-	c.num(&p.Tasks)
-	c.num(&lo)
-	p.Init, p.Loopback = init == 1, lo == 1
-	list(c, &p.Steps, func(s *Step) {
-		do := uint64(s.Do)
-		c.num(&do)
-		s.Do = Do(do)
-		c.bad = c.bad || s.Do >= numDo
-		c.str(&s.Path)
-		c.str(&s.Data)
-		file := flag(s.File)
-		c.num(&file)
-		s.File = file == 1
-	})
-	list(c, &p.Ports, c.num)
-	list(c, &p.Limits, func(l *Limit) { c.num(&l.Resource); c.num(&l.Max) })
-	c.num(&p.FS)
-	c.num(&p.Scope)
-	list(c, &p.Rules, func(r *Rule) { c.str(&r.Path); c.num(&r.Access) })
-	filter := string(p.Filter)
-	c.str(&filter)
-	p.Filter = []byte(filter)
-	list(c, &p.Args, c.str)
-	c.str(&p.Dir)
-	list(c, &p.Env, c.str)
+	s.init = init == 1
+	c.str(&s.program)
+	list(c, &s.args, c.str)
+	c.str(&s.dir)
+	list(c, &s.env, c.str)
 }
 
 func flag(b bool) uint64 {

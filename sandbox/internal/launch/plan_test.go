@@ -8,15 +8,13 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	want := &Plan{
-		Init: true, Tasks: 8192, Loopback: true, Steps: []Step{{Private, "/", "", false}, {Tmpfs, "/tmp", "mode=1777", true}}, Ports: []uint64{3128},
-		Limits: []Limit{{2, 1 << 40}}, FS: 1<<16 - 1, Scope: 3, Rules: []Rule{{"/a b\x00c", 12}}, Filter: []byte{1, 2, 3, 0, 0, 0, 0, 255},
-		Args: []string{"/bin/sh", "-c", ""}, Dir: "/w", Env: []string{"A=1"},
-	}
-	b := want.Encode()
+	plan := &Plan{Init: true, Limits: []Limit{{2, 1 << 40}}, Args: []string{"/bin/sh", "-c", ""}, Dir: "/w", Env: []string{"A=1", "B=\x00c"}}
+	program := Setup(plan)
+	b := plan.Encode(program)
 	if n := int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3]); n != len(b)-4 {
 		t.Errorf("length %d of %d", n, len(b)-4)
 	}
+	want := &start{true, string(program.Encode()), plan.Args, plan.Dir, plan.Env}
 	got, ok := decode(b[4:])
 	if !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// A Program is a plan as the stub carries it out: system calls, one after the
-// other. The parent decides everything; the stub knows no paths and no policy.
+// A Program is a plan as a launcher carries it out: system calls, one after the
+// other. The parent decides everything; the launcher knows no paths and no policy.
 type Program struct {
 	calls []op
 	data  []byte
@@ -20,7 +20,7 @@ type Program struct {
 	known  map[string]uint64
 }
 
-// An op is one system call. The stub reads it as it lies in memory.
+// An op is one system call, as it lies in memory.
 type op struct {
 	number uint32
 	loads  uint8 // arguments that are addresses of 32-bit numbers, a bit each
@@ -43,7 +43,7 @@ const (
 
 const anyError = 0xffff
 
-// Where the stub has the calls and their data.
+// Where a launcher has the calls and their data.
 const (
 	codeBase = 0x200000000
 	dataBase = 0x201000000
@@ -54,6 +54,10 @@ type number uint64
 
 // A label is a place in a program.
 type label int
+
+func newProgram() *Program {
+	return &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600), data: make([]byte, 0, 8192)}
+}
 
 // do adds a call. Arguments are numbers, strings (which become addresses of
 // them, with a zero byte), byte slices (addresses) and numbers in memory.
@@ -134,7 +138,7 @@ func (p *Program) words(w ...uint64) uint64 {
 // slot is a number in memory, -1 at first: no descriptor.
 func (p *Program) slot() number { return number(p.put([]byte{0xff, 0xff, 0xff, 0xff})) }
 
-// Encode writes the program as the stub reads it.
+// Encode writes the program as a launcher reads it; nil if it is too long.
 func (p *Program) Encode() []byte {
 	const size = unsafe.Sizeof(op{})
 	for _, i := range p.jumps {
@@ -142,6 +146,9 @@ func (p *Program) Encode() []byte {
 	}
 	p.jumps = nil
 	head := []uint64{uint64(len(p.calls)) * uint64(size), uint64(len(p.data))}
+	if max(head[0], head[1]) > dataBase-codeBase {
+		return nil
+	}
 	out := make([]byte, 0, 16+head[0]+head[1])
 	out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16)...)
 	out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0])...)
@@ -180,7 +187,7 @@ const (
 // is gone. The second builds the file system, gives up its rights, starts the
 // command as the third and adopts what the command leaves behind.
 func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
-	p := &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600), data: make([]byte, 0, 8192)}
+	p := newProgram()
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
@@ -222,7 +229,7 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 	}
 	// What the command does not close must not be held open by the launcher.
 	p.do(sysCloseRange, 0, 2, 0)
-	p.powerless()
+	p.powerless(true)
 	again := p.label()
 	p.place(again)
 	p.do(syscall.SYS_PPOLL, polled, 2, 0, 0, 0).or(syscall.EINTR)
@@ -239,6 +246,23 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 	p.do(syscall.SYS_CLOSE, number(ends))
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
+	p.setUp(plan, reuse)
+	if len(plan.Args) > 0 {
+		p.command(plan)
+	}
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+	return p
+}
+
+// Setup makes the program that puts a plan in force, which ends before the
+// command is started.
+func Setup(plan *Plan) *Program {
+	p := newProgram()
+	p.setUp(plan, false)
+	return p
+}
+
+func (p *Program) setUp(plan *Plan, reuse bool) {
 	if plan.Loopback && !reuse {
 		p.loopback()
 	}
@@ -252,11 +276,6 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 	p.confine(plan)
 	p.doing = "starting the command"
 	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
-	if len(plan.Args) > 0 {
-		p.command(plan)
-	}
-	p.do(syscall.SYS_EXIT_GROUP, 0)
-	return p
 }
 
 // command starts the command and waits for it.

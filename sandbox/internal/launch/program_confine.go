@@ -42,17 +42,22 @@ func (p *Program) limit(l Limit) {
 	p.do(syscall.SYS_PRLIMIT64, 0, l.Resource, p.words(l.Max, l.Max), 0)
 }
 
-// powerless gives up every capability for good.
-func (p *Program) powerless() {
+// powerless gives up every capability for good. Outside namespaces an ordinary
+// user may not, and has none.
+func (p *Program) powerless(inside bool) {
+	unless := syscall.EPERM
+	if inside {
+		unless = 0
+	}
 	p.doing = "dropping capabilities"
 	p.do(syscall.SYS_PRCTL, prCapAmbient, prCapAmbientClearAll, 0, 0, 0).orAnything()
 	last := p.label()
 	for c := range 64 {
-		p.do(syscall.SYS_PRCTL, prCapbsetDrop, c, 0, 0, 0).or(syscall.EINVAL)
+		p.do(syscall.SYS_PRCTL, prCapbsetDrop, c, 0, 0, 0).or(syscall.EINVAL, unless)
 		p.jump(last)
 	}
 	p.place(last)
-	p.do(syscall.SYS_PRCTL, prSetSecurebits, securebits, 0, 0, 0)
+	p.do(syscall.SYS_PRCTL, prSetSecurebits, securebits, 0, 0, 0).or(unless)
 	p.do(syscall.SYS_CAPSET, p.words(capVersion3), p.words(0, 0, 0))
 	p.doing = "no_new_privs"
 	p.do(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0)
@@ -70,7 +75,7 @@ func (p *Program) confine(plan *Plan) {
 			p.rule(plan, r, ruleset)
 		}
 	}
-	p.powerless()
+	p.powerless(plan.Init)
 	p.doing = "landlock"
 	if plan.FS|plan.Scope != 0 {
 		p.do(sysLandlockRestrict, ruleset, 0)

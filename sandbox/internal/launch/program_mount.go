@@ -4,6 +4,26 @@ package launch
 
 import "syscall"
 
+const (
+	atFdcwd          = ^uintptr(99) // -100
+	atEmptyPath      = 0x1000
+	atRecursive      = 0x8000
+	openTreeClone    = 1
+	openTreeCloexec  = syscall.O_CLOEXEC
+	moveFromEmpty    = 0x04
+	moveToEmpty      = 0x40
+	attrReadOnly     = 1
+	attrNoSuid       = 2
+	attrNoDev        = 4
+	attrNoExec       = 8
+	fsconfigString   = 1
+	fsconfigFlag     = 0
+	fsconfigCreate   = 6
+	fsopenCloexec    = 1
+	fsmountCloexec   = 1
+	msPrivateAndRest = syscall.MS_REC | syscall.MS_PRIVATE
+)
+
 // find opens a path for naming it, through no symbolic link: the parent has
 // resolved the path, and a link that is met now was put there since.
 func (p *Program) find(path string) *op {
@@ -179,6 +199,26 @@ func (p *Program) touch(path string, mode int, fd number) {
 	p.do(syscall.SYS_OPENAT, atFdcwd, path, flags, mode).to(fd)
 }
 
+// What Hide mounts over things.
+const (
+	hiddenFile = "/dev/.hidden-file"
+	hiddenDir  = "/dev/.hidden-dir"
+)
+
+// Devices are the files of /dev that a command finds.
+var devices = [...]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+var deviceLinks = [...][2]string{
+	{"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"}, {"/proc/self/fd/1", "/dev/stdout"},
+	{"/proc/self/fd/2", "/dev/stderr"}, {"pts/ptmx", "/dev/ptmx"},
+}
+
+// deviceMounts are the file systems in /dev: where, which, with what options.
+var deviceMounts = [...][3]string{
+	{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
+	{"/dev/shm", "tmpfs", "mode=1777"},
+}
+
 // dev covers /dev: no disk, no other person's terminal.
 func (p *Program) dev(target, tree number) {
 	var trees [len(devices)]number
@@ -226,6 +266,9 @@ func (p *Program) dev(target, tree number) {
 	p.close(target)
 }
 
+// ProcReadOnly is what root could change in /proc without any capability.
+var ProcReadOnly = [...]string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi"}
+
 // proc mounts /proc anew.
 func (p *Program) proc(tasks uint64, target, tree number) {
 	p.doing = "mounting /proc"
@@ -246,5 +289,17 @@ func (p *Program) proc(tasks uint64, target, tree number) {
 		p.setattr(tree, attrReadOnly, true)
 		p.attach(tree, target)
 		p.place(missing)
+	}
+}
+
+func decimal(n uint64) string {
+	var b [20]byte
+	i := len(b)
+	for {
+		i--
+		b[i] = byte('0' + n%10)
+		if n /= 10; n == 0 {
+			return string(b[i:])
+		}
 	}
 }
