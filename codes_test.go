@@ -1,0 +1,36 @@
+package knack_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestCodesDocumented: docs/problems.md names every code, state and cut.
+func TestCodesDocumented(t *testing.T) {
+	page, err := os.ReadFile("docs/problems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]bool{}
+	for _, w := range regexp.MustCompile(`[a-z]+(-[a-z]+)*`).FindAllString(string(page), -1) {
+		words[w] = true
+	}
+	constant := regexp.MustCompile(`(?m)^\t\w+ +(Code|State|Cut) *= "([a-z-]+)"`)
+	for _, file := range []string{"codes.go", "catalog.go", "listing.go"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := constant.FindAllStringSubmatch(string(data), -1)
+		if len(found) < 5 {
+			t.Errorf("%s has %d constants", file, len(found))
+		}
+		for _, m := range found {
+			if !words[m[2]] {
+				t.Errorf("docs/problems.md does not have the %s %s", strings.ToLower(m[1]), m[2])
+			}
+		}
+	}
+}
