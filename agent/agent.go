@@ -170,6 +170,9 @@ type Input struct {
 	// as approval of the skill that they call. "": nothing was typed, and a skill
 	// that Text calls is treated as if the model called it.
 	Typed string
+	// Named says that the user typed the /name that Text begins with, where they did
+	// not type all of Text: what follows was pasted.
+	Named bool
 	// Host says that a program which drives this one sent Text: it may be a
 	// command of the program, as if it had been typed.
 	Host bool

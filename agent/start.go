@@ -118,7 +118,7 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 	inv := knack.Invocation{Name: name, Args: args, By: knack.ByUser}
 	by = "user"
 	s := r.Skills.Catalog().Skill(name)
-	if in.Typed != in.Text {
+	if in.Typed != in.Text && !in.Named {
 		inv.By, by = knack.ByModel, "input"
 		if s != nil {
 			if inv.Hash, err = r.allowed(ctx, s, name, "input"); err != nil {

@@ -90,7 +90,7 @@ func (s *Session) Commands() []knack.Command {
 // command finds the command of the program that a line calls.
 func (s *Session) command(in agent.Input) (c Command, args string, ok bool) {
 	name, args, slash := agent.Slash(in.Text)
-	if !slash || !in.Host && in.Typed != in.Text { // what was piped in runs nothing
+	if !slash || !in.Host && !in.Named && in.Typed != in.Text { // what was piped in runs nothing
 		return Command{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)

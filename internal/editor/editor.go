@@ -33,6 +33,8 @@ type Chip struct {
 	Label string // shown in brackets
 	Text  string // what Text returns in its place
 	Value any    // the caller's, such as an image
+	// Pasted says that Text is what was pasted, not what the user typed.
+	Pasted bool
 }
 
 type snapshot struct {
@@ -54,6 +56,16 @@ const (
 
 // Text returns the text with the content of chips in their places.
 func (e *Editor) Text() string { return e.expand(func(c Chip) string { return c.Text }) }
+
+// Typed returns the text without the content of pasted chips.
+func (e *Editor) Typed() string {
+	return e.expand(func(c Chip) string {
+		if c.Pasted {
+			return ""
+		}
+		return c.Text
+	})
+}
 
 // Shown returns the text with the labels of chips in their places.
 func (e *Editor) Shown() string { return e.expand(Chip.shown) }
@@ -127,9 +139,9 @@ func (e *Editor) Paste(text string) {
 	rows := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
 	switch {
 	case rows > pasteRows:
-		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d lines", len(e.chips)+1, rows), Text: text})
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d lines", len(e.chips)+1, rows), Text: text, Pasted: true})
 	case len(text) > pasteBytes:
-		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d characters", len(e.chips)+1, utf8.RuneCountInString(text)), Text: text})
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d characters", len(e.chips)+1, utf8.RuneCountInString(text)), Text: text, Pasted: true})
 	default:
 		e.change(false)
 		e.put(clean(text))

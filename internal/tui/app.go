@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/editor"
 	"github.com/knack-agent/knack/internal/plain"
@@ -80,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.begin()
 	if o.First != "" {
-		a.submit(o.First, engine.Next)
+		a.submit(agent.Typed(o.First), engine.Next)
 	}
 	err = a.loop()
 	if saved := a.history.Save(o.History, min(loaded, len(a.history.All()))); err == nil {

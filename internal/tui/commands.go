@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/styled"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -32,7 +33,7 @@ func (a *app) rewind() {
 	slices.Reverse(items)
 	a.open(newPicker("go back to before", items), func(it item) {
 		a.prompt.Set(texts[it.value])
-		a.turn("/tree " + it.value)
+		a.turn(agent.Typed("/tree " + it.value))
 	})
 }
 

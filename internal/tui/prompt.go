@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/editor"
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
@@ -155,7 +157,8 @@ func (a *app) promptKey(k terminal.Key) {
 
 // enter sends the prompt.
 func (a *app) enter(when engine.When) {
-	text := a.prompt.Text()
+	in := input(&a.prompt)
+	text := in.Text
 	if before := a.prompt.Before(); strings.HasSuffix(before, `\`) && a.prompt.After() == "" {
 		a.prompt.Backspace()
 		a.prompt.Insert("\n")
@@ -171,7 +174,19 @@ func (a *app) enter(when engine.When) {
 		a.shell(command)
 		return
 	}
-	a.submit(text, when)
+	a.submit(in, when)
+}
+
+// input is what a prompt sends. What was pasted as a chip was not typed: it opens
+// no closed skill, and approves none.
+func input(prompt *editor.Editor) agent.Input {
+	in := agent.Typed(prompt.Text())
+	if in.Typed = prompt.Typed(); in.Typed != in.Text {
+		name, _, slash := agent.Slash(in.Text)
+		typed, _, _ := agent.Slash(in.Typed)
+		in.Named = slash && name == typed && strings.HasPrefix(prompt.Shown(), "/")
+	}
+	return in
 }
 
 // interrupt is Esc: it stops the turn, or at an empty prompt, pressed twice,

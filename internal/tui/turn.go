@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// turn runs what the user typed.
-func (a *app) turn(text string) {
+// turn runs what the user entered.
+func (a *app) turn(in agent.Input) {
 	ctx, stop := context.WithCancelCause(a.ctx)
 	a.stop = stop
 	a.view.running, a.view.since = true, time.Now()
@@ -25,7 +25,7 @@ func (a *app) turn(text string) {
 		defer a.workers.Done()
 		defer stop(nil)
 		err := func() error {
-			in, err := s.Attach(ctx, agent.Typed(text))
+			in, err := s.Attach(ctx, in)
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (a *app) choose(q *engine.Question) {
 			a.picked = it.value
 			return
 		}
-		a.submit(it.value, engine.Next)
+		a.submit(agent.Typed(it.value), engine.Next)
 	})
 }
 
@@ -133,11 +133,12 @@ func (a *app) done(err error) {
 		a.work(func(context.Context) func() { was.Close(); return nil })
 		a.begin()
 	}
-	a.submit(picked, engine.Next)
+	a.submit(agent.Typed(picked), engine.Next)
 }
 
-// submit sends what the user typed: as a turn, or into the one that runs.
-func (a *app) submit(text string, when engine.When) {
+// submit sends what the user entered: as a turn, or into the one that runs.
+func (a *app) submit(in agent.Input, when engine.When) {
+	text := in.Text
 	if strings.TrimSpace(text) == "" {
 		return
 	}
@@ -147,20 +148,20 @@ func (a *app) submit(text string, when engine.When) {
 	if !a.view.running {
 		a.conv.user(text)
 		a.conv.typed = true
-		a.turn(text)
+		a.turn(in)
 		return
 	}
 	s := a.session
 	a.work(func(ctx context.Context) func() {
-		in, err := s.Attach(ctx, agent.Typed(text))
+		with, err := s.Attach(ctx, in)
 		var q engine.Queued
 		if err == nil {
-			q, err = s.Say(ctx, engine.Message{Input: in, When: when})
+			q, err = s.Say(ctx, engine.Message{Input: with, When: when})
 		}
 		return func() {
 			switch {
 			case errors.Is(err, engine.ErrIdle): // it ended meanwhile
-				a.submit(text, when)
+				a.submit(in, when)
 			case err != nil:
 				a.failed(err)
 			case q.Reply != nil:
