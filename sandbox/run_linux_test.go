@@ -48,7 +48,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(mine, "-test.v", "-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses)")
+	cmd := exec.Command(mine, "-test.v", "-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween)")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=", "GOMODCACHE=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -646,4 +646,42 @@ func descendants(of int) (found []int) {
 		found = append(append(found, pid), descendants(pid)...)
 	}
 	return found
+}
+
+// TestBetweenCommands changes what a plan rests on between two commands, of
+// which the second runs in the namespaces that the first left.
+func TestBetweenCommands(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	first, _ := b.run("readlink /proc/self/ns/net /proc/self/ns/user; sleep 0.01")
+	if again, _ := b.run("readlink /proc/self/ns/net /proc/self/ns/user; sleep 0.01"); again != first {
+		t.Errorf("namespaces made anew: %q, then %q", first, again)
+	}
+	// At the same time, each has its own.
+	out := make(chan string)
+	for range 2 {
+		go func() {
+			var s strings.Builder
+			b.local.Run(context.Background(), workspace.Command{Line: "readlink /proc/self/ns/net; sleep 0.5", Output: &s})
+			out <- s.String()
+		}()
+	}
+	if x, y := <-out, <-out; x == y || x == "" || y == "" {
+		t.Errorf("two commands have one network namespace: %q, %q", x, y)
+	}
+	// A new repository, a new worktree, and new protected names.
+	for path, text := range map[string]string{
+		"new/.git/HEAD": "ref: refs/heads/main\n", "new/.git/config": "kept", "new/.git/hooks/old": "kept",
+		".git/worktrees/w/commondir": "../..\n", ".git/worktrees/w/config.worktree": "kept", ".husky/pre-commit": "kept",
+	} {
+		path = filepath.Join(b.dir, path)
+		os.MkdirAll(filepath.Dir(path), 0o755)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := b.contents()
+	b.run("for f in new/.git/config new/.git/hooks/old new/.git/hooks/new .git/worktrees/w/config.worktree .git/worktrees/w/commondir .husky/pre-commit .husky/new; do echo x > $f; done; mv .husky h; rm -rf new/.git/hooks")
+	if now := b.contents(); now != before {
+		t.Errorf("changed\n%s\nto\n%s", before, now)
+	}
 }
