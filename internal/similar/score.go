@@ -16,6 +16,8 @@ func Score(text, pattern string) int {
 	}
 	if !ascii(text) || !ascii(pattern) {
 		text, pattern = strings.ToLower(text), strings.ToLower(pattern)
+	} else if !within(text, pattern) {
+		return 0
 	}
 	if i := index(text, pattern); i >= 0 {
 		score := 1000 - min(len(text), 200)
@@ -49,6 +51,17 @@ func Score(text, pattern string) int {
 	return max(score, 1)
 }
 
+// within reports whether the letters of an ASCII pattern are in a text in order.
+func within(text, pattern string) bool {
+	j := 0
+	for i := 0; i < len(text) && j < len(pattern); i++ {
+		if lower(text[i]) == lower(pattern[j]) {
+			j++
+		}
+	}
+	return j == len(pattern)
+}
+
 func ascii(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
@@ -69,8 +82,9 @@ func lower(c byte) byte {
 // that begins a word is preferred to an earlier one.
 func index(text, pattern string) int {
 	first := -1
+	start := lower(pattern[0])
 	for i := 0; i+len(pattern) <= len(text); i++ {
-		if lower(text[i]) != lower(pattern[0]) || !strings.EqualFold(text[i:i+len(pattern)], pattern) {
+		if lower(text[i]) != start || !strings.EqualFold(text[i:i+len(pattern)], pattern) {
 			continue
 		}
 		if boundary(text, i) {

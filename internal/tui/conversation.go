@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/markdown"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/styled"
@@ -283,10 +284,12 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 		Diff string `json:"diff"`
 	}
 	if by == nil {
-		if json.Unmarshal(r.Details, &d) == nil && d.Diff != "" {
+		switch {
+		case json.Unmarshal(r.Details, &d) == nil && d.Diff != "":
 			c.add(blockCalls, c.diff(d.Diff, diffLines)...)
 			text = d.Diff
-		} else {
+		case engine.IsTodo(r.Name) && !r.IsError: // the live area shows the list
+		default:
 			c.add(blockCalls, c.output(text, r.IsError)...)
 		}
 	}

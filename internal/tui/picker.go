@@ -217,11 +217,11 @@ func (p *picker) preview(width, room int) []styled.Line {
 // match, letters in order. Without a query all are returned in their order.
 func rank(items []item, query string) []int {
 	words := strings.Fields(strings.ToLower(query))
-	type match struct{ at, score int }
-	var found []match
+	scores := make([]int, len(items))
+	most, n := 0, 0
 	for i, it := range items {
 		help := ""
-		score, ok := 0, true
+		score, ok := 1, true
 		for _, w := range words {
 			n := similar.Score(it.label, w)
 			if n == 0 {
@@ -239,15 +239,27 @@ func rank(items []item, query string) []int {
 			score += n
 		}
 		if ok {
-			found = append(found, match{i, score})
+			scores[i] = score
+			most = max(most, score)
+			n++
 		}
 	}
-	if len(words) > 0 {
-		slices.SortStableFunc(found, func(a, b match) int { return b.score - a.score })
+	// Sorted by counting: there may be 100,000 files, and few different scores.
+	starts := make([]int, most+2)
+	for _, s := range scores {
+		if s > 0 {
+			starts[most-s+1]++
+		}
 	}
-	out := make([]int, len(found))
-	for i, m := range found {
-		out[i] = m.at
+	for i := 1; i < len(starts); i++ {
+		starts[i] += starts[i-1]
+	}
+	out := make([]int, n)
+	for i, s := range scores {
+		if s > 0 {
+			out[starts[most-s]] = i
+			starts[most-s]++
+		}
 	}
 	return out
 }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/knack-agent/knack/internal/terminal/terminaltest"
+)
+
+// A drive is the program on a pseudo-terminal.
+type drive struct {
+	cmd    *exec.Cmd
+	pty    *os.File
+	events chan struct{} // something was written
+	over   chan struct{}
+
+	mu    sync.Mutex
+	vt    *terminaltest.VT
+	first time.Time // of the first output
+	bytes int
+}
+
+// start runs the program in dir/work with dir as its home.
+func start(program, dir string, width, height int, env []string, args ...string) (*drive, error) {
+	work := filepath.Join(dir, "work")
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, append([]string{"--trust", "--sandbox", "off"}, args...)...)
+	cmd.Dir = work
+	cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "KNACK_UI=screen"}, env...)
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
+	if err != nil {
+		return nil, err
+	}
+	d := &drive{cmd: cmd, pty: f, events: make(chan struct{}, 1), over: make(chan struct{}), vt: terminaltest.New(width, height)}
+	go func() {
+		defer close(d.over)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := f.Read(buf)
+			d.mu.Lock()
+			if n > 0 && d.first.IsZero() {
+				d.first = time.Now()
+			}
+			d.bytes += n
+			d.vt.Write(buf[:n])
+			d.mu.Unlock()
+			select {
+			case d.events <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return d, nil
+}
+
+// patience is how long a scene waits for what it expects.
+const patience = 30 * time.Second
+
+// wait waits until the terminal shows what matches.
+func (d *drive) wait(expr string) error {
+	re, late := regexp.MustCompile(expr), time.After(patience)
+	for {
+		d.mu.Lock()
+		all := d.vt.All()
+		d.mu.Unlock()
+		if re.MatchString(all) {
+			return nil
+		}
+		select {
+		case <-d.events:
+		case <-d.over:
+			return fmt.Errorf("the program ended before it showed %q:\n%s", expr, all)
+		case <-late:
+			return fmt.Errorf("%q did not come:\n%s", expr, all)
+		}
+	}
+}
+
+func (d *drive) types(keys string) error {
+	_, err := io.WriteString(d.pty, keys)
+	return err
+}
+
+// close ends the program.
+func (d *drive) close() error {
+	err := d.cmd.Process.Kill()
+	<-d.over
+	d.cmd.Wait()
+	return errors.Join(err, d.pty.Close())
+}

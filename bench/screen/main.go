@@ -1,0 +1,93 @@
+// Program screen draws pictures of the terminal interface, and measures it.
+//
+//	go run ./bench/screen -out docs/screens   # a picture of each scene
+//	go run ./bench/screen -measure            # first paint, bytes and time of a token, a long conversation
+//	tmux capture-pane -pe | go run ./bench/screen -capture > screen.svg
+//
+// Scenes run the program itself on a pseudo-terminal, with a scripted model; the
+// pictures are made of what it writes. Nothing else is needed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/terminal/terminaltest"
+)
+
+func main() {
+	out := flag.String("out", "", "write a picture of each scene into this directory")
+	only := flag.String("only", "", "with -out: the scene of this name alone")
+	program := flag.String("knack", "", "the program to run (default: it is built)")
+	isCapture := flag.Bool("capture", false, "draw what tmux capture-pane -pe printed, from standard input")
+	isMeasure := flag.Bool("measure", false, "measure the screen")
+	flag.Parse()
+	err := func() error {
+		if *isCapture {
+			return capture(os.Stdin, os.Stdout)
+		}
+		if *out == "" && !*isMeasure {
+			flag.Usage()
+			os.Exit(2)
+		}
+		dir, err := os.MkdirTemp("", "knack-screen-*")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if *program == "" {
+			*program = filepath.Join(dir, "knack")
+			build := exec.Command("go", "build", "-o", *program, "./cmd/knack")
+			build.Stderr = os.Stderr
+			if err := build.Run(); err != nil {
+				return err
+			}
+		}
+		if *isMeasure {
+			return measure(*program, dir, os.Stdout)
+		}
+		for i, s := range scenes {
+			if *only != "" && *only != s.name {
+				continue
+			}
+			svg, err := s.draw(*program, filepath.Join(dir, s.name))
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			file := filepath.Join(*out, fmt.Sprintf("%02d-%s.svg", i+1, s.name))
+			if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "screen:", err)
+		os.Exit(1)
+	}
+}
+
+// capture draws rows of text with SGR sequences.
+func capture(in io.Reader, out io.Writer) error {
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	text := strings.NewReplacer("\x0e", "", "\x0f", "").Replace(strings.TrimRight(string(data), "\n"))
+	rows := strings.Split(text, "\n")
+	width := 1
+	for _, r := range rows {
+		vt := terminaltest.New(1000, 1)
+		vt.Write([]byte(r))
+		width = max(width, len(vt.Rows()[0]))
+	}
+	vt := terminaltest.New(width, len(rows))
+	vt.Write([]byte(strings.Join(rows, "\r\n") + "\x1b[?25l"))
+	_, err = io.WriteString(out, picture(vt, width, len(rows), dark, "a terminal"))
+	return err
+}

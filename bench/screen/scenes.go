@@ -1,0 +1,134 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// A scene is a state of the screen worth a picture.
+type scene struct {
+	name          string
+	width, height int
+	light         bool
+	script        []llmtest.Answer
+	steps         []step
+}
+
+// A step waits until the terminal shows what matches, and then types.
+type step struct{ wait, keys string }
+
+// files are those of the project that scenes work on.
+var files = map[string]string{
+	"main.go":                           "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"hello, world\")\n}\n",
+	"parser.go":                         "package main\n\n// parse reads one line.\nfunc parse(line string) []string { return nil }\n",
+	".claude/skills/pdf/SKILL.md":       "---\nname: pdf\ndescription: Reads, merges and fills PDF files. Use when a task has to do with a PDF.\n---\nUse pdftotext to read, qpdf to merge.\n",
+	".claude/skills/release/SKILL.md":   "---\nname: release\ndescription: Prepares a release - version, changelog, tag. Use when a version is to be published.\n---\nFollow the steps.\n",
+	".claude/skills/review/SKILL.md":    "---\nname: review\ndescription: Reviews a change for bugs and style. Use after a change, before a commit.\n---\nRead the diff.\n",
+	".claude/skills/translate/SKILL.md": "---\nname: translate\ndescription: Translates texts and keeps their markup.\n---\nTranslate.\n",
+}
+
+const plan = `# How the parser works
+
+It reads **one line** at a time and returns its *fields*, see [the format](https://example.com/format):
+
+1. blanks are cut off
+2. quoted fields stay whole, also 日本語 and émojis 🎉
+
+| Field | Size | Meaning |
+|---|---|---|
+| name | 12 | what the record is called |
+| count | 4 | how often it was seen since the last start of the program |
+
+` + "```go\nfunc parse(line string) []string {\n\treturn strings.Fields(line) // no quotes yet\n}\n```" + `
+
+> Quoted fields are **not** parsed yet.
+`
+
+var (
+	bash = func(id, command string) llmtest.Call {
+		return llmtest.Call{ID: id, Name: "bash", Input: map[string]any{"command": command}}
+	}
+	prompt = `(?m)^❯`
+)
+
+// scenes are those of docs/screens, in order.
+var scenes = []scene{
+	{name: "markdown", width: 80, height: 28,
+		script: []llmtest.Answer{{When: "parser", Text: plan}},
+		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, ""}}},
+	{name: "working", width: 80, height: 24,
+		script: []llmtest.Answer{{When: "test", Text: "I make a list, and run the tests.", Calls: []llmtest.Call{
+			{ID: "t", Name: "todo", Input: map[string]any{"items": []map[string]string{
+				{"text": "Run the tests", "state": "done"}, {"text": "Parse quoted fields", "state": "active"}, {"text": "Write it down in the changelog", "state": "pending"}}}}}},
+			{Calls: []llmtest.Call{bash("a", "for i in 1 2 3 4 5 6; do echo \"ok   example/package$i  0.0${i}s\"; sleep 0.4; done; sleep 60"), {ID: "r", Name: "read", Input: map[string]any{"path": "parser.go"}}}}},
+		steps: []step{{prompt, "Make the tests pass\r"}, {`1 yes, this once`, "1"}, {`package6`, "and update the docs\r"}, {`queued: and update`, "also the "}, {`also the`, ""}}},
+	{name: "approval", width: 80, height: 24,
+		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{{ID: "e", Name: "edit", Input: map[string]any{
+			"path": "main.go", "edits": []map[string]string{{"oldText": "hello, world", "newText": "hello, knack"}}}}}}},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "\x1b[B"}, {`❯ 1`, ""}}},
+	{name: "results", width: 80, height: 24, light: true,
+		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{{ID: "e", Name: "edit", Input: map[string]any{
+			"path": "main.go", "edits": []map[string]string{{"oldText": "hello, world", "newText": "hello, knack"}}}}, bash("b", "grep -n hello main.go | tee found")}},
+			{Text: "The program says `hello, knack` now, and `grep` finds it **once**.", Usage: usage}},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "1"}, {`tee found[^?]*1 yes`, "1"}, {`finds it once\.\n\n❯`, ""}}},
+	{name: "question", width: 80, height: 16,
+		script: []llmtest.Answer{{When: "Store", Calls: []llmtest.Call{{ID: "q", Name: "ask", Input: map[string]any{"questions": []map[string]any{
+			{"question": "Which database should the service use?", "header": "Database", "options": []map[string]string{
+				{"label": "PostgreSQL", "description": "the one that production uses"}, {"label": "SQLite", "description": "one file, no server"}}},
+			{"question": "Which tables are needed?", "header": "Tables", "multiSelect": true, "options": []map[string]string{{"label": "users"}, {"label": "orders"}}}}}}}}},
+		steps: []step{{prompt, "Store the records\r"}, {`SQLite`, "\x1b[B"}, {`❯ 2`, ""}}},
+	{name: "completion", width: 80, height: 16,
+		steps: []step{{prompt, "/re"}, {`/release +Prepares`, ""}}},
+	{name: "skills", width: 80, height: 20,
+		steps: []step{{prompt, "/skills\r"}, {`Which skill`, "pdf\r"}, {`pin it`, ""}}},
+	{name: "resume", width: 80, height: 18,
+		script: []llmtest.Answer{{When: "crash", Text: "It is fixed."}, {When: "notes", Text: "They are written."}},
+		steps: []step{{prompt, "Why does the parser crash on an empty line, and can you fix it without changing how the fields are counted?\r"}, {`fixed\.\n\n❯`, "/new\r"}, {`new session: \S+\n\n❯`, "Write the release notes\r"},
+			{`written\.\n\n❯`, "/new\r"}, {`(?s)written.*new session: \S+\n\n❯`, "/resume\r"}, {`Resume which`, "crash"}, {`/ crash`, ""}}},
+	{name: "context", width: 80, height: 24,
+		script: []llmtest.Answer{{When: "parser", Text: plan, Usage: usage}, {When: "again", Text: "It reads a line.", Usage: usage}},
+		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "Say it again\r"}, {`reads a line\.\n\n❯`, "/cost\r"}, {`in all[^\n]*\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
+	{name: "narrow", width: 40, height: 20,
+		script: []llmtest.Answer{{When: "parser", Text: plan}},
+		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "日本語 and some more words than one row has"}, {`some more`, ""}}},
+}
+
+// draw runs a scene in dir and returns its picture.
+func (s scene) draw(program, dir string) (string, error) {
+	for name, text := range files {
+		path := filepath.Join(dir, "work", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	model := serve(2*time.Millisecond, s.script...)
+	defer model.close()
+	colours := dark
+	env := model.env()
+	if s.light {
+		colours, env = light, append(env, "KNACK_THEME=light")
+	}
+	d, err := start(program, dir, s.width, s.height, env)
+	if err != nil {
+		return "", err
+	}
+	defer d.close()
+	for _, step := range s.steps {
+		if err := d.wait(step.wait); err != nil {
+			return "", err
+		}
+		if err := d.types(step.keys); err != nil {
+			return "", err
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // the status line follows
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return picture(d.vt, s.width, s.height, colours, "Knack: "+s.name), nil
+}

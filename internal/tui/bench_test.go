@@ -1,0 +1,88 @@
+package tui
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/internal/editor"
+	"github.com/knack-agent/knack/internal/styled"
+	"github.com/knack-agent/knack/internal/terminal"
+)
+
+// BenchmarkToken is what a token of an answer costs, with a frame for each.
+func BenchmarkToken(b *testing.B) {
+	v := newView()
+	v.running, v.conv.width = true, 80
+	screen := &terminal.Screen{Out: io.Discard, Theme: styled.ThemeFor(false)}
+	screen.Resize(80, 24)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		piece := fmt.Sprintf("word%d ", i)
+		switch i % 50 {
+		case 0:
+			piece += "\n\n"
+		case 25:
+			piece += "\n- "
+		}
+		v.conv.event(text(piece), start)
+		final := v.conv.take()
+		live, cursor := v.live(80, 24, start.Add(time.Duration(i)*20*time.Millisecond))
+		if err := screen.Show(final, live, cursor); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkTyping is what a key costs at the prompt, whatever the length of the
+// conversation.
+func BenchmarkTyping(b *testing.B) {
+	v := newView()
+	v.conv.width = 80
+	screen := &terminal.Screen{Out: io.Discard, Theme: styled.ThemeFor(false)}
+	screen.Resize(80, 24)
+	for i := range 50_000 {
+		v.conv.add(blockAnswer, styled.S(styled.Text, fmt.Sprintf("line %d of the conversation", i)))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%200 == 199 {
+			v.prompt.Clear()
+		}
+		v.prompt.Insert("x")
+		live, cursor := v.live(80, 24, start)
+		if err := screen.Show(v.conv.take(), live, cursor); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCompletion is what a key costs while files are offered.
+func BenchmarkCompletion(b *testing.B) {
+	items := make([]item, 100_000)
+	for i := range items {
+		f := fmt.Sprintf("internal/package%d/some_file_%d_test.go", i%1000, i)
+		items[i] = item{value: "@" + f, label: f}
+	}
+	p := newPicker("", items)
+	queries := []string{"s", "so", "som", "pkg7test", "file_99"}
+	for i := 0; b.Loop(); i++ {
+		p.query = queries[i%len(queries)]
+		p.filter()
+		p.lines(80, 8)
+	}
+}
+
+// BenchmarkPaste is what a frame costs with a long text at the prompt.
+func BenchmarkPaste(b *testing.B) {
+	var e editor.Editor
+	for range 200 {
+		e.Insert("one line of a long prompt that is edited by hand\n")
+	}
+	for b.Loop() {
+		e.Insert("x")
+		e.Rows(78)
+		e.Backspace()
+	}
+}
