@@ -172,8 +172,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 			return none, false, err
 		}
 		if in := a.r.Answer.Input; in != nil && !bytes.Equal(in, a.p.Input) {
-			permit, err := a.replaced(ctx, in)
-			return permit, false, err
+			return a.replaced(ctx, in)
 		}
 		changed, err := a.changed(ctx, &req)
 		if err != nil {
@@ -228,7 +227,8 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 		return &Denied{Decision: a.r.Decision, Text: no.Text}
 	}
 	if err := a.update(a.r.Answer.Updates); err != nil {
-		return fmt.Errorf("%s was not run: the answer could not be kept: %w", a.p.Name, err)
+		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "the answer cannot be applied: "+err.Error()
+		return a.refuse(a.r, a.p.Name+" was not run: "+a.r.Decision.Reason)
 	}
 	if a.r.Answer.Choice != No && slices.Contains(req.Choices, a.r.Answer.Choice) {
 		return nil
@@ -248,20 +248,28 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 }
 
 // replaced decides on an input that the user wrote in place of the one shown.
-// They have approved it, unless it is denied.
-func (a *asking) replaced(ctx context.Context, input json.RawMessage) (tool.Permit, error) {
+// They have approved it, unless it is denied; again says that a rule, or what
+// protects secrets and paths, requires that they are asked about this one.
+func (a *asking) replaced(ctx context.Context, input json.RawMessage) (_ tool.Permit, again bool, err error) {
 	a.p.Input = bytes.Clone(input)
 	subjects, err := a.p.Named(ctx, a.p.Input)
 	if err != nil {
-		return tool.Permit{}, err
+		return tool.Permit{}, false, err
 	}
 	a.r.Answer.Choice = Once // rules for the other input are not what they saw
-	a.r.Decision = a.decide(a.in.Skills, subjects).Decision
-	if a.r.Decision.Verdict == permission.Deny {
-		return tool.Permit{}, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	j := a.decide(a.in.Skills, subjects)
+	a.r.Decision = j.Decision
+	switch {
+	case a.r.Decision.Verdict == permission.Deny:
+		return tool.Permit{}, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	case a.r.Decision.Verdict == permission.Ask && j.guarded:
+		if a.vote == SaysAllow { // the input before
+			a.vote = SaysNothing
+		}
+		return tool.Permit{}, true, nil
 	}
 	a.r.Decision.Verdict = permission.Allow
-	return tool.Permit{Input: a.p.Input, Subjects: subjects}, nil
+	return tool.Permit{Input: a.p.Input, Subjects: subjects}, false, nil
 }
 
 // changed reports whether something that the user was shown has other content

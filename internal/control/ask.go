@@ -201,6 +201,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		Reason: c.Decision.Reason, Kind: "other", Once: len(c.Rules) == 0, Description: describe(c),
 	}
 	t, known := s.Tool(c.Name)
+	known = known && p.isHost()
 	if known {
 		ask.Tool, ask.Input = hostName(s, c.Name), t.Encode(c.Input)
 	}
@@ -394,7 +395,11 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 	if err != nil {
 		return engine.Answer{}, err
 	}
-	data, err := p.request(ctx, canUseTool{Subtype: "can_use_tool", Tool: hostName(p.current(), "ask"), Input: input, Call: q.ID,
+	tool := "ask"
+	if p.isHost() {
+		tool = hostName(p.current(), tool)
+	}
+	data, err := p.request(ctx, canUseTool{Subtype: "can_use_tool", Tool: tool, Input: input, Call: q.ID,
 		Title: q.Title, Kind: "other", Once: true, Interaction: true})
 	if err != nil {
 		return engine.Answer{}, err

@@ -1,0 +1,602 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// A host drives a program in this process.
+type host struct {
+	t    testing.TB
+	dir  string
+	in   *io.PipeWriter
+	out  *lines
+	done chan error // what Serve returned
+}
+
+// lines collects what is written, and lets readers wait for a line.
+type lines struct {
+	mu      sync.Mutex
+	all     []string
+	next    int // the first line that expect has not passed
+	partial string
+	fails   bool // nobody reads
+	changed chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fails {
+		return 0, io.ErrClosedPipe
+	}
+	text := l.partial + string(p)
+	for {
+		line, rest, whole := strings.Cut(text, "\n")
+		if !whole {
+			break
+		}
+		l.all, text = append(l.all, line), rest
+	}
+	l.partial = text
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return len(p), nil
+}
+
+// A way changes how a host's program is started.
+type way func(*engine.Options, *Options)
+
+func values(more map[string]any) way {
+	return func(o *engine.Options, _ *Options) {
+		for k, v := range more {
+			o.Values[k] = v
+		}
+	}
+}
+
+// newHost starts a program with a model, in a directory with files: name, text.
+func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
+	t.Helper()
+	top := t.TempDir()
+	dir, home := filepath.Join(top, "work"), filepath.Join(top, "home")
+	for i := 0; i+1 < len(files); i += 2 {
+		path := filepath.Join(dir, files[i])
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(files[i+1]), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.MkdirAll(home, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	h := &host{t: t, dir: dir, in: w, out: &lines{changed: make(chan struct{})}, done: make(chan error, 1)}
+	o := engine.Options{Dir: dir, Model: model, Values: map[string]any{"sandbox.mode": "off"}, Env: func(name string) string {
+		switch name {
+		case "HOME", "USERPROFILE":
+			return home
+		case "PATH":
+			return os.Getenv("PATH")
+		case "KNACK_KEYRING":
+			return "file"
+		}
+		return ""
+	}}
+	messages := NewMessages(h.out, true)
+	serve := Options{In: r, Out: messages, Messages: messages, Prompts: true}
+	for _, way := range ways {
+		way(&o, &serve)
+	}
+	e, err := engine.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve.Start = func(ctx context.Context, who engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+		so := engine.SessionOptions{Forget: true, Wait: true}
+		edit(&so)
+		return e.Start(ctx, who, so)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		err := Serve(ctx, serve)
+		h.done <- errors.Join(err, e.Close())
+	}()
+	t.Cleanup(func() { cancel(); w.Close() })
+	return h
+}
+
+// say sends lines.
+func (h *host) say(format string, args ...any) {
+	h.t.Helper()
+	if _, err := fmt.Fprintf(h.in, format+"\n", args...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) user(text string) {
+	h.t.Helper()
+	h.say(`{"type":"user","message":{"role":"user","content":%q}}`, text)
+}
+
+// ask sends a request, and returns its answer.
+func (h *host) ask(id, request string) string {
+	h.t.Helper()
+	h.say(`{"type":"control_request","request_id":%q,"request":%s}`, id, request)
+	return h.expect(`"type":"control_response"`, fmt.Sprintf(`"request_id":%q`, id))
+}
+
+// expect waits for a line that contains all texts, and passes it.
+func (h *host) expect(texts ...string) string {
+	h.t.Helper()
+	deadline := time.After(time.Minute) // of a test that fails
+	for {
+		h.out.mu.Lock()
+		changed := h.out.changed
+		for i := h.out.next; i < len(h.out.all); i++ {
+			if contains(h.out.all[i], texts...) {
+				h.out.next = i + 1
+				line := h.out.all[i]
+				h.out.mu.Unlock()
+				return line
+			}
+		}
+		h.out.mu.Unlock()
+		select {
+		case <-changed:
+		case <-deadline:
+			h.t.Fatalf("no line contains %q in\n%s", texts, strings.Join(h.lines(), "\n"))
+		}
+	}
+}
+
+func (h *host) lines() []string {
+	h.out.mu.Lock()
+	defer h.out.mu.Unlock()
+	return slices.Clone(h.out.all)
+}
+
+func contains(line string, texts ...string) bool {
+	for _, text := range texts {
+		if !strings.Contains(line, text) {
+			return false
+		}
+	}
+	return true
+}
+
+// must fails unless a line contains all texts.
+func (h *host) must(line string, texts ...string) {
+	h.t.Helper()
+	if !contains(line, texts...) {
+		h.t.Errorf("it lacks one of %q: %s", texts, line)
+	}
+}
+
+// end closes the input, and returns what Serve returned.
+func (h *host) end() error {
+	h.t.Helper()
+	h.in.Close()
+	select {
+	case err := <-h.done:
+		return err
+	case <-time.After(time.Minute):
+		h.t.Fatalf("it does not end; it wrote\n%s", strings.Join(h.lines(), "\n"))
+		return nil
+	}
+}
+
+// requestID is the id of a request of the program.
+func requestID(t testing.TB, line string) string {
+	t.Helper()
+	var r struct {
+		ID string `json:"request_id"`
+	}
+	if err := json.Unmarshal([]byte(line), &r); err != nil || r.ID == "" {
+		t.Fatalf("no request: %s", line)
+	}
+	return r.ID
+}
+
+// answers answers the next request of the program that contains texts.
+func (h *host) answers(response string, texts ...string) string {
+	h.t.Helper()
+	line := h.expect(append(texts, `"type":"control_request"`)...)
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":%s}}`, requestID(h.t, line), response)
+	return line
+}
+
+func bash(command string) llmtest.Answer {
+	return llmtest.Use("bash", map[string]any{"command": command})
+}
+
+// TestTurns: one process serves many messages, init comes with the first of
+// them, and the end of the input ends it after the turn.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(llmtest.Reply("one"), llmtest.Reply("two")), nil)
+	h.must(h.ask("1", `{"subtype":"initialize"}`), `"subtype":"success"`, `"commands":[{`, `"hook_on_failure_supported":true`)
+	if slices.ContainsFunc(h.lines(), func(l string) bool { return strings.Contains(l, `"subtype":"init"`) }) {
+		t.Error("init came before the first message")
+	}
+	h.user("a")
+	h.expect(`"subtype":"init"`)
+	h.expect(`"type":"result"`, `"result":"one"`)
+	h.user("b")
+	h.in.Close()
+	h.expect(`"type":"result"`, `"result":"two"`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOddInput: each odd line has an answer of its own, and what follows works.
+func TestOddInput(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(llmtest.Reply("fine")), nil)
+	for i, c := range []struct{ line, want string }{
+		{`{"type":"user","message":`, `it is not a JSON object`},
+		{`[1]`, `it is a JSON array`},
+		{`{"type":"song"}`, `it is \"song\", not user`},
+		{`{"type":7}`, `"field":"type"`},
+		{`{"type":"control_request","request":{"subtype":"initialize"}}`, `"field":"request_id"`},
+		{`{"type":"control_response"}`, `"field":"response"`},
+		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`, `no request \"nobody\" waits`},
+		{`{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}`, `a block of type \"tool_result\" cannot be sent`},
+		{`{"type":"user","message":{"role":"user","content":"` + strings.Repeat("x", maxLine) + `"}}`, `more than 32 MiB`},
+	} {
+		h.say("%s", c.line)
+		line := h.expect(`"type":"error"`, c.want)
+		h.must(line, fmt.Sprintf(`"line":%d`, i+1))
+	}
+	h.must(h.ask("1", `{"subtype":"dance"}`), `"subtype":"error"`, `the request \"dance\" is not supported`)
+	h.must(h.ask("2", `7`), `"subtype":"error"`)
+	h.must(h.ask("3", `{"subtype":"initialize","hooks":7}`), `"subtype":"error"`)
+	h.say(`{"type":"keep_alive"}`)
+	h.say(`{"type":"control_cancel_request","request_id":"unknown"}`)
+	h.user("hello")
+	h.expect(`"type":"result"`, `"result":"fine"`)
+	fmt.Fprint(h.in, `{"type":"user"`) // half a line
+	err := h.end()
+	var usage *engine.Error
+	if !errors.As(err, &usage) || usage.Exit != engine.ExitUsage {
+		t.Errorf("it ended with %v", err)
+	}
+	h.expect(`"type":"error"`, `it is not a JSON object`)
+}
+
+// TestApproval: what the host answers decides the call, and an input that it
+// changes is decided again.
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(
+		bash("touch a"), bash("touch b"), bash("touch b2"), bash("touch c"), bash("touch d"), bash("touch e"), bash("touch f"), bash("touch g"),
+		llmtest.Reply("done"),
+	), nil, values(map[string]any{"permissions.deny": []string{"Bash(touch secret)"}, "permissions.ask": []string{"Bash(touch asked)"}}))
+	h.user("go")
+	asked := h.answers(`{"behavior":"allow","updatedInput":{"command":"touch a"}}`, `"command":"touch a"`)
+	h.must(asked, `"subtype":"can_use_tool"`, `"tool_name":"bash"`, `"display_name":"bash"`,
+		`"permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"touch a"}],"behavior":"allow","destination":"session"}]`)
+	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch secret"}}`, `"command":"touch b"`)
+	h.expect(`"subtype":"permission_denied"`, `Bash(touch secret)`)
+	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch asked"}}`, `"command":"touch b2"`)
+	h.answers(`{"behavior":"deny","message":"not that"}`, `"command":"touch asked"`, `"matched_ask_rule":{"source":"cliArg","tool_name":"Bash","rule_content":"touch asked"}`)
+	h.expect(`"subtype":"permission_denied"`)
+	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]}`, `touch c`)
+	h.expect(`"subtype":"permission_denied"`, `when the program starts`)
+	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"removeRules","rules":[],"destination":"session"}]}`, `touch d`)
+	h.expect(`"type":"tool_result"`, `"is_error":true`, `removeRules`)
+	h.answers(`{"behavior":"perhaps"}`, `touch e`)
+	h.expect(`"type":"tool_result"`, `"is_error":true`, `perhaps`)
+	line := h.expect(`"subtype":"can_use_tool"`, "touch f")
+	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"no callback"}}`, requestID(t, line))
+	h.expect(`"type":"tool_result"`, `"is_error":true`, `no callback`)
+	last := h.expect(`"subtype":"can_use_tool"`, `touch g`)
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`, requestID(t, line)) // too late
+	h.expect(`"type":"error"`, `waits for an answer`)
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"deny","message":"stop it","interrupt":true}}}`, requestID(t, last))
+	h.expect(`"type":"result"`)
+	h.end()
+	for name, want := range map[string]bool{"a": true, "b": false, "secret": false, "b2": false, "asked": false, "c": false, "d": false, "e": false, "f": false, "g": false} {
+		if _, err := os.Stat(filepath.Join(h.dir, name)); (err == nil) != want {
+			t.Errorf("%s exists: %t", name, err == nil)
+		}
+	}
+}
+
+// TestSilentHost: a host that does not answer has not allowed the call.
+func TestSilentHost(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil, func(_ *engine.Options, o *Options) { o.Timeout = time.Millisecond })
+	h.user("go")
+	id := requestID(t, h.expect(`"subtype":"can_use_tool"`))
+	h.expect(`"type":"control_cancel_request"`, id)
+	h.expect(`"type":"tool_result"`, `"is_error":true`, `the host did not answer within 1ms`)
+	h.expect(`"type":"result"`, `"result":"done"`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(h.dir, "a")); err == nil {
+		t.Error("it ran")
+	}
+}
+
+// TestHostGone: when the host closes its end, open questions are declined and the
+// turn ends; when it does not read, the turn is cancelled.
+func TestHostGone(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil)
+	h.user("go")
+	h.expect(`"subtype":"can_use_tool"`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+	h.expect(`"type":"result"`, `"result":"done"`)
+	if _, err := os.Stat(filepath.Join(h.dir, "a")); err == nil {
+		t.Error("it ran")
+	}
+
+	// A command runs when the reader goes away.
+	h = newHost(t, llmtest.New(bash("sleep 1000"), llmtest.Reply("never")), nil, values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
+	h.user("go")
+	h.expect(`"subtype":"decision"`)
+	h.out.mu.Lock()
+	h.out.fails = true
+	h.out.mu.Unlock()
+	h.say(`{"type":"nonsense"}`) // its answer cannot be written
+	select {
+	case err := <-h.done:
+		if !errors.Is(err, errHostGone) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on for nobody")
+	}
+}
+
+// TestInterrupt: an interrupt is answered while a turn runs, and what waited is
+// named or dropped.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("sleep 1000"), bash("sleep 1000"), llmtest.Reply("later")), nil, values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
+	h.ask("0", `{"subtype":"initialize"}`)
+	h.user("go")
+	h.expect(`"subtype":"decision"`)
+	h.say(`{"type":"user","uuid":"u-1","message":{"role":"user","content":"next"},"priority":"later"}`)
+	h.must(h.ask("1", `{"subtype":"get_binary_version"}`), `"subtype":"success"`) // so the message has been handled
+	h.must(h.ask("2", `{"subtype":"interrupt"}`), `"still_queued":["u-1"]`)
+	h.expect(`"type":"result"`, `"subtype":"error_during_execution"`, `"reason":"cancelled"`)
+	h.expect(`"subtype":"decision"`) // of the next turn
+	h.say(`{"type":"user","uuid":"u-2","message":{"role":"user","content":"dropped"},"priority":"later"}`)
+	h.ask("3", `{"subtype":"get_binary_version"}`)
+	h.must(h.ask("4", `{"subtype":"interrupt","cancel_queued":true}`), `"still_queued":[]`, `"cancelled":["u-2"]`)
+	h.must(h.expect(`"type":"result"`), `"user_message_uuids":["u-1"]`)
+	h.must(h.ask("5", `{"subtype":"interrupt"}`), `"subtype":"success"`) // nothing runs
+	h.user("last")
+	h.expect(`"type":"result"`, `"result":"later"`)
+	h.say(`{"type":"user","message":{"role":"user","content":"quiet"},"shouldQuery":false}`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJoins: a message that comes while a turn runs enters it.
+func TestJoins(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Answer{Want: []string{"and b"}, Text: "both"}), nil)
+	h.ask("0", `{"subtype":"initialize"}`)
+	h.say(`{"type":"user","uuid":"u-1","message":{"role":"user","content":"do a"}}`)
+	line := h.expect(`"subtype":"can_use_tool"`)
+	h.say(`{"type":"user","uuid":"u-2","message":{"role":"user","content":"and b"}}`)
+	h.expect(`"subtype":"queued"`)
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`, requestID(t, line))
+	h.must(h.expect(`"type":"result"`), `"result":"both"`, `"user_message_uuids":["u-1","u-2"]`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHooks: callbacks vote, and one that fails blocks where the host wants that.
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("touch a"), bash("touch b"), llmtest.Reply("done")), nil,
+		values(map[string]any{"permissions.deny": []string{"Bash(touch a)"}}))
+	h.must(h.ask("0", `{"subtype":"initialize","hooks":{`+
+		`"PreToolUse":[{"matcher":"Bash","hookCallbackIds":["pre"],"onFailure":"block","timeout":30}],`+
+		`"UserPromptSubmit":[{"hookCallbackIds":["prompt"],"onFailure":"block"}],`+
+		`"PostModelSwitch":[{"hookCallbackIds":["never"]}]}}`),
+		`"hooks_applied":true`, `the event PostModelSwitch never happens here`)
+	h.user("go")
+	line := h.expect(`"subtype":"hook_callback"`, `"callback_id":"prompt"`, `"hook_event_name":"UserPromptSubmit"`)
+	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`, requestID(t, line))
+	h.expect(`"type":"result"`, `"is_error":true`, `a hook of the host failed: it crashed`)
+
+	h.user("go")
+	h.answers(`{}`, `"callback_id":"prompt"`)
+	// Allowed by the callback, denied by a rule.
+	h.answers(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}`, `"callback_id":"pre"`, `"tool_name":"Bash"`, `"command":"touch a"`)
+	h.expect(`"subtype":"permission_denied"`, `"decision_reason_type":"hook"`, `Bash(touch a)`)
+	line = h.expect(`"callback_id":"pre"`, `touch b`)
+	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`, requestID(t, line))
+	h.expect(`"subtype":"permission_denied"`, `it crashed`)
+	h.expect(`"type":"result"`, `"result":"done"`)
+	h.end()
+	if _, err := os.Stat(filepath.Join(h.dir, "b")); err == nil {
+		t.Error("it ran though the hook failed")
+	}
+}
+
+// TestAuthority: a host may do what the command line may, and no more.
+func TestAuthority(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(llmtest.Reply("hi")), []string{".env", "KEY=1", "a.txt", "hello"},
+		func(o *engine.Options, _ *Options) {
+			o.MCPConfig = []string{`{"mcpServers": {"mine": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}}`}
+		})
+	h.must(h.ask("0", `{"subtype":"initialize","sdkMcpServers":["mine","ok"],"toolAliases":{"Bash":"x"},`+
+		`"agents":{"wild":{"description":"d","prompt":"p","permissionMode":"bypassPermissions"}}}`),
+		`the host's MCP server mine is left out`, `agents: wild: bypassPermissions can only be chosen`, `initialize: toolAliases: this is not supported`)
+	h.must(h.ask("1", `{"subtype":"set_permission_mode","mode":"bypassPermissions"}`), `"subtype":"error"`)
+	h.must(h.ask("2", `{"subtype":"set_permission_mode","mode":"plan"}`), `"subtype":"success"`, `"mode":"plan"`)
+	h.must(h.ask("3", `{"subtype":"set_permission_mode","mode":"wild"}`), `"subtype":"error"`)
+	h.must(h.ask("4", `{"subtype":"read_file","path":"a.txt"}`), `"contents":"hello"`, `"lossy":false`)
+	h.must(h.ask("5", `{"subtype":"read_file","path":"a.txt","encoding":"base64","max_bytes":2}`), `"contents":"aGU="`, `"truncated":true`)
+	h.must(h.ask("6", `{"subtype":"read_file","path":".env"}`), `"subtype":"error"`)
+	h.must(h.ask("7", `{"subtype":"read_file","path":"/etc/hostname"}`), `"subtype":"error"`)
+	h.must(h.ask("8", `{"subtype":"read_file"}`), `"subtype":"error"`)
+	h.must(h.ask("9", `{"subtype":"rename_session","title":"mine"}`), `"subtype":"success"`)
+	h.must(h.ask("10", `{"subtype":"get_task_output","task_id":"1"}`), `"subtype":"error"`)
+	h.must(h.ask("11", `{"subtype":"stop_task","task_id":"1"}`), `"subtype":"error"`)
+	h.must(h.ask("12", `{"subtype":"get_context_usage"}`), `"categories":[`, `"totalTokens":`)
+	h.must(h.ask("13", `{"subtype":"get_session_cost"}`), `"subtype":"success"`)
+	h.must(h.ask("14", `{"subtype":"list_permission_rules"}`), `"originalCwd":`)
+	h.must(h.ask("15", `{"subtype":"mcp_status"}`), `"name":"ok"`, `"source":"sdk"`)
+	h.must(h.ask("16", `{"subtype":"mcp_message","server_name":"nobody","message":{}}`), `"subtype":"error"`)
+	h.must(h.ask("17", `{"subtype":"mcp_set_servers","servers":{}}`), `"removed":["ok"]`)
+	h.must(h.ask("18", `{"subtype":"cancel_async_message","message_uuid":"x"}`), `"cancelled":false`)
+	h.end()
+}
+
+// TestQuestions: questions of the model are answered in the input that comes
+// back.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	ask := llmtest.Use("ask", map[string]any{"questions": []any{map[string]any{"question": "Which?", "header": "W",
+		"options": []any{map[string]any{"label": "red"}, map[string]any{"label": "blue"}}}}})
+	h := newHost(t, llmtest.New(ask, llmtest.Answer{Want: []string{"blue"}, Text: "done"}), nil)
+	h.ask("0", `{"subtype":"initialize"}`)
+	h.user("go")
+	h.answers(`{"behavior":"allow","updatedInput":{"questions":[],"answers":{"Which?":"blue"}}}`,
+		`"tool_name":"AskUserQuestion"`, `"requires_user_interaction":true`, `{"label":"red","description":""}`)
+	h.expect(`"type":"result"`, `"result":"done"`)
+	h.end()
+}
+
+// TestJobs: the host reads and stops background commands; the others end with the
+// program.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	job := llmtest.Use("bash", map[string]any{"command": "echo begun; exec sleep 1000", "run_in_background": true})
+	h := newHost(t, llmtest.New(job, job, llmtest.Reply("done")), nil, values(map[string]any{"permissions.allow": []string{"Bash(echo:*)", "Bash(sleep:*)", "Bash(exec:*)"}}),
+		func(o *engine.Options, _ *Options) { o.Values["permissions.defaultMode"] = "bypassPermissions" })
+	h.user("go")
+	h.expect(`"type":"result"`, `"result":"done"`)
+	for i := 0; ; i++ { // until it has written
+		if line := h.ask(fmt.Sprintf("out-%d", i), `{"subtype":"get_task_output","task_id":"1"}`); strings.Contains(line, `"output":"begun\n"`) {
+			break
+		}
+	}
+	h.must(h.ask("1", `{"subtype":"stop_task","task_id":"1"}`), `"subtype":"success"`)
+	if err := h.end(); err != nil { // the second one would hold it for 1000 seconds
+		t.Error(err)
+	}
+}
+
+// TestMatchesSchema: what is written matches the published schema.
+func TestMatchesSchema(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(
+		llmtest.Answer{Thinking: "hm", Text: "I look", Calls: bash("touch a").Calls}, bash("ls"),
+		llmtest.Answer{Error: &llm.Error{Kind: llm.Overloaded, Status: 529, RetryAfter: time.Millisecond}},
+		llmtest.Use("Skill", map[string]any{"skill": "greet"}), llmtest.Reply("done"),
+	), []string{".claude/skills/greet/SKILL.md", "---\ndescription: Greets\n---\nGreet.\n"},
+		func(o *engine.Options, s *Options) { o.Trust, s.Messages.Partial = true, true })
+	h.say(`{"type":"song"}`)
+	h.user("go")
+	h.answers(`{"behavior":"deny","message":"no"}`, "can_use_tool")
+	h.expect(`"type":"result"`)
+	h.say(`{"type":"user","message":{"role":"user","content":"/cost"}}`)
+	h.expect(`"local_command_output"`)
+	h.expect(`"type":"result"`)
+	h.end()
+	data, err := JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, line := range h.lines() {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(v); err != nil {
+			t.Errorf("%v\n%s", err, line)
+		}
+		seen[fmt.Sprint(v["type"], " ", v["subtype"])] = true
+	}
+	for _, want := range []string{"system init", "system api_retry", "system decision", "system permission_denied",
+		"system local_command_output", "stream_event <nil>", "error <nil>", "control_request <nil>", "result success", "user <nil>", "assistant <nil>"} {
+		if !seen[want] {
+			t.Errorf("no %s among %v", want, seen)
+		}
+	}
+}
+
+// FuzzServe sends odd lines: each request has one answer at most, and the end of
+// the input ends the program.
+func FuzzServe(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"user","message":{"role":"user","content":"hi"}}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"initialize","hooks":{"Stop":[{"hookCallbackIds":["a"]}]},"agents":{"a":{}},"sdkMcpServers":["x"],"skills":["a"]}}` + "\n" +
+			`{"type":"user","uuid":"u","priority":"now","message":{"role":"user","content":[{"type":"text","text":"hi"}]}}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"interrupt","cancel_queued":true}}` + "\n" + `{"type":"control_cancel_request","request_id":"1"}`,
+		`{"type":"control_response","response":{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow"}}}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"mcp_set_servers","servers":{"x":{"type":"sdk"},"y":{}}}}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"read_file","path":"../x","max_bytes":-1}}`,
+		"{", `{"type":"user","message":{"content":[{"type":"image","source":{"type":"base64","data":"!"}}]}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if bytes.Contains(input, []byte("mcp_set_servers")) && (bytes.Contains(input, []byte("command")) || bytes.Contains(input, []byte("url"))) {
+			t.Skip("it would start programs")
+		}
+		model := &llmtest.Script{Func: func(*llm.Request) llmtest.Answer { return llmtest.Reply("yes") }}
+		h := newHost(t, model, nil, values(map[string]any{"permissions.deny": []string{"*"}}))
+		h.in.Write(input)
+		h.end()
+		answered := map[string]bool{}
+		for _, line := range h.lines() {
+			var m struct {
+				Type     string
+				Response struct {
+					ID string `json:"request_id"`
+				}
+			}
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatalf("no JSON: %s", line)
+			}
+			if m.Type == "control_response" {
+				if id := m.Response.ID; answered[id] && bytes.Count(input, []byte("request_id")) < 2 {
+					t.Fatalf("two answers to %s", id)
+				} else {
+					answered[id] = true
+				}
+			}
+		}
+	})
+}
