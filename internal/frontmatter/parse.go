@@ -62,7 +62,7 @@ func ParseFast(head []byte, line int) ([]Entry, []Note) {
 }
 
 func parse(head []byte, line int, load func([]byte) (*yaml.Node, error)) ([]Entry, []Note) {
-	p := parser{offset: line - 1}
+	p := parser{offset: line - 1, load: load}
 	head = p.windowsPaths(head)
 	root, err := load(head)
 	if err == nil {
@@ -111,6 +111,7 @@ func depth(n int, _ *loaderlimits.DepthContext) error {
 }
 
 type parser struct {
+	load    func([]byte) (*yaml.Node, error)
 	offset  int // lines of the file before the text being read
 	aliases int
 	entries []Entry

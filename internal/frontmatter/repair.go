@@ -22,7 +22,7 @@ func (p *parser) salvage(text string, whole error) {
 	before := len(p.notes)
 	for _, c := range chunks {
 		p.offset = file + c.line
-		root, err := load([]byte(c.text()))
+		root, err := p.load([]byte(c.text()))
 		if err == nil {
 			p.take(root, []byte(c.text()))
 			continue
@@ -154,7 +154,7 @@ func (p *parser) fix(c chunk) (fixed, bool) {
 		return fixed{}, false
 	}
 	try := func(text string, f fixed) (fixed, bool) {
-		root, err := load([]byte(text))
+		root, err := p.load([]byte(text))
 		if err != nil || root == nil || root.Kind != yaml.MappingNode || len(root.Content) != 2 {
 			return fixed{}, false
 		}
