@@ -154,9 +154,9 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 func (t *turn) about(name string, own *knack.Sandbox) gate.Scope {
 	g := gate.Scope{Foreign: true, Limits: t.limits(name, own)}
 	if skill := t.session.engine.Catalog().Skill(name); skill != nil {
-		g.Foreign = foreign(skill.Origin.Kind)
+		g.Foreign, g.Dir = foreign(skill.Origin.Kind), skill.Dir
 		if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
-			g.Dir, g.Approved = skill.Dir, t.project.trust.CheckIn(skill.Dir)
+			g.Approved = t.project.trust.CheckIn(skill.Dir)
 		}
 	}
 	return g

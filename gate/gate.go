@@ -32,6 +32,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/internal/scripts"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -83,7 +84,8 @@ type Scope struct {
 	// Dir is the skill's folder, and Approved says whether bytes read from a
 	// path in it are those a person approved (nil error). Where Approved is not
 	// nil, the skill's grants do not cover running a script outside Dir, or one
-	// that Approved refuses. Bundled, managed and user skills have none.
+	// that Approved refuses. Bundled, managed and user skills have no Approved:
+	// their grants do not cover a link in Dir that leads into the workspace.
 	Dir      string
 	Approved func(path string, data []byte) error
 
@@ -569,15 +571,20 @@ func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
 				}
 			case strings.HasPrefix(string(s.Origin), "skill:"):
 				for i, sc := range grants {
-					if "skill:"+sc.Skill != string(s.Origin) || sc.Approved == nil {
+					if "skill:"+sc.Skill != string(s.Origin) || sc.Dir == "" {
 						continue
 					}
 					files := ran(s.Subject)
-					no := sc.covers(files)
-					if name := missing(s.Subject, dirs); no == "" && name != "" {
-						no = name + " is not there"
+					no := ""
+					if sc.Approved == nil {
+						no = sc.linked(files, append([]string{place.Dir}, place.Roots...))
+					} else {
+						no = sc.covers(files)
+						if name := missing(s.Subject, dirs); no == "" && name != "" {
+							no = name + " is not there"
+						}
+						j.files = append(j.files, files...)
 					}
-					j.files = append(j.files, files...)
 					if no != "" {
 						why, grants, dropped = no, slices.Delete(slices.Clone(grants), i, i+1), true
 						break
@@ -705,6 +712,18 @@ func (s Scope) covers(files []File) string {
 		}
 		if err := s.Approved(f.Path, f.data); err != nil {
 			return err.Error()
+		}
+	}
+	return ""
+}
+
+// linked says why a skill's grants do not cover running these files: a link in the
+// skill's own folder leads to a file of the workspace, which is not the skill's.
+func (s Scope) linked(files []File, roots []string) string {
+	for _, f := range files {
+		own := slices.ContainsFunc(f.names, func(name string) bool { return subpath.Contains(s.Dir, name) })
+		if own && !inside(s.Dir, f.Path) && slices.ContainsFunc(roots, func(root string) bool { return inside(root, f.Path) }) {
+			return fmt.Sprintf("%s is a file of the workspace, not of the skill %q", f.Path, s.Skill)
 		}
 	}
 	return ""

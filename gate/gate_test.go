@@ -390,6 +390,40 @@ func TestScriptsOfPermit(t *testing.T) {
 	}
 }
 
+// TestLinkedScript: a link in a skill's own folder that leads into the workspace
+// does not make a file of the workspace the skill's.
+func TestLinkedScript(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("command lines here are bash's")
+	}
+	top := t.TempDir()
+	dir, skill := filepath.Join(top, "work"), filepath.Join(top, "skills/pdf")
+	script(t, dir, "x.sh", "echo theirs\n")
+	script(t, skill, "scripts/own.sh", "echo\n")
+	script(t, top, "shared/lib.sh", "echo\n")
+	for name, to := range map[string]string{"file.sh": filepath.Join(dir, "x.sh"), "folder": dir, "shared.sh": filepath.Join(top, "shared/lib.sh"), "own2.sh": "own.sh"} {
+		if err := os.Symlink(to, filepath.Join(skill, "scripts", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow, problems := permission.ParseRules([]string{"Bash(sh " + skill + "/scripts/*:*)", "Bash(" + skill + "/scripts/*:*)"}, "skill:pdf", "")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	g := newGate(t, gate.Options{Place: permission.PathContext{Dir: dir}})
+	sc := []gate.Scope{{Skill: "pdf", Allow: allow, Dir: skill}}
+	for name, want := range map[string]permission.Verdict{
+		"own.sh": permission.Allow, "own2.sh": permission.Allow, "shared.sh": permission.Allow,
+		"file.sh": permission.Ask, "folder/x.sh": permission.Ask,
+	} {
+		for _, line := range []string{"sh " + skill + "/scripts/" + name + " a", skill + "/scripts/" + name} {
+			if d := g.Decide(sc, permission.Subject{Kind: "Bash", Text: line}); d.Verdict != want {
+				t.Errorf("%s: %v: %s", line, d.Verdict, d.Reason)
+			}
+		}
+	}
+}
+
 // TestChangedWhileAsking: what runs is what was on the screen.
 func TestChangedWhileAsking(t *testing.T) {
 	if runtime.GOOS == "windows" {
