@@ -32,6 +32,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 )
 
 // A Workspace is what [Parse] makes: everything above. Tools declare less.
@@ -103,6 +104,15 @@ type Allowance struct {
 	Write []string // absolute paths
 	Read  []string // absolute paths
 	Hosts []string // host or host:port
+}
+
+// And returns an Allowance of everything that a or b permits.
+func (a Allowance) And(b Allowance) Allowance {
+	return Allowance{
+		Write: slices.Concat(a.Write, b.Write),
+		Read:  slices.Concat(a.Read, b.Read),
+		Hosts: slices.Concat(a.Hosts, b.Hosts),
+	}
 }
 
 // A Limit restricts one command.

@@ -62,7 +62,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if !call.Allows("Bash", c.Line) {
 			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
 		}
-		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, call.Allow
+		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.And(call.Allow)
 		timeout, err := bashTimeout(in, o)
 		if err != nil {
 			return tool.Result{}, err
