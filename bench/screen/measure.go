@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
 )
 
 // usage makes costs worth a chart.
@@ -35,7 +37,67 @@ func measure(program, dir string, out io.Writer) error {
 	if err := firstPaint(program, dir, out); err != nil {
 		return err
 	}
+	if err := resume(program, dir, out); err != nil {
+		return err
+	}
 	return tokens(program, dir, out)
+}
+
+// resume measures the start with a session of 50,000 lines, and a key after it.
+func resume(program, dir string, out io.Writer) error {
+	const turns, lines = 1000, 50
+	env := engine.Env(func(name string) string { return map[string]string{"HOME": dir}[name] })
+	work := filepath.Join(dir, "work")
+	log, err := env.Sessions(work).Create(session.Header{ID: "long", Dir: work})
+	if err != nil {
+		return err
+	}
+	answer := strings.Repeat("A line of an answer, **bold** in parts, of ordinary length.\n\n", lines/2)
+	for i := range turns {
+		entries := []session.Entry{
+			{User: &session.User{Parts: []llm.Part{llm.Text(fmt.Sprintf("prompt %d", i))}}},
+			{Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(answer)}}, Model: "anthropic/claude-sonnet-5-5"}},
+		}
+		for _, e := range entries {
+			if _, err := log.Append(e); err != nil {
+				return err
+			}
+		}
+	}
+	if err := log.Close(); err != nil {
+		return err
+	}
+	model := serve(0)
+	defer model.close()
+	var wall, cpu, key []time.Duration
+	for range runs {
+		begin := time.Now()
+		d, err := start(program, dir, 80, 24, model.env(), "-r", "long")
+		if err != nil {
+			return err
+		}
+		if err := d.wait(prompt); err != nil {
+			return err
+		}
+		wall, cpu = append(wall, time.Since(begin)), append(cpu, used(d.cmd.Process.Pid))
+		begin = time.Now()
+		if err := d.types("x"); err != nil {
+			return err
+		}
+		if err := d.wait(`❯ x`); err != nil {
+			return err
+		}
+		key = append(key, time.Since(begin))
+		if err := d.close(); err != nil {
+			return err
+		}
+	}
+	for _, all := range [][]time.Duration{wall, cpu, key} {
+		slices.Sort(all)
+	}
+	fmt.Fprintf(out, "a session of %d lines: prompt after median %s, best %s, processor time %s; a key is shown after median %s\n",
+		turns*lines, wall[runs/2].Round(time.Millisecond/10), wall[0].Round(time.Millisecond/10), cpu[runs/2].Round(time.Millisecond/10), key[runs/2].Round(time.Millisecond/10))
+	return nil
 }
 
 // used is the processor time of a process so far; 0 where that is not known.

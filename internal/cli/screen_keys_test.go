@@ -256,3 +256,24 @@ func TestScreenNotifyCommand(t *testing.T) {
 		t.Errorf("it was told %q, %v", data, err)
 	}
 }
+
+// TestScreenNotForOneShot: commands that print and end ask the terminal nothing
+// and change no mode, on a terminal too: its answers would end up in the shell.
+func TestScreenNotForOneShot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^hi$", Text: "Hello."}))
+	d.env = append(d.env, "KNACK_UI=screen", "NO_COLOR=", "CLICOLOR_FORCE=1")
+	for _, args := range [][]string{{"version"}, {"skill", "list"}, {"session", "list"}, {"help", "keys"}, {"--trust", "-p", "hi"}} {
+		k := d.run(t, "knack", args...)
+		select {
+		case <-k.over:
+		case <-time.After(patience):
+			t.Fatalf("%q does not end", args)
+		}
+		k.mu.Lock()
+		if all := k.all.String(); all == "" || regexp.MustCompile(`\x1b(\[[?>]|\[c|\]|P)`).MatchString(all) {
+			t.Errorf("%q writes %q", args, all)
+		}
+		k.mu.Unlock()
+	}
+}

@@ -30,6 +30,7 @@ type Terminal struct {
 	ended chan struct{} // closed when the goroutine that reads ends
 	modes string
 
+	patience   time.Duration // how long Close waits for an answer
 	asked      time.Time     // when the background was asked for
 	answered   chan struct{} // closed when the terminal has answered
 	background atomic.Int32  // 0: not known, 1: dark, 2: light
@@ -112,7 +113,7 @@ func lightColour(s string) (light, ok bool) {
 // from another goroutine. modes is Pastes or Keys. [Terminal.Close] must be
 // called before the program ends.
 func Open(in *os.File, out io.Writer, modes string, got func(Key)) (*Terminal, error) {
-	t := &Terminal{in: in, out: out, modes: modes, got: got}
+	t := &Terminal{in: in, out: out, modes: modes, got: got, patience: answerTime}
 	return t, t.Resume()
 }
 
@@ -142,11 +143,11 @@ func (t *Terminal) Close() error {
 	if t.state == nil {
 		return nil
 	}
-	if t.answered != nil && time.Since(t.asked) < 2*time.Second {
+	if t.answered != nil && time.Since(t.asked) < 4*t.patience { // later, no answer is to be expected
 		select {
 		case <-t.answered:
 		case <-t.ended: // nobody answers any more
-		case <-time.After(answerTime):
+		case <-time.After(t.patience):
 		}
 	}
 	if t.input.Cancel() {

@@ -26,9 +26,9 @@ func BenchmarkToken(b *testing.B) {
 		case 25:
 			piece += "\n- "
 		}
-		v.conv.event(text(piece), start)
+		v.conv.event(text(piece), noon)
 		final := v.conv.take()
-		live, cursor := v.live(80, 24, start.Add(time.Duration(i)*20*time.Millisecond))
+		live, cursor := v.live(80, 24, noon.Add(time.Duration(i)*20*time.Millisecond))
 		if err := screen.Show(final, live, cursor); err != nil {
 			b.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func BenchmarkTyping(b *testing.B) {
 			v.prompt.Clear()
 		}
 		v.prompt.Insert("x")
-		live, cursor := v.live(80, 24, start)
+		live, cursor := v.live(80, 24, noon)
 		if err := screen.Show(v.conv.take(), live, cursor); err != nil {
 			b.Fatal(err)
 		}

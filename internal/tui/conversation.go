@@ -52,8 +52,9 @@ type call struct {
 	agent *agent.Sub
 	call  llm.ToolCall
 	since time.Time
-	tail  []string  // the last lines of its output so far
-	ended time.Time // zero: it runs
+	head  styled.Line // its heading; nil: not made yet
+	tail  []string    // the last lines of its output so far
+	ended time.Time   // zero: it runs
 }
 
 const (
@@ -315,17 +316,35 @@ func (k *call) took(now time.Time) time.Duration {
 
 // heading is the one line that says what a call does.
 func (c *conversation) heading(k *call) styled.Line {
+	if k.head == nil {
+		k.head = c.newHeading(k)
+	}
+	return k.head[:len(k.head):len(k.head)]
+}
+
+func (c *conversation) newHeading(k *call) styled.Line {
 	l := styled.Line{{Text: plain.Line(k.call.Name), Style: styled.Bold}}
 	if k.agent != nil {
 		l = append(styled.Line{{Text: plain.Line(k.agent.Name) + " ", Style: styled.Dim}}, l...)
 	}
 	if c.summary != nil && len(k.call.Input) > 0 {
-		if s := plain.Line(c.summary(k.call.Name, k.call.Input)); s != "" {
-			l = append(l, styled.Span{Text: " " + s})
+		if s := c.summary(k.call.Name, k.call.Input); s != "" {
+			l = append(l, styled.Span{Text: " " + plain.Line(start(s, headingCells))})
 		}
 	}
-	const most = 300 // the whole input is in the record
-	return l.Cut(most)
+	return l.Cut(headingCells)
+}
+
+// headingCells bounds a heading: the whole input is in the record.
+const headingCells = 300
+
+// start is the first bytes of a text of which only so many cells can be seen.
+func start(s string, cells int) string {
+	const perCell = 32 // a letter with many marks
+	if len(s) <= cells*perCell {
+		return s
+	}
+	return strings.ToValidUTF8(s[:cells*perCell], "")
 }
 
 // output is the end of a result's text.
@@ -342,7 +361,8 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 	}
 	lead := styled.S(styled.Text, resultIndent)
 	for _, l := range all {
-		line, width := styled.S(style, plain.Line(strings.ReplaceAll(l, "\t", "    "))), max(c.width-len(resultIndent), 1)
+		width := max(c.width-len(resultIndent), 1)
+		line := styled.S(style, plain.Line(strings.ReplaceAll(start(l, (resultLines+1)*width), "\t", "    ")))
 		rows := styled.Break(line, width)
 		if isError { // sentences, not columns
 			rows = styled.Wrap(line, width, nil, nil)
@@ -420,7 +440,7 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 		}
 		lines = append(lines, head.Cut(c.width))
 		for _, l := range k.tail {
-			lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(strings.ReplaceAll(l, "\t", "    "))).Cut(c.width))
+			lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(strings.ReplaceAll(start(l, c.width), "\t", "    "))).Cut(c.width))
 		}
 	}
 	if c.retry != "" {

@@ -37,7 +37,7 @@ func (s *stage) show() {
 	w, h := s.screen.Size()
 	s.view.conv.width = w
 	final := s.view.conv.take()
-	live, cursor := s.view.live(w, h, start.Add(time.Duration(s.frames)*50*time.Millisecond))
+	live, cursor := s.view.live(w, h, noon.Add(time.Duration(s.frames)*50*time.Millisecond))
 	s.live = live
 	if err := s.screen.Show(final, live, cursor); err != nil {
 		s.Fatal(err)
@@ -104,7 +104,7 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 			}
 			if random.IntN(2) == 0 { // this frame was under way
 				n++
-				v.conv.event(text(fmt.Sprintf("w%d ", n)), start)
+				v.conv.event(text(fmt.Sprintf("w%d ", n)), noon)
 				s.show()
 				if shrink {
 					again += len(s.live) * 12
@@ -116,11 +116,11 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 		}
 		switch block % 6 {
 		case 0:
-			v.conv.event(text("## "), start)
+			v.conv.event(text("## "), noon)
 		case 1, 4:
-			v.conv.event(text("- "), start)
+			v.conv.event(text("- "), noon)
 		case 2:
-			v.conv.event(text("```go\n"), start)
+			v.conv.event(text("```go\n"), noon)
 		}
 		for range 10 {
 			n++
@@ -131,23 +131,23 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 			if block%6 == 2 || random.IntN(8) == 0 && block%6 != 0 { // code is broken within words
 				piece += "\n"
 			}
-			v.conv.event(text(piece), start)
+			v.conv.event(text(piece), noon)
 			s.show()
 		}
 		if block%6 == 2 {
-			v.conv.event(text("\n```"), start)
+			v.conv.event(text("\n```"), noon)
 		}
-		v.conv.event(text("\n\n"), start)
+		v.conv.event(text("\n\n"), noon)
 		if block%5 == 4 {
 			id := fmt.Sprint(block)
-			v.conv.event(toolCall(id, "bash", `{"command":"make"}`), start)
+			v.conv.event(toolCall(id, "bash", `{"command":"make"}`), noon)
 			s.show()
 			n++
-			v.conv.event(result(id, "bash", fmt.Sprintf("w%d", n), nil), start)
+			v.conv.event(result(id, "bash", fmt.Sprintf("w%d", n), nil), noon)
 			s.show()
 		}
 	}
-	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
+	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
 	v.running = false
 	s.show()
 	if err := s.screen.Leave(); err != nil {

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden frames")
 
-var start = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func text(s string) agent.Event { return agent.Event{Text: s} }
 
@@ -60,17 +60,17 @@ var scenes = []struct {
 	{"streaming", func(v *view) {
 		v.running = true
 		v.conv.user("what is in a.txt?")
-		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a narrow terminal.\n\n- one\n- tw"), start)
+		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a narrow terminal.\n\n- one\n- tw"), noon)
 	}},
 	{"calls", func(v *view) {
 		v.running = true
 		v.tokens = 1234
 		v.conv.user("run it")
-		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), start)
-		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), start)
-		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}}, start)
-		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "2"}}, start.Add(time.Second))
-		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, start)
+		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), noon)
+		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), noon)
+		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}}, noon)
+		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "2"}}, noon.Add(time.Second))
+		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, noon)
 		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
 		v.queue = []string{"and then\nlint it"}
 		v.agents = []string{"reviewer: reviews the change"}
@@ -78,12 +78,12 @@ var scenes = []struct {
 	}},
 	{"results", func(v *view) {
 		v.conv.user("fix it")
-		v.conv.event(toolCall("1", "bash", `{"command":"make"}`), start)
-		v.conv.event(result("1", "bash", "a\nb\nc\nd\ne\nf\n", nil), start)
-		v.conv.event(toolCall("2", "edit", `{"path":"a.txt"}`), start)
-		v.conv.event(result("2", "edit", "ok", map[string]string{"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+zwei\n"}), start)
-		v.conv.event(text("Done."), start)
-		v.conv.event(agent.Event{End: &agent.End{Reason: "limit", Why: "200 requests"}}, start)
+		v.conv.event(toolCall("1", "bash", `{"command":"make"}`), noon)
+		v.conv.event(result("1", "bash", "a\nb\nc\nd\ne\nf\n", nil), noon)
+		v.conv.event(toolCall("2", "edit", `{"path":"a.txt"}`), noon)
+		v.conv.event(result("2", "edit", "ok", map[string]string{"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+zwei\n"}), noon)
+		v.conv.event(text("Done."), noon)
+		v.conv.event(agent.Event{End: &agent.End{Reason: "limit", Why: "200 requests"}}, noon)
 		v.status.skills = []string{"pdf"}
 		v.status.mode = permission.Plan
 	}},
@@ -121,7 +121,7 @@ var scenes = []struct {
 }
 
 func newView() *view {
-	v := &view{conv: &conversation{summary: summary}, prompt: &editor.Editor{}, since: start}
+	v := &view{conv: &conversation{summary: summary}, prompt: &editor.Editor{}, since: noon}
 	v.status = status{model: "anthropic/claude-sonnet-4-5", used: 60_000, window: 200_000, cost: 0.12, branch: "main"}
 	return v
 }
@@ -140,7 +140,7 @@ func TestFrames(t *testing.T) {
 					v.writeTall(size.w, size.h)
 				}
 				final := v.conv.take()
-				live, cursor := v.live(size.w, size.h, start.Add(3*time.Second))
+				live, cursor := v.live(size.w, size.h, noon.Add(3*time.Second))
 				if len(live) >= size.h {
 					t.Errorf("%d×%d: %d live rows", size.w, size.h, len(live))
 				}
@@ -215,7 +215,7 @@ func TestOnceEach(t *testing.T) {
 				w, h := screen.Size()
 				v.conv.width = w
 				final := v.conv.take()
-				live, cursor := v.live(w, h, start.Add(time.Duration(frames)*50*time.Millisecond))
+				live, cursor := v.live(w, h, noon.Add(time.Duration(frames)*50*time.Millisecond))
 				if err := screen.Show(final, live, cursor); err != nil {
 					t.Fatal(err)
 				}
@@ -230,11 +230,11 @@ func TestOnceEach(t *testing.T) {
 				}
 				switch block % 5 {
 				case 0:
-					v.conv.event(text("## "), start)
+					v.conv.event(text("## "), noon)
 				case 1:
-					v.conv.event(text("- "), start)
+					v.conv.event(text("- "), noon)
 				case 2:
-					v.conv.event(text("```go\n"), start)
+					v.conv.event(text("```go\n"), noon)
 				}
 				for i := range 12 {
 					words++
@@ -245,23 +245,23 @@ func TestOnceEach(t *testing.T) {
 							s += "- "
 						}
 					}
-					v.conv.event(text(s), start)
+					v.conv.event(text(s), noon)
 					show()
 				}
 				if block%5 == 2 {
-					v.conv.event(text("\n```"), start)
+					v.conv.event(text("\n```"), noon)
 				}
-				v.conv.event(text("\n\n"), start)
+				v.conv.event(text("\n\n"), noon)
 				if block%6 == 5 {
 					id := fmt.Sprint(block)
-					v.conv.event(toolCall(id, "bash", `{"command":"make"}`), start)
+					v.conv.event(toolCall(id, "bash", `{"command":"make"}`), noon)
 					show()
 					words++
-					v.conv.event(result(id, "bash", fmt.Sprintf("w%d", words), nil), start)
+					v.conv.event(result(id, "bash", fmt.Sprintf("w%d", words), nil), noon)
 					show()
 				}
 			}
-			v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
+			v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
 			v.running = false
 			show()
 			if err := screen.Leave(); err != nil {
@@ -304,22 +304,22 @@ func FuzzConversation(f *testing.F) {
 		w := int(width%100) + 4
 		v.conv.width = w
 		v.conv.user(a)
-		v.conv.event(text(b), start)
-		v.conv.event(toolCall("1", a, b), start)
-		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text(a)}}, start)
+		v.conv.event(text(b), noon)
+		v.conv.event(toolCall("1", a, b), noon)
+		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text(a)}}, noon)
 		v.dialog = newDialog(engine.Question{Title: a, Text: b, Call: &gate.Request{Tool: "bash", Input: json.RawMessage(b)},
 			Options: []engine.Option{{ID: "x", Label: a, Help: b}}})
 		vt := terminaltest.New(w, 8)
 		screen := &terminal.Screen{Out: vt}
 		screen.Resize(w, 8)
 		for range 2 {
-			live, cursor := v.live(w, 8, start)
+			live, cursor := v.live(w, 8, noon)
 			if err := screen.Show(v.conv.take(), live, cursor); err != nil { // the terminal panics on control characters
 				t.Fatal(err)
 			}
 			v.dialog = nil
-			v.conv.event(result("1", a, b, map[string]string{"diff": a}), start)
-			v.conv.event(text(a), start)
+			v.conv.event(result("1", a, b, map[string]string{"diff": a}), noon)
+			v.conv.event(text(a), noon)
 			v.conv.reply(b)
 			v.conv.note(styled.Bad, a)
 			v.prompt.Paste(b)
@@ -344,12 +344,12 @@ func TestUserOnce(t *testing.T) {
 	v.conv.width = 40
 	v.conv.user("first @a.txt")
 	v.conv.typed = true
-	v.conv.event(user("first @a.txt", "<file>content</file>"), start)
-	v.conv.event(text("One."), start)
-	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
-	v.conv.event(user("second @a.txt", "<file>content</file>"), start)
-	v.conv.event(text("Two."), start)
-	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, start)
+	v.conv.event(user("first @a.txt", "<file>content</file>"), noon)
+	v.conv.event(text("One."), noon)
+	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
+	v.conv.event(user("second @a.txt", "<file>content</file>"), noon)
+	v.conv.event(text("Two."), noon)
+	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
 	var got []string
 	for _, l := range v.conv.take() {
 		got = append(got, l.String())
