@@ -111,7 +111,8 @@ func forbidden(from, to string, test bool) string {
 	}
 	// A package may use the one whose folder it lies in, such as llm/openai llm.
 	// And one of the internal packages beside it.
-	if strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/internal/") || strings.HasPrefix(to, path.Dir(from)+"/internal/") {
+	if strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/internal/") ||
+		strings.HasPrefix(to, path.Dir(from)+"/internal/") {
 		return ""
 	}
 	return fmt.Sprintf("row %d must not import row %d", f, g)
@@ -224,7 +225,8 @@ func TestPublicTypes(t *testing.T) {
 					return len(n.Names) == 0 || n.Names[0].IsExported() || isFuncPart(types)
 				case *ast.SelectorExpr:
 					if x, ok := n.X.(*ast.Ident); ok && hidden[x.Name] {
-						t.Errorf("%s: %s has the type %s.%s, which other programs cannot name", set.Position(n.Pos()), name, x.Name, n.Sel.Name)
+						t.Errorf("%s: %s has the type %s.%s, which other programs cannot name", set.Position(n.Pos()), name, x.Name,
+							n.Sel.Name)
 					}
 				}
 				return true

@@ -14,12 +14,14 @@ func BenchmarkLoad(b *testing.B) {
 		dir := b.TempDir()
 		for i := range n {
 			name := fmt.Sprintf("skill-%05d", i)
-			age(b, writeSkill(b, dir, name, strings.Repeat("Says what it does and when to use it. ", 8)+"\nlicense: MIT\nallowed-tools: Read, Bash(git status:*)"))
+			age(b, writeSkill(b, dir, name, strings.Repeat("Says what it does and when to use it. ",
+				8)+"\nlicense: MIT\nallowed-tools: Read, Bash(git status:*)"))
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if c := Load(context.Background(), Dir(filepath.Clean(dir), Origin{Kind: User, Trust: Trusted})); len(c.Skills()) != n {
+				if c := Load(context.Background(), Dir(filepath.Clean(dir),
+					Origin{Kind: User, Trust: Trusted})); len(c.Skills()) != n {
 					b.Fatal(len(c.Skills()))
 				}
 			}
@@ -30,7 +32,8 @@ func BenchmarkLoad(b *testing.B) {
 func BenchmarkListing(b *testing.B) {
 	var skills []*Skill
 	for i := range 1000 {
-		skills = append(skills, &Skill{Name: fmt.Sprint(i), ID: fmt.Sprint(i), Description: strings.Repeat("Says what it does. ", 20), Origin: Origin{Kind: User, Trust: Trusted}})
+		skills = append(skills, &Skill{Name: fmt.Sprint(i), ID: fmt.Sprint(i),
+			Description: strings.Repeat("Says what it does. ", 20), Origin: Origin{Kind: User, Trust: Trusted}})
 	}
 	c := Load(context.Background(), list(skills))
 	b.ReportAllocs()
@@ -40,7 +43,8 @@ func BenchmarkListing(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	head := []byte("---\nname: pdf\ndescription: " + strings.Repeat("Says what it does and when to use it. ", 8) + "\nlicense: MIT\nallowed-tools: Read, Bash(git status:*)\n---\n\n" + strings.Repeat("A line of text.\n", 200))
+	head := []byte("---\nname: pdf\ndescription: " + strings.Repeat("Says what it does and when to use it. ", 8) +
+		"\nlicense: MIT\nallowed-tools: Read, Bash(git status:*)\n---\n\n" + strings.Repeat("A line of text.\n", 200))
 	b.ReportAllocs()
 	for b.Loop() {
 		parseSkill("pdf/SKILL.md", head, int64(len(head)), Origin{Kind: User})

@@ -54,7 +54,8 @@ func openCache(dir string, f *Folder) *headCache {
 	if dir == "" || !ok {
 		return nil
 	}
-	key := sha256.Sum256([]byte(f.Path + "\x00" + string(f.Origin.Kind) + "\x00" + map[bool]string{true: "files"}[f.Files]))
+	key := sha256.Sum256([]byte(f.Path + "\x00" + string(f.Origin.Kind) + "\x00" +
+		map[bool]string{true: "files"}[f.Files]))
 	c := &headCache{path: filepath.Join(dir, "skills-"+hex.EncodeToString(key[:8])), dev: root.dev}
 	if !c.read() {
 		c.data, c.entries = "", nil
@@ -78,7 +79,8 @@ func (c *headCache) read() bool {
 		return false
 	}
 	var head [cacheHead]byte
-	if _, err := io.ReadFull(f, head[:]); err != nil || string(head[:8]) != cacheMagic || binary.LittleEndian.Uint64(head[8:]) != buildID() {
+	if _, err := io.ReadFull(f, head[:]); err != nil || string(head[:8]) != cacheMagic ||
+		binary.LittleEndian.Uint64(head[8:]) != buildID() {
 		return false
 	}
 	var b strings.Builder
@@ -292,7 +294,8 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 // texts are the fields of a Skill that come out of its file, as are lists and
 // bools.
 func (s *Skill) texts() [10]*string {
-	return [...]*string{&s.Name, &s.Label, &s.Description, &s.WhenToUse, &s.ArgumentHint, &s.Model, &s.Effort, &s.Agent, &s.Shell, &s.Retain}
+	return [...]*string{&s.Name, &s.Label, &s.Description, &s.WhenToUse, &s.ArgumentHint, &s.Model, &s.Effort, &s.Agent,
+		&s.Shell, &s.Retain}
 }
 
 func (s *Skill) lists() [5]*[]string {

@@ -20,14 +20,14 @@ import (
 
 // cachedTexts are files of every kind: plain, broken, with every key.
 var cachedTexts = map[string]string{
-	"plain":     "---\nname: plain\ndescription: Does it\n---\nBody.\n",
-	"label":     "---\nname: other\ndescription: Does it\n---\nBody.\n",
-	"broken":    "---\ndescription: Use: when\nallowed_tools: [Read\n---\nBody.\n",
-	"none":      "Just text.\n",
-	"empty":     "",
-	"not-utf8":  "---\ndescription: caf\xe9\n---\n",
-	"forbidden": "---\ndescription: Rules\nallowed-tools: Bash(rm:*)\ndisable-model-invocation: true\npaths: ['*.go']\n---\n",
-	"full": `---
+	"plain":    "---\nname: plain\ndescription: Does it\n---\nBody.\n",
+	"label":    "---\nname: other\ndescription: Does it\n---\nBody.\n",
+	"broken":   "---\ndescription: Use: when\nallowed_tools: [Read\n---\nBody.\n",
+	"none":     "Just text.\n",
+	"empty":    "",
+	"not-utf8": "---\ndescription: caf\xe9\n---\n",
+	"forbidden": "---\ndescription: Rules\nallowed-tools: Bash(rm:*)\ndisable-model-invocation: true\npaths: " +
+		"['*.go']\n---\n", "full": `---
 name: full
 aliases: [a, b]
 description: Everything
@@ -145,7 +145,8 @@ func TestCache(t *testing.T) {
 	}
 	third := later(open())
 	cat := loaded(t, third)
-	if third.opened != 2 || cat.Skill("plain").Description != "Done it" || cat.Skill("new") == nil || cat.Skill("label") != nil {
+	if third.opened != 2 || cat.Skill("plain").Description != "Done it" || cat.Skill("new") == nil ||
+		cat.Skill("label") != nil {
 		t.Errorf("%d files were opened, want 2; %q", third.opened, cat.Skill("plain").Description)
 	}
 	fourth := later(open())
@@ -173,7 +174,8 @@ func TestCacheHasEveryField(t *testing.T) {
 	for i := range v.NumField() {
 		f := v.Field(i)
 		switch name := v.Type().Field(i).Name; {
-		case slices.Contains([]string{"ID", "Path", "Dir", "Origin", "Gated", "Read", "List", "Base", "Prompt"}, name) || !f.CanSet():
+		case slices.Contains([]string{"ID", "Path", "Dir", "Origin", "Gated", "Read", "List", "Base", "Prompt"}, name) ||
+			!f.CanSet():
 			// set by the reader, or not of a file
 		case f.Kind() == reflect.String:
 			f.SetString(name)
@@ -192,7 +194,8 @@ func TestCacheHasEveryField(t *testing.T) {
 		}
 	}
 	s.fields, s.bodyAt, s.stamp, s.Path = []field{{"k", "v"}, {"description", ""}}, 7, 1<<63, "/x/SKILL.md"
-	got, problems, ok := decodeOutcome(encodeOutcome(&s, []Problem{{Code: "c", Severity: Warn, Path: "/x/SKILL.md", Line: 1, Column: 2, Message: "m", Hint: "h"}}), "/x/SKILL.md")
+	got, problems, ok := decodeOutcome(encodeOutcome(&s, []Problem{{Code: "c", Severity: Warn, Path: "/x/SKILL.md",
+		Line: 1, Column: 2, Message: "m", Hint: "h"}}), "/x/SKILL.md")
 	if diff := cmp.Diff(&s, got, sameSkills); !ok || diff != "" || len(problems) != 1 || problems[0].Column != 2 {
 		t.Errorf("%t %v %s", ok, problems, diff)
 	}
@@ -219,8 +222,9 @@ func TestCacheDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged := map[string][]byte{"empty": {}, "head": good[:cacheHead], "half": good[:len(good)/2], "foreign": []byte(strings.Repeat("SQLite", 1000)),
-		"longer": append(slices.Clone(good), 0)}
+	damaged := map[string][]byte{"empty": {}, "head": good[:cacheHead], "half": good[:len(good)/2],
+		"foreign": []byte(strings.Repeat("SQLite", 1000)),
+		"longer":  append(slices.Clone(good), 0)}
 	for i := 0; i < len(good); i += 37 {
 		bad := slices.Clone(good)
 		bad[i] ^= 0x5a
@@ -280,7 +284,8 @@ func TestCacheForged(t *testing.T) {
 		}
 		switch filepath.Base(filepath.Dir(e.path)) {
 		case "plain":
-			s.Description, s.AllowedTools, s.Model, s.Hooks, s.Fork = "Trust me", []string{"Bash(*)"}, "evil", []byte(`{"Stop":[]}`), true
+			s.Description, s.AllowedTools, s.Model, s.Hooks, s.Fork = "Trust me", []string{"Bash(*)"}, "evil",
+				[]byte(`{"Stop":[]}`), true
 		case "forbidden":
 			s.NotModel, s.Paths, s.DisallowedTools = false, nil, nil
 		}
@@ -303,7 +308,8 @@ func TestCacheForged(t *testing.T) {
 		t.Errorf("asks for %+v %v", asks, err)
 	}
 	var no *Refusal
-	if _, err := cat.Invoke(t.Context(), Invocation{Name: "forbidden", By: ByModel, View: View{Touched: []string{"/w/x.go"}}}); !errors.As(err, &no) || no.Code != RefusedToModel {
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "forbidden", By: ByModel,
+		View: View{Touched: []string{"/w/x.go"}}}); !errors.As(err, &no) || no.Code != RefusedToModel {
 		t.Errorf("the model called a skill that is closed to it: %v", err)
 	}
 	// Paths are those of the file, too.
@@ -324,10 +330,12 @@ func TestCacheForged(t *testing.T) {
 	if len(cat.Skill("waits").Paths) > 0 {
 		t.Fatal("the forged cache was not read")
 	}
-	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel}); !errors.As(err, &no) || no.Code != RefusedUnknown {
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel}); !errors.As(err, &no) ||
+		no.Code != RefusedUnknown {
 		t.Errorf("a skill that waits for a file was called: %v", err)
 	}
-	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel, View: View{Touched: []string{"/w/x.rs"}}}); err != nil {
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel,
+		View: View{Touched: []string{"/w/x.rs"}}}); err != nil {
 		t.Errorf("a skill whose file was touched: %v", err)
 	}
 }

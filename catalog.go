@@ -216,7 +216,8 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
 	problem := func(code Code, sev Severity, hint, format string, args ...any) {
-		c.problems = append(c.problems, Problem{Code: code, Severity: sev, Path: s.Path, Message: fmt.Sprintf(format, args...), Hint: hint})
+		c.problems = append(c.problems, Problem{Code: code, Severity: sev, Path: s.Path,
+			Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if first := files[s.ID]; first != nil {
 		e.State, e.Winner = Duplicate, first
@@ -226,11 +227,13 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 	switch {
 	case s.Origin.Trust == Untrusted:
 		e.State = NotTrusted
-		problem(CodeUntrusted, Warn, "knack trust, or --trust for this run", "%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
+		problem(CodeUntrusted, Warn, "knack trust, or --trust for this run",
+			"%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
 		return
 	case s.Gated != "":
 		e.State = Gated
-		problem(CodeGated, Info, "a feature is on with KNACK_FEATURES=NAME, or features in settings", "switched off: %s", s.Gated)
+		problem(CodeGated, Info, "a feature is on with KNACK_FEATURES=NAME, or features in settings", "switched off: %s",
+			s.Gated)
 		return
 	}
 	files[s.ID] = s
@@ -256,7 +259,8 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 	}
 	if first := c.byName[s.Name]; first != nil {
 		e.State, e.Winner = Shadowed, first
-		problem(CodeNameCollision, Warn, "knack skill why "+s.Name, "the name %q is taken by %s (%s), so that this one (%s) is not used",
+		problem(CodeNameCollision, Warn, "knack skill why "+s.Name,
+			"the name %q is taken by %s (%s), so that this one (%s) is not used",
 			s.Name, first.Path, first.Origin.Kind, s.Origin.Kind)
 		return
 	}
@@ -401,7 +405,8 @@ func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	case o == UserOnly && by == ByModel:
 		return fmt.Sprintf("the skill %s is kept for people in skills.overrides", s.Name)
 	case by == ByModel && !c.active(s, v):
-		return fmt.Sprintf("the skill %s is not active yet: it waits for a file that matches %s", s.Name, strings.Join(s.Paths, ", "))
+		return fmt.Sprintf("the skill %s is not active yet: it waits for a file that matches %s", s.Name,
+			strings.Join(s.Paths, ", "))
 	}
 	return ""
 }
@@ -415,7 +420,8 @@ func (c *Catalog) absent(name string) *Refusal {
 		}
 		switch e.State {
 		case NotTrusted:
-			no := refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name, untrustedPlace(e.Skill, c.places[e.source]))
+			no := refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name,
+				untrustedPlace(e.Skill, c.places[e.source]))
 			no.Hint = "knack trust"
 			return no
 		case Gated:

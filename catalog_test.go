@@ -282,7 +282,8 @@ func TestCheck(t *testing.T) {
 					out.WriteString("cannot be read\n")
 				}
 				for _, p := range problems {
-					fmt.Fprintf(&out, "%s %s %s\n", p.Severity, p.Code, strings.TrimPrefix(p.String(), at(words[1])+string(filepath.Separator)))
+					fmt.Fprintf(&out, "%s %s %s\n", p.Severity, p.Code,
+						strings.TrimPrefix(p.String(), at(words[1])+string(filepath.Separator)))
 					if p.Hint == "" && p.Severity != Info {
 						t.Errorf("%s: nothing to do about it", p)
 					}
@@ -323,10 +324,11 @@ func shortenX(text string) string {
 func TestCalled(t *testing.T) {
 	all, problems := (&Catalog{}).Commands(View{},
 		[]Command{{Name: "help", Kind: "command"}},
-		[]Command{{Name: "help", Kind: "template", Source: "/t/help.md"}, {Name: "say", Kind: "template", Source: "/t/say.md"}, {Name: "say", Kind: "command"}})
+		[]Command{{Name: "help", Kind: "template", Source: "/t/help.md"},
+			{Name: "say", Kind: "template", Source: "/t/say.md"}, {Name: "say", Kind: "command"}})
 	for name, want := range map[string]string{
-		"help": "command", "template:help": "template", "command:help": "command", "say": "template", "template:say": "template",
-		"command:say": "command", "skill:say": "", "nope": "", "": "", ":": "",
+		"help": "command", "template:help": "template", "command:help": "command", "say": "template",
+		"template:say": "template", "command:say": "command", "skill:say": "", "nope": "", "": "", ":": "",
 	} {
 		if c, ok := Called(all, name); c.Kind != want || ok != (want != "") {
 			t.Errorf("%q calls %q, %v; want %q", name, c.Kind, ok, want)
@@ -340,7 +342,8 @@ func TestCalled(t *testing.T) {
 		"info /say is the template /t/say.md: this command is called /command:say\n"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if got := Near("hlep", []string{"quit", "help", "heap", "help", "session"}); len(got) == 0 || got[0] != "help" || len(got) > 3 {
+	if got := Near("hlep", []string{"quit", "help", "heap", "help", "session"}); len(got) == 0 || got[0] != "help" ||
+		len(got) > 3 {
 		t.Errorf("near hlep: %q", got)
 	}
 }

@@ -57,19 +57,23 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 	}
 	data, err := readBounded(file)
 	if err == nil && len(data) > maxFile {
-		return nil, []Problem{{Code: CodeTooLarge, Severity: Error, Path: file, Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20), Hint: "move text to files under references/"}}
+		return nil, []Problem{{Code: CodeTooLarge, Severity: Error, Path: file,
+			Message: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20), Hint: "move text to files under references/"}}
 	}
 	if err != nil {
-		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(), Hint: "check its permissions"}}
+		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(),
+			Hint: "check its permissions"}}
 	}
 	if to := textLink(data, int64(len(data))); to != "" {
 		return nil, []Problem{{Code: CodeLinkAsText, Severity: Error, Path: file,
-			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text", Hint: "git config core.symlinks true, then check the file out again"}}
+			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text",
+			Hint:    "git config core.symlinks true, then check the file out again"}}
 	}
 	// The directory's name is not known from "." or "..".
 	abs, err := filepath.Abs(file)
 	if err != nil {
-		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(), Hint: "name the directory in full"}}
+		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(),
+			Hint: "name the directory in full"}}
 	}
 	s, body, problems := parseFile(abs, data, Origin{Kind: Explicit, Trust: Trusted})
 	c := checker{reader: reader{path: file, problems: problems}, ctx: ctx, skill: s, dir: filepath.Dir(file)}
@@ -123,14 +127,16 @@ func CheckName(name string) string {
 func skillFile(path string) (string, *Problem) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: errors.Unwrap(err).Error(), Hint: "name a skill's directory or its SKILL.md"}
+		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: errors.Unwrap(err).Error(),
+			Hint: "name a skill's directory or its SKILL.md"}
 	}
 	if !info.IsDir() {
 		return path, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: err.Error(), Hint: "check its permissions"}
+		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: err.Error(),
+			Hint: "check its permissions"}
 	}
 	found := ""
 	for _, e := range entries {
@@ -139,7 +145,8 @@ func skillFile(path string) (string, *Problem) {
 		}
 	}
 	if found == "" {
-		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path, Message: "there is no SKILL.md in this directory", Hint: "knack skill new " + plain.Line(filepath.Base(path))}
+		return "", &Problem{Code: CodeUnreadable, Severity: Error, Path: path,
+			Message: "there is no SKILL.md in this directory", Hint: "knack skill new " + plain.Line(filepath.Base(path))}
 	}
 	return filepath.Join(path, found), nil
 }
@@ -154,7 +161,8 @@ func breaksSpecification(p Problem) bool {
 		case "name", "description", "metadata", "allowed-tools":
 			return true
 		}
-	case CodeNameMissing, CodeNameInvalid, CodeNameTooLong, CodeNameDirMismatch, CodeDescriptionMissing, CodeDescriptionTooLong,
+	case CodeNameMissing, CodeNameInvalid, CodeNameTooLong, CodeNameDirMismatch, CodeDescriptionMissing,
+		CodeDescriptionTooLong,
 		CodeCompatibilityInvalid, CodeCompatibilityTooLong, CodeFrontmatterMissing, CodeFrontmatterUnclosed, CodeYAMLRepaired,
 		CodeYAMLInvalid, CodeDuplicateKey, "encoding", CodeLimitReached, CodeTooLarge:
 		return true
@@ -197,13 +205,15 @@ func (c *checker) keys() {
 			}
 			for _, v := range values {
 				if v[0] != '"' {
-					c.info(CodeFieldType, 0, "quote the values: version: '1.0'", "metadata: the open specification allows only strings as values")
+					c.info(CodeFieldType, 0, "quote the values: version: '1.0'",
+						"metadata: the open specification allows only strings as values")
 					break
 				}
 			}
 		case "allowed-tools":
 			if f.value != "" && f.value[0] != '"' {
-				c.info(CodeFieldType, 0, "write one string with spaces between the tools", "allowed-tools: the open specification has one string, not a list")
+				c.info(CodeFieldType, 0, "write one string with spaces between the tools",
+					"allowed-tools: the open specification has one string, not a list")
 			}
 		default:
 			if key := canonical(f.key); key != "" && key != f.key {
@@ -217,7 +227,8 @@ func (c *checker) keys() {
 		if n > 1 {
 			are = "extensions"
 		}
-		c.info(CodeUnknownKey, 0, "keep what you need; some programs refuse a file with such keys", "%s: %s of the open specification", strings.Join(extensions, ", "), are)
+		c.info(CodeUnknownKey, 0, "keep what you need; some programs refuse a file with such keys",
+			"%s: %s of the open specification", strings.Join(extensions, ", "), are)
 	}
 }
 
@@ -239,7 +250,8 @@ func (c *checker) hidden(file string) {
 	firstLine, firstColumn, hidden := 0, 0, 0
 	report := func() {
 		if instructs(comment) {
-			c.warn(CodeHiddenCharacters, n, 0, "move it into the text or remove it", "a comment that a person does not see gives the model an instruction")
+			c.warn(CodeHiddenCharacters, n, 0, "move it into the text or remove it",
+				"a comment that a person does not see gives the model an instruction")
 		}
 		comment = ""
 	}
@@ -316,8 +328,9 @@ func hiddenRune(line string) (rune, int) {
 func instructs(comment string) bool {
 	text := strings.ToLower(strings.Join(strings.Fields(comment), " "))
 	for _, phrase := range []string{
-		"ignore previous", "ignore all", "ignore the above", "ignore any", "disregard", "secretly", "do not tell", "don't tell",
-		"never tell", "do not mention", "don't mention", "without telling", "without asking", "system prompt", "do not reveal", "exfiltrat",
+		"ignore previous", "ignore all", "ignore the above", "ignore any", "disregard", "secretly", "do not tell",
+		"don't tell", "never tell", "do not mention", "don't mention", "without telling", "without asking", "system prompt",
+		"do not reveal", "exfiltrat",
 	} {
 		if strings.Contains(text, phrase) {
 			return true
@@ -327,7 +340,8 @@ func instructs(comment string) bool {
 	addressed, orders := false, false
 	for _, w := range words {
 		switch w {
-		case "todo", "fixme", "generated", "regenerate", "edit", "editing", "lint", "markdownlint", "prettier", "license", "copyright", "template", "placeholder":
+		case "todo", "fixme", "generated", "regenerate", "edit", "editing", "lint", "markdownlint", "prettier", "license",
+			"copyright", "template", "placeholder":
 			return false
 		case "assistant", "llm", "you":
 			addressed = true
@@ -348,8 +362,10 @@ func (c *checker) prose() {
 	fallback := slices.ContainsFunc(c.problems, func(p Problem) bool {
 		return p.Code == CodeDescriptionMissing || p.Code == CodeFrontmatterMissing || p.Code == CodeFrontmatterUnclosed
 	})
-	if s.Description != "" && s.WhenToUse == "" && !s.NotModel && !fallback && english(s.Description) && !saysWhen(s.Description) {
-		c.warn(CodeDescriptionNoWhen, 0, 0, "add a sentence that begins with: Use when …", "the description says what the skill does, but not when to use it")
+	if s.Description != "" && s.WhenToUse == "" && !s.NotModel && !fallback && english(s.Description) &&
+		!saysWhen(s.Description) {
+		c.warn(CodeDescriptionNoWhen, 0, 0, "add a sentence that begins with: Use when …",
+			"the description says what the skill does, but not when to use it")
 	}
 	found, first := 0, 0
 	for i, text := range c.paragraphs() {
@@ -360,7 +376,8 @@ func (c *checker) prose() {
 		}
 	}
 	if found >= secondPersonLines {
-		c.info(CodeSecondPerson, first, "write instructions: Run the tests, not: You should run the tests", "%d lines are in the second person (you should …)", found)
+		c.info(CodeSecondPerson, first, "write instructions: Run the tests, not: You should run the tests",
+			"%d lines are in the second person (you should …)", found)
 	}
 }
 
@@ -413,9 +430,11 @@ func english(text string) bool {
 	small := 0
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
 		switch w {
-		case "the", "and", "for", "with", "to", "of", "in", "on", "from", "by", "an", "this", "that", "your", "using", "or", "is":
+		case "the", "and", "for", "with", "to", "of", "in", "on", "from", "by", "an", "this", "that", "your", "using", "or",
+			"is":
 			small++
-		case "de", "la", "el", "und", "der", "die", "das", "pour", "les", "des", "para", "los", "con", "per", "dan", "untuk", "ve", "bir":
+		case "de", "la", "el", "und", "der", "die", "das", "pour", "les", "des", "para", "los", "con", "per", "dan", "untuk",
+			"ve", "bir":
 			small--
 		}
 	}
@@ -426,10 +445,11 @@ func english(text string) bool {
 func saysWhen(description string) bool {
 	d := " " + strings.ToLower(strings.Join(strings.Fields(description), " ")) + " "
 	for _, sign := range []string{
-		" when", "whenever", " use ", " used ", " using this skill", " useful ", " trigger", " if ", " before ", " after ", " asks", " asked ",
-		" during ", " while ", " for tasks", " for questions", " for requests", " invoke", " activate", " apply ", " applies ", " need", " want",
-		" helps ", " call ", " called ", " load ", " run this ", " run when", " should be ", " must be ", " required ", " on request", " upon ",
-		" whether ", " once ", " any time", " anytime", " in case ", " where ", " dispatch", " spawned ", " mention", " scenarios", " says ", " typing ",
+		" when", "whenever", " use ", " used ", " using this skill", " useful ", " trigger", " if ", " before ", " after ",
+		" asks", " asked ", " during ", " while ", " for tasks", " for questions", " for requests", " invoke", " activate",
+		" apply ", " applies ", " need", " want", " helps ", " call ", " called ", " load ", " run this ", " run when",
+		" should be ", " must be ", " required ", " on request", " upon ", " whether ", " once ", " any time", " anytime",
+		" in case ", " where ", " dispatch", " spawned ", " mention", " scenarios", " says ", " typing ",
 	} {
 		if strings.Contains(d, sign) {
 			return true
@@ -482,13 +502,15 @@ func (c *checker) files() {
 		rel = filepath.ToSlash(rel)
 		if d.Type()&fs.ModeSymlink != 0 {
 			if !inside(c.dir, file) {
-				c.warn(CodeSymlinkOutside, 0, 0, "copy the file into the skill", "%s is a link that leads out of the skill, or is broken", plain.Line(rel))
+				c.warn(CodeSymlinkOutside, 0, 0, "copy the file into the skill",
+					"%s is a link that leads out of the skill, or is broken", plain.Line(rel))
 			}
 			return nil
 		}
 		if d.Type().IsRegular() && strings.HasPrefix(rel, "scripts/") && runtime.GOOS != "windows" {
 			if info, err := d.Info(); err == nil && info.Mode()&0o111 == 0 && hasShebang(file) && runsDirectly(c.body, rel) {
-				c.warn(CodeNotExecutable, 0, 0, "chmod +x "+plain.Line(rel), "%s is run as a command, but is not executable", plain.Line(rel))
+				c.warn(CodeNotExecutable, 0, 0, "chmod +x "+plain.Line(rel), "%s is run as a command, but is not executable",
+					plain.Line(rel))
 			}
 		}
 		return nil
@@ -562,7 +584,8 @@ func localTarget(target string) (file string, ok bool) {
 	for _, dir := range []string{"${CLAUDE_SKILL_DIR}/", "${SKILL_DIR}/", "{baseDir}/", "./"} {
 		target = strings.TrimPrefix(target, dir)
 	}
-	if target == "" || strings.ContainsAny(target, "<>${}*[]|…") || strings.Contains(target, "...") || strings.HasPrefix(target, "/") {
+	if target == "" || strings.ContainsAny(target, "<>${}*[]|…") || strings.Contains(target, "...") ||
+		strings.HasPrefix(target, "/") {
 		return "", false
 	}
 	u, err := url.Parse(target)
@@ -647,7 +670,8 @@ func (c *checker) absolutePaths() {
 // containers and the names of examples are nobody's.
 func homePath(line string, at int, prefix string) (home, file string) {
 	if prefix[0] == '/' && at > 0 {
-		if r, _ := utf8.DecodeLastRuneInString(line[:at]); unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/.}>~_-$", r) {
+		if r, _ := utf8.DecodeLastRuneInString(line[:at]); unicode.IsLetter(r) || unicode.IsDigit(r) ||
+			strings.ContainsRune("/.}>~_-$", r) {
 			return "", "" // part of a longer path or an address
 		}
 	}
@@ -680,10 +704,11 @@ func exampleName(name string) bool {
 		}
 	}
 	switch name {
-	case "me", "you", "claude", "node", "ubuntu", "debian", "runner", "vscode", "coder", "dev", "developer", "app", "admin", "root", "agent",
-		"sandbox", "foo", "bar", "test", "demo", "someone", "somebody", "john", "jane", "alice", "bob", "jdoe", "johndoe", "janedoe", "person",
-		"shared", "public", "all", "default", "linuxbrew", "git", "www", "pi", "steam", "jovyan", "gitpod", "codespace", "work", "project",
-		"shares", "data", "path", "abc", "joe", "jim", "x", "u", "a":
+	case "me", "you", "claude", "node", "ubuntu", "debian", "runner", "vscode", "coder", "dev", "developer", "app",
+		"admin", "root", "agent", "sandbox", "foo", "bar", "test", "demo", "someone", "somebody", "john", "jane", "alice",
+		"bob", "jdoe", "johndoe", "janedoe", "person", "shared", "public", "all", "default", "linuxbrew", "git", "www", "pi",
+		"steam", "jovyan", "gitpod", "codespace", "work", "project", "shares", "data", "path", "abc", "joe", "jim", "x", "u",
+		"a":
 		return true
 	}
 	return false

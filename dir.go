@@ -136,15 +136,18 @@ func (f *Folder) Place() Place {
 			trust = Trusted
 		}
 	}
-	return Place{Kind: f.Origin.Kind, Label: f.Origin.Label, Path: f.Path, Trust: trust, Missing: errors.Is(err, fs.ErrNotExist)}
+	return Place{Kind: f.Origin.Kind, Label: f.Origin.Label, Path: f.Path, Trust: trust,
+		Missing: errors.Is(err, fs.ErrNotExist)}
 }
 
 // Skills yields the folder's skills in the order of their names.
 func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
-		w := &walk{ctx: ctx, last: make(map[string]seen, len(f.last)), next: []seenFile{}, links: map[string]bool{}, fsys: disk{},
-			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check, replaces: f.Replaces}
+		w := &walk{ctx: ctx, last: make(map[string]seen, len(f.last)), next: []seenFile{}, links: map[string]bool{},
+			fsys:   disk{},
+			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check,
+			replaces: f.Replaces}
 		for _, s := range f.last {
 			w.last[s.path] = s.seen
 		}
@@ -370,7 +373,8 @@ func (w *walk) start(dir, root string) {
 func (w *walk) level(spots []spot) (below []spot) {
 	const chunk = 512 // looked at before the bounds are checked again
 	all := make([]look, min(chunk, len(spots)))
-	w.found, w.dirs, w.next = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots)), slices.Grow(w.next, len(spots))
+	w.found, w.dirs, w.next = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots)),
+		slices.Grow(w.next, len(spots))
 	for len(spots) > 0 && w.ctx.Err() == nil {
 		n := min(chunk, len(spots))
 		looks := all[:n]
@@ -397,8 +401,9 @@ func (w *walk) level(spots []spot) (below []spot) {
 			}
 			if w.searched++; w.searched > maxSearched {
 				w.problem(Problem{Code: CodeLimitReached, Severity: Warn, Path: s.path,
-					Message: fmt.Sprintf("more than %d directories without a skill in them: this one and what follows are not searched", maxSearched),
-					Hint:    "exclude directories without skills with an .ignore file"})
+					Message: fmt.Sprintf(
+						"more than %d directories without a skill in them: this one and what follows are not searched", maxSearched),
+					Hint: "exclude directories without skills with an .ignore file"})
 				return nil
 			}
 			below = append(below, w.below(s, l)...)
@@ -429,7 +434,8 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 				next.real, err = w.fsys.real(next.path)
 			}
 			if err != nil {
-				w.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: next.path, Message: "the link leads nowhere: " + reason(err)})
+				w.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: next.path, Message: "the link leads nowhere: " +
+					reason(err)})
 				continue
 			}
 			isDir = info.IsDir()
@@ -545,7 +551,8 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 		return look{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
 	}
 	excluded := func() bool {
-		return s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)), []fs.DirEntry{}).Match(filepath.Base(name), false)
+		return s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)),
+			[]fs.DirEntry{}).Match(filepath.Base(name), false)
 	}
 	var id fileID // before the file is read: then it never tells of later bytes than were read
 	keep := false
@@ -610,7 +617,8 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 			Hint:    "move what is not needed at once into other files"}}}}
 	}
 	l.seen = seen{mod: info.ModTime(), size: info.Size(), trust: s.trust}
-	if old, ok := w.last[name]; ok && w.check == nil && old.mod.Equal(l.seen.mod) && old.size == l.seen.size && old.trust == s.trust &&
+	if old, ok := w.last[name]; ok && w.check == nil && old.mod.Equal(l.seen.mod) && old.size == l.seen.size &&
+		old.trust == s.trust &&
 		(old.skill == nil || old.skill.ID == real) {
 		l.seen = old
 	} else {
@@ -667,7 +675,10 @@ func textLink(data []byte, size int64) string {
 	text := strings.TrimRight(string(data), "\r\n")
 	if int64(len(data)) != size || text == "" || !utf8.ValidString(text) || path.IsAbs(text) ||
 		!strings.Contains(text, "/") && !strings.EqualFold(path.Ext(text), ".md") ||
-		strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\\:*?\"<>|`#", r) || !unicode.IsPrint(r) }) {
+		strings.ContainsFunc(text, func(r rune) bool {
+			return r <= ' ' || strings.ContainsRune("\\:*?\"<>|`#", r) ||
+				!unicode.IsPrint(r)
+		}) {
 		return ""
 	}
 	return text

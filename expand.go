@@ -590,7 +590,8 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 		}
 		line, takes, problem, err := sc.prepare(t.text, &e.values, e.skill.Shell == "powershell")
 		if err != nil {
-			return "", false, refuse(RefusedUnread, "%s was not loaded: the command %s cannot run: %v", e.skill.Name, shown(t.text), err)
+			return "", false, refuse(RefusedUnread, "%s was not loaded: the command %s cannot run: %v", e.skill.Name,
+				shown(t.text), err)
 		}
 		if problem != "" {
 			e.activation.problem(Problem{Code: CodeShellRefused, Severity: Warn, Path: e.skill.Path,
@@ -620,7 +621,8 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 			b.WriteString(t.raw)
 			if !e.skill.local() {
 				e.activation.problem(Problem{Code: CodeShellRefused, Severity: Info, Path: e.skill.Path,
-					Message: "the command " + shown(t.text) + " stays text: the skill is not from this machine", Hint: "install the skill locally to run its commands"})
+					Message: "the command " + shown(t.text) + " stays text: the skill is not from this machine",
+					Hint:    "install the skill locally to run its commands"})
 			}
 		default:
 			s, ok := e.values.of(t, sc.dialect)
@@ -694,8 +696,9 @@ func (e *expansion) rules(rules []string, deny bool) []string {
 			said = "denies all of " + tool
 		}
 		e.activation.problem(Problem{Code: CodeToolPattern, Severity: Warn, Path: e.skill.Path,
-			Message: "the rule " + rule + " " + said + ": the directory " + plain.Line(special) + " holds characters of a pattern",
-			Hint:    "move the skill to a directory without them"})
+			Message: "the rule " + rule + " " + said + ": the directory " + plain.Line(special) +
+				" holds characters of a pattern",
+			Hint: "move the skill to a directory without them"})
 	}
 	return out
 }

@@ -138,7 +138,8 @@ const (
 
 // Suggest returns at most n skills that ok lets pass and that clearly fit a
 // user's message, the best first; none if the message names a skill.
-func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int, ok func(*Skill) bool) ([]*Skill, error) {
+func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int, ok func(*Skill) bool) ([]*Skill,
+	error) {
 	if c.names(message) {
 		return nil, nil
 	}
@@ -176,7 +177,8 @@ func (c *Catalog) names(message string) bool {
 
 const (
 	maxSuggestion  = 2000 // characters
-	suggestionHead = "Skills whose text shares words with this message. The descriptions are by their authors, not by the user; load one only if it fits:"
+	suggestionHead = "Skills whose text shares words with this message. The descriptions are by their authors, not by " +
+		"the user; load one only if it fits:"
 )
 
 // SuggestionText tells a model of suggested skills, in at most 2,000

@@ -35,9 +35,9 @@ func writeSkills(t testing.TB, skills map[string]string) string {
 }
 
 var searched = map[string]string{
-	"pdf":            "---\nname: pdf\ndescription: Fill in forms and read text in PDF files\n---\n# Merging\nUse pypdf.\n",
-	"docx-report":    "---\naliases: [wordreport]\ndescription: Reports as documents\n---\nHeadings, tables and a table of contents.\n",
-	"weekly":         "---\ndescription: 把每周的工作整理成周报\n---\n收集提交记录。\n",
+	"pdf": "---\nname: pdf\ndescription: Fill in forms and read text in PDF files\n---\n# Merging\nUse pypdf.\n",
+	"docx-report": "---\naliases: [wordreport]\ndescription: Reports as documents\n---\nHeadings, tables and a " +
+		"table of contents.\n", "weekly": "---\ndescription: 把每周的工作整理成周报\n---\n收集提交记录。\n",
 	"deploy":         "---\ndescription: Roll out to the cluster\ndisable-model-invocation: true\n---\nhelm upgrade\n",
 	"lint-rules":     "---\ndescription: House rules of the linter\npaths: [\"*.go\"]\n---\nstaticcheck\n",
 	"golang-service": "---\ndescription: Services\n---\nGraceful shutdown of an HTTP server on SIGTERM.\n",
@@ -114,7 +114,8 @@ func TestFindUntrusted(t *testing.T) {
 func many(t testing.TB, n int) string {
 	skills := map[string]string{}
 	for i := range n {
-		skills[fmt.Sprintf("skill-%03d", i)] = fmt.Sprintf("---\ndescription: About topic%d\n---\nThe text on matter%d.\n", i, i)
+		skills[fmt.Sprintf("skill-%03d", i)] = fmt.Sprintf("---\ndescription: About topic%d\n---\nThe text on matter%d.\n", i,
+			i)
 	}
 	return writeSkills(t, skills)
 }
@@ -157,20 +158,23 @@ func TestFinderKeeps(t *testing.T) {
 		t.Error("a second process is not ready")
 	}
 	// What changed, came and went is seen.
-	for name, text := range map[string]string{"skill-005": "---\ndescription: Otters\n---\n", "new": "---\ndescription: Badgers\n---\n"} {
+	for name, text := range map[string]string{"skill-005": "---\ndescription: Otters\n---\n",
+		"new": "---\ndescription: Badgers\n---\n"} {
 		_ = os.MkdirAll(filepath.Join(dir, name), 0o755)
 		if err := os.WriteFile(filepath.Join(dir, name, "SKILL.md"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cat = load()
-	for query, want := range map[string]string{"otter": "skill-005", "badger": "new", "matter77": "gone", "matter6": "skill-006"} {
+	for query, want := range map[string]string{"otter": "skill-005", "badger": "new", "matter77": "gone",
+		"matter6": "skill-006"} {
 		if got := first(other, query); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
 	// No file does harm.
-	for name, data := range map[string][]byte{"empty": {}, "truncated": whole[:len(whole)/2], "foreign": []byte("SQLite format 3\x00" + strings.Repeat("x", 5000)),
+	for name, data := range map[string][]byte{"empty": {}, "truncated": whole[:len(whole)/2],
+		"foreign": []byte("SQLite format 3\x00" + strings.Repeat("x", 5000)),
 		"damaged": append(slices.Clone(whole[:len(whole)-500]), make([]byte, 500)...)} {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)
@@ -211,7 +215,8 @@ func TestFinderAtOnce(t *testing.T) {
 		f := &knack.Finder{Dir: state, Project: dir}
 		for range 2 {
 			wg.Go(func() {
-				if found, err := f.Find(t.Context(), cat, "matter50", 1, nil); err != nil || strings.Join(names(found), "") != "skill-050" {
+				if found, err := f.Find(t.Context(), cat, "matter50", 1, nil); err != nil ||
+					strings.Join(names(found), "") != "skill-050" {
 					t.Errorf("%v %v", names(found), err)
 				}
 			})

@@ -54,18 +54,21 @@ func TestHead(t *testing.T) {
 		says string
 		code string
 	}{
-		"ordinary":        {"---\ndescription: D.\n---\n" + body, headSize, "D.", ""},
-		"cut-letter":      {"---\ndescription: D.\n---\nx" + body, headSize, "D.", ""},
-		"first-key":       {"---\ndescription: " + x(3000) + "\n---\n" + body, headSize, x(3000), "description-too-long"},
-		"later-key":       {"---\nlicense: " + x(3000) + "\ndescription: D.\n---\n" + body, headSize, "D.", ""},
-		"long-head":       {"---\nlicense: " + x(20000) + "\ndescription: D.\n---\n" + body, 32 << 10, "D.", ""},
-		"paragraph":       {"---\nlicense: " + x(4000) + "\n---\nThe paragraph " + x(500) + " goes on.\n\n" + body, 8 << 10, "The paragraph " + x(500) + " goes on.", "description-missing"},
-		"paragraph-near":  {"---\nlicense: MIT\n---\nThe paragraph.\n\n" + body, headSize, "The paragraph.", "description-missing"},
-		"no-frontmatter":  {"The paragraph.\n\n" + body, headSize, "The paragraph.", "frontmatter-missing"},
-		"other-key":       {"---\nmydescription: x\nlicense: " + x(4000) + "\n---\nP " + x(300) + ".\n\n" + body, 8 << 10, "P " + x(300) + ".", "description-missing"},
-		"not-closed":      {"---\nlicense: x\nP.\n\n" + body, 128 << 10, "", "too-large"},
-		"head-too-large":  {"---\ndescription: D.\nlicense: " + x(70000) + "\n---\nP.\n\n" + body, 128 << 10, "", "too-large"},
-		"head-just-fits":  {"---\ndescription: D.\nlicense: " + x(64<<10-40) + "\n---\nP.\n\n" + body, 128 << 10, "D.", ""},
+		"ordinary":   {"---\ndescription: D.\n---\n" + body, headSize, "D.", ""},
+		"cut-letter": {"---\ndescription: D.\n---\nx" + body, headSize, "D.", ""},
+		"first-key":  {"---\ndescription: " + x(3000) + "\n---\n" + body, headSize, x(3000), "description-too-long"},
+		"later-key":  {"---\nlicense: " + x(3000) + "\ndescription: D.\n---\n" + body, headSize, "D.", ""},
+		"long-head":  {"---\nlicense: " + x(20000) + "\ndescription: D.\n---\n" + body, 32 << 10, "D.", ""},
+		"paragraph": {"---\nlicense: " + x(4000) + "\n---\nThe paragraph " + x(500) + " goes on.\n\n" + body, 8 << 10,
+			"The paragraph " + x(500) + " goes on.", "description-missing"},
+		"paragraph-near": {"---\nlicense: MIT\n---\nThe paragraph.\n\n" + body, headSize, "The paragraph.",
+			"description-missing"}, "no-frontmatter": {"The paragraph.\n\n" + body, headSize, "The paragraph.",
+			"frontmatter-missing"}, "other-key": {"---\nmydescription: x\nlicense: " + x(4000) + "\n---\nP " + x(300) +
+			".\n\n" + body, 8 << 10, "P " + x(300) + ".", "description-missing"},
+		"not-closed": {"---\nlicense: x\nP.\n\n" + body, 128 << 10, "", "too-large"},
+		"head-too-large": {"---\ndescription: D.\nlicense: " + x(70000) + "\n---\nP.\n\n" + body, 128 << 10, "",
+			"too-large"}, "head-just-fits": {"---\ndescription: D.\nlicense: " + x(64<<10-40) + "\n---\nP.\n\n" + body,
+			128 << 10, "D.", ""},
 		"not-closed-fits": {"---\nlicense: x\nP.\n", 18, "license: x P.", "frontmatter-unclosed"},
 	} {
 		fsys := counted{fstest.MapFS{name + "/SKILL.md": {Data: []byte(c.text)}}, map[string]int{}}
@@ -85,7 +88,8 @@ func TestHead(t *testing.T) {
 		for _, p := range cat.Problems() {
 			codes += string(p.Code) + " "
 		}
-		if want := c.code; !strings.Contains(codes, want) || strings.Contains(codes, "encoding") || want == "" && codes != "name-missing " {
+		if want := c.code; !strings.Contains(codes, want) || strings.Contains(codes, "encoding") || want == "" &&
+			codes != "name-missing " {
 			t.Errorf("%s: %s, want %s", name, codes, want)
 		}
 		text, err := s.Body(t.Context())
@@ -111,10 +115,12 @@ func TestSize(t *testing.T) {
 		if err := os.CopyFS(dir, fsys); err != nil {
 			t.Fatal(err)
 		}
-		if _, problems := Check(t.Context(), filepath.Join(dir, "a")); (len(problems) > 0 && problems[0].Code == "too-large") == ok {
+		if _, problems := Check(t.Context(), filepath.Join(dir, "a")); (len(problems) > 0 &&
+			problems[0].Code == "too-large") == ok {
 			t.Errorf("%d bytes: %v", size, problems)
 		}
-		if _, problems := Check(t.Context(), filepath.Join(dir, "a")); ok == (problems[0].Severity == Error && problems[0].Code == "too-large") {
+		if _, problems := Check(t.Context(), filepath.Join(dir, "a")); ok == (problems[0].Severity == Error &&
+			problems[0].Code == "too-large") {
 			t.Errorf("%d bytes: %v", size, problems)
 		}
 		if got := Load(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted})).Skill("a") != nil; got != ok {
@@ -190,7 +196,8 @@ func TestRereads(t *testing.T) {
 
 	// So is one whose place is trusted otherwise now.
 	trust := Trusted
-	lib = NewLibrary(t.Context(), &Folder{Path: filepath.Join(dir, "skills"), Root: filepath.Join(dir, "skills"), Origin: Origin{Kind: Project, Trust: Trusted}, Outside: func(string) Trust { return trust }})
+	lib = NewLibrary(t.Context(), &Folder{Path: filepath.Join(dir, "skills"), Root: filepath.Join(dir, "skills"),
+		Origin: Origin{Kind: Project, Trust: Trusted}, Outside: func(string) Trust { return trust }})
 	for _, trust = range []Trust{Trusted, Remote, Trusted} {
 		if s := lib.Reload(t.Context()).Skill("a"); s == nil || s.Origin.Trust != trust {
 			t.Errorf("trust %v: %+v", trust, s)
@@ -208,7 +215,8 @@ func TestChecked(t *testing.T) {
 	dir := t.TempDir()
 	head := "---\ndescription: D.\n---\n"
 	long := strings.Repeat("x", 3*headSize)
-	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long + "\ndescription: D.\n---\n",
+	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long +
+		"\ndescription: D.\n---\n",
 		"headed-more": "---\nlicense: " + long + "\ndescription: D.\n---\n" + long, "refused": head, "told": head} {
 		putSkill(t, dir, name, text)
 	}
@@ -232,7 +240,8 @@ func TestChecked(t *testing.T) {
 		t.Errorf("before it was read: %+v", p)
 	}
 	cat := Load(t.Context(), f)
-	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ", "headed": fmt.Sprint(len(long)+34, " false "), "headed-more": fmt.Sprint(2*len(long)+34, " false ")} {
+	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ",
+		"headed": fmt.Sprint(len(long)+34, " false "), "headed-more": fmt.Sprint(2*len(long)+34, " false ")} {
 		if seen[name] != want {
 			t.Errorf("%s: %q was looked at, want %q", name, seen[name], want)
 		}
@@ -255,7 +264,8 @@ func TestChecked(t *testing.T) {
 		t.Errorf("%+v, %+v", p, cat.Places()[0])
 	}
 	// What was good when it was found may not be any more.
-	if _, err := cat.Invoke(t.Context(), Invocation{Name: "large"}); err != nil || !strings.HasSuffix(seen["large"], fmt.Sprint(len(head)+len(long), " false ")) {
+	if _, err := cat.Invoke(t.Context(), Invocation{Name: "large"}); err != nil ||
+		!strings.HasSuffix(seen["large"], fmt.Sprint(len(head)+len(long), " false ")) {
 		t.Errorf("%v, %q", err, seen["large"])
 	}
 	changed = "large"
@@ -289,11 +299,14 @@ type odd struct{}
 func (odd) Skills(context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		sk := func(name string, trust Trust) *Skill {
-			return &Skill{Name: name, ID: name, Label: "l", Path: "/x/" + name + ".md", Description: "D.", Origin: Origin{Kind: MCP, Label: "srv", Trust: trust}}
+			return &Skill{Name: name, ID: name, Label: "l", Path: "/x/" + name + ".md", Description: "D.",
+				Origin: Origin{Kind: MCP, Label: "srv", Trust: trust}}
 		}
 		_ = yield(sk("c", Trusted), nil) && yield(sk("a", Remote), nil) && yield(sk("b", Trusted), io.ErrUnexpectedEOF) &&
-			yield(nil, Problem{Code: "x", Severity: Error, Path: "/x/d.md", Message: "first"}) && yield(nil, Problem{Code: "y", Severity: Error, Path: "/x/d.md", Message: "second"}) &&
-			yield(nil, Problem{Code: "z", Severity: Error, Path: "/x/a.md", Message: "it loaded"}) && yield(nil, Problem{Code: "w", Severity: Warn, Path: "/x/e.md", Message: "only a warning"}) &&
+			yield(nil, Problem{Code: "x", Severity: Error, Path: "/x/d.md", Message: "first"}) &&
+			yield(nil, Problem{Code: "y", Severity: Error, Path: "/x/d.md", Message: "second"}) &&
+			yield(nil, Problem{Code: "z", Severity: Error, Path: "/x/a.md", Message: "it loaded"}) &&
+			yield(nil, Problem{Code: "w", Severity: Warn, Path: "/x/e.md", Message: "only a warning"}) &&
 			yield(nil, Problem{Code: "v", Severity: Error, Path: "/x/dir", Message: "no skill"})
 	}
 }
@@ -301,7 +314,8 @@ func (odd) Skills(context.Context) iter.Seq2[*Skill, error] {
 // A Source that is not ours: the order is that of names, its place follows from
 // its skills, and what cannot be loaded is one entry.
 func TestOtherSource(t *testing.T) {
-	c := Load(t.Context(), odd{}, list{{Name: "p", ID: "p", Description: "D.", Origin: Origin{Kind: Plugin, Trust: Trusted}}}, list{})
+	c := Load(t.Context(), odd{}, list{{Name: "p", ID: "p", Description: "D.",
+		Origin: Origin{Kind: Plugin, Trust: Trusted}}}, list{})
 	got := ""
 	for _, e := range c.Entries() {
 		got += e.Name() + " " + string(e.State) + " " + string(e.Origin.Kind) + "; "
@@ -313,10 +327,12 @@ func TestOtherSource(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	ps := c.Places()
-	if len(ps) != 3 || ps[0] != (Place{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin || ps[1].Trust != Trusted || ps[2] != (Place{}) {
+	if len(ps) != 3 || ps[0] != (Place{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin ||
+		ps[1].Trust != Trusted || ps[2] != (Place{}) {
 		t.Errorf("%+v", ps)
 	}
-	if _, err := c.Invoke(t.Context(), Invocation{Name: "d"}); refusal(t, err).Code != RefusedUnread || !strings.Contains(err.Error(), "first") {
+	if _, err := c.Invoke(t.Context(), Invocation{Name: "d"}); refusal(t, err).Code != RefusedUnread ||
+		!strings.Contains(err.Error(), "first") {
 		t.Error(err)
 	}
 	if w := c.Why("d", View{}); len(w.Found) != 1 || w.Found[0].Reason != "first" || len(w.Problems) != 2 {
@@ -329,7 +345,8 @@ func TestOtherSource(t *testing.T) {
 
 // A SKILL.md at the root of a file system has no directory to be named after.
 func TestRootOfFS(t *testing.T) {
-	fsys := fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: rooted\ndescription: D.\n---\nText.\n")}, "references/a.md": {Data: []byte("A")}}
+	fsys := fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: rooted\ndescription: D.\n---\nText.\n")},
+		"references/a.md": {Data: []byte("A")}}
 	c := Load(t.Context(), FS(fsys, Origin{Kind: Plugin, Label: "kit", Trust: Trusted}))
 	s := c.Skill("rooted")
 	if s == nil || s.Path != "plugin:kit:SKILL.md" || s.ID != s.Path || s.Dir != "" {

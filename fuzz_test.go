@@ -135,7 +135,9 @@ func FuzzExpand(f *testing.F) {
 // FuzzSplitTools: no rule is made of parts of another, and blanks outside
 // parentheses never survive.
 func FuzzSplitTools(f *testing.F) {
-	for _, s := range []string{"Bash(git status:*), Read", "Bash(git:*) Read", "Bash (git:*)", "Bash(git", `Bash(echo "a)b") X`, "*", "Read,,Write", "Bash(it's) Y(don't)", "[Read, Write]", "'a b'", "0\v 0", "'0\f0'", "0 \u00850", "'0(()'", "')(()'", "'A(b) C(d)'"} {
+	for _, s := range []string{"Bash(git status:*), Read", "Bash(git:*) Read", "Bash (git:*)", "Bash(git",
+		`Bash(echo "a)b") X`, "*", "Read,,Write", "Bash(it's) Y(don't)", "[Read, Write]", "'a b'", "0\v 0", "'0\f0'",
+		"0 \u00850", "'0(()'", "')(()'", "'A(b) C(d)'"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -166,7 +168,8 @@ func FuzzWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		words := splitWords(s)
-		if !strings.ContainsAny(s, "'\"\\") && strings.Join(words, " ") != strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < 128 && isBlank(byte(r)) }), " ") {
+		if !strings.ContainsAny(s, "'\"\\") && strings.Join(words,
+			" ") != strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < 128 && isBlank(byte(r)) }), " ") {
 			t.Fatalf("%q: %q", s, words)
 		}
 		for _, w := range words {
@@ -187,7 +190,8 @@ func TestInjection(t *testing.T) {
 	dir := t.TempDir()
 	hostile := []string{
 		`; touch pwned`, `$(touch pwned)`, "`touch pwned`", `" ; touch pwned; "`, `' ; touch pwned ; '`, "a\ntouch pwned",
-		`*`, `~`, `{a,b}`, `$HOME`, `a[$(touch pwned)]`, `&& touch pwned`, `\`, `!!`, `${x:=$(touch pwned)}`, "EOF\ntouch pwned", "#",
+		`*`, `~`, `{a,b}`, `$HOME`, `a[$(touch pwned)]`, `&& touch pwned`, `\`, `!!`, `${x:=$(touch pwned)}`,
+		"EOF\ntouch pwned", "#",
 	}
 	commands := []struct{ cmd, want string }{
 		{`printf '<%s>' $0`, "<%s>"},
@@ -229,14 +233,16 @@ func TestInjection(t *testing.T) {
 // TestLinear: a large file is read in time that grows with its size, whatever
 // it holds. A quadratic reader would not end within the tests' time.
 func TestLinear(t *testing.T) {
-	for _, part := range []string{"[", "a: [", "a: b: c\n", "\"", "'", "- ", "? ", "&a ", "a: *a\n", "\t", "{a: ", "a: |\n", ">", "\\u", "k: \"a \"b\n", "é", "# \n", "  - x: y: z\n", "`` ", "(a", "---", "!!x ", "%"} {
+	for _, part := range []string{"[", "a: [", "a: b: c\n", "\"", "'", "- ", "? ", "&a ", "a: *a\n", "\t", "{a: ",
+		"a: |\n", ">", "\\u", "k: \"a \"b\n", "é", "# \n", "  - x: y: z\n", "`` ", "(a", "---", "!!x ", "%"} {
 		body := strings.Repeat(part, maxFrontmatter/8/len(part))
 		parseFile("x/SKILL.md", []byte("---\n"+body+"\n---\n"), Origin{})
 		parseFile("x/SKILL.md", []byte("---\na: "+body+"\n---\n"), Origin{})
 		frontmatter.Parse([]byte(body), 1)
 		splitTools(body)
 	}
-	for _, part := range []string{"`` ", "!`", "```!\n````\n", "${", "$ARGUMENTS[", "\\$", "{baseDir", "```\n", "~~~\n", "'", "\"", "\" '", " !`a`", "${@:", "$"} {
+	for _, part := range []string{"`` ", "!`", "```!\n````\n", "${", "$ARGUMENTS[", "\\$", "{baseDir", "```\n", "~~~\n",
+		"'", "\"", "\" '", " !`a`", "${@:", "$"} {
 		text := strings.Repeat(part, maxFile/16/len(part))
 		scanner{}.scan(text)
 		scanner{dialect: templateText}.scan(text)

@@ -31,7 +31,8 @@ type shellLine struct {
 //
 // Directories are ours, not a stranger's; they become quoted words, so that
 // permission rules can name them.
-func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine, used bool, problem string, err error) {
+func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine, used bool, problem string,
+	err error) {
 	p := preparer{values: v, dialect: sc.dialect, cmd: cmd}
 	for i := 0; i < len(cmd); {
 		switch c := cmd[i]; c {
@@ -51,7 +52,8 @@ func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine
 		return shellLine{line: cmd}, false, "", nil
 	}
 	if powershell {
-		return out, false, "", fmt.Errorf("%s in a PowerShell command: it cannot be kept from being read as code", p.sites[0].raw)
+		return out, false, "", fmt.Errorf("%s in a PowerShell command: it cannot be kept from being read as code",
+			p.sites[0].raw)
 	}
 	file, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(cmd), "")
 	if err != nil {
@@ -333,7 +335,8 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 		}
 		for i, value := range values {
 			if s.dash && strings.HasPrefix(value, "-") {
-				return out, false, "", fmt.Errorf("%s is refused: its value %.40q begins with - and could be taken for an option; put -- before it", s.raw, value)
+				return out, false, "", fmt.Errorf("%s is refused: its value %.40q begins with - and could be taken for an "+
+					"option; put -- before it", s.raw, value)
 			}
 			name := "KNACK_ARG_" + strconv.Itoa(s.index)
 			switch {
@@ -385,10 +388,12 @@ func steersShell(name string) bool {
 	switch name {
 	case "PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND",
 		"EDITOR", "VISUAL", "PAGER", "SHELL", "BROWSER",
-		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT":
+		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB",
+		"RUBYOPT":
 		return true
 	}
-	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "BASH_FUNC_")
+	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "GIT_") ||
+		strings.HasPrefix(name, "BASH_FUNC_")
 }
 
 // words returns the words of a command as texts; what is no plain text is a
@@ -456,15 +461,18 @@ func programOf(name string) program {
 		return program{wrapper, "-u -C --unset --chdir", "-S --split-string"}
 	case "xargs":
 		return program{wrapper, "-I -n -P -L -s -d -E -a", ""}
-	case "timeout", "nice", "ionice", "stdbuf", "time", "chroot", "taskset", "flock", "setpriv", "unshare", "chrt", "runuser", "strace":
+	case "timeout", "nice", "ionice", "stdbuf", "time", "chroot", "taskset", "flock", "setpriv", "unshare", "chrt",
+		"runuser", "strace":
 		return program{wrapper, "-s -k -n -c -p -i -o -e -f -u -E", ""}
-	case "command", "builtin", "exec", "nohup", "setsid", "npx", "uvx", "bunx", "pnpx", "busybox", "coproc", "doppler", "direnv":
+	case "command", "builtin", "exec", "nohup", "setsid", "npx", "uvx", "bunx", "pnpx", "busybox", "coproc", "doppler",
+		"direnv":
 		return program{wrapper, "-a -p --package -C", "-c --call"}
 	case "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "csh", "tcsh", "mksh":
 		return program{interpreter, "-o -O --rcfile --init-file", "-c"}
 	case "node", "nodejs", "bun", "deno", "ts-node", "tsx":
 		return program{interpreter, "", "-e --eval -p --print -pe -r --require --import --loader eval"}
-	case "perl", "ruby", "lua", "luajit", "php", "Rscript", "R", "julia", "osascript", "tclsh", "groovy", "scala", "elixir", "ghci", "swift", "irb":
+	case "perl", "ruby", "lua", "luajit", "php", "Rscript", "R", "julia", "osascript", "tclsh", "groovy", "scala",
+		"elixir", "ghci", "swift", "irb":
 		return program{interpreter, "", "-e -E -r -M -I -n -le -ne -pe -ane -lne -f"}
 	case "pwsh", "powershell", "cmd":
 		return program{interpreter, "", "-c -Command -command -EncodedCommand -File -e /c /k"}
@@ -474,10 +482,12 @@ func programOf(name string) program {
 		return program{filter, "-l", "-e -f --expression --file"}
 	case "jq", "yq", "gojq":
 		return program{filter, "--indent -L", "-f --from-file"}
-	case "bc", "dc", "m4", "ed", "ex", "vi", "vim", "nvim", "emacs", "gdb", "sqlite3", "sqlite", "mysql", "psql", "duckdb", "mongosh", "redis-cli":
+	case "bc", "dc", "m4", "ed", "ex", "vi", "vim", "nvim", "emacs", "gdb", "sqlite3", "sqlite", "mysql", "psql", "duckdb",
+		"mongosh", "redis-cli":
 		return program{interpreter, "-h -U -u -p -d -P", "-c -e -ex --command --execute -cmd --eval -S -s"}
 	case "eval", "source", ".", "trap", "let", "alias", "unset", "read", "mapfile", "readarray", "getopts",
-		"ssh", "su", "watch", "parallel", "at", "batch", "script", "expect", "crontab", "hash", "enable", "bind", "complete", "compgen":
+		"ssh", "su", "watch", "parallel", "at", "batch", "script", "expect", "crontab", "hash", "enable", "bind", "complete",
+		"compgen":
 		return program{kind: evaluator}
 	}
 	if strings.HasPrefix(name, "python") || strings.HasPrefix(name, "pypy") {

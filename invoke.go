@@ -47,14 +47,16 @@ type Invocation struct {
 	Name     string // a name, alias or label; a leading / and blanks are dropped
 	Args     string
 	By       Caller
-	View     View              // what the model was shown: a conditional skill must be active in it
-	Message  string            // the person's own words: a /skill that they name is open to the model
-	Builtins []string          // the program's own commands, which are no skills
-	Preview  bool              // the text is only shown: who may call the skill, and when, is not checked, and nothing runs
-	Hash     string            // "", or the Asks.Hash that was approved: other bytes are refused
-	Accepted []string          // see Activation.Accepted
-	Shell    Shell             // nil: inline commands stay text
-	Vars     map[string]string // CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
+	View     View     // what the model was shown: a conditional skill must be active in it
+	Message  string   // the person's own words: a /skill that they name is open to the model
+	Builtins []string // the program's own commands, which are no skills
+	// the text is only shown: who may call the skill, and when, is not checked, and nothing runs
+	Preview  bool
+	Hash     string   // "", or the Asks.Hash that was approved: other bytes are refused
+	Accepted []string // see Activation.Accepted
+	Shell    Shell    // nil: inline commands stay text
+	// CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
+	Vars map[string]string
 }
 
 // An Activation is one skill, ready for a conversation: data only.
@@ -130,8 +132,10 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		if in.Hash != "" && in.Hash != hash {
 			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
 		}
-		if in.By == ByModel && !in.Preview && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() && !fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
-			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it waits for a file that matches %s", s.Name, strings.Join(fresh.Paths, ", "))
+		if in.By == ByModel && !in.Preview && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() &&
+			!fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
+			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it waits for a file that matches %s", s.Name,
+				strings.Join(fresh.Paths, ", "))
 		}
 		a.Skill, a.Hash, body = fresh, hash, text
 		s = fresh
@@ -152,7 +156,8 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if local && s.Base != nil {
 		if a.Dir, err = s.Base(ctx); err != nil {
 			a.problem(Problem{Code: CodeExtractionFailed, Severity: Warn, Path: s.Path,
-				Message: fmt.Sprintf("%s has no base directory: %v", s.Name, err), Hint: "check the permissions of the directory it names"})
+				Message: fmt.Sprintf("%s has no base directory: %v", s.Name, err),
+				Hint:    "check the permissions of the directory it names"})
 			a.Dir = ""
 		}
 	}
@@ -190,7 +195,8 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	}
 	if a.Resources, err = s.Resources(ctx); err != nil {
 		a.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: s.Path,
-			Message: fmt.Sprintf("the files beside %s are not listed: %v", s.Name, err), Hint: "check that the directory can be read"})
+			Message: fmt.Sprintf("the files beside %s are not listed: %v", s.Name, err),
+			Hint:    "check that the directory can be read"})
 	}
 	a.Notice = strings.TrimSpace("/" + s.Name + " " + strings.Join(strings.Fields(in.Args), " "))
 	a.Prompt = a.prompt(body, used)
@@ -224,7 +230,8 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	}
 	r := refuse(RefusedUnknown, "unknown skill: %.200s", plain.Line(name))
 	for _, n := range c.near(name) {
-		if s := c.Skill(n); s != nil && c.unavailable(s, in.View, in.By) == "" && (in.By == ByUser && !s.NotUser || in.By == ByModel && s.Offered()) {
+		if s := c.Skill(n); s != nil && c.unavailable(s, in.View, in.By) == "" &&
+			(in.By == ByUser && !s.NotUser || in.By == ByModel && s.Offered()) {
 			r.Near = append(r.Near, n)
 		}
 	}

@@ -81,7 +81,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		_, err := c.Invoke(t.Context(), Invocation{Name: tt.name, By: tt.by, Builtins: []string{"help"}})
 		r := refusal(t, err)
-		if r.Code != tt.code || !strings.Contains(r.Message, tt.says) || tt.near != "" && strings.Join(r.Near, " ") != tt.near || len(r.Near) > 3 {
+		if r.Code != tt.code || !strings.Contains(r.Message, tt.says) || tt.near != "" &&
+			strings.Join(r.Near, " ") != tt.near || len(r.Near) > 3 {
 			t.Errorf("%q: %+v", tt.name, r)
 		}
 		if strings.ContainsRune(r.Message, 0x1b) {
@@ -119,7 +120,8 @@ func TestBytesOfInvocation(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	a, err = c.Invoke(t.Context(), Invocation{Name: "a"})
-	if err != nil || !slices.Equal(a.Grants, []string{"Bash(rm:*)"}) || !strings.Contains(a.Prompt, "New.") || a.Model != "" {
+	if err != nil || !slices.Equal(a.Grants, []string{"Bash(rm:*)"}) || !strings.Contains(a.Prompt, "New.") ||
+		a.Model != "" {
 		t.Errorf("%+v, %v", a, err)
 	}
 	putSkill(t, dir, "a", "---\nname: a\ndisable-model-invocation: true\n---\nNew.\n")
@@ -131,11 +133,13 @@ func TestBytesOfInvocation(t *testing.T) {
 
 func TestAsks(t *testing.T) {
 	dir := t.TempDir()
-	putSkill(t, dir, "all", "---\nname: all\ndescription: D.\ndisallowed-tools: Write\nhooks: [{event: Stop, command: x}]\nmodel: opus\nshell: bash\ncontext: fork\n---\n!`git log $0`\n\n```!\na\nb\n```\n")
+	putSkill(t, dir, "all", "---\nname: all\ndescription: D.\ndisallowed-tools: Write\nhooks: [{event: Stop, command: "+
+		"x}]\nmodel: opus\nshell: bash\ncontext: fork\n---\n!`git log $0`\n\n```!\na\nb\n```\n")
 	putSkill(t, dir, "none", "---\nname: none\ndescription: D.\nmodel: inherit\neffort: high\n---\nText `!`x`.\n")
 	c := Load(t.Context(), trusted(dir))
 	asks, err := c.Skill("all").Asks(t.Context())
-	if err != nil || !slices.Equal(asks.Commands, []string{"git log $0", "a\nb"}) || asks.Model != "opus" || !asks.Fork || asks.Shell != "bash" || asks.Hooks == nil || len(asks.Denies) != 1 {
+	if err != nil || !slices.Equal(asks.Commands, []string{"git log $0", "a\nb"}) || asks.Model != "opus" || !asks.Fork ||
+		asks.Shell != "bash" || asks.Hooks == nil || len(asks.Denies) != 1 {
 		t.Errorf("%+v, %v", asks, err)
 	}
 	if asks, err = c.Skill("none").Asks(t.Context()); err != nil || !asks.Nothing() {
@@ -189,8 +193,10 @@ func TestNothing(t *testing.T) {
 // TestActivation: what a skill says is in the activation, and what is not from
 // this machine grants nothing without approval.
 func TestActivation(t *testing.T) {
-	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read\ndisallowed-tools: Write\nmodel: opus\neffort: high\nhooks: [{event: Stop, path: x}]\n---\n\n\n{baseDir} ${CLAUDE_PROJECT_DIR} ${CLAUDE_SESSION_ID}\n")
-	for _, o := range []Origin{{Kind: User, Trust: Trusted}, {Kind: Plugin, Trust: Remote}, {Kind: MCP, Trust: Trusted}, {Kind: MCP, Trust: Remote}} {
+	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read\ndisallowed-tools: Write\nmodel: opus\neffort: " +
+		"high\nhooks: [{event: Stop, path: x}]\n---\n\n\n{baseDir} ${CLAUDE_PROJECT_DIR} ${CLAUDE_SESSION_ID}\n")
+	for _, o := range []Origin{{Kind: User, Trust: Trusted}, {Kind: Plugin, Trust: Remote}, {Kind: MCP, Trust: Trusted},
+		{Kind: MCP, Trust: Remote}} {
 		local := o == Origin{Kind: User, Trust: Trusted}
 		for _, approved := range []bool{false, true} {
 			s, _, _ := parseFile("a/SKILL.md", data, o)
@@ -198,7 +204,8 @@ func TestActivation(t *testing.T) {
 			s.Dir = "/d"
 			based := false
 			s.Base = func(context.Context) (string, error) { based = true; return "/based", nil }
-			in := Invocation{Name: "a", Args: " x  y\nz ", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/p", "CLAUDE_SESSION_ID": "s", "CLAUDE_SKILL_DIR": "/forged", "HOME": "/h"}}
+			in := Invocation{Name: "a", Args: " x  y\nz ", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/p",
+				"CLAUDE_SESSION_ID": "s", "CLAUDE_SKILL_DIR": "/forged", "HOME": "/h"}}
 			if approved {
 				in.Hash = hashOf(data)
 			}
@@ -210,14 +217,16 @@ func TestActivation(t *testing.T) {
 			if gone := len(a.Problems) > 0 && a.Problems[0].Code == "unreadable"; !gone || a.Resources != nil {
 				t.Errorf("the directory is gone: %v", a.Problems)
 			}
-			if a.Model != "opus" || a.Effort != "high" || len(a.Denies) != 1 || (len(a.Grants) == 1) != granted || (a.Hooks != nil) != granted || a.Hash != hashOf(data) {
+			if a.Model != "opus" || a.Effort != "high" || len(a.Denies) != 1 || (len(a.Grants) == 1) != granted ||
+				(a.Hooks != nil) != granted || a.Hash != hashOf(data) {
 				t.Errorf("%v, approved: %v: %+v", o, approved, a)
 			}
 			text := "\n\n/based /p s\n"
 			if !local {
 				text = "\n\n{baseDir} ${CLAUDE_PROJECT_DIR} s\n"
 			}
-			if !strings.Contains(a.Prompt, text) || based != local || (a.Dir == "/based") != local || strings.Contains(a.Prompt, "Base directory") != local || a.Notice != "/a x y z" {
+			if !strings.Contains(a.Prompt, text) || based != local || (a.Dir == "/based") != local ||
+				strings.Contains(a.Prompt, "Base directory") != local || a.Notice != "/a x y z" {
 				t.Errorf("%v: %q, %s, %q", o, a.Dir, a.Notice, a.Prompt)
 			}
 		}
@@ -229,9 +238,10 @@ func TestActivation(t *testing.T) {
 func TestNamed(t *testing.T) {
 	s := &Skill{Name: "a-b", Label: "Label", Aliases: []string{"al"}}
 	for message, want := range map[string]bool{
-		"/a-b": true, "x /a-b": true, "(/a-b)": true, "`/a-b`": true, "\"/a-b\", please": true, "'/a-b'": true, "do /a-b.": true, "/a-b!": true, "\t/a-b\n": true,
-		"x,/a-b;y": false, "x,/a-b; y": true, "/a-b:": true, "/a-b?": true, "/Label": true, "/al": true, "/x then /al": true, "/a-b\u00a0é": true,
-		"a-b": false, "/a-bc": false, "x/a-b": false, "/a": false, "//a-b": false, "/": false, "": false, "/a-b/c": false, "/alé": false, "/ a-b": false,
+		"/a-b": true, "x /a-b": true, "(/a-b)": true, "`/a-b`": true, "\"/a-b\", please": true, "'/a-b'": true,
+		"do /a-b.": true, "/a-b!": true, "\t/a-b\n": true, "x,/a-b;y": false, "x,/a-b; y": true, "/a-b:": true, "/a-b?": true,
+		"/Label": true, "/al": true, "/x then /al": true, "/a-b\u00a0é": true, "a-b": false, "/a-bc": false, "x/a-b": false,
+		"/a": false, "//a-b": false, "/": false, "": false, "/a-b/c": false, "/alé": false, "/ a-b": false,
 	} {
 		if got := s.named(message); got != want {
 			t.Errorf("%q: %v", message, got)
@@ -256,8 +266,10 @@ func TestResources(t *testing.T) {
 		t.Errorf("%v, %q", err, a.Prompt)
 	}
 	a, err = c.Invoke(t.Context(), Invocation{Name: "few", Args: "x"})
-	want := "<command-message>The \"few\" skill is loading</command-message>\n<command-name>few</command-name>\n<command-args>x</command-args>\n\n" +
-		"Base directory for this skill: " + filepath.ToSlash(filepath.Join(dir, "few")) + "\n\nB.\n\nARGUMENTS: x\n\nResources of this skill:\n- scripts/a.sh\n"
+	want := "<command-message>The \"few\" skill is " +
+		"loading</command-message>\n<command-name>few</command-name>\n<command-args>x</command-args>\n\n" +
+		"Base directory for this skill: " + filepath.ToSlash(filepath.Join(dir, "few")) +
+		"\n\nB.\n\nARGUMENTS: x\n\nResources of this skill:\n- scripts/a.sh\n"
 	if err != nil || a.Prompt != want {
 		t.Errorf("%v, %q; want %q", err, a.Prompt, want)
 	}
@@ -288,12 +300,14 @@ func TestDescribe(t *testing.T) {
 	putSkill(t, dir, "a", "---\nname: a\ndescription: "+long+"\nwhen_to_use: When.\nargument-hint: '[x]'\n---\n")
 	c := Load(t.Context(), trusted(dir))
 	text, err := c.Describe(Invocation{Name: "a", By: ByModel})
-	if err != nil || !strings.HasPrefix(text, "a [x]\n\nword word") || !strings.Contains(text, " - When.") || len(text) < 3000 {
+	if err != nil || !strings.HasPrefix(text, "a [x]\n\nword word") || !strings.Contains(text, " - When.") ||
+		len(text) < 3000 {
 		t.Errorf("%v, %q", err, text)
 	}
 	putSkill(t, dir, "c", "---\ndescription: D.\ncompatibility: Needs git.\nversion: 1.10\nlicense: MIT\n---\n")
 	c = Load(t.Context(), trusted(dir))
-	if text, err = c.Describe(Invocation{Name: "c", By: ByModel}); err != nil || text != "c\n\nD.\n\ncompatibility: Needs git.\n\nversion: 1.10\n" {
+	if text, err = c.Describe(Invocation{Name: "c", By: ByModel}); err != nil ||
+		text != "c\n\nD.\n\ncompatibility: Needs git.\n\nversion: 1.10\n" {
 		t.Errorf("%v, %q", err, text)
 	}
 	putSkill(t, dir, "d", "---\ndescription: D.\ndisable-model-invocation: true\n---\n")
@@ -313,28 +327,35 @@ func TestDirectoryInRules(t *testing.T) {
 		t.Skip("Windows has no * in names")
 	}
 	dir := filepath.Join(t.TempDir(), "x*y")
-	putSkill(t, dir, "a", "---\nname: a\ndescription: D.\nallowed-tools: Bash({baseDir}/run.sh) Read\ndisallowed-tools: Edit({baseDir}/**)\n---\n")
+	putSkill(t, dir, "a", "---\nname: a\ndescription: D.\nallowed-tools: Bash({baseDir}/run.sh) "+
+		"Read\ndisallowed-tools: Edit({baseDir}/**)\n---\n")
 	a, err := Load(t.Context(), trusted(dir)).Invoke(t.Context(), Invocation{Name: "a"})
-	if err != nil || !slices.Equal(a.Grants, []string{"Read"}) || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 {
+	if err != nil || !slices.Equal(a.Grants, []string{"Read"}) || !slices.Equal(a.Denies, []string{"Edit"}) ||
+		len(a.Problems) != 2 {
 		t.Errorf("%v, %+v", err, a)
 	}
 }
 
 // Each character that a rule would read as a part of a pattern counts.
 func TestDirectoryCharacters(t *testing.T) {
-	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read(${CLAUDE_PROJECT_DIR}/**)\ndisallowed-tools: Edit(${CLAUDE_PROJECT_DIR}/**)\n---\n")
+	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read(${CLAUDE_PROJECT_DIR}/**)\ndisallowed-tools: " +
+		"Edit(${CLAUDE_PROJECT_DIR}/**)\n---\n")
 	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted})
 	s.Read = func(context.Context) ([]byte, error) { return data, nil }
 	s.List = func(context.Context) ([]string, error) { return nil, nil }
 	for _, c := range strings.Split("*?[]{}()!\\'\"`$\n", "") {
-		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
-		if err != nil || len(a.Grants) != 0 || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 || a.Problems[0].Code != "tool-pattern" ||
-			!strings.Contains(a.Problems[0].Message, "grants nothing") || !strings.Contains(a.Problems[1].Message, "denies all of Edit") {
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(),
+			Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
+		if err != nil || len(a.Grants) != 0 || !slices.Equal(a.Denies, []string{"Edit"}) || len(a.Problems) != 2 ||
+			a.Problems[0].Code != "tool-pattern" ||
+			!strings.Contains(a.Problems[0].Message, "grants nothing") || !strings.Contains(a.Problems[1].Message,
+			"denies all of Edit") {
 			t.Errorf("%q: %v, %+v", c, err, a)
 		}
 	}
 	for _, c := range strings.Split("-_ .,:;#~^%@+=é", "") {
-		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(),
+			Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/x" + c + "y"}})
 		if err != nil || !slices.Equal(a.Grants, []string{"Read(/x" + c + "y/**)"}) || len(a.Problems) != 0 {
 			t.Errorf("%q: %v, %+v", c, err, a)
 		}
@@ -355,7 +376,8 @@ func TestPlainReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range a.Files {
-			if filepath.Ext(f.Name) == ".want" || filepath.Ext(f.Name) == ".quoted" || strings.Contains(doc, "salvage") || strings.Contains(doc, "odd") {
+			if filepath.Ext(f.Name) == ".want" || filepath.Ext(f.Name) == ".quoted" || strings.Contains(doc, "salvage") ||
+				strings.Contains(doc, "odd") {
 				continue
 			}
 			fields, ok := plainFields(f.Data)
@@ -380,7 +402,8 @@ func TestPlainReader(t *testing.T) {
 // TestIdleMemory: a loaded skill costs at most 2 KiB beside its description.
 func TestIdleMemory(t *testing.T) {
 	const n = 2000
-	text := "---\nname: %s\ndescription: Short.\nallowed-tools: Bash(git status:*), Read\nlicense: MIT\nmetadata:\n  author: me\n  version: 1.0.0\n---\n" + strings.Repeat("Body. ", 500)
+	text := "---\nname: %s\ndescription: Short.\nallowed-tools: Bash(git status:*), Read\nlicense: MIT\nmetadata:\n  " +
+		"author: me\n  version: 1.0.0\n---\n" + strings.Repeat("Body. ", 500)
 	skills := make([]*Skill, n)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -407,11 +430,13 @@ func TestCommandTime(t *testing.T) {
 		s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted})
 		s.Read = func(context.Context) ([]byte, error) { return data, nil }
 		begin := time.Now()
-		_, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(ctx context.Context, _ *Activation, _ string, _ []string) (string, error) {
-			<-ctx.Done()
-			return "half", nil
-		}})
-		if r := refusal(t, err); r.Code != RefusedUnread || !strings.Contains(r.Message, "sleep 1000") || time.Since(begin) != 2*time.Minute {
+		_, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(),
+			Invocation{Name: "a", Shell: func(ctx context.Context, _ *Activation, _ string, _ []string) (string, error) {
+				<-ctx.Done()
+				return "half", nil
+			}})
+		if r := refusal(t, err); r.Code != RefusedUnread || !strings.Contains(r.Message, "sleep 1000") ||
+			time.Since(begin) != 2*time.Minute {
 			t.Errorf("%+v after %v", r, time.Since(begin))
 		}
 	})
@@ -423,16 +448,19 @@ func TestCommandRefused(t *testing.T) {
 	data := []byte("---\nname: a\ndescription: D.\n---\n!`first` !`second` !`third`")
 	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted})
 	s.Read = func(context.Context) ([]byte, error) { return data, nil }
-	for code, fail := range map[int]error{RefusedByRule: &Refusal{Code: RefusedByRule, Message: "the rule Bash(second) denies it"}, RefusedUnread: errors.New("exit status 1")} {
+	for code, fail := range map[int]error{RefusedByRule: &Refusal{Code: RefusedByRule,
+		Message: "the rule Bash(second) denies it"}, RefusedUnread: errors.New("exit status 1")} {
 		ran := ""
-		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(), Invocation{Name: "a", Shell: func(_ context.Context, _ *Activation, line string, _ []string) (string, error) {
-			ran += line + " "
-			if line == "second" {
-				return "half", fail
-			}
-			return "out", nil
-		}})
-		if r := refusal(t, err); a != nil || r.Code != code || !strings.Contains(r.Message, "`second`") || !strings.Contains(r.Message, fail.Error()) || ran != "first second " {
+		a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(),
+			Invocation{Name: "a", Shell: func(_ context.Context, _ *Activation, line string, _ []string) (string, error) {
+				ran += line + " "
+				if line == "second" {
+					return "half", fail
+				}
+				return "out", nil
+			}})
+		if r := refusal(t, err); a != nil || r.Code != code || !strings.Contains(r.Message, "`second`") ||
+			!strings.Contains(r.Message, fail.Error()) || ran != "first second " {
 			t.Errorf("%+v, ran %s", r, ran)
 		}
 	}
@@ -454,7 +482,8 @@ func TestLargeFrontmatter(t *testing.T) {
 	for size, code := range map[int]Code{64<<10 - 28: "", 64<<10 - 27: CodeTooLarge} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
 		s, body, problems := parseFile("a/SKILL.md", []byte(data), Origin{})
-		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" && problems[0].Code != code {
+		if s == nil || string(body) != "Body.\n" || (code == "") != (len(problems) == 0) || code != "" &&
+			problems[0].Code != code {
 			t.Errorf("%d: %q, %v", size, body, problems)
 		}
 	}
@@ -465,8 +494,10 @@ func TestLargeFrontmatter(t *testing.T) {
 func TestRelativeFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putSkill(t, "skills", "a", "---\ndescription: D.\n---\nText.\n")
-	act, err := Load(t.Context(), Dir("skills", Origin{Kind: User, Trust: Trusted})).Invoke(t.Context(), Invocation{Name: "a"})
-	if err != nil || !filepath.IsAbs(act.Dir) || !strings.Contains(act.Prompt, "Base directory for this skill: "+filepath.ToSlash(act.Dir)) {
+	act, err := Load(t.Context(), Dir("skills", Origin{Kind: User, Trust: Trusted})).Invoke(t.Context(),
+		Invocation{Name: "a"})
+	if err != nil || !filepath.IsAbs(act.Dir) || !strings.Contains(act.Prompt,
+		"Base directory for this skill: "+filepath.ToSlash(act.Dir)) {
 		t.Errorf("%v, %q", err, act.Prompt)
 	}
 }

@@ -27,7 +27,8 @@ func writeSkill(t testing.TB, dir, name, description string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte("---\nname: "+name+"\ndescription: "+description+"\n---\nText of "+name+".\n"), 0o666); err != nil {
+	if err := os.WriteFile(path, []byte("---\nname: "+name+"\ndescription: "+description+"\n---\nText of "+name+".\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -107,7 +108,8 @@ These skills are no longer available:
 
 // TestSwap: whatever of a skill changes, the Catalog is another one.
 func TestSwap(t *testing.T) {
-	now := Skill{Name: "a", ID: "a", Path: "/a", Description: "D.", Size: 1, Origin: Origin{Kind: MCP, Trust: Remote}, fields: []field{{"license", "1"}}}
+	now := Skill{Name: "a", ID: "a", Path: "/a", Description: "D.", Size: 1, Origin: Origin{Kind: MCP, Trust: Remote},
+		fields: []field{{"license", "1"}}}
 	var problem error
 	src := new(changing)
 	src.yield = func(yield func(*Skill, error) bool) {
@@ -121,9 +123,11 @@ func TestSwap(t *testing.T) {
 		t.Error("nothing changed")
 	}
 	for what, change := range map[string]func(){
-		"name": func() { now.Name = "b" }, "ID": func() { now.ID = "b" }, "description": func() { now.Description = "E." }, "when_to_use": func() { now.WhenToUse = "W." },
-		"size": func() { now.Size = 2 }, "gate": func() { now.Gated = "x is off" }, "trust": func() { now.Origin.Trust = Trusted }, "field": func() { now.fields[0].value = "2" },
-		"key": func() { now.fields[0].key = "version" }, "problem": func() { problem = Problem{Code: "x", Message: "new"} }, "place": func() { src.place.Missing = true },
+		"name": func() { now.Name = "b" }, "ID": func() { now.ID = "b" }, "description": func() { now.Description = "E." },
+		"when_to_use": func() { now.WhenToUse = "W." }, "size": func() { now.Size = 2 },
+		"gate": func() { now.Gated = "x is off" }, "trust": func() { now.Origin.Trust = Trusted },
+		"field": func() { now.fields[0].value = "2" }, "key": func() { now.fields[0].key = "version" },
+		"problem": func() { problem = Problem{Code: "x", Message: "new"} }, "place": func() { src.place.Missing = true },
 	} {
 		before := lib.Catalog()
 		change()
@@ -141,7 +145,8 @@ func TestSince(t *testing.T) {
 	v := View{For: ByModel}
 	one := Load(t.Context(), list{sk("x", "D.")}).Listing(v)
 	for s, changed := range map[*Skill]int{sk("x", "D."): 0, sk("y", "D."): 1, sk("x", "E."): 1} {
-		if ch := Load(t.Context(), list{s}).Listing(v).Since(one.Told()); len(ch.Changed) != changed || len(ch.Added)+len(ch.Removed) != 0 {
+		if ch := Load(t.Context(), list{s}).Listing(v).Since(one.Told()); len(ch.Changed) != changed ||
+			len(ch.Added)+len(ch.Removed) != 0 {
 			t.Errorf("%+v: %+v", s, ch)
 		}
 	}
@@ -234,7 +239,8 @@ func TestBudget(t *testing.T) {
 		var skills []*Skill
 		names := 0
 		for i := range rng.IntN(30) {
-			s := &Skill{Name: fmt.Sprintf("s%d", i), ID: fmt.Sprint(i), Description: strings.Repeat("é", 1+rng.IntN(1+rng.IntN(2000))), Origin: Origin{Kind: User, Trust: Trusted}}
+			s := &Skill{Name: fmt.Sprintf("s%d", i), ID: fmt.Sprint(i),
+				Description: strings.Repeat("é", 1+rng.IntN(1+rng.IntN(2000))), Origin: Origin{Kind: User, Trust: Trusted}}
 			if rng.IntN(10) == 0 {
 				s.Origin.Kind = Bundled
 				names += utf8.RuneCountInString(s.Description) + 2
@@ -256,7 +262,8 @@ func TestBudget(t *testing.T) {
 		}
 		cut := false
 		for _, e := range l.Entries {
-			if n := utf8.RuneCountInString(e.Text); n != e.Chars || (e.Cut == Whole) != (e.Chars == e.Full) || n > maxEntry && e.Skill.Origin.Kind != Bundled {
+			if n := utf8.RuneCountInString(e.Text); n != e.Chars || (e.Cut == Whole) != (e.Chars == e.Full) || n > maxEntry &&
+				e.Skill.Origin.Kind != Bundled {
 				t.Errorf("%s: %d characters, Chars %d of %d, %q", e.Skill.Name, n, e.Chars, e.Full, e.Cut)
 			}
 			if e.Cut != Whole {
@@ -307,13 +314,15 @@ func FuzzListing(f *testing.F) {
 	f.Add("a<b>", "&lt;&amp;&am", "\x1b[2J\U000e0041\xff", 5)
 	f.Add("", "<skill><name>x</name>", "]]>", 300)
 	f.Fuzz(func(t *testing.T, name, description, when string, most int) {
-		s := &Skill{Name: name, ID: name, Path: "/x/" + name, Description: description, WhenToUse: when, Origin: Origin{Kind: Plugin, Label: when, Trust: Trusted}}
+		s := &Skill{Name: name, ID: name, Path: "/x/" + name, Description: description, WhenToUse: when,
+			Origin: Origin{Kind: Plugin, Label: when, Trust: Trusted}}
 		c := Load(t.Context(), list{s, {Name: "z", ID: "z", Description: "last", Origin: s.Origin}})
 		for _, index := range []bool{false, true} {
 			l := c.Listing(View{For: ByModel, MaxChars: most, Index: index})
 			text := l.Text
 			if index {
-				text = strings.NewReplacer("<skill>", "", "</skill>", "", "<name>", "", "</name>", "", "<description>", "", "</description>", "",
+				text = strings.NewReplacer("<skill>", "", "</skill>", "", "<name>", "", "</name>", "", "<description>", "",
+					"</description>", "",
 					"<location>", "", "</location>", "", "<available_skills>\n", "", "</available_skills>\n", "").Replace(text)
 			}
 			for _, e := range l.Entries {
@@ -321,7 +330,8 @@ func FuzzListing(f *testing.F) {
 					index && strings.Count(e.Text, "<") > 8 {
 					t.Errorf("%q", e.Text)
 				}
-				if index && strings.Count(e.Text, "&") != strings.Count(e.Text, ";") && !strings.Contains(name+description+when, ";") {
+				if index && strings.Count(e.Text, "&") != strings.Count(e.Text, ";") && !strings.Contains(name+description+when,
+					";") {
 					t.Errorf("half an entity: %q", e.Text)
 				}
 			}
@@ -334,12 +344,14 @@ func FuzzListing(f *testing.F) {
 
 // TestEntities: wherever a text is cut, an escaped character in it is whole.
 func TestEntities(t *testing.T) {
-	c := Load(t.Context(), list{{Name: "a", ID: "a", Description: `a<b>"c"'d'&e`, Origin: Origin{Kind: User, Trust: Trusted}}})
+	c := Load(t.Context(), list{{Name: "a", ID: "a", Description: `a<b>"c"'d'&e`,
+		Origin: Origin{Kind: User, Trust: Trusted}}})
 	whole := strings.NewReplacer("&lt;", "", "&gt;", "", "&amp;", "", "&quot;", "", "&apos;", "")
 	for most := 1; most < 200; most++ {
 		for _, index := range []bool{false, true} {
 			l := c.Listing(View{For: ByModel, MaxChars: most, Index: index})
-			if text := l.Entries[0].Text; strings.Contains(strings.Replace(whole.Replace(text), "'&e", "'e", 1), "&") && !(!index && strings.HasSuffix(strings.TrimSuffix(text, "…"), "&")) {
+			if text := l.Entries[0].Text; strings.Contains(strings.Replace(whole.Replace(text), "'&e", "'e", 1), "&") &&
+				!(!index && strings.HasSuffix(strings.TrimSuffix(text, "…"), "&")) {
 				t.Errorf("at most %d: %s", most, text)
 			}
 			if l.Tokens != tokens(len(l.Text)) {
@@ -352,12 +364,15 @@ func TestEntities(t *testing.T) {
 // TestStates has Why answer for every state that depends on a Source or View.
 func TestStates(t *testing.T) {
 	sk := func(name string, kind Kind) *Skill {
-		return &Skill{Name: name, ID: name, Path: "/" + name, Description: "Does it", Origin: Origin{Kind: kind, Trust: Trusted}}
+		return &Skill{Name: name, ID: name, Path: "/" + name, Description: "Does it",
+			Origin: Origin{Kind: kind, Trust: Trusted}}
 	}
 	gated := sk("gated", Bundled)
 	gated.Gated = "feature x is off"
-	c := Load(t.Context(), list{gated, sk("plain", User), sk("off", User), sk("managed", Managed), sk("named", User), sk("mine", User)}, list{sk("gated", Plugin)})
-	v := View{For: ByModel, Overrides: map[string]State{"off": Off, "managed": Off, "named": NameOnly, "mine": UserOnly, "plain": "nonsense"}}
+	c := Load(t.Context(), list{gated, sk("plain", User), sk("off", User), sk("managed", Managed), sk("named", User),
+		sk("mine", User)}, list{sk("gated", Plugin)})
+	v := View{For: ByModel, Overrides: map[string]State{"off": Off, "managed": Off, "named": NameOnly, "mine": UserOnly,
+		"plain": "nonsense"}}
 	for name, want := range map[string]string{
 		"plain":   "active: it can be called | - plain: Does it",
 		"off":     "off: switched off in skills.overrides | ",
@@ -376,7 +391,8 @@ func TestStates(t *testing.T) {
 	}
 	w := c.Why("gated", v)
 	// A duplicate by ID of what is gated takes the name: nothing is hidden by it.
-	if len(w.Found) != 2 || w.Found[0].State != Active || w.Found[1].State != Gated || w.Found[1].Reason != "switched off: feature x is off" {
+	if len(w.Found) != 2 || w.Found[0].State != Active || w.Found[1].State != Gated ||
+		w.Found[1].Reason != "switched off: feature x is off" {
 		t.Errorf("gated: %+v", w.Found)
 	}
 	for s, want := range map[*Skill]string{
@@ -390,7 +406,9 @@ func TestStates(t *testing.T) {
 	if got := c.unavailable(c.Skill("mine"), v, ByUser); got != "" {
 		t.Errorf("a person may not call mine: %s", got)
 	}
-	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" || !strings.Contains(ps[0].Message, "managed is managed by the administrator") || !strings.Contains(ps[1].Message, "nonsense") {
+	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" ||
+		!strings.Contains(ps[0].Message, "managed is managed by the administrator") ||
+		!strings.Contains(ps[1].Message, "nonsense") {
 		t.Errorf("overruled: %v", ps)
 	}
 
@@ -399,7 +417,8 @@ func TestStates(t *testing.T) {
 	for _, cmd := range all {
 		names += " " + cmd.Name
 	}
-	if want := " off gated managed mine named plain skill:off"; len(names) != len(want) || !strings.Contains(names, " skill:off") || len(problems) != 1 || problems[0].Code != "shadowed" {
+	if want := " off gated managed mine named plain skill:off"; len(names) != len(want) ||
+		!strings.Contains(names, " skill:off") || len(problems) != 1 || problems[0].Code != "shadowed" {
 		t.Errorf("commands: %s, %v", names, problems)
 	}
 	if c.Skill("skill:off") != c.Skill("off") {
@@ -410,15 +429,18 @@ func TestStates(t *testing.T) {
 // TestMeaning: how a name means a skill, and what comes first.
 func TestMeaning(t *testing.T) {
 	sk := func(name, label string, aliases ...string) *Skill {
-		return &Skill{Name: name, Label: label, Aliases: aliases, ID: "/" + name, Path: "/" + name + "/SKILL.md", Description: "D.", Origin: Origin{Kind: User, Trust: Trusted}}
+		return &Skill{Name: name, Label: label, Aliases: aliases, ID: "/" + name, Path: "/" + name + "/SKILL.md",
+			Description: "D.", Origin: Origin{Kind: User, Trust: Trusted}}
 	}
 	notUser, both, waits := sk("not-user", ""), sk("both", ""), sk("waits", "")
 	notUser.NotUser, both.NotUser, both.NotModel, waits.Paths = true, true, true, []string{"*.go"}
 	waits.Origin.Dir = "/w"
-	c := Load(t.Context(), list{sk("a:x", "lbl"), sk("b", "x"), sk("c", "", "x", "y"), sk("x", "lbl"), notUser, both, waits, sk("off", "")})
+	c := Load(t.Context(), list{sk("a:x", "lbl"), sk("b", "x"), sk("c", "", "x", "y"), sk("x", "lbl"), notUser, both,
+		waits, sk("off", "")})
 	for name, want := range map[string]string{
-		"x": "x name, c alias, b label, a:x part", " /x ": "x name, c alias, b label, a:x part", "skill:x": "x name, c alias, b label, a:x part", "/skill:y": "c alias",
-		"lbl": "a:x label, x label", "/b/SKILL.md": "b path", "a:x": "a:x name", "": "", "nothing": "",
+		"x": "x name, c alias, b label, a:x part", " /x ": "x name, c alias, b label, a:x part",
+		"skill:x": "x name, c alias, b label, a:x part", "/skill:y": "c alias", "lbl": "a:x label, x label",
+		"/b/SKILL.md": "b path", "a:x": "a:x name", "": "", "nothing": "",
 	} {
 		got := []string{}
 		for _, f := range c.Why(name, View{For: ByUser}).Found {
@@ -447,8 +469,9 @@ func TestMeaning(t *testing.T) {
 	}
 	v := View{Touched: []string{"/w/a.go"}, Overrides: map[string]State{"off": Off, "b": UserOnly, "x": "on"}}
 	for name, want := range map[string]string{
-		"waits": "a tool touched a file that matches *.go", "not-user": "the model can call it; a person cannot (user-invocable)",
-		"both": "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it",
+		"waits":    "a tool touched a file that matches *.go",
+		"not-user": "the model can call it; a person cannot (user-invocable)",
+		"both":     "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it",
 	} {
 		if f := c.Why(name, v).Found[0]; f.Reason != want || f.State != Active {
 			t.Errorf("%s: %+v", name, f)
@@ -472,10 +495,12 @@ func TestMeaning(t *testing.T) {
 	for _, p := range problems {
 		said += p.Path + " " + p.Message + "; "
 	}
-	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill /x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
+	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill "+
+		"/x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
 		t.Error(said)
 	}
-	if got := strings.Join(Steering(), " "); got != "help quit permissions trust login logout settings hooks plugin mcp model" {
+	if got := strings.Join(Steering(), " "); got != "help quit permissions trust login logout settings hooks plugin "+
+		"mcp model" {
 		t.Error(got)
 	}
 }
@@ -483,13 +508,15 @@ func TestMeaning(t *testing.T) {
 // TestNear: at most three names, the nearest first.
 func TestNear(t *testing.T) {
 	var all list
-	for _, name := range []string{"release-notes", "release-note", "releasenotes", "release-notes2", "pdf", "x", "notes", "ab", "plugin:pdf", "abcdef"} {
+	for _, name := range []string{"release-notes", "release-note", "releasenotes", "release-notes2", "pdf", "x", "notes",
+		"ab", "plugin:pdf", "abcdef"} {
 		all = append(all, &Skill{Name: name, ID: name, Description: "D.", Origin: Origin{Kind: User, Trust: Trusted}})
 	}
 	c := Load(t.Context(), all)
 	for name, want := range map[string]string{
-		"release-nots": "release-note release-notes release-notes2", "pd": "pdf", "pfd": "pdf", "fdp": "", "pdff": "pdf", "notes-of": "notes", "plugin": "plugin:pdf",
-		"y": "x", "abcd": "abcdef", "abcedf": "abcdef", "bacdef": "abcdef", "abc": "ab abcdef", "read-the-notes-here": "notes", "ba": "ab",
+		"release-nots": "release-note release-notes release-notes2", "pd": "pdf", "pfd": "pdf", "fdp": "", "pdff": "pdf",
+		"notes-of": "notes", "plugin": "plugin:pdf", "y": "x", "abcd": "abcdef", "abcedf": "abcdef", "bacdef": "abcdef",
+		"abc": "ab abcdef", "read-the-notes-here": "notes", "ba": "ab",
 	} {
 		if got := strings.Join(c.near(name), " "); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -538,7 +565,8 @@ func (c closedFS) Open(name string) (fs.File, error) {
 // What cannot be read amid a search is told, and hides nothing else.
 func TestClosed(t *testing.T) {
 	text := &fstest.MapFile{Data: []byte("---\nname: x\ndescription: X\n---\nText.\n")}
-	fsys := fstest.MapFS{"a/SKILL.md": text, "b/SKILL.md": text, "group/in/SKILL.md": text, "z/.gitignore": {Data: []byte("no\n")}, "z/c/SKILL.md": text}
+	fsys := fstest.MapFS{"a/SKILL.md": text, "b/SKILL.md": text, "group/in/SKILL.md": text,
+		"z/.gitignore": {Data: []byte("no\n")}, "z/c/SKILL.md": text}
 	check := func(c *Catalog, want string) {
 		t.Helper()
 		var names, problems []string
@@ -584,7 +612,8 @@ func TestClosed(t *testing.T) {
 // TestReplace: other sources from now on, those that were added too.
 func TestReplace(t *testing.T) {
 	source := func(name string) Source {
-		return FS(fstest.MapFS{name + "/SKILL.md": {Data: []byte("---\ndescription: D\n---\n")}}, Origin{Kind: User, Trust: Trusted})
+		return FS(fstest.MapFS{name + "/SKILL.md": {Data: []byte("---\ndescription: D\n---\n")}},
+			Origin{Kind: User, Trust: Trusted})
 	}
 	l := NewLibrary(t.Context(), source("one"))
 	l.Add(t.Context(), source("two"))
@@ -603,12 +632,14 @@ func TestManySkills(t *testing.T) {
 	var skills list
 	for i := range n {
 		name := fmt.Sprintf("s%04d", i)
-		skills = append(skills, &Skill{Name: name, ID: name, Description: "Does it", Origin: Origin{Kind: User, Trust: Trusted}})
+		skills = append(skills, &Skill{Name: name, ID: name, Description: "Does it",
+			Origin: Origin{Kind: User, Trust: Trusted}})
 	}
 	v := View{For: ByModel, Budget: 1e6, Used: []string{"s2099"}, Overrides: map[string]State{"s2098": Pinned}}
 	l := Load(t.Context(), skills).Listing(v)
 	lines := strings.Split(strings.TrimSpace(l.Text), "\n")
-	if last := lines[len(lines)-1]; last != "100 more skills not listed here: call the Skill tool with find to search them." {
+	if last := lines[len(
+		lines)-1]; last != "100 more skills not listed here: call the Skill tool with find to search them." {
 		t.Errorf("the last line is %q", last)
 	}
 	listed := 0

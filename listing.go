@@ -143,7 +143,8 @@ type item struct {
 
 // The line that informs the model of cuts, and how to read more.
 const (
-	toolNote  = "Some descriptions are shortened or omitted: call the Skill tool with describe to read one in full before you decide against a skill, or with find to search all skills."
+	toolNote = "Some descriptions are shortened or omitted: call the Skill tool with describe to read one in full " +
+		"before you decide against a skill, or with find to search all skills."
 	indexNote = "Some descriptions are shortened or omitted: read the file at the location to learn more."
 	modeHead  = "Mode Commands:"
 	otherHead = "Skills:"
@@ -310,7 +311,8 @@ func (c *Catalog) pins(v View, entries []item) []Problem {
 			p.Message = fmt.Sprintf("the %s skill %s is not listed: %s", state, name, c.notListed(name, v))
 		case entries[i].keep < entries[i].runes || entries[i].cut != Whole:
 			p.Path, p.Hint = entries[i].skill.Path, "raise skills.listingBudget, or pin fewer skills"
-			p.Message = fmt.Sprintf("the %s skill %s is not listed in full: pinned skills take at most half of the budget", state, name)
+			p.Message = fmt.Sprintf("the %s skill %s is not listed in full: pinned skills take at most half of the budget",
+				state, name)
 		default:
 			continue
 		}

@@ -97,7 +97,8 @@ func TestLinkAsText(t *testing.T) {
 				}
 				found := false
 				for _, p := range cat.Problems() {
-					found = found || p.Code == "link-as-text" && c.problem != "" && strings.Contains(p.Message, c.problem) || string(p.Code) == c.problem
+					found = found || p.Code == "link-as-text" && c.problem != "" && strings.Contains(p.Message, c.problem) ||
+						string(p.Code) == c.problem
 					if p.Code == "link-as-text" && c.description != "" {
 						t.Errorf("%v", p)
 					}
@@ -114,7 +115,8 @@ func TestLinkAsText(t *testing.T) {
 				}
 			}
 			bound := filepath.Join(root, "root")
-			check(t, Load(t.Context(), &Folder{Path: filepath.Join(bound, "skills"), Root: bound, Origin: Origin{Kind: Project, Trust: Trusted}, Pack: true}))
+			check(t, Load(t.Context(), &Folder{Path: filepath.Join(bound, "skills"), Root: bound,
+				Origin: Origin{Kind: Project, Trust: Trusted}, Pack: true}))
 			if name == "out" {
 				return
 			}
@@ -128,8 +130,10 @@ func TestLinkAsText(t *testing.T) {
 		})
 	}
 	// Without a project's root, the directory of skills is the bound.
-	root := files(t, "skills/s/SKILL.md", "../../out.md", "skills/t/SKILL.md", "../u/x.md", "skills/u/x.md", head, "out.md", head)
-	if got := names(Load(t.Context(), Dir(filepath.Join(root, "skills"), Origin{Kind: User, Trust: Trusted}))); got != "t" {
+	root := files(t, "skills/s/SKILL.md", "../../out.md", "skills/t/SKILL.md", "../u/x.md", "skills/u/x.md", head,
+		"out.md", head)
+	if got := names(Load(t.Context(), Dir(filepath.Join(root, "skills"),
+		Origin{Kind: User, Trust: Trusted}))); got != "t" {
 		t.Errorf("%q", got)
 	}
 }

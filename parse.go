@@ -90,7 +90,8 @@ func parseFile(path string, data []byte, o Origin) (*Skill, []byte, []Problem) {
 // parse reads a file with a reader of frontmatter. whole says that data is the
 // whole file: otherwise its last character may be cut.
 func parse(path string, data []byte, o Origin, whole bool,
-	entries func(head []byte, line int) ([]frontmatter.Entry, []frontmatter.Note)) (s *Skill, body []byte, problems []Problem) {
+	entries func(head []byte, line int) ([]frontmatter.Entry, []frontmatter.Note)) (s *Skill, body []byte,
+	problems []Problem) {
 	p := reader{path: path}
 	size := int64(len(data))
 	data, ok := p.decode(data, whole)
@@ -99,14 +100,17 @@ func parse(path string, data []byte, o Origin, whole bool,
 	}
 	f := frontmatter.Split(data)
 	if len(f.Head) > maxFrontmatter || f.Fence == frontmatter.Unclosed && len(data) > maxFrontmatter {
-		p.problem(CodeTooLarge, Error, 1, 0, "move text from the frontmatter to the body", "the frontmatter is larger than %d KiB and was not read", maxFrontmatter>>10)
+		p.problem(CodeTooLarge, Error, 1, 0, "move text from the frontmatter to the body",
+			"the frontmatter is larger than %d KiB and was not read", maxFrontmatter>>10)
 		f.Head, f.Fence = nil, frontmatter.Closed
 	}
 	switch f.Fence {
 	case frontmatter.None:
-		p.warn(CodeFrontmatterMissing, 1, 0, "begin the file with ---, then name: and description:, then ---", "there is no frontmatter")
+		p.warn(CodeFrontmatterMissing, 1, 0, "begin the file with ---, then name: and description:, then ---",
+			"there is no frontmatter")
 	case frontmatter.Unclosed:
-		p.warn(CodeFrontmatterUnclosed, 1, 0, "put a line of --- after the last key", "the frontmatter is not closed: the whole file was taken as text")
+		p.warn(CodeFrontmatterUnclosed, 1, 0, "put a line of --- after the last key",
+			"the frontmatter is not closed: the whole file was taken as text")
 	}
 	p.notes(f.Notes)
 	s = &Skill{ID: path, Path: path, Origin: o, Size: size, bodyAt: max(0, len(data)-len(f.Body))}
@@ -158,7 +162,8 @@ func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 		return nil, false
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		p.problem(CodeEncoding, Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint, "the file contains a zero byte: it is not text; it was not loaded")
+		p.problem(CodeEncoding, Error, 1+bytes.Count(data[:i], []byte("\n")), 0, hint,
+			"the file contains a zero byte: it is not text; it was not loaded")
 		return nil, false
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -263,7 +268,8 @@ func near(key string) string {
 		return ""
 	}
 	for _, k := range [...]string{"aliases", "description", "when_to_use", "compatibility", "metadata", "allowed-tools",
-		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background", "sandbox"} {
+		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background",
+		"sandbox"} {
 		if d := similar.Distance(folded(key), folded(k), 2); d <= 2 {
 			return k
 		}
@@ -319,7 +325,8 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 			}
 			continue
 		case key != e.Key && exact(key):
-			p.warn(CodeUnknownKey, e.Line, e.Column, "remove it", "%s is not a key; %s, which is also present, counts", e.Key, key)
+			p.warn(CodeUnknownKey, e.Line, e.Column, "remove it", "%s is not a key; %s, which is also present, counts", e.Key,
+				key)
 			continue
 		case key != e.Key:
 			p.warn(CodeUnknownKey, e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
@@ -351,7 +358,8 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		if e.value.Kind != yaml.ScalarNode {
 			p.warn(CodeCompatibilityInvalid, e.Line, e.Column, "write it as one text", "compatibility is not a text")
 		} else if n := utf8.RuneCountInString(e.value.Value); n > maxCompatibility {
-			p.warn(CodeCompatibilityTooLong, e.Line, e.Column, "shorten it", "compatibility has %d characters; the open specification allows %d", n, maxCompatibility)
+			p.warn(CodeCompatibilityTooLong, e.Line, e.Column, "shorten it",
+				"compatibility has %d characters; the open specification allows %d", n, maxCompatibility)
 		}
 	case "metadata":
 		if e.value.Kind != yaml.MappingNode && !e.null() {
@@ -381,7 +389,8 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		s.Background = e.boolean(false)
 	case "model":
 		if s.Model = e.text(); strings.ContainsFunc(s.Model, unicode.IsSpace) || len(s.Model) > 200 {
-			p.warn(CodeModelUnknown, e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id", "model: %q names no model; the session's is used", s.Model)
+			p.warn(CodeModelUnknown, e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id",
+				"model: %q names no model; the session's is used", s.Model)
 			s.Model = ""
 		}
 	case "effort":
@@ -419,7 +428,8 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 // checkName holds a name against the open specification.
 func (p *reader) checkName(name string, line, column int) {
 	if n := utf8.RuneCountInString(name); n > maxName {
-		p.warn(CodeNameTooLong, line, column, "shorten it", "the name has %d characters; the open specification allows %d", n, maxName)
+		p.warn(CodeNameTooLong, line, column, "shorten it", "the name has %d characters; the open specification allows %d", n,
+			maxName)
 	}
 	if why := badName(name); why != "" {
 		hint := "use a-z, 0-9 and single hyphens between them"
@@ -484,7 +494,8 @@ func (p *reader) name(s *Skill) {
 	}
 	s.Name = slugged(base)
 	if s.Name != base {
-		p.warn(CodeNameInvalid, 0, 0, "rename it to "+s.Name, "%q cannot be typed as a command; the skill is called %s", base, s.Name)
+		p.warn(CodeNameInvalid, 0, 0, "rename it to "+s.Name, "%q cannot be typed as a command; the skill is called %s", base,
+			s.Name)
 	}
 	switch {
 	case s.Origin.Kind == Legacy:
@@ -497,14 +508,16 @@ func (p *reader) name(s *Skill) {
 		}
 		p.problem(CodeNameMissing, Info, 1, 0, hint, "the frontmatter has no name; the skill is called %s", s.Name)
 	case s.Label != base:
-		p.warn(CodeNameDirMismatch, p.nameLine, 0, "name the directory and the skill alike", "the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
+		p.warn(CodeNameDirMismatch, p.nameLine, 0, "name the directory and the skill alike",
+			"the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
 	}
 }
 
 // slugged makes of a name one that can be typed and printed.
 func slugged(name string) string {
 	usable := func(r rune) bool {
-		return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || strings.ContainsRune("-_.+", r))
+		return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) ||
+			strings.ContainsRune("-_.+", r))
 	}
 	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !usable(r) }) < 0 {
 		return strings.Clone(name)
@@ -544,7 +557,8 @@ func (p *reader) describe(s *Skill, body []byte) {
 	s.WhenToUse = ""
 	paragraph, _ := firstParagraph(body)
 	if s.Description = strings.Clone(paragraph); s.Description == "" {
-		p.problem(CodeDescriptionMissing, Error, 1, 0, hint, "there is no description and no text to take one from: a model is not told of the skill")
+		p.problem(CodeDescriptionMissing, Error, 1, 0, hint,
+			"there is no description and no text to take one from: a model is not told of the skill")
 		return
 	}
 	p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; the first paragraph of the text serves as one")
@@ -619,7 +633,8 @@ func (e *entry) oneOf(word string, words ...string) string {
 		}
 	}
 	all := strings.Join(words, ", ")
-	e.problem(CodeFieldType, severity, e.Line, e.Column, "write one of "+all, "%s: %q is not one of %s; it was ignored", e.Key, word, all)
+	e.problem(CodeFieldType, severity, e.Line, e.Column, "write one of "+all, "%s: %q is not one of %s; it was ignored",
+		e.Key, word, all)
 	return ""
 }
 
@@ -643,7 +658,8 @@ func (e *entry) list(split func(string) []string) []string {
 	for _, n := range e.value.Content {
 		n = deref(n)
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
+			e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored",
+				e.Key)
 			continue
 		}
 		if w := strings.TrimSpace(n.Value); w != "" {
@@ -671,7 +687,8 @@ func (e *entry) tools(deny bool) []string {
 					said = "every tool is denied"
 				}
 			}
-			e.warn(CodeToolPattern, line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key, word, said)
+			e.warn(CodeToolPattern, line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key,
+				word, said)
 		}
 	}
 	if e.value.Kind == yaml.SequenceNode {
@@ -679,7 +696,8 @@ func (e *entry) tools(deny bool) []string {
 			if n = deref(n); n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 				one(n.Value, n.Line, n.Column)
 			} else {
-				e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored", e.Key)
+				e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored",
+					e.Key)
 			}
 		}
 		return rules
@@ -704,7 +722,8 @@ func (e *entry) items() []string {
 	if e.value.Style&(yaml.FoldedStyle|yaml.LiteralStyle) == 0 || !strings.HasPrefix(strings.TrimSpace(text)+" ", "- ") {
 		return []string{text}
 	}
-	e.warn(CodeFieldType, e.Line, e.Column, "remove the > or | after "+e.Key+":", "%s is a list inside a block of text; it was read as a list", e.Key)
+	e.warn(CodeFieldType, e.Line, e.Column, "remove the > or | after "+e.Key+":",
+		"%s is a list inside a block of text; it was read as a list", e.Key)
 	var items []string
 	var item []string
 	for word := range strings.FieldsSeq(text + " -") {

@@ -147,7 +147,8 @@ func TestSample(t *testing.T) {
 		}
 		for _, p := range problems {
 			switch p.Code {
-			case "yaml-repaired", "yaml-invalid", "encoding", "too-large", "limit-reached", "frontmatter-missing", "frontmatter-unclosed", "duplicate-key":
+			case "yaml-repaired", "yaml-invalid", "encoding", "too-large", "limit-reached", "frontmatter-missing",
+				"frontmatter-unclosed", "duplicate-key":
 				t.Logf("%s\n\thint: %s", p, p.Hint)
 			}
 			if p.Hint == "" {

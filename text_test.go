@@ -21,7 +21,8 @@ import (
 // goldenCases runs every testdata/dir/*.txtar: each file of a document but
 // NAME.want is a case, NAME.want what run returns for it. A file whose name
 // ends with .quoted is a Go string, for bytes that a text cannot hold.
-func goldenCases(t *testing.T, dir string, run func(t *testing.T, name string, data []byte, files map[string]string) string) {
+func goldenCases(t *testing.T, dir string, run func(t *testing.T, name string, data []byte,
+	files map[string]string) string) {
 	docs, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
 	if err != nil || len(docs) == 0 {
 		t.Fatal(docs, err)
@@ -135,7 +136,8 @@ func dumpProblems(problems []Problem) string {
 	var b strings.Builder
 	for _, p := range problems {
 		p.Path = filepath.ToSlash(p.Path)
-		fmt.Fprintf(&b, "%s %s %s\n\thint: %s\n", p.Severity, p.Code, strings.TrimPrefix(p.String(), path.Dir(p.Path)+"/"), p.Hint)
+		fmt.Fprintf(&b, "%s %s %s\n\thint: %s\n", p.Severity, p.Code, strings.TrimPrefix(p.String(), path.Dir(p.Path)+"/"),
+			p.Hint)
 	}
 	return b.String()
 }

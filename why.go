@@ -199,9 +199,11 @@ func (c *Catalog) Overruled(v View) []Problem {
 		switch s := c.byName[name]; {
 		case state == Off && s != nil && s.Origin.Kind == Managed:
 			p.Path = s.Path
-			p.Message = fmt.Sprintf("skills.overrides: %s is managed by the administrator of this machine and cannot be off", name)
+			p.Message = fmt.Sprintf("skills.overrides: %s is managed by the administrator of this machine and cannot be off",
+				name)
 		case !slices.Contains([]State{"on", Pinned, Required, NameOnly, UserOnly, Off}, state):
-			p.Message = fmt.Sprintf("skills.overrides: %s: %q is not one of on, pinned, required, name-only, user-only, off", name, state)
+			p.Message = fmt.Sprintf("skills.overrides: %s: %q is not one of on, pinned, required, name-only, user-only, off",
+				name, state)
 		default:
 			continue
 		}

@@ -282,7 +282,8 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 	if _, err := s.Asks(ctx); err != nil {
 		return "", err
 	}
-	return "", &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("the skill %s changed while its call was decided: call it again", s.Name)}
+	return "", &knack.Refusal{Code: knack.RefusedChanged,
+		Message: fmt.Sprintf("the skill %s changed while its call was decided: call it again", s.Name)}
 }
 
 // Wants says for people what a skill asks for, of untrusted text: "allows Read;
@@ -323,7 +324,8 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	case in.Done:
 		released, err := ReleaseByHand(r.log, name, "the model is done with it")
 		if err == nil && len(released) == 0 {
-			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("no text of a skill %q is in the conversation", name)}
+			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("no text of a skill %q is in the conversation",
+				name)}
 		}
 		for _, rel := range released {
 			r.released(ctx, rel.Skill, rel.Reason)
@@ -351,7 +353,8 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	if err := r.admit(ctx, call.ID, def); err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	end, err := r.delegate(ctx, task{def: def, call: call.ID, act: act, about: act.Notice, background: act.Skill.Background})
+	end, err := r.delegate(ctx, task{def: def, call: call.ID, act: act, about: act.Notice,
+		background: act.Skill.Background})
 	if err != nil {
 		return tool.SkillAnswer{}, err
 	}

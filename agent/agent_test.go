@@ -185,7 +185,8 @@ func TestTimeLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := llmtest.New(c.answers...)
-				a := &agent.Agent{Model: m, Tools: tool.Set{sleeps}, Policy: agent.Policy{Gate: open}, Limits: agent.Limits{Time: 2 * time.Second}}
+				a := &agent.Agent{Model: m, Tools: tool.Set{sleeps}, Policy: agent.Policy{Gate: open},
+					Limits: agent.Limits{Time: 2 * time.Second}}
 				log := session.New(session.Header{ID: "s"})
 				start := time.Now()
 				all, err := do(t, a, log, "go")
@@ -239,7 +240,8 @@ func TestCancel(t *testing.T) {
 func TestLeave(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	log := session.New(session.Header{})
-	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}).Run(t.Context(), log, agent.Typed("go")) {
+	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}).Run(t.Context(), log,
+		agent.Typed("go")) {
 		break
 	}
 	if log.State().InTurn {

@@ -36,7 +36,8 @@ func (r *run) showListing() error {
 		}
 	}
 	r.catalog, r.touched = cat, len(state.Touched) // nothing of it is to be announced
-	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told(), Cut: l.Cut()}})
+	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told(),
+		Cut: l.Cut()}})
 	return err
 }
 
@@ -59,7 +60,8 @@ func (r *run) announce(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if len(problems) > 0 {
-			if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{People: problemLines(problems), Problems: problems}}); err != nil {
+			if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{People: problemLines(problems),
+				Problems: problems}}); err != nil {
 				return err
 			}
 		}

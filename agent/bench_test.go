@@ -23,11 +23,13 @@ func (m callsFor) Info() llm.Info { return llm.Info{ID: "test/free", Window: m.w
 
 func (m callsFor) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		done := &llm.Response{Stop: llm.EndTurn, Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("done")}}}
+		done := &llm.Response{Stop: llm.EndTurn, Message: llm.Message{Role: llm.Assistant,
+			Parts: []llm.Part{llm.Text("done")}}}
 		if *m.left > 0 && !asksSummary(req) {
 			*m.left--
 			done.Stop = llm.ToolUse
-			done.Message.Parts = []llm.Part{{Call: &llm.ToolCall{ID: fmt.Sprint(*m.left), Name: "echo", Input: fmt.Appendf(nil, `{"text":"%d"}`, *m.left)}}}
+			done.Message.Parts = []llm.Part{{Call: &llm.ToolCall{ID: fmt.Sprint(*m.left), Name: "echo",
+				Input: fmt.Appendf(nil, `{"text":"%d"}`, *m.left)}}}
 		}
 		yield(llm.Event{Done: done}, nil)
 	}
@@ -37,7 +39,8 @@ func (m callsFor) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Even
 // disk, in a session that is already so many calls long: it must not grow,
 // whether the session fits the window or is compacted over and over.
 func BenchmarkCall(b *testing.B) {
-	for _, c := range []struct{ n, window int }{{1, 1_000_000}, {200, 1_000_000}, {2000, 1_000_000}, {200, 4000}, {2000, 4000}} {
+	for _, c := range []struct{ n, window int }{{1, 1_000_000}, {200, 1_000_000}, {2000, 1_000_000}, {200, 4000},
+		{2000, 4000}} {
 		b.Run(fmt.Sprintf("after-%d-of-%d", c.n, c.window), func(b *testing.B) {
 			left := c.n
 			a := &agent.Agent{Model: callsFor{&left, c.window}, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}

@@ -76,10 +76,12 @@ func TestCommands(t *testing.T) {
 	} {
 		m := llmtest.New(llmtest.Reply("ok"))
 		a := skilled(t, m, map[string]string{
-			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"), "hidden": skill("user-invocable: false\n", "hidden"),
+			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"),
+			"hidden": skill("user-invocable: false\n", "hidden"),
 		})
 		a.Skills.Commands = func() []knack.Command {
-			return []knack.Command{expands("help", "template"), expands("say", "template"), expands("help", "command"), expands("cost", "command"),
+			return []knack.Command{expands("help", "template"), expands("say", "template"), expands("help", "command"),
+				expands("cost", "command"),
 				expands("hidden", "command"), expands("say", "command"), failing, {Name: "program", Kind: "command"}}
 		}
 		log := session.New(session.Header{})

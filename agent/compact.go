@@ -38,7 +38,8 @@ const (
 
 // ErrNothingToCompact means that a summary would not be shorter than what it
 // would replace. No model was called to find that out.
-var ErrNothingToCompact = errors.New("there is nothing to compact: a summary would not be shorter than the conversation")
+var ErrNothingToCompact = errors.New(
+	"there is nothing to compact: a summary would not be shorter than the conversation")
 
 // Compact replaces the older part of a conversation that does not run by a
 // summary, and returns what was recorded. instructions, which may be empty, say
@@ -332,14 +333,16 @@ func wholeLines(s string, most int) int {
 // costs about what the whole conversation would from the cache. A cheaper
 // model would have to read it uncached as well, and what it misses is missed
 // for the rest of the session.
-func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry, previous *session.Compaction, window int, perByte float64) (string, error) {
+func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry,
+	previous *session.Compaction, window int, perByte float64) (string, error) {
 	answer := min(max(window/8, 500), 8_000)
 	if n := model.Info().MaxOutput; n > 0 {
 		answer = min(answer, n)
 	}
 	var head, tail strings.Builder
 	if previous != nil && previous.Summary != "" {
-		fmt.Fprintf(&head, "<previous-summary>\n%s\n</previous-summary>\n\n", plain.Within("previous-summary", previous.Summary))
+		fmt.Fprintf(&head, "<previous-summary>\n%s\n</previous-summary>\n\n",
+			plain.Within("previous-summary", previous.Summary))
 	}
 	if touched := slices.Sorted(maps.Keys(r.log.State().Touched)); len(touched) > 0 {
 		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(plain.Fold(strings.Join(touched, ", ")), 2000))
@@ -351,9 +354,10 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 	room := int(0.95*float64(window-answer)/perByte) - len(compactText) - head.Len() - tail.Len()
 	for try := 0; ; try++ {
 		said := transcript(old, room>>try)
-		req := &llm.Request{System: compactText, MaxTokens: answer, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
-			llm.Text(head.String() + "<transcript>\n" + said + "\n</transcript>" + tail.String()),
-		}}}}
+		req := &llm.Request{System: compactText, MaxTokens: answer,
+			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
+				llm.Text(head.String() + "<transcript>\n" + said + "\n</transcript>" + tail.String()),
+			}}}}
 		got, err := r.aside(ctx, model, req)
 		if overflowed(err) && try < 2 {
 			continue // the estimate was too low
@@ -423,7 +427,8 @@ func transcript(es []session.Entry, most int) string {
 		from--
 		n += len(pieces[from]) + 1
 	}
-	return strings.Join(append([]string{fmt.Sprintf("[The %d oldest pieces are left out because of their length.]", from)}, pieces[from:]...), "\n")
+	return strings.Join(append([]string{fmt.Sprintf("[The %d oldest pieces are left out because of their length.]", from)},
+		pieces[from:]...), "\n")
 }
 
 // written is an entry as text: said bounds what somebody said, data calls and
@@ -477,5 +482,6 @@ func middle(s string, most int) string {
 		return s
 	}
 	head, tail := most*3/4, most/4
-	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", strings.ToValidUTF8(s[:head], ""), len(s)-head-tail, strings.ToValidUTF8(s[len(s)-tail:], ""))
+	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", strings.ToValidUTF8(s[:head], ""), len(s)-head-tail,
+		strings.ToValidUTF8(s[len(s)-tail:], ""))
 }

@@ -62,7 +62,8 @@ func TestCompactAuto(t *testing.T) {
 			m.Model = llm.Info{ID: "test/m", Window: window, Price: llm.Price{Input: 1, Output: 2}}
 			m.Func = func(req *llm.Request) llmtest.Answer {
 				if asksSummary(req) {
-					return llmtest.Answer{Text: fmt.Sprintf("## Goal\nsummary after %d", n), Usage: llm.Usage{Input: sent(req), Output: 100}}
+					return llmtest.Answer{Text: fmt.Sprintf("## Goal\nsummary after %d", n),
+						Usage: llm.Usage{Input: sent(req), Output: 100}}
 				}
 				if s := sent(req); s > window {
 					return llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: fmt.Sprintf("prompt is too long: %d", s)}}
@@ -95,7 +96,8 @@ func TestCompactAuto(t *testing.T) {
 			var usage llm.Usage
 			for i, c := range cs {
 				usage.Add(c.Usage)
-				if c.Trigger != "auto" || c.Before < window*9/10 || c.Before > window*6/5 || c.After > window/2 || c.Kept == 0 || c.Request != "count the words" {
+				if c.Trigger != "auto" || c.Before < window*9/10 || c.Before > window*6/5 || c.After > window/2 || c.Kept == 0 ||
+					c.Request != "count the words" {
 					t.Errorf("compaction %d: %+v", i, c)
 				}
 			}
@@ -198,7 +200,8 @@ func TestCompactByHand(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 
-	m = llmtest.New(llmtest.Answer{Text: "## Goal\nG", Want: []string{"focus on this:\nthe numbers", `\[user\] first word`}})
+	m = llmtest.New(llmtest.Answer{Text: "## Goal\nG", Want: []string{"focus on this:\nthe numbers",
+		`\[user\] first word`}})
 	m.Model = llm.Info{ID: "test/m", Window: 200_000}
 	a.Model = m
 	c, err := a.Compact(t.Context(), log, "the numbers")
@@ -206,14 +209,16 @@ func TestCompactByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := shownAs(log)
-	if c.Trigger != "manual" || c.After >= c.Before || strings.Contains(after, "one and so on") || !strings.Contains(after, "first word") || !strings.Contains(after, "## Goal\\nG") || c.Request != "" {
+	if c.Trigger != "manual" || c.After >= c.Before || strings.Contains(after, "one and so on") ||
+		!strings.Contains(after, "first word") || !strings.Contains(after, "## Goal\\nG") || c.Request != "" {
 		t.Errorf("%+v\n%s", c, after)
 	}
 	if req := m.Requests()[0]; len(req.Tools) > 0 || req.MaxTokens == 0 {
 		t.Errorf("the request for the summary: %+v", req)
 	}
 	same(t, t.TempDir(), log)
-	if c, err := agent.Clear(log); err != nil || shownAs(log) != `{"System":"","Tools":null,"Messages":null,"MaxTokens":0,"Effort":"","Session":""}` {
+	if c, err := agent.Clear(log); err != nil ||
+		shownAs(log) != `{"System":"","Tools":null,"Messages":null,"MaxTokens":0,"Effort":"","Session":""}` {
 		t.Errorf("emptied: %v, %v: %s", c, err, shownAs(log))
 	}
 	same(t, t.TempDir(), log)
@@ -258,7 +263,8 @@ func TestCompactOverflow(t *testing.T) {
 		}
 		reqs := m.Requests()
 		last := reqs[len(reqs)-1]
-		if !strings.Contains(all(last), "## Goal") || !strings.Contains(all(last), "and now?") || sent(last) > sent(reqs[2])*2/3 {
+		if !strings.Contains(all(last), "## Goal") || !strings.Contains(all(last), "and now?") ||
+			sent(last) > sent(reqs[2])*2/3 {
 			t.Errorf("window %d: the request again: %.300s", window, all(last))
 		}
 		if sent(reqs[4]) > sent(reqs[3])*3/4 {
@@ -269,7 +275,8 @@ func TestCompactOverflow(t *testing.T) {
 		}
 
 		a, _, log = start(window, full, llmtest.Reply("## Goal\nG"), full)
-		if _, err := do(t, a, log, "and now?"); err == nil || !strings.Contains(err.Error(), "compacted, and still too long: prompt is too long") {
+		if _, err := do(t, a, log, "and now?"); err == nil ||
+			!strings.Contains(err.Error(), "compacted, and still too long: prompt is too long") {
 			t.Errorf("window %d, twice: %v", window, err)
 		}
 		if log.State().InTurn || len(compactions(log)) != 1 {
@@ -278,7 +285,8 @@ func TestCompactOverflow(t *testing.T) {
 
 		a, _, log = start(window, full, llmtest.Answer{Error: &llm.Error{Kind: llm.Auth, Message: "who are you"}})
 		var e *llm.Error
-		if _, err := do(t, a, log, "and now?"); !errors.As(err, &e) || e.Kind != llm.Overflow || !strings.Contains(err.Error(), "who are you") {
+		if _, err := do(t, a, log, "and now?"); !errors.As(err, &e) || e.Kind != llm.Overflow ||
+			!strings.Contains(err.Error(), "who are you") {
 			t.Errorf("window %d, no summary: %v", window, err)
 		}
 
@@ -289,7 +297,8 @@ func TestCompactOverflow(t *testing.T) {
 		}
 	}
 	m := llmtest.New(full)
-	if _, err := do(t, &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}), long); err == nil || !strings.Contains(err.Error(), "nothing to compact") {
+	if _, err := do(t, &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}),
+		long); err == nil || !strings.Contains(err.Error(), "nothing to compact") {
 		t.Errorf("one message alone: %v", err)
 	}
 }
@@ -303,10 +312,12 @@ func TestCompactHuge(t *testing.T) {
 		llmtest.Answer{Want: []string{"less abc"}, Text: "100"})
 	m.Model = llm.Info{ID: "test/m", Window: 8_000}
 	log := session.New(session.Header{ID: "s"})
-	if end := turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Policy: agent.Policy{Gate: open}}, log, "count the words"); end.Text != "100" {
+	if end := turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Policy: agent.Policy{Gate: open}}, log,
+		"count the words"); end.Text != "100" {
 		t.Errorf("%+v", end)
 	}
-	if c := compactions(log); len(c) != 1 || c[0].Trigger != "auto" || c[0].Kept != 0 || c[0].Before < 9_000 || c[0].After > 1_000 {
+	if c := compactions(log); len(c) != 1 || c[0].Trigger != "auto" || c[0].Kept != 0 || c[0].Before < 9_000 ||
+		c[0].After > 1_000 {
 		t.Errorf("%+v", c)
 	}
 	for _, req := range m.Requests() {
@@ -426,7 +437,8 @@ func TestCompactSkills(t *testing.T) {
 					t.Errorf("%s has %d tokens", name, n)
 				}
 			}
-			if s := strings.Join(kept, " "); s != c.kept || strings.Join(got.Dropped, " ") != c.dropped || total > min(25_000, c.window/4) {
+			if s := strings.Join(kept, " "); s != c.kept || strings.Join(got.Dropped, " ") != c.dropped ||
+				total > min(25_000, c.window/4) {
 				t.Errorf("kept %s, %d tokens, dropped %s", s, total, got.Dropped)
 			}
 			claims(t, log)
@@ -479,7 +491,8 @@ func claims(t failer, log *session.Log) {
 		return
 	}
 	for name := range st.Told {
-		if st.Listing.Told[name] == "" && !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, "- "+name) || strings.Contains(p, "<name>"+name) }) {
+		if st.Listing.Told[name] == "" && !slices.ContainsFunc(parts,
+			func(p string) bool { return strings.Contains(p, "- "+name) || strings.Contains(p, "<name>"+name) }) {
 			t.Errorf("%s was told, it says, and is nowhere", name)
 		}
 	}
@@ -495,7 +508,8 @@ func TestCompactTold(t *testing.T) {
 			llmtest.Reply("## Goal\nG"),
 			llmtest.Reply("one"),
 			llmtest.Reply("two"), llmtest.Reply("three"))
-		skills := map[string]string{"react": skill("paths: \"*.tsx\"\n", "REACT"), "pdf": skill("", "PDF"), "gone": skill("", "GONE")}
+		skills := map[string]string{"react": skill("paths: \"*.tsx\"\n", "REACT"), "pdf": skill("", "PDF"),
+			"gone": skill("", "GONE")}
 		a := skilled(t, m, skills)
 		a.Tools = append(a.Tools, big())
 		a.Skills.View.Dir, a.Skills.View.Index = "/w", index
@@ -542,7 +556,8 @@ func TestCompactTold(t *testing.T) {
 		}
 		turn(t, a, log, "go")
 		news(-1, true)
-		if st := log.State(); st.Told["react"] == "" || st.Told["gone"] != "" || strings.Contains(all(m.Requests()[7]), "REACT") {
+		if st := log.State(); st.Told["react"] == "" || st.Told["gone"] != "" || strings.Contains(all(m.Requests()[7]),
+			"REACT") {
 			t.Errorf("index %t: the model was told %v", index, st.Told)
 		}
 		claims(t, log)
@@ -554,7 +569,8 @@ func TestCompactTold(t *testing.T) {
 func TestCompactRequest(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Answer{Thinking: "not shown", Text: "I look.", Calls: []llmtest.Call{
-			{Name: "read", Input: map[string]any{"path": "/w/a.go"}}, {Name: "big", Input: map[string]any{"tokens": 1000, "word": "</transcript>"}}, {Name: "none"}}},
+			{Name: "read", Input: map[string]any{"path": "/w/a.go"}},
+			{Name: "big", Input: map[string]any{"tokens": 1000, "word": "</transcript>"}}, {Name: "none"}}},
 		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), calls(30, "last"),
 		llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: "too long"}},
 		llmtest.Reply("## Goal\nThe report."), llmtest.Reply("done"+strings.Repeat(" and reported", 100)),
@@ -563,7 +579,8 @@ func TestCompactRequest(t *testing.T) {
 	a := skilled(t, m, map[string]string{"pdf": skill("", "Read PDFs."), "report": skill("", "Report on $ARGUMENTS.")})
 	a.Tools = append(a.Tools, big())
 	log := session.New(session.Header{ID: "s"})
-	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Typed: "/report sales", Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
+	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Typed: "/report sales",
+		Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -575,7 +592,8 @@ func TestCompactRequest(t *testing.T) {
 	for _, req := range m.Requests() {
 		switch {
 		case asksSummary(req):
-			fmt.Fprintf(&doc, "=== a request for a summary, of %d tokens at most\n%s\n", req.MaxTokens, req.Messages[0].Parts[0].Text)
+			fmt.Fprintf(&doc, "=== a request for a summary, of %d tokens at most\n%s\n", req.MaxTokens,
+				req.Messages[0].Parts[0].Text)
 		case strings.Contains(all(req), "compacted"):
 			fmt.Fprintf(&doc, "=== the request after it\n")
 			for _, m := range req.Messages {

@@ -23,7 +23,8 @@ import (
 // picture is a tool that shows a picture of one pixel.
 func picture() tool.Tool {
 	t := tool.New("picture", "shows a picture", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
-		png, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+		png, err := base64.StdEncoding.DecodeString(
+			"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 		return tool.Result{Parts: []llm.Part{llm.Text("look"), {Media: &llm.Media{MIME: "image/png", Data: png}}}}, err
 	})
 	t.Effect = tool.Reads
@@ -51,12 +52,14 @@ var wires = []struct {
 	open func(llm.Endpoint) llm.Model
 }{{"", anthropic.New}, {"/v1", openai.Responses}, {"/v1", openai.Chat}, {"", google.New}}
 
-func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog, path string, open func(llm.Endpoint) llm.Model) {
+func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog, path string,
+	open func(llm.Endpoint) llm.Model) {
 	draw := func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }
 	word := func() string { return strings.Repeat("some words ", 1+draw("words", 40)) }
 	var answers []llmtest.Answer
 	for i := range 60 {
-		answers = append(answers, llmtest.Answer{When: "Write the summary, at most", Text: fmt.Sprintf("## Goal\nsummary %d", i)})
+		answers = append(answers, llmtest.Answer{When: "Write the summary, at most",
+			Text: fmt.Sprintf("## Goal\nsummary %d", i)})
 	}
 	answer := func() {
 		a := llmtest.Answer{}
@@ -88,7 +91,8 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 				case 3:
 					c = llmtest.Call{Name: "read", Input: map[string]any{"path": "/w/a.xls"}}
 				case 4, 5, 6:
-					c = llmtest.Call{Name: "big", Input: map[string]any{"tokens": []int{1500, 3000, 500, 10}[draw("tokens", 4)], "word": "w"}}
+					c = llmtest.Call{Name: "big", Input: map[string]any{"tokens": []int{1500, 3000, 500, 10}[draw("tokens", 4)],
+						"word": "w"}}
 				}
 				a.Calls = append(a.Calls, c)
 			}
@@ -135,14 +139,17 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 		switch draw("then", 6) {
 		case 0: // cancelled while it answered
 			add(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("cancelled")}}})
-			add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("part of an ")}}, Partial: true}})
+			add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant,
+				Parts: []llm.Part{llm.Text("part of an ")}}, Partial: true}})
 		case 1: // killed while it called
 			add(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("killed")}}})
-			add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{
-				{Call: &llm.ToolCall{ID: fmt.Sprint("k", log.Last()), Name: "echo", Input: []byte(`{"text":"x"}`)}},
-				{Call: &llm.ToolCall{ID: fmt.Sprint("l", log.Last()), Name: "echo", Input: []byte(`{"text":`)}},
-			}}}})
-			add(session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: fmt.Sprint("k", log.Last()-1), Name: "echo"}})
+			add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant,
+				Parts: []llm.Part{
+					{Call: &llm.ToolCall{ID: fmt.Sprint("k", log.Last()), Name: "echo", Input: []byte(`{"text":"x"}`)}},
+					{Call: &llm.ToolCall{ID: fmt.Sprint("l", log.Last()), Name: "echo", Input: []byte(`{"text":`)}},
+				}}}})
+			add(session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: fmt.Sprint("k", log.Last()-1),
+				Name: "echo"}})
 		}
 		switch draw("by hand", 5) {
 		case 0, 1:
@@ -171,13 +178,16 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 // system and tools as they were.
 func TestCompactPrefix(t *testing.T) {
 	server := llmtest.NewServer(
-		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), llmtest.Use("read", map[string]any{"path": "/w/a.xls"}), llmtest.Use("big", map[string]any{"tokens": 2000, "word": "w"}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), llmtest.Use("read", map[string]any{"path": "/w/a.xls"}),
+		llmtest.Use("big", map[string]any{"tokens": 2000, "word": "w"}),
 		llmtest.Answer{Status: 400, Message: "prompt is too long: 3 tokens > 2 maximum"},
 		llmtest.Answer{When: "Write the summary", Text: "## Goal\nG"},
-		llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{Name: "echo", Input: map[string]any{"text": "x"}}, {Name: "Skill", Input: map[string]any{"skill": "pdf"}}}}, llmtest.Reply("one"),
+		llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{Name: "echo", Input: map[string]any{"text": "x"}},
+			{Name: "Skill", Input: map[string]any{"skill": "pdf"}}}}, llmtest.Reply("one"),
 		llmtest.Reply("two"), llmtest.Reply("three"))
 	defer server.Close()
-	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key, Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}),
+	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key,
+		Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}),
 		map[string]string{"pdf": skill("", "PDF TEXT"), "xls": skill("paths: \"*.xls\"\n", "xls text")})
 	a.Tools = append(a.Tools, big())
 	a.Skills.View.Dir, a.System = "/w", "You are a test."
@@ -202,7 +212,8 @@ func TestCompactPrefix(t *testing.T) {
 	for _, r := range server.Requests() {
 		flat = append(flat, flatten(t, r.Body))
 	}
-	if flat[5].head != flat[3].head || strings.Contains(fmt.Sprint(flat[5]), "<transcript>") || !strings.Contains(fmt.Sprint(flat[5]), "PDF TEXT") {
+	if flat[5].head != flat[3].head || strings.Contains(fmt.Sprint(flat[5]), "<transcript>") ||
+		!strings.Contains(fmt.Sprint(flat[5]), "PDF TEXT") {
 		t.Errorf("the request after the compaction: %.500s", fmt.Sprint(flat[5]))
 	}
 	if n := strings.Count(fmt.Sprint(flat[8].blocks), "PDF TEXT"); n != 1 {
@@ -210,7 +221,8 @@ func TestCompactPrefix(t *testing.T) {
 	}
 	for i := 6; i < len(flat); i++ {
 		if n := flat[i-1].shares(flat[i]); n != len(flat[i-1].blocks) || flat[i].head != flat[i-1].head {
-			t.Errorf("request %d differs from the one before at block %d of %d:\n%.300s\n%.300s", i, n, len(flat[i-1].blocks), flat[i-1].blocks[n], flat[i].blocks[n])
+			t.Errorf("request %d differs from the one before at block %d of %d:\n%.300s\n%.300s", i, n, len(flat[i-1].blocks),
+				flat[i-1].blocks[n], flat[i].blocks[n])
 		}
 	}
 	if len(flat) != 9 {

@@ -15,7 +15,8 @@ func TestContext(t *testing.T) {
 	a.System = "You are a system."
 	log := session.New(session.Header{})
 	before := a.Context(log)
-	if before.System != len(a.System) || before.Tools == 0 || before.Listing == 0 || before.Texts+before.Messages != 0 || before.Tokens == 0 {
+	if before.System != len(a.System) || before.Tools == 0 || before.Listing == 0 || before.Texts+before.Messages != 0 ||
+		before.Tokens == 0 {
 		t.Errorf("an empty session: %+v", before)
 	}
 	turn(t, a, log, "hello")

@@ -74,11 +74,13 @@ const (
 // tools that it may name, beside those that every rule knows. A Problem informs
 // its author; ok is false where there is nothing to use. A field that is wrong
 // loses no other.
-func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string) (d Definition, problems []knack.Problem, ok bool) {
+func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string) (d Definition,
+	problems []knack.Problem, ok bool) {
 	r := definitionReader{path: path, tools: tools}
 	switch {
 	case len(data) > maxDefinition:
-		r.problem(knack.CodeTooLarge, knack.Error, 0, 0, "the file is larger than %d MiB; it was not loaded", maxDefinition>>20)
+		r.problem(knack.CodeTooLarge, knack.Error, 0, 0, "the file is larger than %d MiB; it was not loaded",
+			maxDefinition>>20)
 		return d, r.problems, false
 	case bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data):
 		r.problem(knack.CodeEncoding, knack.Error, 0, 0, "the file is not UTF-8 text; it was not loaded")
@@ -93,7 +95,8 @@ func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string)
 		r.problem(knack.CodeFrontmatterUnclosed, knack.Error, 1, 0, "the frontmatter is not closed: this defines no agent")
 		return d, r.problems, false
 	case len(f.Head) > maxHead:
-		r.problem(knack.CodeTooLarge, knack.Error, 1, 0, "the frontmatter is larger than %d KiB; it was not loaded", maxHead>>10)
+		r.problem(knack.CodeTooLarge, knack.Error, 1, 0, "the frontmatter is larger than %d KiB; it was not loaded",
+			maxHead>>10)
 		return d, r.problems, false
 	}
 	d = Definition{Path: path, Origin: from, Prompt: strings.TrimSpace(string(f.Body))}
@@ -179,7 +182,8 @@ func (r *definitionReader) problem(code knack.Code, sev knack.Severity, line, co
 
 func (r *definitionReader) described(d *Definition) {
 	if d.Description == "" {
-		r.problem(knack.CodeDescriptionMissing, knack.Warn, 1, 0, "there is no description: a model is told no more than the name")
+		r.problem(knack.CodeDescriptionMissing, knack.Warn, 1, 0,
+			"there is no description: a model is told no more than the name")
 	}
 }
 
@@ -210,7 +214,8 @@ func (r *definitionReader) head(d *Definition, head []byte, line int) {
 // agentKeys are the keys in lower case, without the joints of their words.
 var agentKeys = map[string]string{
 	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
-	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks", "mcpservers": "mcpServers", "agents": "agents",
+	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks",
+	"mcpservers": "mcpServers", "agents": "agents",
 }
 
 func (r *definitionReader) field(d *Definition, f *definitionField) {
@@ -221,7 +226,8 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	switch key {
 	case "name":
 		if d.Name = f.text(); d.Name != "" && !agentName(d.Name) {
-			f.wrong(knack.CodeNameInvalid, "the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name, maxAgentName)
+			f.wrong(knack.CodeNameInvalid, "the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name,
+				maxAgentName)
 			d.Name = ""
 		}
 	case "description":
@@ -242,8 +248,10 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		}
 	case "effort":
 		d.Effort = strings.ToLower(f.text())
-		if n, err := strconv.Atoi(d.Effort); d.Effort != "" && (err != nil || n <= 0) && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, d.Effort) {
-			f.wrong(knack.CodeFieldType, "effort: %q is none of low, medium, high, xhigh, max, or a number; it was ignored", d.Effort)
+		if n, err := strconv.Atoi(d.Effort); d.Effort != "" && (err != nil || n <= 0) &&
+			!slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, d.Effort) {
+			f.wrong(knack.CodeFieldType, "effort: %q is none of low, medium, high, xhigh, max, or a number; it was ignored",
+				d.Effort)
 			d.Effort = ""
 		}
 	case "permissionMode":
@@ -281,7 +289,8 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column, "hooks: %s", b.Message)
 		}
 		if slices.ContainsFunc(found, func(h hook.Hook) bool { return h.Path != "" }) {
-			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column, "hooks: an agent has no folder that a path could start at: write a command")
+			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column,
+				"hooks: an agent has no folder that a path could start at: write a command")
 		}
 	case "agents":
 		switch text := f.text(); {
@@ -297,7 +306,8 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			return
 		}
 		d.MCPServers = f.raw
-		r.problem(knack.CodeSettingIgnored, knack.Info, f.Line, f.Column, "mcpServers of an agent are kept, but nothing starts them yet")
+		r.problem(knack.CodeSettingIgnored, knack.Info, f.Line, f.Column,
+			"mcpServers of an agent are kept, but nothing starts them yet")
 	}
 }
 

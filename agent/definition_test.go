@@ -89,12 +89,14 @@ func TestDefinitionsJSON(t *testing.T) {
 	if err != nil || len(defs) != 2 {
 		t.Fatalf("%v, %v", defs, err)
 	}
-	want := agent.Definition{Name: "reviewer", Description: "Reviews: code", Prompt: "You review.\nWell.", Tools: []string{"Read", "Bash(git log:*)"},
+	want := agent.Definition{Name: "reviewer", Description: "Reviews: code", Prompt: "You review.\nWell.",
+		Tools: []string{"Read", "Bash(git log:*)"},
 		Model: "opus", MaxTurns: 3, Origin: knack.Explicit}
 	if !reflect.DeepEqual(defs[1], want) {
 		t.Errorf("%+v, want %+v", defs[1], want)
 	}
-	if len(problems) != 1 || problems[0].Code != "description-missing" || !strings.HasPrefix(problems[0].String(), "agent bare") {
+	if len(problems) != 1 || problems[0].Code != "description-missing" || !strings.HasPrefix(problems[0].String(),
+		"agent bare") {
 		t.Errorf("problems: %v", problems)
 	}
 	for _, bad := range []string{``, `[]`, `{"a": 1}`, `{"a b": {}}`, `{"": {}}`, `{"a": {"prompt": 3}}`} {
@@ -120,12 +122,13 @@ func TestLoosens(t *testing.T) {
 // TestAgentTool is the golden text of the Agent tool.
 func TestAgentTool(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
-	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: forks(m, nil), Agents: []agent.Definition{
-		{Name: "reviewer", Description: "Reviews\nwhat <others> wrote\u202e", Tools: []string{"Read", "Grep"}},
-		{Name: "reviewer", Description: "Another of that name"},
-		{Name: "mute", Tools: []string{}},
-		agent.GeneralPurpose(),
-	}}}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open},
+		Roster: agent.Roster{Fork: forks(m, nil), Agents: []agent.Definition{
+			{Name: "reviewer", Description: "Reviews\nwhat <others> wrote\u202e", Tools: []string{"Read", "Grep"}},
+			{Name: "reviewer", Description: "Another of that name"},
+			{Name: "mute", Tools: []string{}},
+			agent.GeneralPurpose(),
+		}}}
 	turn(t, a, session.New(session.Header{}), "go")
 	spec := m.Requests()[0].Tools[0]
 	got := spec.Description + "\n\n" + string(spec.Schema) + "\n"
@@ -165,7 +168,10 @@ func FuzzDefinition(f *testing.F) {
 			}
 			return
 		}
-		if d.Name == "" || strings.ContainsFunc(d.Name, func(r rune) bool { return r <= ' ' || strings.ContainsRune("<>()*,/\\", r) }) {
+		if d.Name == "" || strings.ContainsFunc(d.Name, func(r rune) bool {
+			return r <= ' ' ||
+				strings.ContainsRune("<>()*,/\\", r)
+		}) {
 			t.Errorf("name %q", d.Name)
 		}
 		if d.Loosens() || d.MaxTurns < 0 || !utf8.ValidString(d.Prompt) {

@@ -55,7 +55,8 @@ func Example() {
 func greeter() llm.Model {
 	return llmtest.New(
 		llmtest.Use("Skill", map[string]any{"skill": "shout"}),
-		llmtest.Answer{Want: []string{"Use capitals"}, Calls: []llmtest.Call{{Name: "write", Input: `{"path":"a.txt","content":"HELLO"}`}}},
+		llmtest.Answer{Want: []string{"Use capitals"}, Calls: []llmtest.Call{{Name: "write",
+			Input: `{"path":"a.txt","content":"HELLO"}`}}},
 		llmtest.Use("bash", map[string]any{"command": "rm a.txt"}),
 		llmtest.Reply("Done."))
 }
@@ -63,7 +64,8 @@ func greeter() llm.Model {
 // Projects see which parts are texts of skills, by a mark.
 func ExampleAgent_project() {
 	log := session.New(session.Header{})
-	log.Append(session.Entry{Type: session.TypeActivation, Activation: &session.Activation{Skill: "pdf", Prompt: "Read it page by page."}})
+	log.Append(session.Entry{Type: session.TypeActivation, Activation: &session.Activation{Skill: "pdf",
+		Prompt: "Read it page by page."}})
 	for _, m := range log.Project() {
 		for _, p := range m.Parts {
 			fmt.Printf("%s: %s\n", p.Skill, p.Text)

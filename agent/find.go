@@ -82,7 +82,8 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 // startIndexing prepares suggestions while the model works, once in a turn.
 func (r *run) startIndexing(ctx context.Context) {
 	state := r.log.State()
-	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
+	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil ||
+		!state.Listing.Cut {
 		return
 	}
 	ctx, r.indexing = context.WithCancel(ctx)

@@ -125,11 +125,13 @@ func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil
 func (r *run) mayFork(skill string) error {
 	for x := r; x.parent != nil && skill != ""; x = x.parent {
 		if x.what.Skill == skill {
-			return &knack.Refusal{Code: knack.RefusedRunning, Message: skill + " is already running: it is what this agent was started to do"}
+			return &knack.Refusal{Code: knack.RefusedRunning, Message: skill +
+				" is already running: it is what this agent was started to do"}
 		}
 	}
 	if r.depth() >= maxForks {
-		return &knack.Refusal{Code: knack.RefusedRunning, Message: fmt.Sprintf("agents start others at most %d deep: do it here", maxForks)}
+		return &knack.Refusal{Code: knack.RefusedRunning,
+			Message: fmt.Sprintf("agents start others at most %d deep: do it here", maxForks)}
 	}
 	return nil
 }
@@ -160,7 +162,10 @@ func (r *run) definition(name string, tools []string) (d *Definition, problem st
 // narrowed is a definition of a project or a plugin within the limits of the
 // built-in agent whose name it has.
 func (r *run) narrowed(d *Definition) *Definition {
-	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool { return b.Origin == knack.Bundled && strings.EqualFold(b.Name, d.Name) })
+	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool {
+		return b.Origin == knack.Bundled &&
+			strings.EqualFold(b.Name, d.Name)
+	})
 	if d.Loosens() || d.Origin == knack.Bundled || i < 0 {
 		return d
 	}
@@ -205,7 +210,8 @@ func (r *run) agentOf(act *knack.Activation) (d *Definition, problem string) {
 	}
 	d, problem = r.definition(act.Skill.Agent, tools)
 	if problem != "" {
-		act.Problems = append(act.Problems, knack.Problem{Code: knack.CodeAgentUnknown, Severity: knack.Warn, Path: act.Skill.Path, Message: problem})
+		act.Problems = append(act.Problems, knack.Problem{Code: knack.CodeAgentUnknown, Severity: knack.Warn,
+			Path: act.Skill.Path, Message: problem})
 	}
 	return d, problem
 }
@@ -262,7 +268,8 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 	if err != nil {
 		return session.Agent{}, fmt.Errorf("the agent %s cannot be started: %w", t.def.Name, err)
 	}
-	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.about, Background: t.background && r.Roster.Background != nil}
+	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.about,
+		Background: t.background && r.Roster.Background != nil}
 	if t.act != nil {
 		what.Args = t.act.Args
 	}
@@ -469,7 +476,8 @@ func (r *run) startsAny() bool {
 func (r *run) bounds(d *Definition) []Outer {
 	all := slices.Clone(r.outer)
 	for _, s := range r.log.State().Scopes {
-		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir, Sandbox: s.Sandbox})
+		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir,
+			Sandbox: s.Sandbox})
 	}
 	o := Outer{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
@@ -504,7 +512,8 @@ func (r *run) tell(e Event) {
 func reported(ctx context.Context, a session.Agent) (string, error) {
 	switch a.Reason {
 	case "": // in the background
-		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will report its end: continue with something else, and do not poll for it.", a.Name, a.Log), nil
+		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will report its end: continue with "+
+			"something else, and do not poll for it.", a.Name, a.Log), nil
 	case session.EndError:
 		return "", fmt.Errorf("the agent %s failed: %s", a.Name, a.Error)
 	case session.EndCancelled:
@@ -581,7 +590,8 @@ func (r *run) agentTool() tool.Tool {
 		if strings.TrimSpace(in.Prompt) == "" {
 			return tool.Result{}, errors.New("prompt is empty: say what the agent is to do")
 		}
-		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, about: cmp.Or(in.Description, in.Prompt), background: in.Background})
+		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, about: cmp.Or(in.Description, in.Prompt),
+			background: in.Background})
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -618,7 +628,10 @@ func Tools() tool.Set {
 	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
 		return []permission.Subject{{Kind: "Skill", Text: name}}
 	}, nil)
-	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result, error) { return tool.Result{}, nil })
+	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result,
+		error) {
+		return tool.Result{}, nil
+	})
 	describeAgentTool(&agent)
 	agent.Subjects = tool.SubjectsOf(func(_ context.Context, in agentInput) []permission.Subject {
 		return []permission.Subject{{Kind: agentTool, Text: cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)}}

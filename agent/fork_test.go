@@ -39,13 +39,15 @@ func forks(m llm.Model, f *forked) func(context.Context, *agent.Definition) (*ag
 			f.logs = append(f.logs, log)
 			f.mu.Unlock()
 		}
-		return &agent.Agent{System: d.Prompt, Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: fork}}, log, nil
+		return &agent.Agent{System: d.Prompt, Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open},
+			Roster: agent.Roster{Fork: fork}}, log, nil
 	}
 	return fork
 }
 
 func delegating(m llm.Model, f *forked) *agent.Agent {
-	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}}
+	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open},
+		Roster: agent.Roster{Fork: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}}
 }
 
 func start(prompt string, background bool) llmtest.Call {
@@ -73,7 +75,8 @@ func TestSpent(t *testing.T) {
 	if end.Requests != 6 || end.Usage.Input != 6000 || fmt.Sprintf("%.4f", end.Cost) != "0.0120" || end.Text != "both" {
 		t.Errorf("end %+v", end)
 	}
-	if got := state.Usage["test/m"]; got.Input != 6000 || got.Output != 600 || fmt.Sprintf("%.4f", state.Cost) != "0.0120" || len(state.Agents) != 0 {
+	if got := state.Usage["test/m"]; got.Input != 6000 || got.Output != 600 ||
+		fmt.Sprintf("%.4f", state.Cost) != "0.0120" || len(state.Agents) != 0 {
 		t.Errorf("state %+v", state)
 	}
 }
@@ -83,7 +86,8 @@ func TestSpent(t *testing.T) {
 func TestLimitsShared(t *testing.T) {
 	n := 0
 	var mu sync.Mutex
-	m := llmtest.New(llmtest.Answer{When: "^go$", Calls: []llmtest.Call{start("a", false), start("b", false), start("c", false)}})
+	m := llmtest.New(llmtest.Answer{When: "^go$", Calls: []llmtest.Call{start("a", false), start("b", false),
+		start("c", false)}})
 	m.Func = func(*llm.Request) llmtest.Answer {
 		mu.Lock()
 		defer mu.Unlock()
@@ -177,7 +181,8 @@ func TestBackgroundCancelled(t *testing.T) {
 		}
 		end = e.End
 	}
-	if end == nil || end.Reason != "cancelled" || len(a.Roster.Background.Unheard(log)) != 0 || len(log.State().Agents) != 0 {
+	if end == nil || end.Reason != "cancelled" || len(a.Roster.Background.Unheard(log)) != 0 ||
+		len(log.State().Agents) != 0 {
 		t.Errorf("end %+v, unheard %+v", end, a.Roster.Background.Unheard(log))
 	}
 }
@@ -198,7 +203,8 @@ func TestForkEvents(t *testing.T) {
 		depth := 0
 		if e.Agent != nil {
 			depth = e.Agent.Depth
-			if e.End != nil || e.Agent.Name != "general-purpose" || e.Agent.Call == "" || e.Agent.Log != fmt.Sprint("sub", depth) {
+			if e.End != nil || e.Agent.Name != "general-purpose" || e.Agent.Call == "" ||
+				e.Agent.Log != fmt.Sprint("sub", depth) {
 				t.Errorf("event %+v of %+v", e, e.Agent)
 			}
 		}
@@ -239,7 +245,8 @@ func TestForkSteering(t *testing.T) {
 		when("FORK ME", llmtest.Reply("forked")),
 		when("Its answer:\n\nforked", llmtest.Reply("heard")),
 	)
-	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"), "lost": skill("context: fork\nagent: nobody\n", "LOST")})
+	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"),
+		"lost": skill("context: fork\nagent: nobody\n", "LOST")})
 	a.Roster.Fork, a.Roster.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
 	said := []string{"/lost", "/fk"}
 	a.Steer = func() (agent.Input, bool) {
@@ -278,11 +285,13 @@ func TestForkFails(t *testing.T) {
 		t.Errorf("end %+v", end)
 	}
 	// The names in the sentence about an unknown agent are those of the list.
-	m = llmtest.New(llmtest.Use("Agent", map[string]any{"agent": "x", "prompt": "y"}), llmtest.Reply("report"), llmtest.Reply("ok"))
+	m = llmtest.New(llmtest.Use("Agent", map[string]any{"agent": "x", "prompt": "y"}), llmtest.Reply("report"),
+		llmtest.Reply("ok"))
 	a = delegating(m, nil)
 	a.Roster.Agents = append(a.Roster.Agents, agent.Definition{Name: "other"}, agent.Definition{Name: "other"})
 	turn(t, a, session.New(session.Header{ID: "s"}), "go")
-	if last := all(m.Requests()[2]); !regexp.MustCompile(`there is no agent ..x..: .*; the agents are general-purpose, other[^,]`).MatchString(last) {
+	if last := all(m.Requests()[2]); !regexp.MustCompile(
+		`there is no agent ..x..: .*; the agents are general-purpose, other[^,]`).MatchString(last) {
 		t.Errorf("%s", last)
 	}
 }
@@ -307,15 +316,22 @@ func TestStartedTools(t *testing.T) {
 		has    string // the tools of the last one
 	}{
 		{"from the session", []agent.Definition{runner}, "runner", "", "read bash"},
-		{"from one that has less", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User}, runner}, "runner", "reader", "read"},
-		{"the same, with agents: any", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User, StartsAny: true}, runner}, "runner", "reader", "read bash"},
-		{"agents: any of a project", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.Project, StartsAny: true}, runner}, "runner", "reader", "read"},
-		{"inherited", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User}, agent.GeneralPurpose()}, "general-purpose", "reader", "read Agent"},
+		{"from one that has less", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User},
+			runner}, "runner", "reader", "read"},
+		{"the same, with agents: any", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"},
+			Origin: knack.User, StartsAny: true}, runner}, "runner", "reader", "read bash"},
+		{"agents: any of a project", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"},
+			Origin: knack.Project, StartsAny: true}, runner}, "runner", "reader", "read"},
+		{"inherited", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User},
+			agent.GeneralPurpose()}, "general-purpose", "reader", "read Agent"},
 		{"Explore", agent.BuiltIn(), "explore", "", "read grep find ls"},
 		{"Plan", agent.BuiltIn(), "Plan", "", "read grep find ls"},
-		{"a project's Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Read", "Bash"}, Origin: knack.Project}}, agent.BuiltIn()...), "Explore", "", "read"},
-		{"a project's Explore with all tools", append([]agent.Definition{{Name: "Explore", Origin: knack.Project}}, agent.BuiltIn()...), "Explore", "", "read grep find ls Agent"},
-		{"the user's own Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Bash"}, Origin: knack.User}}, agent.BuiltIn()...), "Explore", "", "bash"},
+		{"a project's Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Read", "Bash"},
+			Origin: knack.Project}}, agent.BuiltIn()...), "Explore", "", "read"},
+		{"a project's Explore with all tools", append([]agent.Definition{{Name: "Explore", Origin: knack.Project}},
+			agent.BuiltIn()...), "Explore", "", "read grep find ls Agent"},
+		{"the user's own Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Bash"}, Origin: knack.User}},
+			agent.BuiltIn()...), "Explore", "", "bash"},
 		{"nobody's name", agent.BuiltIn(), "code-reviewer", "", "read grep find ls"},
 	} {
 		use := func(name string) llmtest.Answer {
@@ -329,9 +345,11 @@ func TestStartedTools(t *testing.T) {
 		m := llmtest.New(answers...)
 		var fork func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error)
 		fork = func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
-			return &agent.Agent{Model: m, Tools: slices.Clone(tools), Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: fork}}, session.New(session.Header{ID: d.Name}), nil
+			return &agent.Agent{Model: m, Tools: slices.Clone(tools), Policy: agent.Policy{Gate: open},
+				Roster: agent.Roster{Fork: fork}}, session.New(session.Header{ID: d.Name}), nil
 		}
-		turn(t, &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: open}, Roster: agent.Roster{Fork: fork, Agents: c.defs}}, session.New(session.Header{ID: "s"}), "go")
+		turn(t, &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: open},
+			Roster: agent.Roster{Fork: fork, Agents: c.defs}}, session.New(session.Header{ID: "s"}), "go")
 		var got []string
 		for _, spec := range m.Requests()[at].Tools {
 			got = append(got, spec.Name)
@@ -339,7 +357,8 @@ func TestStartedTools(t *testing.T) {
 		if strings.Join(got, " ") != c.has {
 			t.Errorf("%s: the tools are %v, want %s", c.name, got, c.has)
 		}
-		if c.starts == "code-reviewer" && !strings.Contains(all(m.Requests()[at+1]), "there is no agent \\\"code-reviewer\\\"") {
+		if c.starts == "code-reviewer" && !strings.Contains(all(m.Requests()[at+1]),
+			"there is no agent \\\"code-reviewer\\\"") {
 			t.Errorf("%s: the model was not told", c.name)
 		}
 	}

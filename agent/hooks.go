@@ -92,7 +92,8 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	start := time.Now()
 	out := set.Fire(ctx, in)
 	r.debug("hook", "hooks ran", "event", in.Event, "tool", in.Tool, "call", in.Call,
-		"duration", time.Since(start).Round(time.Millisecond), "block", out.Block, "stop", out.Stop, "failed", len(out.Failed))
+		"duration", time.Since(start).Round(time.Millisecond), "block", out.Block, "stop", out.Stop, "failed",
+		len(out.Failed))
 	about := string(in.Event)
 	if in.Tool != "" {
 		about += ":" + in.Tool
@@ -190,7 +191,8 @@ func (r *run) guarded(sc Scope, set *hook.Set) Scope {
 				return gate.Opinion{Says: gate.SaysDeny, Reason: "a hook ended the run before"}, nil
 			}
 			out := r.fire(ctx, set, hook.Input{Event: e, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Suggestion: d.Suggest})
-			says := [...]gate.Say{hook.Nothing: gate.SaysNothing, hook.Allow: gate.SaysAllow, hook.Ask: gate.SaysAsk, hook.Deny: gate.SaysDeny}
+			says := [...]gate.Say{hook.Nothing: gate.SaysNothing, hook.Allow: gate.SaysAllow, hook.Ask: gate.SaysAsk,
+				hook.Deny: gate.SaysDeny}
 			return gate.Opinion{Says: says[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
 		}
 	}
@@ -207,7 +209,8 @@ func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 		permit, err := g.Ask(ctx, p)
 		var no *gate.Denied
 		if errors.As(err, &no) {
-			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Reason: no.Text})
+			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
+				Reason: no.Text})
 		}
 		return permit, err
 	})
@@ -282,7 +285,8 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 			if !json.Valid(input) {
 				input, _ = json.Marshal(string(input))
 			}
-			batch.Calls = append(batch.Calls, hook.Call{Tool: c.Name, Input: input, ID: c.ID, Response: response(results[i]), Error: results[i].IsError})
+			batch.Calls = append(batch.Calls, hook.Call{Tool: c.Name, Input: input, ID: c.ID, Response: response(results[i]),
+				Error: results[i].IsError})
 		}
 		r.fire(ctx, set, batch)
 	}
@@ -334,7 +338,10 @@ func (r *run) activated(ctx context.Context, act *knack.Activation, by string, b
 	}
 	set := r.hooks(r.scopes(r.log.State()))
 	name := act.Skill.Name
-	if act.Hooks != nil && !slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return before.InTurn && s.Skill == name }) {
+	if act.Hooks != nil && !slices.ContainsFunc(before.Scopes, func(s session.Scope) bool {
+		return before.InTurn &&
+			s.Skill == name
+	}) {
 		r.fire(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: "skill", Model: r.Model.Info().ID})
 	}
 	r.fire(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: by})
@@ -360,7 +367,8 @@ func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
 		return false, err
 	}
 	if r.hooked.blocks++; r.hooked.blocks > maxBlocks {
-		return false, r.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event, r.hooked.blocks))
+		return false, r.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event,
+			r.hooked.blocks))
 	}
 	return true, nil
 }

@@ -54,10 +54,11 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Hooks: func(agent.Scope) *hook.Set { return w.set },
-		Gate: func(sc agent.Scope) tool.Gate {
-			return g.With(gate.Scoped{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
-		}}}, w
+	return &agent.Agent{Model: m, Tools: tool.Set{echo()},
+		Policy: agent.Policy{Hooks: func(agent.Scope) *hook.Set { return w.set },
+			Gate: func(sc agent.Scope) tool.Gate {
+				return g.With(gate.Scoped{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
+			}}}, w
 }
 
 // TestHookNotes: what hooks add about parallel calls stands after all of their
@@ -65,7 +66,8 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 func TestHookNotes(t *testing.T) {
 	var calls []llmtest.Call
 	for i := range 6 {
-		calls = append(calls, llmtest.Call{ID: fmt.Sprintf("c%d", i), Name: "echo", Input: map[string]any{"text": fmt.Sprint(i)}})
+		calls = append(calls, llmtest.Call{ID: fmt.Sprintf("c%d", i), Name: "echo",
+			Input: map[string]any{"text": fmt.Sprint(i)}})
 	}
 	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("done"))
 	a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "x"}]}], "PostToolBatch": [{"hooks": [{"command": "2|all of them"}]}]}`)
@@ -87,7 +89,8 @@ func TestHookNotes(t *testing.T) {
 			got = append(got, p.Text[strings.LastIndex(p.Text, " ")+1:])
 		}
 	}
-	if want := []string{"c0", "c1", "c2", "c3", "c4", "c5", "c0", "c1", "c2", "c3", "c4", "c5", "batch"}; !slices.Equal(got, want) {
+	if want := []string{"c0", "c1", "c2", "c3", "c4", "c5", "c0", "c1", "c2", "c3", "c4", "c5",
+		"batch"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -187,7 +190,10 @@ func TestHookSteering(t *testing.T) {
 	if end := ended(t, all, err); end.Text != "done" {
 		t.Errorf("%+v", end)
 	}
-	noted := slices.ContainsFunc(log.Entries(), func(e session.Entry) bool { return e.Note != nil && strings.Contains(e.Note.People, "not now") })
+	noted := slices.ContainsFunc(log.Entries(), func(e session.Entry) bool {
+		return e.Note != nil &&
+			strings.Contains(e.Note.People, "not now")
+	})
 	if !noted || strings.Contains(fmt.Sprint(m.Requests()[1].Messages), "steer") {
 		t.Error("it was not refused")
 	}

@@ -144,7 +144,8 @@ func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
 // findTools are the tools that a query names, else those that fit it best.
 func findTools(all tool.Set, query string) tool.Set {
 	var found tool.Set
-	for _, name := range strings.FieldsFunc(strings.TrimPrefix(query, "select:"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
+	for _, name := range strings.FieldsFunc(strings.TrimPrefix(query, "select:"),
+		func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
 		if i := indexOf(all, name); i >= 0 && len(found) < maxLoaded {
 			found = append(found, all[i])
 		}

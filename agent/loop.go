@@ -172,7 +172,8 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			return session.EndTerminated, nil
 		}
 		if r.same >= stopAfter {
-			return session.EndLimit, r.limited(LimitRepeated, fmt.Sprintf("the same call gave the same result %d times in a row", r.same))
+			return session.EndLimit, r.limited(LimitRepeated, fmt.Sprintf("the same call gave the same result %d times in a row",
+				r.same))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
@@ -424,7 +425,8 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	if r.same == tellAfter {
 		res := &results[len(results)-1]
 		res.Parts = append(slices.Clone(res.Parts), llm.Text(fmt.Sprintf(
-			"[This is the same call with the same result for the %dth time. It will not change: do something else, or explain what prevents you. The run stops at %d.]", r.same, stopAfter)))
+			"[This is the same call with the same result for the %dth time. It will not change: do something else, or "+
+				"explain what prevents you. The run stops at %d.]", r.same, stopAfter)))
 	}
 }
 
@@ -447,7 +449,8 @@ func (r *run) reached() (limit Limit, why string) {
 	case l.Requests > 0 && requests >= l.Requests:
 		return LimitRequests, "the limit of " + plain.Count(l.Requests, "request") + " is reached"
 	case l.Tokens > 0 && used >= l.Tokens:
-		return LimitTokens, fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens), plain.Number(used))
+		return LimitTokens, fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens),
+			plain.Number(used))
 	case l.Cost > 0 && cost >= l.Cost:
 		return LimitCost, fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
 	case l.Time > 0 && time.Since(r.start) >= l.Time:

@@ -14,12 +14,14 @@ import (
 // TestNothingToList: without a skill that the model may call there is no Skill
 // tool and no listing, in either mode (spec skills §3).
 func TestNothingToList(t *testing.T) {
-	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"), "waits": skill("paths: '*.zig'\n", "WAITS")}
+	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"),
+		"waits": skill("paths: '*.zig'\n", "WAITS")}
 	for name, skills := range map[string]map[string]string{"none": {}, "kept from the model": kept} {
 		for _, index := range []bool{false, true} {
 			m := llmtest.New(llmtest.Reply("ok"))
 			cat := catalog(t, skills)
-			a := &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Policy: agent.Policy{Gate: open}, Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: knack.View{Index: index}}}
+			a := &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Policy: agent.Policy{Gate: open},
+				Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: knack.View{Index: index}}}
 			turn(t, a, session.New(session.Header{ID: "s"}), "go")
 			req := m.Requests()[0]
 			for _, tl := range req.Tools {

@@ -32,13 +32,15 @@ func TestPrefix(t *testing.T) {
 		llmtest.Use("echo", bash), llmtest.Reply("one"),
 		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), llmtest.Use("echo", bash), llmtest.Reply("two"),
 		llmtest.Use("read", map[string]any{"path": "/w/src/a.tsx"}), llmtest.Reply("three"),
-		llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{Name: "echo", Input: bash}, {Name: "read", Input: map[string]any{"path": "/w/b"}}}}, llmtest.Reply("four"),
+		llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{Name: "echo", Input: bash},
+			{Name: "read", Input: map[string]any{"path": "/w/b"}}}}, llmtest.Reply("four"),
 		llmtest.Reply("five"), // after a reload
 		llmtest.Reply("six"),  // after a release
 		llmtest.Reply("seven"))
 	defer server.Close()
 	cat := catalog(t, skills)
-	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key, Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}), nil)
+	a := skilled(t, anthropic.New(llm.Endpoint{Name: "claude-test", BaseURL: server.URL, Key: llmtest.Key,
+		Info: llm.Info{Window: 200_000, Caching: true, Thinking: true}}), nil)
 	a.Skills.Catalog = func() *knack.Catalog { return cat }
 	a.Skills.View.Dir = "/w"
 	a.System = "You are a test."
@@ -79,7 +81,8 @@ func TestPrefix(t *testing.T) {
 		case i == before && whole:
 			t.Error("the release changed nothing")
 		case i == before:
-			if !strings.Contains(flat[i].blocks[n], "skill pdf released") || !strings.Contains(flat[i-1].blocks[n], "BODY OF PDF") {
+			if !strings.Contains(flat[i].blocks[n], "skill pdf released") || !strings.Contains(flat[i-1].blocks[n],
+				"BODY OF PDF") {
 				t.Errorf("the release changed something else: %.200s", flat[i].blocks[n])
 			}
 			if len(flat[i].blocks) <= len(flat[i-1].blocks) {
@@ -91,7 +94,8 @@ func TestPrefix(t *testing.T) {
 				}
 			}
 		case !whole:
-			t.Errorf("request %d differs from the one before at block %d of %d:\n%.300s\n%.300s", i, n, len(flat[i-1].blocks), flat[i-1].blocks[n], flat[i].blocks[min(n, len(flat[i].blocks)-1)])
+			t.Errorf("request %d differs from the one before at block %d of %d:\n%.300s\n%.300s", i, n, len(flat[i-1].blocks),
+				flat[i-1].blocks[n], flat[i].blocks[min(n, len(flat[i].blocks)-1)])
 		}
 	}
 	last := fmt.Sprint(flat[len(flat)-1])

@@ -56,7 +56,8 @@ func (p Prompt) String() string {
 	if len(p.Context) > 0 {
 		section("# Instructions of the user and the project\n\nFollow them; where two disagree, the later one counts.")
 		for _, d := range p.Context {
-			section(fmt.Sprintf("<instructions path=\"%s\">\n%s\n</instructions>", html.EscapeString(d.Path), strings.TrimSpace(d.Text)))
+			section(fmt.Sprintf("<instructions path=\"%s\">\n%s\n</instructions>", html.EscapeString(d.Path),
+				strings.TrimSpace(d.Text)))
 		}
 	}
 	section(p.Index)

@@ -33,13 +33,15 @@ func TestPrompt(t *testing.T) {
 		return set
 	}
 	day := time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)
-	docs := []agent.Document{{Path: "/home/me/AGENTS.md", Text: "Be brief.\n"}, {Path: `/w/"a"/CLAUDE.md`, Text: "Use tabs."}}
+	docs := []agent.Document{{Path: "/home/me/AGENTS.md", Text: "Be brief.\n"},
+		{Path: `/w/"a"/CLAUDE.md`, Text: "Use tabs."}}
 	for name, p := range map[string]agent.Prompt{
 		"default":  {Role: "You are a test.", Help: "There is no help.", Tools: pick(coding.Default), Date: day, Dir: "/w"},
 		"readonly": {Tools: pick(coding.ReadOnly), Date: day, Dir: "/w"},
 		"all":      {Tools: pick(coding.All), Dir: "/w", Append: []string{"Speak Latin."}, Context: docs},
-		"custom":   {Tools: pick(coding.Default), Custom: "You are a poet.", Append: []string{"Rhyme."}, Context: docs, Index: "<available_skills></available_skills>", Dir: "/w"},
-		"empty":    {},
+		"custom": {Tools: pick(coding.Default), Custom: "You are a poet.", Append: []string{"Rhyme."}, Context: docs,
+			Index: "<available_skills></available_skills>", Dir: "/w"},
+		"empty": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.ReplaceAll(p.String(), "Platform: "+runtime.GOOS, "Platform: GOOS")

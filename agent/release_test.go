@@ -68,7 +68,8 @@ func piece(p llm.Part) string {
 func price(t *testing.T, policy string, requests, tokens int, pause time.Duration, when []int) float64 {
 	var c cache
 	m := llmtest.New()
-	m.Model = llm.Info{ID: "test/m", Window: 1_000_000, Caching: true, Price: llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
+	m.Model = llm.Info{ID: "test/m", Window: 1_000_000, Caching: true,
+		Price: llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
 	var queue []llmtest.Answer
 	n := 0
 	m.Func = func(req *llm.Request) llmtest.Answer {
@@ -132,11 +133,13 @@ cheaper of the other two.
 func TestAutoPays(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString(gridHead)
-	doc.WriteString("| requests a turn | tokens a request | cache | skills in turns | never | after:2 | auto | auto compared with the cheaper |\n|--:|--:|---|---|--:|--:|--:|--:|\n")
+	doc.WriteString("| requests a turn | tokens a request | cache | skills in turns | never | after:2 | auto | auto " +
+		"compared with the cheaper |\n|--:|--:|---|---|--:|--:|--:|--:|\n")
 	for _, when := range []struct {
 		name  string
 		turns []int
-	}{{"1 to 5", []int{0, 1, 2, 3, 4}}, {"every fourth", []int{0, 4, 8, 12, 16}}, {"16 to 20", []int{15, 16, 17, 18, 19}}} {
+	}{{"1 to 5", []int{0, 1, 2, 3, 4}}, {"every fourth", []int{0, 4, 8, 12, 16}},
+		{"16 to 20", []int{15, 16, 17, 18, 19}}} {
 		if *grid == "" && when.name != "16 to 20" {
 			continue // the rest takes ten seconds, and late skills are the difficult case
 		}
@@ -158,7 +161,8 @@ func TestAutoPays(t *testing.T) {
 					fmt.Fprintf(&doc, "| %d | %d | %s | %s | %.0f | %.0f | %.0f | %+.1f%% |\n", requests, tokens, live, when.name,
 						cost["never"], cost["after:2"], cost["auto"], 100*(ratio-1))
 					if ratio > 1.1 {
-						t.Errorf("%d requests of %d tokens, cache %s, skills in turns %s: never %.0f, after:2 %.0f, auto %.0f: %.1f%% above the cheaper",
+						t.Errorf("%d requests of %d tokens, cache %s, skills in turns %s: never %.0f, after:2 %.0f, auto %.0f: %.1f%% "+
+							"above the cheaper",
 							requests, tokens, live, when.name, cost["never"], cost["after:2"], cost["auto"], 100*(ratio-1))
 					}
 				}
@@ -191,7 +195,8 @@ func TestKeeps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.New()
-			m.Model = llm.Info{ID: "test/m", Window: c.window, Caching: true, Price: llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
+			m.Model = llm.Info{ID: "test/m", Window: c.window, Caching: true,
+				Price: llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
 			for _, text := range c.answers {
 				m.Answers = append(m.Answers, llmtest.Reply(text))
 			}

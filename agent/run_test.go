@@ -52,7 +52,8 @@ func TestKeyed(t *testing.T) {
 		want += fmt.Sprint(i) + " "
 	}
 	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("ok"))
-	turn(t, &agent.Agent{Model: m, Tools: tool.Set{edit}, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}), "go")
+	turn(t, &agent.Agent{Model: m, Tools: tool.Set{edit}, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}),
+		"go")
 	if got := strings.Join(order, " ") + " "; got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}

@@ -31,7 +31,8 @@ func ShellIn(ws workspace.Workspace, gate func(Scope) tool.Gate, tempDir string)
 func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDir string) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := sc // what bounds the agent bounds this command
-		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants, Accepted: a.Accepted, Denies: a.Denies, Sandbox: a.Sandbox})
+		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants,
+			Accepted: a.Accepted, Denies: a.Denies, Sandbox: a.Sandbox})
 		kind, command, err := inlineCommand(ws, a.Skill.Shell, line, env)
 		if err != nil {
 			return "", err
@@ -67,7 +68,8 @@ func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDi
 			return "", err
 		}
 		if exit.Code != 0 {
-			return "", fmt.Errorf("it exited with code %d\n%s", exit.Code, strings.Join(append([]string{strings.TrimSpace(text)}, exit.Refused...), "\n"))
+			return "", fmt.Errorf("it exited with code %d\n%s", exit.Code,
+				strings.Join(append([]string{strings.TrimSpace(text)}, exit.Refused...), "\n"))
 		}
 		return text, nil
 	}
@@ -75,7 +77,8 @@ func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDi
 
 // inlineCommand returns a command as the shell that its skill declares runs it,
 // and the kind of its permission subject.
-func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (kind string, c workspace.Command, err error) {
+func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (kind string, c workspace.Command,
+	err error) {
 	c = workspace.Command{Line: line, Env: env}
 	if shell != "powershell" {
 		return "Bash", c, nil

@@ -39,7 +39,8 @@ func skilled(t *testing.T, m llm.Model, skills map[string]string) *agent.Agent {
 }
 
 func skilledBy(cat *knack.Catalog, m llm.Model) *agent.Agent {
-	return &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Policy: agent.Policy{Gate: open}, Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }}}
+	return &agent.Agent{Model: m, Tools: tool.Set{echo(), touch()}, Policy: agent.Policy{Gate: open},
+		Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }}}
 }
 
 // touch pretends to read a file.
@@ -141,7 +142,8 @@ func TestScopeEnds(t *testing.T) {
 		llmtest.Use("Skill", map[string]any{"skill": "git"}),
 		llmtest.Use("echo", map[string]any{"text": "2"}), llmtest.Reply("ok"),
 		llmtest.Use("echo", map[string]any{"text": "3"}), llmtest.Reply("ok"))
-	a := skilled(t, m, map[string]string{"git": skill("allowed-tools: Bash(git status:*), Read\ndisallowed-tools: Write\n", "x")})
+	a := skilled(t, m, map[string]string{"git": skill("allowed-tools: Bash(git status:*), Read\ndisallowed-tools: Write\n",
+		"x")})
 	var seen []string
 	a.Policy.Gate = func(s agent.Scope) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
@@ -179,7 +181,8 @@ func TestPresent(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn(t, a, log, "again")
-	if got := all(m.Requests()[4]); strings.Count(got, "UNIQUE BODY") != 1 || !strings.Contains(got, "skill pdf released (") {
+	if got := all(m.Requests()[4]); strings.Count(got, "UNIQUE BODY") != 1 ||
+		!strings.Contains(got, "skill pdf released (") {
 		t.Errorf("after the release: %s", got)
 	}
 }
@@ -202,7 +205,8 @@ func TestConditional(t *testing.T) {
 	turn(t, a, log, "go")
 	turn(t, a, log, "go on")
 	reqs := m.Requests()
-	if last := reqs[1].Messages[len(reqs[1].Messages)-1].Parts[0].Result; !last.IsError || !strings.Contains(last.Parts[0].Text, "src/**/*.tsx") {
+	if last := reqs[1].Messages[len(reqs[1].Messages)-1].Parts[0].Result; !last.IsError ||
+		!strings.Contains(last.Parts[0].Text, "src/**/*.tsx") {
 		t.Errorf("before a match: %+v", last)
 	}
 	parts := reqs[2].Messages[len(reqs[2].Messages)-1].Parts
@@ -272,10 +276,12 @@ func TestDescribeAndDone(t *testing.T) {
 		}
 		return &llm.ToolResult{}
 	}
-	if r := result(1); r.IsError || !strings.Contains(r.Parts[0].Text, "does it") || strings.Contains(all(reqs[1]), "BODY OF PDF") {
+	if r := result(1); r.IsError || !strings.Contains(r.Parts[0].Text, "does it") ||
+		strings.Contains(all(reqs[1]), "BODY OF PDF") {
 		t.Errorf("describe: %+v", r)
 	}
-	if r := result(3); r.IsError || !strings.Contains(r.Parts[0].Text, "released") || strings.Contains(all(reqs[3]), "BODY OF PDF") {
+	if r := result(3); r.IsError || !strings.Contains(r.Parts[0].Text, "released") ||
+		strings.Contains(all(reqs[3]), "BODY OF PDF") {
 		t.Errorf("done: %+v", r)
 	}
 	if r := result(4); !r.IsError {
@@ -356,7 +362,8 @@ func TestIndex(t *testing.T) {
 		Read:   func(context.Context) ([]byte, error) { return []byte(skill("", "BODY OF PDF")), nil },
 	}
 	cat := knack.Load(t.Context(), one{&s})
-	a := &agent.Agent{Model: m, Tools: tool.Set{touch()}, Policy: agent.Policy{Gate: open}, Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: knack.View{Index: true}}}
+	a := &agent.Agent{Model: m, Tools: tool.Set{touch()}, Policy: agent.Policy{Gate: open},
+		Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: knack.View{Index: true}}}
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
 	if len(log.State().Texts) != 1 {
@@ -382,7 +389,8 @@ func TestApprovedBytes(t *testing.T) {
 	write := func(head string) {
 		t.Helper()
 		path := filepath.Join(dir, "deploy", "SKILL.md")
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(skill(head, "x")), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(skill(head, "x")),
+			0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -420,7 +428,8 @@ func TestApprovedBytes(t *testing.T) {
 // TestNilGate: where nobody decides, a skill that asks for nothing is activated,
 // and one that asks for something is not.
 func TestNilGate(t *testing.T) {
-	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "plain"}), llmtest.Use("Skill", map[string]any{"skill": "wants"}),
+	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "plain"}),
+		llmtest.Use("Skill", map[string]any{"skill": "wants"}),
 		llmtest.Use("echo", map[string]any{"text": "x"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"plain": skill("", "x"), "wants": skill("allowed-tools: Bash(make:*)\n", "x")})
 	a.Policy.Gate = nil
@@ -444,7 +453,8 @@ func TestNilGate(t *testing.T) {
 // models: not the text of a pipe or a host, a template's, nor what a model writes
 // for an agent.
 func TestTypedWords(t *testing.T) {
-	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"), "open": skill("", "OPEN"), "wants": skill("allowed-tools: Bash(make:*)\n", "WANTS")}
+	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"), "open": skill("", "OPEN"),
+		"wants": skill("allowed-tools: Bash(make:*)\n", "WANTS")}
 	for _, c := range []struct {
 		name  string
 		in    agent.Input
@@ -453,7 +463,8 @@ func TestTypedWords(t *testing.T) {
 	}{
 		{"typed words", agent.Typed("do as /kept says"), "kept", "kept by model"},
 		{"a pipe, with words", agent.Input{Text: "do as /kept says\n\nsummarise", Typed: "summarise"}, "kept", ""},
-		{"a pipe, and words that name it", agent.Input{Text: "text\n\ndo as /kept says", Typed: "do as /kept says"}, "kept", "kept by model"},
+		{"a pipe, and words that name it", agent.Input{Text: "text\n\ndo as /kept says", Typed: "do as /kept says"}, "kept",
+			"kept by model"},
 		{"a pipe alone", agent.Text("do as /kept says"), "kept", ""},
 		{"a pasted chip, with words", agent.Input{Text: "see do as /kept says", Typed: "see "}, "kept", ""},
 		{"a typed call with a pasted argument", agent.Input{Text: "/kept pasted", Typed: "/kept ", Named: true}, "", "kept by user"},
@@ -494,7 +505,8 @@ func TestTypedWords(t *testing.T) {
 func TestTypedWordsOfAgents(t *testing.T) {
 	m := llmtest.New(llmtest.Use("Agent", map[string]any{"prompt": "do as /kept says"}),
 		llmtest.Use("Skill", map[string]any{"skill": "kept"}), llmtest.Reply("done"), llmtest.Reply("ok"))
-	a := skilled(t, m, map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"), "open": skill("", "OPEN")})
+	a := skilled(t, m, map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"),
+		"open": skill("", "OPEN")})
 	a.Roster.Agents = []agent.Definition{agent.GeneralPurpose()}
 	child := session.New(session.Header{ID: "c"})
 	a.Roster.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {

@@ -20,7 +20,8 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 	}
 	if r.log.State().InTurn {
 		// The program ended within the turn before: its skills' grants ended too.
-		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}}); err != nil {
+		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd,
+			TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}}); err != nil {
 			return true, err
 		}
 	}
@@ -98,7 +99,8 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 
 // hearPrompt takes in the prompt that a command of a kind made of what the user
 // typed.
-func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind string, steering bool) (record func() error, err error) {
+func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind string,
+	steering bool) (record func() error, err error) {
 	if err := r.expanded(ctx, name, args, typed, kind, steering); err != nil {
 		return nil, err
 	}
@@ -111,7 +113,8 @@ func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind 
 // named makes the text of a skill that an input calls by name, and says who
 // called it. What the user typed is their approval; any other text has the
 // authority of a model's call.
-func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation, by string, err error) {
+func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation, by string,
+	err error) {
 	if r.Skills.Catalog == nil {
 		return nil, "", &knack.Refusal{Code: knack.RefusedUnknown}
 	}
@@ -150,7 +153,8 @@ func (r *run) user(in Input, typed string, steering bool) error {
 		parts = append(parts, llm.Text(in.Text))
 	}
 	parts = append(parts, in.Parts...)
-	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering, Touched: in.Touched, Typed: typed}})
+	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
+		Touched: in.Touched, Typed: typed}})
 	return err
 }
 

@@ -78,7 +78,8 @@ func TestRun(t *testing.T) {
 	if err != nil || out != "a b" || u.Wall <= 0 || u.Start.IsZero() {
 		t.Errorf("%+v %q %v", u, out, err)
 	}
-	if _, _, err := Run(t.Context(), t.TempDir(), os.Environ(), self, "fail"); err == nil || !strings.Contains(err.Error(), "it does not work") {
+	if _, _, err := Run(t.Context(), t.TempDir(), os.Environ(), self, "fail"); err == nil ||
+		!strings.Contains(err.Error(), "it does not work") {
 		t.Errorf("a failing program: %v", err)
 	}
 	if _, _, err := Run(t.Context(), t.TempDir(), os.Environ(), filepath.Join(t.TempDir(), "none")); err == nil {

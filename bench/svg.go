@@ -46,7 +46,8 @@ func (c Chart) SVG() string {
 			}
 			v := s.Values[g]
 			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, left-6, y+12, html.EscapeString(s.Name))
-			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`, left, y+1, x(v.Median)-left, bar-3, colours[i%len(colours)])
+			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`, left, y+1, x(v.Median)-left, bar-3,
+				colours[i%len(colours)])
 			fmt.Fprintf(&b, `<path d="M%.1f %dH%.1f" stroke="#000"/>`, x(v.Q1), y+bar/2, x(v.Q3))
 			fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", max(x(v.Median), x(v.Q3))+6, y+12, Number(v.Median))
 			y += bar

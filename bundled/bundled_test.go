@@ -66,7 +66,8 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	rel, err := filepath.Rel(filepath.Join(state, "knack", "bundled", "v1.2.3"), dirs[0])
-	if parts := strings.Split(filepath.ToSlash(rel), "/"); err != nil || len(parts) != 2 || len(parts[0]) < 20 || parts[1] != "skill-creator" {
+	if parts := strings.Split(filepath.ToSlash(rel), "/"); err != nil || len(parts) != 2 || len(parts[0]) < 20 ||
+		parts[1] != "skill-creator" {
 		t.Errorf("it lies in %s", dirs[0])
 	}
 	info, err := os.Stat(filepath.Join(dirs[0], "scripts", "init.sh"))
@@ -111,7 +112,10 @@ func TestStateless(t *testing.T) {
 func TestGates(t *testing.T) {
 	ctx := t.Context()
 	skill := func(name string) *knack.Skill {
-		return &knack.Skill{Name: name, Description: "Dreams", Prompt: func(context.Context, knack.Invocation) (string, error) { return "Dream.", nil }}
+		return &knack.Skill{Name: name, Description: "Dreams", Prompt: func(context.Context, knack.Invocation) (string,
+			error) {
+			return "Dream.", nil
+		}}
 	}
 	enabled := false
 	more := []Skill{
@@ -150,11 +154,13 @@ func TestGates(t *testing.T) {
 	set := New("", "")
 	set.More = more
 	c := knack.Load(ctx, set)
-	if _, err := c.Invoke(ctx, knack.Invocation{Name: "dream"}); err == nil || !strings.Contains(err.Error(), "the feature dream is off") {
+	if _, err := c.Invoke(ctx, knack.Invocation{Name: "dream"}); err == nil ||
+		!strings.Contains(err.Error(), "the feature dream is off") {
 		t.Error(err)
 	}
 	w := c.Why("dream", knack.View{})
-	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature dream is off" || len(w.Problems) != 1 || w.Problems[0].Code != "gated" {
+	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature dream is off" || len(w.Problems) != 1 ||
+		w.Problems[0].Code != "gated" {
 		t.Errorf("%+v", w)
 	}
 	if l := c.Listing(knack.View{For: knack.ByModel}); strings.Contains(l.Text, "dream") {
@@ -218,7 +224,8 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(true, "validate.sh", "skills/my-skill")
-	if err := os.WriteFile(md, []byte(strings.Replace(string(text), "name: my-skill", "name: My Skill", 1)), 0o600); err != nil {
+	if err := os.WriteFile(md, []byte(strings.Replace(string(text), "name: my-skill", "name: My Skill", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out := run(false, "validate.sh", "skills/my-skill"); !strings.Contains(out, ":2: error:") {
@@ -242,7 +249,8 @@ func TestScripts(t *testing.T) {
 
 // TestFrom: a host's embedded skills have a base directory, with their files.
 func TestFrom(t *testing.T) {
-	skill := "---\nname: NAME\ndescription: Runs a script.\n---\nRun {baseDir}/scripts/run.sh, or ${CLAUDE_SKILL_DIR}/scripts/run.sh."
+	skill := "---\nname: NAME\ndescription: Runs a script.\n---\nRun {baseDir}/scripts/run.sh, or " +
+		"${CLAUDE_SKILL_DIR}/scripts/run.sh."
 	for _, at := range []string{"", "NAME/", "deep/er/NAME/"} {
 		set := From(fstest.MapFS{
 			at + "SKILL.md":       {Data: []byte(skill)},

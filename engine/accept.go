@@ -15,7 +15,8 @@ import (
 // everything, such as Bash, are to be in effect: until the turn ends, or, which
 // has to be typed, always, as long as the files of the skill stay as they are.
 // Where nobody can be asked they are not, unless the user accepted them before.
-func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string, error) {
+func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string,
+	error) {
 	s, p := t.session, t.project
 	if k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP || p.verify(k) != nil {
 		return nil, nil // what is not trusted grants nothing, and the invocation says why it is refused
@@ -50,12 +51,14 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 		return nil, nil
 	}
 	if _, now, err := p.trust.SkillContent(k); err != nil || now != hash {
-		return nil, &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("the files of the skill %s changed while the user was asked", k.Name)}
+		return nil, &knack.Refusal{Code: knack.RefusedChanged,
+			Message: fmt.Sprintf("the files of the skill %s changed while the user was asked", k.Name)}
 	}
 	t.setAccepted(key, true)
 	if always {
 		if err := p.trust.Grant(path, hash, rules); err != nil {
-			s.engine.notice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path, Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
+			s.engine.notice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
+				Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
 		}
 	}
 	return rules, nil
@@ -86,7 +89,8 @@ func (t *turn) setAccepted(key string, yes bool) {
 }
 
 // askAccept puts the question of accept.
-func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string, stored bool) (yes, always bool, err error) {
+func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
+	stored bool) (yes, always bool, err error) {
 	what := "commands"
 	for _, r := range rules {
 		if !strings.HasPrefix(r, "Bash") {
@@ -94,14 +98,17 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 		}
 	}
 	title := fmt.Sprintf("Let the skill %s use all %s without asking?", plain.Line(k.Name), what)
-	q := Question{Title: title, From: "gate", Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all %s.\nIt %s.\n"+
-		"Deny rules, secrets, protected paths and the sandbox count in any case.", path, strings.Join(rules, ", "), what, agent.Wants(asks)),
+	q := Question{Title: title, From: "gate", Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all "+
+		"%s.\nIt %s.\n"+
+		"Deny rules, secrets, protected paths and the sandbox count in any case.", path, strings.Join(rules, ", "), what,
+		agent.Wants(asks)),
 		Options: []Option{
 			{ID: "no", Label: "no, ask as usual"},
 			{ID: "turn", Label: "yes, until this turn ends", Allow: true},
 		}}
 	if stored {
-		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (type it)", Allow: true})
+		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (type it)",
+			Allow: true})
 	}
 	a, err := s.ask(ctx, "permission_prompt", title, q)
 	if err != nil || a.Declined || a.Option != "always" {

@@ -64,7 +64,8 @@ func TestAcceptBroad(t *testing.T) {
 		{name: "no", prompts: "/broad", answers: map[string]string{ask: "no", command: "no"},
 			want: denied, asked: []string{ask, command}},
 		{name: "this turn", prompts: "/broad", answers: map[string]string{ask: "turn"}, want: granted, asked: []string{ask}},
-		{name: "always, mistyped", prompts: "/broad", answers: map[string]string{ask: "always", "field": "alway", command: "no"},
+		{name: "always, mistyped", prompts: "/broad", answers: map[string]string{ask: "always", "field": "alway",
+			command: "no"},
 			want: denied, asked: []string{ask, "field", command}},
 		{name: "a typed name asks again", prompts: "/broad|/broad", answers: map[string]string{ask: "no", command: "no"},
 			want: denied + "\n" + denied, asked: []string{ask, command, ask}, model: []llmtest.Answer{bash, done, done}},
@@ -73,7 +74,8 @@ func TestAcceptBroad(t *testing.T) {
 		{name: "a model's calls do not", prompts: "go|go", answers: map[string]string{ask: "no", "Allow Skill?": "once"},
 			want: denied + "\n" + denied, asked: []string{"Allow Skill?", ask, "Allow Skill?"},
 			model: []llmtest.Answer{calls("Skill", `{"skill":"broad"}`), done, calls("Skill", `{"skill":"broad"}`), done}},
-		{name: "always", prompts: "/broad", answers: map[string]string{ask: "always", "field": "always"}, want: granted, asked: []string{ask, "field"}},
+		{name: "always", prompts: "/broad", answers: map[string]string{ask: "always", "field": "always"}, want: granted,
+			asked: []string{ask, "field"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t, file, head+"Build.\n")
@@ -84,7 +86,8 @@ func TestAcceptBroad(t *testing.T) {
 					return engine.Filled(q.Fields[0].Name, c.answers["field"]), nil
 				}
 				asked = append(asked, q.Title)
-				if q.Title == ask && (!strings.Contains(q.Text, ".claude/skills/broad") || !strings.Contains(q.Text, "model no-such") || !strings.Contains(q.Text, "Read")) {
+				if q.Title == ask && (!strings.Contains(q.Text, ".claude/skills/broad") ||
+					!strings.Contains(q.Text, "model no-such") || !strings.Contains(q.Text, "Read")) {
 					t.Errorf("not all of it is shown:\n%s", q.Text)
 				}
 				return engine.Answer{Option: c.answers[q.Title]}, nil
@@ -131,10 +134,12 @@ func TestAcceptBroad(t *testing.T) {
 			if _, err := next.Engine().Trust(t.Context(), items...); err != nil {
 				t.Fatal(err)
 			}
-			if got := run(t, next, "/trust"); !strings.Contains(got, "Bash of the skill .claude/skills/broad, while its files stay as they are") {
+			if got := run(t, next, "/trust"); !strings.Contains(got,
+				"Bash of the skill .claude/skills/broad, while its files stay as they are") {
 				t.Errorf("/trust does not show it:\n%s", got)
 			}
-			if got := run(t, next, "/why broad"); !strings.Contains(got, "allow Bash (you accepted it for its files as they are)") {
+			if got := run(t, next, "/why broad"); !strings.Contains(got,
+				"allow Bash (you accepted it for its files as they are)") {
 				t.Errorf("/why does not say it:\n%s", got)
 			}
 		})
@@ -144,7 +149,8 @@ func TestAcceptBroad(t *testing.T) {
 // TestAcceptInline: what the user accepts counts for the inline commands of the
 // skill, and for the agent that carries it out.
 func TestAcceptInline(t *testing.T) {
-	p := newPlace(t, ".claude/skills/inline/SKILL.md", "---\ndescription: I\nallowed-tools: Bash\n---\nMade: !`touch made && echo yes`\n",
+	p := newPlace(t, ".claude/skills/inline/SKILL.md",
+		"---\ndescription: I\nallowed-tools: Bash\n---\nMade: !`touch made && echo yes`\n",
 		".claude/skills/forked/SKILL.md", "---\ndescription: F\nallowed-tools: Bash\ncontext: fork\n---\nFork.\n")
 	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		if q.Call != nil {
@@ -152,7 +158,8 @@ func TestAcceptInline(t *testing.T) {
 		}
 		return engine.Answer{Option: "turn"}, nil
 	})
-	s := p.trusted(t, llmtest.New(llmtest.Answer{Text: "ok"}, calls("bash", `{"command":"touch forked"}`), llmtest.Answer{Text: "ok"}), who)
+	s := p.trusted(t, llmtest.New(llmtest.Answer{Text: "ok"}, calls("bash", `{"command":"touch forked"}`),
+		llmtest.Answer{Text: "ok"}), who)
 	run(t, s, "/inline")
 	run(t, s, "/forked")
 	var prompt string

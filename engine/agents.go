@@ -28,7 +28,8 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		o := s.coding
 		o.State = s.read.Fork()
 		a := *t.agent
-		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(), Dir: s.ws.Dir()}
+		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(),
+			Dir: s.ws.Dir()}
 		if p.view.Index && (d.Tools == nil || names(d.Tools, "Skill")) && reads(t.agent.Tools, d) {
 			prompt.Index = s.engine.index(s.viewOf(p))
 		}

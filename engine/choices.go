@@ -128,7 +128,8 @@ func skillHelp(e knack.Entry, state knack.State) string {
 // showSkill shows a skill and offers what can be done with it.
 func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 	if name == "" {
-		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them", Exit: ExitUsage}
+		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them",
+			Exit: ExitUsage}
 	}
 	p, cat := s.engine.Project(), s.engine.Catalog()
 	i := slices.IndexFunc(cat.Entries(), func(e knack.Entry) bool { return e.Name() == name })
@@ -180,7 +181,8 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 			break
 		}
 	}
-	return Reply{Text: b.text(), Choices: q, Value: skillValue{Name: name, Kind: e.Origin.Kind, State: state, Path: e.Path}}, nil
+	return Reply{Text: b.text(), Choices: q, Value: skillValue{Name: name, Kind: e.Origin.Kind, State: state,
+		Path: e.Path}}, nil
 }
 
 // agentChoices offers the agents, to be named in a prompt.

@@ -30,7 +30,8 @@ func initProject(_ context.Context, _ *Session, focus string) (Reply, error) {
 
 func changelog(_ context.Context, s *Session, _ string) (Reply, error) {
 	version, page := s.engine.Project().Version(), "https://github.com/knack-agent/knack/blob/main/CHANGELOG.md"
-	return Reply{Text: "knack " + version + "\n" + page, Value: map[string]string{"version": version, "changes": page}}, nil
+	return Reply{Text: "knack " + version + "\n" + page, Value: map[string]string{"version": version, "changes": page}},
+		nil
 }
 
 func login(ctx context.Context, s *Session, name string) (Reply, error) {
@@ -46,7 +47,8 @@ func login(ctx context.Context, s *Session, name string) (Reply, error) {
 		return Reply{}, err
 	}
 	if s.person == nil {
-		return Reply{}, &Error{Err: fmt.Errorf("/login needs a user who can be asked"), Hint: "knack login " + name + " reads the key from standard input"}
+		return Reply{}, &Error{Err: fmt.Errorf("/login needs a user who can be asked"), Hint: "knack login " + name +
+			" reads the key from standard input"}
 	}
 	key, err := s.secret(ctx, "Key of "+name)
 	if err != nil {
@@ -58,7 +60,8 @@ func login(ctx context.Context, s *Session, name string) (Reply, error) {
 	}
 	s.engine.Models().Forget()
 	where := keys.Where(name)
-	return Reply{Text: fmt.Sprintf("The key of %s is stored in %s. /model takes it into use.", name, plain.Line(p.Short(where))),
+	return Reply{Text: fmt.Sprintf("The key of %s is stored in %s. /model takes it into use.", name,
+		plain.Line(p.Short(where))),
 		Value: map[string]string{"provider": name, "stored": where}}, nil
 }
 

@@ -42,7 +42,8 @@ func (s *Session) contextUse(ctx context.Context) (v ContextUse, bytesPerToken f
 	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
 	v = ContextUse{
 		Model: s.modelName(), Window: s.window(t), Used: used, Skills: map[string]int{},
-		System: estimate(c.System), Tools: estimate(c.Tools), Listing: estimate(c.Listing), Texts: estimate(c.Texts), Messages: estimate(c.Messages),
+		System: estimate(c.System), Tools: estimate(c.Tools), Listing: estimate(c.Listing), Texts: estimate(c.Texts),
+		Messages: estimate(c.Messages),
 	}
 	counted := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite + st.Last.Output
 	if counted > 0 && st.Requests > st.Compacted {

@@ -156,7 +156,8 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 	}
 	for i, x := range all {
 		about, when := Clip(cmp.Or(x.Title, x.First), 70), x.Changed.Local().Format("2006-01-02 15:04")
-		o := Option{ID: "/resume " + x.ID, Label: about, Help: when + ", " + plain.Count(x.Turns, "turn"), Preview: Clip(x.First, 400)}
+		o := Option{ID: "/resume " + x.ID, Label: about, Help: when + ", " + plain.Count(x.Turns, "turn"),
+			Preview: Clip(x.First, 400)}
 		if x.From != "" { // a branch of another session
 			o.Help += ", from " + cmp.Or(titles[x.From], x.From)
 		}
@@ -181,7 +182,8 @@ func name(ctx context.Context, s *Session, title string) (Reply, error) {
 		}
 	}
 	title = s.log.State().Title
-	return Reply{Text: plain.Line(cmp.Or(title, "it has no title: /name TITLE gives it one")), Value: map[string]string{"title": title}}, nil
+	return Reply{Text: plain.Line(cmp.Or(title, "it has no title: /name TITLE gives it one")),
+		Value: map[string]string{"title": title}}, nil
 }
 
 // costValue is what a session has cost.
@@ -245,7 +247,8 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 		v.Models = append(v.Models, *x)
 		b.add("%s: $%.4f, %s", plain.Line(cmp.Or(name, "unknown model")), x.Cost, plain.Count(x.Requests, "request"))
 		b.add("    in %s, from cache %s, to cache %s, out %s tokens",
-			plain.Number(x.Usage.Input), plain.Number(x.Usage.CacheRead), plain.Number(x.Usage.CacheWrite), plain.Number(x.Usage.Output))
+			plain.Number(x.Usage.Input), plain.Number(x.Usage.CacheRead), plain.Number(x.Usage.CacheWrite),
+			plain.Number(x.Usage.Output))
 	}
 	b.add("in all: $%.4f", v.Cost)
 	r := Reply{Text: b.text(), Value: v}

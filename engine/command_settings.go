@@ -54,7 +54,8 @@ func setEffort(ctx context.Context, s *Session, level string) (Reply, error) {
 	if level == "" {
 		choices = effortChoices(now)
 	}
-	return Reply{Choices: choices, Text: cmp.Or(now, "the model's own; low, medium, high, xhigh, max or a number of thinking tokens"),
+	return Reply{Choices: choices, Text: cmp.Or(now, "the model's own; low, medium, high, xhigh, max or a number of "+
+		"thinking tokens"),
 		Value: map[string]string{"effort": now}}, nil
 }
 
@@ -120,7 +121,8 @@ func (p *Project) Set(key, value string) (Reply, error) {
 	if err := config.Set(path, key, data); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; workspace, sandbox and tools follow it from the next start, the rest from now on", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
+	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; workspace, sandbox and tools follow it from the next start, "+
+		"the rest from now on", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
 		Value: settingValue{Key: key, Value: data, Places: []config.Place{{Origin: permission.User, Path: path}}}}, nil
 }
 
@@ -168,10 +170,12 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 		if err := s.set(ctx, session.Setting{Mode: permission.Mode(mode)}); err != nil {
 			return Reply{}, err
 		}
-		return Reply{Text: "mode: " + string(s.gate.Mode()), Value: permissionsValue{Mode: s.gate.Mode(), Rules: []ruleValue{}}}, nil
+		return Reply{Text: "mode: " + string(s.gate.Mode()), Value: permissionsValue{Mode: s.gate.Mode(),
+			Rules: []ruleValue{}}}, nil
 	}
 	p := s.engine.Project()
-	v := permissionsValue{Mode: s.gate.Mode(), Ceiling: string(p.config.Settings.Skills.EnforceAllowedTools), Rules: []ruleValue{}}
+	v := permissionsValue{Mode: s.gate.Mode(), Ceiling: string(p.config.Settings.Skills.EnforceAllowedTools),
+		Rules: []ruleValue{}}
 	var b lines
 	b.add("mode: %s", v.Mode)
 	if v.Ceiling != "" {
@@ -240,7 +244,10 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 func (s *Session) reloaded(c Change) Reply {
 	was, now := c.Was, c.Now
 	var b lines
-	b.add("skills: %s", difference(c.WasSkills, c.NowSkills, func(k *knack.Skill) (string, string) { return k.Name, k.ID + "\x00" + k.Summary() }))
+	b.add("skills: %s", difference(c.WasSkills, c.NowSkills, func(k *knack.Skill) (string, string) {
+		return k.Name,
+			k.ID + "\x00" + k.Summary()
+	}))
 	b.add("templates: %s", difference(was.templates, now.templates, func(c knack.Command) (string, string) {
 		return c.Name, c.Source + "\x00" + c.Description + "\x00" + c.Hint
 	}))
@@ -249,8 +256,12 @@ func (s *Session) reloaded(c Change) Reply {
 		return d.Name, string(text)
 	}))
 	b.add("settings: %s; of them workspace, sandbox and tools count from the next start, the rest from now on",
-		difference(was.config.Values(), now.config.Values(), func(v config.Value) (string, string) { return v.Key, string(v.JSON) }))
-	bad := slices.DeleteFunc(now.Problems(s.engine.Catalog()), func(p knack.Problem) bool { return p.Severity == knack.Info })
+		difference(was.config.Values(), now.config.Values(), func(v config.Value) (string, string) {
+			return v.Key,
+				string(v.JSON)
+		}))
+	bad := slices.DeleteFunc(now.Problems(s.engine.Catalog()),
+		func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, x := range bad {
 		if i == 5 {
 			b.add("and %s: knack skill list --all", plain.Count(len(bad)-i, "more problem"))
@@ -258,7 +269,8 @@ func (s *Session) reloaded(c Change) Reply {
 		}
 		b.add("%s: %s", x.Severity, now.ShortProblem(x))
 	}
-	return Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NowSkills), "templates": len(now.templates), "agents": len(now.agents), "problems": bad}}
+	return Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NowSkills), "templates": len(now.templates),
+		"agents": len(now.agents), "problems": bad}}
 }
 
 // difference says how many there are, and which came, changed or went.

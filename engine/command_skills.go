@@ -134,7 +134,8 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 	}
 	v, describe := []agentValue{}, map[string]string{}
 	for _, d := range slices.Concat(s.Given().Agents, p.agents) {
-		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name], Working: working[d.Name], Path: d.Path}
+		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name],
+			Working: working[d.Name], Path: d.Path}
 		state := "active"
 		switch {
 		case x.Shadowed:
@@ -154,7 +155,8 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 		if len(d.DisallowedTools) > 0 {
 			tools += " but " + strings.Join(d.DisallowedTools, ", ")
 		}
-		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")), Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
+		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")),
+			Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
 	}
 	return Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}, nil
 }
@@ -186,7 +188,8 @@ func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, h := range v {
-		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", h.Event, plain.Line(cmp.Or(h.Matcher, "*")), h.Type, plain.Line(h.Runs), plain.Line(p.shortIn(h.Place)), strings.Join(h.State, ", "))
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", h.Event, plain.Line(cmp.Or(h.Matcher, "*")), h.Type, plain.Line(h.Runs),
+			plain.Line(p.shortIn(h.Place)), strings.Join(h.State, ", "))
 	}
 	w.Flush()
 	rows := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")

@@ -36,7 +36,8 @@ func export(_ context.Context, s *Session, file string) (Reply, error) {
 	if err := x.Save(s.log); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: "written, readable only by you: " + plain.Line(x.Path), Value: map[string]string{"file": x.Path}}, nil
+	return Reply{Text: "written, readable only by you: " + plain.Line(x.Path), Value: map[string]string{"file": x.Path}},
+		nil
 }
 
 // export says how the session is written into a file.
@@ -57,10 +58,12 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	}
 	gh, err := exec.LookPath("gh")
 	if err != nil {
-		return Reply{}, &Error{Err: errors.New("/share needs the program gh, which is not there"), Hint: "/export writes a file that you can send"}
+		return Reply{}, &Error{Err: errors.New("/share needs the program gh, which is not there"),
+			Hint: "/export writes a file that you can send"}
 	}
 	if s.person == nil {
-		return Reply{}, &Error{Err: errors.New("nothing was shared, because nobody can be asked"), Hint: "knack session export " + s.log.ID(), Exit: ExitRefused}
+		return Reply{}, &Error{Err: errors.New("nothing was shared, because nobody can be asked"),
+			Hint: "knack session export " + s.log.ID(), Exit: ExitRefused}
 	}
 	dir, err := os.MkdirTemp("", "knack-share-*")
 	if err != nil {
@@ -75,7 +78,9 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "", "yes, upload it")
+	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to "+
+		"GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "",
+		"yes, upload it")
 	if err != nil {
 		return Reply{}, err
 	}
@@ -125,9 +130,11 @@ func copyAnswer(ctx context.Context, s *Session, _ string) (Reply, error) {
 		if err := cmd.Run(); err != nil {
 			return Reply{}, fmt.Errorf("%s: %w", argv[0], err)
 		}
-		return Reply{Text: fmt.Sprintf("copied, %d characters", len([]rune(text))), Value: map[string]string{"text": text}}, nil
+		return Reply{Text: fmt.Sprintf("copied, %d characters", len([]rune(text))), Value: map[string]string{"text": text}},
+			nil
 	}
-	return Reply{}, &Error{Err: errors.New("no clipboard program was found"), Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
+	return Reply{}, &Error{Err: errors.New("no clipboard program was found"),
+		Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
 }
 
 // clipboards are the programs that fill the clipboard of where we are.
@@ -163,7 +170,8 @@ func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply,
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("on with %s, %s; %s stays as it was", log.ID(), plain.Count(log.State().Turns, "turn"), s.log.ID()),
+	return Reply{Text: fmt.Sprintf("on with %s, %s; %s stays as it was", log.ID(), plain.Count(log.State().Turns, "turn"),
+		s.log.ID()),
 		Next: next, Value: map[string]string{"id": log.ID(), "from": s.log.ID()}}, nil
 }
 
@@ -209,7 +217,8 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 			return r, err
 		}
 	}
-	return Reply{}, &Error{Err: fmt.Errorf("%s is not one of your messages on this branch", plain.Line(at)), Hint: "/fork lists them"}
+	return Reply{}, &Error{Err: fmt.Errorf("%s is not one of your messages on this branch", plain.Line(at)),
+		Hint: "/fork lists them"}
 }
 
 // tree shows what the user said on all branches, or moves to an entry: the next
@@ -224,7 +233,8 @@ func tree(_ context.Context, s *Session, at string) (Reply, error) {
 	}
 	n, err := strconv.Atoi(at)
 	if err != nil || n < 1 {
-		return Reply{}, &Error{Err: fmt.Errorf("%q is not the number of an entry", at), Hint: "/tree lists them", Exit: ExitUsage}
+		return Reply{}, &Error{Err: fmt.Errorf("%q is not the number of an entry", at), Hint: "/tree lists them",
+			Exit: ExitUsage}
 	}
 	text, to := "", n
 	for _, e := range s.log.Entries() {
@@ -267,7 +277,8 @@ func (s *Session) showTree() Reply {
 			from = fmt.Sprintf("  (from %d)", e.Parent)
 			help += fmt.Sprintf(", from entry %d", e.Parent)
 		}
-		choices.Options = append(choices.Options, Option{ID: fmt.Sprintf("/tree %d", e.ID), Label: mark + " " + Clip(text, 68), Help: help, Preview: text})
+		choices.Options = append(choices.Options, Option{ID: fmt.Sprintf("/tree %d", e.ID),
+			Label: mark + " " + Clip(text, 68), Help: help, Preview: text})
 		b.add("%s%5d  %s%s", mark, e.ID, Clip(text, 70), from)
 	}
 	b.add("* is this branch; /tree N goes back to before message N, or to entry N")

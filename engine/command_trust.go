@@ -36,7 +36,10 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	t.Write(&b, items, rules)
 	reply := Reply{Text: strings.TrimRight(b.String(), "\n"), Value: trustValue{t.Root(), t.Trusted(), items, rules}}
 	refused := slices.ContainsFunc(items, func(it TrustItem) bool { return it.Refused != "" })
-	open := slices.DeleteFunc(slices.Clone(items), func(it TrustItem) bool { return it.State == trust.Approved || it.Refused != "" })
+	open := slices.DeleteFunc(slices.Clone(items), func(it TrustItem) bool {
+		return it.State == trust.Approved ||
+			it.Refused != ""
+	})
 	question := TrustQuestion(len(open))
 	switch {
 	case len(open) == 0 && (refused || t.Trusted()):

@@ -66,7 +66,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) use(p *Project) error {
 	set := &p.config.Settings
 	models := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
-		e.notice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message, Hint: "knack help models"})
+		e.notice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
+			Hint: "knack help models"})
 	}}
 	var problems []knack.Problem
 	var err error

@@ -72,7 +72,8 @@ func (p place) options(m llm.Model) engine.Options {
 }
 
 // open starts a session in the place.
-func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine.SessionOptions) (*engine.Engine, *engine.Session) {
+func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine.SessionOptions) (*engine.Engine,
+	*engine.Session) {
 	t.Helper()
 	e, err := engine.Open(t.Context(), o)
 	if err != nil {
@@ -384,7 +385,8 @@ func TestSay(t *testing.T) {
 // readable, and the mode stays as strict as it was.
 func TestNext(t *testing.T) {
 	p := newPlace(t)
-	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"), llmtest.Reply("ho"))), nil, engine.SessionOptions{ID: "first"})
+	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"), llmtest.Reply("ho"))), nil,
+		engine.SessionOptions{ID: "first"})
 	run(t, s, "hello")
 	if got := run(t, s, "/permissions plan"); !strings.Contains(got, "mode: plan") {
 		t.Error(got)
@@ -417,9 +419,11 @@ func TestNext(t *testing.T) {
 func TestWithoutModel(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(nil), nil, engine.SessionOptions{})
-	for _, c := range []string{"/help", "/hotkeys", "/session", "/cost", "/skills", "/skill pdf", "/settings", "/permissions", "/agents", "/hooks",
+	for _, c := range []string{"/help", "/hotkeys", "/session", "/cost", "/skills", "/skill pdf", "/settings",
+		"/permissions", "/agents", "/hooks",
 		"/trust", "/changelog", "/context", "/logout", "/reload"} {
-		if got := run(t, s, c); !strings.HasPrefix(got, "reply "+strings.Fields(c)[0][1:]+": ") || strings.Contains(got, "error: ") {
+		if got := run(t, s, c); !strings.HasPrefix(got, "reply "+strings.Fields(c)[0][1:]+": ") ||
+			strings.Contains(got, "error: ") {
 			t.Errorf("%s: %s", c, got)
 		}
 	}
@@ -437,7 +441,11 @@ func TestReplies(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"))), nil, engine.SessionOptions{ID: "first"})
 	run(t, s, "hello")
-	for _, c := range []struct{ line, choice string }{{"/skills", "/skill pdf"}, {"/fork", "/fork 2"}, {"/tree", "/tree 2"}, {"/model", "/model test/script"}, {"/effort", "/effort high"}, {"/permissions", "/permissions plan"}, {"/agents", "@agent-Explore "}, {"/settings", "/settings theme"}, {"/settings theme", "/settings theme light"}, {"/skill pdf", "/settings skills.overrides.pdf off"}, {"/cost", ""}, {"/session", ""}, {"/context", ""}} {
+	for _, c := range []struct{ line, choice string }{{"/skills", "/skill pdf"}, {"/fork", "/fork 2"},
+		{"/tree", "/tree 2"}, {"/model", "/model test/script"}, {"/effort", "/effort high"},
+		{"/permissions", "/permissions plan"}, {"/agents", "@agent-Explore "}, {"/settings", "/settings theme"},
+		{"/settings theme", "/settings theme light"}, {"/skill pdf", "/settings skills.overrides.pdf off"}, {"/cost", ""},
+		{"/session", ""}, {"/context", ""}} {
 		for e, err := range s.Run(t.Context(), agent.Typed(c.line)) {
 			if err != nil {
 				t.Fatal(err)
@@ -448,7 +456,8 @@ func TestReplies(t *testing.T) {
 			case r.Value == nil || r.String() == "":
 				t.Errorf("%s: %+v", c.line, r)
 			case c.choice == "":
-			case r.Choices == nil || !slices.ContainsFunc(r.Choices.Options, func(o engine.Option) bool { return o.ID == c.choice }):
+			case r.Choices == nil || !slices.ContainsFunc(r.Choices.Options,
+				func(o engine.Option) bool { return o.ID == c.choice }):
 				t.Errorf("%s: there is no choice %s: %+v", c.line, c.choice, r.Choices)
 			}
 		}
@@ -460,22 +469,25 @@ func TestGiven(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
 	var did []string
 	var seen []string
-	guard, err := hook.New(hook.PreToolUse, "touch", "guard", func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
-		seen = append(seen, string(input))
-		if strings.Contains(string(input), "secret") {
-			return json.RawMessage(`{"decision": "block", "reason": "not that"}`), nil
-		}
-		return nil, nil
-	})
+	guard, err := hook.New(hook.PreToolUse, "touch", "guard",
+		func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+			seen = append(seen, string(input))
+			if strings.Contains(string(input), "secret") {
+				return json.RawMessage(`{"decision": "block", "reason": "not that"}`), nil
+			}
+			return nil, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	greet := engine.Command{Name: "greet", Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply, error) {
+	greet := engine.Command{Name: "greet", Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply,
+		error) {
 		return engine.Reply{Text: "Hello " + args, Value: s.ID()}, nil
 	}}
 	m := llmtest.New(calls("touch", `{"what":"secret"}`), calls("touch", `{"what":"a"}`), llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{
-		Tools: tool.Set{touch(&did, nil), tool.New("read", "Reads.", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+		Tools: tool.Set{touch(&did, nil), tool.New("read", "Reads.", func(context.Context, struct{}, tool.Input) (tool.Result,
+			error) {
 			return tool.Text("nothing"), nil
 		})},
 		Hooks: []hook.Hook{guard}, Commands: []engine.Command{greet},
@@ -485,7 +497,8 @@ func TestGiven(t *testing.T) {
 		t.Error(got)
 	}
 	got := run(t, s, "go")
-	if !strings.Contains(got, "not that") || !strings.HasSuffix(got, "result: touched a\ndone: done") || strings.Join(did, " ") != "a" || len(seen) != 2 {
+	if !strings.Contains(got, "not that") || !strings.HasSuffix(got, "result: touched a\ndone: done") ||
+		strings.Join(did, " ") != "a" || len(seen) != 2 {
 		t.Errorf("%s\ndid %v, the hook saw %q", got, did, seen)
 	}
 	if got := run(t, s, "/greet Ada"); got != "reply greet: Hello Ada\ndone: " {
@@ -514,14 +527,16 @@ func TestQuestions(t *testing.T) {
 		{"question":"Which colour?","header":"Colour","options":[{"label":"red","description":"warm"},{"label":"blue"}]},
 		{"question":"Which drinks?","multiSelect":true,"options":[{"label":"tea"},{"label":"milk"}]}]}`), llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), who, engine.SessionOptions{})
-	if got := run(t, s, "go"); !strings.Contains(got, "Which colour?\nred") || !strings.Contains(got, "Which drinks?\ntea, milk") {
+	if got := run(t, s, "go"); !strings.Contains(got, "Which colour?\nred") ||
+		!strings.Contains(got, "Which drinks?\ntea, milk") {
 		t.Error(got)
 	}
 	if len(asked) != 1 || len(asked[0].Fields) != 2 {
 		t.Fatalf("%+v", asked)
 	}
 	one, two := asked[0].Fields[0], asked[0].Fields[1]
-	if one.Type != engine.FieldChoice || !one.Other || one.Many || one.Options[0].Help != "warm" || !two.Many || one.Name == two.Name {
+	if one.Type != engine.FieldChoice || !one.Other || one.Many || one.Options[0].Help != "warm" || !two.Many ||
+		one.Name == two.Name {
 		t.Errorf("%+v", asked[0])
 	}
 }

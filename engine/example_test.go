@@ -21,7 +21,8 @@ func Example() {
 	os.WriteFile(filepath.Join(dir, "AGENTS.md"), []byte("Greet people by name."), 0o600)
 
 	model := llmtest.New(
-		llmtest.Answer{Want: []string{"Greet people by name"}, Calls: []llmtest.Call{{Name: "write", Input: `{"path":"hello.txt","content":"Hello Ada"}`}}},
+		llmtest.Answer{Want: []string{"Greet people by name"},
+			Calls: []llmtest.Call{{Name: "write", Input: `{"path":"hello.txt","content":"Hello Ada"}`}}},
 		llmtest.Reply("It is written."))
 	e, err := engine.Open(ctx, engine.Options{Dir: dir, Model: model, Env: func(name string) string {
 		return map[string]string{"HOME": filepath.Join(dir, "home")}[name]
@@ -67,7 +68,8 @@ func ExampleLoad() {
 	dir, _ := os.MkdirTemp("", "example-*")
 	defer os.RemoveAll(dir)
 	os.MkdirAll(filepath.Join(dir, ".claude/skills/pdf"), 0o700)
-	os.WriteFile(filepath.Join(dir, ".claude/skills/pdf/SKILL.md"), []byte("---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it."), 0o600)
+	os.WriteFile(filepath.Join(dir, ".claude/skills/pdf/SKILL.md"),
+		[]byte("---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it."), 0o600)
 
 	p, err := engine.Load(ctx, engine.Options{Dir: dir, Env: func(name string) string {
 		return map[string]string{"HOME": filepath.Join(dir, "home")}[name]

@@ -59,9 +59,10 @@ func (s *Session) chooseLocal(ctx context.Context) (string, error) {
 			server.Options = append(server.Options, Option{ID: p.Name, Label: p.Name + " at " + p.Base})
 		}
 	}
-	a, err := s.ask(ctx, "question", "Knack asks for a local server", Question{Title: "Local server", From: "command", Fields: []Field{
-		server, {Name: "model", Label: "Which of its models?", Help: "such as llama3", Required: true},
-	}})
+	a, err := s.ask(ctx, "question", "Knack asks for a local server", Question{Title: "Local server", From: "command",
+		Fields: []Field{
+			server, {Name: "model", Label: "Which of its models?", Help: "such as llama3", Required: true},
+		}})
 	if err != nil || a.Declined {
 		return "", ctx.Err()
 	}

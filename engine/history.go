@@ -42,7 +42,8 @@ func History(log *session.Log, name string) []Happening {
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				var in tool.SkillInput
-				if p.Call != nil && p.Call.Name == "Skill" && json.Unmarshal(p.Call.Input, &in) == nil && tool.SkillName(in.Skill) == name {
+				if p.Call != nil && p.Call.Name == "Skill" && json.Unmarshal(p.Call.Input, &in) == nil &&
+					tool.SkillName(in.Skill) == name {
 					called[p.Call.ID] = true
 				}
 			}

@@ -110,7 +110,8 @@ func (s *Session) fits(rule string, in *hook.Input) bool {
 	}
 	// As widely as a denial: what may be meant runs the hook.
 	place := s.engine.place(s.engine.Project())
-	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, place, subjects...).Verdict == permission.Deny
+	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, place,
+		subjects...).Verdict == permission.Deny
 }
 
 // Begin tells hooks that the session starts, and which context files it has.
@@ -140,7 +141,8 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 				if !subpath.Contains(realPath(t.project.root), realPath(d.Path)) {
 					kind = "User"
 				}
-				events = append(events, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind, Loaded: "session_start"})
+				events = append(events, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind,
+					Loaded: "session_start"})
 			}
 		}
 		for _, in := range events {
@@ -157,7 +159,8 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 }
 
 // fire tells hooks of an event, and yields what they say.
-func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(Event, error) bool) (hook.Outcome, error) {
+func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(Event, error) bool) (hook.Outcome,
+	error) {
 	last := s.log.Last()
 	out, err := t.agent.Hook(ctx, s.log, in)
 	if err != nil {

@@ -50,7 +50,8 @@ func settingsHooks(parts []config.Part) (hooks []hook.Hook, problems []knack.Pro
 }
 
 func hookProblem(path string, b hook.Problem) knack.Problem {
-	p := knack.Problem{Code: knack.CodeHookInvalid, Severity: knack.Error, Path: path, Message: "hooks: " + b.Message, Hint: "knack help hooks"}
+	p := knack.Problem{Code: knack.CodeHookInvalid, Severity: knack.Error, Path: path, Message: "hooks: " + b.Message,
+		Hint: "knack help hooks"}
 	if b.Kept {
 		p.Severity = knack.Warn
 	}
@@ -192,7 +193,8 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 		}
 	}
 	if !t.local && (agents || h.Origin == string(permission.Project)) {
-		return nil, errors.New("a project's hooks run only on this machine: what they would run elsewhere has not been approved")
+		return nil, errors.New("a project's hooks run only on this machine: what they would run elsewhere has not been " +
+			"approved")
 	}
 	if agents {
 		return p.inTree(h, t.dir, func(path string, data []byte) error {
@@ -260,7 +262,8 @@ func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []b
 // of resources that the command names, and whatever of the folder hooks beside
 // the settings file was approved: scripts read each other. other is given all
 // other scripts of the working tree.
-func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) ([]hook.Script, error) {
+func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) ([]hook.Script,
+	error) {
 	projects := h.Origin == string(permission.Project)
 	all, err := p.inTree(h, dir, func(path string, data []byte) error {
 		if projects && resourceFile(p.root, path) {
@@ -286,7 +289,8 @@ func commandLine(h *hook.Hook, root string) string {
 	}
 	dirs := []string{"$CLAUDE_PROJECT_DIR", root, "${CLAUDE_PROJECT_DIR}", root}
 	if h.Dir != "" {
-		for _, name := range []string{"$CLAUDE_SKILL_DIR", "${CLAUDE_SKILL_DIR}", "$CLAUDE_PLUGIN_ROOT", "${CLAUDE_PLUGIN_ROOT}"} {
+		for _, name := range []string{"$CLAUDE_SKILL_DIR", "${CLAUDE_SKILL_DIR}", "$CLAUDE_PLUGIN_ROOT",
+			"${CLAUDE_PLUGIN_ROOT}"} {
 			dirs = append(dirs, name, h.Dir)
 		}
 	}

@@ -48,54 +48,61 @@ func agentDoors() []door {
 		list = append(list, door{"agent " + name, map[string]string{name: evil}, names, trusting})
 	}
 	return append(list,
-		door{"an agent in the place of a built-in one", map[string]string{".claude/agents/x.md": "---\nname: general-purpose\n---\nEvil."}, func(s *site) string {
-			defs, _ := s.agents()
-			defs = append(defs, agent.GeneralPurpose())
-			if i := slices.IndexFunc(defs, func(d agent.Definition) bool { return d.Name == "general-purpose" }); defs[i].Prompt == "Evil." {
-				return defs[i].Prompt
-			}
-			return ""
-		}, trusting},
+		door{"an agent in the place of a built-in one",
+			map[string]string{".claude/agents/x.md": "---\nname: general-purpose\n---\nEvil."}, func(s *site) string {
+				defs, _ := s.agents()
+				defs = append(defs, agent.GeneralPurpose())
+				if i := slices.IndexFunc(defs,
+					func(d agent.Definition) bool { return d.Name == "general-purpose" }); defs[i].Prompt == "Evil." {
+					return defs[i].Prompt
+				}
+				return ""
+			}, trusting},
 		door{"the mode of an agent, after trust", map[string]string{".claude/agents/evil.md": evil}, func(s *site) string {
 			trusting(s)
 			return loosened(s)
 		}, func(s *site) { // the person's own file
 			at := filepath.Join(s.home, ".claude/agents/evil.md")
-			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.Rename(filepath.Join(s.dir, ".claude/agents/evil.md"), at)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.Rename(filepath.Join(s.dir, ".claude/agents/evil.md"),
+				at)); err != nil {
 				s.t.Fatal(err)
 			}
 		}},
-		door{"an agent is a link to a secret", map[string]string{".claude/agents/evil.md": "link: $HOME/.ssh/id_rsa"}, leaked, unlinked(".claude/agents/evil.md", ".ssh/id_rsa")},
-		door{"agents are a link to a directory of secrets", map[string]string{".knack/agents": "link: $HOME/.ssh"}, leaked, unlinked(".knack/agents/SKILL.md", ".ssh/SKILL.md")},
-		door{"an agent changed after it was approved", map[string]string{".claude/agents/evil.md": "---\nname: good\n---\nGood."}, func(s *site) string {
-			p, err := openTrust(nil, s.dir, false)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			items, err := p.Scan(s.t.Context(), s.dir, false)
-			if err != nil || len(items) != 1 {
-				s.t.Fatalf("%v, %v", items, err)
-			}
-			if err := p.Approve(items...); err != nil {
-				s.t.Fatal(err)
-			}
-			if strict := s.check(filepath.Join(s.dir, ".claude/agents/evil.md"), nil); strict != nil {
-				s.check = p.Check
-			}
-			if names(s) == "" {
-				s.t.Fatal("what was approved is not found")
-			}
-			if err := os.WriteFile(filepath.Join(s.dir, ".claude/agents/evil.md"), []byte(evil), 0o600); err != nil {
-				s.t.Fatal(err)
-			}
-			return names(s)
-		}, trusting},
+		door{"an agent is a link to a secret", map[string]string{".claude/agents/evil.md": "link: $HOME/.ssh/id_rsa"}, leaked,
+			unlinked(".claude/agents/evil.md", ".ssh/id_rsa")},
+		door{"agents are a link to a directory of secrets", map[string]string{".knack/agents": "link: $HOME/.ssh"}, leaked,
+			unlinked(".knack/agents/SKILL.md", ".ssh/SKILL.md")},
+		door{"an agent changed after it was approved",
+			map[string]string{".claude/agents/evil.md": "---\nname: good\n---\nGood."}, func(s *site) string {
+				p, err := openTrust(nil, s.dir, false)
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				items, err := p.Scan(s.t.Context(), s.dir, false)
+				if err != nil || len(items) != 1 {
+					s.t.Fatalf("%v, %v", items, err)
+				}
+				if err := p.Approve(items...); err != nil {
+					s.t.Fatal(err)
+				}
+				if strict := s.check(filepath.Join(s.dir, ".claude/agents/evil.md"), nil); strict != nil {
+					s.check = p.Check
+				}
+				if names(s) == "" {
+					s.t.Fatal("what was approved is not found")
+				}
+				if err := os.WriteFile(filepath.Join(s.dir, ".claude/agents/evil.md"), []byte(evil), 0o600); err != nil {
+					s.t.Fatal(err)
+				}
+				return names(s)
+			}, trusting},
 	)
 }
 
 // agents are the definitions that a run would find.
 func (s *site) agents() ([]agent.Definition, []knack.Problem) {
 	return instructions.Agents(instructions.Options{
-		Dir: s.dir, Root: s.dir, Home: s.home, ConfigHome: filepath.Join(s.home, ".config/knack"), ClaudeHome: filepath.Join(s.home, ".claude"), Check: s.check,
+		Dir: s.dir, Root: s.dir, Home: s.home, ConfigHome: filepath.Join(s.home, ".config/knack"),
+		ClaudeHome: filepath.Join(s.home, ".claude"), Check: s.check,
 	}, nil)
 }

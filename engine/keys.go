@@ -149,7 +149,8 @@ func CheckProvider(name string) error {
 	for _, p := range models.Known().Providers {
 		known = append(known, p.Name)
 	}
-	return Usagef("knack login "+known[0], "login: unknown provider %q; the providers are %s", name, strings.Join(known, ", "))
+	return Usagef("knack login "+known[0], "login: unknown provider %q; the providers are %s", name,
+		strings.Join(known, ", "))
 }
 
 // checkKey returns a key without the blanks around it, if it can be one.

@@ -147,7 +147,8 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 			err = errors.New("it has none")
 		}
 		if err != nil {
-			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: "knack --model " + p.Name + "/NAME"}
+			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: "knack --model " + p.Name +
+				"/NAME"}
 		}
 		asked := e
 		e, format = table.Endpoint(p, list[0], m.Env.Get)
@@ -222,7 +223,8 @@ func unknownModel(t models.Table, current string, err error) error {
 // does not have it either. Where there is no list, it is reported and used: new
 // models come before new tables. Of a server that the user put in the vendor's
 // place the list says nothing: such servers often list only some models.
-func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint, format models.Format) error {
+func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
+	format models.Format) error {
 	near := t.NearOf(p, model)
 	if e.BaseURL == p.Base && !p.Configured {
 		list, err := listModels(ctx, e, format)
@@ -238,7 +240,8 @@ func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, m
 		}
 	}
 	if m.Doubt != nil && !p.Local && !p.Configured {
-		text := fmt.Sprintf("the model %s/%s is not in the table of known models: its window and price are unknown", p.Name, model)
+		text := fmt.Sprintf("the model %s/%s is not in the table of known models: its window and price are unknown", p.Name,
+			model)
 		if len(near) > 0 {
 			text += "; did you mean " + near[0] + "?"
 		}
@@ -288,9 +291,10 @@ var errNoModel = errors.New("no model: there is no key in the environment and no
 
 // noModel says how to get one.
 func noModel() error {
-	return &Error{Err: errNoModel, Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
-		"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
-		"knack: hint: knack --model offline …, which needs neither and runs procedures only"}
+	return &Error{Err: errNoModel,
+		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
+			"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
+			"knack: hint: knack --model offline …, which needs neither and runs procedures only"}
 }
 
 // provider is the one to use where none is named; "": there is none.
@@ -399,8 +403,10 @@ const listTime = 5 * time.Second
 func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	path := map[models.Format]string{models.Messages: "/v1/models?limit=1000", models.Gemini: "/v1beta/models?pageSize=1000"}[format]
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+cmp.Or(path, "/models"), nil)
+	path := map[models.Format]string{models.Messages: "/v1/models?limit=1000",
+		models.Gemini: "/v1beta/models?pageSize=1000"}[format]
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+cmp.Or(path, "/models"),
+		nil)
 	if err != nil {
 		return nil, err
 	}

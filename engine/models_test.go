@@ -30,8 +30,9 @@ func TestDoubt(t *testing.T) {
 			return map[string]string{"VENDOR_KEY": "secret", "HOME": t.TempDir()}[name]
 		},
 		Tables: []models.Table{{
-			Providers: []models.Provider{{Name: "vendor", Format: models.Chat, Base: vendor.URL, KeyEnv: []string{"VENDOR_KEY"}}},
-			Models:    map[string]models.Model{"vendor/known": {Window: 1000, Input: 1, Output: 1}},
+			Providers: []models.Provider{{Name: "vendor", Format: models.Chat, Base: vendor.URL,
+				KeyEnv: []string{"VENDOR_KEY"}}},
+			Models: map[string]models.Model{"vendor/known": {Window: 1000, Input: 1, Output: 1}},
 		}},
 		Doubt: func(text string) { doubts = append(doubts, text) },
 	}
@@ -42,7 +43,8 @@ func TestDoubt(t *testing.T) {
 	}
 	var e *Error
 	if _, err := m.Default(t.Context(), "vendor/bog-1"); err == nil || !errors.As(err, &e) || e.Exit != ExitUsage ||
-		err.Error() != `model: vendor has no model "bog-1"; did you mean vendor/big-1?` || e.Hint != "knack --model vendor/big-1" {
+		err.Error() != `model: vendor has no model "bog-1"; did you mean vendor/big-1?` ||
+		e.Hint != "knack --model vendor/big-1" {
 		t.Errorf("%v %+v", err, e)
 	}
 	if _, err := m.Default(t.Context(), "vendr/big-1"); !errors.As(err, &e) || e.Hint != "knack --model vendor/big-1" {
@@ -56,7 +58,8 @@ func TestDoubt(t *testing.T) {
 	if _, err := m.Default(t.Context(), "vendor/knwon"); err != nil {
 		t.Error(err)
 	}
-	if len(doubts) != 1 || !strings.Contains(doubts[0], "vendor/knwon") || !strings.HasSuffix(doubts[0], "did you mean vendor/known?") {
+	if len(doubts) != 1 || !strings.Contains(doubts[0], "vendor/knwon") ||
+		!strings.HasSuffix(doubts[0], "did you mean vendor/known?") {
 		t.Errorf("doubts: %q", doubts)
 	}
 }

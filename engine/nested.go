@@ -29,7 +29,8 @@ func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
 	s.askNested(ctx, p, found)
 	var problems []knack.Problem
 	for _, x := range e.library.Add(ctx, found...).Problems() {
-		matters := inert(x) || x.Severity == knack.Error || x.Code == knack.CodeSymlinkOutside || x.Code == knack.CodeLinkAsText
+		matters := inert(x) || x.Severity == knack.Error || x.Code == knack.CodeSymlinkOutside ||
+			x.Code == knack.CodeLinkAsText
 		if !matters || slices.ContainsFunc(problems, func(y knack.Problem) bool { return y.Path == x.Path }) {
 			continue
 		}
@@ -73,13 +74,15 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	var b strings.Builder
 	p.WriteItems(&b, items)
 	title := fmt.Sprintf("Trust %s of %s?", plain.Count(len(items), "skill"), strings.Join(names, ", "))
-	a, err := s.ask(ctx, "permission_prompt", title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"), From: "trust",
+	a, err := s.ask(ctx, "permission_prompt", title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"),
+		From:    "trust",
 		Options: []Option{{ID: "no", Label: "no, leave them out"}, {ID: "yes", Label: "yes, as they are now", Allow: true}}})
 	switch {
 	case err != nil: // nobody answered: the problems say what is left out
 	case a.Option == "yes" && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
-			s.engine.notice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn, Message: "the approval could not be stored: " + err.Error()})
+			s.engine.notice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
+				Message: "the approval could not be stored: " + err.Error()})
 		}
 	default:
 		e.mu.Lock()

@@ -31,7 +31,8 @@ func TestNestedAsks(t *testing.T) {
 	})
 	turn := func(want string) {
 		t.Helper()
-		m := llmtest.New(calls("read", `{"path":"web/x.ts"}`), calls("Skill", `{"skill":"deploy"}`), llmtest.Answer{Text: "ok"}, llmtest.Answer{Text: "again"})
+		m := llmtest.New(calls("read", `{"path":"web/x.ts"}`), calls("Skill", `{"skill":"deploy"}`),
+			llmtest.Answer{Text: "ok"}, llmtest.Answer{Text: "again"})
 		_, s := p.open(t, p.options(m), who, engine.SessionOptions{Forget: true})
 		defer s.Close()
 		run(t, s, "go")
@@ -46,7 +47,8 @@ func TestNestedAsks(t *testing.T) {
 				got = append(got, "activated "+e.Activation.Skill)
 			}
 		}
-		if all := strings.Join(got, "\n"); !strings.Contains(all, want) || strings.Contains(all, "activated") != strings.HasPrefix(want, "skills: +") {
+		if all := strings.Join(got, "\n"); !strings.Contains(all, want) ||
+			strings.Contains(all, "activated") != strings.HasPrefix(want, "skills: +") {
 			t.Errorf("the session says\n%s\nwant %s", all, want)
 		}
 	}

@@ -15,8 +15,10 @@ import (
 // Options say which directory is opened and how. The zero Options are the
 // current directory, as the command line without flags opens it.
 type Options struct {
-	Dir       string // the working directory; "": that of the process
-	Workspace string // where tools act: a directory, ssh://host/dir, docker://container/dir; "": as the settings say, else Dir
+	Dir string // the working directory; "": that of the process
+	// where tools act: a directory, ssh://host/dir, docker://container/dir; "": as the settings say,
+	// else Dir
+	Workspace string
 	Env       Env    // nil: the environment of the process
 	Version   string // of the program, for hosts and transcripts; "": devel
 

@@ -18,7 +18,8 @@ import (
 // planTools are EnterPlanMode and ExitPlanMode, which skills that were written
 // for other agents call. A model is informed of them only where a skill grants
 // them, or once it is in plan mode through them.
-func planTools(enterPlan func(context.Context) (tool.Result, error), exitPlan func(ctx context.Context, plan string) (tool.Result, error),
+func planTools(enterPlan func(context.Context) (tool.Result, error),
+	exitPlan func(ctx context.Context, plan string) (tool.Result, error),
 	entered func() bool) tool.Set {
 	harmless := func(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
@@ -75,7 +76,8 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	s.mu.Unlock()
 	text := "Plan mode is on: explore without changing anything. When the plan is complete, call ExitPlanMode with it."
 	if s.person == nil {
-		text = "Plan mode is on: explore without changing anything. Nobody can approve a plan here, so give the plan as your answer."
+		text = "Plan mode is on: explore without changing anything. Nobody can approve a plan here, so give the plan as " +
+			"your answer."
 	}
 	return tool.Text(text), nil
 }

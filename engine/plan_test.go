@@ -15,7 +15,8 @@ import (
 // TestPlanMode: the model enters plan mode without approval; leaving it is a
 // question with the plan, and restores the mode before.
 func TestPlanMode(t *testing.T) {
-	enter, exit, done := calls("EnterPlanMode", `{}`), calls("ExitPlanMode", `{"plan":"1. Do it","allowedPrompts":[]}`), llmtest.Answer{Text: "done"}
+	enter, exit, done := calls("EnterPlanMode", `{}`), calls("ExitPlanMode", `{"plan":"1. Do it","allowedPrompts":[]}`),
+		llmtest.Answer{Text: "done"}
 	const question = "Leave plan mode and carry out this plan in the mode acceptEdits?"
 	for _, c := range []struct {
 		name    string
@@ -32,20 +33,27 @@ func TestPlanMode(t *testing.T) {
 			want: "The user approved the plan", asked: []string{question}},
 		{name: "declined", answer: "no", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
 			want: "The user did not approve the plan: shorter", asked: []string{question}},
-		{name: "headless", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan, want: "Nobody can approve a plan here"},
-		{name: "the user chose it", answer: "yes", before: permission.Plan, model: []llmtest.Answer{exit, done}, after: permission.Plan,
-			want: "The user chose plan mode, and only the user can leave it"},
-		{name: "the user chose it before", answer: "yes", before: permission.Plan, model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
-			want: "The user chose plan mode"},
-		{name: "not on", answer: "yes", model: []llmtest.Answer{exit, done}, after: permission.AcceptEdits, want: "Plan mode is not on"},
-		{name: "the user changes it meanwhile", answer: "yes", model: []llmtest.Answer{enter, exit, done}, after: permission.Default,
+		{name: "headless", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
+			want: "Nobody can approve a plan here"},
+		{name: "the user chose it", answer: "yes", before: permission.Plan, model: []llmtest.Answer{exit, done},
+			after: permission.Plan,
+			want:  "The user chose plan mode, and only the user can leave it"},
+		{name: "the user chose it before", answer: "yes", before: permission.Plan, model: []llmtest.Answer{enter, exit, done},
+			after: permission.Plan,
+			want:  "The user chose plan mode"},
+		{name: "not on", answer: "yes", model: []llmtest.Answer{exit, done}, after: permission.AcceptEdits,
+			want: "Plan mode is not on"},
+		{name: "the user changes it meanwhile", answer: "yes", model: []llmtest.Answer{enter, exit, done},
+			after: permission.Default,
 			during: func(t *testing.T, s *engine.Session) {
 				if err := s.Set(t.Context(), session.Setting{Mode: permission.Default}); err != nil {
 					t.Error(err)
 				}
 			}, want: "The user changed the mode meanwhile", asked: []string{question}},
-		{name: "the plan is the answer's text", answer: "yes", after: permission.AcceptEdits, want: "The user approved the plan", asked: []string{question},
-			model: []llmtest.Answer{enter, {Text: "1. Do it", Calls: []llmtest.Call{{Name: "ExitPlanMode", Input: "{}"}}}, done}},
+		{name: "the plan is the answer's text", answer: "yes", after: permission.AcceptEdits,
+			want: "The user approved the plan", asked: []string{question},
+			model: []llmtest.Answer{enter, {Text: "1. Do it", Calls: []llmtest.Call{{Name: "ExitPlanMode", Input: "{}"}}},
+				done}},
 		{name: "nothing is changed", answer: "yes", after: permission.Plan, want: "plan",
 			model: []llmtest.Answer{enter, calls("write", `{"path":"x","content":"y"}`), done}},
 	} {

@@ -28,7 +28,8 @@ func TestFeatures(t *testing.T) {
 	}
 	write("managed/settings.json", `{"features": {"dream": false}}`)
 	write("config/settings.json", `{"features": {"dream": true, "mine": true, "shut": false}}`)
-	c, err := config.Load(config.Options{Managed: []string{filepath.Join(dir, "managed")}, ConfigHome: filepath.Join(dir, "config"), Dir: dir, Root: dir})
+	c, err := config.Load(config.Options{Managed: []string{filepath.Join(dir, "managed")},
+		ConfigHome: filepath.Join(dir, "config"), Dir: dir, Root: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

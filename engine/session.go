@@ -113,7 +113,8 @@ func (e *Engine) Start(ctx context.Context, who Person, o SessionOptions) (*Sess
 
 // start makes the Session of a log; from is the one that it replaces, whose
 // mode and background commands it takes over.
-func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *session.Log, from *Session) (*Session, error) {
+func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *session.Log, from *Session) (*Session,
+	error) {
 	ws, err := e.workspace(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,8 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 		s.source = "resume"
 	}
 	for _, d := range log.Damage() {
-		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: "session: " + d})
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn,
+			Message: "session: " + d})
 	}
 	if from == nil {
 		s.jobs = (&jobs{}).share()
@@ -259,7 +261,8 @@ var (
 // setSystem assembles the system prompt, which stays the same until the user
 // reloads.
 func (s *Session) setSystem(p *Project) {
-	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(), Custom: s.options.System}
+	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(),
+		Custom: s.options.System}
 	if !p.options.Bare {
 		found := instructions.Load(p.texts)
 		s.problems = append(s.problems, found.Problems...)
@@ -378,8 +381,8 @@ func (s *Session) Mode() permission.Mode { return s.gate.Mode() }
 
 // Set changes the model, the effort, the mode or the title, and records it. A
 // model and an effort count from the next request on, but not while a skill is
-// in use that names its own; a mode counts from the next call on. The mode bypassPermissions can only be set if the session began with
-// it: nobody but the user may choose it.
+// in use that names its own; a mode counts from the next call on. The mode bypassPermissions can
+// only be set if the session began with it: nobody but the user may choose it.
 func (s *Session) Set(ctx context.Context, to session.Setting) error {
 	p := s.engine.Project()
 	if to.Mode == permission.Bypass && p.config.Settings.Permissions.DefaultMode != permission.Bypass {
@@ -503,7 +506,8 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 		all, _ := store.List()
 		all = slices.DeleteFunc(all, func(s session.Summary) bool { return s.Turns == 0 })
 		if len(all) == 0 {
-			return nil, &Error{Err: errors.New("there is no session to resume in this directory"), Hint: "knack -p 'your prompt'"}
+			return nil, &Error{Err: errors.New("there is no session to resume in this directory"),
+				Hint: "knack -p 'your prompt'"}
 		}
 		id = all[0].ID
 	}

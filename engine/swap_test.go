@@ -30,12 +30,15 @@ func TestSwappedScripts(t *testing.T) {
 func testSwapped(t *testing.T, mode string) {
 	const turns = 12
 	canary := filepath.Join(t.TempDir(), "ran")
-	const good, skill, hook, script = "echo good\n", ".claude/skills/pdf/scripts/run.sh", ".claude/hooks/run.sh", "tools/run.sh"
+	const good, skill, hook, script = "echo good\n", ".claude/skills/pdf/scripts/run.sh", ".claude/hooks/run.sh",
+		"tools/run.sh"
 	evil := "echo evil; touch " + canary + "\n"
 	p := newPlace(t, ".git/HEAD", "ref: refs/heads/main\n", skill, good, hook, good, script, good,
-		".claude/skills/pdf/SKILL.md", "---\ndescription: d\nallowed-tools: Bash(sh ${CLAUDE_SKILL_DIR}/scripts/run.sh)\n---\n"+
+		".claude/skills/pdf/SKILL.md", "---\ndescription: d\nallowed-tools: Bash(sh "+
+			"${CLAUDE_SKILL_DIR}/scripts/run.sh)\n---\n"+
 			"Inline: !`sh ${CLAUDE_SKILL_DIR}/scripts/run.sh`\n",
-		".claude/settings.json", `{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "sh \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/run.sh"}]}]}}`)
+		".claude/settings.json",
+		`{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "sh \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/run.sh"}]}]}}`)
 	var answers []llmtest.Answer
 	for range turns + 1 {
 		answers = append(answers,

@@ -44,7 +44,8 @@ func TestNewTool(t *testing.T) {
 		allow, deny string
 		runs        bool
 	}{
-		{"", "", true}, {"", "Peek(secret)", false}, {"", "LookAt(secret)", false}, {"", "peek", false}, {"", "Read(secret)", false},
+		{"", "", true}, {"", "Peek(secret)", false}, {"", "LookAt(secret)", false}, {"", "peek", false},
+		{"", "Read(secret)", false},
 		{"", "Grep(secret)", true}, {"", "Peek(other)", true}, {"", "Look*", true},
 	} {
 		var rules permission.Rules
@@ -75,7 +76,8 @@ func TestNewTool(t *testing.T) {
 
 	// Hooks are told what hooks for other agents know.
 	var told string
-	hooks, problems := hook.Parse([]byte(`{"PreToolUse": [{"matcher": "LookAt", "hooks": [{"type": "command", "command": "x"}]}]}`), nil)
+	hooks, problems := hook.Parse(
+		[]byte(`{"PreToolUse": [{"matcher": "LookAt", "hooks": [{"type": "command", "command": "x"}]}]}`), nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -89,12 +91,14 @@ func TestNewTool(t *testing.T) {
 			return hook.Tool{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
 		},
 	}}
-	out := s.Fire(t.Context(), hook.Input{Event: hook.PreToolUse, Tool: "peek", ToolInput: json.RawMessage(`{"file":"a"}`)})
+	out := s.Fire(t.Context(), hook.Input{Event: hook.PreToolUse, Tool: "peek",
+		ToolInput: json.RawMessage(`{"file":"a"}`)})
 	var in struct {
 		Name  string            `json:"tool_name"`
 		Input map[string]string `json:"tool_input"`
 	}
-	if err := json.Unmarshal([]byte(told), &in); err != nil || in.Name != "Peek" || in.Input["file_path"] != "a" || string(out.Input) != `{"file":"b"}` {
+	if err := json.Unmarshal([]byte(told), &in); err != nil || in.Name != "Peek" || in.Input["file_path"] != "a" ||
+		string(out.Input) != `{"file":"b"}` {
 		t.Errorf("hooks got %s and gave %s", told, out.Input)
 	}
 
@@ -105,7 +109,8 @@ func TestNewTool(t *testing.T) {
 	log := session.New(session.Header{})
 	made := llm.Part{Call: &llm.ToolCall{ID: "1", Name: "peek", Input: json.RawMessage(`{"file":"a"}`)}}
 	message := llm.Message{Role: llm.Assistant, Parts: []llm.Part{made}}
-	if _, err := log.Append(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: message}}); err != nil {
+	if _, err := log.Append(session.Entry{Type: session.TypeAnswer,
+		Answer: &session.Answer{Message: message}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, format := range []string{"html", "md"} {
@@ -122,7 +127,8 @@ func TestNewTool(t *testing.T) {
 	const lines = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[` +
 		`{"type":"tool_use","id":"c","name":"LookAt","input":{"file_path":"b"}}]}}`
-	read, err := transcript.Read(strings.NewReader(lines), transcript.ReadOptions{Agents: []transcript.Agent{claude.Agent}, Tools: set})
+	read, err := transcript.Read(strings.NewReader(lines), transcript.ReadOptions{Agents: []transcript.Agent{claude.Agent},
+		Tools: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +141,8 @@ func TestNewTool(t *testing.T) {
 // TestHarmless: questions to the user, and the output and the end of a job that
 // was allowed to start, need no approval; a rule against the tool counts.
 func TestHarmless(t *testing.T) {
-	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput", "bash_kill": "KillShell", "todo": "TodoWrite"} {
+	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput",
+		"bash_kill": "KillShell", "todo": "TodoWrite"} {
 		x, _ := engine.KnownTools().Find(name)
 		for _, denied := range []bool{false, true} {
 			var rules permission.Rules

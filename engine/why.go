@@ -49,7 +49,8 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 
 // waiting finds a skill in a folder below the working directory where no tool has
 // touched a file yet.
-func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name, path string) ([]knack.Finding, []knack.Problem) {
+func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name, path string) ([]knack.Finding,
+	[]knack.Problem) {
 	own := knack.Load(ctx, below.Folder)
 	found := own.Why(name, knack.View{}).Found
 	if filepath.IsAbs(path) {
@@ -65,7 +66,8 @@ func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name,
 		case f.State != knack.Active && f.State != knack.Conditional:
 			f.Reason += "; " + comes
 		case cat.Skill(f.Name()) != nil:
-			f.State, f.Reason = knack.Conditional, fmt.Sprintf("%s, as %s:%s, because there is a skill %s already", comes, below.Origin.Nested, f.Name(), f.Name())
+			f.State, f.Reason = knack.Conditional, fmt.Sprintf("%s, as %s:%s, because there is a skill %s already", comes,
+				below.Origin.Nested, f.Name(), f.Name())
 		default:
 			f.State, f.Reason = knack.Conditional, comes
 		}
@@ -76,8 +78,9 @@ func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name,
 // excluded finds what an ignore file leaves out of a folder.
 func excluded(ctx context.Context, folder *knack.Folder, name, path string) (found []knack.Finding) {
 	for _, x := range folder.Excluded(ctx) {
-		f := knack.Finding{Entry: knack.Entry{Path: x.Path, Origin: folder.Origin, State: knack.Ignored}, State: knack.Ignored,
-			As: "name", Reason: "an ignore file in " + folder.Path + " leaves it out: " + x.By}
+		f := knack.Finding{Entry: knack.Entry{Path: x.Path, Origin: folder.Origin, State: knack.Ignored},
+			State: knack.Ignored,
+			As:    "name", Reason: "an ignore file in " + folder.Path + " leaves it out: " + x.By}
 		switch {
 		case x.Path == path:
 			f.As = "path"
@@ -111,7 +114,8 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	for _, f := range why.Found {
 		fmt.Fprintf(w, "\n%s  %s, %s", plain.Line(f.Name()), SourceName(f.Origin), f.State)
 		if f.As != "name" {
-			as := map[string]string{"alias": "alias", "label": "label", "part": "last part", "path": "path", "prefix": "name with the prefix of a plugin that is not installed"}
+			as := map[string]string{"alias": "alias", "label": "label", "part": "last part", "path": "path",
+				"prefix": "name with the prefix of a plugin that is not installed"}
 			fmt.Fprintf(w, " (%s is its %s)", name, as[f.As])
 		}
 		fmt.Fprintf(w, "\n  file       %s\n  because    %s\n", plain.Line(p.Short(f.Path)), plain.Line(p.shortIn(f.Reason)))
@@ -126,7 +130,8 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		case l.Cut == knack.Whole:
 			fmt.Fprintf(w, "  the model  sees %s\n", plain.Line(l.Text))
 		default:
-			fmt.Fprintf(w, "  the model  sees %d of %d characters (%s): %s\n", l.Chars, l.Full, CutReason(l.Cut), plain.Line(l.Text))
+			fmt.Fprintf(w, "  the model  sees %d of %d characters (%s): %s\n", l.Chars, l.Full, CutReason(l.Cut),
+				plain.Line(l.Text))
 		}
 		for _, a := range p.Asks(f.Skill) {
 			fmt.Fprintf(w, "  asks for   %s\n", a)

@@ -125,7 +125,10 @@ func (p *Project) policy(dir string) (sandbox.Policy, error) {
 	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
 	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
-	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool { return slices.Contains(set.Sandbox.AllowRead, p) })
+	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool {
+		return slices.Contains(set.Sandbox.AllowRead,
+			p)
+	})
 	policy.Env = append(policy.Env, set.Sandbox.Env...)
 	for k := range set.Env {
 		policy.Env = append(policy.Env, k)

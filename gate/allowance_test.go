@@ -36,17 +36,23 @@ func TestAllowance(t *testing.T) {
 		write, read   []string // relative to dir
 	}{
 		{name: "nothing", command: "true"},
-		{name: "approved", command: "echo x > .claude/settings.json && cat .env", answer: gate.Once, write: []string{".claude/settings.json"}, read: []string{".env"}},
-		{name: "a directory that is made, and what is in it", command: "mkdir -p .claude/hooks && cp f .claude/hooks/f", answer: gate.Once, write: []string{".claude/hooks/"}},
+		{name: "approved", command: "echo x > .claude/settings.json && cat .env", answer: gate.Once,
+			write: []string{".claude/settings.json"}, read: []string{".env"}},
+		{name: "a directory that is made, and what is in it", command: "mkdir -p .claude/hooks && cp f .claude/hooks/f",
+			answer: gate.Once, write: []string{".claude/hooks/"}},
 		{name: "a file that is missing", command: "cp f .claude/new", answer: gate.Once, write: []string{".claude/new"}},
-		{name: "a rule", command: "true", rules: []string{"Edit(" + abs(".git/config") + ")", "Read(" + abs(".env") + ")"}, origin: permission.Flag,
-			write: []string{".git/config"}, read: []string{".env"}},
+		{name: "a rule", command: "true", rules: []string{"Edit(" + abs(".git/config") + ")", "Read(" + abs(".env") + ")"},
+			origin: permission.Flag,
+			write:  []string{".git/config"}, read: []string{".env"}},
 		{name: "a rule for a directory, or for what is missing", command: "true", origin: permission.Flag,
-			rules: []string{"Edit(" + abs(".claude") + ")", "Edit(" + abs(".claude/no") + ")", "Edit(" + abs(".claude/**") + ")", "Edit(.git/**)"}},
-		{name: "a project's rule", command: "true", rules: []string{"Edit(" + abs(".git/config") + ")"}, origin: permission.Project},
+			rules: []string{"Edit(" + abs(".claude") + ")", "Edit(" + abs(".claude/no") + ")", "Edit(" + abs(".claude/**") + ")",
+				"Edit(.git/**)"}},
+		{name: "a project's rule", command: "true", rules: []string{"Edit(" + abs(".git/config") + ")"},
+			origin: permission.Project},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := gate.Options{Rules: permission.Rules{Allow: rules(t, cmp.Or(c.origin, permission.Flag), c.rules...)}, Approver: &person{answers: []gate.Answer{yes(c.answer)}}}
+			o := gate.Options{Rules: permission.Rules{Allow: rules(t, cmp.Or(c.origin, permission.Flag), c.rules...)},
+				Approver: &person{answers: []gate.Answer{yes(c.answer)}}}
 			o.Place.Dir, o.Place.GitEnv = dir, true
 			permit, err := with(newGate(t, o)).Ask(t.Context(), command(c.command))
 			if err != nil {

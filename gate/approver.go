@@ -52,7 +52,10 @@ func (r *Request) Title() string {
 		title = "Allow this " + r.Tool + " to " + r.Changes[0].Path + "?"
 	case r.Tool == "bash":
 		title = "Allow this command?"
-	case slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }):
+	case slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool {
+		return s.Kind == "Bash" ||
+			s.Kind == "PowerShell"
+	}):
 		title = "Allow this " + r.Tool + "?"
 	}
 	if r.Agent != "" {
@@ -120,7 +123,8 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 		}
 		switch {
 		case s.Origin == permission.Managed:
-			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: the managed rule %s requires approval for %s", r.Tool, s.Rule, s.Text)}
+			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: the managed rule %s requires approval for %s", r.Tool,
+				s.Rule, s.Text)}
 		case s.Origin == permission.Builtin && (s.Kind == "Read" || s.Kind == "Edit"):
 			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: %s: %s", r.Tool, s.Text, s.Reason)}
 		}
@@ -208,7 +212,8 @@ func (a *asking) notShown(subjects []permission.Subject, err error) error {
 	if a.decide(a.in.Skills, read).Verdict == permission.Allow {
 		return err
 	}
-	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "the change cannot be made as it is, so it cannot be shown and approved"
+	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny,
+		"the change cannot be made as it is, so it cannot be shown and approved"
 	return a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
@@ -372,7 +377,10 @@ func (g *Gate) remember(req Request, c Choice) error {
 		list = &g.answers.kept
 	}
 	for _, m := range made {
-		*list = slices.DeleteFunc(*list, func(a answer) bool { return a.rule.String() == m.rule.String() && sharesFile(a.files, m.files) })
+		*list = slices.DeleteFunc(*list, func(a answer) bool {
+			return a.rule.String() == m.rule.String() &&
+				sharesFile(a.files, m.files)
+		})
 		*list = append(*list, m)
 	}
 	return nil

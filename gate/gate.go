@@ -242,7 +242,8 @@ func (g *Gate) Replace(rules permission.Rules, place permission.PathContext) *Ga
 
 // Stricter is the mode of the two that lets less pass; an empty one is no mode.
 func Stricter(a, b permission.Mode) permission.Mode {
-	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk, permission.Plan}
+	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk,
+		permission.Plan}
 	if slices.Index(order, b) > slices.Index(order, a) {
 		return b
 	}
@@ -309,7 +310,8 @@ func (a *asking) allowance() workspace.Allowance {
 		return err != nil || !info.Mode().IsRegular()
 	}
 	spelled := rules.Opens("Edit")
-	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile), Read: slices.DeleteFunc(rules.Opens("Read"), noFile)}
+	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile),
+		Read: slices.DeleteFunc(rules.Opens("Read"), noFile)}
 	approved := a.r.Asked && a.r.Answer.Choice != No
 	dirs := map[string]bool{} // that are made
 	for _, s := range a.r.Decision.Subjects {
@@ -650,7 +652,8 @@ func (g *Gate) changing(subjects []permission.Subject, files []File) string {
 			switch {
 			case s.Kind == "Edit" && (s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Place.Dir, s.Text))):
 				return f.Path + " is written before it runs"
-			case isBash(s.Kind) && s.Verdict != permission.Allow && len(scriptsOf(s.Subject, dirs)) == 0 && !keepsBytes(s.Subject, f, dirs):
+			case isBash(s.Kind) && s.Verdict != permission.Allow && len(scriptsOf(s.Subject, dirs)) == 0 &&
+				!keepsBytes(s.Subject, f, dirs):
 				return fmt.Sprintf("%q may change %s before it runs", s.Text, f.Path)
 			}
 		}

@@ -20,7 +20,8 @@ import (
 
 // bash is a tool that would run a command; nothing here runs one.
 func bash() *tool.Tool {
-	return &tool.Tool{Name: "bash", Subjects: tool.SubjectsOf(func(_ context.Context, in struct{ Command string }) []permission.Subject {
+	return &tool.Tool{Name: "bash", Subjects: tool.SubjectsOf(func(_ context.Context,
+		in struct{ Command string }) []permission.Subject {
 		return []permission.Subject{{Kind: "Bash", Text: in.Command}}
 	})}
 }
@@ -96,12 +97,14 @@ func TestRulesDecide(t *testing.T) {
 	if got, err := run(t, g, "make test"); err != nil || got != "make test" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := run(t, g, "make deploy"); err == nil || !strings.Contains(err.Error(), "Bash(make deploy:*)") || !strings.Contains(err.Error(), "managed") {
+	if _, err := run(t, g, "make deploy"); err == nil || !strings.Contains(err.Error(), "Bash(make deploy:*)") ||
+		!strings.Contains(err.Error(), "managed") {
 		t.Errorf("a denied call: %v", err)
 	}
 	_, err := run(t, g, "npm install left-pad")
 	var denied *gate.Denied
-	if !errors.As(err, &denied) || !strings.Contains(err.Error(), "nobody can be asked") || !strings.Contains(err.Error(), "--allow 'Bash(npm install left-pad)'") {
+	if !errors.As(err, &denied) || !strings.Contains(err.Error(), "nobody can be asked") ||
+		!strings.Contains(err.Error(), "--allow 'Bash(npm install left-pad)'") {
 		t.Errorf("headless: %v", err)
 	}
 	o.Mode = permission.DontAsk
@@ -152,7 +155,8 @@ func TestChoices(t *testing.T) {
 			if want := map[bool]int{true: 1}[c.answer.Choice == gate.Always]; len(k.kept) != want {
 				t.Errorf("kept %v", k.kept)
 			}
-			if len(records) != 2 || !records[0].Asked || records[0].Answer.Choice != c.answer.Choice || records[0].Answer.Reason != c.answer.Reason || (records[0].Decision.Verdict == permission.Allow) != c.runs {
+			if len(records) != 2 || !records[0].Asked || records[0].Answer.Choice != c.answer.Choice ||
+				records[0].Answer.Reason != c.answer.Reason || (records[0].Decision.Verdict == permission.Allow) != c.runs {
 				t.Errorf("audit: %+v", records)
 			}
 			// What was kept counts in the next session, and is no wider.
@@ -211,7 +215,8 @@ func TestOrder(t *testing.T) {
 	if err != nil || got != "npm ci" {
 		t.Errorf("runs %q, %v", got, err)
 	}
-	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} npm ci`, "person", "audit allow"}
+	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} npm ci`, "person",
+		"audit allow"}
 	if !slices.Equal(order, want) {
 		t.Errorf("order is %q", order)
 	}
@@ -221,11 +226,13 @@ func TestHooks(t *testing.T) {
 	say := func(op gate.Opinion, err error) gate.Hook {
 		return func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) { return op, err }
 	}
-	allow, deny, askIt := gate.Opinion{Says: gate.SaysAllow}, gate.Opinion{Says: gate.SaysDeny, Reason: "not on my watch"}, gate.Opinion{Says: gate.SaysAsk}
+	allow, deny, askIt := gate.Opinion{Says: gate.SaysAllow}, gate.Opinion{Says: gate.SaysDeny, Reason: "not on my watch"},
+		gate.Opinion{Says: gate.SaysAsk}
 	rewrite := func(line string, says gate.Say) gate.Opinion {
 		return gate.Opinion{Says: says, Input: command(line).Input}
 	}
-	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"), Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
+	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
+		Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
 	for _, c := range []struct {
 		name         string
 		pre, request gate.Hook
@@ -249,7 +256,8 @@ func TestHooks(t *testing.T) {
 		{"request fails", nil, say(allow, errors.New("timeout")), "npm ci", "", ""},
 		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.SaysAllow), nil), "npm ci", "", ""},
 		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.SaysNothing), nil), "npm ci", "make", ""},
-		{"allow is for what the hook saw, not for what a request makes of it", say(allow, nil), say(rewrite("npm publish", gate.SaysNothing), nil), "git push", "", ""},
+		{"allow is for what the hook saw, not for what a request makes of it", say(allow, nil),
+			say(rewrite("npm publish", gate.SaysNothing), nil), "git push", "", ""},
 		{"request does not answer for a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -340,12 +348,14 @@ func TestScriptsOfPermit(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := script(t, dir, "run.sh", "echo one\n")
-	allow, problems := permission.ParseRules([]string{"Bash(npm ci)", "Bash(cp:*)", "Bash(mkdir:*)", "Bash(touch:*)", "Bash(chmod:*)"}, permission.User, "test")
+	allow, problems := permission.ParseRules([]string{"Bash(npm ci)", "Bash(cp:*)", "Bash(mkdir:*)", "Bash(touch:*)",
+		"Bash(chmod:*)"}, permission.User, "test")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
-	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: allow}, Place: permission.PathContext{Dir: dir}})
+	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: allow},
+		Place: permission.PathContext{Dir: dir}})
 	ask := func(line string) (string, bool) {
 		t.Helper()
 		before := len(p.saw)
@@ -468,7 +478,8 @@ func TestScopes(t *testing.T) {
 	mine := scope("Bash(python3:*)")
 	mine.Approved, mine.Foreign = nil, false
 	denies := gate.Scope{Skill: "careful", Deny: rules(t, "skill:careful", "Bash(make:*)")}
-	user := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"), Deny: rules(t, permission.User, "Bash(rm:*)"), Ask: rules(t, permission.User, "Bash(git push:*)")}
+	user := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
+		Deny: rules(t, permission.User, "Bash(rm:*)"), Ask: rules(t, permission.User, "Bash(git push:*)")}
 	named := user
 	named.Allow = append(rules(t, permission.User, "Skill(pdf)"), user.Allow...)
 	for _, c := range []struct {
@@ -508,7 +519,8 @@ func TestScopes(t *testing.T) {
 		if err := os.WriteFile(inside, []byte("changed"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run(t, with(g, scope("Bash(python3:*)")), "python3 "+inside); err == nil || !strings.Contains(err.Error(), "changed since approval") {
+		if _, err := run(t, with(g, scope("Bash(python3:*)")), "python3 "+inside); err == nil ||
+			!strings.Contains(err.Error(), "changed since approval") {
 			t.Errorf("error is %v", err)
 		}
 	})
@@ -517,7 +529,8 @@ func TestScopes(t *testing.T) {
 func TestCeilingAsks(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
 	sc := gate.Scope{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
-	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
+	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk,
+		Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
 	if _, err := run(t, with(g, sc), "make"); err == nil {
 		t.Error("an answer for the session lifted a ceiling")
 	}
@@ -578,10 +591,12 @@ func TestCancelled(t *testing.T) {
 
 func TestTyped(t *testing.T) {
 	dir := t.TempDir()
-	read := &tool.Tool{Name: "read", Subjects: tool.SubjectsOf(func(_ context.Context, in struct{ Path string }) []permission.Subject {
+	read := &tool.Tool{Name: "read", Subjects: tool.SubjectsOf(func(_ context.Context,
+		in struct{ Path string }) []permission.Subject {
 		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.Path)}}
 	})}
-	o := gate.Options{Approver: gate.Typed, Place: permission.PathContext{Dir: dir}, Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
+	o := gate.Options{Approver: gate.Typed, Place: permission.PathContext{Dir: dir},
+		Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
 	g := newGate(t, o)
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Errorf("the person's own call: %v", err)
@@ -589,7 +604,8 @@ func TestTyped(t *testing.T) {
 	if _, err := run(t, g, "rm x"); err == nil {
 		t.Error("a denied call ran")
 	}
-	if _, err := g.Ask(context.Background(), read.Propose("1", json.RawMessage(`{"path": ".env"}`))); err == nil || !strings.Contains(err.Error(), "secret") {
+	if _, err := g.Ask(context.Background(), read.Propose("1", json.RawMessage(`{"path": ".env"}`))); err == nil ||
+		!strings.Contains(err.Error(), "secret") {
 		t.Errorf("a secret: %v", err)
 	}
 }
@@ -604,7 +620,8 @@ func TestInlineCommandsNeverAsk(t *testing.T) {
 }
 
 func BenchmarkGate(b *testing.B) {
-	g := newGate(b, gate.Options{Rules: permission.Rules{Allow: rules(b, permission.User, "Bash(go test:*)", "Bash(git log:*)")}})
+	g := newGate(b, gate.Options{Rules: permission.Rules{Allow: rules(b, permission.User, "Bash(go test:*)",
+		"Bash(git log:*)")}})
 	in := command("go test ./... 2>&1 | tail -20")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -632,7 +649,8 @@ func TestHookAsks(t *testing.T) {
 	if err == nil || err.Error() != "bash was not run: it is Friday, and nobody can be asked" {
 		t.Errorf("%v", err)
 	}
-	if len(audit) != 1 || audit[0].Hook != "PreToolUse" || audit[0].Decision.Rule != "" || audit[0].Decision.Reason != "it is Friday" {
+	if len(audit) != 1 || audit[0].Hook != "PreToolUse" || audit[0].Decision.Rule != "" ||
+		audit[0].Decision.Reason != "it is Friday" {
 		t.Errorf("audit %+v", audit)
 	}
 	if _, err := g.Ask(t.Context(), in); err != nil {
@@ -748,14 +766,21 @@ func TestAnswers(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		{"another input", gate.Answer{Choice: gate.Once, Input: command("npm test").Input}, []string{"npm ci"}, "npm test asked 1"},
-		{"another input that is denied", gate.Answer{Choice: gate.Once, Input: command("rm x").Input}, []string{"npm ci"}, "no asked 1"},
-		{"an input for one call only", gate.Answer{Choice: gate.Session, Input: command("npm test").Input}, []string{"npm ci", "npm ci"}, "npm test,no asked 2"},
-		{"a rule", update(gate.Update{Rules: []string{"Bash(make:*)"}, Verdict: permission.Allow}), []string{"npm ci", "make x"}, "npm ci,make x asked 1"},
-		{"a rule never beats a denial", update(gate.Update{Rules: []string{"Bash(rm:*)"}, Verdict: permission.Allow}), []string{"npm ci", "rm x"}, "npm ci,no asked 1"},
-		{"a denial is remembered", gate.Answer{Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Deny}}}, []string{"npm ci", "npm ci"}, "no,no asked 1"},
+		{"another input", gate.Answer{Choice: gate.Once, Input: command("npm test").Input}, []string{"npm ci"},
+			"npm test asked 1"},
+		{"another input that is denied", gate.Answer{Choice: gate.Once, Input: command("rm x").Input}, []string{"npm ci"},
+			"no asked 1"},
+		{"an input for one call only", gate.Answer{Choice: gate.Session, Input: command("npm test").Input},
+			[]string{"npm ci", "npm ci"}, "npm test,no asked 2"},
+		{"a rule", update(gate.Update{Rules: []string{"Bash(make:*)"}, Verdict: permission.Allow}),
+			[]string{"npm ci", "make x"}, "npm ci,make x asked 1"},
+		{"a rule never beats a denial", update(gate.Update{Rules: []string{"Bash(rm:*)"}, Verdict: permission.Allow}),
+			[]string{"npm ci", "rm x"}, "npm ci,no asked 1"},
+		{"a denial is remembered", gate.Answer{Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"},
+			Verdict: permission.Deny}}}, []string{"npm ci", "npm ci"}, "no,no asked 1"},
 		{"a mode", update(gate.Update{Mode: permission.DontAsk}), []string{"npm ci", "make x"}, "npm ci,no asked 1"},
-		{"no bypass that the program did not begin with", update(gate.Update{Mode: permission.Bypass}), []string{"npm ci", "make x"}, "no,no asked 2"},
+		{"no bypass that the program did not begin with", update(gate.Update{Mode: permission.Bypass}),
+			[]string{"npm ci", "make x"}, "no,no asked 2"},
 		{"the end", gate.Answer{Stop: true}, []string{"npm ci"}, "stop asked 1"},
 	} {
 		if got := ask(c.a, c.lines...); got != c.want {
@@ -771,7 +796,8 @@ func TestFailedGuard(t *testing.T) {
 		return gate.Opinion{Failed: true, Reason: "the hook has no type"}, nil
 	}
 	allow := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}
-	for mode, want := range map[permission.Mode]string{permission.Default: "asked", permission.Bypass: "denied", permission.DontAsk: "denied", permission.AcceptEdits: "asked"} {
+	for mode, want := range map[permission.Mode]string{permission.Default: "asked", permission.Bypass: "denied",
+		permission.DontAsk: "denied", permission.AcceptEdits: "asked"} {
 		for _, headless := range []bool{false, true} {
 			p := &person{answers: []gate.Answer{yes(gate.Once)}}
 			o := gate.Options{Rules: allow, Mode: mode}
@@ -797,7 +823,8 @@ func TestModeOfForks(t *testing.T) {
 	grandchild := child.Fork("y", nil, nil)
 	next := g.Replace(permission.Rules{}, permission.PathContext{})
 	for _, c := range []struct{ set, child permission.Mode }{
-		{permission.AcceptEdits, permission.DontAsk}, {permission.Plan, permission.Plan}, {permission.Default, permission.DontAsk},
+		{permission.AcceptEdits, permission.DontAsk}, {permission.Plan, permission.Plan},
+		{permission.Default, permission.DontAsk},
 	} {
 		next.SetMode(c.set)
 		if g.Mode() != c.set || child.Mode() != c.child || grandchild.Mode() != c.child {

@@ -62,7 +62,8 @@ const (
 func Events() []Event {
 	return []Event{SessionStart, SessionEnd, UserPromptSubmit, UserPromptExpansion, PreToolUse, PermissionRequest,
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
-		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded, SkillActivated, SkillReleased}
+		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded, SkillActivated,
+		SkillReleased}
 }
 
 // Guards reports whether what is about to happen waits for the hooks of the
@@ -82,7 +83,8 @@ func (e Event) OfTool() bool {
 // listens reports whether what a hook of the event adds reaches the model.
 func (e Event) listens() bool {
 	switch e {
-	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded, SkillReleased:
+	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded,
+		SkillReleased:
 		return false
 	}
 	return true
@@ -203,7 +205,8 @@ func (h *Hook) compile() error {
 		return nil
 	}
 	plain := strings.IndexFunc(m, func(r rune) bool {
-		return !(r == '_' || r == '-' || r == ' ' || r == ',' || r == '|' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
+		return !(r == '_' || r == '-' || r == ' ' || r == ',' || r == '|' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' ||
+			'A' <= r && r <= 'Z')
 	}) < 0
 	if plain {
 		h.words = []string{}
@@ -242,13 +245,14 @@ type Input struct {
 	Error  string `json:"error,omitempty"`  // PostToolUseFailure, StopFailure
 	Reason string `json:"reason,omitempty"` // PermissionDenied, SessionEnd, SkillReleased
 
-	Prompt     string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as it was said
-	Expansion  string `json:"expansion_type,omitempty"` // UserPromptExpansion: slash_command, mcp_prompt
-	Command    string `json:"command_name,omitempty"`   // UserPromptExpansion
-	Arguments  string `json:"command_args,omitempty"`   // UserPromptExpansion
-	From       string `json:"command_source,omitempty"` // UserPromptExpansion: the kind of its origin
-	Source     string `json:"source,omitempty"`         // SessionStart: startup, resume, clear, skill; ConfigChange: skills …
-	Model      string `json:"model,omitempty"`          // SessionStart
+	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as it was said
+	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion: slash_command, mcp_prompt
+	Command   string `json:"command_name,omitempty"`   // UserPromptExpansion
+	Arguments string `json:"command_args,omitempty"`   // UserPromptExpansion
+	From      string `json:"command_source,omitempty"` // UserPromptExpansion: the kind of its origin
+	// SessionStart: startup, resume, clear, skill; ConfigChange: skills …
+	Source     string `json:"source,omitempty"`
+	Model      string `json:"model,omitempty"` // SessionStart
 	Active     *bool  `json:"stop_hook_active,omitempty"`
 	Last       string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
 	Message    string `json:"message,omitempty"`                // Notification

@@ -64,7 +64,8 @@ func TestParse(t *testing.T) {
 				if p.Kept {
 					kept = " (kept)"
 				}
-				fmt.Fprintf(&got, "  at %d%s: %s\n    %.40s\n", p.At, kept, p.Message, strings.SplitN(string(f.Data[p.At:]), "\n", 2)[0])
+				fmt.Fprintf(&got, "  at %d%s: %s\n    %.40s\n", p.At, kept, p.Message,
+					strings.SplitN(string(f.Data[p.At:]), "\n", 2)[0])
 			}
 		}
 		if got.String() == string(want.Data) {
@@ -167,7 +168,8 @@ func TestMerge(t *testing.T) {
 		{"1 is reported", []string{"1|hm", allow}, Allow, "fine", "", 1},
 	} {
 		o := set(t, guards(c.commands...), prints).Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"})
-		if o.Vote != c.want || string(o.Input) != c.input || len(o.Failed) != c.failed || c.failed == 0 && o.Reason != c.reason {
+		if o.Vote != c.want || string(o.Input) != c.input || len(o.Failed) != c.failed || c.failed == 0 &&
+			o.Reason != c.reason {
 			t.Errorf("%s: %+v", c.name, o)
 		}
 	}
@@ -176,14 +178,17 @@ func TestMerge(t *testing.T) {
 // TestRequest: the words of PermissionRequest.
 func TestRequest(t *testing.T) {
 	for said, want := range map[string]Outcome{
-		`{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"a":1}}}}`:           {Vote: Allow, Input: json.RawMessage(`{"a":1}`)},
-		`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no","interrupt":true}}}`:   {Vote: Deny, Reason: "no", Stop: true, StopReason: "no"},
+		`{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"a":1}}}}`: {Vote: Allow,
+			Input: json.RawMessage(`{"a":1}`)},
+		`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no","interrupt":true}}}`: {Vote: Deny,
+			Reason: "no", Stop: true, StopReason: "no"},
 		`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"x"}}}`:  {Vote: Ask},
 		`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"message":"why"}}}`: {Vote: Ask},
 	} {
 		text := strings.Replace(guards(said), "PreToolUse", "PermissionRequest", 1)
 		o := set(t, text, prints).Fire(t.Context(), Input{Event: PermissionRequest, Tool: "bash"})
-		if o.Vote != want.Vote || string(o.Input) != string(want.Input) || o.Stop != want.Stop || o.StopReason != want.StopReason {
+		if o.Vote != want.Vote || string(o.Input) != string(want.Input) || o.Stop != want.Stop ||
+			o.StopReason != want.StopReason {
 			t.Errorf("%s: %+v", said, o)
 		}
 	}
@@ -203,17 +208,23 @@ func TestMatch(t *testing.T) {
 	}{
 		{"", Input{Tool: "bash"}, true}, {"*", Input{Tool: "bash"}, true}, {" ", Input{Tool: "bash"}, true},
 		{"Bash", Input{Tool: "bash"}, true}, {"bash", Input{Tool: "bash"}, true}, {"BASH", Input{Tool: "bash"}, false},
-		{"Edit|Bash", Input{Tool: "bash"}, true}, {"Edit , Bash", Input{Tool: "bash"}, true}, {"Ba", Input{Tool: "bash"}, false},
+		{"Edit|Bash", Input{Tool: "bash"}, true}, {"Edit , Bash", Input{Tool: "bash"}, true},
+		{"Ba", Input{Tool: "bash"}, false},
 		{"|", Input{Tool: "bash"}, false},
-		{"Ba.", Input{Tool: "bash"}, true}, {"^sh", Input{Tool: "bash"}, false}, {"mcp__.*__get", Input{Tool: "mcp__a__get_it"}, true},
-		{"startup", Input{Event: SessionStart, Source: "startup"}, true}, {"resume", Input{Event: SessionStart, Source: "startup"}, false},
-		{"x", Input{Event: Stop}, true}, {"x.env", Input{Event: FileChanged, File: "/a/x.env"}, true}, {"y", Input{Event: FileChanged, File: "/a/x.env"}, false},
-		{"pdf", Input{Event: SkillActivated, Skill: "pdf"}, true}, {"pdf", Input{Event: UserPromptExpansion, Command: "doc"}, false},
+		{"Ba.", Input{Tool: "bash"}, true}, {"^sh", Input{Tool: "bash"}, false},
+		{"mcp__.*__get", Input{Tool: "mcp__a__get_it"}, true},
+		{"startup", Input{Event: SessionStart, Source: "startup"}, true},
+		{"resume", Input{Event: SessionStart, Source: "startup"}, false},
+		{"x", Input{Event: Stop}, true}, {"x.env", Input{Event: FileChanged, File: "/a/x.env"}, true},
+		{"y", Input{Event: FileChanged, File: "/a/x.env"}, false},
+		{"pdf", Input{Event: SkillActivated, Skill: "pdf"}, true}, {"pdf", Input{Event: UserPromptExpansion, Command: "doc"},
+			false},
 	} {
 		if c.in.Event == "" {
 			c.in.Event = PostToolUse
 		}
-		text, _ := json.Marshal(map[string]any{string(c.in.Event): []any{map[string]any{"matcher": c.matcher, "hooks": []any{map[string]string{"command": "{}"}}}}})
+		text, _ := json.Marshal(map[string]any{string(c.in.Event): []any{map[string]any{"matcher": c.matcher,
+			"hooks": []any{map[string]string{"command": "{}"}}}}})
 		s := set(t, string(text), prints)
 		s.Runner.Tool = names
 		if got := s.Fire(t.Context(), c.in).Ran == 1; got != c.want {
@@ -263,7 +274,8 @@ func TestTool(t *testing.T) {
 		}
 	}
 	s.Runner.Fill = func(in *Input) { in.Dir = "/w" }
-	o := s.Fire(t.Context(), Input{Event: PreToolUse, Session: "s", Tool: "read", ToolInput: json.RawMessage(`{"path":"a <&>"}`), Call: "c"})
+	o := s.Fire(t.Context(), Input{Event: PreToolUse, Session: "s", Tool: "read",
+		ToolInput: json.RawMessage(`{"path":"a <&>"}`), Call: "c"})
 	want := `{"session_id":"s","transcript_path":"","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"read_path":"a <&>"},"tool_use_id":"c"}` + "\n"
 	if got != want || string(o.Input) != `{"path":"b <&>"}` {
 		t.Errorf("the hook got %s\nand gave %s", got, o.Input)
@@ -308,16 +320,19 @@ func TestTimes(t *testing.T) {
 		if o, d := fire("PreToolUse", `{"command": "50s"}, {"command": "40s"}`); o.Vote != Nothing || d != 50*time.Second {
 			t.Errorf("side by side: %s, %+v", d, o)
 		}
-		if o, d := fire("PreToolUse", `{"command": "2h"}`); o.Vote != Ask || d != time.Minute || !strings.Contains(o.Reason, "within 1m0s") {
+		if o, d := fire("PreToolUse", `{"command": "2h"}`); o.Vote != Ask || d != time.Minute ||
+			!strings.Contains(o.Reason, "within 1m0s") {
 			t.Errorf("without a timeout: %s, %+v", d, o)
 		}
-		if o, d := fire("PreToolUse", `{"command": "2h", "timeout": 0.5, "required": true}`); o.Vote != Deny || d != 500*time.Millisecond {
+		if o, d := fire("PreToolUse", `{"command": "2h", "timeout": 0.5, "required": true}`); o.Vote != Deny ||
+			d != 500*time.Millisecond {
 			t.Errorf("required: %s, %+v", d, o)
 		}
 		if o, d := fire("Stop", `{"command": "2h", "timeout": 3}`); o.Block || len(o.Failed) != 1 || d != 3*time.Second {
 			t.Errorf("no guard: %s, %+v", d, o)
 		}
-		if o, d := fire("SessionEnd", `{"command": "2h"}, {"command": "3h", "timeout": 5}`); len(o.Failed) != 2 || d != endTimeout {
+		if o, d := fire("SessionEnd", `{"command": "2h"}, {"command": "3h", "timeout": 5}`); len(o.Failed) != 2 ||
+			d != endTimeout {
 			t.Errorf("at the end: %s, %+v", d, o)
 		}
 	})
@@ -327,12 +342,13 @@ func TestTimes(t *testing.T) {
 // session.
 func TestAsync(t *testing.T) {
 	started, ended := make(chan bool), make(chan error, 1)
-	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "x", "async": true}]}]}`, func(ctx context.Context, c Command) (Output, error) {
-		started <- true
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return Output{Code: 2}, nil
-	})
+	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "x", "async": true}]}]}`,
+		func(ctx context.Context, c Command) (Output, error) {
+			started <- true
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return Output{Code: 2}, nil
+		})
 	ctx, cancel := context.WithCancel(t.Context())
 	if o := s.Fire(ctx, Input{Event: PreToolUse}); o.Vote != Nothing || o.Ran != 0 {
 		t.Errorf("%+v", o)
@@ -393,7 +409,8 @@ func TestHTTP(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	for path, want := range map[string]Vote{"/deny": Deny, "/empty": Nothing, "/broken": Ask, "/text": Ask, "/big": Ask, "/away": Ask, "/on": Deny, "/round": Ask, "/hang": Ask, "/moved": Ask, "/drip": Ask, "/endless": Ask} {
+	for path, want := range map[string]Vote{"/deny": Deny, "/empty": Nothing, "/broken": Ask, "/text": Ask, "/big": Ask,
+		"/away": Ask, "/on": Deny, "/round": Ask, "/hang": Ask, "/moved": Ask, "/drip": Ask, "/endless": Ask} {
 		s := set(t, `{"PreToolUse": [{"hooks": [{"type": "http", "url": "`+server.URL+path+`"}]}]}`, nil)
 		s.Runner.Client = server.Client()
 		if path == "/hang" || path == "/drip" {
@@ -408,7 +425,8 @@ func TestHTTP(t *testing.T) {
 func TestPrompt(t *testing.T) {
 	for said, want := range map[string]Vote{
 		`{"ok": true}`: Nothing, ` {"ok": false, "reason": "too late"} `: Deny, `{"ok": false}`: Deny,
-		`{}`: Ask, `yes`: Ask, `{"ok": "true"}`: Ask, "```json\n{\"ok\": true}\n```": Ask, `{"ok": true} and more`: Ask, ``: Ask,
+		`{}`: Ask, `yes`: Ask, `{"ok": "true"}`: Ask, "```json\n{\"ok\": true}\n```": Ask, `{"ok": true} and more`: Ask,
+		``: Ask,
 	} {
 		var asked string
 		s := set(t, `{"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Is $ARGUMENTS safe?"}]}]}`, nil)
@@ -452,7 +470,8 @@ func TestContext(t *testing.T) {
 func TestBlocks(t *testing.T) {
 	s := set(t, `{"Stop": [{"hooks": [{"command": "2|one"}, {"command": "2|two"}, {"command": "{\"systemMessage\":\"m\",\"continue\":false,\"stopReason\":\"s\"}"}, {"command": "3|x"}]}]}`, prints)
 	o := s.Fire(t.Context(), Input{Event: Stop})
-	if !o.Block || o.Reason != "one\ntwo" || !slices.Equal(o.Messages, []string{"m"}) || !o.Stop || o.StopReason != "s" || len(o.Failed) != 1 || o.Ran != 4 {
+	if !o.Block || o.Reason != "one\ntwo" || !slices.Equal(o.Messages, []string{"m"}) || !o.Stop || o.StopReason != "s" ||
+		len(o.Failed) != 1 || o.Ran != 4 {
 		t.Errorf("%+v", o)
 	}
 }
@@ -523,7 +542,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzReply(f *testing.F) {
-	for _, s := range []string{"", "text", "{}", allow, ask, deny, into("a", "allow"), `{"decision":"block"}`, `{"continue":false}`,
+	for _, s := range []string{"", "text", "{}", allow, ask, deny, into("a", "allow"), `{"decision":"block"}`,
+		`{"continue":false}`,
 		`{"hookSpecificOutput":{"decision":{"behavior":"deny"}}}`, "[", "{\"reason\":\"\xff\"}"} {
 		f.Add(s, s)
 	}

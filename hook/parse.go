@@ -226,7 +226,8 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 		case h.Path != "" && !set(h.Path):
 			return "its path is blank"
 		case h.Path != "":
-			if p := strings.ReplaceAll(h.Path, `\`, "/"); path.IsAbs(p) || strings.Contains(p, ":") || p != "" && strings.HasPrefix(path.Clean(p), "..") {
+			if p := strings.ReplaceAll(h.Path, `\`, "/"); path.IsAbs(p) || strings.Contains(p, ":") || p != "" &&
+				strings.HasPrefix(path.Clean(p), "..") {
 				return fmt.Sprintf("%q is not inside the skill's directory", h.Path)
 			}
 		case !set(h.Command):

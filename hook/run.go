@@ -202,7 +202,8 @@ func (s *Set) guard(ctx context.Context, o *Outcome, about []string, in Input, d
 	}
 	for i, h := range others {
 		said := replies[i]
-		o.add(in.Event, h, reply{vote: said.vote, reason: said.reason, stop: said.stop, stopReason: said.stopReason}, cmp.Or(err, errs[i]))
+		o.add(in.Event, h, reply{vote: said.vote, reason: said.reason, stop: said.stop, stopReason: said.stopReason},
+			cmp.Or(err, errs[i]))
 	}
 }
 

@@ -113,7 +113,8 @@ func read(src knack.Source, fail func(string, ...any)) (r reading) {
 		}
 		if err != nil {
 			r.errors = append(r.errors, err.Error())
-			if p := (knack.Problem{}); errors.As(err, &p) && (p.Code == "" || p.Message == "" || p.Severity != knack.Info && p.Severity != knack.Warn && p.Severity != knack.Error) {
+			if p := (knack.Problem{}); errors.As(err, &p) && (p.Code == "" || p.Message == "" || p.Severity != knack.Info &&
+				p.Severity != knack.Warn && p.Severity != knack.Error) {
 				fail("a problem lacks its code, severity or message: %+v", p)
 			} else if err.Error() == "" {
 				fail("an error without a text")

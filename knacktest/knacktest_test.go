@@ -37,13 +37,14 @@ func TestSources(t *testing.T) {
 		src   knack.Source
 		names []string
 	}{
-		"Dir":      {knack.Dir(dir, o), []string{"pdf", "doc"}},
-		"one":      {knack.Dir(filepath.Join(dir, "pdf"), o), []string{"pdf"}},
-		"file":     {knack.Dir(filepath.Join(dir, "pdf", "SKILL.md"), o), []string{"pdf"}},
-		"none":     {knack.Dir(filepath.Join(dir, "nothing"), o), nil},
-		"Commands": {&knack.Folder{Path: dir, Commands: true, Origin: knack.Origin{Kind: knack.Legacy}}, []string{"pdf", "group:doc"}},
-		"FS":       {knack.FS(files, o), []string{"pdf", "doc"}},
-		"Prefix":   {knack.Prefix("p", knack.FS(files, o)), []string{"p:pdf", "p:doc"}},
+		"Dir":  {knack.Dir(dir, o), []string{"pdf", "doc"}},
+		"one":  {knack.Dir(filepath.Join(dir, "pdf"), o), []string{"pdf"}},
+		"file": {knack.Dir(filepath.Join(dir, "pdf", "SKILL.md"), o), []string{"pdf"}},
+		"none": {knack.Dir(filepath.Join(dir, "nothing"), o), nil},
+		"Commands": {&knack.Folder{Path: dir, Commands: true, Origin: knack.Origin{Kind: knack.Legacy}},
+			[]string{"pdf", "group:doc"}},
+		"FS":     {knack.FS(files, o), []string{"pdf", "doc"}},
+		"Prefix": {knack.Prefix("p", knack.FS(files, o)), []string{"p:pdf", "p:doc"}},
 	} {
 		if err := TestSource(c.src, c.names...); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -76,7 +77,10 @@ func TestWrong(t *testing.T) {
 			b.Read = func(context.Context) ([]byte, error) { return nil, errors.New("gone") }
 			yield(&b, nil)
 		},
-		"lacks its code":                     func(yield func(*knack.Skill, error) bool) { yield(nil, knack.Problem{Message: "x"}) },
+		"lacks its code": func(yield func(*knack.Skill, error) bool) {
+			yield(nil,
+				knack.Problem{Message: "x"})
+		},
 		"does not yield the context's error": func(yield func(*knack.Skill, error) bool) { yield(&good, nil) },
 		"b was not found":                    func(yield func(*knack.Skill, error) bool) { yield(&good, nil) },
 	} {

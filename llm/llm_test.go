@@ -13,7 +13,8 @@ func TestEffort(t *testing.T) {
 		tokens int
 	}{
 		"": {"", 0}, "low": {"low", 2048}, "max": {"max", 63999}, "none of these": {"", 0}, "-5": {"", 0}, "0": {"", 0},
-		"1": {"low", 1}, "5000": {"low", 5000}, "6000": {"medium", 6000}, "16384": {"high", 16384}, "30000": {"xhigh", 30000}, "999999": {"max", 999999},
+		"1": {"low", 1}, "5000": {"low", 5000}, "6000": {"medium", 6000}, "16384": {"high", 16384}, "30000": {"xhigh", 30000},
+		"999999": {"max", 999999},
 	} {
 		if l := llm.EffortLevel(effort); l != want.level {
 			t.Errorf("level of %q: %q, want %q", effort, l, want.level)
@@ -25,7 +26,8 @@ func TestEffort(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	p := llm.Price{Input: 2, Output: 10, CacheRead: 0.2, CacheWrite: 2.5, Long: llm.Long{Above: 200_000, Input: 2, Output: 1.5}}
+	p := llm.Price{Input: 2, Output: 10, CacheRead: 0.2, CacheWrite: 2.5,
+		Long: llm.Long{Above: 200_000, Input: 2, Output: 1.5}}
 	short := llm.Usage{Input: 100_000, Output: 10_000, CacheRead: 50_000, CacheWrite: 40_000}
 	if c := p.Cost(short); !near(c, 0.2+0.1+0.01+0.1) {
 		t.Errorf("short: %v", c)

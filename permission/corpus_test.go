@@ -37,7 +37,8 @@ func readCorpus(tb testing.TB, name string) []corpusCase {
 			continue
 		}
 		set := false
-		for prefix, to := range map[string]*string{"rules:": &c.allow, "deny:": &c.deny, "ask:": &c.ask, "mode:": &c.mode, "want:": &c.want} {
+		for prefix, to := range map[string]*string{"rules:": &c.allow, "deny:": &c.deny, "ask:": &c.ask, "mode:": &c.mode,
+			"want:": &c.want} {
 			if rest, ok := strings.CutPrefix(line, prefix); ok {
 				*to, set = strings.TrimSpace(rest), true
 			}
@@ -75,7 +76,8 @@ func rulesOf(tb testing.TB, text string, o permission.Origin) []permission.Rule 
 
 func (c corpusCase) decide(tb testing.TB, place permission.PathContext) permission.Decision {
 	tb.Helper()
-	rules := permission.Rules{Allow: rulesOf(tb, c.allow, permission.User), Ask: rulesOf(tb, c.ask, permission.User), Deny: rulesOf(tb, c.deny, permission.User)}
+	rules := permission.Rules{Allow: rulesOf(tb, c.allow, permission.User), Ask: rulesOf(tb, c.ask, permission.User),
+		Deny: rulesOf(tb, c.deny, permission.User)}
 	m, err := permission.ParseMode(c.mode)
 	if err != nil {
 		tb.Fatal(err)
@@ -92,11 +94,13 @@ func testWorkspace(tb testing.TB) permission.PathContext {
 	}
 	dir, home := filepath.Join(top, "work"), filepath.Join(top, "home")
 	for name, text := range map[string]string{
-		"work/README.md": "read me\nfoo\n", "work/a.txt": "b\na\n", "work/b.txt": "a\nc\n", "work/names.txt": "x\ny\n", "work/users.txt": "u:1\n", "work/paths.txt": "a/b\n",
-		"work/data.csv": "a,b,3\nc,d,4\n", "work/data.json": `{"a":1,"items":[{"name":"n"}]}`, "work/package.json": `{"version":"1"}`, "work/log.txt": "error\n", "work/conf.ini": "a=b\n",
-		"work/src/main.go": "package main\n\nfunc main() {}\n", "work/src/a.go": "package main\n", "work/go.mod": "module m\n", "work/main.go": "package main\n", "work/main": "\x7fELF strings here\n",
-		"work/docs/x.md": "x\n", "work/sub/.env": "KEY=secret\n", "work/sub/ok.txt": "ok\n",
-		"home/.ssh/id_ed25519": "key\n", "home/.bashrc": "\n", "outside/secret.txt": "secret\n",
+		"work/README.md": "read me\nfoo\n", "work/a.txt": "b\na\n", "work/b.txt": "a\nc\n", "work/names.txt": "x\ny\n",
+		"work/users.txt": "u:1\n", "work/paths.txt": "a/b\n", "work/data.csv": "a,b,3\nc,d,4\n",
+		"work/data.json": `{"a":1,"items":[{"name":"n"}]}`, "work/package.json": `{"version":"1"}`,
+		"work/log.txt": "error\n", "work/conf.ini": "a=b\n", "work/src/main.go": "package main\n\nfunc main() {}\n",
+		"work/src/a.go": "package main\n", "work/go.mod": "module m\n", "work/main.go": "package main\n",
+		"work/main": "\x7fELF strings here\n", "work/docs/x.md": "x\n", "work/sub/.env": "KEY=secret\n",
+		"work/sub/ok.txt": "ok\n", "home/.ssh/id_ed25519": "key\n", "home/.bashrc": "\n", "outside/secret.txt": "secret\n",
 	} {
 		p := filepath.Join(top, name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
@@ -106,12 +110,13 @@ func testWorkspace(tb testing.TB) permission.PathContext {
 			tb.Fatal(err)
 		}
 	}
-	return permission.PathContext{Dir: dir, Roots: []string{dir}, Home: home, GitEnv: true, Glob: func(pattern string) ([]string, error) {
-		if !strings.HasPrefix(pattern, top) {
-			return nil, nil // files of this machine above the workspace must not change a verdict
-		}
-		return filepath.Glob(pattern)
-	}}
+	return permission.PathContext{Dir: dir, Roots: []string{dir}, Home: home, GitEnv: true,
+		Glob: func(pattern string) ([]string, error) {
+			if !strings.HasPrefix(pattern, top) {
+				return nil, nil // files of this machine above the workspace must not change a verdict
+			}
+			return filepath.Glob(pattern)
+		}}
 }
 
 func TestOrdinary(t *testing.T) {
@@ -182,7 +187,10 @@ func grammar(tb testing.TB) map[string][]string {
 func TestGrammar(t *testing.T) {
 	place := testWorkspace(t)
 	g := grammar(t)
-	careless := rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(cat:*) | Bash(bash:*) | Bash(sh:*) | Bash(eval:*) | Bash(sudo:*) | Bash(xargs:*) | Bash(find:*) | Bash(fd:*) | Bash(env:*) | Bash(timeout:*) | Bash(npx:*) | Bash(docker exec:*) | Bash(git:*) | Bash(trap:*) | Bash(exec:*) | Bash(setsid:*) | Bash(busybox:*) | Bash(watch:*) | Bash(ssh:*) | Bash(awk:*) | Bash(sed:*) | Bash(sort:*) | Bash(rg:*)", permission.User)
+	careless := rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(cat:*) | Bash(bash:*) | Bash(sh:*) | Bash(eval:*) | "+
+		"Bash(sudo:*) | Bash(xargs:*) | Bash(find:*) | Bash(fd:*) | Bash(env:*) | Bash(timeout:*) | Bash(npx:*) | "+
+		"Bash(docker exec:*) | Bash(git:*) | Bash(trap:*) | Bash(exec:*) | Bash(setsid:*) | Bash(busybox:*) | "+
+		"Bash(watch:*) | Bash(ssh:*) | Bash(awk:*) | Bash(sed:*) | Bash(sort:*) | Bash(rg:*)", permission.User)
 	deny := rulesOf(t, "Bash(evil:*)", permission.User)
 	n := 0
 	try := func(command string, mustDeny bool) {
@@ -228,7 +236,8 @@ func TestGrammarHarmless(t *testing.T) {
 	asks := 0
 	for _, p := range g["positions"] {
 		command := strings.ReplaceAll(p, "@", "wc -l a.txt")
-		d := permission.Rules{Allow: rulesOf(t, "Bash(echo:*)", permission.User)}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: command})
+		d := permission.Rules{Allow: rulesOf(t, "Bash(echo:*)", permission.User)}.Decide(permission.Default, place,
+			permission.Subject{Kind: "Bash", Text: command})
 		if d.Verdict != permission.Allow {
 			asks++
 			t.Logf("asks: %q: %s", command, explain(d))

@@ -19,7 +19,8 @@ func TestDecide(t *testing.T) {
 	place := testWorkspace(t)
 	top := filepath.Dir(place.Dir)
 	for from, to := range map[string]string{
-		"out": filepath.Join(top, "outside"), "key": place.Home + "/.ssh/id_ed25519", "in": "src", "envlink": "sub/.env", "chain": "in",
+		"out": filepath.Join(top, "outside"), "key": place.Home + "/.ssh/id_ed25519", "in": "src", "envlink": "sub/.env",
+		"chain": "in",
 	} {
 		if err := os.Symlink(to, filepath.Join(place.Dir, from)); err != nil {
 			t.Skip("no symbolic links:", err)
@@ -152,17 +153,20 @@ func TestLimits(t *testing.T) {
 		}
 		deny := rules
 		deny.Deny = rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(get-childitem:*) | Bash(then)", permission.User)
-		if d := deny.Decide(permission.Bypass, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Deny {
+		if d := deny.Decide(permission.Bypass, permission.PathContext{Dir: "/w"},
+			permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Deny {
 			t.Errorf("%s: in bypass %v, what is denied must stay so", name, d.Verdict)
 		}
 	}
-	if d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: strings.Repeat("ls;", 50)}); d.Verdict != permission.Allow {
+	if d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"},
+		permission.Subject{Kind: "Bash", Text: strings.Repeat("ls;", 50)}); d.Verdict != permission.Allow {
 		t.Errorf("50 commands: %v %s", d.Verdict, d.Reason)
 	}
 	if d := (permission.Rules{}).Decide(permission.Default, permission.PathContext{}); d.Verdict != permission.Ask {
 		t.Errorf("no subject: %v", d.Verdict)
 	}
-	if d := (permission.Rules{}).Decide("", permission.PathContext{}, permission.Subject{Kind: "Read", Text: "/etc/hostname"}); d.Verdict != permission.Ask {
+	if d := (permission.Rules{}).Decide("", permission.PathContext{},
+		permission.Subject{Kind: "Read", Text: "/etc/hostname"}); d.Verdict != permission.Ask {
 		t.Errorf("the zero PathContext knows no workspace, but %v", d.Verdict)
 	}
 }
@@ -201,7 +205,9 @@ func TestGitPathContext(t *testing.T) {
 
 func TestParseRules(t *testing.T) {
 	rules, problems := permission.ParseRules([]string{
-		"Bash(git status:*)", " Read ", "Bash(git", "Bash()", "Bash(*)", "(x)", "Ba sh", "WebFetch(https://x)", "WebFetch(domain:*.go.dev)", "Edit(!x)", "TodoWrite", "WebSearch", "Nonsense", "mine", "mcp__a__b", "mcp__*", "*", "Task(x)", "Bash(a\u202eb)", "Skill(pdf *)",
+		"Bash(git status:*)", " Read ", "Bash(git", "Bash()", "Bash(*)", "(x)", "Ba sh", "WebFetch(https://x)",
+		"WebFetch(domain:*.go.dev)", "Edit(!x)", "TodoWrite", "WebSearch", "Nonsense", "mine", "mcp__a__b", "mcp__*", "*",
+		"Task(x)", "Bash(a\u202eb)", "Skill(pdf *)",
 	}, permission.Project, "/w", "mine")
 	var texts, seen []string
 	for _, r := range rules {
@@ -213,13 +219,16 @@ func TestParseRules(t *testing.T) {
 	for _, p := range problems {
 		seen = append(seen, p.Severity+" "+p.Rule)
 	}
-	if got, want := strings.Join(texts, ", "), "Bash(git status:*), Read, Bash, WebFetch(domain:*.go.dev), TodoWrite, WebSearch, Nonsense, mine, mcp__a__b, mcp__*, *, Task(x), Skill(pdf *)"; got != want {
+	if got, want := strings.Join(texts, ", "), "Bash(git status:*), Read, Bash, WebFetch(domain:*.go.dev), TodoWrite, "+
+		"WebSearch, Nonsense, mine, mcp__a__b, mcp__*, *, Task(x), Skill(pdf *)"; got != want {
 		t.Errorf("rules:\n%s\nwant\n%s", got, want)
 	}
-	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, error WebFetch(https://x), error Edit(!x), warn TodoWrite, info WebSearch, warn Nonsense, error Bash(a\u202eb)"; got != want {
+	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, error "+
+		"WebFetch(https://x), error Edit(!x), warn TodoWrite, info WebSearch, warn Nonsense, error Bash(a\u202eb)"; got != want {
 		t.Errorf("problems:\n%s\nwant\n%s", got, want)
 	}
-	for text, broad := range map[string]bool{"*": true, "Bash": true, "Bash(*)": true, "Bash( *)": true, "Bash(ls:*)": false, "Read": false} {
+	for text, broad := range map[string]bool{"*": true, "Bash": true, "Bash(*)": true, "Bash( *)": true,
+		"Bash(ls:*)": false, "Read": false} {
 		if r, err := permission.ParseRule(text, permission.Project); err != nil || r.Broad() != broad {
 			t.Errorf("%s: broad %v, %v", text, r.Broad(), err)
 		}

@@ -87,8 +87,8 @@ func gitOverride(key string) (value string, known, guarded bool) {
 		return "", true, true
 	case "merge.driver":
 		return "false", true, true
-	case "browser.cmd", "browser.path", "man.cmd", "man.path", "guitool.cmd", "difftool.cmd", "difftool.path", "mergetool.cmd",
-		"mergetool.path", "imap.tunnel":
+	case "browser.cmd", "browser.path", "man.cmd", "man.path", "guitool.cmd", "difftool.cmd", "difftool.path",
+		"mergetool.cmd", "mergetool.path", "imap.tunnel":
 		return "false", true, true
 	case "interactive.difffilter":
 		return "cat", true, true

@@ -24,7 +24,8 @@ func TestCleanPath(t *testing.T) {
 		t.Skip("no symbolic links:", err)
 	}
 	sep := string(filepath.ListSeparator)
-	clean, dropped := permission.CleanPath(strings.Join([]string{"", ".", "bin", work + "/bin", work, link, other, other + "/../work/bin"}, sep), work)
+	clean, dropped := permission.CleanPath(strings.Join([]string{"", ".", "bin", work + "/bin", work, link, other,
+		other + "/../work/bin"}, sep), work)
 	if clean != other || len(dropped) != 7 {
 		t.Errorf("clean %q, dropped %q", clean, dropped)
 	}
@@ -36,7 +37,8 @@ func TestApproval(t *testing.T) {
 	if c := a.Changed(shown); len(c) != 0 {
 		t.Error(c)
 	}
-	if c := a.Changed(map[string][]byte{"SKILL.md": []byte("a"), "run.sh": []byte("c"), "new.sh": nil}); !slices.Equal(c, []string{"new.sh", "run.sh"}) {
+	if c := a.Changed(map[string][]byte{"SKILL.md": []byte("a"), "run.sh": []byte("c"), "new.sh": nil}); !slices.Equal(c,
+		[]string{"new.sh", "run.sh"}) {
 		t.Error(c)
 	}
 	if c := a.Changed(map[string][]byte{"SKILL.md": []byte("a")}); !slices.Equal(c, []string{"run.sh"}) {
@@ -59,7 +61,8 @@ func TestGitEnv(t *testing.T) {
 	if err := os.MkdirAll(repo, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	base := append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GIT_") }), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1")
+	base := append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GIT_") }),
+		"HOME="+dir, "GIT_CONFIG_NOSYSTEM=1")
 	git := func(env []string, args ...string) (string, error) {
 		c := exec.Command("git", args...)
 		c.Dir, c.Env = repo, env
@@ -87,14 +90,18 @@ func TestGitEnv(t *testing.T) {
 	write(repo+"/a.txt", "x\ny\n", 0o600)
 	write(repo+"/included", "[diff \"evil\"]\n\ttextconv = "+evil+"\n[filter \"evil\"] clean = "+evil+"\n", 0o600)
 	must("config", "include.path", "../included")
-	for _, key := range []string{"core.fsmonitor", "diff.external", "diff.evil.command", "filter.evil.smudge", "filter.evil.process", "core.pager", "pager.log", "gpg.program", "gpg.ssh.program",
-		"core.sshCommand", "core.editor", "core.alternateRefsCommand", "interactive.diffFilter", "merge.evil.driver", "credential.helper"} {
+	for _, key := range []string{"core.fsmonitor", "diff.external", "diff.evil.command", "filter.evil.smudge",
+		"filter.evil.process", "core.pager", "pager.log", "gpg.program", "gpg.ssh.program",
+		"core.sshCommand", "core.editor", "core.alternateRefsCommand", "interactive.diffFilter", "merge.evil.driver",
+		"credential.helper"} {
 		must("config", key, evil)
 	}
 	must("config", "log.showSignature", "true")
 	write(repo+"/.git/hooks/post-index-change", "#!/bin/sh\necho hook >> "+fired+"\n", 0o700)
 
-	commands := []string{"status", "diff", "diff --stat", "log -p -1", "log --oneline", "show HEAD", "show HEAD:a.txt", "blame a.txt", "ls-files -m", "grep x", "stash list", "branch -a", "describe --always", "cat-file -p HEAD:a.txt", "shortlog HEAD", "rev-parse HEAD", "diff-index HEAD", "diff-files"}
+	commands := []string{"status", "diff", "diff --stat", "log -p -1", "log --oneline", "show HEAD", "show HEAD:a.txt",
+		"blame a.txt", "ls-files -m", "grep x", "stash list", "branch -a", "describe --always", "cat-file -p HEAD:a.txt",
+		"shortlog HEAD", "rev-parse HEAD", "diff-index HEAD", "diff-files"}
 	if _, err := git(base, "diff"); err == nil {
 		if _, err := os.Stat(fired); err != nil {
 			t.Fatal("the repository is harmless even without GitEnv: the test proves nothing")

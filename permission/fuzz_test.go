@@ -32,8 +32,9 @@ func FuzzDecide(f *testing.F) {
 		Below:   func(string, int) ([]string, bool) { return nil, true },
 	}
 	rules := permission.Rules{
-		Allow: rulesOf(f, "Bash(ls:*) | Bash(git:*) | Bash(echo:*) | Bash(npm run test:*) | Bash(sudo:*) | Bash(bash:*) | Bash(make)", permission.User),
-		Deny:  rulesOf(f, "Bash(evil:*) | Bash(git push:*) | Read(*.secret)", permission.User),
+		Allow: rulesOf(f, "Bash(ls:*) | Bash(git:*) | Bash(echo:*) | Bash(npm run test:*) | Bash(sudo:*) | Bash(bash:*) | "+
+			"Bash(make)", permission.User),
+		Deny: rulesOf(f, "Bash(evil:*) | Bash(git push:*) | Read(*.secret)", permission.User),
 	}
 	rank := map[permission.Verdict]int{permission.Allow: 0, permission.Ask: 1, permission.Deny: 2}
 	decide := func(m permission.Mode, s string) permission.Verdict {
@@ -66,7 +67,8 @@ func FuzzDecide(f *testing.F) {
 				return !n.Backquotes
 			case *syntax.CallExpr:
 				for _, w := range n.Args {
-					if l, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && plainWord(l.Value) && text[l.Pos().Offset():l.End().Offset()] == l.Value {
+					if l, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && plainWord(l.Value) &&
+						text[l.Pos().Offset():l.End().Offset()] == l.Value {
 						words = append(words, l)
 					}
 				}
@@ -76,7 +78,8 @@ func FuzzDecide(f *testing.F) {
 		if len(words) > 0 && !strings.Contains(text, "<<") {
 			l := words[int(pick)%len(words)]
 			from, to := l.Pos().Offset(), l.End().Offset()
-			for _, q := range []string{"'" + l.Value + "'", `"` + l.Value + `"`, " " + l.Value + " ", `""` + l.Value, "\t" + l.Value, "\\\n" + l.Value} {
+			for _, q := range []string{"'" + l.Value + "'", `"` + l.Value + `"`, " " + l.Value + " ", `""` + l.Value,
+				"\t" + l.Value, "\\\n" + l.Value} {
 				same = append(same, text[:from]+q+text[to:])
 			}
 		}
@@ -111,13 +114,16 @@ func numbered(format string, n int) string {
 func BenchmarkTypical(b *testing.B) {
 	place := permission.PathContext{Dir: "/tmp/w", Home: "/home/u", GitEnv: true}
 	rules := permission.Rules{
-		Allow: rulesOf(b, "Bash(go test:*) | Bash(go build:*) | Bash(npm run test:*) | Bash(make:*) | Bash(git commit:*) | Read(~/docs/**) | Edit(src/**)", permission.User),
-		Deny:  rulesOf(b, "Bash(rm -rf:*) | Bash(git push:*) | Read(.env)", permission.User),
+		Allow: rulesOf(b, "Bash(go test:*) | Bash(go build:*) | Bash(npm run test:*) | Bash(make:*) | Bash(git commit:*) "+
+			"| Read(~/docs/**) | Edit(src/**)", permission.User),
+		Deny: rulesOf(b, "Bash(rm -rf:*) | Bash(git push:*) | Read(.env)", permission.User),
 	}
-	for _, c := range []string{"git status", "go test ./... -run TestX", `git commit -m "fix: a; b" && git log --oneline | head -5`} {
+	for _, c := range []string{"git status", "go test ./... -run TestX",
+		`git commit -m "fix: a; b" && git log --oneline | head -5`} {
 		b.Run(strings.Fields(c)[0]+strings.Fields(c)[1], func(b *testing.B) {
 			for b.Loop() {
-				if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Allow {
+				if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash",
+					Text: c}); d.Verdict != permission.Allow {
 					b.Fatal(d)
 				}
 			}

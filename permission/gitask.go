@@ -178,7 +178,8 @@ func overrides(set [][2]string, n int) (env []string) {
 // GitVariables returns the names of the variables that [Git.Env] sets; a * at the
 // end matches any suffix.
 func GitVariables() []string {
-	return []string{"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT"}
+	return []string{"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_PAGER", "GIT_OPTIONAL_LOCKS",
+		"GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT"}
 }
 
 // topOf returns the directory at or above dir that contains .git, "" if none.
@@ -309,7 +310,8 @@ func (g *Git) read(top string) *repository {
 		}
 	}
 	// The included files may depend on anything, so git is run each time.
-	if after := fileStates(r.files); before != nil && after != nil && !included && slices.Equal(before, after[:len(before)]) {
+	if after := fileStates(r.files); before != nil && after != nil && !included &&
+		slices.Equal(before, after[:len(before)]) {
 		r.state = after
 	}
 	return r
@@ -371,7 +373,8 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(top))
 	for _, kv := range environ {
 		switch name, _, _ := strings.Cut(kv, "="); name {
-		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "SYSTEMROOT", "SystemRoot":
+		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+			"SYSTEMROOT", "SystemRoot":
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
@@ -416,7 +419,8 @@ func gitProgram(list string, dirs ...string) (name, search string, err error) {
 	for _, dir := range filepath.SplitList(search) {
 		for _, name := range names {
 			file := filepath.Join(dir, name)
-			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() &&
+				(runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
 				return file, search, nil
 			}
 		}

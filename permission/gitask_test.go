@@ -29,7 +29,8 @@ func newGitGround(t *testing.T) *gitFixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gitFixture{t: t, top: top, repo: filepath.Join(top, "repo"), fired: filepath.Join(top, "fired"), evil: filepath.Join(top, "evil.sh")}
+	g := &gitFixture{t: t, top: top, repo: filepath.Join(top, "repo"), fired: filepath.Join(top, "fired"),
+		evil: filepath.Join(top, "evil.sh")}
 	home := filepath.Join(top, "home")
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", "")
@@ -43,7 +44,8 @@ func newGitGround(t *testing.T) *gitFixture {
 	if err := os.Chmod(g.evil, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	g.write("home/.gitconfig", "[user]\n\tname = n\n\temail = a@b\n[protocol \"file\"]\n\tallow = always\n[init]\n\tdefaultBranch = main\n")
+	g.write("home/.gitconfig", "[user]\n\tname = n\n\temail = a@b\n[protocol \"file\"]\n\tallow = "+
+		"always\n[init]\n\tdefaultBranch = main\n")
 	g.write("repo/a.txt", "x\n")
 	g.git("repo", "init", "-q")
 	g.git("repo", "add", "a.txt")
@@ -190,9 +192,11 @@ func TestGitNotAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGitGround(t)
 			prepare(g)
-			place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true, Git: permission.NewGit(g.repo)}
+			place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true,
+				Git: permission.NewGit(g.repo)}
 			for _, rules := range []string{"", "Bash(git:*)"} {
-				d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
+				d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place,
+					permission.Subject{Kind: "Bash", Text: "git status"})
 				if d.Verdict != permission.Ask || len(d.Suggest) > 0 {
 					t.Errorf("rules %q: %v, suggested %q", rules, d.Verdict, d.Suggest)
 				}
@@ -266,7 +270,8 @@ func TestGitChanges(t *testing.T) {
 	g.git("repo/far", "init", "-q")
 	g.git("repo/far", "config", "filter.far.smudge", g.evil)
 	rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*)", permission.User)}
-	if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "cd far && git status"}); d.Verdict != permission.Allow {
+	if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash",
+		Text: "cd far && git status"}); d.Verdict != permission.Allow {
 		t.Error(d.Verdict, d.Reason)
 	}
 	if !strings.Contains(names(), "filter.far.smudge") {
@@ -274,7 +279,8 @@ func TestGitChanges(t *testing.T) {
 	}
 	// A setting that cannot be overridden.
 	g.git("repo", "config", "remote.x.vcs", "evil")
-	if d := (permission.Rules{}).Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"}); d.Verdict != permission.Ask {
+	if d := (permission.Rules{}).Decide(permission.Default, place,
+		permission.Subject{Kind: "Bash", Text: "git status"}); d.Verdict != permission.Ask {
 		t.Error("remote.vcs:", d.Verdict)
 	}
 }
@@ -294,13 +300,15 @@ func TestGitDirectories(t *testing.T) {
 		for name, want := range map[string]permission.Verdict{
 			"store/config": permission.Ask, "store/hooks/new": permission.Ask, "store/info/attributes": permission.Ask,
 			"data/deep/config": permission.Ask, "store/worktrees/tree/commondir": permission.Ask, "in/.git": permission.Ask,
-			"odd/config.worktree": permission.Ask, "a.txt": permission.Allow, "data/other": permission.Allow, "tree/a.txt": permission.Allow,
+			"odd/config.worktree": permission.Ask, "a.txt": permission.Allow, "data/other": permission.Allow,
+			"tree/a.txt": permission.Allow,
 		} {
 			subject := permission.Subject{Kind: "Edit", Text: filepath.Join(g.repo, name)}
 			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place, subject); d.Verdict != want {
 				t.Errorf("edit %s: %v, want %v", name, d.Verdict, want)
 			}
-			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place, permission.Subject{Kind: "Bash", Text: "echo x > " + name}); d.Verdict != want {
+			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place,
+				permission.Subject{Kind: "Bash", Text: "echo x > " + name}); d.Verdict != want {
 				t.Errorf("bash > %s: %v, want %v", name, d.Verdict, want)
 			}
 		}

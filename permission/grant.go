@@ -81,7 +81,8 @@ func (j *judge) granted(c *bash.Command, cov cover, dirs []string, moved bool, d
 			continue
 		}
 		by := by(sub, Allow, r.Rule)
-		return grant{by: &by, words: lead, exact: p.exact(), free: p.assigns, files: c.RunsScript && lead == 1 && (p.starred || c.Absolute)}
+		return grant{by: &by, words: lead, exact: p.exact(), free: p.assigns, files: c.RunsScript && lead == 1 &&
+			(p.starred || c.Absolute)}
 	}
 	return grant{}
 }

@@ -296,7 +296,8 @@ func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown 
 			if a.Write {
 				kind = "Edit"
 			}
-			if v == "/dev/null" || !a.Write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" || v == "/dev/stdin") {
+			if v == "/dev/null" || !a.Write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" ||
+				v == "/dev/stdin") {
 				continue
 			}
 			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && bash.Digits(n) {

@@ -26,7 +26,8 @@ func (j *judge) bash(s Subject) {
 	}
 	j.dots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
 	if len(script.Items) == 0 {
-		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing}, "")
+		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing},
+			"")
 		return
 	}
 	j.script(script, cover{})

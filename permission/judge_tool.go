@@ -73,7 +73,8 @@ func hostOf(address string) string {
 			return ""
 		}
 	}
-	host := rest[:len(rest)-len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"))]
+	host := rest[:len(rest)-len(strings.TrimLeft(rest,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"))]
 	if !matchHost(strings.ToLower(host), address) {
 		return ""
 	}

@@ -86,7 +86,8 @@ func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
 	l := line{words: words, text: encode(words, buf)}
 	l.fixed = fixed(l.text, dangers)
 	l.open = l.fixed
-	if narrow := slices.DeleteFunc(slices.Clone(dangers), func(d bash.Danger) bool { return d.Open }); len(narrow) < len(dangers) {
+	if narrow := slices.DeleteFunc(slices.Clone(dangers),
+		func(d bash.Danger) bool { return d.Open }); len(narrow) < len(dangers) {
 		l.open = fixed(l.text, narrow)
 	}
 	return l

@@ -91,23 +91,28 @@ func TestLinks(t *testing.T) {
 func TestProbes(t *testing.T) {
 	place := testWorkspace(t)
 	verdict := func(command string) string {
-		return permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: command}).Verdict.String()
+		return permission.Rules{}.Decide(permission.Default, place,
+			permission.Subject{Kind: "Bash", Text: command}).Verdict.String()
 	}
-	for _, c := range []string{"node --version", "go version", "cargo --version", "rustc -V", "python3 -V", "docker --version",
-		"npm -v", "npm list", "npm ls --depth=0 --json", "gh pr view 12", "gh pr diff 12 --name-only", "gh pr list --json number --jq '.[].number'",
-		"node -v | head -1", "make --version", "yarn --version", "mvn -v"} {
+	for _, c := range []string{"node --version", "go version", "cargo --version", "rustc -V", "python3 -V",
+		"docker --version",
+		"npm -v", "npm list", "npm ls --depth=0 --json", "gh pr view 12", "gh pr diff 12 --name-only",
+		"gh pr list --json number --jq '.[].number'", "node -v | head -1", "make --version", "yarn --version", "mvn -v"} {
 		if got := verdict(c); got != "allow" {
 			t.Errorf("%s: %s", c, got)
 		}
 	}
-	for _, c := range []string{"./node --version", "evil --version", "node --version x", "npm list --prefix /tmp/evil", "npm list --script-shell=x",
-		"gh pr view 12 --web", "gh pr list --jq '$ENV'", "gh pr list --jq env", "gh pr list -q 'env.TOKEN'", "gh pr merge 1", "gh pr view -t '{{.}}' 1",
-		"gh pr view \"$x\"", "gh api x", "gh pr list -R a/b", "npm run list", "npm help list", "python3 --version -c x"} {
+	for _, c := range []string{"./node --version", "evil --version", "node --version x", "npm list --prefix /tmp/evil",
+		"npm list --script-shell=x",
+		"gh pr view 12 --web", "gh pr list --jq '$ENV'", "gh pr list --jq env", "gh pr list -q 'env.TOKEN'", "gh pr merge 1",
+		"gh pr view -t '{{.}}' 1", "gh pr view \"$x\"", "gh api x", "gh pr list -R a/b", "npm run list", "npm help list",
+		"python3 --version -c x"} {
 		if got := verdict(c); got == "allow" {
 			t.Errorf("%s: %s", c, got)
 		}
 	}
-	for command, file := range map[string]string{"cargo --version": "rust-toolchain.toml", "yarn --version": ".yarnrc.yml", "mvn --version": ".mvn", "node -v": ".tool-versions", "npm list": "mise.toml"} {
+	for command, file := range map[string]string{"cargo --version": "rust-toolchain.toml", "yarn --version": ".yarnrc.yml",
+		"mvn --version": ".mvn", "node -v": ".tool-versions", "npm list": "mise.toml"} {
 		path := filepath.Join(place.Dir, file)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)

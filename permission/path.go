@@ -128,7 +128,8 @@ func (p *PathContext) resolve(text string) (string, error) {
 		p.followed[text[:i]] = dir
 	}
 	last := filepath.FromSlash(strings.TrimSuffix(filepath.ToSlash(dir), "/") + "/" + text[i+1:])
-	if info, err := os.Lstat(last); err != nil && (errors.Is(err, os.ErrNotExist) || isNotDir(err)) || err == nil && info.Mode()&os.ModeSymlink == 0 {
+	if info, err := os.Lstat(last); err != nil && (errors.Is(err, os.ErrNotExist) || isNotDir(err)) || err == nil &&
+		info.Mode()&os.ModeSymlink == 0 {
 		return last, nil
 	}
 	return Resolve(last)

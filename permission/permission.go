@@ -70,7 +70,8 @@ func ParseMode(s string) (Mode, error) {
 	case "bypass":
 		return Bypass, nil
 	}
-	return "", fmt.Errorf("unknown permission mode %q; must be one of default, acceptEdits, plan, dontAsk, bypassPermissions", s)
+	return "", fmt.Errorf("unknown permission mode %q; must be one of default, acceptEdits, plan, dontAsk, "+
+		"bypassPermissions", s)
 }
 
 // A Subject is one thing that a call wants to do. Kind is the tool name in the

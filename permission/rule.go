@@ -107,11 +107,13 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 // (info) or an unknown one (warn). Such a rule has no effect until a tool of
 // that name is added.
 func (r Rule) Problem(tools ...string) (Problem, bool) {
-	if _, ok := kinds[r.Tool]; ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") || slices.Contains(tools, r.Tool) {
+	if _, ok := kinds[r.Tool]; ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") ||
+		slices.Contains(tools, r.Tool) {
 		return Problem{}, false
 	}
 	if Elsewhere(r.Tool) {
-		return Problem{r.String(), "info", r.Tool + " is a tool of other agents that Knack does not have, so the rule has no effect"}, true
+		return Problem{r.String(), "info", r.Tool + " is a tool of other agents that Knack does not have, so the rule has " +
+			"no effect"}, true
 	}
 	if strings.ContainsRune(r.Tool, '*') {
 		return Problem{}, false
@@ -244,7 +246,8 @@ func (r *Rule) matchText(kind, text string, wide bool) bool {
 		text = strings.TrimLeft(text, "/ ")
 	}
 	for _, tail := range []string{" *", ":*"} {
-		if p, ok := strings.CutSuffix(pattern, tail); ok && (text == p || strings.HasPrefix(text, p+" ") || strings.HasPrefix(text, p+":")) {
+		if p, ok := strings.CutSuffix(pattern, tail); ok && (text == p || strings.HasPrefix(text, p+" ") ||
+			strings.HasPrefix(text, p+":")) {
 			return true
 		}
 	}

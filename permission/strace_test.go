@@ -18,7 +18,8 @@ import (
 var (
 	traceExec  = regexp.MustCompile(`execve\("([^"]*)".* = 0$`)
 	traceWrite = regexp.MustCompile(`open(?:at)?\((?:[^,]*, )?"([^"]*)", [^)]*O_(?:WRONLY|RDWR|CREAT|TRUNC)`)
-	traceOther = regexp.MustCompile(`(connect|unlink|unlinkat|rename|renameat2?|mkdir|mkdirat|symlink|link|chmod|fchmodat|truncate)\(.* = 0$`)
+	traceOther = regexp.MustCompile(
+		`(connect|unlink|unlinkat|rename|renameat2?|mkdir|mkdirat|symlink|link|chmod|fchmodat|truncate)\(.* = 0$`)
 )
 
 // TestDifferential runs every command that is allowed without a rule, in a
@@ -44,7 +45,8 @@ func TestDifferential(t *testing.T) {
 	}
 	searchPath, _ := permission.CleanPath(os.Getenv("PATH"), place.Dir)
 	env := []string{"PATH=" + searchPath, "HOME=" + place.Home, "LANG=C", "GIT_CONFIG_NOSYSTEM=1"}
-	for _, args := range [][]string{{"init", "-q"}, {"config", "user.email", "a@b"}, {"config", "user.name", "n"}, {"add", "."}, {"commit", "-qm", "one"}} {
+	for _, args := range [][]string{{"init", "-q"}, {"config", "user.email", "a@b"}, {"config", "user.name", "n"},
+		{"add", "."}, {"commit", "-qm", "one"}} {
 		c := exec.Command("git", args...)
 		c.Dir, c.Env = place.Dir, env
 		if out, err := c.CombinedOutput(); err != nil {
@@ -96,7 +98,8 @@ func TestDifferential(t *testing.T) {
 func differential(t *testing.T, dir string, env []string, command string, d permission.Decision) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	c := exec.CommandContext(ctx, "strace", "-f", "--seccomp-bpf", "-qq", "-s", "300", "-o", trace, "-e", "trace=execve,openat,open,connect,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,symlink,link,chmod,truncate", "bash", "-c", command)
+	c := exec.CommandContext(ctx, "strace", "-f", "--seccomp-bpf", "-qq", "-s", "300", "-o", trace, "-e",
+		"trace=execve,openat,open,connect,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,symlink,link,chmod,truncate", "bash", "-c", command)
 	c.Dir, c.Env = dir, env
 	c.WaitDelay = time.Second
 	c.Run() // its exit status does not matter
@@ -136,7 +139,8 @@ func differential(t *testing.T, dir string, env []string, command string, d perm
 			}
 		}
 		if m := traceWrite.FindStringSubmatch(line); m != nil && !strings.Contains(line, "= -1") {
-			if !writes[m[1]] && !strings.HasPrefix(m[1], "/tmp/sh-thd") && !strings.HasPrefix(m[1], "/proc/self/") && !strings.HasPrefix(m[1], "/dev/fd/") {
+			if !writes[m[1]] && !strings.HasPrefix(m[1], "/tmp/sh-thd") && !strings.HasPrefix(m[1], "/proc/self/") &&
+				!strings.HasPrefix(m[1], "/dev/fd/") {
 				t.Errorf("%q opened for writing: %s", command, line)
 			}
 		}

@@ -24,7 +24,8 @@ func TestVerdicts(t *testing.T) {
 	place.Resolve = func(p string) (string, error) { return filepath.Clean(p), nil }
 	place.Glob = func(string) ([]string, error) { return nil, nil }
 	place.Below = func(string, int) ([]string, bool) { return nil, true }
-	names := "ls cat grep rg find fd sed awk sort git npm make cargo go pytest python3 node bash sh xargs env timeout sudo tar cp rm echo jq curl docker"
+	names := "ls cat grep rg find fd sed awk sort git npm make cargo go pytest python3 node bash sh xargs env timeout " +
+		"sudo tar cp rm echo jq curl docker"
 	var allow []string
 	for _, n := range strings.Fields(names) {
 		allow = append(allow, "Bash("+n+":*)")
@@ -32,7 +33,8 @@ func TestVerdicts(t *testing.T) {
 	careless := rulesOf(t, strings.Join(allow, " | ")+" | Bash(python3 tools/*:*) | Bash(* --version)", permission.User)
 	rules := []permission.Rules{
 		{}, {Allow: careless},
-		{Allow: careless, Deny: rulesOf(t, "Bash(evil:*) | Bash(rm -rf:*) | Bash(git push:*) | Read(*.secret)", permission.User),
+		{Allow: careless, Deny: rulesOf(t, "Bash(evil:*) | Bash(rm -rf:*) | Bash(git push:*) | Read(*.secret)",
+			permission.User),
 			Ask: rulesOf(t, "Bash(npm publish:*)", permission.User)},
 	}
 	var out strings.Builder
@@ -106,24 +108,34 @@ func generated(n int) []string {
 	r := rand.New(rand.NewPCG(13, 14))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	word := func() string {
-		return pick("a.txt", "src", "src/main.go", ".", "..", "/etc/hosts", "~/x", "*.go", "*", "a*", "$x", `"$x"`, "{a,b}", "'a b'", "-", "--", "x.secret", ".env",
-			"../x", "./x.sh", "tools/x.py", "tools/../x.py", "HEAD", "HEAD~1..", "main", "x=1", "$(ls)", "$(git describe)..HEAD", "`id`", "http://h/x", "\\$x", "~u/x", "/tmp/x")
+		return pick("a.txt", "src", "src/main.go", ".", "..", "/etc/hosts", "~/x", "*.go", "*", "a*", "$x", `"$x"`, "{a,b}",
+			"'a b'", "-", "--", "x.secret", ".env",
+			"../x", "./x.sh", "tools/x.py", "tools/../x.py", "HEAD", "HEAD~1..", "main", "x=1", "$(ls)", "$(git describe)..HEAD",
+			"`id`", "http://h/x", "\\$x", "~u/x", "/tmp/x")
 	}
 	option := func() string {
-		return pick("-n", "-r", "-R", "-l", "-L", "-f", "-c", "-e", "-o", "-p", "-x", "-rf", "-C", "-i", "-u", "-v", "-exec", "-delete", "--help", "--version", "--output=x", "--config=x",
-			"--prefix=x", "--follow", "--file", "--exec", "--all", "-name", "-m", "--format=%h", "--pre", "-k2", "-n5", "--no-pager", "-I{}")
+		return pick("-n", "-r", "-R", "-l", "-L", "-f", "-c", "-e", "-o", "-p", "-x", "-rf", "-C", "-i", "-u", "-v", "-exec",
+			"-delete", "--help", "--version", "--output=x", "--config=x",
+			"--prefix=x", "--follow", "--file", "--exec", "--all", "-name", "-m", "--format=%h", "--pre", "-k2", "-n5",
+			"--no-pager", "-I{}")
 	}
 	simple := func() string {
 		var b strings.Builder
 		for r.IntN(5) == 0 {
-			b.WriteString(pick("timeout 5 ", "env ", "env A=1 ", "nice ", "sudo ", "command ", "xargs ", "time ", "nohup ", "A=1 ", "LANG=C ", "exec ", "npx ", "! ", "builtin ", "stdbuf -oL "))
+			b.WriteString(pick("timeout 5 ", "env ", "env A=1 ", "nice ", "sudo ", "command ", "xargs ", "time ", "nohup ",
+				"A=1 ", "LANG=C ", "exec ", "npx ", "! ", "builtin ", "stdbuf -oL "))
 		}
-		b.WriteString(pick("ls", "cat", "grep", "rg", "find", "fd", "sed", "awk", "sort", "npm", "make", "cargo", "go", "pytest", "python3", "node", "bash", "sh", "tar", "cp", "rm", "echo", "jq", "curl",
-			"docker", "evil", "git", "git", "git", "./x", "/bin/ls", "diff", "wc", "head", "tee", "test", "printf", "read", "cd", "set", "export", "xargs", "eval", "trap", "date", "uniq", "tree", "du", "touch", "ps"))
+		b.WriteString(pick("ls", "cat", "grep", "rg", "find", "fd", "sed", "awk", "sort", "npm", "make", "cargo", "go",
+			"pytest", "python3", "node", "bash", "sh", "tar", "cp", "rm", "echo", "jq", "curl",
+			"docker", "evil", "git", "git", "git", "./x", "/bin/ls", "diff", "wc", "head", "tee", "test", "printf", "read", "cd",
+			"set", "export", "xargs", "eval", "trap", "date", "uniq", "tree", "du", "touch", "ps"))
 		if strings.HasSuffix(b.String(), "git") {
-			b.WriteString(" " + pick("status", "log", "diff", "show", "push", "branch", "tag", "stash list", "config --get x", "grep", "-C src status", "remote -v", "checkout", "submodule foreach evil", "bisect run evil", "rebase", "cat-file -p", "x"))
+			b.WriteString(" " + pick("status", "log", "diff", "show", "push", "branch", "tag", "stash list", "config --get x",
+				"grep", "-C src status", "remote -v", "checkout", "submodule foreach evil", "bisect run evil", "rebase",
+				"cat-file -p", "x"))
 		} else if r.IntN(4) == 0 {
-			b.WriteString(" " + pick("run test", "test", "build", "install", "publish", "list", "exec", "'s/a/b/'", "'{print $1}'", "-c 'evil x'", "pattern", ".a", "-rf x"))
+			b.WriteString(" " + pick("run test", "test", "build", "install", "publish", "list", "exec", "'s/a/b/'",
+				"'{print $1}'", "-c 'evil x'", "pattern", ".a", "-rf x"))
 		}
 		for r.IntN(3) > 0 {
 			if r.IntN(2) == 0 {
@@ -133,7 +145,8 @@ func generated(n int) []string {
 			}
 		}
 		if r.IntN(6) == 0 {
-			b.WriteString(" " + pick("> x", ">> /tmp/x", "2>&1", "< a.txt", "2>/dev/null", "> .git/config", "&> $x", "<<< 'a'", "< x.secret"))
+			b.WriteString(" " + pick("> x", ">> /tmp/x", "2>&1", "< a.txt", "2>/dev/null", "> .git/config", "&> $x", "<<< 'a'",
+				"< x.secret"))
 		}
 		return b.String()
 	}

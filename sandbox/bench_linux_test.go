@@ -14,7 +14,8 @@ import (
 // BenchmarkCommand is the price of a command: without a sandbox, under each
 // backend, and by bwrap alone with mounts that hold about as much.
 func BenchmarkCommand(b *testing.B) {
-	for _, line := range []struct{ name, line string }{{"true", "true"}, {"half-second", "i=0; while [ $i -lt 120000 ]; do i=$((i+1)); done"}} {
+	for _, line := range []struct{ name, line string }{{"true", "true"},
+		{"half-second", "i=0; while [ $i -lt 120000 ]; do i=$((i+1)); done"}} {
 		run := func(b *testing.B, confine func(*bench)) {
 			x := newBench(b)
 			confine(x)
@@ -22,7 +23,8 @@ func BenchmarkCommand(b *testing.B) {
 			best := time.Hour
 			for b.Loop() {
 				start := time.Now()
-				if exit, err := x.local.Run(context.Background(), workspace.Command{Line: line.line}); err != nil || exit.Code != 0 {
+				if exit, err := x.local.Run(context.Background(), workspace.Command{Line: line.line}); err != nil ||
+					exit.Code != 0 {
 					b.Fatal(err, exit)
 				}
 				best = min(best, time.Since(start))

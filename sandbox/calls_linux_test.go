@@ -96,12 +96,20 @@ func dial(network, address string) func() error {
 
 // calls are what is tried inside; each must fail.
 var calls = map[string]func() error{
-	"ptrace":            func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1, 0, 0) },
-	"ptrace traceme":    func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0) },
-	"process_vm_readv":  func() error { return raw(unix.SYS_PROCESS_VM_READV, uintptr(os.Getpid()), 0, 0, 0, 0, 0) },
-	"keyctl":            func() error { return raw(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(2), 1) },
-	"add_key":           func() error { _, err := unix.AddKey("user", "k", []byte("x"), unix.KEY_SPEC_USER_KEYRING); return err },
-	"io_uring":          func() error { var p [120]byte; return raw(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&p))) },
+	"ptrace":           func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1, 0, 0) },
+	"ptrace traceme":   func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0) },
+	"process_vm_readv": func() error { return raw(unix.SYS_PROCESS_VM_READV, uintptr(os.Getpid()), 0, 0, 0, 0, 0) },
+	"keyctl":           func() error { return raw(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(2), 1) },
+	"add_key": func() error {
+		_, err := unix.AddKey("user", "k", []byte("x"),
+			unix.KEY_SPEC_USER_KEYRING)
+		return err
+	},
+	"io_uring": func() error {
+		var p [120]byte
+		return raw(unix.SYS_IO_URING_SETUP, 4,
+			uintptr(unsafe.Pointer(&p)))
+	},
 	"bpf":               func() error { return raw(unix.SYS_BPF, 0, 0, 0) },
 	"userfaultfd":       func() error { return raw(unix.SYS_USERFAULTFD, 1) },
 	"perf_event_open":   func() error { return raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0, 0, 0) },
@@ -135,9 +143,10 @@ var calls = map[string]func() error{
 	"AF_XDP":                 socket(unix.AF_XDP, unix.SOCK_RAW, 0),
 	"AF_TIPC":                socket(unix.AF_TIPC, unix.SOCK_STREAM, 0),
 	"raw ICMP":               socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP),
-	"raw with flags":         socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_ICMPV6),
-	"MPTCP":                  socket(unix.AF_INET, unix.SOCK_STREAM, ipprotoMPTCP),
-	"socketpair of another":  func() error { _, err := unix.Socketpair(unix.AF_TIPC, unix.SOCK_STREAM, 0); return err },
+	"raw with flags": socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.IPPROTO_ICMPV6),
+	"MPTCP":                 socket(unix.AF_INET, unix.SOCK_STREAM, ipprotoMPTCP),
+	"socketpair of another": func() error { _, err := unix.Socketpair(unix.AF_TIPC, unix.SOCK_STREAM, 0); return err },
 	"domain with high bits": func() error {
 		return raw(unix.SYS_SOCKET, unix.AF_VSOCK|1<<32, unix.SOCK_STREAM, 0)
 	},

@@ -125,7 +125,8 @@ func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
 		switch {
 		case err == nil:
 			made = append(made, p)
-		case errors.Is(err, errExists), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS), errors.Is(err, unix.ELOOP):
+		case errors.Is(err, errExists), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS),
+			errors.Is(err, unix.ELOOP):
 		default:
 			ok = false
 		}

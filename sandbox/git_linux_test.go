@@ -27,11 +27,11 @@ func gitProject(b *bench) {
 	b.t.Helper()
 	for path, text := range map[string]string{
 		".git/objects/pack/x": "", ".git/refs/heads/x": "",
-		".git/worktrees/w/HEAD": "x", ".git/worktrees/w/commondir": "../..\n", ".git/worktrees/w/gitdir": filepath.Join(b.dir, "w/.git") + "\n",
-		"w/.git":              "gitdir: " + filepath.Join(b.dir, ".git/worktrees/w") + "\n",
-		".git/modules/a/HEAD": "x", ".git/modules/a/config": "a", ".git/modules/deep/er/b/HEAD": "x", ".git/modules/deep/er/b/hooks/h": "x",
-		"nested/.git": "gitdir: ../data\n", "data/HEAD": "x", "data/config": "x", "data/objects/x": "", "data/refs/x": "",
-		"data/modules/c/HEAD": "x",
+		".git/worktrees/w/HEAD": "x", ".git/worktrees/w/commondir": "../..\n", ".git/worktrees/w/gitdir": filepath.Join(b.dir,
+			"w/.git") + "\n", "w/.git": "gitdir: " + filepath.Join(b.dir, ".git/worktrees/w") + "\n",
+		".git/modules/a/HEAD": "x", ".git/modules/a/config": "a", ".git/modules/deep/er/b/HEAD": "x",
+		".git/modules/deep/er/b/hooks/h": "x", "nested/.git": "gitdir: ../data\n", "data/HEAD": "x", "data/config": "x",
+		"data/objects/x": "", "data/refs/x": "", "data/modules/c/HEAD": "x",
 	} {
 		path = filepath.Join(b.dir, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
@@ -45,11 +45,13 @@ func gitProject(b *bench) {
 
 // gitTargets are the names in gitProject through which git runs programs.
 var gitTargets = []string{
-	".git/commondir", ".git/config.worktree", ".git/info/attributes", ".git/hooks/pre-commit", ".git/config", ".git/modules/new/config",
-	".git/worktrees/w/config.worktree", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir", ".git/worktrees/w/modules/m/config", "w/.git",
-	".git/modules/a/config", ".git/modules/a/commondir", ".git/modules/a/hooks/post-checkout", ".git/modules/a/info/attributes",
-	".git/modules/deep/er/b/config", ".git/modules/deep/er/b/config.worktree", ".git/modules/deep/er/b/modules/n/config", ".git/modules/deep/new/config",
-	"data/config", "data/commondir", "data/config.worktree", "data/info/attributes", "data/hooks/pre-commit", "data/modules/c/config", "nested/.git",
+	".git/commondir", ".git/config.worktree", ".git/info/attributes", ".git/hooks/pre-commit", ".git/config",
+	".git/modules/new/config", ".git/worktrees/w/config.worktree", ".git/worktrees/w/commondir", ".git/worktrees/w/gitdir",
+	".git/worktrees/w/modules/m/config", "w/.git", ".git/modules/a/config", ".git/modules/a/commondir",
+	".git/modules/a/hooks/post-checkout", ".git/modules/a/info/attributes", ".git/modules/deep/er/b/config",
+	".git/modules/deep/er/b/config.worktree", ".git/modules/deep/er/b/modules/n/config", ".git/modules/deep/new/config",
+	"data/config", "data/commondir", "data/config.worktree", "data/info/attributes", "data/hooks/pre-commit",
+	"data/modules/c/config", "nested/.git",
 }
 
 // plant tries every way of bringing a file under a name, and says which
@@ -80,7 +82,10 @@ func plant(target string) (reached []string) {
 	try("link", source(func() error { return os.Link("evil.tmp", target) }))
 	try("symlink", source(func() error { return os.Symlink("evil.tmp", target) }))
 	try("remove", func() error { return errors.Join(os.Remove(target), create()) })
-	try("remove all", func() error { return errors.Join(unix.Unlink(target), unix.Rmdir(target), unix.Rmdir(dir), create()) })
+	try("remove all", func() error {
+		return errors.Join(unix.Unlink(target), unix.Rmdir(target), unix.Rmdir(dir),
+			create())
+	})
 	for top := dir; top != "."; top = filepath.Dir(top) {
 		if filepath.Dir(top) == "." && top != ".git" {
 			break // a directory of the project is renamed at will: names sees to it afterwards
@@ -154,14 +159,18 @@ func (b *bench) dirs(root string) string {
 func TestOpenGitNames(t *testing.T) {
 	b := newBench(t).complete()
 	gitProject(b)
-	for _, dir := range []string{".git", ".git/worktrees/w", ".git/modules/a", ".git/modules/deep/er/b", "data", "data/modules/c"} {
-		line := "cd " + dir + " && echo x > index.lock && mv index.lock index && echo x > HEAD.lock && mv -f HEAD.lock HEAD && mkdir -p refs/heads objects/ab logs && " +
-			"echo x > refs/heads/y.lock && mv refs/heads/y.lock refs/heads/y && mkdir rebase-merge && rm -r rebase-merge && echo x > objects/ab/tmp && mv objects/ab/tmp objects/ab/cd"
+	for _, dir := range []string{".git", ".git/worktrees/w", ".git/modules/a", ".git/modules/deep/er/b", "data",
+		"data/modules/c"} {
+		line := "cd " + dir + " && echo x > index.lock && mv index.lock index && echo x > HEAD.lock && mv -f HEAD.lock " +
+			"HEAD && mkdir -p refs/heads objects/ab logs && " +
+			"echo x > refs/heads/y.lock && mv refs/heads/y.lock refs/heads/y && mkdir rebase-merge && rm -r rebase-merge && " +
+			"echo x > objects/ab/tmp && mv objects/ab/tmp objects/ab/cd"
 		if out, exit := b.run(line); exit.Code != 0 || len(exit.Refused) > 0 {
 			t.Errorf("%s: %s %+v", dir, out, exit)
 		}
 	}
-	if out, exit := b.run("echo '*.bin' > .git/info/exclude && mkdir -p .git/worktrees/new && echo ../.. > .git/worktrees/new/commondir && cat .git/info/exclude"); exit.Code != 0 {
+	if out, exit := b.run("echo '*.bin' > .git/info/exclude && mkdir -p .git/worktrees/new && echo ../.. > " +
+		".git/worktrees/new/commondir && cat .git/info/exclude"); exit.Code != 0 {
 		t.Errorf("%s %+v", out, exit)
 	}
 }
@@ -180,7 +189,8 @@ func TestGitReadOnlyWhenFull(t *testing.T) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if out, exit := b.run("echo x > .git/new; echo x > other && cat other"); out == "x\n" || !strings.HasSuffix(out, "x\n") || len(exit.Refused) == 0 {
+	if out, exit := b.run("echo x > .git/new; echo x > other && cat other"); out == "x\n" ||
+		!strings.HasSuffix(out, "x\n") || len(exit.Refused) == 0 {
 		t.Errorf("%s %+v", out, exit)
 	}
 }
@@ -200,7 +210,8 @@ func TestTwoPrograms(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := local.Run(context.Background(), workspace.Command{
-			Line:  "echo started; read -r line; echo evil > .git/commondir; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; cat .git/commondir .git/hooks/*",
+			Line: "echo started; read -r line; echo evil > .git/commondir; mkdir -p .git/hooks; echo evil > " +
+				".git/hooks/pre-commit; cat .git/commondir .git/hooks/*",
 			Stdin: in, Output: out,
 		})
 		out.Close()
@@ -236,7 +247,8 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		local.Confine = New(p, Auto).Confine
-		local.Run(context.Background(), workspace.Command{Line: "mkdir .husky; echo x > .husky/pre-commit; echo done; sleep 1000", Output: os.Stdout})
+		local.Run(context.Background(), workspace.Command{Line: "mkdir .husky; echo x > .husky/pre-commit; echo done; " +
+			"sleep 1000", Output: os.Stdout})
 		return
 	}
 	b.run("true")
@@ -265,7 +277,8 @@ func TestLeftovers(t *testing.T) {
 	p.State = state
 	box := New(p, Auto)
 	all := strings.Join(box.Leftovers(), "\n")
-	for _, want := range []string{filepath.Join(b.dir, ".husky") + " is protected", ".git/commondir was a placeholder", ".git/config.worktree was"} {
+	for _, want := range []string{filepath.Join(b.dir, ".husky") + " is protected", ".git/commondir was a placeholder",
+		".git/config.worktree was"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("not reported: %s\n%s", want, all)
 		}
@@ -290,7 +303,8 @@ func TestBareRepository(t *testing.T) {
 	b := newBench(t).complete()
 	b.run("true")
 	line := "mkdir -p sub/x/objects sub/x/refs; echo ref: refs/heads/main > sub/x/HEAD; echo '[core]' > sub/x/config"
-	if _, exit := b.run(line); !strings.Contains(strings.Join(exit.Refused, "\n"), filepath.Join(b.dir, "sub/x")+" has become a bare git repository") {
+	if _, exit := b.run(line); !strings.Contains(strings.Join(exit.Refused, "\n"),
+		filepath.Join(b.dir, "sub/x")+" has become a bare git repository") {
 		t.Errorf("not reported: %q", exit.Refused)
 	}
 	if _, exit := b.run("true"); len(exit.Refused) > 0 {
@@ -309,7 +323,8 @@ func TestGitFileThatNeverEnds(t *testing.T) {
 		},
 		"pointer": func(path string) error {
 			dir := filepath.Dir(path) + "/data"
-			return errors.Join(os.Mkdir(dir, 0o755), unix.Mkfifo(dir+"/commondir", 0o644), os.WriteFile(path, []byte("gitdir: data\n"), 0o644))
+			return errors.Join(os.Mkdir(dir, 0o755), unix.Mkfifo(dir+"/commondir", 0o644),
+				os.WriteFile(path, []byte("gitdir: data\n"), 0o644))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -487,13 +502,15 @@ func TestOpenGit(t *testing.T) {
 			t.Cleanup(func() { local.Close() })
 			local.Confine = b.box.Confine
 			b.local = local
-			out, exit := b.run("git status --short && echo x > f && git add f && git commit -qm two && git log --oneline | wc -l && git stash list && git branch b && git checkout -q b && git diff HEAD~1 --stat | tail -1")
+			out, exit := b.run("git status --short && echo x > f && git add f && git commit -qm two && git log --oneline | " +
+				"wc -l && git stash list && git branch b && git checkout -q b && git diff HEAD~1 --stat | tail -1")
 			if exit.Code != 0 || !strings.Contains(out, "2\n") || len(exit.Refused) > 0 {
 				t.Errorf("%s %+v", out, exit)
 			}
 			script := []string{"B=$(git symbolic-ref --short HEAD)"}
 			for i, line := range gitDay {
-				script = append(script, fmt.Sprintf("{ %s; } >/dev/null 2>/tmp/err || { echo \"%d failed:\"; cat /tmp/err; }", line, i))
+				script = append(script, fmt.Sprintf("{ %s; } >/dev/null 2>/tmp/err || { echo \"%d failed:\"; cat /tmp/err; }", line,
+					i))
 			}
 			if shape == "below the repository" {
 				script = nil
@@ -508,7 +525,8 @@ func TestOpenGit(t *testing.T) {
 					t.Errorf("the worktree that a command added: %v %s", err, out)
 				}
 			}
-			out, exit = b.run("git config core.fsmonitor evil; git remote add o u; d=$(git rev-parse --git-common-dir); echo evil > $d/hooks/pre-commit; mv $d/hooks $d/h; echo x > $d/commondir")
+			out, exit = b.run("git config core.fsmonitor evil; git remote add o u; d=$(git rev-parse --git-common-dir); echo " +
+				"evil > $d/hooks/pre-commit; mv $d/hooks $d/h; echo x > $d/commondir")
 			for _, path := range []string{"config", "hooks"} {
 				if data, _ := os.ReadFile(filepath.Join(b.dir, ".git", path)); strings.Contains(string(data), "evil") {
 					t.Errorf("%s was changed", path)

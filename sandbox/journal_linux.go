@@ -120,7 +120,8 @@ func (n *names) leftovers() (notes []string) {
 	n.refresh()
 	for _, path := range slices.Sorted(maps.Keys(n.known)) {
 		if !before[path] && !n.isWorktree(path, n.known[path]) {
-			notes = append(notes, fmt.Sprintf("%s is protected and appeared during a command whose session was killed: look at it, other programs obey it", path))
+			notes = append(notes, fmt.Sprintf("%s is protected and appeared during a command whose session was killed: look "+
+				"at it, other programs obey it", path))
 		}
 	}
 	for _, dir := range n.gits(n.known) {
@@ -128,7 +129,8 @@ func (n *names) leftovers() (notes []string) {
 			if !part.dir && placeholderAt(part) {
 				if p, err := reserve(part); err == nil {
 					p.release()
-					notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed", part.name))
+					notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed",
+						part.name))
 				}
 			}
 		}

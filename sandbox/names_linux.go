@@ -56,7 +56,8 @@ type thing struct {
 }
 
 func newNames(p Policy) *names {
-	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{}, bare: map[string]bool{}}
+	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{},
+		bare: map[string]bool{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -178,12 +179,14 @@ func (n *names) end(opened []string) (notes []string) {
 	for _, dir := range slices.Sorted(maps.Keys(n.bare)) {
 		if !n.bare[dir] {
 			n.bare[dir] = true
-			notes = append(notes, fmt.Sprintf("%s has become a bare git repository: a git command in it would use its configuration, which can run programs", dir))
+			notes = append(notes, fmt.Sprintf("%s has become a bare git repository: a git command in it would use its "+
+				"configuration, which can run programs", dir))
 		}
 	}
 	if n.full && !n.said {
 		n.said = true
-		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names (.claude, .envrc …) in the deepest are not noticed", maxDirs))
+		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names "+
+			"(.claude, .envrc …) in the deepest are not noticed", maxDirs))
 	}
 	return notes
 }
@@ -253,7 +256,8 @@ func (n *names) aside(path string) string {
 		if err := dir.Rename(rel, to); err != nil {
 			return fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)
 		}
-		return fmt.Sprintf("%s is protected and did not exist before: what the command left there is now %s; the rule that allows it: %s",
+		return fmt.Sprintf("%s is protected and did not exist before: what the command left there is now %s; the rule "+
+			"that allows it: %s",
 			path, filepath.Base(to), editRule(path))
 	}
 }

@@ -77,7 +77,8 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	// Writable paths.
 	v.writable = append(links.real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
 	for _, path := range allow.Write {
-		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) && !guarded(p.Protected, path) {
+		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) &&
+			!guarded(p.Protected, path) {
 			continue
 		}
 		if err := createEmpty(path); err != nil {
@@ -108,7 +109,8 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 		}
 	}
 	v.guard(now.gits, opened)
-	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own), func(path string) bool { return withinAny(opened, path) })...)
+	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own),
+		func(path string) bool { return withinAny(opened, path) })...)
 
 	// The command's own directories.
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
@@ -119,7 +121,8 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 		}
 	}
 	for _, dir := range links.real(temp) {
-		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable, func(w string) bool { return subpath.Contains(w, dir) }) {
+		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable,
+			func(w string) bool { return subpath.Contains(w, dir) }) {
 			v.temp = append(v.temp, dir)
 		}
 	}
@@ -334,7 +337,8 @@ func (r resolver) sockets() []string {
 	// id parent major:minor root mountpoint …: only a bind mount has a root.
 	data = readProc("/proc/self/mountinfo")
 	for _, l := range strings.Split(string(data), "\n") {
-		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") && !strings.Contains(l, " - fuse") {
+		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") &&
+			!strings.Contains(l, " - fuse") {
 			check(f[4])
 		}
 	}

@@ -108,7 +108,8 @@ func (p Policy) under(c *workspace.Command) Policy {
 			only = common(p.only, only)
 		}
 		p.only = only
-		c.Allow.Write = slices.DeleteFunc(slices.Clone(c.Allow.Write), func(path string) bool { return !withinAny(only, path) })
+		c.Allow.Write = slices.DeleteFunc(slices.Clone(c.Allow.Write),
+			func(path string) bool { return !withinAny(only, path) })
 	}
 	return p
 }

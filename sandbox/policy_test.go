@@ -11,7 +11,8 @@ import (
 func TestMakeCaches(t *testing.T) {
 	dir := t.TempDir()
 	p := Policy{Dir: filepath.Join(dir, "w"), Protected: []string{".cargo"}, Write: []string{
-		filepath.Join(dir, "w/home/.cargo/registry"), filepath.Join(dir, "w/home/go/pkg"), filepath.Join(dir, "other/.cargo/registry"),
+		filepath.Join(dir, "w/home/.cargo/registry"), filepath.Join(dir, "w/home/go/pkg"),
+		filepath.Join(dir, "other/.cargo/registry"),
 	}}
 	p.makeCaches()
 	for i, want := range []bool{false, true, true} {

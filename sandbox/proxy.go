@@ -130,7 +130,8 @@ func (p *proxy) close() {
 func (p *proxy) refused() []string {
 	var out []string
 	for _, host := range p.no {
-		out = append(out, fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", host, hostRule(host)))
+		out = append(out, fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", host,
+			hostRule(host)))
 	}
 	return out
 }
@@ -199,7 +200,8 @@ func (p *proxy) request(conn net.Conn) {
 
 func answer(conn net.Conn, code int, text string) {
 	text = "knack: " + text + "\n"
-	fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: "+
+		"close\r\n\r\n%s",
 		code, http.StatusText(code), len(text), text)
 }
 
@@ -224,7 +226,8 @@ func (p *proxy) allows(host, port string) bool {
 			continue
 		}
 		suffix, wild := strings.CutPrefix(name, "*")
-		if name == host || wild && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix) {
+		if name == host || wild && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) &&
+			len(host) > len(suffix) {
 			return true
 		}
 	}
@@ -248,7 +251,8 @@ func (p *proxy) dialPublic(host, port string) (net.Conn, error) {
 	}
 	for _, a := range addrs {
 		a = a.Unmap()
-		if a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() && a.String() != host || a.IsLoopback() && !isLoopback(host) {
+		if a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() && a.String() != host || a.IsLoopback() &&
+			!isLoopback(host) {
 			err = fmt.Errorf("%s: %w", host, errInside)
 			continue
 		}

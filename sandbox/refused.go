@@ -60,9 +60,9 @@ var refusals = []string{
 }
 
 var unreachable = []string{
-	"could not resolve host", "temporary failure in name resolution", "name or service not known", "network is unreachable",
-	"getaddrinfo", "no such host", "enetunreach", "nodename nor servname", "failed to lookup address", "server misbehaving",
-	"connection refused",
+	"could not resolve host", "temporary failure in name resolution", "name or service not known",
+	"network is unreachable", "getaddrinfo", "no such host", "enetunreach", "nodename nor servname",
+	"failed to lookup address", "server misbehaving", "connection refused",
 }
 
 // maxRefused limits the refusals reported for one command.
@@ -101,7 +101,8 @@ func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 		if containsAny(low, unreachable) {
 			for _, word := range words(string(line)) {
 				if name, ok := hostIn(word); ok && host(name) {
-					add(fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", name, hostRule(name)))
+					add(fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", name,
+						hostRule(name)))
 				}
 			}
 		}

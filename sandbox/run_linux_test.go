@@ -48,9 +48,11 @@ func TestOrdinaryUser(t *testing.T) {
 	if err := errors.Join(os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(mine, "-test.v", "-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween)")
+	cmd := exec.Command(mine, "-test.v",
+		"-test.run=^(TestClosed|TestAppears|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween)")
 	cmd.Dir = home
-	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=", "GOMODCACHE=")
+	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=",
+		"GOMODCACHE=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
@@ -134,7 +136,8 @@ func TestClosedProcesses(t *testing.T) {
 		t.Error("the shell is process 1")
 	}
 	var env bytes.Buffer
-	b.local.Run(context.Background(), workspace.Command{Line: "echo $MINE $PATH", Env: []string{"MINE=given", "PATH=.:rel:" + b.dir + "/bin:/usr/bin:/bin"}, Output: &env})
+	b.local.Run(context.Background(), workspace.Command{Line: "echo $MINE $PATH",
+		Env: []string{"MINE=given", "PATH=.:rel:" + b.dir + "/bin:/usr/bin:/bin"}, Output: &env})
 	if got := strings.TrimSpace(env.String()); got != "given /usr/bin:/bin" {
 		t.Errorf("the command's own environment: %q", got)
 	}
@@ -174,12 +177,14 @@ func TestTree(t *testing.T) {
 			b := newBench(t).on(backend)
 			// Ended by itself, with orphans that left group and session.
 			word := strconv.Itoa(7000000 + os.Getpid())
-			b.run(fmt.Sprintf("sleep %s & (setsid sleep %s &) ; (env -i setsid setsid /bin/sleep %s & ) ; sleep 0.1", word, word, word))
+			b.run(fmt.Sprintf("sleep %s & (setsid sleep %s &) ; (env -i setsid setsid /bin/sleep %s & ) ; sleep 0.1", word, word,
+				word))
 			gone(t, word)
 			// Cancelled.
 			word += "1"
 			ctx, cancel := context.WithCancel(context.Background())
-			_, err := b.local.Run(ctx, workspace.Command{Line: fmt.Sprintf("(env -i setsid /bin/sleep %s &); echo started; sleep %s", word, word), Output: canceller(cancel)})
+			_, err := b.local.Run(ctx, workspace.Command{Line: fmt.Sprintf("(env -i setsid /bin/sleep %s &); echo started; "+
+				"sleep %s", word, word), Output: canceller(cancel)})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled: %v", err)
 			}
@@ -238,7 +243,8 @@ func TestOpen(t *testing.T) {
 			for _, c := range []struct{ line, want string }{
 				{"cat main.txt ~/other/file .env.example", "textreadableNAME="},
 				{"echo x > new && mkdir d && mv new d/n && ln d/n l && ln -s l s && cat s && rm -r d l s", "x\n"},
-				{"echo t > /tmp/a && cat /tmp/a $TMPDIR/a && mktemp > /dev/null && echo v > /var/tmp/b && cat /var/tmp/b", "t\nt\nv\n"},
+				{"echo t > /tmp/a && cat /tmp/a $TMPDIR/a && mktemp > /dev/null && echo v > /var/tmp/b && cat /var/tmp/b",
+					"t\nt\nv\n"},
 				{"seq 3 | sort -r | head -1; cat <(echo sub); cat <<< here", "3\nsub\nhere\n"},
 				{"(sleep 0.05; echo late) & wait; echo done", "late\ndone\n"},
 				{"echo x > /dev/null; head -c 1 /dev/urandom | wc -c; test -e /dev/stdin && echo ok", "1\nok\n"},
@@ -257,8 +263,10 @@ func TestOpen(t *testing.T) {
 				t.Errorf("/tmp is kept: %s", out)
 			}
 			// Opened for one command: what exists, what does not, what is secret.
-			file, fresh, dir := filepath.Join(b.home, "other/file"), filepath.Join(b.home, "fresh"), filepath.Join(b.home, "freshdir")
-			out, exit := b.allowed("echo x > ~/other/file; echo y > ~/fresh; echo z > ~/freshdir/in; echo q > .git/config; cat ~/.ssh/config; cat ~/.ssh/id_ed25519; cat .env",
+			file, fresh, dir := filepath.Join(b.home, "other/file"), filepath.Join(b.home, "fresh"),
+				filepath.Join(b.home, "freshdir")
+			out, exit := b.allowed("echo x > ~/other/file; echo y > ~/fresh; echo z > ~/freshdir/in; echo q > .git/config; "+
+				"cat ~/.ssh/config; cat ~/.ssh/id_ed25519; cat .env",
 				workspace.Allowance{
 					Write: []string{file, fresh, dir + "/", filepath.Join(b.dir, ".git/config"), filepath.Join(b.home, "unused")},
 					Read:  []string{filepath.Join(b.home, ".ssh/config"), filepath.Join(b.dir, ".env")},
@@ -266,7 +274,8 @@ func TestOpen(t *testing.T) {
 			if !strings.HasPrefix(out, "Host x") || strings.Count(out, "SECRET") != 1 || !strings.HasSuffix(out, "SECRET") {
 				t.Errorf("opened: %q %q", out, exit.Refused)
 			}
-			for path, want := range map[string]string{file: "x\n", fresh: "y\n", dir + "/in": "z\n", b.dir + "/.git/config": "q\n"} {
+			for path, want := range map[string]string{file: "x\n", fresh: "y\n", dir + "/in": "z\n",
+				b.dir + "/.git/config": "q\n"} {
 				if data, _ := os.ReadFile(path); string(data) != want {
 					t.Errorf("%s: %q", path, data)
 				}
@@ -303,17 +312,24 @@ func TestOpenProjects(t *testing.T) {
 		line    string
 	}{
 		"go": {"go", map[string]string{
-			"go.mod":      "module example.com/p\n\ngo 1.26\n",
-			"p.go":        "package p\n\nimport \"net\"\n\nfunc Local() (net.Listener, error) { return net.Listen(\"tcp\", \"127.0.0.1:0\") }\n",
-			"p_test.go":   "package p\n\nimport (\"net\"; \"os\"; \"testing\")\n\nfunc Test(t *testing.T) { l, err := Local(); if err != nil { t.Fatal(err) }; c, err := net.Dial(\"tcp\", l.Addr().String()); if err != nil { t.Fatal(err) }; c.Close(); if err := os.WriteFile(t.TempDir()+\"/x\", nil, 0o600); err != nil { t.Fatal(err) } }\n",
-			"cmd/main.go": "package main\n\nfunc main() { println(1) }\n",
+			"go.mod": "module example.com/p\n\ngo 1.26\n",
+			"p.go": "package p\n\nimport \"net\"\n\nfunc Local() (net.Listener, error) { return net.Listen(\"tcp\", " +
+				"\"127.0.0.1:0\") }\n", "p_test.go": "package p\n\nimport (\"net\"; \"os\"; \"testing\")\n\nfunc Test(t " +
+				"*testing.T) { l, err := Local(); if err != nil { t.Fatal(err) }; c, err := net.Dial(\"tcp\", " +
+				"l.Addr().String()); if err != nil { t.Fatal(err) }; c.Close(); if err := os.WriteFile(t.TempDir()+\"/x\", nil, " +
+				"0o600); err != nil { t.Fatal(err) } }\n", "cmd/main.go": "package main\n\nfunc main() { println(1) }\n",
 		}, "go vet ./... && go test ./... && go build -o out ./cmd && ./out"},
 		"node": {"node", map[string]string{
 			"package.json": `{"name":"p","version":"1.0.0","scripts":{"test":"node --test"}}`,
-			"a.test.js":    "const t=require('node:test'),h=require('http'),cp=require('child_process');t('x',(_,d)=>{const s=h.createServer((q,r)=>r.end('ok')).listen(0,'127.0.0.1',()=>h.get(s.address(),r=>{r.resume();s.close();if(cp.execSync('echo hi').toString()!=='hi\\n')throw 1;d()}))})\n",
+			"a.test.js": "const t=require('node:test'),h=require('http'),cp=require('child_process');t('x',(_,d)=>{const " +
+				"s=h.createServer((q,r)=>r.end('ok')).listen(0,'127.0.0.1',()=>h.get(s.address(),r=>{r.resume();s.close();if(cp.execSync('echo hi').toString()!=='hi\\n')throw 1;d()}))})\n",
 		}, "if command -v npm >/dev/null; then npm test; else node --test; fi"},
 		"python": {"python3", map[string]string{
-			"t.py": "import unittest, multiprocessing, socket, tempfile, subprocess\ndef f(x): return x*x\nclass T(unittest.TestCase):\n    def test(self):\n        with multiprocessing.Pool(2) as p: self.assertEqual(p.map(f, [2]), [4])\n        s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())\n        tempfile.NamedTemporaryFile().write(b'x'); subprocess.check_call(['true'])\n",
+			"t.py": "import unittest, multiprocessing, socket, tempfile, subprocess\ndef f(x): return x*x\nclass " +
+				"T(unittest.TestCase):\n    def test(self):\n        with multiprocessing.Pool(2) as p: " +
+				"self.assertEqual(p.map(f, [2]), [4])\n        s = socket.create_server(('127.0.0.1', 0)); " +
+				"socket.create_connection(s.getsockname())\n        tempfile.NamedTemporaryFile().write(b'x'); " +
+				"subprocess.check_call(['true'])\n",
 		}, "python3 -m unittest t && python3 -m venv --without-pip v && v/bin/python -c 'print(1)'"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,7 +391,10 @@ func TestOpenProjects(t *testing.T) {
 // TestNetwork reaches a server of the machine only when it was opened.
 func TestNetwork(t *testing.T) {
 	b := newBench(t).complete()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "answer to "+r.Host) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		io.WriteString(w, "answer to "+r.Host)
+	}))
 	defer server.Close()
 	address := server.Listener.Addr().String()
 	if got := b.call("tcp to " + address); !strings.HasPrefix(got, "refused") {
@@ -385,7 +404,8 @@ func TestNetwork(t *testing.T) {
 		t.Errorf("the machine's loopback, opened: %s", got)
 	}
 	need(t, "curl")
-	if out, _ := b.allowed("curl -sS http://"+address, workspace.Allowance{Hosts: []string{strings.Replace(address, "127.0.0.1", "localhost", 1)}}); out != "answer to "+address {
+	if out, _ := b.allowed("curl -sS http://"+address, workspace.Allowance{Hosts: []string{strings.Replace(address,
+		"127.0.0.1", "localhost", 1)}}); out != "answer to "+address {
 		t.Errorf("opened: %q", out)
 	}
 	for _, c := range []struct{ line, host string }{
@@ -394,11 +414,14 @@ func TestNetwork(t *testing.T) {
 		{"curl -sS -x http://127.0.0.1:3128 http://169.254.169.254/latest", "169.254.169.254"},
 	} {
 		out, exit := b.run(c.line)
-		if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, c.host) || !strings.Contains(all, "WebFetch(domain:"+c.host+")") {
+		if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, c.host) ||
+			!strings.Contains(all, "WebFetch(domain:"+c.host+")") {
 			t.Errorf("%s: not reported: %q %s", c.line, exit.Refused, out)
 		}
 	}
-	if out, exit := b.run("python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; curl -sSf http://127.0.0.1:8123/ >/dev/null && echo up && break; done"); !strings.Contains(out, "up") {
+	if out, exit := b.run("python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 " +
+		"10; do sleep 0.2; curl -sSf http://127.0.0.1:8123/ >/dev/null && echo up && break; done"); !strings.Contains(out,
+		"up") {
 		t.Logf("its own loopback with python: %s %+v (tested otherwise in TestOpenProjects)", out, exit)
 	}
 }
@@ -454,14 +477,17 @@ func TestPartial(t *testing.T) {
 		}
 	}
 	before := b.contents()
-	for _, line := range []string{"echo x > ~/new", "rm ~/other/file", "cat ~/.ssh/id_ed25519", "cat ~/.netrc", "curl -sS http://192.0.2.1",
+	for _, line := range []string{"echo x > ~/new", "rm ~/other/file", "cat ~/.ssh/id_ed25519", "cat ~/.netrc",
+		"curl -sS http://192.0.2.1",
 		fmt.Sprintf("cat /proc/%d/environ", os.Getpid()), fmt.Sprintf("kill -0 %d && echo KILLED", os.Getpid())} {
 		out, _ := b.run(line)
-		if strings.Contains(out, "SECRET") || strings.Contains(out, "HOME=") || strings.Contains(out, "KILLED") || b.contents() != before {
+		if strings.Contains(out, "SECRET") || strings.Contains(out, "HOME=") || strings.Contains(out, "KILLED") ||
+			b.contents() != before {
 			t.Errorf("%s: %s", line, out)
 		}
 	}
-	if out, exit := b.run("echo x > f; cat f main.txt; rm f; echo t > $TMPDIR/t; cat $TMPDIR/t"); out != "x\ntextt\n" || exit.Code != 0 {
+	if out, exit := b.run("echo x > f; cat f main.txt; rm f; echo t > $TMPDIR/t; cat $TMPDIR/t"); out != "x\ntextt\n" ||
+		exit.Code != 0 {
 		t.Errorf("%s %+v", out, exit)
 	}
 	b = newBench(t, lacking)
@@ -489,7 +515,8 @@ func TestMemory(t *testing.T) {
 	if out, exit := b.run("head -c 100m /dev/zero | tail -c 100m | wc -c"); strings.Contains(out, "104857600") {
 		t.Errorf("memory is not bounded: %s %+v", out, exit)
 	}
-	out, _ := b.run("n=0; while [ $n -lt 400 ]; do sleep 5 2>/dev/null & n=$((n+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l")
+	out, _ := b.run("n=0; while [ $n -lt 400 ]; do sleep 5 2>/dev/null & n=$((n+1)); done 2>/dev/null; ls -d " +
+		"/proc/[0-9]* | wc -l")
 	if n, _ := strconv.Atoi(strings.TrimSpace(out)); n > 330 {
 		t.Errorf("processes are not bounded: %s", out)
 	}
@@ -510,7 +537,8 @@ func TestLimits(t *testing.T) {
 				var out bytes.Buffer
 				exit, err := b.local.Run(context.Background(), workspace.Command{
 					Line: line, Output: &out, Limits: limits,
-					Allow: workspace.Allowance{Write: []string{filepath.Join(b.home, "other/file")}, Hosts: []string{"one.example.org"}},
+					Allow: workspace.Allowance{Write: []string{filepath.Join(b.home, "other/file")},
+						Hosts: []string{"one.example.org"}},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -549,14 +577,16 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 			if _, err := exec.LookPath("curl"); err != nil {
 				t.Skip("NOT TESTED: curl is not installed")
 			}
-			if out := under(line, workspace.Limit{NoNetwork: true}); !strings.Contains(out, "WebFetch(domain:example.com)") || !strings.Contains(out, "WebFetch(domain:one.example.org)") {
+			if out := under(line, workspace.Limit{NoNetwork: true}); !strings.Contains(out, "WebFetch(domain:example.com)") ||
+				!strings.Contains(out, "WebFetch(domain:one.example.org)") {
 				t.Errorf("without network: %s", out)
 			}
 		})
 	}
 	t.Run("no sandbox", func(t *testing.T) {
 		b := newBench(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
-		if _, err := b.local.Run(context.Background(), workspace.Command{Line: "true", Limits: []workspace.Limit{{NoNetwork: true}}}); !errors.Is(err, workspace.ErrLimits) {
+		if _, err := b.local.Run(context.Background(), workspace.Command{Line: "true",
+			Limits: []workspace.Limit{{NoNetwork: true}}}); !errors.Is(err, workspace.ErrLimits) {
 			t.Errorf("limits that nothing enforces: %v", err)
 		}
 	})
@@ -680,7 +710,8 @@ func TestBetweenCommands(t *testing.T) {
 		}
 	}
 	before := b.contents()
-	b.run("for f in new/.git/config new/.git/hooks/old new/.git/hooks/new .git/worktrees/w/config.worktree .git/worktrees/w/commondir .husky/pre-commit .husky/new; do echo x > $f; done; mv .husky h; rm -rf new/.git/hooks")
+	b.run("for f in new/.git/config new/.git/hooks/old new/.git/hooks/new .git/worktrees/w/config.worktree " +
+		".git/worktrees/w/commondir .husky/pre-commit .husky/new; do echo x > $f; done; mv .husky h; rm -rf new/.git/hooks")
 	if now := b.contents(); now != before {
 		t.Errorf("changed\n%s\nto\n%s", before, now)
 	}

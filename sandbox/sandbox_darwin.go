@@ -19,7 +19,8 @@ func newSystem(Policy) system { return system{} }
 
 // probe runs nothing under a profile that refuses everything else.
 func (*system) probe(p Policy) Report {
-	if out, err := exec.Command(sandboxExec, "-p", resolve(p, workspace.Allowance{}, "", 0).profile(), "/usr/bin/true").CombinedOutput(); err != nil {
+	if out, err := exec.Command(sandboxExec, "-p", resolve(p, workspace.Allowance{}, "", 0).profile(),
+		"/usr/bin/true").CombinedOutput(); err != nil {
 		return Report{Missing: []string{fmt.Sprintf("sandbox-exec: %v %s", err, out)}, Open: everythingOpen}
 	}
 	return Report{
@@ -35,8 +36,10 @@ func (*system) probe(p Policy) Report {
 
 func resolve(p Policy, a workspace.Allowance, temp string, port int) seatbelt {
 	return seatbelt{
-		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.writable()), own: real(p.Own), secrets: real(p.Secrets),
-		protected: p.Protected, only: real(p.only), opened: real(a.Write), readable: real(a.Read), temp: temp, port: port, network: p.Network,
+		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.writable()), own: real(p.Own),
+		secrets:   real(p.Secrets),
+		protected: p.Protected, only: real(p.only), opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
+		network: p.Network,
 	}
 }
 
@@ -79,7 +82,10 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 	return func(exit *workspace.Exit) {
 		x.close()
 		os.RemoveAll(temp)
-		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool { return !x.allows(name, "443") && !x.allows(name, "80") })...)
+		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool {
+			return !x.allows(name, "443") &&
+				!x.allows(name, "80")
+		})...)
 		exit.Refused = append(exit.Refused, x.refused()...)
 	}, nil
 }
@@ -102,7 +108,8 @@ func (s seatbelt) judge(dir, name string) string {
 	if info, err := os.Lstat(filepath.Dir(at)); err != nil || !info.IsDir() {
 		return "" // a word that only looks like a path
 	}
-	return fmt.Sprintf("writing %s: it is outside the working directory or protected; the rule that allows it: %s", path, editRule(path))
+	return fmt.Sprintf("writing %s: it is outside the working directory or protected; the rule that allows it: %s", path,
+		editRule(path))
 }
 
 func (*system) leftovers() []string { return nil }

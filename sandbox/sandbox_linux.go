@@ -203,7 +203,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if r.view, err = p.sight(c.Allow, cmd.Env, now, keep); err != nil {
 		return nil, err
 	}
-	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network), Limits: p.limits(backend != landlock)}
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network),
+		Limits: p.limits(backend != landlock)}
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
 		plan.Env = p.cacheEnv(p.environ(cmd.Env, c.Env), "/tmp")
@@ -344,7 +345,8 @@ func (r *run) serve(plan []byte) {
 				r.proxy.serve(received[0])
 				received = received[1:]
 			case kind == launch.Namespaces && len(received) >= 2:
-				r.kept = &kept{os.NewFile(uintptr(received[0]), "user namespace"), os.NewFile(uintptr(received[1]), "network namespace")}
+				r.kept = &kept{os.NewFile(uintptr(received[0]), "user namespace"),
+					os.NewFile(uintptr(received[1]), "network namespace")}
 				received = received[2:]
 			case kind == launch.FailedAt:
 				r.failure = r.program.Failure(body)

@@ -62,7 +62,8 @@ func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
 		}
 	}
 	t.Setenv("HOME", home)
-	for variable, dir := range map[string]string{"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share"} {
+	for variable, dir := range map[string]string{"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state",
+		"XDG_DATA_HOME": ".local/share"} {
 		t.Setenv(variable, filepath.Join(home, dir))
 	}
 	p, err := Default(dir)
@@ -135,7 +136,8 @@ func (b *bench) call(name string, hosts ...string) string {
 	}
 	var out bytes.Buffer
 	exit, err := b.local.Run(context.Background(), workspace.Command{
-		Args: []string{exe}, Env: []string{callEnv + "=" + name}, Output: &out, Allow: workspace.Allowance{Read: []string{exe}, Hosts: hosts},
+		Args: []string{exe}, Env: []string{callEnv + "=" + name}, Output: &out,
+		Allow: workspace.Allowance{Read: []string{exe}, Hosts: hosts},
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -186,13 +188,13 @@ func TestClosedFiles(t *testing.T) {
 				"mv .git .g", "rm -rf .git/config .git/hooks", "ln -sfn /tmp .git/hooks", "ln .git/hooks/old out && echo x >> out",
 				"rm -rf .claude", "mv .claude c", "echo x > .claude/skills/new", "mkdir .claude/agents", "ln -sfn /tmp .claude",
 				"echo y > .mcp.json", "echo y > z && mv -f z .mcp.json; rm -f z", "rm -f .mcp.json", "ln .mcp.json m && echo y > m",
-				"ln -f main.txt .mcp.json", "cp main.txt .mcp.json", "truncate -s 0 .mcp.json", "chmod 777 .mcp.json", "touch -d 2001-01-01 .mcp.json",
-				"rm -rf sub/.vscode", "echo y > sub/.vscode/x.json", "mv ../project ../p", "rm -rf .env", "mv .env e", "echo x > .env",
-				"exec 5<>.git/config && echo x >&5", "mv .mcp.json .claude /tmp/",
+				"ln -f main.txt .mcp.json", "cp main.txt .mcp.json", "truncate -s 0 .mcp.json", "chmod 777 .mcp.json",
+				"touch -d 2001-01-01 .mcp.json", "rm -rf sub/.vscode", "echo y > sub/.vscode/x.json", "mv ../project ../p",
+				"rm -rf .env", "mv .env e", "echo x > .env", "exec 5<>.git/config && echo x >&5", "mv .mcp.json .claude /tmp/",
 				// Mounts taken away.
-				"umount .mcp.json", "umount -l ~/.ssh", "mount -o remount,rw /", "mount --bind /tmp ~/.ssh", "unshare -Urm umount ~/.ssh",
-				"unshare -Urm mount -t tmpfs x ~/.ssh", "mount -t proc proc /tmp", "nsenter -t 1 -m cat ~/.ssh/id_ed25519",
-				"chroot / cat ~/.ssh/id_ed25519", "pivot_root . .",
+				"umount .mcp.json", "umount -l ~/.ssh", "mount -o remount,rw /", "mount --bind /tmp ~/.ssh",
+				"unshare -Urm umount ~/.ssh", "unshare -Urm mount -t tmpfs x ~/.ssh", "mount -t proc proc /tmp",
+				"nsenter -t 1 -m cat ~/.ssh/id_ed25519", "chroot / cat ~/.ssh/id_ed25519", "pivot_root . .",
 			}
 			b.run(together(writes))
 			if b.contents() != before {
@@ -210,10 +212,13 @@ func TestClosedFiles(t *testing.T) {
 				t.Errorf("a file beside the home was changed")
 			}
 			reads := []string{
-				"cat ~/.ssh/id_ed25519", "ls ~/.ssh", "cp -r ~/.ssh /tmp/x; cat /tmp/x/*", "cat ~/.aws/credentials", "cat ~/.netrc", "cat .env sub/.env.local",
-				"cat /proc/self/root$HOME/.netrc", "cat /proc/1/root$HOME/.netrc", "cat /proc/self/cwd/.env", "chmod 777 .env ~/.ssh ~/.netrc; cat .env ~/.ssh/* ~/.netrc",
-				"ln .env e; cat e", "ln -s ~/.netrc n; cat n; rm n", "cd ~/.ssh && cat id_ed25519", "chmod -R 777 /dev/.hidden-dir /dev/.hidden-file; cat ~/.ssh/id_ed25519",
-				"tar cf - ~/.ssh .env", "grep -r SECRET ~ .", "find / -name id_ed25519 -exec cat {} +", "dd if=/dev/vda bs=1M count=1", "cat /proc/kcore | head -c 10",
+				"cat ~/.ssh/id_ed25519", "ls ~/.ssh", "cp -r ~/.ssh /tmp/x; cat /tmp/x/*", "cat ~/.aws/credentials", "cat ~/.netrc",
+				"cat .env sub/.env.local", "cat /proc/self/root$HOME/.netrc", "cat /proc/1/root$HOME/.netrc",
+				"cat /proc/self/cwd/.env", "chmod 777 .env ~/.ssh ~/.netrc; cat .env ~/.ssh/* ~/.netrc", "ln .env e; cat e",
+				"ln -s ~/.netrc n; cat n; rm n", "cd ~/.ssh && cat id_ed25519",
+				"chmod -R 777 /dev/.hidden-dir /dev/.hidden-file; cat ~/.ssh/id_ed25519", "tar cf - ~/.ssh .env",
+				"grep -r SECRET ~ .", "find / -name id_ed25519 -exec cat {} +", "dd if=/dev/vda bs=1M count=1",
+				"cat /proc/kcore | head -c 10",
 			}
 			if out, _ := b.run(together(reads)); strings.Contains(out, "SECRET") {
 				for _, line := range reads {
@@ -266,7 +271,8 @@ func TestHomeStaysAsItIs(t *testing.T) {
 			t.Errorf("%s is not writable: %q", path, p.Write)
 		}
 	}
-	if slices.Contains(p.Caches, "CARGO_HOME") || slices.Contains(p.Caches, "GOCACHE") || !slices.Contains(p.Caches, "npm_config_cache") {
+	if slices.Contains(p.Caches, "CARGO_HOME") || slices.Contains(p.Caches, "GOCACHE") ||
+		!slices.Contains(p.Caches, "npm_config_cache") {
 		t.Errorf("private: %q", p.Caches)
 	}
 }
@@ -274,8 +280,10 @@ func TestHomeStaysAsItIs(t *testing.T) {
 // TestAppears leaves things under protected names that did not exist.
 func TestAppears(t *testing.T) {
 	for _, c := range []struct{ line, path string }{
-		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"}, {"ln -s /tmp .vscode", ".vscode"},
-		{"mkdir -p sub/.claude/skills/evil", "sub/.claude"}, {"mkdir -p new/deep/.agents", "new/deep/.agents"}, {"git init -q new2 || mkdir -p new2/.git", "new2/.git"},
+		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"},
+		{"ln -s /tmp .vscode", ".vscode"},
+		{"mkdir -p sub/.claude/skills/evil", "sub/.claude"}, {"mkdir -p new/deep/.agents", "new/deep/.agents"},
+		{"git init -q new2 || mkdir -p new2/.git", "new2/.git"},
 		{"mv sub sub2; mkdir -p sub/.vscode; touch -d 2001-01-01 sub .", "sub/.vscode"},
 		{"mkfifo .npmrc", ".npmrc"}, {"mkdir x; mkdir x/.pi; touch -d 2001-01-01 x x/.pi .", "x/.pi"},
 		{"mkdir x; mv x .idea", ".idea"}, {"mkdir -p a/.cargo; mv a b", "b/.cargo"},
@@ -318,7 +326,8 @@ func TestAppears(t *testing.T) {
 		path := filepath.Join(b.dir, ".envrc")
 		os.WriteFile(path, []byte("mine"), 0o644)
 		os.WriteFile(filepath.Join(b.dir, ".git/config"), []byte("changed"), 0o644)
-		if out, exit := b.run("echo x > .envrc; cat .git/config"); !strings.Contains(out, "changed") || len(exit.Refused) == 0 {
+		if out, exit := b.run("echo x > .envrc; cat .git/config"); !strings.Contains(out, "changed") ||
+			len(exit.Refused) == 0 {
 			t.Errorf("%s %q", out, exit.Refused)
 		}
 		if data, _ := os.ReadFile(path); string(data) != "mine" {

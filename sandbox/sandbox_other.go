@@ -15,7 +15,8 @@ type system struct{}
 func newSystem(Policy) system { return system{} }
 
 func (*system) probe(Policy) Report {
-	return Report{Missing: []string{"no sandbox is known for " + runtime.GOOS + "/" + runtime.GOARCH}, Open: everythingOpen}
+	return Report{Missing: []string{"no sandbox is known for " + runtime.GOOS + "/" + runtime.GOARCH},
+		Open: everythingOpen}
 }
 
 func (*system) confine(Policy, Report, *exec.Cmd, *workspace.Command) (func(*workspace.Exit), error) {

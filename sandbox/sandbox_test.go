@@ -32,7 +32,9 @@ func TestSeatbelt(t *testing.T) {
 		t.Errorf("the profile is\n%s\nwant\n%s(go test -update rewrites it)", got, want)
 	}
 	// What a name can do to the profile.
-	if evil := (seatbelt{roots: []string{`/a"))(allow default)(deny file-read* (subpath "/`}}).profile(); strings.Contains(evil, "\n(allow default)") || strings.Contains(evil, `"))(allow default)`) && !strings.Contains(evil, `\"))(allow default)`) {
+	if evil := (seatbelt{roots: []string{`/a"))(allow default)(deny file-read* (subpath "/`}}).profile(); strings.Contains(
+		evil, "\n(allow default)") || strings.Contains(evil, `"))(allow default)`) &&
+		!strings.Contains(evil, `\"))(allow default)`) {
 		t.Errorf("a directory's name becomes a rule:\n%s", evil)
 	}
 }
@@ -54,8 +56,9 @@ func TestMode(t *testing.T) {
 func TestEnviron(t *testing.T) {
 	p := Policy{Dir: "/w", Roots: []string{"/more"}, Env: []string{"MINE", "APP_*"}}
 	got := p.environ([]string{
-		"PATH=/bin:.:rel:/w/bin:/more:/usr/bin:", "HOME=/h", "AWS_SECRET_ACCESS_KEY=s", "ANTHROPIC_API_KEY=s", "SSH_AUTH_SOCK=/x", "TMPDIR=/elsewhere",
-		"LC_ALL=C", "MINE=1", "APP_X=2", "MINETOO=s", "LD_PRELOAD=/w/evil.so", "BASH_ENV=/w/evil", "GIVEN=old", "DBUS_SESSION_BUS_ADDRESS=s",
+		"PATH=/bin:.:rel:/w/bin:/more:/usr/bin:", "HOME=/h", "AWS_SECRET_ACCESS_KEY=s", "ANTHROPIC_API_KEY=s",
+		"SSH_AUTH_SOCK=/x", "TMPDIR=/elsewhere", "LC_ALL=C", "MINE=1", "APP_X=2", "MINETOO=s", "LD_PRELOAD=/w/evil.so",
+		"BASH_ENV=/w/evil", "GIVEN=old", "DBUS_SESSION_BUS_ADDRESS=s",
 	}, []string{"GIVEN=new", "AWS_PROFILE=p"})
 	want := "TMPDIR=/tmp PATH=/bin:/usr/bin HOME=/h LC_ALL=C MINE=1 APP_X=2 GIVEN=new AWS_PROFILE=p"
 	if strings.Join(got, " ") != want {
@@ -64,16 +67,20 @@ func TestEnviron(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	p := newProxy([]string{"example.com", "*.example.org", "one.example.net:8443", "localhost:5432", "127.0.0.1:8080", "::1", "[2001:db8::1]:443"})
+	p := newProxy([]string{"example.com", "*.example.org", "one.example.net:8443", "localhost:5432", "127.0.0.1:8080",
+		"::1", "[2001:db8::1]:443"})
 	defer p.close()
 	if got := p.ports(); len(got) != 3 || got[1] != 5432 || got[2] != 8080 {
 		t.Errorf("ports: %v", got)
 	}
 	for address, want := range map[[2]string]bool{
-		{"example.com", "443"}: true, {"example.com", "22"}: true, {"www.example.com", "443"}: false, {"example.com.evil.org", "443"}: false,
-		{"a.example.org", "443"}: true, {"a.b.example.org", "80"}: true, {"example.org", "443"}: false, {"evilexample.org", "443"}: false,
-		{"one.example.net", "8443"}: true, {"one.example.net", "443"}: false, {"localhost", "5432"}: false, {"2001:db8::1", "443"}: true,
-		{"", "443"}: false, {"*.example.org", "443"}: true, {"169.254.169.254", "80"}: false,
+		{"example.com", "443"}: true, {"example.com", "22"}: true, {"www.example.com", "443"}: false,
+		{"example.com.evil.org", "443"}: false,
+		{"a.example.org", "443"}:        true, {"a.b.example.org", "80"}: true, {"example.org", "443"}: false,
+		{"evilexample.org", "443"}:  false,
+		{"one.example.net", "8443"}: true, {"one.example.net", "443"}: false, {"localhost", "5432"}: false,
+		{"2001:db8::1", "443"}: true,
+		{"", "443"}:            false, {"*.example.org", "443"}: true, {"169.254.169.254", "80"}: false,
 	} {
 		if got := p.allows(address[0], address[1]); got != want {
 			t.Errorf("%v: %v, want %v", address, got, want)
@@ -85,7 +92,8 @@ func TestHosts(t *testing.T) {
 func FuzzRefused(f *testing.F) {
 	for _, s := range []string{
 		"touch: cannot touch '/etc/x': Read-only file system", "Error: EROFS: read-only file system, open '/etc/x'",
-		"curl: (6) Could not resolve host: example.com", "dial tcp: lookup example.com: no such host", "bash: line 1: ../x: Permission denied",
+		"curl: (6) Could not resolve host: example.com", "dial tcp: lookup example.com: no such host",
+		"bash: line 1: ../x: Permission denied",
 	} {
 		f.Add(s)
 	}

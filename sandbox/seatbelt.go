@@ -58,7 +58,8 @@ func (s seatbelt) profile() string {
 	each("allow file-write*", append(writable, s.temp))
 	for _, root := range s.roots {
 		line("(deny file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "([._-][^/]*|rc)?$\"))")
-		line("(allow file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "[^/]*\\.(example|sample|template|dist)$\"))")
+		line("(allow file-read-data file-write* (regex #\"" + under(root) + fold(".env") +
+			"[^/]*\\.(example|sample|template|dist)$\"))")
 	}
 	line("; but not what changes what programs do later")
 	for _, root := range s.roots {
@@ -66,7 +67,8 @@ func (s seatbelt) profile() string {
 			if name == ".git" {
 				line("(deny file-write-unlink (regex #\"" + under(root) + fold(".git") + "$\"))")
 				line("(deny file-write* (regex #\"" + under(root) + fold(".git") + "/(.*/)?(" +
-					strings.Join([]string{fold("hooks"), fold("config"), fold("config.worktree"), fold("commondir"), fold("info/attributes")}, "|") + ")(/|$)\"))")
+					strings.Join([]string{fold("hooks"), fold("config"), fold("config.worktree"), fold("commondir"),
+						fold("info/attributes")}, "|") + ")(/|$)\"))")
 				continue
 			}
 			line("(deny file-write* (regex #\"" + under(root) + fold(name) + "(/|$)\"))")

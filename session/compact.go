@@ -121,7 +121,8 @@ func (c *Compaction) face() string {
 			strings.Join(again, ", "))
 	}
 	if len(closed) > 0 {
-		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; only the user can load them again: %s.",
+		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; only the user can load them "+
+			"again: %s.",
 			strings.Join(closed, ", "))
 	}
 	if len(c.Skills) > 0 {
@@ -343,7 +344,8 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 			}
 		}
 	}
-	if answer >= 0 && slices.ContainsFunc(all[answer].Answer.Message.Parts, func(p llm.Part) bool { return p.Call != nil }) && sizes[answer] <= room {
+	if answer >= 0 && slices.ContainsFunc(all[answer].Answer.Message.Parts,
+		func(p llm.Part) bool { return p.Call != nil }) && sizes[answer] <= room {
 		at = answer
 	} else {
 		words()

@@ -20,8 +20,8 @@ import (
 // steering, i an attached picture (6,000), t an answer of text with signed
 // thinking, p one that was cut off, c an answer with a call, d with two, r the
 // result of the next call, m a skill that a call loaded, k one that a person
-// typed, n a note, g an agent that has ended (g0: the result of a call), e the end of a turn, z a compaction that keeps nothing, y one
-// that keeps the last two.
+// typed, n a note, g an agent that has ended (g0: the result of a call), e the end of a turn, z a
+// compaction that keeps nothing, y one that keeps the last two.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		what       string
@@ -94,7 +94,8 @@ func TestCut(t *testing.T) {
 				e = Entry{Type: TypeUser, User: &User{Parts: []llm.Part{{Media: &llm.Media{MIME: "image/png"}}}}}
 			case 't', 'p':
 				e = say(0)
-				e.Answer.Message.Parts = []llm.Part{{Thinking: &llm.Thinking{Text: strings.Repeat("x", n/2), Opaque: strings.Repeat("x", n-n/2)}}}
+				e.Answer.Message.Parts = []llm.Part{{Thinking: &llm.Thinking{Text: strings.Repeat("x", n/2),
+					Opaque: strings.Repeat("x", n-n/2)}}}
 				e.Answer.Partial = w[0] == 'p'
 			case 'c':
 				e = say(1)
@@ -165,7 +166,8 @@ func TestSize(t *testing.T) {
 		}
 	}
 	answer := func(bytes int, u llm.Usage) Entry {
-		return Entry{Type: TypeAnswer, Answer: &Answer{Usage: u, Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(strings.Repeat("x", bytes))}}}}
+		return Entry{Type: TypeAnswer, Answer: &Answer{Usage: u,
+			Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(strings.Repeat("x", bytes))}}}}
 	}
 	want("empty", 100, 0.25)
 	mustAppend(t, l, said(strings.Repeat("x", 600)))
@@ -243,7 +245,8 @@ func FuzzOpen(f *testing.F) {
 		}
 		f.Add(text.String())
 	}
-	f.Add(`{"id":1,"parent":0,"type":"user"}` + "\n" + `{"id":2,"parent":0,"type":"compaction"}` + "\n" + `{"id":3,"parent":0,"type":"later"}` + "\n")
+	f.Add(`{"id":1,"parent":0,"type":"user"}` + "\n" + `{"id":2,"parent":0,"type":"compaction"}` + "\n" +
+		`{"id":3,"parent":0,"type":"later"}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := Store{Dir: t.TempDir()}
 		if err := os.WriteFile(s.path("s"), []byte(`{"knack_session":1,"id":"s"}`+"\n"+text), 0o600); err != nil {

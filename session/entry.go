@@ -161,9 +161,11 @@ type Decision struct {
 // Activation is a skill that came into force. It has two faces: Notice for
 // people, Prompt for the model.
 type Activation struct {
-	Skill   string     `json:"skill"`
-	Args    string     `json:"args,omitempty"`
-	By      string     `json:"by"`             // user, input (text that nobody typed), model, fork (the task of a sub-agent), agent (its definition)
+	Skill string `json:"skill"`
+	Args  string `json:"args,omitempty"`
+	// user, input (text that nobody typed), model, fork (the task of a sub-agent), agent (its
+	// definition)
+	By      string     `json:"by"`
 	Call    string     `json:"call,omitempty"` // the model's call
 	Hash    string     `json:"hash"`           // of Prompt
 	Notice  string     `json:"notice"`

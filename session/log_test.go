@@ -301,7 +301,8 @@ func BenchmarkTurn(b *testing.B) {
 				id := strconv.Itoa(i)
 				l.Append(Entry{Type: TypeAnswer, Answer: &Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{
 					{Call: &llm.ToolCall{ID: id, Name: "read", Input: []byte(`{"path":"x"}`)}}}}}})
-				l.Append(Entry{Type: TypeResult, Result: &Result{ToolResult: llm.ToolResult{ID: id, Name: "read", Parts: []llm.Part{llm.Text("x")}}}})
+				l.Append(Entry{Type: TypeResult, Result: &Result{ToolResult: llm.ToolResult{ID: id, Name: "read",
+					Parts: []llm.Part{llm.Text("x")}}}})
 			}
 			for i := range n {
 				add(i)
@@ -329,7 +330,8 @@ func TestHooksOfScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	append(Entry{Type: TypeActivation, Activation: &Activation{Skill: "a", Hooks: json.RawMessage(`{"Stop":[]}`), Dir: "/a"}})
+	append(Entry{Type: TypeActivation, Activation: &Activation{Skill: "a", Hooks: json.RawMessage(`{"Stop":[]}`),
+		Dir: "/a"}})
 	if sc := log.State().Scopes; len(sc) != 1 || string(sc[0].Hooks) != `{"Stop":[]}` || sc[0].Dir != "/a" {
 		t.Errorf("in force: %+v", sc)
 	}
@@ -396,7 +398,8 @@ func TestMoveIsKept(t *testing.T) {
 		t.Errorf("after a move to entry 1 the model sees %s", got)
 	}
 	mustAppend(t, l, said("TWO"))
-	if got := reopened(); strings.Contains(got, "three") || !strings.Contains(got, "one") || !strings.Contains(got, "TWO") {
+	if got := reopened(); strings.Contains(got, "three") || !strings.Contains(got, "one") ||
+		!strings.Contains(got, "TWO") {
 		t.Errorf("the branch is %s", got)
 	}
 	if err := l.Move(4); err != nil { // the entry of a move stands for where it led

@@ -113,7 +113,8 @@ func TestProjected(t *testing.T) {
 	take()
 	mustAppend(t, l, said("two")) // no answer came: the same message
 	take()
-	mustAppend(t, l, Entry{Type: TypeAnswer, Answer: &Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("a")}}}}, said("three"))
+	mustAppend(t, l, Entry{Type: TypeAnswer, Answer: &Answer{Message: llm.Message{Role: llm.Assistant,
+		Parts: []llm.Part{llm.Text("a")}}}}, said("three"))
 	take()
 	mustAppend(t, l, Entry{Type: TypeRelease, Release: &Release{Entry: 2, Skill: "pdf", Tokens: 5}}, said("four"))
 	take()

@@ -19,7 +19,8 @@ func BenchmarkOpen(b *testing.B) {
 	for i := range 7000 {
 		id := fmt.Sprintf("toolu_%020d", i)
 		call := &llm.ToolCall{ID: id, Name: "read", Input: []byte(`{"path":"a.txt"}`)}
-		result := llm.ToolResult{ID: id, Name: "read", Parts: []llm.Part{llm.Text(strings.Repeat("a line of a file, one of several\n", 18))}}
+		result := llm.ToolResult{ID: id, Name: "read",
+			Parts: []llm.Part{llm.Text(strings.Repeat("a line of a file, one of several\n", 18))}}
 		for _, e := range []Entry{
 			{Type: TypeAnswer, Answer: &Answer{
 				Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Call: call}}},

@@ -26,7 +26,8 @@ func ids(t *testing.T, s Store) string {
 func TestProjectOfStore(t *testing.T) {
 	dir := t.TempDir()
 	for _, project := range []string{"/w/acme", "/w-acme"} {
-		l, err := Store{Dir: dir, Project: project}.Create(Header{ID: "s" + strings.ReplaceAll(project, "/", "_"), Dir: "/elsewhere"})
+		l, err := Store{Dir: dir, Project: project}.Create(Header{ID: "s" + strings.ReplaceAll(project, "/", "_"),
+			Dir: "/elsewhere"})
 		if err != nil {
 			t.Fatal(err)
 		}

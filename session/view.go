@@ -112,12 +112,15 @@ func (v *view) add(e Entry) {
 // in the conversation, and what is true of it now: a compaction may have
 // removed the text.
 func (v *view) again(a *Activation) string {
-	note := fmt.Sprintf("The skill %q was called again; its text is already in this conversation, unchanged. Follow it.", a.Skill)
+	note := fmt.Sprintf("The skill %q was called again; its text is already in this conversation, unchanged. Follow it.",
+		a.Skill)
 	switch {
 	case v.where[a.Present] == nil:
-		note = fmt.Sprintf("The skill %q was called again; its text is no longer in this conversation. %s", a.Skill, reload(a, "if you need it"))
+		note = fmt.Sprintf("The skill %q was called again; its text is no longer in this conversation. %s", a.Skill,
+			reload(a, "if you need it"))
 	case v.cut[a.Present]:
-		note = fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it. %s", a.Skill, reload(a, "to read the rest"))
+		note = fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it. %s",
+			a.Skill, reload(a, "to read the rest"))
 	}
 	return a.words() + note
 }
@@ -151,7 +154,8 @@ func (a *Agent) Text() string {
 	}
 	switch a.Reason {
 	case EndInterrupted:
-		return who + " was interrupted when the session ended. What it did may have happened: look at its effects before you have it done again."
+		return who + " was interrupted when the session ended. What it did may have happened: look at its effects before " +
+			"you have it done again."
 	case EndError:
 		return who + " failed: " + a.Error
 	case EndCancelled:
@@ -227,7 +231,8 @@ func (v *view) settle() {
 	for _, c := range v.pending {
 		text := "This call was not run: the session was interrupted before it."
 		if v.started[c.ID] {
-			text = "interrupted, may have happened: the session ended while this call ran. Look at its effects before you repeat it."
+			text = "interrupted, may have happened: the session ended while this call ran. Look at its effects before you " +
+				"repeat it."
 		}
 		v.part(llm.Part{Result: &llm.ToolResult{
 			ID: c.ID, Name: c.Name, IsError: true, Parts: []llm.Part{llm.Text(text)},

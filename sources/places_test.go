@@ -31,7 +31,8 @@ func TestManagedDirs(t *testing.T) {
 		want = append(want, filepath.Join(dir, "skills"), filepath.Join(dir, ".claude", "skills"))
 	}
 	var got []string
-	for _, p := range knack.Load(t.Context(), sources.Default(t.Context(), t.TempDir(), sources.Options{NoSkills: true})...).Places() {
+	for _, p := range knack.Load(t.Context(), sources.Default(t.Context(), t.TempDir(),
+		sources.Options{NoSkills: true})...).Places() {
 		got = append(got, p.Path)
 	}
 	if !slices.Equal(got, want) {
@@ -73,7 +74,9 @@ func TestHomeless(t *testing.T) {
 	o.Home, o.ClaudeConfig = "", ""
 	o.ConfigHome = filepath.Join(root, "xdg") // given, though there is no home
 	o.Order = []knack.Kind{knack.User, knack.Legacy}
-	if got := places(root, sources.Default(t.Context(), root, o)); !slices.Equal(got, strings.Split("user xdg/knack/skills;legacy xdg/knack/commands;legacy .claude/commands;legacy .knack/commands", ";")) {
+	if got := places(root, sources.Default(t.Context(), root, o)); !slices.Equal(got,
+		strings.Split("user xdg/knack/skills;legacy xdg/knack/commands;legacy .claude/commands;legacy .knack/commands",
+			";")) {
 		t.Errorf("%q", got)
 	}
 	if got := sources.Root(filepath.Join(root, "a", "b")); got != filepath.Join(root, "a", "b") {
@@ -86,14 +89,19 @@ func TestHomeless(t *testing.T) {
 // the person's skills from the project's root.
 func TestDirectories(t *testing.T) {
 	glob := "=---\ndescription: D\npaths: '*.go'\n---\n"
-	root := tree(t, "home/repo/.git/", "home/repo/pkg/.claude/skills/near/SKILL.md"+glob, "home/repo/.agents/skills/far/SKILL.md"+glob,
-		"home/.claude/skills/own/SKILL.md"+glob, "home/.pi/agent/skills/quick.md=---\ndescription: D\n---\n", "home/.pi/agent/skills/README.md=Text", "home/.agents/skills/no.md=---\ndescription: D\n---\n",
-		"added/.pi/skills/file.md=---\ndescription: D\n---\n", "added/.claude/skills/beside/SKILL.md"+glob, "added/.claude/skills/no.md=---\ndescription: D\n---\n",
-		"given/.knack/skills/named/SKILL.md"+glob, "given/.agents/x.md"+glob, "given/.pi/y/SKILL.md"+glob, "given/.claude/z/SKILL.md"+glob, "given/plain/SKILL.md"+glob, "home/.knack/commands/c.md=Do")
+	root := tree(t, "home/repo/.git/", "home/repo/pkg/.claude/skills/near/SKILL.md"+glob,
+		"home/repo/.agents/skills/far/SKILL.md"+glob,
+		"home/.claude/skills/own/SKILL.md"+glob, "home/.pi/agent/skills/quick.md=---\ndescription: D\n---\n",
+		"home/.pi/agent/skills/README.md=Text", "home/.agents/skills/no.md=---\ndescription: D\n---\n",
+		"added/.pi/skills/file.md=---\ndescription: D\n---\n", "added/.claude/skills/beside/SKILL.md"+glob,
+		"added/.claude/skills/no.md=---\ndescription: D\n---\n", "given/.knack/skills/named/SKILL.md"+glob,
+		"given/.agents/x.md"+glob, "given/.pi/y/SKILL.md"+glob, "given/.claude/z/SKILL.md"+glob, "given/plain/SKILL.md"+glob,
+		"home/.knack/commands/c.md=Do")
 	t.Chdir(filepath.Join(root, "home", "repo", "pkg"))
 	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{}, AddDirs: []string{"../../../added"},
-		Skills: []string{"../../../given/.knack/skills/named", "../../../given/.agents/x.md", "../../../given/.pi/y", "../../../given/.claude/z", "../../../given/plain"},
-		Trust:  func(knack.Kind, string) knack.Trust { return knack.Trusted }}
+		Skills: []string{"../../../given/.knack/skills/named", "../../../given/.agents/x.md", "../../../given/.pi/y",
+			"../../../given/.claude/z", "../../../given/plain"},
+		Trust: func(knack.Kind, string) knack.Trust { return knack.Trusted }}
 	cat := knack.Load(t.Context(), sources.Default(t.Context(), ".", o)...)
 	got := map[string]string{}
 	for _, s := range cat.Skills() {
@@ -104,8 +112,8 @@ func TestDirectories(t *testing.T) {
 		got[s.Name] = filepath.ToSlash(rel)
 	}
 	for name, want := range map[string]string{
-		"near": "home/repo/pkg", "far": "home/repo", "own": "home/repo", "quick": "home/repo", "c": "home/repo", "file": "added", "beside": "added",
-		"named": "given", "x": "given", "y": "given", "z": "given", "plain": "home/repo",
+		"near": "home/repo/pkg", "far": "home/repo", "own": "home/repo", "quick": "home/repo", "c": "home/repo",
+		"file": "added", "beside": "added", "named": "given", "x": "given", "y": "given", "z": "given", "plain": "home/repo",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -130,10 +138,12 @@ func TestDirectories(t *testing.T) {
 // TestChecks: a Check decides on what projects bring, folder by folder and
 // nested ones too; a directory that a person named is not asked about.
 func TestChecks(t *testing.T) {
-	root := tree(t, "repo/.git/", "repo/.claude/skills/own/SKILL.md", "repo/.claude/commands/cmd.md=Do", "repo/sub/.pi/skills/nested/SKILL.md", "added/.claude/skills/added/SKILL.md", "home/.claude/skills/mine/SKILL.md")
+	root := tree(t, "repo/.git/", "repo/.claude/skills/own/SKILL.md", "repo/.claude/commands/cmd.md=Do",
+		"repo/sub/.pi/skills/nested/SKILL.md", "added/.claude/skills/added/SKILL.md", "home/.claude/skills/mine/SKILL.md")
 	var mu sync.Mutex
 	var asked []string
-	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{}, AddDirs: []string{filepath.Join(root, "added")},
+	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{},
+		AddDirs: []string{filepath.Join(root, "added")},
 		Check: func(path string, data []byte, head bool) error {
 			rel, _ := filepath.Rel(root, path)
 			mu.Lock()
@@ -145,7 +155,8 @@ func TestChecks(t *testing.T) {
 			return nil
 		}}
 	repo := filepath.Join(root, "repo")
-	cat := knack.Load(t.Context(), slices.Concat(sources.Default(t.Context(), repo, o), sources.NewNested(repo, o).Look("sub/x"))...)
+	cat := knack.Load(t.Context(), slices.Concat(sources.Default(t.Context(), repo, o),
+		sources.NewNested(repo, o).Look("sub/x"))...)
 	states := ""
 	for _, e := range cat.Entries() {
 		states += e.Name() + " " + string(e.State) + ", "
@@ -154,14 +165,16 @@ func TestChecks(t *testing.T) {
 		t.Error(states)
 	}
 	slices.Sort(asked)
-	if want := []string{"repo/.claude/commands/cmd.md", "repo/.claude/skills/own/SKILL.md", "repo/sub/.pi/skills/nested/SKILL.md"}; !slices.Equal(asked, want) {
+	if want := []string{"repo/.claude/commands/cmd.md", "repo/.claude/skills/own/SKILL.md",
+		"repo/sub/.pi/skills/nested/SKILL.md"}; !slices.Equal(asked, want) {
 		t.Errorf("asked about %q", asked)
 	}
 }
 
 // TestNestedLook: nothing is nested with NoSkills, and what is ignored stays so.
 func TestNestedLook(t *testing.T) {
-	root := tree(t, "repo/.git/", "repo/.gitignore=gen/\n", "repo/gen/.claude/skills/no/SKILL.md", "repo/late/", "repo/file=x", "repo/sub/.claude/skills/yes/SKILL.md")
+	root := tree(t, "repo/.git/", "repo/.gitignore=gen/\n", "repo/gen/.claude/skills/no/SKILL.md", "repo/late/",
+		"repo/file=x", "repo/sub/.claude/skills/yes/SKILL.md")
 	repo := filepath.Join(root, "repo")
 	o := sources.Options{Managed: []string{}, NoSkills: true}
 	if got := sources.NewNested(repo, o).Look("sub/x"); got != nil {

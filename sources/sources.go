@@ -188,7 +188,8 @@ func (t table) kind(kind knack.Kind) (all []knack.Source) {
 	case knack.Managed:
 		for _, dir := range t.Managed {
 			for _, sub := range []string{"skills", ".claude/skills"} {
-				add(&knack.Folder{Path: filepath.Join(dir, sub), Cache: t.Cache, Pack: true, Origin: knack.Origin{Trust: knack.Trusted}})
+				add(&knack.Folder{Path: filepath.Join(dir, sub), Cache: t.Cache, Pack: true,
+					Origin: knack.Origin{Trust: knack.Trusted}})
 			}
 		}
 	case knack.Explicit:

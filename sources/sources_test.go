@@ -60,8 +60,10 @@ func TestDefault(t *testing.T) {
 	root := tree(t, "home/", "home/repo/.git/", "home/repo/pkg/sub/")
 	at := func(name string) string { return filepath.Join(root, name) }
 	full := func(dir string, more ...func(*sources.Options)) sources.Options {
-		o := sources.Options{Home: at("home"), Managed: []string{at("managed")}, Skills: []string{"../one.md"}, AddDirs: []string{at("added")},
-			Bundled: label(knack.Bundled), BuiltinPlugins: label(knack.BuiltinPlugin), Plugins: label(knack.Plugin), MCP: label(knack.MCP)}
+		o := sources.Options{Home: at("home"), Managed: []string{at("managed")}, Skills: []string{"../one.md"},
+			AddDirs: []string{at("added")},
+			Bundled: label(knack.Bundled), BuiltinPlugins: label(knack.BuiltinPlugin), Plugins: label(knack.Plugin),
+			MCP: label(knack.MCP)}
 		for _, f := range more {
 			f(&o)
 		}
@@ -74,27 +76,36 @@ func TestDefault(t *testing.T) {
 		return list
 	}
 	two := []string{"managed managed/skills", "managed managed/.claude/skills"}
-	user := strings.Split("user home/.config/knack/skills;user home/.knack/skills;user home/.agents/skills;user home/.claude/skills;user home/.config/claude/skills;user home/.pi/agent/skills", ";")
-	commands := strings.Split("legacy home/.claude/commands;legacy home/.config/knack/commands;legacy home/.knack/commands", ";")
+	user := strings.Split("user home/.config/knack/skills;user home/.knack/skills;user home/.agents/skills;user "+
+		"home/.claude/skills;user home/.config/claude/skills;user home/.pi/agent/skills", ";")
+	commands := strings.Split(
+		"legacy home/.claude/commands;legacy home/.config/knack/commands;legacy home/.knack/commands", ";")
 	all := slices.Concat(two, []string{"explicit home/repo/one.md"}, user,
 		four("project", "home/repo/pkg"), four("project", "home/repo"), four("additional", "added"), commands,
-		[]string{"legacy home/repo/pkg/.claude/commands", "legacy home/repo/pkg/.knack/commands", "legacy home/repo/.claude/commands", "legacy home/repo/.knack/commands"},
+		[]string{"legacy home/repo/pkg/.claude/commands", "legacy home/repo/pkg/.knack/commands",
+			"legacy home/repo/.claude/commands", "legacy home/repo/.knack/commands"},
 		[]string{"bundled it", "builtin-plugin it", "plugin it", "mcp it"})
 	for name, c := range map[string]struct {
 		o    sources.Options
 		want []string
 	}{
 		"the whole table": {full("home/repo/pkg"), all},
-		"bare":            {full("", func(o *sources.Options) { o.Bare = true }), slices.Concat(two, []string{"explicit home/repo/one.md"}, four("additional", "added"), []string{"bundled it"})},
-		"no skills":       {full("", func(o *sources.Options) { o.NoSkills = true }), two},
-		"order":           {full("", func(o *sources.Options) { o.Order = []knack.Kind{knack.MCP, knack.Managed, knack.Bundled, knack.MCP} }), slices.Concat([]string{"mcp it"}, two, []string{"bundled it"})},
-		"managed must be": {full("", func(o *sources.Options) { o.Order = []knack.Kind{knack.MCP} }), append(slices.Clone(two), "mcp it")},
+		"bare": {full("", func(o *sources.Options) { o.Bare = true }),
+			slices.Concat(two, []string{"explicit home/repo/one.md"}, four("additional", "added"), []string{"bundled it"})},
+		"no skills": {full("", func(o *sources.Options) { o.NoSkills = true }), two},
+		"order": {full("", func(o *sources.Options) {
+			o.Order = []knack.Kind{knack.MCP, knack.Managed,
+				knack.Bundled, knack.MCP}
+		}), slices.Concat([]string{"mcp it"}, two, []string{"bundled it"})},
+		"managed must be": {full("", func(o *sources.Options) { o.Order = []knack.Kind{knack.MCP} }),
+			append(slices.Clone(two), "mcp it")},
 		"XDG, CLAUDE_CONFIG": {full("", func(o *sources.Options) {
 			o.Order = []knack.Kind{knack.User}
 			o.ConfigHome = at("xdg")
 			o.ClaudeConfig = at("cc")
 			o.Managed = []string{}
-		}), strings.Split("user xdg/knack/skills;user home/.knack/skills;user home/.agents/skills;user cc/skills;user home/.config/claude/skills;user home/.pi/agent/skills", ";")},
+		}), strings.Split("user xdg/knack/skills;user home/.knack/skills;user home/.agents/skills;user cc/skills;user "+
+			"home/.config/claude/skills;user home/.pi/agent/skills", ";")},
 	} {
 		if got := places(root, sources.Default(t.Context(), at("home/repo/pkg"), c.o)); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
@@ -104,7 +115,8 @@ func TestDefault(t *testing.T) {
 
 // TestProject checks how far up a project goes.
 func TestProject(t *testing.T) {
-	root := tree(t, "home/plain/a/", "home/repo/.git/", "home/repo/pkg/", "home/over/tree/.git=gitdir: elsewhere", "home/over/tree/x/", "else/where/")
+	root := tree(t, "home/plain/a/", "home/repo/.git/", "home/repo/pkg/", "home/over/tree/.git=gitdir: elsewhere",
+		"home/over/tree/x/", "else/where/")
 	at := func(name string) string { return filepath.Join(root, name) }
 	for dir, want := range map[string]string{
 		"home/repo/pkg":    "home/repo/pkg home/repo",
@@ -127,7 +139,8 @@ func TestProject(t *testing.T) {
 }
 
 func TestTrust(t *testing.T) {
-	root := tree(t, "repo/.git/", "repo/.claude/skills/own/SKILL.md", "repo/.claude/commands/cmd.md=Do it", "added/.agents/skills/added/SKILL.md",
+	root := tree(t, "repo/.git/", "repo/.claude/skills/own/SKILL.md", "repo/.claude/commands/cmd.md=Do it",
+		"added/.agents/skills/added/SKILL.md",
 		"out/linked/SKILL.md", "home/.claude/skills/mine/SKILL.md", "given/SKILL.md")
 	at := func(name string) string { return filepath.Join(root, name) }
 	if err := os.Symlink(at("out/linked"), at("repo/.claude/skills/linked")); err != nil {
@@ -142,7 +155,8 @@ func TestTrust(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got, want := states(sources.Options{}), "given:active mine:active own:untrusted added:active cmd:untrusted"; got != want {
+	if got, want := states(sources.Options{}),
+		"given:active mine:active own:untrusted added:active cmd:untrusted"; got != want {
 		t.Errorf("nobody to ask: %s, want %s", got, want)
 	}
 	var asked []string
@@ -159,7 +173,8 @@ func TestTrust(t *testing.T) {
 	if got, want := states(o), "given:active mine:active own:active added:untrusted cmd:active"; got != want {
 		t.Errorf("asked: %s, want %s", got, want)
 	}
-	if want := []string{"project repo/.claude/skills", "additional added/.agents/skills", "legacy repo/.claude/commands", "project out/linked"}; !slices.Equal(asked, want) {
+	if want := []string{"project repo/.claude/skills", "additional added/.agents/skills", "legacy repo/.claude/commands",
+		"project out/linked"}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %q, want %q", asked, want)
 	}
 }
@@ -167,9 +182,11 @@ func TestTrust(t *testing.T) {
 // TestManaged: both layouts of both directories count; what is there wins over
 // the person's own, cannot be switched off, and stays with NoSkills.
 func TestManaged(t *testing.T) {
-	root := tree(t, "knack/skills/a/SKILL.md", "knack/.claude/skills/b/SKILL.md", "claude/skills/c/SKILL.md", "claude/.claude/skills/d/SKILL.md",
+	root := tree(t, "knack/skills/a/SKILL.md", "knack/.claude/skills/b/SKILL.md", "claude/skills/c/SKILL.md",
+		"claude/.claude/skills/d/SKILL.md",
 		"claude/skills/group/a/SKILL.md", "home/.claude/skills/a/SKILL.md", "home/.claude/skills/own/SKILL.md", "repo/")
-	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{filepath.Join(root, "knack"), filepath.Join(root, "claude")}}
+	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{filepath.Join(root, "knack"),
+		filepath.Join(root, "claude")}}
 	load := func(o sources.Options) (*knack.Catalog, string) {
 		cat := knack.Load(t.Context(), sources.Default(t.Context(), filepath.Join(root, "repo"), o)...)
 		var list []string
@@ -179,14 +196,18 @@ func TestManaged(t *testing.T) {
 		return cat, strings.Join(list, ", ")
 	}
 	cat, got := load(o)
-	if want := "a managed active, b managed active, a managed shadowed, c managed active, d managed active, a user shadowed, own user active"; got != want {
+	if want := "a managed active, b managed active, a managed shadowed, c managed active, d managed active, a user " +
+		"shadowed, own user active"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	v := knack.View{For: knack.ByModel, Overrides: map[string]knack.State{"a": knack.Off, "own": knack.Off, "b": knack.NameOnly}}
-	if got, want := cat.Listing(v).Text, "- a: At knack/skills/a/SKILL.md\n- b\n- c: At claude/skills/c/SKILL.md\n- d: At claude/.claude/skills/d/SKILL.md\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "own") {
+	v := knack.View{For: knack.ByModel, Overrides: map[string]knack.State{"a": knack.Off, "own": knack.Off,
+		"b": knack.NameOnly}}
+	if got, want := cat.Listing(v).Text, "- a: At knack/skills/a/SKILL.md\n- b\n- c: At claude/skills/c/SKILL.md\n- d: "+
+		"At claude/.claude/skills/d/SKILL.md\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "own") {
 		t.Errorf("listed:\n%s", got)
 	}
-	if ps := cat.Overruled(v); len(ps) != 1 || ps[0].Code != "override-off" || ps[0].Path != filepath.Join(root, "knack/skills/a/SKILL.md") {
+	if ps := cat.Overruled(v); len(ps) != 1 || ps[0].Code != "override-off" ||
+		ps[0].Path != filepath.Join(root, "knack/skills/a/SKILL.md") {
 		t.Errorf("overruled: %v", ps)
 	}
 	o.NoSkills = true
@@ -198,7 +219,8 @@ func TestManaged(t *testing.T) {
 func TestNested(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/.gitignore=/pkg/gen/\n", "repo/pkg/.claude/skills/here/SKILL.md",
 		"repo/pkg/x/.claude/skills/here/SKILL.md", "repo/pkg/x/y/.agents/skills/deep/SKILL.md", "repo/pkg/x/y/file.go=",
-		"repo/pkg/gen/.claude/skills/no/SKILL.md", "repo/pkg/node_modules/m/.claude/skills/no/SKILL.md", "repo/pkg/.hid/.claude/skills/no/SKILL.md", "repo/other/.claude/skills/no/SKILL.md")
+		"repo/pkg/gen/.claude/skills/no/SKILL.md", "repo/pkg/node_modules/m/.claude/skills/no/SKILL.md",
+		"repo/pkg/.hid/.claude/skills/no/SKILL.md", "repo/other/.claude/skills/no/SKILL.md")
 	dir := filepath.Join(root, "repo", "pkg")
 	o := sources.Options{Managed: []string{}, Trust: func(knack.Kind, string) knack.Trust { return knack.Trusted }}
 	n := sources.NewNested(dir, o)
@@ -234,7 +256,8 @@ func TestNested(t *testing.T) {
 }
 
 func TestPromises(t *testing.T) {
-	root := tree(t, "repo/.git/", "repo/.claude/skills/a/SKILL.md", "repo/.pi/skills/b.md=---\ndescription: B\n---\n", "repo/.claude/commands/c/d.md=Do")
+	root := tree(t, "repo/.git/", "repo/.claude/skills/a/SKILL.md", "repo/.pi/skills/b.md=---\ndescription: B\n---\n",
+		"repo/.claude/commands/c/d.md=Do")
 	for _, src := range sources.Default(t.Context(), filepath.Join(root, "repo"), sources.Options{Managed: []string{}}) {
 		if err := knacktest.TestSource(src); err != nil {
 			t.Error(err)
@@ -247,7 +270,8 @@ func ExampleDefault() {
 	defer os.RemoveAll(dir)
 	skill := filepath.Join(dir, ".claude", "skills", "pdf")
 	os.MkdirAll(skill, 0o777)
-	os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte("---\ndescription: Read PDF files\n---\nUse pdftotext.\n"), 0o666)
+	os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte("---\ndescription: Read PDF files\n---\nUse pdftotext.\n"),
+		0o666)
 
 	ctx := context.Background()
 	opts := sources.Options{ // sources.FromEnv(os.Getenv) would add the user's own

@@ -223,7 +223,8 @@ func Terminates(results []Result) bool {
 // Unfinished is the result of a call that the model could not finish writing,
 // because the answer met its output limit. Such a call is not run.
 func Unfinished(call llm.ToolCall) Result {
-	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a shorter input, in several calls if need be.", call.Name)
+	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a "+
+		"shorter input, in several calls if need be.", call.Name)
 }
 
 // prepare finds the tool of a call and checks its input: with a nil Tool the
@@ -261,7 +262,8 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Re
 			return in, Errorf("%s", t.invalid(permit.Input, []string{err.Error()})), false
 		}
 	}
-	in.JSON, in.Subjects, in.Limits, in.Scripts, in.Allow = permit.Input, permit.Subjects, permit.Limits, permit.Scripts, permit.Allow
+	in.JSON, in.Subjects, in.Limits, in.Scripts, in.Allow = permit.Input, permit.Subjects, permit.Limits, permit.Scripts,
+		permit.Allow
 	return in, Result{}, true
 }
 
@@ -313,7 +315,8 @@ func cut(ctx context.Context, name string, res Result) Result {
 // recovered makes an error result of a panic.
 func recovered(name string, call llm.ToolCall, res *Result) {
 	if p := recover(); p != nil {
-		slog.Error("tool panicked", "tool", name, "call", call.ID, "input", echo(call.Input), "panic", p, "stack", string(debug.Stack()))
+		slog.Error("tool panicked", "tool", name, "call", call.ID, "input", echo(call.Input), "panic", p, "stack",
+			string(debug.Stack()))
 		*res = Errorf("%s failed: %v (a mistake in the tool; the log has the details)", name, p)
 	}
 }

@@ -33,26 +33,31 @@ func said(s string) func(context.Context, tool.Input) (tool.Result, error) {
 
 func TestFind(t *testing.T) {
 	set := tool.Set{}
-	for _, n := range []string{"read", "bash", "bash_output", "bash_kill", "edit", "write", "grep", "find", "ls", "ask", "mcp__x__y"} {
+	for _, n := range []string{"read", "bash", "bash_output", "bash_kill", "edit", "write", "grep", "find", "ls", "ask",
+		"mcp__x__y"} {
 		x := named(n, said(n))
-		x.Aliases = map[string][]string{"edit": {"MultiEdit", "NotebookEdit"}, "find": {"Glob"}, "ask": {"AskUserQuestion"}, "bash_kill": {"KillShell"}}[n]
+		x.Aliases = map[string][]string{"edit": {"MultiEdit", "NotebookEdit"}, "find": {"Glob"}, "ask": {"AskUserQuestion"},
+			"bash_kill": {"KillShell"}}[n]
 		set = append(set, x)
 	}
 	for name, want := range map[string]string{
-		"read": "read", "Read": "read", "BASH": "bash", "BashOutput": "bash_output", "bash-output": "bash_output", "KillShell": "bash_kill",
-		"MultiEdit": "edit", "NotebookEdit": "edit", "Glob": "find", "LS": "ls", "AskUserQuestion": "ask", "mcp__x__y": "mcp__x__y",
+		"read": "read", "Read": "read", "BASH": "bash", "BashOutput": "bash_output", "bash-output": "bash_output",
+		"KillShell": "bash_kill", "MultiEdit": "edit", "NotebookEdit": "edit", "Glob": "find", "LS": "ls",
+		"AskUserQuestion": "ask", "mcp__x__y": "mcp__x__y",
 	} {
 		if got := call(t, set, name, "{}"); text(got) != want {
 			t.Errorf("%s ran %s", name, text(got))
 		}
 	}
 	for name, want := range map[string]string{
-		"nope":         "Tool nope not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
-		"raed":         "Tool raed not found. Did you mean read?",
-		"bashh":        "Tool bashh not found. Did you mean bash?",
-		"ExitPlanMode": "The tool ExitPlanMode of other agents does not exist here: present the plan as your answer; the user decides whether it is carried out.",
-		"CronCreate":   "The tool CronCreate of other agents does not exist here: do without it, or tell the user what you need it for.",
-		"":             "Tool  not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, ask, mcp__x__y.",
+		"nope": "Tool nope not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, " +
+			"ls, ask, mcp__x__y.", "raed": "Tool raed not found. Did you mean read?",
+		"bashh": "Tool bashh not found. Did you mean bash?",
+		"ExitPlanMode": "The tool ExitPlanMode of other agents does not exist here: present the plan as your answer; the " +
+			"user decides whether it is carried out.", "CronCreate": "The tool CronCreate of other agents does not exist " +
+			"here: do without it, or tell the user what you need it for.",
+		"": "Tool  not found. The tools are read, bash, bash_output, bash_kill, edit, write, grep, find, ls, " +
+			"ask, mcp__x__y.",
 	} {
 		if got := call(t, set, name, "{}"); !got.IsError || text(got) != want {
 			t.Errorf("%s: %s", name, text(got))
@@ -76,7 +81,8 @@ func TestGate(t *testing.T) {
 	})
 	var seen string
 	do := func(gate tool.Gate) tool.Result {
-		return tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{ID: "7", Name: "x", Input: json.RawMessage(`{"path":1}`)}, gate, nil)
+		return tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{ID: "7", Name: "x", Input: json.RawMessage(`{"path":1}`)},
+			gate, nil)
 	}
 	got := do(tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		seen = string(p.Input)
@@ -84,7 +90,8 @@ func TestGate(t *testing.T) {
 		subjects, err := p.Named(ctx, changed)
 		return tool.Permit{Input: changed, Subjects: subjects}, err
 	}))
-	if seen != `{"path":"1"}` || text(got) != "hook" || ran.ID != "7" || len(ran.Subjects) != 1 || !ran.Allows("Read", "hook") || ran.Subjects[0].Tool != "x" {
+	if seen != `{"path":"1"}` || text(got) != "hook" || ran.ID != "7" || len(ran.Subjects) != 1 ||
+		!ran.Allows("Read", "hook") || ran.Subjects[0].Tool != "x" {
 		t.Errorf("saw %s, ran %+v, %s", seen, ran, text(got))
 	}
 	for want, gate := range map[string]tool.Gate{
@@ -109,7 +116,8 @@ func TestPanicIsLogged(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	got := call(t, tool.Set{named("x", func(context.Context, tool.Input) (tool.Result, error) { panic("boom") })}, "x", `{"a":1}`)
+	got := call(t, tool.Set{named("x", func(context.Context, tool.Input) (tool.Result, error) { panic("boom") })}, "x",
+		`{"a":1}`)
 	if !got.IsError || !strings.HasPrefix(text(got), "x failed: boom") {
 		t.Errorf("got %s", text(got))
 	}
@@ -127,10 +135,12 @@ func TestCancelKeepsPartialOutput(t *testing.T) {
 		return tool.Text("half"), ctx.Err()
 	})
 	got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil)
-	if !got.IsError || len(got.Parts) != 2 || got.Parts[0].Text != "half" || got.Parts[1].Text != "x did not finish: the person pressed escape" {
+	if !got.IsError || len(got.Parts) != 2 || got.Parts[0].Text != "half" ||
+		got.Parts[1].Text != "x did not finish: the person pressed escape" {
 		t.Errorf("got %+v", got)
 	}
-	if got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil); !got.IsError || len(got.Parts) != 1 {
+	if got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil); !got.IsError ||
+		len(got.Parts) != 1 {
 		t.Errorf("after the end: %+v", got)
 	}
 }
@@ -139,7 +149,12 @@ func TestCancelKeepsPartialOutput(t *testing.T) {
 func TestCancelWhileWaiting(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := 0
-	x := named("x", func(context.Context, tool.Input) (tool.Result, error) { ran++; stop(); return tool.Text("done"), nil })
+	x := named("x", func(context.Context, tool.Input) (tool.Result, error) {
+		ran++
+		stop()
+		return tool.Text("done"),
+			nil
+	})
 	x.Key = func(json.RawMessage) string { return "one" }
 	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, tool.AllowAll, tool.Listener{})
 	if ran != 1 || got[0].IsError || !got[1].IsError || text(got[1]) != "x did not finish: it was cancelled" {
@@ -181,7 +196,8 @@ func TestCallAll(t *testing.T) {
 		if took := time.Since(start); took != 300*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
-		if text(got[0]) != "300" || !got[1].IsError || text(got[2]) != "100" || text(got[3]) != "200" || strings.Join(asked, "") != "acd" {
+		if text(got[0]) != "300" || !got[1].IsError || text(got[2]) != "100" || text(got[3]) != "200" ||
+			strings.Join(asked, "") != "acd" {
 			t.Errorf("got %+v, asked %v", got, asked)
 		}
 	})
@@ -218,12 +234,15 @@ func TestOrder(t *testing.T) {
 		start := time.Now()
 		tool.CallAll(t.Context(), set, calls("free", "free", "fence", "free", "free"), tool.AllowAll, tool.Listener{})
 		at := func(s string) int { return slices.Index(log, s) }
-		if time.Since(start) != 300*time.Millisecond || at("+2") < at("-0") || at("+2") < at("-1") || at("+3") < at("-2") || at("+4") < at("-2") {
+		if time.Since(start) != 300*time.Millisecond || at("+2") < at("-0") || at("+2") < at("-1") || at("+3") < at("-2") ||
+			at("+4") < at("-2") {
 			t.Errorf("%v after %v", log, time.Since(start))
 		}
 		log, start = nil, time.Now()
-		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`, `keyed {"panic":true}`), tool.AllowAll, tool.Listener{})
-		if time.Since(start) != 300*time.Millisecond || at("+1") < at("-0") || at("+3") < at("-1") || at("+2") > at("-0") || at("+4") > at("-0") {
+		tool.CallAll(t.Context(), set, calls(`keyed {"a":1}`, `keyed {"a":1}`, `keyed {"b":1}`, `keyed {"a":1}`,
+			`keyed {"panic":true}`), tool.AllowAll, tool.Listener{})
+		if time.Since(start) != 300*time.Millisecond || at("+1") < at("-0") || at("+3") < at("-1") || at("+2") > at("-0") ||
+			at("+4") > at("-0") {
 			t.Errorf("%v after %v", log, time.Since(start))
 		}
 	})
@@ -255,7 +274,8 @@ func TestProgressIsThrottled(t *testing.T) {
 			times = append(times, time.Since(start))
 		})
 		time.Sleep(2 * time.Second)
-		if len(shown) < 10 || len(shown) > 12 || shown[0] != "0" || shown[len(shown)-2] != "999" || shown[len(shown)-1] != "late" {
+		if len(shown) < 10 || len(shown) > 12 || shown[0] != "0" || shown[len(shown)-2] != "999" ||
+			shown[len(shown)-1] != "late" {
 			t.Errorf("shown %v", shown)
 		}
 		for i := 1; i < len(times); i++ {
@@ -271,7 +291,8 @@ func TestTerminatesAndUnfinished(t *testing.T) {
 	if !tool.Terminates([]tool.Result{yes, yes}) || tool.Terminates([]tool.Result{yes, no}) || tool.Terminates(nil) {
 		t.Error("Terminates")
 	}
-	if got := tool.Unfinished(llm.ToolCall{Name: "write"}); !got.IsError || !strings.HasPrefix(text(got), "write was not run: ") {
+	if got := tool.Unfinished(llm.ToolCall{Name: "write"}); !got.IsError ||
+		!strings.HasPrefix(text(got), "write was not run: ") {
 		t.Errorf("got %s", text(got))
 	}
 }
@@ -283,7 +304,8 @@ func TestJoinAndSelect(t *testing.T) {
 		theirs[i].Origin = "MCP server x"
 	}
 	all, problems := tool.Join(mine, theirs)
-	if len(problems) != 1 || problems[0].Message != "tool read of MCP server x is not available: Knack has a tool of that name" || len(all) != 5 || all[0].Origin != "" {
+	if len(problems) != 1 || problems[0].Message != "tool read of MCP server x is not available: Knack has a tool of "+
+		"that name" || len(all) != 5 || all[0].Origin != "" {
 		t.Errorf("Join: %v, %v", all.Names(), problems)
 	}
 	for _, c := range []struct{ spec, want, problem string }{

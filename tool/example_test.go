@@ -16,9 +16,10 @@ func Example() {
 	type input struct {
 		City string `json:"city" jsonschema:"the name of a city"`
 	}
-	weather := tool.New("weather", "Tells the weather of a city.", func(_ context.Context, in input, _ tool.Input) (tool.Result, error) {
-		return tool.Text("sunny in " + in.City), nil
-	})
+	weather := tool.New("weather", "Tells the weather of a city.",
+		func(_ context.Context, in input, _ tool.Input) (tool.Result, error) {
+			return tool.Text("sunny in " + in.City), nil
+		})
 	weather.Aliases = []string{"Weather"}
 	weather.Effect = tool.Network
 	weather.Summary = tool.SummaryOf(func(in input) string { return in.City })

@@ -41,7 +41,8 @@ func echoTool() tool.Tool {
 }
 
 func call(t testing.TB, tools tool.Set, name, input string) tool.Result {
-	return tool.Call(t.Context(), tools, llm.ToolCall{ID: "1", Name: name, Input: json.RawMessage(input)}, tool.AllowAll, nil)
+	return tool.Call(t.Context(), tools, llm.ToolCall{ID: "1", Name: name, Input: json.RawMessage(input)}, tool.AllowAll,
+		nil)
 }
 
 func text(r tool.Result) string {
@@ -91,23 +92,34 @@ func TestFold(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	for in, want := range map[string]string{
-		``:                            "Invalid input for sample: path: missing\nReceived: nothing",
-		`null`:                        "Invalid input for sample: path: missing\nReceived: null",
-		`{}`:                          "Invalid input for sample: path: missing\nReceived: {}",
-		`[]`:                          "Invalid input for sample: want an object, got an array\nReceived: []",
-		`5`:                           "Invalid input for sample: want an object, got the number 5\nReceived: 5",
-		`"hello"`:                     "Invalid input for sample: want an object, got the string \"hello\"\nReceived: \"hello\"",
-		`{"path":"a"`:                 "Invalid input for sample: it is not valid JSON: it ends too early\nReceived: {\"path\":\"a\"",
-		`{"path":"a"}}`:               "Invalid input for sample: it is not valid JSON: something follows the value\nReceived: {\"path\":\"a\"}}",
-		`{"path":null}`:               "Invalid input for sample: path: missing\nReceived: {\"path\":null}",
-		`{"path":["a"]}`:              "Invalid input for sample: path: want a string, got an array\nReceived: {\"path\":[\"a\"]}",
-		`{"path":"a","offset":"ten"}`: "Invalid input for sample: offset: want an integer, got the string \"ten\"\nReceived: {\"path\":\"a\",\"offset\":\"ten\"}",
-		`{"path":"a","offset":1.5}`:   "Invalid input for sample: offset: want an integer, got 1.5\nReceived: {\"path\":\"a\",\"offset\":1.5}",
-		`{"path":"a","offset":99999999999999999999}`: "Invalid input for sample: offset: want an integer, got 99999999999999999999\nReceived: {\"path\":\"a\",\"offset\":99999999999999999999}",
-		`{"path":"a","ratio":1e400}`:                 "Invalid input for sample: ratio: 1e400 is out of range\nReceived: {\"path\":\"a\",\"ratio\":1e400}",
-		`{"path":"a","offest":1}`:                    "Invalid input for sample: offest: no such field; did you mean offset?\nReceived: {\"path\":\"a\",\"offest\":1}",
-		`{"path":"a","Path":"b"}`:                    "Invalid input for sample: Path: no such field; did you mean path?\nReceived: {\"path\":\"a\",\"Path\":\"b\"}",
-		`{"path":"a","quux":1}`:                      "Invalid input for sample: quux: no such field; the fields are deep, edits, map, names, offset, opt, path, ratio\nReceived: {\"path\":\"a\",\"quux\":1}",
+		``:     "Invalid input for sample: path: missing\nReceived: nothing",
+		`null`: "Invalid input for sample: path: missing\nReceived: null",
+		`{}`:   "Invalid input for sample: path: missing\nReceived: {}",
+		`[]`:   "Invalid input for sample: want an object, got an array\nReceived: []",
+		`5`:    "Invalid input for sample: want an object, got the number 5\nReceived: 5",
+		`"hello"`: "Invalid input for sample: want an object, got the string \"hello\"\nReceived: " +
+			"\"hello\"",
+		`{"path":"a"`: "Invalid input for sample: it is not valid JSON: it ends too early\nReceived: " +
+			"{\"path\":\"a\"",
+		`{"path":"a"}}`: "Invalid input for sample: it is not valid JSON: something follows the " +
+			"value\nReceived: {\"path\":\"a\"}}",
+		`{"path":null}`: "Invalid input for sample: path: missing\nReceived: {\"path\":null}",
+		`{"path":["a"]}`: "Invalid input for sample: path: want a string, got an array\nReceived: " +
+			"{\"path\":[\"a\"]}",
+		`{"path":"a","offset":"ten"}`: "Invalid input for sample: offset: want an integer, got the string " +
+			"\"ten\"\nReceived: {\"path\":\"a\",\"offset\":\"ten\"}",
+		`{"path":"a","offset":1.5}`: "Invalid input for sample: offset: want an integer, got 1.5\nReceived: " +
+			"{\"path\":\"a\",\"offset\":1.5}",
+		`{"path":"a","offset":99999999999999999999}`: "Invalid input for sample: offset: want an integer, got " +
+			"99999999999999999999\nReceived: {\"path\":\"a\",\"offset\":99999999999999999999}",
+		`{"path":"a","ratio":1e400}`: "Invalid input for sample: ratio: 1e400 is out of range\nReceived: " +
+			"{\"path\":\"a\",\"ratio\":1e400}",
+		`{"path":"a","offest":1}`: "Invalid input for sample: offest: no such field; did you mean " +
+			"offset?\nReceived: {\"path\":\"a\",\"offest\":1}",
+		`{"path":"a","Path":"b"}`: "Invalid input for sample: Path: no such field; did you mean " +
+			"path?\nReceived: {\"path\":\"a\",\"Path\":\"b\"}",
+		`{"path":"a","quux":1}`: "Invalid input for sample: quux: no such field; the fields are " +
+			"deep, edits, map, names, offset, opt, path, ratio\nReceived: {\"path\":\"a\",\"quux\":1}",
 		`{"deep":3,"edits":[{"old":"x"},{"old":[],"new":"y"},7],"opt":{}}`: `Invalid input for sample: 6 faults
 - path: missing
 - deep: want a boolean, got the number 3
@@ -123,7 +135,8 @@ Received: {"deep":3,"edits":[{"old":"x"},{"old":[],"new":"y"},7],"opt":{}}`,
 		}
 	}
 	long := `{"path":"` + strings.Repeat("é", 5000) + `","x":1}`
-	if got := text(call(t, tool.Set{echoTool()}, "sample", long)); len(got) > 1300 || !strings.HasSuffix(got, "é… (10017 bytes in all)") {
+	if got := text(call(t, tool.Set{echoTool()}, "sample", long)); len(got) > 1300 ||
+		!strings.HasSuffix(got, "é… (10017 bytes in all)") {
 		t.Errorf("the echo is not bounded: %d bytes, %q", len(got), got[max(0, len(got)-40):])
 	}
 }
@@ -163,7 +176,8 @@ func TestForeignSchema(t *testing.T) {
 // Whatever a model sends, there is one result, it is bounded, and what runs fits
 // the schema and folds to itself.
 func FuzzFold(f *testing.F) {
-	for _, s := range []string{``, `{}`, `{"path":"a","offset":"1"}`, `"{\"path\":1}"`, `{"path":"a","edits":"[{}]"}`, `{"path":"a","deep":"TRUE","map":{"x":null}}`, `[[[[`, `{"path":"a","offset":1e400}`, "{\"path\":\"\xff\"}"} {
+	for _, s := range []string{``, `{}`, `{"path":"a","offset":"1"}`, `"{\"path\":1}"`, `{"path":"a","edits":"[{}]"}`,
+		`{"path":"a","deep":"TRUE","map":{"x":null}}`, `[[[[`, `{"path":"a","offset":1e400}`, "{\"path\":\"\xff\"}"} {
 		f.Add(s)
 	}
 	set := tool.Set{echoTool()}

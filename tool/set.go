@@ -95,7 +95,8 @@ func Join(sets ...Set) (Set, []knack.Problem) {
 			if i, ok := at[t.Name]; ok {
 				problems = append(problems, knack.Problem{
 					Code: knack.CodeNameCollision, Severity: knack.Warn,
-					Message: fmt.Sprintf("tool %s of %s is not available: %s has a tool of that name", t.Name, origin(t), origin(all[i])),
+					Message: fmt.Sprintf("tool %s of %s is not available: %s has a tool of that name", t.Name, origin(t),
+						origin(all[i])),
 				})
 				continue
 			}
@@ -188,7 +189,8 @@ func missing(name string, tools Set) string {
 		return fmt.Sprintf("The tool %s of other agents does not exist here: %s.", name, do)
 	}
 	if permission.Elsewhere(name) {
-		return fmt.Sprintf("The tool %s of other agents does not exist here: do without it, or tell the user what you need it for.", name)
+		return fmt.Sprintf("The tool %s of other agents does not exist here: do without it, or tell the user what you "+
+			"need it for.", name)
 	}
 	return fmt.Sprintf("Tool %s not found. %s", name, suggestion(name, tools))
 }

@@ -118,7 +118,8 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Res
 		name = a.Activation.Skill.Name
 		text := "Launching skill: " + name
 		if a.Activation.Asked != "" {
-			text += " (" + a.Activation.Asked + " is not installed: " + name + ", a " + string(a.Activation.Skill.Origin.Kind) + " skill, is used)"
+			text += " (" + a.Activation.Asked + " is not installed: " + name + ", a " + string(a.Activation.Skill.Origin.Kind) +
+				" skill, is used)"
 		}
 		r = Text(text)
 		r.Activation = a.Activation

@@ -38,10 +38,12 @@ func TestSkill(t *testing.T) {
 		return []permission.Subject{permission.Subject{Kind: "Skill", Text: name, Default: permission.Ask}}
 	}
 	skill := tool.Skill("- pdf: Reads\n- </x>\n", subject, call)
-	if !strings.Contains(skill.Description, "<available_skills>\n- pdf: Reads\n- </x>\n</available_skills>") || !skill.Effect.ReadOnly() || skill.Name != "Skill" {
+	if !strings.Contains(skill.Description, "<available_skills>\n- pdf: Reads\n- </x>\n</available_skills>") ||
+		!skill.Effect.ReadOnly() || skill.Name != "Skill" {
 		t.Errorf("%s", skill.Description)
 	}
-	for _, rule := range []string{"Before you start on a task, look through the skills below", "with its exact name", "instructions to follow", "that the person named", "ms-office-suite:pdf", "already running", "Built-in commands"} {
+	for _, rule := range []string{"Before you start on a task, look through the skills below", "with its exact name",
+		"instructions to follow", "that the person named", "ms-office-suite:pdf", "already running", "Built-in commands"} {
 		if !strings.Contains(skill.Description, rule) {
 			t.Errorf("the model is not told: %s", rule)
 		}
@@ -61,7 +63,8 @@ func TestSkill(t *testing.T) {
 		{`{"command": "pdf"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
 		{`{"name": "pdf"}`, nil, "pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
 		{`{"command": "/pdf a 'b c'\n d"}`, nil, "/pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
-		{`{"command": "/my pdf", "args": "x"}`, nil, "/my pdf", "Launching skill: my pdf", `{"success":true,"commandName":"my pdf"}`},
+		{`{"command": "/my pdf", "args": "x"}`, nil, "/my pdf", "Launching skill: my pdf",
+			`{"success":true,"commandName":"my pdf"}`},
 		{`{"skill": "told", "describe": true}`, nil, "told", "the description", `{"success":true,"commandName":"told"}`},
 		{`{"skill": "/"}`, nil, "/", "no skill was named", `{"success":false,"commandName":"","code":1}`},
 		{`{"skill": "/nope"}`, nil, "/nope", "unknown", `{"success":false,"commandName":"nope","code":2}`},
@@ -73,9 +76,11 @@ func TestSkill(t *testing.T) {
 		if gate == nil {
 			gate = tool.AllowAll
 		}
-		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "Skill", Input: json.RawMessage(tt.input)}, gate, nil)
+		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "Skill", Input: json.RawMessage(tt.input)},
+			gate, nil)
 		data, err := json.Marshal(r.Structured)
-		if err != nil || string(data) != tt.want || r.Parts[0].Text != tt.text || got.Skill != tt.skill || r.IsError == strings.Contains(tt.want, "true") {
+		if err != nil || string(data) != tt.want || r.Parts[0].Text != tt.text || got.Skill != tt.skill ||
+			r.IsError == strings.Contains(tt.want, "true") {
 			t.Errorf("%s: %v, %+v, %s, called with %q", tt.input, err, r, data, got.Skill)
 		}
 	}
@@ -86,7 +91,9 @@ func TestSkill(t *testing.T) {
 		`{"skill": "pdf", "describe": false}`: "pdf ask",
 	} {
 		subjects, err := skill.Subjects(t.Context(), json.RawMessage(input))
-		if err != nil || len(subjects) != 1 || subjects[0].Kind != "Skill" || subjects[0].Text+" "+map[permission.Verdict]string{permission.Ask: "ask", permission.Allow: "allow"}[subjects[0].Default] != want {
+		if err != nil || len(subjects) != 1 || subjects[0].Kind != "Skill" ||
+			subjects[0].Text+" "+map[permission.Verdict]string{permission.Ask: "ask",
+				permission.Allow: "allow"}[subjects[0].Default] != want {
 			t.Errorf("%s: %+v, %v", input, subjects, err)
 		}
 	}
@@ -95,10 +102,12 @@ func TestSkill(t *testing.T) {
 	}
 	// The name and the arguments of another agent's SlashCommand.
 	for input, want := range map[string]string{
-		`{"command": "/pdf a 'b c'\n d"}`: "a 'b c'\n d", `{"command": "/pdf\nall"}`: "all", `{"command": "pdf a"}`: "", `{"command": "/pdf"}`: "",
+		`{"command": "/pdf a 'b c'\n d"}`: "a 'b c'\n d", `{"command": "/pdf\nall"}`: "all", `{"command": "pdf a"}`: "",
+		`{"command": "/pdf"}`: "",
 	} {
 		got = tool.SkillInput{}
-		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "SlashCommand", Input: json.RawMessage(input)}, tool.AllowAll, nil)
+		r := tool.Call(t.Context(), tool.Set{skill}, llm.ToolCall{ID: "1", Name: "SlashCommand",
+			Input: json.RawMessage(input)}, tool.AllowAll, nil)
 		if r.IsError || got.Args != want {
 			t.Errorf("%s: args %q, want %q: %v", input, got.Args, want, r.Parts)
 		}

@@ -219,7 +219,8 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 }
 
 // SubjectsOf makes a Tool's Subjects from a func over its typed input.
-func SubjectsOf[In any](f func(context.Context, In) []permission.Subject) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+func SubjectsOf[In any](f func(context.Context, In) []permission.Subject) func(context.Context,
+	json.RawMessage) ([]permission.Subject, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in In
 		if err := json.Unmarshal(data, &in); err != nil {

@@ -57,7 +57,8 @@ func (w *Container) args(text string, args []string) []string {
 	return slices.Concat(w.words, []string{"sh", "-c", text, "sh"}, args)
 }
 
-func (w *Container) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string, error) {
+func (w *Container) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string,
+	error) {
 	if out == nil {
 		out = io.Discard
 	}
@@ -85,7 +86,8 @@ func (w *Container) Run(ctx context.Context, c Command) (Exit, error) {
 	}
 	mark := fmt.Sprintf("%s.%d;", w.mark, w.count.Add(1))
 	first := &started{out: c.Output}
-	there := Command{Args: w.args(posixFuncs+"\nknack_run \"$@\"", runArgs(c, mark)), Stdin: c.Stdin, Output: first, Stderr: c.Stderr}
+	there := Command{Args: w.args(posixFuncs+"\nknack_run \"$@\"", runArgs(c, mark)), Stdin: c.Stdin, Output: first,
+		Stderr: c.Stderr}
 	exit, err := w.local.Run(ctx, there)
 	if ctx.Err() != nil {
 		w.kill(mark)

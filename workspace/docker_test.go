@@ -31,7 +31,8 @@ func TestDocker(t *testing.T) {
 	image := container + ":1"
 	docker(t, busyboxImage(t, busybox), "import", "-", image)
 	t.Cleanup(func() { docker(t, nil, "rmi", "--force", image) })
-	if out, err := exec.Command("docker", "run", "--rm", image, "/bin/sh", "-c", "stat -c %s /bin/sh").CombinedOutput(); err != nil {
+	if out, err := exec.Command("docker", "run", "--rm", image, "/bin/sh", "-c",
+		"stat -c %s /bin/sh").CombinedOutput(); err != nil {
 		t.Skipf("no container starts here: %v: %s", err, firstLine(out))
 	}
 	docker(t, nil, "run", "--detach", "--network", "none", "--name", container, image, "/bin/sleep", "3600")

@@ -48,20 +48,23 @@ func Parse(ctx context.Context, place string, environ []string) (Workspace, erro
 		if _, has := u.User.Password(); has {
 			return nil, fmt.Errorf("ssh://%s: a password in the URL is not accepted: use a key or the agent", u.Host)
 		}
-		return DialSSH(ctx, SSHOptions{Host: u.Hostname(), Port: u.Port(), User: u.User.Username(), Dir: u.Path, Environ: environ})
+		return DialSSH(ctx, SSHOptions{Host: u.Hostname(), Port: u.Port(), User: u.User.Username(), Dir: u.Path,
+			Environ: environ})
 	case "docker", "podman":
 		if u.Host == "" || u.User != nil {
 			return nil, fmt.Errorf("%s: write %s://container/dir", place, scheme)
 		}
 		if !isContainerName(u.Host) {
-			return nil, fmt.Errorf("%s: %q is not a name of a container: letters, digits, dots, - and _, the first a letter or a digit", place, u.Host)
+			return nil, fmt.Errorf("%s: %q is not a name of a container: letters, digits, dots, - and _, the first a letter "+
+				"or a digit", place, u.Host)
 		}
 		if u.Path == "" {
 			return nil, fmt.Errorf("%s: no directory: write %s://%s/dir", place, scheme, u.Host)
 		}
 		return openContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path), environ)
 	}
-	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or podman://container/dir", place, scheme)
+	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or "+
+		"podman://container/dir", place, scheme)
 }
 
 // isContainerName reports whether docker accepts a name. Any other text could be

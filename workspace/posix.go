@@ -23,7 +23,8 @@ import (
 type posix struct {
 	dir string
 	// script runs shell text with arguments; the error says that it could not.
-	script func(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (code int, stderr string, err error)
+	script func(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (code int, stderr string,
+		err error)
 }
 
 //go:embed posix.sh
@@ -228,7 +229,8 @@ func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
 // The check for links holds for the directory that it then writes in.
 func (p *posix) WriteFile(ctx context.Context, name string, data []byte) error {
 	name = p.Path(name)
-	return p.do(ctx, "knack_write", name, bytes.NewReader(data), nil, path.Dir(name), path.Base(name), ".knack-"+token(), strconv.Itoa(len(data)))
+	return p.do(ctx, "knack_write", name, bytes.NewReader(data), nil, path.Dir(name), path.Base(name), ".knack-"+token(),
+		strconv.Itoa(len(data)))
 }
 
 // Glob lists everything below a directory in one round trip, in any order,
@@ -282,7 +284,10 @@ func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]s
 // ASCII but for k and s, which have relatives beyond it.
 func safest(literal string) string {
 	best := ""
-	for _, piece := range strings.FieldsFunc(literal, func(r rune) bool { return r > 126 || strings.ContainsRune("kKsS", r) }) {
+	for _, piece := range strings.FieldsFunc(literal, func(r rune) bool {
+		return r > 126 ||
+			strings.ContainsRune("kKsS", r)
+	}) {
 		if len(piece) > len(best) {
 			best = piece
 		}

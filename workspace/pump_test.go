@@ -48,7 +48,8 @@ func TestPumpWait(t *testing.T) {
 			start := time.Now()
 			p.wait()
 			got := out.String()
-			if took := time.Since(start); took != c.took || !bytes.HasPrefix([]byte(got), []byte(c.out)) || c.words < 3 && got != c.out {
+			if took := time.Since(start); took != c.took || !bytes.HasPrefix([]byte(got), []byte(c.out)) || c.words < 3 &&
+				got != c.out {
 				t.Errorf("%s: took %v, want %v; read %q", c.name, took, c.took, got)
 			}
 			time.Sleep(time.Minute) // who writes on does not die of it

@@ -127,7 +127,8 @@ func (l *Local) Prepare(c Command) (Command, error) {
 	return prepare(c, l.dir, l.Path, l.Prefix, l.BeforeSpawn)
 }
 
-func prepare(c Command, dir string, abs func(string) string, prefix string, before func(*Command) error) (Command, error) {
+func prepare(c Command, dir string, abs func(string) string, prefix string, before func(*Command) error) (Command,
+	error) {
 	if c.prepared {
 		return c, nil
 	}
@@ -251,7 +252,8 @@ func (l *Local) command(c Command) (*exec.Cmd, error) {
 		case strings.IndexByte(c.Line, 0) >= 0:
 			return nil, errors.New("the command contains a NUL byte, which no shell accepts")
 		case len(c.Line) > maxLine:
-			return nil, fmt.Errorf("the command is %d bytes long, more than the %d the system takes: write it to a file and run that", len(c.Line), maxLine)
+			return nil, fmt.Errorf("the command is %d bytes long, more than the %d the system takes: write it to a file and "+
+				"run that", len(c.Line), maxLine)
 		}
 		s, err := l.shell()
 		if err != nil {
@@ -274,7 +276,8 @@ func startError(err error, c Command, cmd *exec.Cmd) error {
 		err = pe.Err
 	}
 	if errors.Is(err, syscall.E2BIG) {
-		return errors.New("the command and its environment are longer than the system takes: write the command to a file and run that")
+		return errors.New("the command and its environment are longer than the system takes: write the command to a file " +
+			"and run that")
 	}
 	return fmt.Errorf("cannot run %s: %w", cmd.Path, err)
 }

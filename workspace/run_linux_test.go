@@ -91,7 +91,8 @@ func TestTreeDiesOnClose(t *testing.T) {
 func TestCloseFindsDaemon(t *testing.T) {
 	w := newLocal(t)
 	var out bytes.Buffer
-	if _, err := w.Run(t.Context(), workspace.Command{Line: "setsid sleep 307 >/dev/null 2>&1 & echo $!", Output: &out}); err != nil {
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "setsid sleep 307 >/dev/null 2>&1 & echo $!",
+		Output: &out}); err != nil {
 		t.Fatal(err)
 	}
 	pid := strings.TrimSpace(out.String())
@@ -105,7 +106,8 @@ func TestCloseFindsDaemon(t *testing.T) {
 // Who writes in the background after the command does not die of SIGPIPE.
 func TestBackgroundMayWrite(t *testing.T) {
 	w := newLocal(t)
-	if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.3; echo x; echo y; echo done > mark) &", Output: &bytes.Buffer{}}); err != nil {
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.3; echo x; echo y; echo done > mark) &",
+		Output: &bytes.Buffer{}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 500 {
@@ -122,7 +124,8 @@ func TestBackgroundMayWrite(t *testing.T) {
 func TestOwnSession(t *testing.T) {
 	w := newLocal(t)
 	var out bytes.Buffer
-	if _, err := w.Run(t.Context(), workspace.Command{Line: "read -r _ _ _ _ group session _ </proc/$$/stat; echo $$ $group $session", Output: &out}); err != nil {
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "read -r _ _ _ _ group session _ </proc/$$/stat; echo $$ " +
+		"$group $session", Output: &out}); err != nil {
 		t.Fatal(err)
 	}
 	if f := strings.Fields(out.String()); len(f) != 3 || f[0] != f[1] || f[0] != f[2] {

@@ -65,12 +65,14 @@ func TestShellChoice(t *testing.T) {
 	if name, err := w.ShellName(); name != "sh" || err != nil {
 		t.Errorf("ShellName: %s, %v", name, err)
 	}
-	if got := output(t, w, workspace.Command{Line: "echo $0"}); !strings.HasSuffix(got, "sh\n") || strings.Contains(got, "bash") {
+	if got := output(t, w, workspace.Command{Line: "echo $0"}); !strings.HasSuffix(got, "sh\n") ||
+		strings.Contains(got, "bash") {
 		t.Errorf("the shell is %q", got)
 	}
 	w = newLocal(t)
 	w.Shell = "/no/such/shell"
-	if _, err := w.Run(t.Context(), workspace.Command{Line: "true"}); err == nil || err.Error() != "shell not found: /no/such/shell" {
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "true"}); err == nil ||
+		err.Error() != "shell not found: /no/such/shell" {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -78,7 +80,8 @@ func TestShellChoice(t *testing.T) {
 // PATH entries that the workspace could fill are not searched.
 func TestPathEntries(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("PATH", strings.Join([]string{".", "bin", filepath.Join(dir, "bin"), dir, os.Getenv("PATH"), ""}, string(filepath.ListSeparator)))
+	t.Setenv("PATH", strings.Join([]string{".", "bin", filepath.Join(dir, "bin"), dir, os.Getenv("PATH"), ""},
+		string(filepath.ListSeparator)))
 	w, err := workspace.NewLocal(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ func (g *group) start(cmd *exec.Cmd) error {
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	// Whatever happens to this program, its commands end with it.
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
 	if err != nil {
 		windows.CloseHandle(job)
 		return err
@@ -47,7 +48,8 @@ func (g *group) start(cmd *exec.Cmd) error {
 }
 
 func assign(job windows.Handle, pid int) error {
-	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_SUSPEND_RESUME, false, uint32(pid))
+	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_SUSPEND_RESUME,
+		false, uint32(pid))
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,8 @@ func (g *group) alive(int) bool {
 		TotalPageFaultCount, TotalProcesses, ActiveProcesses, TotalTerminatedProcesses     uint32
 	}
 	const basicAccounting = 1 // JobObjectBasicAccountingInformation
-	err := windows.QueryInformationJobObject(g.job, basicAccounting, uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)), nil)
+	err := windows.QueryInformationJobObject(g.job, basicAccounting, uintptr(unsafe.Pointer(&info)),
+		uint32(unsafe.Sizeof(info)), nil)
 	return err == nil && info.ActiveProcesses > 0
 }
 

@@ -43,7 +43,8 @@ func TestApprovedScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, c.name)
-		for name, text := range map[string]string{path: c.text, filepath.Join(dir, "lib.sh"): "echo good\n", filepath.Join(dir, "lib.py"): "print('good')\n"} {
+		for name, text := range map[string]string{path: c.text, filepath.Join(dir, "lib.sh"): "echo good\n",
+			filepath.Join(dir, "lib.py"): "print('good')\n"} {
 			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +71,8 @@ func TestApprovedScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := run()
-		if c.copied && (out != "good\n" || err != nil) || !c.copied && (out != "" || err == nil || !strings.Contains(err.Error(), "changed after it was approved")) {
+		if c.copied && (out != "good\n" || err != nil) || !c.copied &&
+			(out != "" || err == nil || !strings.Contains(err.Error(), "changed after it was approved")) {
 			t.Errorf("swapped, %s: %q: %q %v", c.line, c.text, out, err)
 		}
 		if err := l.Close(); err != nil {

@@ -116,7 +116,8 @@ func explain(err error, host string) error {
 	case errors.As(err, &key) && len(key.Want) == 0:
 		return fmt.Errorf("unknown host: connect once with `ssh %s` and check its key", host)
 	case errors.As(err, &key):
-		return fmt.Errorf("the host's key is not the one in %s:%d: the connection may be intercepted", key.Want[0].Filename, key.Want[0].Line)
+		return fmt.Errorf("the host's key is not the one in %s:%d: the connection may be intercepted", key.Want[0].Filename,
+			key.Want[0].Line)
 	case strings.Contains(err.Error(), "unable to authenticate"):
 		return errors.New("the host accepted no key: add one with `ssh-add`, or one without a passphrase to ~/.ssh")
 	}
@@ -310,7 +311,8 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-func (w *SSH) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string, error) {
+func (w *SSH) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string,
+	error) {
 	var stderr bytes.Buffer
 	exit, err := w.exec(ctx, "exec /bin/sh -c "+quote(text)+" sh "+quoteAll(args), in, out, &stderr, nil)
 	return exit.Code, stderr.String(), err

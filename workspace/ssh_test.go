@@ -144,7 +144,8 @@ func TestSSHD(t *testing.T) {
 		}
 	}
 	sftpServer := ""
-	for _, p := range []string{"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"} {
+	for _, p := range []string{"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server",
+		"/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"} {
 		if _, err := os.Stat(p); err == nil {
 			sftpServer = p
 		}
@@ -164,7 +165,8 @@ func TestSSHD(t *testing.T) {
 	dir := t.TempDir()
 	host := newKey(t, filepath.Join(dir, "host"))
 	client := newKey(t, filepath.Join(dir, "client"))
-	if err := os.WriteFile(filepath.Join(dir, "authorized"), ssh.MarshalAuthorizedKey(client.PublicKey()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "authorized"), ssh.MarshalAuthorizedKey(client.PublicKey()),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,7 +177,9 @@ func TestSSHD(t *testing.T) {
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	// SHLVL keeps bash from reading the person's .bashrc at each command.
-	config := fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s/host\nAuthorizedKeysFile %s/authorized\nPidFile none\nStrictModes no\nUsePAM no\nSetEnv SHLVL=2\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp %s\n", port, dir, dir, sftpServer)
+	config := fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s/host\nAuthorizedKeysFile "+
+		"%s/authorized\nPidFile none\nStrictModes no\nUsePAM no\nSetEnv SHLVL=2\nPasswordAuthentication "+
+		"no\nPermitRootLogin prohibit-password\nSubsystem sftp %s\n", port, dir, dir, sftpServer)
 	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func (x *bm25) find(query string) ([]string, error) {
 }
 
 func words(s string) (all []string) {
-	for _, run := range strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, run := range strings.FieldsFunc(strings.ToLower(s),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		var wide []rune
 		plain := strings.Builder{}
 		for _, r := range run {

@@ -11,9 +11,9 @@ import (
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"pdf":    "---\ndescription: Fill in forms\n---\n# Merging\nMerge documents with pypdf.\n# Splitting\nPages.\n",
-		"commit": "---\ndescription: Write commit messages\nwhen_to_use: after git add\n---\n# Style\nImperative.\n# Length\n72.\n",
-		"otters": "---\ndescription: About otters\n---\n# Food\nFish.\n# Sleep\nAfloat.\n",
+		"pdf": "---\ndescription: Fill in forms\n---\n# Merging\nMerge documents with pypdf.\n# Splitting\nPages.\n",
+		"commit": "---\ndescription: Write commit messages\nwhen_to_use: after git add\n---\n# Style\nImperative.\n# " +
+			"Length\n72.\n", "otters": "---\ndescription: About otters\n---\n# Food\nFish.\n# Sleep\nAfloat.\n",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -23,7 +23,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	prompts := filepath.Join(dir, "prompts.jsonl")
-	if err := os.WriteFile(prompts, []byte(`{"query": "merge my documents", "skill": "pdf"}`+"\n"+`{"query": "a commit message", "skill": "commit"}`+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(prompts,
+		[]byte(`{"query": "merge my documents", "skill": "pdf"}`+"\n"+`{"query": "a commit message", "skill": "commit"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	b := &benchmark{}
@@ -42,7 +43,8 @@ func TestMeasure(t *testing.T) {
 	if n := len(b.result.Speed); n != 2 || b.result.Speed[1].Skills != 60 || b.result.Speed[1].Index == 0 {
 		t.Errorf("%+v", b.result.Speed)
 	}
-	if svg := b.result.chart().SVG(); !strings.Contains(svg, "Claude Code") || !strings.Contains(out.String(), "recall@10") {
+	if svg := b.result.chart().SVG(); !strings.Contains(svg, "Claude Code") ||
+		!strings.Contains(out.String(), "recall@10") {
 		t.Errorf("%s", out.String())
 	}
 }

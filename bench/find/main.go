@@ -42,7 +42,8 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("find: ")
 	var dirs []string
-	flag.Func("skills", "`directory` of skills; may be repeated", func(s string) error { dirs = append(dirs, s); return nil })
+	flag.Func("skills", "`directory` of skills; may be repeated",
+		func(s string) error { dirs = append(dirs, s); return nil })
 	prompts := flag.String("prompts", "", "file of prompts, JSON lines with query and skill")
 	held := flag.String("held", "half", "half: the skills that nothing was tuned on; all: every skill")
 	list := flag.String("n", "100,1000,10000", "numbers of skills")
@@ -478,7 +479,8 @@ func claudeCode(cat *knack.Catalog) map[string]bool {
 }
 
 func (r *result) write(out io.Writer) error {
-	t := bench.Table{Title: "Time and size", Head: []string{"skills", "text, MB", "build, CPU ms", "index, MB", "% of the text", "open, ms", "query, ms", "95%"}}
+	t := bench.Table{Title: "Time and size", Head: []string{"skills", "text, MB", "build, CPU ms", "index, MB",
+		"% of the text", "open, ms", "query, ms", "95%"}}
 	for _, s := range r.Speed {
 		t.Add(s.Skills, bench.Number(float64(s.Text)/1e6), bench.Number(s.BuildCPU), bench.Number(float64(s.Index)/1e6),
 			bench.Number(100*bench.Ratio(float64(s.Index), float64(s.Text))), s.Open, s.Query, bench.Number(s.P95))
@@ -486,7 +488,8 @@ func (r *result) write(out io.Writer) error {
 	if err := t.Write(out); err != nil || len(r.Quality) == 0 {
 		return err
 	}
-	t = bench.Table{Title: "Quality", Head: []string{"skills", "", "prompts", "hit@1", "recall@10", "gained/lost hits", "gained/lost recall"}}
+	t = bench.Table{Title: "Quality", Head: []string{"skills", "", "prompts", "hit@1", "recall@10", "gained/lost hits",
+		"gained/lost recall"}}
 	for _, q := range r.Quality {
 		t.Add(q.Skills, q.What, q.N, fmt.Sprintf("%.3f", q.Hit), fmt.Sprintf("%.3f", q.Recall),
 			fmt.Sprintf("+%d −%d", q.Gained[0], q.Lost[0]), fmt.Sprintf("+%d −%d", q.Gained[1], q.Lost[1]))
@@ -494,7 +497,8 @@ func (r *result) write(out io.Writer) error {
 	if err := t.Write(out); err != nil {
 		return err
 	}
-	t = bench.Table{Title: "The right skill's whole description is in front of the model", Head: []string{"skills", "", "share of the prompts", ""}}
+	t = bench.Table{Title: "The right skill's whole description is in front of the model",
+		Head: []string{"skills", "", "share of the prompts", ""}}
 	for _, s := range r.Seen {
 		t.Add(s.Skills, s.What, fmt.Sprintf("%.3f", s.Share), s.Note)
 	}
@@ -502,7 +506,8 @@ func (r *result) write(out io.Writer) error {
 }
 
 func (r *result) chart() bench.Chart {
-	c := bench.Chart{File: "find.svg", Title: "The right skill's whole description is in front of the model", Unit: "% of the prompts"}
+	c := bench.Chart{File: "find.svg", Title: "The right skill's whole description is in front of the model",
+		Unit: "% of the prompts"}
 	for _, s := range r.Seen {
 		if group := fmt.Sprintf("%d skills", s.Skills); !slices.Contains(c.Groups, group) {
 			c.Groups = append(c.Groups, group)

@@ -85,8 +85,10 @@ func measure(out io.Writer, sizes []int, runs int) (*result, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Runs: runs, Heap: map[int]int{}}
-	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine, res.When.Format(time.DateTime), runs)
+	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Runs: runs,
+		Heap: map[int]int{}}
+	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine,
+		res.When.Format(time.DateTime), runs)
 	for _, n := range sizes {
 		home := filepath.Join(tmp, strconv.Itoa(n))
 		dir := filepath.Join(home, ".claude", "skills")
@@ -114,7 +116,8 @@ func measure(out io.Writer, sizes []int, runs int) (*result, error) {
 			{name: "floor: stat", run: func() error { return want(n, "the floor")(floor(dir, statOnly)) }, floor: 2},
 			{name: "knack.Load, unchanged", run: cached, floor: 2},
 			{name: "floor: read, hash", run: func() error { return want(n, "the floor")(floor(dir, readHash)) }, floor: 4},
-			{name: "knack.Load, hashed", run: from(&knack.Folder{Origin: knack.Origin{Kind: knack.Project}, Check: checkHash}), floor: 4},
+			{name: "knack.Load, hashed", run: from(&knack.Folder{Origin: knack.Origin{Kind: knack.Project}, Check: checkHash}),
+				floor: 4},
 		}
 		if n == 1000 {
 			more, err := programs(tmp, home)
@@ -128,7 +131,8 @@ func measure(out io.Writer, sizes []int, runs int) (*result, error) {
 			return nil, err
 		}
 		res.Rows = append(res.Rows, rows...)
-		t := bench.Table{Title: fmt.Sprintf("%d skills", n), Head: []string{"", "ms", "best, ms", "CPU, ms", "× best", "× CPU"}}
+		t := bench.Table{Title: fmt.Sprintf("%d skills", n), Head: []string{"", "ms", "best, ms", "CPU, ms", "× best",
+			"× CPU"}}
 		for _, r := range rows {
 			t.Add(r.Name, r.Time, bench.Number(r.Time.Min), r.CPU, bench.Number(r.Best), bench.Number(r.Used))
 		}
@@ -251,7 +255,8 @@ func generate(dir string, n int) (described int, err error) {
 		"description: |\n  %s\n\n  It goes on here.\nlicense: MIT\n",
 		plain, nested, plain, folded, plain, nested, plain,
 		"description: %s\nversion: 2\nallowed-tools:\n  - Read\n  - Write\ntags: [one, two]\n",
-		"description: %s\nmetadata: {\"tool\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\"node\", \"curl\"]}}}\n", // 4 that are not
+		// 4 that are not
+		"description: %s\nmetadata: {\"tool\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\"node\", \"curl\"]}}}\n",
 		"description: %s\n# a comment\n\ntags:\n  - name: one\n    value: 1\n",
 		"description: %s\n  It goes on here.\nmetadata:\n  emoji: \"\\U0001F4C5\"\n",
 		"description: Broken: %s\nversion: 1.0.0\n",

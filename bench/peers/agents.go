@@ -35,17 +35,20 @@ var agents = []agent{
 			return []string{"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + url}
 		},
 		Args: func(_, prompt string) []string {
-			return []string{"-p", "--model", "anthropic/claude-sonnet-4-5", "--trust", "--dangerously-skip-permissions", "--sandbox", "off", prompt}
+			return []string{"-p", "--model", "anthropic/claude-sonnet-4-5", "--trust", "--dangerously-skip-permissions",
+				"--sandbox", "off", prompt}
 		},
 		Shell: call("bash", "command"), Read: call("read", "path"),
 	},
 	{
 		Name: "pi", Version: []string{"--version"}, Skills: ".agents/skills",
 		Setup: func(home, url string) error {
-			if err := put(filepath.Join(home, ".pi", "agent", "settings.json"), map[string]any{"defaultProjectTrust": "always"}); err != nil {
+			if err := put(filepath.Join(home, ".pi", "agent", "settings.json"),
+				map[string]any{"defaultProjectTrust": "always"}); err != nil {
 				return err
 			}
-			return put(filepath.Join(home, ".pi", "agent", "models.json"), map[string]any{"providers": map[string]any{"anthropic": map[string]any{"baseUrl": url}}})
+			return put(filepath.Join(home, ".pi", "agent", "models.json"),
+				map[string]any{"providers": map[string]any{"anthropic": map[string]any{"baseUrl": url}}})
 		},
 		Env: func(string, string) []string {
 			return []string{"ANTHROPIC_API_KEY=" + llmtest.Key, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0"}
@@ -64,7 +67,8 @@ var agents = []agent{
 		Args: func(url, prompt string) []string {
 			return []string{
 				"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5.5",
-				"-c", `model_provider="bench"`, "-c", `model_providers.bench={name="bench",base_url="` + url + `/v1",env_key="BENCH_KEY",wire_api="responses"}`,
+				"-c", `model_provider="bench"`, "-c", `model_providers.bench={name="bench",base_url="` + url +
+					`/v1",env_key="BENCH_KEY",wire_api="responses"}`,
 				prompt,
 			}
 		},
@@ -74,7 +78,8 @@ var agents = []agent{
 		Name: "claude", Version: []string{"--version"}, Skills: ".claude/skills",
 		Env: func(_, url string) []string {
 			return []string{
-				"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + url, "IS_SANDBOX=1", // as root, it skips permissions in a container only
+				// as root, it skips permissions in a container only
+				"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + url, "IS_SANDBOX=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 			}
 		},
@@ -88,11 +93,13 @@ var agents = []agent{
 		Setup: func(home, url string) error {
 			return put(filepath.Join(home, ".config", "opencode", "opencode.json"), map[string]any{
 				"autoupdate": false, "share": "disabled", "permission": "allow",
-				"provider": map[string]any{"anthropic": map[string]any{"options": map[string]any{"apiKey": llmtest.Key, "baseURL": url + "/v1"}}},
+				"provider": map[string]any{"anthropic": map[string]any{"options": map[string]any{"apiKey": llmtest.Key,
+					"baseURL": url + "/v1"}}},
 			})
 		},
 		Env: func(string, string) []string {
-			return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"}
+			return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1",
+				"OPENCODE_DISABLE_LSP_DOWNLOAD=1"}
 		},
 		Args: func(_, prompt string) []string {
 			return []string{"run", "--model", "anthropic/claude-sonnet-4-5", prompt}
@@ -108,7 +115,8 @@ var agents = []agent{
 				"models":  map[string]any{"large": model, "small": model},
 				"providers": map[string]any{"bench": map[string]any{
 					"type": "anthropic", "base_url": url, "api_key": llmtest.Key,
-					"models": []any{map[string]any{"id": "claude-sonnet-4-5-20250929", "name": "Sonnet", "context_window": 200000, "default_max_tokens": 8000}},
+					"models": []any{map[string]any{"id": "claude-sonnet-4-5-20250929", "name": "Sonnet", "context_window": 200000,
+						"default_max_tokens": 8000}},
 				}},
 			})
 		},

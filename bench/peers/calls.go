@@ -63,7 +63,8 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 				if t.use.RSS > 0 {
 					rss = append(rss, float64(t.use.RSS)/mib)
 				}
-				row.Wall, row.CPU, row.RSS, row.PerWall = bench.StatOf(wall), bench.StatOf(cpu), bench.StatOf(rss), bench.StatOf(per)
+				row.Wall, row.CPU, row.RSS, row.PerWall = bench.StatOf(wall), bench.StatOf(cpu), bench.StatOf(rss),
+					bench.StatOf(per)
 			})
 		}
 		bench.InTurn(c.runs, fs...)

@@ -34,11 +34,14 @@ func (r *result) charts() (out []bench.Chart) {
 		of("start.svg", "Process start to first model request", "ms", func(s start) bench.Stat { return s.First })
 		of("cpu.svg", "Processor time of one prompt", "ms", func(s start) bench.Stat { return s.CPU })
 		of("memory.svg", "Peak memory of one prompt", "MiB", func(s start) bench.Stat { return s.RSS })
-		of("request.svg", "First request", "KiB", func(s start) bench.Stat { return bench.StatOf([]float64{float64(s.Bytes) / 1024}) })
-		of("descriptions.svg", "Skill descriptions that the model saw whole", "number", func(s start) bench.Stat { return bench.StatOf([]float64{float64(s.Whole)}) })
+		of("request.svg", "First request", "KiB",
+			func(s start) bench.Stat { return bench.StatOf([]float64{float64(s.Bytes) / 1024}) })
+		of("descriptions.svg", "Skill descriptions that the model saw whole", "number",
+			func(s start) bench.Stat { return bench.StatOf([]float64{float64(s.Whole)}) })
 	}
 	if len(r.Calls) > 0 {
-		c := bench.Chart{File: "calls.svg", Title: "One tool call and its request", Unit: "ms", Groups: []string{"shell", "read"}}
+		c := bench.Chart{File: "calls.svg", Title: "One tool call and its request", Unit: "ms",
+			Groups: []string{"shell", "read"}}
 		for _, p := range r.ready() {
 			s := bench.Series{Name: p.Name, Values: make([]bench.Stat, 2)}
 			for _, row := range r.Calls {

@@ -89,7 +89,8 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	c := config{agents: agents, calls: *k, runs: *runs, limit: *limit, parts: strings.Split(*parts, ","), paths: map[string]string{}, keep: *keep, tree: *tree, out: os.Stdout}
+	c := config{agents: agents, calls: *k, runs: *runs, limit: *limit, parts: strings.Split(*parts, ","),
+		paths: map[string]string{}, keep: *keep, tree: *tree, out: os.Stdout}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
@@ -153,7 +154,8 @@ func measure(ctx context.Context, c *config) (*result, error) {
 		return nil, err
 	}
 	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Runs: c.runs}
-	fmt.Fprintf(c.out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine, res.When.Format(time.DateTime), c.runs)
+	fmt.Fprintf(c.out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine,
+		res.When.Format(time.DateTime), c.runs)
 	if err := c.find(ctx, res); err != nil {
 		return nil, err
 	}
@@ -256,7 +258,8 @@ func (c *config) run(ctx context.Context, p *program, home, dir string, args ...
 			env = append(env, name+"="+v)
 		}
 	}
-	env = append(env, "HOME="+home, "USERPROFILE="+home, "APPDATA="+filepath.Join(home, "appdata"), "LOCALAPPDATA="+filepath.Join(home, "local"), "PWD="+dir, "NO_COLOR=1")
+	env = append(env, "HOME="+home, "USERPROFILE="+home, "APPDATA="+filepath.Join(home, "appdata"),
+		"LOCALAPPDATA="+filepath.Join(home, "local"), "PWD="+dir, "NO_COLOR=1")
 	url := ""
 	if p.vendor != nil {
 		url = p.vendor.URL
@@ -278,7 +281,8 @@ type taken struct {
 
 // prompt runs one prompt in project, and checks that it went as the answers
 // say: a request for each, and last in the last one.
-func (c *config) prompt(ctx context.Context, p *program, home, project string, last string, answers ...llmtest.Answer) (t taken, err error) {
+func (c *config) prompt(ctx context.Context, p *program, home, project string, last string,
+	answers ...llmtest.Answer) (t taken, err error) {
 	e := p.vendor.during(answers, func() {
 		t.use, _, err = c.run(ctx, p, home, project, p.Args(p.vendor.URL, "Please go on.")...)
 	})

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 func TestMeasure(t *testing.T) {
 	onlyShell(t)
 	tree := t.TempDir()
-	if err := os.WriteFile(filepath.Join(tree, "ring.go"), []byte("package ring\n\nfunc (r *Ring) Len() int { return 0 }\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(tree, "ring.go"),
+		[]byte("package ring\n\nfunc (r *Ring) Len() int { return 0 }\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	knack := filepath.Join(t.TempDir(), asKnack)
@@ -42,14 +43,16 @@ func TestMeasure(t *testing.T) {
 	c := &config{
 		agents: agents, sizes: []int{0, 3}, calls: 2, runs: 1, limit: time.Minute, parts: []string{"start", "calls", "tools"},
 		only: []string{"knack", "codex", "pi"}, tree: tree, out: &out, say: t.Logf,
-		paths: map[string]string{"knack": knack, "pi": filepath.Join(tree, "ring.go"), "codex": filepath.Join(tree, "none"), "rg": "", "fd": ""},
-		keep:  filepath.Join(t.TempDir(), "kept"),
+		paths: map[string]string{"knack": knack, "pi": filepath.Join(tree, "ring.go"), "codex": filepath.Join(tree, "none"),
+			"rg": "", "fd": ""},
+		keep: filepath.Join(t.TempDir(), "kept"),
 	}
 	res, err := measure(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Starts) != 2 || res.Starts[1].Whole != 3 || res.Starts[1].First.N != 1 || res.Starts[1].First.Median <= 0 || res.Starts[1].Bytes <= res.Starts[0].Bytes {
+	if len(res.Starts) != 2 || res.Starts[1].Whole != 3 || res.Starts[1].First.N != 1 || res.Starts[1].First.Median <= 0 ||
+		res.Starts[1].Bytes <= res.Starts[0].Bytes {
 		t.Errorf("starts: %+v", res.Starts)
 	}
 	if len(res.Calls) != 2 || res.Calls[0].Problem != "" || res.Calls[1].Problem != "" || res.Calls[1].PerWall.N != 1 {
@@ -58,7 +61,8 @@ func TestMeasure(t *testing.T) {
 	if n := len(tasks); len(res.Tools) < 2*n {
 		t.Errorf("%d searches, want %d at least", len(res.Tools), 2*n)
 	}
-	for _, want := range []string{"One prompt over 3 skills", "2 shell calls", "2 read calls", "pi: ", "codex: ", "rg: not on PATH"} {
+	for _, want := range []string{"One prompt over 3 skills", "2 shell calls", "2 read calls", "pi: ", "codex: ",
+		"rg: not on PATH"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables lack %q", want)
 		}
@@ -86,7 +90,8 @@ func TestNotDriven(t *testing.T) {
 	copyTo(t, knack)
 	wrong := agents[0]
 	wrong.Shell = call("no-such-tool", "command")
-	c := &config{agents: []agent{wrong}, calls: 2, runs: 1, limit: time.Minute, parts: []string{"calls"}, out: io.Discard, say: t.Logf, paths: map[string]string{"knack": knack}}
+	c := &config{agents: []agent{wrong}, calls: 2, runs: 1, limit: time.Minute, parts: []string{"calls"}, out: io.Discard,
+		say: t.Logf, paths: map[string]string{"knack": knack}}
 	res, err := measure(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +162,8 @@ func TestVendor(t *testing.T) {
 	}
 	e := v.during(answers, func() {
 		for _, path := range paths {
-			if code, text := ask(path, `{"tools":[{"name":"x"}],"unheard":["of"]}`); code != 200 || !strings.Contains(text, "hello") {
+			if code, text := ask(path, `{"tools":[{"name":"x"}],"unheard":["of"]}`); code != 200 ||
+				!strings.Contains(text, "hello") {
 				t.Errorf("%s: %d %s", path, code, text)
 			}
 			if code, text := ask(path, `{"title":"please"}`); code != 200 || strings.Contains(text, "hello") {
@@ -174,7 +180,8 @@ func TestVendor(t *testing.T) {
 	if err := e.why(4, "unheard"); err != nil {
 		t.Error(err)
 	}
-	for _, err := range []error{e.why(5, "unheard"), e.why(4, "nothing of this"), (&exchange{answers: e.answers}).why(1, "")} {
+	for _, err := range []error{e.why(5, "unheard"), e.why(4, "nothing of this"),
+		(&exchange{answers: e.answers}).why(1, "")} {
 		if err == nil {
 			t.Error("what went wrong is not an error")
 		}

@@ -58,7 +58,8 @@ func (c *config) starts(ctx context.Context, res *result) error {
 					rss = append(rss, float64(t.use.RSS)/mib)
 				}
 				if round == c.runs-1 {
-					row.First, row.Wall, row.CPU, row.RSS = bench.StatOf(first), bench.StatOf(wall), bench.StatOf(cpu), bench.StatOf(rss)
+					row.First, row.Wall, row.CPU, row.RSS = bench.StatOf(first), bench.StatOf(wall), bench.StatOf(cpu),
+						bench.StatOf(rss)
 					row.Bytes, row.Tokens, row.Side = len(t.req.body), len(t.req.body)/4, t.side
 					row.Names, row.Begun, row.Whole = bench.Seen(string(t.req.body), n)
 					c.keepBody(fmt.Sprintf("%s-%d.json", p.Name, n), t.req.body)
@@ -71,7 +72,8 @@ func (c *config) starts(ctx context.Context, res *result) error {
 		}
 		t := bench.Table{
 			Title: fmt.Sprintf("One prompt over %d skills", n),
-			Head:  []string{"", "first request, ms", "whole run, ms", "CPU, ms", "peak, MiB", "request, bytes", "≈ tokens", "names seen", "descriptions", "of them whole"},
+			Head: []string{"", "first request, ms", "whole run, ms", "CPU, ms", "peak, MiB", "request, bytes", "≈ tokens",
+				"names seen", "descriptions", "of them whole"},
 		}
 		for _, p := range res.ready() {
 			r := rows[p]

@@ -35,10 +35,14 @@ type task struct {
 
 var tasks = []task{
 	{"grep, a word", "grep", map[string]any{"pattern": "ErrNoProgress"}, "rg", []string{"-e", "ErrNoProgress"}},
-	{"grep, an expression", "grep", map[string]any{"pattern": `func \(\w+ \*Ring\) \w+\(`}, "rg", []string{"-e", `func \(\w+ \*Ring\) \w+\(`}},
-	{"grep, in any case", "grep", map[string]any{"pattern": "errshortbuffer =", "ignoreCase": true}, "rg", []string{"-i", "-e", "errshortbuffer ="}},
+	{"grep, an expression", "grep", map[string]any{"pattern": `func \(\w+ \*Ring\) \w+\(`}, "rg",
+		[]string{"-e", `func \(\w+ \*Ring\) \w+\(`}},
+	{"grep, in any case", "grep", map[string]any{"pattern": "errshortbuffer =", "ignoreCase": true}, "rg",
+		[]string{"-i", "-e", "errshortbuffer ="}},
 	{"grep, nothing there", "grep", map[string]any{"pattern": "zzyzxNowhere"}, "rg", []string{"-e", "zzyzxNowhere"}},
-	{"find, a name", "find", map[string]any{"pattern": "ring*.go"}, "fd", []string{"--glob", "--hidden", "--no-ignore-parent", "--exclude", ".git", "--case-sensitive", "--color", "never", "ring*.go"}},
+	{"find, a name", "find", map[string]any{"pattern": "ring*.go"}, "fd",
+		[]string{"--glob", "--hidden", "--no-ignore-parent", "--exclude", ".git", "--case-sensitive", "--color", "never",
+			"ring*.go"}},
 }
 
 // toolSpeeds compares a call of Knack's tool inside a run, and a whole
@@ -88,7 +92,8 @@ func (c *config) toolSpeeds(ctx context.Context, res *result) error {
 		}}}
 		for _, p := range res.ready() {
 			if p.agent.Version == nil { // Knack
-				all = append(all, &contender{name: "knack tool run", run: toolRun(output(ctx, root, p.Path, "tool", "run", k.tool, string(input)))})
+				all = append(all, &contender{name: "knack tool run",
+					run: toolRun(output(ctx, root, p.Path, "tool", "run", k.tool, string(input)))})
 			}
 		}
 		path := c.paths[k.peer]
@@ -104,7 +109,8 @@ func (c *config) toolSpeeds(ctx context.Context, res *result) error {
 		if path != "" {
 			args := k.args
 			if k.peer == "rg" {
-				args = append([]string{"--no-config", "--no-heading", "--with-filename", "--line-number", "--color=never", "--hidden", "--no-require-git", "-g", "!.git"}, args...)
+				args = append([]string{"--no-config", "--no-heading", "--with-filename", "--line-number", "--color=never",
+					"--hidden", "--no-require-git", "-g", "!.git"}, args...)
 			}
 			all = append(all, &contender{name: k.peer, run: output(ctx, root, path, args...)})
 		}

@@ -79,9 +79,11 @@ func (v *vendor) during(answers []llmtest.Answer, f func()) *exchange {
 func smallest(path string) (to, body string) {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
-		return "/v1/messages", `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"go"}]}]}`
+		return "/v1/messages",
+			`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"go"}]}]}`
 	case strings.HasSuffix(path, "/responses"):
-		return "/v1/responses", `{"model":"m","stream":true,"store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}]}`
+		return "/v1/responses",
+			`{"model":"m","stream":true,"store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}]}`
 	case strings.HasSuffix(path, "/chat/completions"):
 		return "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}]}`
 	case strings.HasSuffix(path, ":streamGenerateContent"):
@@ -141,7 +143,8 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answers = llmtest.NewServer(llmtest.Reply("ok"))
 		defer answers.Close()
 	}
-	in, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), http.MethodPost, path, strings.NewReader(small))
+	in, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), http.MethodPost, path,
+		strings.NewReader(small))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -132,11 +132,13 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 	}
 	defer stop()
 	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Entries: entries}
-	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine, res.When.Format(time.DateTime), runs)
+	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine,
+		res.When.Format(time.DateTime), runs)
 
 	store := session.Store{Dir: tmp}
 	client := &counting{base: &http.Transport{}}
-	m := anthropic.New(llm.Endpoint{Name: "m", BaseURL: url, Client: &http.Client{Transport: client}, Info: llm.Info{ID: "test/m"}})
+	m := anthropic.New(llm.Endpoint{Name: "m", BaseURL: url, Client: &http.Client{Transport: client},
+		Info: llm.Info{ID: "test/m"}})
 	var failed error
 	var fs []func(int)
 	res.Turns = make([]turn, len(sizes))
@@ -182,11 +184,13 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 	if bench.InTurn(runs, fs...); failed != nil {
 		return nil, failed
 	}
-	table := bench.Table{Title: "A request and its call", Head: []string{"after", "body, kB", "ms", "CPU, ms", "sending alone, CPU ms", "beyond it"}}
+	table := bench.Table{Title: "A request and its call", Head: []string{"after", "body, kB", "ms", "CPU, ms",
+		"sending alone, CPU ms", "beyond it"}}
 	for i := range sizes {
 		t := &res.Turns[i]
 		t.CPU, t.Floor, t.Time = bench.StatOf(cpu[i]), bench.StatOf(floor[i]), bench.StatOf(wall[i])
-		table.Add(fmt.Sprintf("%d calls", t.Calls), t.Bytes/1000, t.Time, t.CPU, t.Floor, bench.Number(t.CPU.Median-t.Floor.Median))
+		table.Add(fmt.Sprintf("%d calls", t.Calls), t.Bytes/1000, t.Time, t.CPU, t.Floor,
+			bench.Number(t.CPU.Median-t.Floor.Median))
 	}
 	if err := table.Write(out); err != nil {
 		return nil, err
@@ -194,10 +198,12 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 	if err := res.open(store, m, runs); err != nil {
 		return nil, err
 	}
-	table = bench.Table{Title: "Opening a session", Head: []string{"entries", "log, MB", "ms", "best, ms", "CPU, ms", "heap, MB", "× the log", "after a request", "× the log"}}
+	table = bench.Table{Title: "Opening a session", Head: []string{"entries", "log, MB", "ms", "best, ms", "CPU, ms",
+		"heap, MB", "× the log", "after a request", "× the log"}}
 	mb := func(n int) string { return bench.Number(float64(n) / 1e6) }
 	times := func(n int) string { return bench.Number(bench.Ratio(float64(n), float64(res.Log))) }
-	table.Add(res.Entries, mb(res.Log), res.Open, bench.Number(res.Open.Min), res.OpenCPU, mb(res.Heap), times(res.Heap), mb(res.Sent), times(res.Sent))
+	table.Add(res.Entries, mb(res.Log), res.Open, bench.Number(res.Open.Min), res.OpenCPU, mb(res.Heap), times(res.Heap),
+		mb(res.Sent), times(res.Sent))
 	if err := table.Write(out); err != nil {
 		return nil, err
 	}

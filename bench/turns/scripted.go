@@ -15,7 +15,8 @@ func (m *scripted) Info() llm.Info { return llm.Info{ID: "test/scripted"} }
 
 func (m *scripted) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		done := &llm.Response{Stop: llm.EndTurn, Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("done")}}}
+		done := &llm.Response{Stop: llm.EndTurn, Message: llm.Message{Role: llm.Assistant,
+			Parts: []llm.Part{llm.Text("done")}}}
 		if m.left > 0 {
 			m.left--
 			done.Stop = llm.ToolUse

@@ -15,7 +15,8 @@ func TestHost(t *testing.T) {
 	}
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	for name, dir := range map[string]string{"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share"} {
+	for name, dir := range map[string]string{"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state",
+		"XDG_DATA_HOME": ".local/share"} {
 		t.Setenv(name, filepath.Join(home, dir))
 	}
 	t.Chdir(t.TempDir())
@@ -24,7 +25,8 @@ func TestHost(t *testing.T) {
 	if err := run(t.Context(), []string{"--offline"}, in, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Hello Ada, this is session ", "greet ", "a new session: ", "model        offline", "greet.sh"} {
+	for _, want := range []string{"Hello Ada, this is session ", "greet ", "a new session: ", "model        offline",
+		"greet.sh"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}

@@ -38,7 +38,8 @@ func TestRead(t *testing.T) {
 // What Read reads, Write writes back to the byte; and a stream decodes to the
 // same however it is cut.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{"a é", "\xff\xfea\x00", "\xfe\xff\x00a", "\xef\xbb\xbfa", "\x93\xe9", "\xff\xfe\x3d\xd8\x00\xde"} {
+	for _, s := range []string{"a é", "\xff\xfea\x00", "\xfe\xff\x00a", "\xef\xbb\xbfa", "\x93\xe9",
+		"\xff\xfe\x3d\xd8\x00\xde"} {
 		f.Add([]byte(s), 1)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, cut int) {
@@ -65,7 +66,8 @@ func FuzzRead(f *testing.F) {
 
 func TestBinary(t *testing.T) {
 	for s, want := range map[string]bool{
-		"": false, "text\n": false, "a\x00b": true, "\x01\x02\x03\x04": true, "\x1b[31mred\x1b[0m\n": false, "\x7fELF\x02\x01\x01": true,
+		"": false, "text\n": false, "a\x00b": true, "\x01\x02\x03\x04": true, "\x1b[31mred\x1b[0m\n": false,
+		"\x7fELF\x02\x01\x01": true,
 	} {
 		if Binary([]byte(s)) != want {
 			t.Errorf("Binary(%q) = %v", s, !want)

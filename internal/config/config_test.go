@@ -124,7 +124,8 @@ func describe(t *testing.T, ar *txtar.Archive) string {
 	}{{"allow", c.Rules.Allow}, {"ask", c.Rules.Ask}, {"deny", c.Rules.Deny}} {
 		for i, r := range l.rules {
 			at := c.Where("permissions." + l.verdict)[i]
-			fmt.Fprintf(&b, "%s %s (%s, from %s) %s:%d:%d\n", l.verdict, r, r.Origin, clean(r.Base), clean(at.Path), at.Line, at.Column)
+			fmt.Fprintf(&b, "%s %s (%s, from %s) %s:%d:%d\n", l.verdict, r, r.Origin, clean(r.Base), clean(at.Path), at.Line,
+				at.Column)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Raw)) {
@@ -206,7 +207,8 @@ func TestSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if data, err := os.ReadFile(published); err != nil || !bytes.Equal(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), Schema()) {
+	if data, err := os.ReadFile(published); err != nil || !bytes.Equal(bytes.ReplaceAll(data, []byte("\r\n"),
+		[]byte("\n")), Schema()) {
 		t.Errorf("%s is not up to date (go test ./internal/config -update): %v", published, err)
 	}
 	var s jsonschema.Schema
@@ -311,7 +313,8 @@ func FuzzLoad(f *testing.F) {
 			var plain struct {
 				Permissions struct{ Deny []string }
 			}
-			if json.Unmarshal(data, &plain) == nil && len(plain.Permissions.Deny) > 0 && len(c.Rules.Deny) == 0 && len(c.Problems) == 0 {
+			if json.Unmarshal(data, &plain) == nil && len(plain.Permissions.Deny) > 0 && len(c.Rules.Deny) == 0 &&
+				len(c.Problems) == 0 {
 				t.Errorf("denials are gone without a word: %s", data)
 			}
 			for _, p := range c.Problems {
@@ -368,13 +371,15 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 	rules := strings.Repeat(`"Bash(git status:*)", `, 49) + `"Read"`
-	for _, n := range []string{"user/settings.json", "p/.knack/settings.json", "p/.claude/settings.json", "p/.knack/settings.local.json"} {
+	for _, n := range []string{"user/settings.json", "p/.knack/settings.json", "p/.claude/settings.json",
+		"p/.knack/settings.local.json"} {
 		write(n, `{"model": "x", "permissions": {"allow": [`+rules+`]}, "skills": {"release": "auto"}}`)
 	}
 	root := filepath.Join(dir, "p")
 	b.ReportAllocs()
 	for b.Loop() {
-		c, err := Load(Options{ConfigHome: filepath.Join(dir, "user"), Dir: root, Root: root, Check: func(string, []byte) error { return nil }})
+		c, err := Load(Options{ConfigHome: filepath.Join(dir, "user"), Dir: root, Root: root,
+			Check: func(string, []byte) error { return nil }})
 		if err != nil || len(c.Rules.Allow) != 200 {
 			b.Fatal(err, len(c.Rules.Allow))
 		}

@@ -57,59 +57,90 @@ func table() []key {
 	return []key{
 		{"$schema", text, anyone, nil, "The address of this schema, for editors.", nil},
 
-		{"model", text, anyone, nil, "The model: provider/name, or one of the aliases fast, default and strong, or your own.", nil},
-		{"effort", text, anyone, nil, "How hard the model thinks: low, medium, high, xhigh, max, or a number of thinking tokens.", nil},
-		{"models.fast", perProvider, anyone, nil, "What the aliases fast and haiku mean: one id, or one for each provider.", nil},
+		{"model", text, anyone, nil, "The model: provider/name, or one of the aliases fast, default and strong, or your own.",
+			nil},
+		{"effort", text, anyone, nil,
+			"How hard the model thinks: low, medium, high, xhigh, max, or a number of thinking tokens.", nil},
+		{"models.fast", perProvider, anyone, nil, "What the aliases fast and haiku mean: one id, or one for each provider.",
+			nil},
 		{"models.default", perProvider, anyone, nil, "What the aliases default and sonnet mean.", nil},
 		{"models.strong", perProvider, anyone, nil, "What the aliases strong and opus mean.", nil},
 		{"models.aliases", texts, anyone, nil, "Further names for models.", nil},
-		{"models.known", raw, anyone, nil, "Models that the program does not know, by provider/model or model: window, max_output, input and output (prices), see knack help models.", nil},
-		{"providers", raw, person, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), proxy and headers. It says where keys and prompts are sent.", nil},
+		{"models.known", raw, anyone, nil, "Models that the program does not know, by provider/model or model: window, " +
+			"max_output, input and output (prices), see knack help models.", nil},
+		{"providers", raw, person, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
+			"proxy and headers. It says where keys and prompts are sent.", nil},
 		{"proxy", text, person, nil, "The proxy for requests to models.", nil},
 		{"env", texts, person, nil, "Environment variables for the program and the commands it runs.", nil},
 
 		{"permissions.allow", rules, anyone, nil, "Rules for calls that run without asking.", nil},
-		{"permissions.ask", rules, anyone, nil, "Rules for calls that are asked each time. They count before a folder is trusted.", nil},
-		{"permissions.deny", rules, anyone, nil, "Rules for calls that never run. They count before a folder is trusted.", nil},
-		{"permissions.defaultMode", text, anyone, []string{string(permission.Default), string(permission.AcceptEdits), string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
+		{"permissions.ask", rules, anyone, nil, "Rules for calls that are asked each time. They count before a folder is " +
+			"trusted.", nil},
+		{"permissions.deny", rules, anyone, nil, "Rules for calls that never run. They count before a folder is trusted.",
+			nil},
+		{"permissions.defaultMode", text, anyone, []string{string(permission.Default), string(permission.AcceptEdits),
+			string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
 			"What happens to calls that no rule names. A project cannot set bypassPermissions.", nil},
-		{"permissions.additionalDirectories", list, person, nil, "Directories that count as the workspace beside the working directory.", nil},
-		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"}, "\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
+		{"permissions.additionalDirectories", list, person, nil,
+			"Directories that count as the workspace beside the working directory.", nil},
+		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"},
+			"\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
 
-		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: managed, explicit, user, project, additional, legacy, bundled, builtin-plugin, plugin, mcp. A kind that is missing is not used, except managed.", nil},
-		{"skills.overrides", texts, anyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"}, "By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
-		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's window, else characters. Default 0.01.", nil},
-		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.", nil},
-		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N (user turns, default 3), answers:N (model answers), summary, manual.", nil},
-		{"skills.suggest", text, anyone, nil, "How many skills that fit a message are suggested to the model after it, where the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
+		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: managed, " +
+			"explicit, user, project, additional, legacy, bundled, builtin-plugin, plugin, mcp. A kind that is missing is " +
+			"not used, except managed.", nil},
+		{"skills.overrides", texts, anyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"},
+			"By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it " +
+				"cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
+		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's " +
+			"window, else characters. Default 0.01.", nil},
+		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.",
+			nil},
+		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N " +
+			"(user turns, default 3), answers:N (model answers), summary, manual.", nil},
+		{"skills.suggest", text, anyone, nil, "How many skills that fit a message are suggested to the model after it, " +
+			"where the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
 		{"skills.disableShell", boolean, tighten, nil, "Commands in the text of skills are not run.", weakBool},
-		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"}, "Makes the allowed-tools of a skill in force a ceiling: what they do not name is asked, or denied.", weakEnum("off", "ask", "on")},
+		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"},
+			"Makes the allowed-tools of a skill in force a ceiling: what they do not name is asked, or denied.",
+			weakEnum("off", "ask", "on")},
 		{"features", booleans, anyone, nil, "Gates of bundled skills that are off by default.", nil},
 
-		{"sandbox.mode", text, tighten, []string{"off", "auto", "require"}, "Whether commands are confined: auto (default) where it is possible, require or not at all.", weakEnumOver("auto", "off", "auto", "require")},
-		{"sandbox.env", list, person, nil, "Names of environment variables that confined commands see beside the usual ones.", nil},
-		{"sandbox.allowRead", list, person, nil, "Paths that confined commands may read although they count as secrets.", nil},
-		{"sandbox.allowWrite", list, person, nil, "Paths outside of the working directory that confined commands may write.", nil},
+		{"sandbox.mode", text, tighten, []string{"off", "auto", "require"},
+			"Whether commands are confined: auto (default) where it is possible, require or not at all.",
+			weakEnumOver("auto", "off", "auto", "require")},
+		{"sandbox.env", list, person, nil, "Names of environment variables that confined commands see beside the usual ones.",
+			nil},
+		{"sandbox.allowRead", list, person, nil, "Paths that confined commands may read although they count as secrets.",
+			nil},
+		{"sandbox.allowWrite", list, person, nil, "Paths outside of the working directory that confined commands may write.",
+			nil},
 		{"sandbox.allowHosts", list, person, nil, "Hosts, or host:port, that confined commands may reach.", nil},
 		{"sandbox.denyRead", list, anyone, nil, "Further paths that confined commands may not read.", nil},
-		{"sandbox.skills", raw, anyone, nil, "By skill, what commands are restricted to while it is in force: {network: none|hosts, write: [paths]}. It opens nothing.", nil},
+		{"sandbox.skills", raw, anyone, nil, "By skill, what commands are restricted to while it is in force: {network: " +
+			"none|hosts, write: [paths]}. It opens nothing.", nil},
 		{"shell.path", text, person, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
 		{"shell.prefix", text, person, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, person, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
 
-		{"hooks", raw, anyone, nil, "Commands that run on events, to decide or to be notified: {Event: [{matcher, hooks: [{type, command}]}]}; see `knack help hooks`.", nil},
+		{"hooks", raw, anyone, nil, "Commands that run on events, to decide or to be notified: {Event: [{matcher, hooks: " +
+			"[{type, command}]}]}; see `knack help hooks`.", nil},
 		{"mcpServers", raw, anyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
-		{"plugins", booleans, anyone, nil, "Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
+		{"plugins", booleans, anyone, nil,
+			"Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
 		{"marketplaces", raw, anyone, nil, "Where plugins come from: by name, a source.", nil},
 		{"memory.auto", boolean, person, nil, "Whether the program keeps memories on its own. Default false.", nil},
 
-		{"limits.turns", integer, tighten, nil, "Answers of the model in one run. Default: none on a terminal, 200 in print mode.", weakNumber},
+		{"limits.turns", integer, tighten, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
+			"print mode.", weakNumber},
 		{"limits.tokens", integer, tighten, nil, "Tokens of one run, input and output.", weakNumber},
 		{"limits.cost", number, tighten, nil, "US dollars of one run.", weakNumber},
 		{"limits.minutes", number, tighten, nil, "Minutes of one run.", weakNumber},
 
-		{"theme", text, person, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"}, "Colours of the screen. auto (default): dark or light, as the terminal's background is.", nil},
-		{"notify", text, person, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification of the terminal), off, or a command, which gets the message as its last argument.", nil},
+		{"theme", text, person, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"},
+			"Colours of the screen. auto (default): dark or light, as the terminal's background is.", nil},
+		{"notify", text, person, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
+			"of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}
 }
 
@@ -250,7 +281,8 @@ func (k key) owned(n *node) bool {
 	return k.name == "skills.overrides" && (n.text == "pinned" || n.text == "required")
 }
 
-var kinds = []string{"bundled", "builtin-plugin", "managed", "explicit", "user", "project", "additional", "legacy", "plugin", "mcp"}
+var kinds = []string{"bundled", "builtin-plugin", "managed", "explicit", "user", "project", "additional", "legacy",
+	"plugin", "mcp"}
 
 // schemaID is where the schema is published.
 const schemaID = "https://raw.githubusercontent.com/knack-agent/knack/main/docs/settings.schema.json"
@@ -300,7 +332,8 @@ func (k key) schema() object {
 			s = object{"anyOf": []any{object{"enum": []string{"auto", "off"}}, object{"type": "integer", "minimum": 0}}}
 		}
 		if k.name == "effort" {
-			s = object{"anyOf": []any{object{"enum": efforts}, object{"type": "string", "pattern": "^[0-9]+$"}, object{"type": "integer", "minimum": 0}}}
+			s = object{"anyOf": []any{object{"enum": efforts}, object{"type": "string", "pattern": "^[0-9]+$"},
+				object{"type": "integer", "minimum": 0}}}
 		}
 	case boolean:
 		s["type"] = "boolean"

@@ -163,7 +163,8 @@ func (l *loader) open(y layer, path string) (whole bool) {
 }
 
 func unreadable(path string, err error) knack.Problem {
-	return knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: path, Message: "cannot be read: " + reason(err)}
+	return knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: path, Message: "cannot be read: " +
+		reason(err)}
 }
 
 // reason is an error without the path, which the problem has.
@@ -331,7 +332,8 @@ func (l *loader) user() {
 		l.open(layer{origin: permission.User, base: l.ConfigHome}, filepath.Join(l.ConfigHome, "settings.json"))
 	}
 	if l.ClaudeHome != "" {
-		l.open(layer{origin: permission.User, base: l.ClaudeHome, foreign: true}, filepath.Join(l.ClaudeHome, "settings.json"))
+		l.open(layer{origin: permission.User, base: l.ClaudeHome, foreign: true},
+			filepath.Join(l.ClaudeHome, "settings.json"))
 	}
 }
 
@@ -421,7 +423,8 @@ func (y layer) unknown(known map[string]bool, n *node, prefix string) {
 			if y.silent {
 				continue
 			}
-			y.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored", quote(name))
+			y.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored",
+				quote(name))
 		case m.val.kind == 'o' && !isKey(name):
 			y.unknown(known, m.val, name+".")
 		case !isKey(name):
@@ -482,7 +485,8 @@ func (y layer) find(k key, report bool) *node {
 	}
 	if want := k.wrong(n); want != "" {
 		if report {
-			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name, n.shown(), want)
+			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
+				n.shown(), want)
 		}
 		return nil
 	}
@@ -566,7 +570,8 @@ func (l *loader) key(k key) any {
 		case k.kind == list:
 			for _, it := range n.items {
 				if want := k.bad(it); want != "" {
-					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name, it.shown(), want)
+					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,
+						it.shown(), want)
 					continue
 				}
 				if !slices.Contains(lists, any(it.text)) {
@@ -580,7 +585,8 @@ func (l *loader) key(k key) any {
 					continue // a name that appears twice: the last one counts
 				}
 				if want := k.bad(m.val); want != "" {
-					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name, m.key, m.val.shown(), want)
+					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
+						m.key, m.val.shown(), want)
 					continue
 				}
 				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {

@@ -24,7 +24,8 @@ func TestSet(t *testing.T) {
 		{"skills.release", "", strings.Replace(old, `"release": "auto", `, "", 1), ""},
 		{"model", "", strings.Replace(old, ",\n  \"model\": \"x\"", "", 1), ""},
 		{"effort", `"low"`, strings.Replace(old, "\n}\n", ",\n  \"effort\": \"low\"\n}\n", 1), ""},
-		{"sandbox.mode", `"off"`, strings.Replace(old, "\n}\n", ",\n  \"sandbox\": {\n    \"mode\": \"off\"\n  }\n}\n", 1), ""},
+		{"sandbox.mode", `"off"`, strings.Replace(old, "\n}\n", ",\n  \"sandbox\": {\n    \"mode\": \"off\"\n  }\n}\n", 1),
+			""},
 		{"nothing.here", "", old, ""},
 		{"model.x", `1`, "", "model is a string, not an object"},
 		{"model", `{`, "", "is not JSON"},
@@ -94,15 +95,18 @@ func TestCheck(t *testing.T) {
 		{"features.dream", `"yes"`, `features.dream is "yes", not true or false`},
 		{"features", `{"dream": 1}`, "features is an object, not true or false"},
 		{"skills.overrides.pdf", `"off"`, ""},
-		{"skills.overrides.pdf", `"of"`, `skills.overrides.pdf is "of", not one of on, pinned, required, name-only, user-only, off`},
-		{"skills.order", `["user", "nobody"]`, "skills.order is a list, not one of bundled, builtin-plugin, managed, explicit, user, project, additional, legacy, plugin, mcp"},
+		{"skills.overrides.pdf", `"of"`,
+			`skills.overrides.pdf is "of", not one of on, pinned, required, name-only, user-only, off`},
+		{"skills.order", `["user", "nobody"]`, "skills.order is a list, not one of bundled, builtin-plugin, managed, " +
+			"explicit, user, project, additional, legacy, plugin, mcp"},
 		{"permissions.deny", `["Bash(rm *)"]`, ""},
 		{"permissions.deny", `["Bash("]`, "permissions.deny: "},
 		{"providers.x", `{"baseURL": "http://x"}`, ""},
 		{"models.fast", `{"openai": "x"}`, ""},
 		{"featurs", `{}`, "there is no setting featurs (perhaps features: Gates of bundled skills that are off by default.)"},
 		{"turns", `{}`, "there is no setting turns (perhaps limits.turns: Answers of the model in one run.)"},
-		{"features.", `true`, "there is no setting features. (perhaps features: Gates of bundled skills that are off by default.)"},
+		{"features.", `true`, "there is no setting features. (perhaps features: Gates of bundled skills that are off by " +
+			"default.)"},
 	} {
 		got := ""
 		if err := Check(tt.key, json.RawMessage(tt.value)); err != nil {
@@ -130,7 +134,8 @@ func TestValues(t *testing.T) {
 	}
 	c, err := Load(Options{ConfigHome: home, Settings: []string{
 		`{"providers": {"x": {"headers": {"k": "s3cret"}}}, "features": {"loop": false}, "limits": {"cost": 0.5}}`},
-		Flags: map[string]any{"permissions.allow": []string{"Read"}, "permissions.disableBypassPermissionsMode": "disable", "permissions.defaultMode": "bypassPermissions"}})
+		Flags: map[string]any{"permissions.allow": []string{"Read"}, "permissions.disableBypassPermissionsMode": "disable",
+			"permissions.defaultMode": "bypassPermissions"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,8 @@ func (e *Editor) Paste(text string) {
 	case rows > pasteRows:
 		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d lines", len(e.chips)+1, rows), Text: text, Pasted: true})
 	case len(text) > pasteBytes:
-		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d characters", len(e.chips)+1, utf8.RuneCountInString(text)), Text: text, Pasted: true})
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d characters", len(e.chips)+1, utf8.RuneCountInString(text)),
+			Text: text, Pasted: true})
 	default:
 		e.change(false)
 		e.put(clean(text))

@@ -167,7 +167,10 @@ func Path(name string) error {
 			return bad("leads upwards")
 		case part == "" || part == ".":
 			return bad("contains an empty part")
-		case strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`<>:"|?*`, r) }):
+		case strings.ContainsFunc(part, func(r rune) bool {
+			return r < ' ' || r == 0x7f ||
+				strings.ContainsRune(`<>:"|?*`, r)
+		}):
 			return bad("contains a character that a file's name cannot have everywhere")
 		case strings.HasSuffix(part, ".") || strings.HasSuffix(part, " "):
 			return bad("has a part that ends with a dot or blank")

@@ -13,14 +13,17 @@ import (
 
 func TestPath(t *testing.T) {
 	for _, name := range []string{
-		"", "/etc/passwd", `\etc\passwd`, `C:\x`, "C:x", "..", "../x", "a/../b", `a\..\b`, `..\x`, `a\b`, "a//b", "./a", "a/.", "a/",
-		"nul", "NUL.txt", "prn", "AUX.c", "conin$", "CONOUT$.txt", "COM²", "lpt³", "a/.", "x\x7f", "a<", "a>", `a"b`, "a|", "a?", strings.Repeat("a", 1025), "a/COM1", "lpt9.log", "aux ", "con", "COM¹", "a.", "a ", "a:b", "a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000),
+		"", "/etc/passwd", `\etc\passwd`, `C:\x`, "C:x", "..", "../x", "a/../b", `a\..\b`, `..\x`, `a\b`, "a//b", "./a",
+		"a/.", "a/", "nul", "NUL.txt", "prn", "AUX.c", "conin$", "CONOUT$.txt", "COM²", "lpt³", "a/.", "x\x7f", "a<", "a>",
+		`a"b`, "a|", "a?", strings.Repeat("a", 1025), "a/COM1", "lpt9.log", "aux ", "con", "COM¹", "a.", "a ", "a:b",
+		"a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000),
 	} {
 		if Path(name) == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}
-	for _, name := range []string{"a", "a/b.txt", "scripts/run.sh", "..a", "a..b", "communism", "COM", "COM10", "COMa", "LPT", "lptx", "console", "nulls/x", strings.Repeat("a", 1024), ".hidden", "日本語/é.md"} {
+	for _, name := range []string{"a", "a/b.txt", "scripts/run.sh", "..a", "a..b", "communism", "COM", "COM10", "COMa",
+		"LPT", "lptx", "console", "nulls/x", strings.Repeat("a", 1024), ".hidden", "日本語/é.md"} {
 		if err := Path(name); err != nil {
 			t.Error(err)
 		}
@@ -39,7 +42,8 @@ func make1(t *testing.T, base string) (string, *os.Root) {
 
 func TestFiles(t *testing.T) {
 	dir, root := make1(t, t.TempDir())
-	err := Files(root, "pdf", []File{{"SKILL.md", []byte("x"), false}, {"scripts/a/run.sh", []byte("#!"), true}, {"scripts/b", nil, false}})
+	err := Files(root, "pdf", []File{{"SKILL.md", []byte("x"), false}, {"scripts/a/run.sh", []byte("#!"), true},
+		{"scripts/b", nil, false}})
 	if err != nil {
 		t.Fatal(err)
 	}

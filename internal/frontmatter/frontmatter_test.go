@@ -18,7 +18,8 @@ var splitCases = []struct{ name, file, want string }{
 	{"plain", "---\na: b\n---\ntext\n", `closed 2 "a: b\n" "text\n"`},
 	{"an empty head", "---\n---\ntext\n", `closed 2 "" "text\n"`},
 	{"no body", "---\na: b\n---", `closed 2 "a: b\n" ""`},
-	{"a byte order mark, blank lines, blanks after the fences", "\ufeff\n \n---  \na: b\n--- \t\ntext", `closed 4 "a: b\n" "text"`},
+	{"a byte order mark, blank lines, blanks after the fences", "\ufeff\n \n---  \na: b\n--- \t\ntext",
+		`closed 4 "a: b\n" "text"`},
 	{"Windows line ends", "---\r\na: b\r\n---\r\ntext\r\n", `closed 2 "a: b\r\n" "text\r\n"`},
 	{"line ends of old Macs", "---\ra: b\r---\rtext\r", `closed 2 "a: b\n" "text\n"
 repaired 1:0 the lines end with a carriage return only`},
@@ -36,17 +37,20 @@ repaired 3:0 text is attached to the closing fence`},
 repaired 1:0 the file is inside a Markdown fence`},
 	{"the whole file inside a Markdown fence", "~~~~markdown\n---\nname: b\n---\ntext\n~~~~\n", `closed 3 "name: b\n" "text\n"
 repaired 1:0 the file is inside a Markdown fence`},
-	{"an example in a Markdown fence", "```sh\n---\nname: b\n---\n```\n", "none 1 \"\" \"```sh\\n---\\nname: b\\n---\\n```\\n\""},
+	{"an example in a Markdown fence", "```sh\n---\nname: b\n---\n```\n",
+		"none 1 \"\" \"```sh\\n---\\nname: b\\n---\\n```\\n\""},
 	{"a comment before it", "<!-- (c)\nme -->\n---\nname: b\n---\ntext\n", `closed 4 "name: b\n" "<!-- (c)\nme -->\ntext\n"
 repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
 	{"a title before it", "# Title\n\n---\nname: a\ndescription: b\n---\ntext\n", `closed 4 "name: a\ndescription: b\n" "# Title\n\ntext\n"
 repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
 	{"two rules between paragraphs", "one\n\n---\n\ntwo\n\n---\nthree\n", `none 1 "" "one\n\n---\n\ntwo\n\n---\nthree\n"`},
 	{"a word between two rules", "one\n\n---\nname: a\n---\nthree\n", `none 1 "" "one\n\n---\nname: a\n---\nthree\n"`},
-	{"too much before it", strings.Repeat("x\n", maxLinesBefore+1) + "---\nname: a\ndescription: b\n---\n", `none 1 "" "x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n---\nname: a\ndescription: b\n---\n"`},
+	{"too much before it", strings.Repeat("x\n", maxLinesBefore+1) + "---\nname: a\ndescription: b\n---\n",
+		`none 1 "" "x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n---\nname: a\ndescription: b\n---\n"`},
 	{"a merge conflict", "---\n<<<<<<< HEAD\na: 1\n||||||| base\na: 0\n=======\na: 2\n>>>>>>> other\n---\ntext\n", `closed 2 "\na: 1\n\na: 0\n\na: 2\n\n" "text\n"
 repaired 2:0 the markers of a merge conflict were removed; both versions remain`},
-	{"a merge conflict in the body stays", "---\na: 1\n---\n<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> other\n", `closed 2 "a: 1\n" "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> other\n"`},
+	{"a merge conflict in the body stays", "---\na: 1\n---\n<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> other\n",
+		`closed 2 "a: 1\n" "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> other\n"`},
 }
 
 func TestSplit(t *testing.T) {
@@ -66,7 +70,8 @@ func notes(all []Note) string {
 	for _, n := range all {
 		// Without the reason that the YAML library gives, in its own words.
 		message := reason.ReplaceAllString(n.Message, "")
-		fmt.Fprintf(&b, "\n%s %d:%d %s", [...]string{"repaired", "invalid", "duplicate", "limit"}[n.Kind], n.Line, n.Column, message)
+		fmt.Fprintf(&b, "\n%s %d:%d %s", [...]string{"repaired", "invalid", "duplicate", "limit"}[n.Kind], n.Line, n.Column,
+			message)
 	}
 	return b.String()
 }
@@ -115,7 +120,9 @@ limit 2:36 a: deeper than 32 levels; left out`},
 	{"a colon in a text", "description: Use when: always\nb: 1\n", `description="Use when: always" 2:1
 b=1 3:1
 repaired 2:22 description is not valid YAML: it contains a colon and a space outside quotes and was taken as text`},
-	{"a value that begins with a sign", "a: @b\nc: `d`\n", "a=\"@b\" 2:1\nc=\"`d`\" 3:1\nrepaired 2:4 a is not valid YAML: it begins with \"@\" and was taken as text\nrepaired 3:4 c is not valid YAML: it begins with \"`\" and was taken as text"},
+	{"a value that begins with a sign", "a: @b\nc: `d`\n",
+		"a=\"@b\" 2:1\nc=\"`d`\" 3:1\nrepaired 2:4 a is not valid YAML: it begins with \"@\" and was taken as " +
+			"text\nrepaired 3:4 c is not valid YAML: it begins with \"`\" and was taken as text"},
 	{"a quote that is not closed", "a: \"b\nc: d\n", `a="b" 2:1
 c="d" 3:1
 repaired 2:1 a is not valid YAML: a quote that is not closed was left out`},

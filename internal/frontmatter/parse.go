@@ -128,7 +128,8 @@ func (p *parser) take(root *yaml.Node, text []byte) {
 		return
 	}
 	if root.Kind != yaml.MappingNode {
-		p.note(Invalid, root.Line+p.offset, root.Column, "write one `key: value` a line", "the frontmatter is %s, not keys with values", kindName(root))
+		p.note(Invalid, root.Line+p.offset, root.Column, "write one `key: value` a line",
+			"the frontmatter is %s, not keys with values", kindName(root))
 		return
 	}
 	lines := lineIndex{text: text}
@@ -136,7 +137,8 @@ func (p *parser) take(root *yaml.Node, text []byte) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
-			p.note(Invalid, key.Line+p.offset, key.Column, "write one `key: value` a line", "a key is %s, not a word", kindName(key))
+			p.note(Invalid, key.Line+p.offset, key.Column, "write one `key: value` a line", "a key is %s, not a word",
+				kindName(key))
 			continue
 		}
 		e := Entry{Key: key.Value, Value: value, Line: key.Line + p.offset, Column: key.Column}
@@ -146,7 +148,8 @@ func (p *parser) take(root *yaml.Node, text []byte) {
 		before := p.aliases
 		p.walk(value)
 		if p.aliases > maxAliases {
-			p.note(Limit, e.Line, e.Column, "write the value out instead of repeating it with *", "%s: more than %d aliases", e.Key, maxAliases)
+			p.note(Limit, e.Line, e.Column, "write the value out instead of repeating it with *", "%s: more than %d aliases",
+				e.Key, maxAliases)
 			p.aliases = before
 			continue
 		}

@@ -36,18 +36,22 @@ func (p *parser) salvage(text string, whole error) {
 			continue
 		}
 		if fixed, ok := p.fix(c); ok {
-			p.note(Repaired, p.offset+line, column, fixed.hint(c.key), "%s is not valid YAML (%s): %s", c.name(), message, fixed.what)
+			p.note(Repaired, p.offset+line, column, fixed.hint(c.key), "%s is not valid YAML (%s): %s", c.name(), message,
+				fixed.what)
 			continue
 		}
-		p.note(Invalid, p.offset+line, column, "put the value in quotes", "%s is not valid YAML and was left out: %s", c.name(), message)
+		p.note(Invalid, p.offset+line, column, "put the value in quotes", "%s is not valid YAML and was left out: %s",
+			c.name(), message)
 	}
 	p.offset = file
 	switch {
 	case len(p.entries) == 0:
 		p.notes = append(p.notes[:before], Note{Invalid, file + wholeLine, wholeColumn,
-			"the frontmatter is not valid YAML and was left out: " + why, "write one `key: value` a line, values with `: ` in quotes"})
+			"the frontmatter is not valid YAML and was left out: " + why,
+			"write one `key: value` a line, values with `: ` in quotes"})
 	case len(p.notes) == before:
-		p.note(Repaired, file+wholeLine, wholeColumn, "remove the text between the keys", "not valid YAML (%s): each key was read on its own", why)
+		p.note(Repaired, file+wholeLine, wholeColumn, "remove the text between the keys",
+			"not valid YAML (%s): each key was read on its own", why)
 	}
 }
 
@@ -163,7 +167,8 @@ func (p *parser) fix(c chunk) (fixed, bool) {
 	}
 	text, what := soften(c.lines)
 	if what != "" {
-		if f, ok := try(strings.Join(text, "\n")+"\n", fixed{what: what, advice: "indent with spaces, and write the character itself"}); ok {
+		if f, ok := try(strings.Join(text, "\n")+"\n", fixed{what: what,
+			advice: "indent with spaces, and write the character itself"}); ok {
 			return f, true
 		}
 	}
@@ -174,13 +179,15 @@ func (p *parser) fix(c chunk) (fixed, bool) {
 		if after != "" {
 			what = "the text after " + header + " was taken as its first line"
 		}
-		return try(c.head+" "+header+"\n"+indented(after, rest), fixed{what: what, advice: "begin the text on the line after " + c.key + ": " + header + ", two spaces in"})
+		return try(c.head+" "+header+"\n"+indented(after, rest),
+			fixed{what: what, advice: "begin the text on the line after " + c.key + ": " + header + ", two spaces in"})
 	}
 	if c.value != "" {
 		value, what := meant(fold(strings.TrimSpace(text[0][strings.Index(text[0], c.head)+len(c.head):]), rest))
 		return try(c.head+" "+quote(value)+"\n", fixed{value: value, what: what})
 	}
-	if f, ok := try(c.head+"\n"+quoteLines(rest), fixed{what: "values below it were taken as text", advice: "put the values below it in quotes"}); ok {
+	if f, ok := try(c.head+"\n"+quoteLines(rest), fixed{what: "values below it were taken as text",
+		advice: "put the values below it in quotes"}); ok {
 		return f, true
 	}
 	value := fold("", rest)

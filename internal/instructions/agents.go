@@ -27,7 +27,8 @@ func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Pr
 		defs = l.agents(defs, knack.Managed, filepath.Join(dir, "agents"), filepath.Join(dir, ".claude", "agents"))
 	}
 	defs = append(defs, given...)
-	defs = l.agents(defs, knack.User, join(l.ConfigHome, "agents"), join(l.Home, ".knack/agents"), join(l.ClaudeHome, "agents"))
+	defs = l.agents(defs, knack.User, join(l.ConfigHome, "agents"), join(l.Home, ".knack/agents"),
+		join(l.ClaudeHome, "agents"))
 	for _, dir := range l.projectDirs() {
 		for _, row := range layout.Rows(layout.Agent) {
 			defs = l.agents(defs, knack.Project, join(dir, row.Path))
@@ -36,7 +37,8 @@ func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Pr
 	taken := map[string]agent.Definition{}
 	for _, d := range defs {
 		if first, ok := taken[d.Name]; ok {
-			l.problem(knack.CodeNameCollision, d.Path, "the agent %s is not used: the one of %s has that name", d.Name, agentPlace(first))
+			l.problem(knack.CodeNameCollision, d.Path, "the agent %s is not used: the one of %s has that name", d.Name,
+				agentPlace(first))
 			continue
 		}
 		taken[d.Name] = d

@@ -144,7 +144,8 @@ func TestPrompts(t *testing.T) {
 // TestPromptsOfRoot: a system prompt of the repository's root counts for someone
 // who works in a directory below it; the nearest one wins.
 func TestPromptsOfRoot(t *testing.T) {
-	files := map[string]string{"home/repo/.knack/SYSTEM.md": "root", "home/repo/.pi/APPEND_SYSTEM.md": "appended", "home/repo/sub/x": ""}
+	files := map[string]string{"home/repo/.knack/SYSTEM.md": "root", "home/repo/.pi/APPEND_SYSTEM.md": "appended",
+		"home/repo/sub/x": ""}
 	o := site(t, files)
 	o.Check = func(string, []byte) error { return nil }
 	if f := Load(o); f.System != "root" || strings.Join(f.Append, "|") != "appended" {
@@ -225,7 +226,8 @@ func TestImportBomb(t *testing.T) {
 		"home/repo/AGENTS.md": "@a.md @b.md", "home/repo/a.md": "a @c.md", "home/repo/b.md": "b @c.md @./c.md @d.md",
 		"home/repo/c.md": "c", "home/repo/d.md@": "$TOP/home/repo/c.md",
 	}
-	for name, files := range map[string]map[string]string{"deep": deep, "wide": wide, "large": large, "escaping": escaping, "shared": shared} {
+	for name, files := range map[string]map[string]string{"deep": deep, "wide": wide, "large": large, "escaping": escaping,
+		"shared": shared} {
 		t.Run(name, func(t *testing.T) {
 			o := site(t, files)
 			o.Dir = o.Root

@@ -51,7 +51,8 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 	for _, c := range found {
 		if i := slices.IndexFunc(won, func(w knack.Command) bool { return w.Name == c.Name }); i >= 0 {
 			if won[i].Source != c.Source {
-				l.problem(knack.CodeNameCollision, c.Source, "the template /%s is taken by %s, which comes first", c.Name, won[i].Source)
+				l.problem(knack.CodeNameCollision, c.Source, "the template /%s is taken by %s, which comes first", c.Name,
+					won[i].Source)
 			}
 			continue
 		}
@@ -75,7 +76,8 @@ func (l *loader) templates(dir string, project bool) []knack.Command {
 // template reads one; none if it cannot be used.
 func (l *loader) template(path string, project bool) []knack.Command {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
+	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name,
+		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
 		l.problem(knack.CodeNameInvalid, path, "left out: /%q cannot be typed", name)
 		return nil
 	}
@@ -128,7 +130,8 @@ func parseTemplate(data []byte) template {
 	file := frontmatter.Split(data)
 	t := template{text: strings.TrimSpace(string(file.Body))}
 	warn := func(code knack.Code, line, column int, hint, message string) {
-		t.problems = append(t.problems, knack.Problem{Code: code, Severity: knack.Warn, Line: line, Column: column, Message: message, Hint: hint})
+		t.problems = append(t.problems, knack.Problem{Code: code, Severity: knack.Warn, Line: line, Column: column,
+			Message: message, Hint: hint})
 	}
 	if file.Fence == frontmatter.Unclosed {
 		warn(knack.CodeFrontmatterUnclosed, 1, 1, "end it with a line of ---", "the frontmatter is not closed: all is text")

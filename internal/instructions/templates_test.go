@@ -54,11 +54,13 @@ func TestTemplateOrder(t *testing.T) {
 	o.Check = func(string, []byte) error { return nil }
 	o.Templates = []string{filepath.Join(top, "x/given.md"), filepath.Join(top, "x/dir")}
 	names, problems := said(t, o, "one")
-	want := "/given=given\n\nARGUMENTS: one|/all=given dir\n\nARGUMENTS: one|/sub=sub\n\nARGUMENTS: one|/root=root\n\nARGUMENTS: one|/mine=mine one|/pi=pi\n\nARGUMENTS: one"
+	want := "/given=given\n\nARGUMENTS: one|/all=given dir\n\nARGUMENTS: one|/sub=sub\n\nARGUMENTS: " +
+		"one|/root=root\n\nARGUMENTS: one|/mine=mine one|/pi=pi\n\nARGUMENTS: one"
 	if names != want {
 		t.Errorf("%q\nwant %q", names, want)
 	}
-	want = "name-invalid .pi/two words.md|name-collision .knack/all.md|name-collision .pi/sub.md|name-collision knack/sub.md|name-collision agent/mine.md"
+	want = "name-invalid .pi/two words.md|name-collision .knack/all.md|name-collision .pi/sub.md|name-collision " +
+		"knack/sub.md|name-collision agent/mine.md"
 	if problems != want {
 		t.Errorf("problems %q\nwant %q", problems, want)
 	}
@@ -94,10 +96,12 @@ func TestTemplateTrust(t *testing.T) {
 		return nil
 	}
 	names, problems := said(t, o, "")
-	if want := "/empty=the template /empty is empty: " + filepath.Join(o.Root, ".knack/prompts/empty.md") + "|/in=inside|/ok=ok"; names != want {
+	if want := "/empty=the template /empty is empty: " + filepath.Join(o.Root, ".knack/prompts/empty.md") +
+		"|/in=inside|/ok=ok"; names != want {
 		t.Errorf("%q\nwant %q", names, want)
 	}
-	if want := "unreadable .knack/big.md|unreadable .knack/key.md|unreadable .knack/latin1.md|untrusted .knack/new.md|unreadable .knack/out.md|unreadable repo/prompts"; problems != want {
+	if want := "unreadable .knack/big.md|unreadable .knack/key.md|unreadable .knack/latin1.md|untrusted " +
+		".knack/new.md|unreadable .knack/out.md|unreadable repo/prompts"; problems != want {
 		t.Errorf("problems %q\nwant %q", problems, want)
 	}
 
@@ -144,7 +148,8 @@ func TestTemplateHead(t *testing.T) {
 }
 
 func FuzzTemplate(f *testing.F) {
-	for _, s := range []string{"---\ndescription: d\nargument-hint: [a] [b]\n---\n$1", "---\n---\n---", "---\na: &a [*a]\n---\n", "\ufeff---\r\ndescription: x\r\n---\r\n${@:2}"} {
+	for _, s := range []string{"---\ndescription: d\nargument-hint: [a] [b]\n---\n$1", "---\n---\n---",
+		"---\na: &a [*a]\n---\n", "\ufeff---\r\ndescription: x\r\n---\r\n${@:2}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -83,7 +83,10 @@ var rows = []Row{
 
 // Rows returns the rows of some kinds, in their order; of all if none is named.
 func Rows(kinds ...Kind) []Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return len(kinds) > 0 && !slices.Contains(kinds, r.Kind) })
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+		return len(kinds) > 0 &&
+			!slices.Contains(kinds, r.Kind)
+	})
 }
 
 // Folders are the names of the directories that contain resources of a project,

@@ -53,7 +53,8 @@ func TestDirs(t *testing.T) {
 
 func TestInFolder(t *testing.T) {
 	for path, want := range map[string]bool{
-		".claude/hooks/x.sh": true, "sub/.Claude/x": true, ".KNACK": true, "claude/x": false, "x/.claudes/y": false, "": false,
+		".claude/hooks/x.sh": true, "sub/.Claude/x": true, ".KNACK": true, "claude/x": false, "x/.claudes/y": false,
+		"": false,
 	} {
 		if got := InFolder(path); got != want {
 			t.Errorf("%s: %t, want %t", path, got, want)
@@ -63,7 +64,8 @@ func TestInFolder(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	fsys := fstest.MapFS{}
-	for _, name := range []string{"a.md", "B.MD", "c.txt", ".d.md", "s/e.md", "s/.t/f.md", "s/2/3/4/5/g.md", "s/2/3/4/5/6/h.md"} {
+	for _, name := range []string{"a.md", "B.MD", "c.txt", ".d.md", "s/e.md", "s/.t/f.md", "s/2/3/4/5/g.md",
+		"s/2/3/4/5/6/h.md"} {
 		fsys["x/"+name] = &fstest.MapFile{}
 	}
 	for _, c := range []struct {

@@ -93,7 +93,8 @@ func (f *Front) request(r *gate.Request) []shownLine {
 		}
 	}
 	lines = append(lines, parts(r.Decision.Subjects, command)...)
-	if reason := r.Decision.Reason; reason != "" && !slices.ContainsFunc(r.Decision.Subjects, func(s permission.Judged) bool { return s.Reason == reason }) {
+	if reason := r.Decision.Reason; reason != "" && !slices.ContainsFunc(r.Decision.Subjects,
+		func(s permission.Judged) bool { return s.Reason == reason }) {
 		add("  ", reason, dim) // a hook's, or a changed file's
 	}
 	for _, file := range r.Files {
@@ -110,7 +111,8 @@ func (f *Front) request(r *gate.Request) []shownLine {
 			add("    ", l, diffColor(l))
 		}
 	}
-	if len(r.Subjects) == 0 || !command && len(r.Changes) == 0 && !slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Text != "" }) {
+	if len(r.Subjects) == 0 || !command && len(r.Changes) == 0 &&
+		!slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Text != "" }) {
 		add("    ", string(r.Input), none) // its subjects do not say what it does
 	}
 	return lines

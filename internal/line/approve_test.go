@@ -27,7 +27,8 @@ func TestRequest(t *testing.T) {
 	long := strings.Repeat("echo abcdefghij && ", 200) + "rm -rf LAST"
 	text := shown(t, &gate.Request{
 		Tool: "bash", Subjects: []permission.Subject{{Kind: "Bash", Text: long}},
-		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "Bash", Text: "rm -rf LAST"}}}},
+		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "Bash",
+			Text: "rm -rf LAST"}}}},
 	})
 	if !strings.Contains(text, long) {
 		t.Errorf("a long command is not whole: %s", text)
@@ -41,7 +42,8 @@ func TestRequest(t *testing.T) {
 	}
 	text = shown(t, &gate.Request{
 		Tool: "bash", Subjects: []permission.Subject{{Kind: "Bash", Text: "./x.sh"}},
-		Files: []gate.File{{Path: "/w/x.sh", Hash: "2", Data: []byte("echo two\n"), Old: []byte("echo one\n"), Changed: true}},
+		Files: []gate.File{{Path: "/w/x.sh", Hash: "2", Data: []byte("echo two\n"), Old: []byte("echo one\n"),
+			Changed: true}},
 	})
 	if !strings.Contains(text, "-echo one") || !strings.Contains(text, "+echo two") {
 		t.Errorf("the diff of a changed script is not shown: %s", text)

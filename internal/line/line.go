@@ -308,7 +308,8 @@ func (f *Front) entry(e *session.Entry) {
 	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
 		f.fresh()
 		said := e.User.Parts[0].Text
-		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)", plain.Line(clip(strings.Join(strings.Fields(said), " "), 100)), (len(said)+3)/4)))
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)",
+			plain.Line(clip(strings.Join(strings.Fields(said), " "), 100)), (len(said)+3)/4)))
 	case e.Answer != nil:
 		f.fresh()
 	case e.Result != nil:
@@ -335,7 +336,8 @@ func (f *Front) entry(e *session.Entry) {
 		}
 	case e.Release != nil:
 		f.fresh()
-		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill), e.Release.Reason)))
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill),
+			e.Release.Reason)))
 	case e.Agent != nil:
 		f.agent(e.Agent)
 	case e.Compaction != nil:

@@ -15,7 +15,8 @@ import (
 // TestPromptRows: whatever is typed, in whatever order, the terminal shows the
 // prompt and the text once, and the cursor where the editor has it.
 func TestPromptRows(t *testing.T) {
-	keys := []string{"a", "日", "e\u0301", "👩\u200d💻", " ", "مرحبا", "left", "right", "up", "down", "home", "end", "backspace", "delete", "ctrl+w", "ctrl+k", "ctrl+y", "ctrl+_", "\n"}
+	keys := []string{"a", "日", "e\u0301", "👩\u200d💻", " ", "مرحبا", "left", "right", "up", "down", "home", "end",
+		"backspace", "delete", "ctrl+w", "ctrl+k", "ctrl+y", "ctrl+_", "\n"}
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(8, 40).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height")
 		vt := terminaltest.New(w, h)

@@ -21,14 +21,14 @@ var definitions embed.FS
 // languages maps what people write after ``` to a definition.
 var languages = map[string]string{
 	"bash": "bash", "sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",
-	"c": "c", "h": "c", "c++": "cpp", "cpp": "cpp", "cc": "cpp", "hpp": "cpp", "c#": "csharp", "cs": "csharp", "csharp": "csharp",
-	"css": "css", "docker": "docker", "dockerfile": "docker", "hcl": "hcl", "tf": "hcl", "terraform": "hcl",
-	"html": "html", "ini": "ini", "cfg": "ini", "java": "java", "js": "javascript", "javascript": "javascript",
-	"jsx": "javascript", "mjs": "javascript", "json": "json", "jsonc": "json", "kotlin": "kotlin", "kt": "kotlin",
-	"lua": "lua", "make": "makefile", "makefile": "makefile", "php": "php", "powershell": "powershell", "ps1": "powershell",
-	"py": "python", "python": "python", "python3": "python", "rb": "ruby", "ruby": "ruby", "rs": "rust", "rust": "rust",
-	"sql": "sql", "swift": "swift", "toml": "toml", "ts": "typescript", "tsx": "typescript", "typescript": "typescript",
-	"xml": "xml", "svg": "xml", "yaml": "yaml", "yml": "yaml",
+	"c": "c", "h": "c", "c++": "cpp", "cpp": "cpp", "cc": "cpp", "hpp": "cpp", "c#": "csharp", "cs": "csharp",
+	"csharp": "csharp", "css": "css", "docker": "docker", "dockerfile": "docker", "hcl": "hcl", "tf": "hcl",
+	"terraform": "hcl", "html": "html", "ini": "ini", "cfg": "ini", "java": "java", "js": "javascript",
+	"javascript": "javascript", "jsx": "javascript", "mjs": "javascript", "json": "json", "jsonc": "json",
+	"kotlin": "kotlin", "kt": "kotlin", "lua": "lua", "make": "makefile", "makefile": "makefile", "php": "php",
+	"powershell": "powershell", "ps1": "powershell", "py": "python", "python": "python", "python3": "python", "rb": "ruby",
+	"ruby": "ruby", "rs": "rust", "rust": "rust", "sql": "sql", "swift": "swift", "toml": "toml", "ts": "typescript",
+	"tsx": "typescript", "typescript": "typescript", "xml": "xml", "svg": "xml", "yaml": "yaml", "yml": "yaml",
 }
 
 // embedded names the definitions that a definition refers to.

@@ -194,7 +194,8 @@ func FuzzStream(f *testing.F) {
 func TestLong(t *testing.T) {
 	for _, src := range []string{
 		strings.Repeat("word ", 20_000), strings.Repeat("日本", 20_000), strings.Repeat("- a\n  b\n", 9000),
-		strings.Repeat("**a _b ", 9000), strings.Repeat("> ", 20_000), strings.Repeat("[", 40_000), "```\n" + strings.Repeat("x\n", 30_000),
+		strings.Repeat("**a _b ", 9000), strings.Repeat("> ", 20_000), strings.Repeat("[", 40_000),
+		"```\n" + strings.Repeat("x\n", 30_000),
 	} {
 		want := lines(Render(src, 80))
 		if got := stream(src, func() int { return 3000 }, 80); got != want {
@@ -210,7 +211,8 @@ func TestLong(t *testing.T) {
 }
 
 func BenchmarkStream(b *testing.B) {
-	src := strings.Repeat("Some **bold** text with `code` and a [link](https://go.dev/doc) that goes on for a while.\n", 3) +
+	src := strings.Repeat("Some **bold** text with `code` and a [link](https://go.dev/doc) that goes on for a while.\n",
+		3) +
 		"\n```go\n" + strings.Repeat("func f(x int) string { return \"y\" } // comment\n", 40) + "```\n\n- one\n- two\n"
 	b.ReportAllocs()
 	for b.Loop() {

@@ -177,7 +177,8 @@ func (w *writer) run(content []byte, resources dict, depth int) error {
 		}
 		if word == "ID" { // an inline image: bytes up to EI
 			end := bytes.Index(l.data[l.at:], []byte("EI"))
-			for end >= 0 && l.at+end+2 < len(l.data) && (!isSpace(l.data[l.at+end+2]) || end > 0 && !isSpace(l.data[l.at+end-1])) {
+			for end >= 0 && l.at+end+2 < len(l.data) && (!isSpace(l.data[l.at+end+2]) || end > 0 &&
+				!isSpace(l.data[l.at+end-1])) {
 				more := bytes.Index(l.data[l.at+end+2:], []byte("EI"))
 				if more < 0 {
 					end = -1

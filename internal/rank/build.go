@@ -88,7 +88,8 @@ func hashedRun(text string, at int) (r run, hash uint64, ok bool) {
 		hash = (hash ^ uint64(text[at])) * hashPrime
 		at++
 	}
-	if at > start && (at == len(text) || text[at] < utf8.RuneSelf && (at-start > 2 || text[at] != '+' && text[at] != '#')) {
+	if at > start && (at == len(text) || text[at] < utf8.RuneSelf &&
+		(at-start > 2 || text[at] != '+' && text[at] != '#')) {
 		return run{start: start, end: at}, hash, true
 	}
 	r, ok = nextRun(text, start)

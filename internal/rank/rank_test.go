@@ -15,7 +15,8 @@ var texts = [][3]string{
 	{"git-commit", "Write a commit message in the style of the repository", "Run git diff first."},
 	{"golang-testing", "Table tests for Go code", "Use t.Run, go test -race and testify where the repository has it."},
 	{"weekly-report", "把每周的工作整理成周报", "收集提交记录，按照项目分组。"},
-	{"kubernetes-debug", "Find out why a pod does not start", "kubectl describe shows the events. CrashLoopBackOff means that the container exits."},
+	{"kubernetes-debug", "Find out why a pod does not start",
+		"kubectl describe shows the events. CrashLoopBackOff means that the container exits."},
 }
 
 func indexOf(t testing.TB, docs [][3]string) *Index {
@@ -58,7 +59,8 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%q: %v, want %s first", query, hits, want)
 		}
 	}
-	for _, query := range []string{"", "the of and", "\x00\x01\x02\x7f", "\xff\xfe", "zzzzqqqq", strings.Repeat("-", 100)} {
+	for _, query := range []string{"", "the of and", "\x00\x01\x02\x7f", "\xff\xfe", "zzzzqqqq",
+		strings.Repeat("-", 100)} {
 		if hits := Search([]*Index{x}, query, 3, nil); len(hits) > 0 {
 			t.Errorf("%q: %v, want nothing", query, hits)
 		}
@@ -213,12 +215,13 @@ func TestTerms(t *testing.T) {
 
 func TestStem(t *testing.T) {
 	for word, want := range map[string]string{ // examples of Porter's paper
-		"caresses": "caress", "ponies": "poni", "cats": "cat", "feed": "feed", "agreed": "agre", "plastered": "plaster", "motoring": "motor",
-		"conflated": "conflat", "sized": "size", "hopping": "hop", "falling": "fall", "hissing": "hiss", "failing": "fail", "filing": "file",
-		"happy": "happi", "sky": "sky", "relational": "relat", "conditional": "condit", "digitizer": "digit", "operator": "oper",
-		"hopefulness": "hope", "formaliti": "formal", "triplicate": "triplic", "electrical": "electr", "goodness": "good",
-		"revival": "reviv", "allowance": "allow", "adjustment": "adjust", "adoption": "adopt", "effective": "effect",
-		"probate": "probat", "rate": "rate", "cease": "ceas", "controll": "control", "roll": "roll",
+		"caresses": "caress", "ponies": "poni", "cats": "cat", "feed": "feed", "agreed": "agre", "plastered": "plaster",
+		"motoring": "motor", "conflated": "conflat", "sized": "size", "hopping": "hop", "falling": "fall", "hissing": "hiss",
+		"failing": "fail", "filing": "file", "happy": "happi", "sky": "sky", "relational": "relat", "conditional": "condit",
+		"digitizer": "digit", "operator": "oper", "hopefulness": "hope", "formaliti": "formal", "triplicate": "triplic",
+		"electrical": "electr", "goodness": "good", "revival": "reviv", "allowance": "allow", "adjustment": "adjust",
+		"adoption": "adopt", "effective": "effect", "probate": "probat", "rate": "rate", "cease": "ceas",
+		"controll": "control", "roll": "roll",
 	} {
 		if got := stem(word); got != want {
 			t.Errorf("%s: %s, want %s", word, got, want)

@@ -89,7 +89,8 @@ func unspaced(r rune) bool {
 	if r < 0x0e00 {
 		return false
 	}
-	return r >= 0x2e80 && r <= 0x9fff || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0x20000 && r <= 0x3ffff ||
+	return r >= 0x2e80 && r <= 0x9fff || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0x20000 &&
+		r <= 0x3ffff ||
 		r <= 0x0eff || // Thai, Lao
 		r >= 0x1000 && r <= 0x109f || r >= 0x1780 && r <= 0x17ff || // Burmese, Khmer
 		r >= 0xff66 && r <= 0xff9d

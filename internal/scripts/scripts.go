@@ -177,7 +177,8 @@ func value(w *syntax.Word, known map[string]string) (string, bool) {
 }
 
 func plainParameter(p *syntax.ParamExp, known map[string]string) (string, bool) {
-	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil ||
+		p.Names != 0 || p.Exp != nil {
 		return "", false
 	}
 	v, ok := known[p.Param.Value]
@@ -187,7 +188,8 @@ func plainParameter(p *syntax.ParamExp, known map[string]string) (string, bool) 
 // Rewrite replaces the words that run a movable script by the path of a copy. env
 // (K=V) are variables whose values are known. inPlace are the scripts that a word
 // names still: their files are what runs.
-func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (path string, err error)) (text string, inPlace []Script, err error) {
+func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (path string, err error)) (text string,
+	inPlace []Script, err error) {
 	file := parse(line)
 	r := rewriting{dirs: Folders(Words(line), dir), all: all, copied: copied, at: map[*Script][]string{}}
 	known := variables(file, env)
@@ -213,7 +215,8 @@ func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (
 }
 
 // RewriteArgs is [Rewrite] for an argument vector.
-func RewriteArgs(args []string, dir string, all []Script, copied func(Script) (path string, err error)) (words []string, inPlace []Script, err error) {
+func RewriteArgs(args []string, dir string, all []Script, copied func(Script) (path string, err error)) (words []string,
+	inPlace []Script, err error) {
 	r := rewriting{dirs: []string{dir}, all: all, copied: copied, at: map[*Script][]string{}}
 	words = slices.Clone(args)
 	i, path, err := r.command(args)
@@ -332,7 +335,10 @@ func (s *Script) Movable(runs string) bool {
 			return false
 		}
 		if runs = fields[0]; filepath.Base(runs) == "env" {
-			fields = slices.DeleteFunc(fields[1:], func(f string) bool { return strings.HasPrefix(f, "-") || strings.Contains(f, "=") })
+			fields = slices.DeleteFunc(fields[1:], func(f string) bool {
+				return strings.HasPrefix(f, "-") ||
+					strings.Contains(f, "=")
+			})
 			if len(fields) == 0 {
 				return false
 			}
@@ -346,8 +352,10 @@ func (s *Script) Movable(runs string) bool {
 	case "sh", "bash", "dash", "ksh", "source", "":
 		return none("$0", "${0", "${@:0", "${*:0", "BASH_SOURCE", "BASH_ARGV", "$_", "${_", "${.sh", "/proc/", "caller")
 	case "python", "pypy":
-		return none("__file__", "__spec__", "__loader__", "__path__", "argv[0]", "orig_argv", "sys.path", "inspect", "traceback", "runpy", "importlib",
-			"__import__", "pkgutil", "multiprocessing", "concurrent", "/proc/", "exec(", "eval(", "_getframe") && !s.importsSibling()
+		return none("__file__", "__spec__", "__loader__", "__path__", "argv[0]", "orig_argv", "sys.path", "inspect",
+			"traceback", "runpy", "importlib",
+			"__import__", "pkgutil", "multiprocessing", "concurrent", "/proc/", "exec(", "eval(", "_getframe") &&
+			!s.importsSibling()
 	}
 	return false
 }

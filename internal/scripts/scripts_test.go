@@ -45,7 +45,8 @@ func TestRewrite(t *testing.T) {
 				}
 			}
 		}
-		got, inPlace, err := Rewrite(c.line, "/w", []string{"ROOT=/w"}, given, func(s Script) (string, error) { return "/c/" + filepath.Base(s.Name), nil })
+		got, inPlace, err := Rewrite(c.line, "/w", []string{"ROOT=/w"}, given,
+			func(s Script) (string, error) { return "/c/" + filepath.Base(s.Name), nil })
 		var names []string
 		for _, s := range inPlace {
 			names = append(names, s.Name)
@@ -54,7 +55,8 @@ func TestRewrite(t *testing.T) {
 			t.Errorf("%s\n got %s in place %q %v\nwant %s in place %q", c.line, got, names, err, c.want, c.inPlace)
 		}
 	}
-	words, inPlace, err := RewriteArgs([]string{"sh", "/w/run.sh", "run.sh"}, "/w", all[:1], func(Script) (string, error) { return "/c", nil })
+	words, inPlace, err := RewriteArgs([]string{"sh", "/w/run.sh", "run.sh"}, "/w", all[:1],
+		func(Script) (string, error) { return "/c", nil })
 	if err != nil || strings.Join(words, " ") != "sh /c run.sh" || len(inPlace) > 0 {
 		t.Error(words, inPlace, err)
 	}

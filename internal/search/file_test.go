@@ -107,7 +107,8 @@ func TestFileKinds(t *testing.T) {
 		{"utf-16le", "\xff\xfen\x00e\x00e\x00d\x00l\x00e\x00\r\x00\n\x00", "1:needle\n"},
 		{"utf-16be", "\xfe\xff\x00n\x00e\x00e\x00d\x00l\x00e", "1:needle\n"},
 		{"crlf", "a\r\nneedle\r\nb\r\n", "2:needle\n"},
-		{"long line", strings.Repeat("x", 3*block) + "needle\nneedle\n", "1:" + strings.Repeat("x", MaxLine) + "\n2:needle\n"},
+		{"long line", strings.Repeat("x", 3*block) + "needle\nneedle\n", "1:" + strings.Repeat("x", MaxLine) +
+			"\n2:needle\n"},
 		{"long runes", "x" + strings.Repeat("é", 4000) + "needle", "1:x" + strings.Repeat("é", MaxLine/2-1) + "\n"},
 		{"empty", "", ""},
 	} {

@@ -119,7 +119,8 @@ func explain(expr string, err error) error {
 			continue
 		}
 		if c := expr[i+1]; '1' <= c && c <= '9' {
-			return fmt.Errorf("invalid regular expression at character %d: \\%c is a back-reference, which RE2 syntax cannot say: search for the wider pattern and compare in what is found",
+			return fmt.Errorf("invalid regular expression at character %d: \\%c is a back-reference, which RE2 syntax cannot "+
+				"say: search for the wider pattern and compare in what is found",
 				utf8.RuneCountInString(expr[:i])+1, c)
 		}
 		i++
@@ -141,7 +142,8 @@ func explain(expr string, err error) error {
 	if len(text) > 40 {
 		text = text[:40] + "…"
 	}
-	return fmt.Errorf("invalid regular expression at character %d: %s: `%s` (set literal to true to search for the text as it is)",
+	return fmt.Errorf("invalid regular expression at character %d: %s: `%s` (set literal to true to search for the "+
+		"text as it is)",
 		utf8.RuneCountInString(expr[:max(at, 0)])+1, se.Code, text)
 }
 

@@ -57,7 +57,8 @@ func same(t *testing.T, pattern string, o Options, data []byte) {
 var patterns = []string{
 	"", "a", "foo", "foo|bar", "foo|bar|baz|qux", "^", "$", "^$", "^foo", "foo$", `\bfoo\b`, `\Bo`, `o\B`, `\b`,
 	`[a-z]+[0-9]{3}`, `.`, `.*`, `x*`, `[^a]`, `\w+\s\w+`, `\d{2,4}`, `(a|b)*c`, `(?i)straße`, `é`, `[é-ü]+`, `\pL{3}`,
-	`[[:upper:]]+`, `\x{fffd}`, `^\s+$`, `\A\w`, `\w\z`, `(foo)+`, `a.c`, `a{3}`, `(a?){20}a{20}`, `[^\x00-\x7f]`, `\r`, `\t`,
+	`[[:upper:]]+`, `\x{fffd}`, `^\s+$`, `\A\w`, `\w\z`, `(foo)+`, `a.c`, `a{3}`, `(a?){20}a{20}`, `[^\x00-\x7f]`, `\r`,
+	`\t`,
 	`func (\w+)\(`, `K`, `s`, `\$\{`, `(^a|b$)`, `foo.*bar|^x`, `^\w{3}\b.*\b\w$`, `[\s\S]`, `(?:^|\W)foo(?:\W|$)`, `\bé`,
 }
 

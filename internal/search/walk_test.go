@@ -65,7 +65,8 @@ func TestEachInOrder(t *testing.T) {
 	for i := range 300 {
 		files = append(files, fmt.Sprintf("d%d/e%d/f%03d", i%3, i%7, i), fmt.Sprintf("flat/%03d", i))
 	}
-	files = append(files, ".git/config", "sub/.git", ".hidden", "b.txt", "node/x", ".gitignore=node/\n*.log\n", "a.log", "d1/.ignore=e4\n")
+	files = append(files, ".git/config", "sub/.git", ".hidden", "b.txt", "node/x", ".gitignore=node/\n*.log\n", "a.log",
+		"d1/.ignore=e4\n")
 	dir := tree(t, files...)
 	var want []string
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {

@@ -90,7 +90,8 @@ func TestRefused(t *testing.T) {
 
 // What an archive unpacks to is bounded, whatever size it claims.
 func TestBomb(t *testing.T) {
-	file := archive(t, "pdf.skill", entry{"pdf/SKILL.md", "x", 0}, entry{"pdf/a", strings.Repeat("\x00", 600), 0}, entry{"pdf/b", strings.Repeat("\x00", 600), 0})
+	file := archive(t, "pdf.skill", entry{"pdf/SKILL.md", "x", 0}, entry{"pdf/a", strings.Repeat("\x00", 600), 0},
+		entry{"pdf/b", strings.Repeat("\x00", 600), 0})
 	if _, _, err := read(file, 1201); err != nil {
 		t.Error(err)
 	}

@@ -56,7 +56,8 @@ func TestContains(t *testing.T) {
 // FuzzContains compares the short way with the general one, and with what
 // joining the two parts gives.
 func FuzzContains(f *testing.F) {
-	for _, s := range [][2]string{{"/a", "/a/b"}, {"/a/", "/a"}, {"/a", "/a/../b"}, {"/", "/x"}, {".", "../x"}, {"/a//b", "/a/b/c"}, {"/a", "/a/./b"}, {"..", ".."}} {
+	for _, s := range [][2]string{{"/a", "/a/b"}, {"/a/", "/a"}, {"/a", "/a/../b"}, {"/", "/x"}, {".", "../x"},
+		{"/a//b", "/a/b/c"}, {"/a", "/a/./b"}, {"..", ".."}} {
 		f.Add(s[0], s[1])
 	}
 	f.Fuzz(func(t *testing.T, dir, path string) {

@@ -232,7 +232,8 @@ var final = map[byte]string{
 // numbered names the keys by the number before ~.
 var numbered = map[int]string{
 	1: "home", 2: "insert", 3: "delete", 4: "end", 5: "pageup", 6: "pagedown", 7: "home", 8: "end",
-	11: "f1", 12: "f2", 13: "f3", 14: "f4", 15: "f5", 17: "f6", 18: "f7", 19: "f8", 20: "f9", 21: "f10", 23: "f11", 24: "f12",
+	11: "f1", 12: "f2", 13: "f3", 14: "f4", 15: "f5", 17: "f6", 18: "f7", 19: "f8", 20: "f9", 21: "f10", 23: "f11",
+	24: "f12",
 }
 
 // unicodes names the keys of the kitty protocol by their code.

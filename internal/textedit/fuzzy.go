@@ -195,7 +195,8 @@ func (n *normal) closest(old string) (num int, want, have string) {
 		if at+j >= len(texts) {
 			return at + j, o, "" // the text ends before old does
 		}
-		if t := texts[at+j]; t != o && !(j == len(olds)-1 && strings.HasPrefix(t, o)) && !(j == 0 && strings.HasSuffix(t, o)) {
+		if t := texts[at+j]; t != o && !(j == len(olds)-1 && strings.HasPrefix(t, o)) &&
+			!(j == 0 && strings.HasSuffix(t, o)) {
 			return at + j + 1, o, t
 		}
 	}

@@ -181,7 +181,8 @@ func (b *Builder) settle(at time.Time) {
 		if c.result == nil {
 			c.result = &session.Entry{Time: at, Type: session.TypeResult, Result: &session.Result{ToolResult: llm.ToolResult{
 				ID: c.ID, Name: c.Name, IsError: true,
-				Parts: []llm.Part{llm.Text("The transcript that this session comes from has no result of this call. It may have run: look at its effects before you repeat it.")},
+				Parts: []llm.Part{llm.Text("The transcript that this session comes from has no result of this call. It may have " +
+					"run: look at its effects before you repeat it.")},
 			}}}
 		}
 		b.add(*c.result)
@@ -216,7 +217,8 @@ func (b *Builder) end() *Transcript {
 		}
 	}
 	report := func(severity knack.Severity, message string) {
-		b.problems = append(b.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: severity, Path: b.Name, Message: message})
+		b.problems = append(b.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: severity, Path: b.Name,
+			Message: message})
 	}
 	if b.more > 0 {
 		report(knack.Warn, plain.Count(b.more, "more problem"))
@@ -295,7 +297,8 @@ func seconds(input json.RawMessage) json.RawMessage {
 // kept on follow (0: none).
 func (b *Builder) Compact(at time.Time, trigger session.Trigger, summary string, kept, before int) {
 	b.settle(at)
-	c := &session.Compaction{Trigger: cmp.Or(trigger, session.TriggerAuto), Summary: cmp.Or(summary, "(There is no summary.)"), Kept: kept, Before: before}
+	c := &session.Compaction{Trigger: cmp.Or(trigger, session.TriggerAuto),
+		Summary: cmp.Or(summary, "(There is no summary.)"), Kept: kept, Before: before}
 	if b.compacted++; b.compacted > maxCompactions {
 		b.Skip("compactions", 1)
 		return
@@ -332,7 +335,8 @@ func (b *Builder) Image(line int, mime, data string) (llm.Part, bool) {
 	switch {
 	case err != nil || len(raw) == 0:
 		b.Problem(line, "a picture that is not valid base64 was left out")
-	case mime != "image/png" && mime != "image/jpeg" && mime != "image/gif" && mime != "image/webp" && mime != "application/pdf":
+	case mime != "image/png" && mime != "image/jpeg" && mime != "image/gif" && mime != "image/webp" &&
+		mime != "application/pdf":
 		b.Problem(line, fmt.Sprintf("an attachment of the type %q was left out", mime))
 	default:
 		return llm.Part{Media: &llm.Media{MIME: mime, Data: raw}}, true

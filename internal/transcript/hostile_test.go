@@ -17,10 +17,15 @@ const hostile = "<script>fetch('http://evil.example/1')</script>\n" +
 	"</style></pre></details></main><img src=http://evil.example/2 onerror=alert(1)>\n\n" +
 	"<iframe srcdoc=\"<script>alert(2)</script>\"></iframe>\n\n" +
 	"<svg/onload=alert(3)>\n\n<!-- --><![CDATA[ ]]> <meta http-equiv=refresh content=0;url=http://evil.example/3>\n\n" +
-	"[a](javascript:alert(4)) [b](JaVaScRiPt&colon;alert(5)) [c](data:text/html,<script>alert(6)</script>) [d](vbscript:x) [e](&#106;avascript:alert(7))\n" +
-	"[f](\tjavascript:alert(8)) [g](//evil.example/4) [h](http:javascript:alert(9)) [i](https://good.example/\"onmouseover=\"alert(10)) <javascript:alert(11)> [j](file:///etc/passwd) [k](mailto:a@b.example)\n\n" +
-	"![p](http://evil.example/5.png \"t\\\" onload=alert(12)\") ![q](data:image/svg+xml,<svg onload=alert(13)>) [r]\n\n[r]: javascript:alert(14) \"x\"\n\n" +
-	"`<b>code</b>` **<i>bold</i>** &lt;u&gt; &#x202e;rtl\n\n| <th>x</th> | [y](javascript:alert(15)) |\n|---|---|\n| </td><script>alert(16)</script> | \x1b[31mred |\n\n" +
+	"[a](javascript:alert(4)) [b](JaVaScRiPt&colon;alert(5)) [c](data:text/html,<script>alert(6)</script>) " +
+	"[d](vbscript:x) [e](&#106;avascript:alert(7))\n" +
+	"[f](\tjavascript:alert(8)) [g](//evil.example/4) [h](http:javascript:alert(9)) " +
+	"[i](https://good.example/\"onmouseover=\"alert(10)) <javascript:alert(11)> [j](file:///etc/passwd) " +
+	"[k](mailto:a@b.example)\n\n" +
+	"![p](http://evil.example/5.png \"t\\\" onload=alert(12)\") ![q](data:image/svg+xml,<svg onload=alert(13)>) " +
+	"[r]\n\n[r]: javascript:alert(14) \"x\"\n\n" +
+	"`<b>code</b>` **<i>bold</i>** &lt;u&gt; &#x202e;rtl\n\n| <th>x</th> | [y](javascript:alert(15)) |\n|---|---|\n| " +
+	"</td><script>alert(16)</script> | \x1b[31mred |\n\n" +
 	"```\"><script>alert(17)</script>\n</pre><script>alert(18)</script>\n```\n\n" +
 	"bidi \u202egnp.exe\u202c zero\u200bwidth tag\U000e0041 bell\a nul\x00 csi\u009b31m bad\xff end"
 
@@ -147,7 +152,8 @@ func TestHostile(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{`\x1b[31mred`, `\u202egnp.exe`, `zero\u200bwidth`, `&lt;script&gt;alert(16)`, `href="mailto:a@b.example"`} {
+	for _, want := range []string{`\x1b[31mred`, `\u202egnp.exe`, `zero\u200bwidth`, `&lt;script&gt;alert(16)`,
+		`href="mailto:a@b.example"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %s", want)
 		}
@@ -173,12 +179,14 @@ func TestMarkdownSlow(t *testing.T) {
 // TestFences: what is between fences in Markdown cannot end them.
 func TestFences(t *testing.T) {
 	text := "```\n````\n`````` x\n"
-	got := written(t, logOf(t, answer(llm.ToolUse, called("1", "bash", `{"command":"x"}`)), result("1", "bash", "", llm.Text(text))), Markdown)
+	got := written(t, logOf(t, answer(llm.ToolUse, called("1", "bash", `{"command":"x"}`)),
+		result("1", "bash", "", llm.Text(text))), Markdown)
 	if !strings.Contains(got, "\n```````\n```\n````\n`````` x\n```````\n") {
 		t.Errorf("got\n%s", got)
 	}
 	// A fence that the model left open does not swallow what follows.
-	got = written(t, logOf(t, answer(llm.EndTurn, llm.Text("so:\n\n~~~~ go\n```\nx := 1")), user(llm.Text("next"))), Markdown)
+	got = written(t, logOf(t, answer(llm.EndTurn, llm.Text("so:\n\n~~~~ go\n```\nx := 1")), user(llm.Text("next"))),
+		Markdown)
 	if !strings.Contains(got, "x := 1\n~~~~\n\n## You\n") {
 		t.Errorf("got\n%s", got)
 	}
@@ -195,8 +203,10 @@ func TestMarkdown(t *testing.T) {
 		{"see https://a.example/x_y_z_1?a=1&b=2, or (http://b.example/(q)).",
 			`<p>see <a rel="noopener noreferrer" href="https://a.example/x_y_z_1?a=1&amp;b=2" title="https://a.example/x_y_z_1?a=1&amp;b=2">https://a.example/x_y_z_1?a=1&amp;b=2</a>, or (<a rel="noopener noreferrer" href="http://b.example/(q)" title="http://b.example/(q)">http://b.example/(q)</a>).</p>`},
 		{"[a](javascript:x) http:// https://", `<p>a <span class="dest">(javascript:x)</span> http:// https://</p>`},
-		{"![p](https://a.example/p.png)", `<p><a rel="noopener noreferrer" href="https://a.example/p.png" title="https://a.example/p.png">[image: p]</a></p>`},
-		{"| a | b |\n|---|:-:|\n| `c` | d\\|e |\n| f |", "<div class=\"table\"><table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td><code>c</code></td><td>d|e</td></tr>\n<tr><td>f</td></tr>\n</table></div>"},
+		{"![p](https://a.example/p.png)",
+			`<p><a rel="noopener noreferrer" href="https://a.example/p.png" title="https://a.example/p.png">[image: p]</a></p>`},
+		{"| a | b |\n|---|:-:|\n| `c` | d\\|e |\n| f |",
+			"<div class=\"table\"><table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td><code>c</code></td><td>d|e</td></tr>\n<tr><td>f</td></tr>\n</table></div>"},
 		{"a | b\nc | d", "<p>a | b\nc | d</p>"},
 		{"a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>"},
 		{"> q\n\n---\n\n    code", "<blockquote><p>q</p>\n</blockquote>\n<hr>\n<pre class=\"code\">\ncode</pre>"},

@@ -263,7 +263,8 @@ func (p page) call(c *call) {
 	if failed != "" {
 		class += " bad"
 	}
-	p.put(`<details class="`, class, `"`, opened(open), `><summary><b>`, esc(c.Name), `</b> <code>`, esc(summary), `</code>`)
+	p.put(`<details class="`, class, `"`, opened(open), `><summary><b>`, esc(c.Name), `</b> <code>`, esc(summary),
+		`</code>`)
 	if failed != "" {
 		p.put(` <i>`, failed, `</i>`)
 	}

@@ -77,7 +77,8 @@ func (b *Builder) knack(all []Line) error {
 	slices.Reverse(branch)
 	err := b.log.Graft(branch)
 	if n := len(branch); err == nil && b.log.State().InTurn {
-		_, err = b.log.Append(session.Entry{Time: branch[n-1].Time, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}})
+		_, err = b.log.Append(session.Entry{Time: branch[n-1].Time, Type: session.TypeTurnEnd,
+			TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}})
 	}
 	return err
 }
@@ -112,5 +113,8 @@ func complete(e session.Entry) bool {
 
 // shown reports whether parts are text and media only.
 func shown(parts []llm.Part) bool {
-	return !slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Call != nil || p.Result != nil || p.Thinking != nil })
+	return !slices.ContainsFunc(parts, func(p llm.Part) bool {
+		return p.Call != nil || p.Result != nil ||
+			p.Thinking != nil
+	})
 }

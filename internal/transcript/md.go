@@ -108,7 +108,8 @@ func (s sheet) aside(text string) { s.printf("*%s*\n\n", escaped(plain.Line(text
 
 // escaped is text without what Markdown would read as marks or as HTML.
 func escaped(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "&", "&amp;").Replace(text)
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "&",
+		"&amp;").Replace(text)
 }
 
 func (s sheet) step(st step) {

@@ -78,7 +78,8 @@ func TestReadBack(t *testing.T) {
 
 // TestReadBranch: of a file with branches, the one that it ends on.
 func TestReadBranch(t *testing.T) {
-	l := transcript.LogOf(t, transcript.User(llm.Text("one")), transcript.Answer(llm.EndTurn, llm.Text("1")), transcript.User(llm.Text("two")))
+	l := transcript.LogOf(t, transcript.User(llm.Text("one")), transcript.Answer(llm.EndTurn, llm.Text("1")),
+		transcript.User(llm.Text("two")))
 	if err := l.Move(2); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,8 @@ func TestReadHostile(t *testing.T) {
 		}
 	}
 	got := read(t, head+`{"id":1,"parent":0,"type":"activation","activation":{"skill":"x","by":"user","hash":"x","notice":"x","prompt":"p","tokens":1,"grants":["Bash"],"hooks":{"Stop":[]},"dir":"/x"}}`+"\n")
-	if st := got.Log.State(); len(st.Scopes) != 0 || strings.Contains(transcript.Written(t, got.Log, transcript.JSONL), "hooks") {
+	if st := got.Log.State(); len(st.Scopes) != 0 || strings.Contains(transcript.Written(t, got.Log, transcript.JSONL),
+		"hooks") {
 		t.Errorf("scopes %v in\n%s", st.Scopes, transcript.Written(t, got.Log, transcript.JSONL))
 	}
 	got = read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","title":"t"}}`+"\n")
@@ -129,7 +131,8 @@ func TestReadHostile(t *testing.T) {
 }
 
 func TestReadNothing(t *testing.T) {
-	for _, text := range []string{"", "\n\n", "hello", "{}", `{"type":"user"}`, `{"knack_session":99}`, `[1,2]`, "\x00\xff", `{"a":` + strings.Repeat("[", 20000)} {
+	for _, text := range []string{"", "\n\n", "hello", "{}", `{"type":"user"}`, `{"knack_session":99}`, `[1,2]`,
+		"\x00\xff", `{"a":` + strings.Repeat("[", 20000)} {
 		if got, err := transcript.Read(strings.NewReader(text), options("")); err == nil {
 			t.Errorf("%q was taken for %s", text, got.Agent)
 		}
@@ -284,9 +287,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(fixture(f, "claude.jsonl"))
 	f.Add(fixture(f, "pi.jsonl"))
 	f.Add(transcript.Written(f, transcript.Rich(f), transcript.JSONL))
-	f.Add(`{"type":"session","id":"a"}` + "\n" + `{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"","name":""},{"type":"toolCall","id":"","name":"é"}]}}`)
+	f.Add(`{"type":"session","id":"a"}` + "\n" +
+		`{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"","name":""},{"type":"toolCall","id":"","name":"é"}]}}`)
 	f.Add(`{"type":"assistant","uuid":"a","parentUuid":"a","message":{"content":[{"type":"tool_use","id":"1"}]}}`)
-	f.Add(`{"type":"user","uuid":"a","isCompactSummary":true,"message":{"content":"s"}}` + "\n" + `{"type":"user","uuid":"b","parentUuid":"a","message":{"content":[{"type":"tool_result","tool_use_id":"1"}]}}`)
+	f.Add(`{"type":"user","uuid":"a","isCompactSummary":true,"message":{"content":"s"}}` + "\n" +
+		`{"type":"user","uuid":"b","parentUuid":"a","message":{"content":[{"type":"tool_result","tool_use_id":"1"}]}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := transcript.Read(strings.NewReader(text), options(""))
 		if err != nil {

@@ -357,7 +357,8 @@ func attachment(m *llm.Media) string {
 // settings describes what a setting changed.
 func settings(s *session.Setting) string {
 	var all []string
-	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)}, {"title", s.Title}, {"label", s.Label}} {
+	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)},
+		{"title", s.Title}, {"label", s.Label}} {
 		if f[1] != "" {
 			all = append(all, f[0]+": "+f[1])
 		}

@@ -48,10 +48,12 @@ func (p *Project) approve(folder bool, items []Item) error {
 			at[r.Path] = i
 		}
 		for _, it := range items {
-			r := record{Kind: it.Kind, Path: it.Path, Hash: it.Hash, Entry: it.entry, Main: it.main, Head: it.head, Target: it.Target, Replaces: it.Replaces, Network: it.Network, Approved: now}
+			r := record{Kind: it.Kind, Path: it.Path, Hash: it.Hash, Entry: it.entry, Main: it.main, Head: it.head,
+				Target: it.Target, Replaces: it.Replaces, Network: it.Network, Approved: now}
 			if i, ok := at[it.Path]; !ok {
 				doc.Items = append(doc.Items, r)
-			} else if doc.Items[i].Hash != it.Hash || doc.Items[i].Replaces != it.Replaces || doc.Items[i].Network != it.Network {
+			} else if doc.Items[i].Hash != it.Hash || doc.Items[i].Replaces != it.Replaces ||
+				doc.Items[i].Network != it.Network {
 				doc.Items[i] = r
 			}
 			if err := p.keep(it); err != nil {
@@ -157,7 +159,8 @@ func difference(old, now manifest) []string {
 		case !ok:
 			lines = append(lines, e.path+" is new")
 		case o.kind != e.kind && o.hash == e.hash:
-			lines = append(lines, e.path+" became "+map[byte]string{'f': "a plain file", 'x': "executable", 'l': "a link"}[e.kind])
+			lines = append(lines, e.path+" became "+map[byte]string{'f': "a plain file", 'x': "executable",
+				'l': "a link"}[e.kind])
 		case o.hash != e.hash:
 			lines = append(lines, e.path+" changed")
 		}

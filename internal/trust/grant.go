@@ -58,7 +58,8 @@ func (p *Project) Granted(path, hash string, rules []string) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.ContainsFunc(p.grants, func(g Grant) bool {
-		return g.Path == path && g.Hash == hash && !slices.ContainsFunc(rules, func(r string) bool { return !slices.Contains(g.Rules, r) })
+		return g.Path == path && g.Hash == hash && !slices.ContainsFunc(rules,
+			func(r string) bool { return !slices.Contains(g.Rules, r) })
 	})
 }
 
@@ -68,7 +69,8 @@ func (p *Project) Granted(path, hash string, rules []string) bool {
 func (p *Project) Grant(path, hash string, rules []string) error {
 	return p.update(func(doc *document) error {
 		doc.Grants = slices.DeleteFunc(doc.Grants, func(g Grant) bool { return g.Path == path })
-		doc.Grants = append(doc.Grants, Grant{Path: path, Hash: hash, Rules: rules, Approved: time.Now().UTC().Truncate(time.Second)})
+		doc.Grants = append(doc.Grants, Grant{Path: path, Hash: hash, Rules: rules,
+			Approved: time.Now().UTC().Truncate(time.Second)})
 		return nil
 	})
 }

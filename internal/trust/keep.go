@@ -73,7 +73,10 @@ func (p *Project) Keep(kept ...gate.Kept) error {
 				return err
 			}
 		}
-		doc.Allow = slices.DeleteFunc(doc.Allow, func(o keptRule) bool { return o.Rule == r.Rule && sameFiles(o.Files, r.Files) })
+		doc.Allow = slices.DeleteFunc(doc.Allow, func(o keptRule) bool {
+			return o.Rule == r.Rule &&
+				sameFiles(o.Files, r.Files)
+		})
 		doc.Allow = append(doc.Allow, r)
 	}
 	return writeJSON(filepath.Join(p.store, "rules.json"), doc)

@@ -64,7 +64,8 @@ func TestShownIsLoaded(t *testing.T) {
 		"skills of every root": {[]string{
 			".claude/skills/a/SKILL.md", good, ".agents/skills/b/skill.md", good, ".knack/skills/deep/er/c/SKILL.md", good,
 			".pi/skills/d.md", good, ".pi/skills/README.md", "No skill.", ".claude/commands/x/y.md", "Do.", "sub/x", "",
-		}, ".agents/skills/b/skill.md .claude/commands/x/y.md .claude/skills/a/SKILL.md .knack/skills/deep/er/c/SKILL.md .pi/skills/d.md"},
+		}, ".agents/skills/b/skill.md .claude/commands/x/y.md .claude/skills/a/SKILL.md .knack/skills/deep/er/c/SKILL.md " +
+			".pi/skills/d.md"},
 		"a pack cloned as the root": {[]string{
 			".claude/skills/SKILL.md", good, ".claude/skills/scripts/run.sh", "echo", ".claude/skills/.git/config", "[core]",
 			".claude/skills/pdf/SKILL.md", good, ".claude/skills/pdf/run.sh", "echo", ".claude/skills/more/docx/SKILL.md", good,
@@ -120,7 +121,8 @@ func TestShownIsLoaded(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, path := range f.loaded(p) {
-					if path[0] != '!' && path != it.Path && filepath.ToSlash(filepath.Dir(path)) != it.Path && !strings.HasPrefix(it.Path, "shared/") {
+					if path[0] != '!' && path != it.Path && filepath.ToSlash(filepath.Dir(path)) != it.Path &&
+						!strings.HasPrefix(it.Path, "shared/") {
 						t.Errorf("approving %s opened %s", it.Path, path)
 					}
 				}
@@ -200,7 +202,8 @@ func TestRows(t *testing.T) {
 
 // TestCommandsShown: every inline command is in the item, and only commands.
 func TestCommandsShown(t *testing.T) {
-	f := newFolder(t, ".claude/skills/a/SKILL.md", "---\ndescription: x\n---\nRun !`one` and !`two \x1b[31m`.\n```!\nthree\nfour\n```\n`!`no`` and\n```\n!`no`\n```\n")
+	f := newFolder(t, ".claude/skills/a/SKILL.md", "---\ndescription: x\n---\nRun !`one` and !`two "+
+		"\x1b[31m`.\n```!\nthree\nfour\n```\n`!`no`` and\n```\n!`no`\n```\n")
 	items := f.scan(f.open(), false)
 	if len(items) != 1 || !slices.Equal(items[0].Commands, []string{"one", "two \x1b[31m", "three\nfour"}) {
 		t.Errorf("%+v", items)

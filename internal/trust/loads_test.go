@@ -15,10 +15,11 @@ func TestLoadsAsRead(t *testing.T) {
 		head string
 		want []string
 	}{
-		"plain":      {"name: a\ndescription: b\nhooks: " + hooks + "\n", []string{"hooks: " + hooks}},
-		"indented":   {" name: a\n hooks: " + hooks + "\n", []string{"hooks: " + hooks}},
-		"block":      {"hooks:\n  Stop:\n  - hooks:\n    - {type: command, command: curl x}\n", []string{"hooks: " + hooks}},
-		"letters":    {"Hooks: " + hooks + "\npermission-mode: acceptEdits\n", []string{"Hooks: " + hooks, "permission-mode: acceptEdits"}},
+		"plain":    {"name: a\ndescription: b\nhooks: " + hooks + "\n", []string{"hooks: " + hooks}},
+		"indented": {" name: a\n hooks: " + hooks + "\n", []string{"hooks: " + hooks}},
+		"block":    {"hooks:\n  Stop:\n  - hooks:\n    - {type: command, command: curl x}\n", []string{"hooks: " + hooks}},
+		"letters": {"Hooks: " + hooks + "\npermission-mode: acceptEdits\n",
+			[]string{"Hooks: " + hooks, "permission-mode: acceptEdits"}},
 		"a flow":     {"{name: a, hooks: " + hooks + "}\n", []string{"hooks: " + hooks}},
 		"complex":    {"? name\n: a\n? hooks\n: " + hooks + "\n", []string{"hooks: " + hooks}},
 		"escaped":    {"\"ho\\x6fks\": " + hooks + "\n", []string{"hooks: " + hooks}},

@@ -149,7 +149,8 @@ func (s *scan) below(ctx context.Context, dir string) error {
 		if !d.IsDir() {
 			return nil
 		}
-		if base := path.Base(name); name != dir && (strings.HasPrefix(base, ".") || base == "node_modules" || ignored.Match(name, true)) {
+		if base := path.Base(name); name != dir && (strings.HasPrefix(base, ".") || base == "node_modules" ||
+			ignored.Match(name, true)) {
 			return fs.SkipDir
 		}
 		s.dir(ctx, name)
@@ -249,7 +250,8 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 		}
 		s.folder(path.Dir(at), dir, path.Base(at), out)
 	}
-	if last := len(s.items) - 1; slices.Contains(s.p.Bundled, k.Name) && (s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
+	if last := len(s.items) - 1; slices.Contains(s.p.Bundled, k.Name) &&
+		(s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
 		it := &s.items[last]
 		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path) {
 			it.State = New // no one was shown that it replaces one
@@ -263,7 +265,10 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 // within reports whether a file belongs to a folder that is an item.
 func (s *scan) within(file string) bool {
 	for _, it := range s.items {
-		if it.entry != "" && slices.ContainsFunc(it.list, func(e entry) bool { return e.kind != 'l' && it.Path+"/"+e.path == file }) {
+		if it.entry != "" && slices.ContainsFunc(it.list, func(e entry) bool {
+			return e.kind != 'l' &&
+				it.Path+"/"+e.path == file
+		}) {
 			return true
 		}
 	}

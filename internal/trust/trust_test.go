@@ -208,7 +208,8 @@ func TestHead(t *testing.T) {
 	want(t, "a shorter head", code(p.CheckHead(at, []byte(long[:100]))), knack.CodeChanged)
 	want(t, "a changed head", code(p.CheckHead(at, []byte("+"+long[1:HeadSize]))), knack.CodeChanged)
 	want(t, "a short file", code(p.CheckHead(f.path(".claude/commands/a/fix.md"), []byte("Fix."))), "")
-	want(t, "no head of a script", code(p.CheckHead(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("echo one\n"))), knack.CodeUntrusted)
+	want(t, "no head of a script", code(p.CheckHead(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("echo one\n"))),
+		knack.CodeUntrusted)
 }
 
 // TestVerify: what is not read at load is compared with the approval when the
@@ -221,7 +222,8 @@ func TestVerify(t *testing.T) {
 		says   string
 	}{
 		{"nothing", func(folder) error { return nil }, ""},
-		{"a byte", func(f folder) error { f.write(dir+"/scripts/run.sh", "echo onf\n"); return nil }, "scripts/run.sh changed"},
+		{"a byte", func(f folder) error { f.write(dir+"/scripts/run.sh", "echo onf\n"); return nil },
+			"scripts/run.sh changed"},
 		{"a new file", func(f folder) error { f.write(dir+"/scripts/x.py", ""); return nil }, "scripts/x.py is new"},
 		{"a file gone", func(f folder) error { return os.Remove(f.path(dir + "/scripts/run.sh")) }, "scripts/run.sh is gone"},
 		{"a run bit", func(f folder) error {
@@ -466,7 +468,8 @@ func TestStore(t *testing.T) {
 				}
 			}
 		}
-		want(t, "an exchanged manifest", code(p.Check(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("hostile"))), knack.CodeUntrusted)
+		want(t, "an exchanged manifest", code(p.Check(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("hostile"))),
+			knack.CodeUntrusted)
 	}
 	// A record that cannot be read is not an empty one.
 	if err := os.WriteFile(filepath.Join(p.store, "trust.json"), []byte("{"), 0o600); err != nil {
@@ -484,14 +487,16 @@ func TestKeep(t *testing.T) {
 	f := project(t)
 	p := f.open()
 	file := gate.File{Path: f.path("run.sh"), Hash: hash([]byte("echo one\n")), Data: []byte("echo one\n")}
-	if err := p.Keep(gate.Kept{Rule: "Bash(npm ci)"}, gate.Kept{Rule: "Bash(./run.sh)", Files: []gate.File{file}}); err != nil {
+	if err := p.Keep(gate.Kept{Rule: "Bash(npm ci)"}, gate.Kept{Rule: "Bash(./run.sh)",
+		Files: []gate.File{file}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.open().Keep(gate.Kept{Rule: "Bash(npm ci)"}); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := f.open().Kept()
-	if err != nil || len(kept) != 2 || kept[0].Rule != "Bash(./run.sh)" || string(kept[0].Files[0].Data) != "echo one\n" || kept[0].Files[0].Hash != file.Hash {
+	if err != nil || len(kept) != 2 || kept[0].Rule != "Bash(./run.sh)" || string(kept[0].Files[0].Data) != "echo one\n" ||
+		kept[0].Files[0].Hash != file.Hash {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
 	if _, err := os.Stat(f.path(".knack/settings.local.json")); err == nil {

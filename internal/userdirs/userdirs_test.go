@@ -21,19 +21,23 @@ func TestFrom(t *testing.T) {
 			Home: home, ConfigHome: filepath.Join(home, ".config"), Config: filepath.Join(home, ".config/knack"),
 			State: filepath.Join(home, ".local/state/knack"), Data: filepath.Join(home, ".local/share/knack"),
 			Claude: filepath.Join(home, ".claude")}, nil},
-		{"xdg", map[string]string{HomeVariable(): home, "XDG_CONFIG_HOME": other, "XDG_STATE_HOME": other + "/", "XDG_DATA_HOME": other, "CLAUDE_CONFIG_DIR": other}, Dirs{
+		{"xdg", map[string]string{HomeVariable(): home, "XDG_CONFIG_HOME": other, "XDG_STATE_HOME": other + "/",
+			"XDG_DATA_HOME": other, "CLAUDE_CONFIG_DIR": other}, Dirs{
 			Home: home, ConfigHome: other, Config: filepath.Join(other, "knack"),
 			State: filepath.Join(other, "knack"), Data: filepath.Join(other, "knack"), Claude: other}, nil},
-		{"relative xdg", map[string]string{HomeVariable(): home, "XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": "../x", "XDG_DATA_HOME": ".", "CLAUDE_CONFIG_DIR": "c"}, Dirs{
+		{"relative xdg", map[string]string{HomeVariable(): home, "XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": "../x",
+			"XDG_DATA_HOME": ".", "CLAUDE_CONFIG_DIR": "c"}, Dirs{
 			Home: home, ConfigHome: filepath.Join(home, ".config"), Config: filepath.Join(home, ".config/knack"),
 			State: filepath.Join(home, ".local/state/knack"), Data: filepath.Join(home, ".local/share/knack"),
-			Claude: filepath.Join(home, ".claude")}, []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR"}},
+			Claude: filepath.Join(home, ".claude")}, []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME",
+			"CLAUDE_CONFIG_DIR"}},
 		{"nothing", nil, Dirs{}, nil},
 		{"empty", map[string]string{HomeVariable(): ""}, Dirs{}, nil},
 		{"relative home", map[string]string{HomeVariable(): "home"}, Dirs{}, []string{HomeVariable()}},
 		{"dot", map[string]string{HomeVariable(): "."}, Dirs{}, []string{HomeVariable()}},
 		{"tilde", map[string]string{HomeVariable(): "~"}, Dirs{}, []string{HomeVariable()}},
-		{"xdg without home", map[string]string{"XDG_CONFIG_HOME": other, "XDG_STATE_HOME": other, "CLAUDE_CONFIG_DIR": other}, Dirs{}, nil},
+		{"xdg without home", map[string]string{"XDG_CONFIG_HOME": other, "XDG_STATE_HOME": other, "CLAUDE_CONFIG_DIR": other},
+			Dirs{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := From(func(name string) string { return c.env[name] })
@@ -42,7 +46,8 @@ func TestFrom(t *testing.T) {
 			}
 			got.Ignored = nil
 			if gotText, wantText := [6]string{got.Home, got.ConfigHome, got.Config, got.State, got.Data, got.Claude},
-				[6]string{c.want.Home, c.want.ConfigHome, c.want.Config, c.want.State, c.want.Data, c.want.Claude}; gotText != wantText {
+				[6]string{c.want.Home, c.want.ConfigHome, c.want.Config, c.want.State, c.want.Data,
+					c.want.Claude}; gotText != wantText {
 				t.Errorf("got %q, want %q", gotText, wantText)
 			}
 		})
@@ -52,7 +57,8 @@ func TestFrom(t *testing.T) {
 // TestEnviron: what is absolute stays, what is relative or empty goes.
 func TestEnviron(t *testing.T) {
 	home := t.TempDir()
-	got := Environ([]string{HomeVariable() + "=" + home, "XDG_CONFIG_HOME=.config", "XDG_STATE_HOME=", "PATH=bin", "CLAUDE_CONFIG_DIR=x",
+	got := Environ([]string{HomeVariable() + "=" + home, "XDG_CONFIG_HOME=.config", "XDG_STATE_HOME=", "PATH=bin",
+		"CLAUDE_CONFIG_DIR=x",
 		"GIT_CONFIG_GLOBAL=x", "GIT_CONFIG_SYSTEM="})
 	if want := []string{HomeVariable() + "=" + home, "PATH=bin", "GIT_CONFIG_SYSTEM="}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -72,7 +78,8 @@ func TestEnvironOf(t *testing.T) {
 	})
 	getenv := Getenv(environ)
 	for name, want := range map[string]string{
-		HomeVariable(): home, "XDG_CACHE_HOME": "", "XDG_STATE_HOME": "", "A_TOKEN": "other", "B_TOKEN": "", "PATH": Getenv(nil)("PATH"),
+		HomeVariable(): home, "XDG_CACHE_HOME": "", "XDG_STATE_HOME": "", "A_TOKEN": "other", "B_TOKEN": "",
+		"PATH": Getenv(nil)("PATH"),
 	} {
 		if got := getenv(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

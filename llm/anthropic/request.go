@@ -131,7 +131,8 @@ func callsWithoutThinking(e *llm.Endpoint, turns []llm.Message) bool {
 			continue
 		}
 		blocks := contents(e, turn)
-		return blocks[len(blocks)-1].Type == "tool_use" && blocks[0].Type != "thinking" && blocks[0].Type != "redacted_thinking"
+		return blocks[len(blocks)-1].Type == "tool_use" && blocks[0].Type != "thinking" &&
+			blocks[0].Type != "redacted_thinking"
 	}
 	return false
 }
@@ -153,7 +154,8 @@ func contents(e *llm.Endpoint, m llm.Message) []content {
 		case p.Media != nil:
 			out = append(out, media(e, p.Media))
 		case p.Call != nil:
-			out = append(out, content{Type: "tool_use", ID: plainID(p.Call.ID), Name: p.Call.Name, Input: wire.Object(p.Call.Input)})
+			out = append(out, content{Type: "tool_use", ID: plainID(p.Call.ID), Name: p.Call.Name,
+				Input: wire.Object(p.Call.Input)})
 		case p.Result != nil:
 			out = append(out, result(e, p.Result))
 		default:
@@ -193,7 +195,8 @@ func media(e *llm.Endpoint, m *llm.Media) content {
 	case kind == wire.PDF:
 		return content{Type: "document", Source: &source{"base64", m.MIME, m.Data}, Title: m.Name}
 	case kind == wire.TextFile:
-		return content{Type: "document", Source: &source{"text", "text/plain", string(bytes.ToValidUTF8(m.Data, []byte("\ufffd")))}, Title: m.Name}
+		return content{Type: "document", Source: &source{"text", "text/plain",
+			string(bytes.ToValidUTF8(m.Data, []byte("\ufffd")))}, Title: m.Name}
 	}
 	return content{Type: "text", Text: wire.Unshown(m)}
 }

@@ -85,7 +85,8 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 		d.model = c.Model
 	}
 	if u := c.Usage; u != nil {
-		d.usage = llm.Usage{Input: max(0, u.Prompt-u.Cached) + u.ToolPrompt, CacheRead: u.Cached, Output: u.Candidates + u.Thoughts}
+		d.usage = llm.Usage{Input: max(0, u.Prompt-u.Cached) + u.ToolPrompt, CacheRead: u.Cached,
+			Output: u.Candidates + u.Thoughts}
 	}
 	if c.PromptFeedback.BlockReason != "" {
 		d.finish = "SAFETY"
@@ -99,7 +100,8 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 		if f := candidate.FinishReason; f != "" {
 			d.finish = f
 			if f == "MALFORMED_FUNCTION_CALL" || f == "UNEXPECTED_TOOL_CALL" {
-				return &llm.Error{Kind: llm.Broken, Message: d.e.Info.ID + ": the model's tool call cannot be read: " + candidate.FinishMessage}
+				return &llm.Error{Kind: llm.Broken, Message: d.e.Info.ID + ": the model's tool call cannot be read: " +
+					candidate.FinishMessage}
 			}
 		}
 	}
@@ -151,7 +153,8 @@ func (d *decoder) End(say func(llm.Event)) {
 	if d.finish == "" {
 		return
 	}
-	r := &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
+	r := &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Usage: d.usage, Model: d.model,
+		Stop: llm.EndTurn}
 	switch {
 	case d.finish == "MAX_TOKENS":
 		r.Stop = llm.MaxTokens

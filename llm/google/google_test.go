@@ -17,7 +17,8 @@ import (
 // ask sends one request to a server that answers with status and body, and
 // returns the events of the stream as one line each, with the answer and the
 // request.
-func ask(t *testing.T, status int, body string, req *llm.Request) (events string, done *llm.Response, sent string, err error) {
+func ask(t *testing.T, status int, body string, req *llm.Request) (events string, done *llm.Response, sent string,
+	err error) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
@@ -26,7 +27,8 @@ func ask(t *testing.T, status int, body string, req *llm.Request) (events string
 		io.WriteString(w, body)
 	}))
 	defer s.Close()
-	m := google.New(llm.Endpoint{Name: "m", BaseURL: s.URL + "/v1beta/", Key: "sk-secret", Info: llm.Info{ID: "test/m", Thinking: true, Window: 1000}})
+	m := google.New(llm.Endpoint{Name: "m", BaseURL: s.URL + "/v1beta/", Key: "sk-secret",
+		Info: llm.Info{ID: "test/m", Thinking: true, Window: 1000}})
 	var b strings.Builder
 	for ev, e := range m.Stream(t.Context(), req) {
 		switch {
@@ -37,7 +39,8 @@ func ask(t *testing.T, status int, body string, req *llm.Request) (events string
 		case ev.Done != nil:
 			done = ev.Done
 			u := done.Usage
-			fmt.Fprintf(&b, "%s %s in %d out %d read %d write %d\n", done.Stop, done.Model, u.Input, u.Output, u.CacheRead, u.CacheWrite)
+			fmt.Fprintf(&b, "%s %s in %d out %d read %d write %d\n", done.Stop, done.Model, u.Input, u.Output, u.CacheRead,
+				u.CacheWrite)
 		case ev.Thinking != "":
 			fmt.Fprintf(&b, "thinking %q\n", ev.Thinking)
 		default:
@@ -72,7 +75,8 @@ text "Hel"
 text "lo"
 end_turn m-1 in 12 out 7 read 20 write 0
 `, ""},
-		{"more cached than sent", `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"cachedContentTokenCount":9}}`,
+		{"more cached than sent",
+			`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"cachedContentTokenCount":9}}`,
 			"end_turn  in 0 out 0 read 9 write 0\n", ""},
 		{"parallel calls over chunks", `
 {"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"read","args":{"path":"é.txt"}},"thoughtSignature":"SIG"}]}}]}
@@ -94,18 +98,21 @@ call a ls {}
 max_tokens  in 0 out 0 read 0 write 0
 `, ""},
 		{"a filtered answer", `{"candidates":[{"finishReason":"SAFETY"}]}`, "refusal  in 0 out 0 read 0 write 0\n", ""},
-		{"a blocked prompt", `{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"}}`, "refusal  in 0 out 0 read 0 write 0\n", ""},
+		{"a blocked prompt", `{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"}}`,
+			"refusal  in 0 out 0 read 0 write 0\n", ""},
 		{"no error", `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"error":null}`, `
 text "a"
 end_turn  in 0 out 0 read 0 write 0
 `, ""},
-		{"a call that Gemini cannot read", `{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"no such thing"}]}`, "", llm.Broken},
+		{"a call that Gemini cannot read",
+			`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"no such thing"}]}`, "", llm.Broken},
 		{"not JSON", `
 {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}
 {"candidates":[{"cont`, "text \"a\"\n", llm.Broken},
 		{"JSON of another shape", `{"candidates":"none"}`, "", llm.Broken},
 		{"cut off", `{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, "text \"half\"\n", llm.Broken},
-		{"cut off after a call", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"ls"}}]}}]}`, "call a ls {}\n", llm.Broken},
+		{"cut off after a call", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"ls"}}]}}]}`,
+			"call a ls {}\n", llm.Broken},
 		{"nothing", ``, "", llm.Broken},
 		{"an error in the stream", `
 {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}
@@ -221,7 +228,8 @@ func TestRefusedRequest(t *testing.T) {
 			t.Errorf("%d %s: %#v", c.status, c.body, err)
 			continue
 		}
-		if !strings.Contains(e.Error(), c.want) || strings.Contains(e.Error(), "secret") || strings.Contains(e.Error(), "<html>") {
+		if !strings.Contains(e.Error(), c.want) || strings.Contains(e.Error(), "secret") ||
+			strings.Contains(e.Error(), "<html>") {
 			t.Errorf("%d: message %q", c.status, e.Error())
 		}
 		if c.status == 429 && e.RetryAfter.Seconds() != 7 {

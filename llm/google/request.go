@@ -224,7 +224,8 @@ func media(e *llm.Endpoint, m *llm.Media) part {
 }
 
 // keywords are those of JSON Schema that Gemini takes; others are refused.
-const keywords = " $id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems minimum maximum anyOf oneOf properties additionalProperties required "
+const keywords = " $id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems " +
+	"minimum maximum anyOf oneOf properties additionalProperties required "
 
 // subset is a schema without what Gemini does not take. A const becomes an
 // enum of one. A schema that cannot be read is sent as none.

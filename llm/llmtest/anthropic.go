@@ -73,12 +73,14 @@ type anthropicContent struct {
 func (anthropicFormat) fail(status int, kind llm.ErrorKind, message string) []byte {
 	typ := map[llm.ErrorKind]string{
 		llm.Invalid: "invalid_request_error", llm.Auth: "authentication_error", llm.RateLimit: "rate_limit_error",
-		llm.Overloaded: "overloaded_error", llm.Server: "api_error", llm.Broken: "api_error", llm.Overflow: "invalid_request_error",
+		llm.Overloaded: "overloaded_error", llm.Server: "api_error", llm.Broken: "api_error",
+		llm.Overflow: "invalid_request_error",
 	}[kind]
 	if kind == llm.Overflow && message == "" {
 		message = "prompt is too long: 200001 tokens > 200000 maximum"
 	}
-	data, _ := json.Marshal(object{"type": "error", "error": object{"type": typ, "message": message}, "request_id": "req_test"})
+	data, _ := json.Marshal(object{"type": "error", "error": object{"type": typ, "message": message},
+		"request_id": "req_test"})
 	return data
 }
 
@@ -163,7 +165,8 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 			return no("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
 		}
 		if i > 0 && m.Role == "assistant" && len(open) > 0 {
-			return no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, strings.Join(open, ", "))
+			return no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1,
+				strings.Join(open, ", "))
 		}
 		var text []string
 		var calls []string
@@ -228,7 +231,8 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 				}
 				n := slices.Index(open, c.ToolUseID)
 				if n < 0 {
-					return no("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message", at, c.ToolUseID)
+					return no("%s: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have "+
+						"a corresponding `tool_use` block in the previous message", at, c.ToolUseID)
 				}
 				open = slices.Delete(slices.Clone(open), n, n+1)
 				results++
@@ -255,7 +259,8 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 			}
 		}
 		if m.Role == "user" && len(open) > 0 {
-			return no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1, strings.Join(open, ", "))
+			return no("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s", i-1,
+				strings.Join(open, ", "))
 		}
 		if m.Role == "assistant" {
 			open = calls
@@ -267,7 +272,8 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 				if last.Type == "text" && strings.TrimRight(last.Text, " \n\t") != last.Text {
 					return no("messages: final assistant content cannot end with trailing whitespace")
 				}
-				return no("messages.%d: this model does not support assistant message prefill: the conversation must end with a user message", i)
+				return no("messages.%d: this model does not support assistant message prefill: the conversation must end with a "+
+					"user message", i)
 			}
 		} else {
 			v.last = strings.Join(text, "\n")
@@ -294,8 +300,10 @@ func thinkingFirst(msgs []anthropicMessage) string {
 		if m.Role != "assistant" {
 			continue
 		}
-		if first := m.Content[0].Type; m.Content[len(m.Content)-1].Type == "tool_use" && first != "thinking" && first != "redacted_thinking" {
-			return fmt.Sprintf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block", i, first)
+		if first := m.Content[0].Type; m.Content[len(m.Content)-1].Type == "tool_use" && first != "thinking" &&
+			first != "redacted_thinking" {
+			return fmt.Sprintf("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
+				"`thinking` is enabled, a final `assistant` message must start with a thinking block", i, first)
 		}
 		break
 	}
@@ -326,7 +334,8 @@ func anthropicSource(c anthropicContent) string {
 
 // plain reports whether s is 1 to n of [a-zA-Z0-9_-].
 func plain(s string, n int) bool {
-	return s != "" && len(s) <= n && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	return s != "" && len(s) <= n &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 // rootObject is why a schema is not that of an object as Anthropic and OpenAI
@@ -355,8 +364,9 @@ func (anthropicFormat) frames(s *Server, a *Answer) []string {
 	}
 	u := a.Usage
 	add("message_start", object{"message": object{
-		"id": "msg_test", "type": "message", "role": "assistant", "model": "claude-test", "content": []any{}, "stop_reason": nil,
-		"usage": object{"input_tokens": u.Input, "cache_read_input_tokens": u.CacheRead, "cache_creation_input_tokens": u.CacheWrite, "output_tokens": 1},
+		"id": "msg_test", "type": "message", "role": "assistant", "model": "claude-test", "content": []any{},
+		"stop_reason": nil, "usage": object{"input_tokens": u.Input, "cache_read_input_tokens": u.CacheRead,
+			"cache_creation_input_tokens": u.CacheWrite, "output_tokens": 1},
 	}})
 	add("ping", object{})
 	index := 0
@@ -390,7 +400,8 @@ func (anthropicFormat) frames(s *Server, a *Answer) []string {
 		}
 		blockOf(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}}, deltas...)
 	}
-	add("message_delta", object{"delta": object{"stop_reason": string(a.Stop), "stop_sequence": nil}, "usage": object{"output_tokens": u.Output}})
+	add("message_delta", object{"delta": object{"stop_reason": string(a.Stop), "stop_sequence": nil},
+		"usage": object{"output_tokens": u.Output}})
 	add("message_stop", object{})
 	return out
 }

@@ -114,7 +114,8 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v shown, refus
 			return no("Invalid 'messages[%d].content': %s", i, why)
 		}
 		if m.Role != "tool" && len(open) > 0 {
-			return no("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(open, ", "))
+			return no("An assistant message with 'tool_calls' must be followed by tool messages responding to each "+
+				"'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(open, ", "))
 		}
 		switch m.Role {
 		case "system", "developer":
@@ -144,7 +145,8 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v shown, refus
 		case "tool":
 			n := slices.Index(open, m.ToolCallID)
 			if n < 0 {
-				return no("Invalid parameter: messages with role 'tool' must be a response to a preceding message with 'tool_calls'.")
+				return no("Invalid parameter: messages with role 'tool' must be a response to a preceding message with " +
+					"'tool_calls'.")
 			}
 			open = slices.Delete(open, n, n+1)
 			if i > 0 && req.Messages[i-1].Role == "tool" {
@@ -157,7 +159,8 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v shown, refus
 		all = append(all, text)
 	}
 	if len(open) > 0 {
-		return no("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id': %s", strings.Join(open, ", "))
+		return no("An assistant message with 'tool_calls' must be followed by tool messages responding to each "+
+			"'tool_call_id': %s", strings.Join(open, ", "))
 	}
 	v.all = strings.Join(all, "\n")
 	return v, ""
@@ -222,17 +225,21 @@ func (chatFormat) frames(_ *Server, a *Answer) []string {
 		add(object{"content": p}, nil)
 	}
 	for i, c := range a.Calls {
-		add(object{"tool_calls": []object{{"index": i, "id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": ""}}}}, nil)
+		add(object{"tool_calls": []object{{"index": i, "id": c.ID, "type": "function",
+			"function": object{"name": c.Name, "arguments": ""}}}}, nil)
 		for _, p := range pieces(string(c.json()), a.Piece) {
 			add(object{"tool_calls": []object{{"index": i, "function": object{"arguments": p}}}}, nil)
 		}
 	}
-	finish := map[llm.StopReason]string{llm.EndTurn: "stop", llm.ToolUse: "tool_calls", llm.MaxTokens: "length", llm.Refusal: "content_filter"}[a.Stop]
+	finish := map[llm.StopReason]string{llm.EndTurn: "stop", llm.ToolUse: "tool_calls", llm.MaxTokens: "length",
+		llm.Refusal: "content_filter"}[a.Stop]
 	add(object{}, finish)
 	u := a.Usage
-	out = append(out, sse("", object{"id": "chatcmpl-test", "object": "chat.completion.chunk", "model": "gpt-test", "choices": []any{}, "usage": object{
-		"prompt_tokens": u.Input + u.CacheRead + u.CacheWrite, "completion_tokens": u.Output, "total_tokens": u.Input + u.CacheRead + u.CacheWrite + u.Output,
-		"prompt_tokens_details": object{"cached_tokens": u.CacheRead, "cache_write_tokens": u.CacheWrite},
-	}}))
+	out = append(out, sse("", object{"id": "chatcmpl-test", "object": "chat.completion.chunk", "model": "gpt-test",
+		"choices": []any{}, "usage": object{
+			"prompt_tokens": u.Input + u.CacheRead + u.CacheWrite, "completion_tokens": u.Output,
+			"total_tokens":          u.Input + u.CacheRead + u.CacheWrite + u.Output,
+			"prompt_tokens_details": object{"cached_tokens": u.CacheRead, "cache_write_tokens": u.CacheWrite},
+		}}))
 	return append(out, "data: [DONE]\n\n")
 }

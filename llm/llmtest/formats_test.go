@@ -47,7 +47,8 @@ func each(t *testing.T, f func(t *testing.T, open func(*llmtest.Server) llm.Mode
 }
 
 func endpoint(url string) llm.Endpoint {
-	return llm.Endpoint{Name: "test", BaseURL: url, Key: llmtest.Key, Info: llm.Info{ID: "test/model", Window: 1000, Thinking: true, Vision: true, Documents: true}}
+	return llm.Endpoint{Name: "test", BaseURL: url, Key: llmtest.Key, Info: llm.Info{ID: "test/model", Window: 1000,
+		Thinking: true, Vision: true, Documents: true}}
 }
 
 type answer struct {
@@ -79,7 +80,9 @@ func ask(ctx context.Context, m llm.Model, req *llm.Request) (a answer) {
 }
 
 var tools = []llm.ToolSpec{
-	{Name: "read", Description: "Reads a file", Schema: json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"path":{"type":"string","pattern":"."},"mode":{"const":"x"}},"required":["path"],"additionalProperties":false}`)},
+	{Name: "read", Description: "Reads a file",
+		Schema: json.RawMessage(
+			`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"path":{"type":"string","pattern":"."},"mode":{"const":"x"}},"required":["path"],"additionalProperties":false}`)},
 	{Name: "ls", Description: "Lists a directory", Schema: json.RawMessage(`{"type":"object","properties":{}}`)},
 }
 
@@ -98,7 +101,8 @@ var png = &llm.Media{MIME: "image/png", Data: []byte("\x89PNG")}
 func TestConversation(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
 		s := llmtest.NewServer(
-			llmtest.Answer{Thinking: "I should look at both.", Text: "Let me see 你好.", Usage: llm.Usage{Input: 10, Output: 5, CacheRead: 7, CacheWrite: 3},
+			llmtest.Answer{Thinking: "I should look at both.", Text: "Let me see 你好.",
+				Usage: llm.Usage{Input: 10, Output: 5, CacheRead: 7, CacheWrite: 3},
 				Calls: []llmtest.Call{{Name: "read", Input: map[string]any{"path": "a b.txt"}}, {Name: "ls"}}},
 			llmtest.Answer{Thinking: "One more.", Calls: []llmtest.Call{{Name: "ls", Input: map[string]any{}}}},
 			llmtest.Answer{Thinking: "Done.", Text: "It says hello."},
@@ -106,26 +110,32 @@ func TestConversation(t *testing.T) {
 		)
 		defer s.Close()
 		m := open(s)
-		req := &llm.Request{System: "Be brief.", Tools: tools, Effort: "high", Session: "s1", MaxTokens: 40000, Messages: []llm.Message{
-			user(llm.Text("Earlier")),
-			{Role: llm.Assistant, Parts: []llm.Part{
-				{Thinking: &llm.Thinking{Text: "of another", Opaque: "x", From: "other/model"}},
-				{Call: &llm.ToolCall{ID: "toolu|other:1", Name: "read", Input: json.RawMessage(`{"path": broken`), Opaque: "other"}}}},
-			user(llm.Part{Result: &llm.ToolResult{ID: "toolu|other:1", Name: "read", IsError: true, Parts: []llm.Part{llm.Text("bad input"), {Media: png}}}}),
-			{Role: llm.Assistant, Parts: []llm.Part{llm.Text("I will ")}}, // interrupted
-			{Role: llm.Assistant, Parts: []llm.Part{{Thinking: &llm.Thinking{Text: "cut short", From: "test/model"}}}},
-			user(llm.Text("  ")),
-			user(llm.Text("Read it"), llm.Part{Media: &llm.Media{MIME: "application/pdf", Name: "a.pdf", Data: []byte("%PDF")}},
-				llm.Part{Media: &llm.Media{MIME: "text/csv", Name: "a.csv", Data: []byte("a,b")}}, llm.Part{Media: &llm.Media{MIME: "video/mp4", Name: "v.mp4", Data: []byte("x")}}),
-		}}
+		req := &llm.Request{System: "Be brief.", Tools: tools, Effort: "high", Session: "s1", MaxTokens: 40000,
+			Messages: []llm.Message{
+				user(llm.Text("Earlier")),
+				{Role: llm.Assistant, Parts: []llm.Part{
+					{Thinking: &llm.Thinking{Text: "of another", Opaque: "x", From: "other/model"}},
+					{Call: &llm.ToolCall{ID: "toolu|other:1", Name: "read", Input: json.RawMessage(`{"path": broken`),
+						Opaque: "other"}}}},
+				user(llm.Part{Result: &llm.ToolResult{ID: "toolu|other:1", Name: "read", IsError: true,
+					Parts: []llm.Part{llm.Text("bad input"), {Media: png}}}}),
+				{Role: llm.Assistant, Parts: []llm.Part{llm.Text("I will ")}}, // interrupted
+				{Role: llm.Assistant, Parts: []llm.Part{{Thinking: &llm.Thinking{Text: "cut short", From: "test/model"}}}},
+				user(llm.Text("  ")),
+				user(llm.Text("Read it"), llm.Part{Media: &llm.Media{MIME: "application/pdf", Name: "a.pdf", Data: []byte("%PDF")}},
+					llm.Part{Media: &llm.Media{MIME: "text/csv", Name: "a.csv", Data: []byte("a,b")}},
+					llm.Part{Media: &llm.Media{MIME: "video/mp4", Name: "v.mp4", Data: []byte("x")}}),
+			}}
 		one := ask(t.Context(), m, req)
 		if one.err != nil {
 			t.Fatal(one.err)
 		}
-		if one.text != "Let me see 你好." || one.thinking != "I should look at both." || !slices.Equal(one.calls, []string{`read{"path":"a b.txt"}`, `ls{}`}) {
+		if one.text != "Let me see 你好." || one.thinking != "I should look at both." ||
+			!slices.Equal(one.calls, []string{`read{"path":"a b.txt"}`, `ls{}`}) {
 			t.Errorf("streamed %+v", one)
 		}
-		if one.done.Stop != llm.ToolUse || one.done.Usage.Input+one.done.Usage.CacheWrite != 13 || one.done.Usage.Output != 5 || one.done.Usage.CacheRead != 7 {
+		if one.done.Stop != llm.ToolUse || one.done.Usage.Input+one.done.Usage.CacheWrite != 13 ||
+			one.done.Usage.Output != 5 || one.done.Usage.CacheRead != 7 {
 			t.Errorf("done %+v", one.done)
 		}
 		calls := callsOf(one.done)
@@ -133,7 +143,9 @@ func TestConversation(t *testing.T) {
 			t.Fatalf("%d calls", len(calls))
 		}
 		// The text of a skill stands before the results; they are put right.
-		req.Messages = append(req.Messages, one.done.Message, user(llm.Text("a skill's text"), result(calls[0], false, llm.Text("hello"), llm.Part{Media: png})), user(result(calls[1], true, llm.Text("no such directory"))))
+		req.Messages = append(req.Messages, one.done.Message,
+			user(llm.Text("a skill's text"), result(calls[0], false, llm.Text("hello"), llm.Part{Media: png})),
+			user(result(calls[1], true, llm.Text("no such directory"))))
 		two := ask(t.Context(), m, req)
 		if two.err != nil {
 			t.Fatal(two.err)
@@ -212,9 +224,12 @@ func TestErrors(t *testing.T) {
 		{llmtest.Answer{Status: 503, Message: "busy", Retry: 2}, llm.Overloaded, 503, 2 * time.Second},
 		{llmtest.Answer{Status: 529, Message: "busy"}, llm.Overloaded, 529, 0},
 		{llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Status: 413, Message: "too large"}}, llm.Overflow, 413, 0},
-		{llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "prompt is too long: 3 > 2"}}, llm.Overflow, 400, 0},
-		{llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "This model's maximum context length is 8192 tokens."}}, llm.Overflow, 400, 0},
-		{llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "The input token count (9) exceeds the maximum number of tokens allowed (8)."}}, llm.Overflow, 400, 0},
+		{llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "prompt is too long: 3 > 2"}},
+			llm.Overflow, 400, 0},
+		{llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400,
+			Message: "This model's maximum context length is 8192 tokens."}}, llm.Overflow, 400, 0},
+		{llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400,
+			Message: "The input token count (9) exceeds the maximum number of tokens allowed (8)."}}, llm.Overflow, 400, 0},
 	}
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
 		for _, c := range cases {
@@ -242,7 +257,8 @@ func TestErrors(t *testing.T) {
 // what came of it, and never an answer.
 func TestBroken(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
-		for b, kind := range map[llmtest.Break]llm.ErrorKind{llmtest.Drop: llm.Broken, llmtest.Cut: llm.Broken, llmtest.Garble: llm.Broken, llmtest.Fail: llm.Overloaded} {
+		for b, kind := range map[llmtest.Break]llm.ErrorKind{llmtest.Drop: llm.Broken, llmtest.Cut: llm.Broken,
+			llmtest.Garble: llm.Broken, llmtest.Fail: llm.Overloaded} {
 			s := llmtest.NewServer(llmtest.Answer{Text: strings.Repeat("half of this ", 20), Break: b})
 			a := ask(t.Context(), open(s), &llm.Request{Messages: []llm.Message{user(llm.Text("hi"))}})
 			var e *llm.Error
@@ -257,7 +273,8 @@ func TestBroken(t *testing.T) {
 // TestCancel: a request ends when its context does, or its caller stops.
 func TestCancel(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
-		s := llmtest.NewServer(llmtest.Answer{Text: strings.Repeat("x", 400), Break: llmtest.Hang}, llmtest.Answer{Text: strings.Repeat("x", 400), Break: llmtest.Hang})
+		s := llmtest.NewServer(llmtest.Answer{Text: strings.Repeat("x", 400), Break: llmtest.Hang},
+			llmtest.Answer{Text: strings.Repeat("x", 400), Break: llmtest.Hang})
 		defer s.Close()
 		m := open(s)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -308,7 +325,8 @@ func TestStops(t *testing.T) {
 // can be sent back.
 func TestBrokenInput(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
-		s := llmtest.NewServer(llmtest.Answer{Calls: []llmtest.Call{{Name: "read", Input: `{"path": "a`}}}, llmtest.Reply("sorry"))
+		s := llmtest.NewServer(llmtest.Answer{Calls: []llmtest.Call{{Name: "read", Input: `{"path": "a`}}},
+			llmtest.Reply("sorry"))
 		defer s.Close()
 		req := &llm.Request{Tools: tools, Messages: []llm.Message{user(llm.Text("hi"))}}
 		a := ask(t.Context(), open(s), req)

@@ -65,7 +65,8 @@ type geminiPart struct {
 
 func (geminiFormat) fail(status int, kind llm.ErrorKind, message string) []byte {
 	word := map[llm.ErrorKind]string{
-		llm.Auth: "UNAUTHENTICATED", llm.RateLimit: "RESOURCE_EXHAUSTED", llm.Overloaded: "UNAVAILABLE", llm.Server: "INTERNAL", llm.Broken: "INTERNAL",
+		llm.Auth: "UNAUTHENTICATED", llm.RateLimit: "RESOURCE_EXHAUSTED", llm.Overloaded: "UNAVAILABLE",
+		llm.Server: "INTERNAL", llm.Broken: "INTERNAL",
 	}[kind]
 	if word == "" {
 		word = "INVALID_ARGUMENT"
@@ -109,7 +110,8 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 	for _, t := range req.Tools {
 		for i, f := range t.Functions {
 			if !geminiName(f.Name) {
-				return no("* GenerateContentRequest.tools[0].function_declarations[%d].name: Invalid function name. Must start with a letter or an underscore", i)
+				return no("* GenerateContentRequest.tools[0].function_declarations[%d].name: Invalid function name. Must start "+
+					"with a letter or an underscore", i)
 			}
 			if why := geminiSchema(f.Schema); why != "" {
 				return no("* GenerateContentRequest.tools[0].function_declarations[%d].parameters_json_schema: %s", i, why)
@@ -140,7 +142,8 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 				}
 			}
 			if set != 1 {
-				return no("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one initialized field", i, j)
+				return no("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one "+
+					"initialized field", i, j)
 			}
 			if p.Signature != "" && p.Signature != "skip_thought_signature_validator" && !s.gave(p.Signature, "") {
 				return no("Corrupted thought signature.")
@@ -151,7 +154,8 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 					return no("contents[%d].parts[%d].function_call is not valid", i, j)
 				}
 				if len(calls) == 0 && p.Signature == "" && i > turn {
-					return no("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Function call `%s`, position %d", p.Call.Name, j)
+					return no("Function call is missing a thought_signature in functionCall parts. This is required for tools to "+
+						"work correctly. Function call `%s`, position %d", p.Call.Name, j)
 				}
 				calls = append(calls, p.Call.Name)
 				text = append(text, p.Call.Name+" "+string(p.Call.Args))
@@ -179,10 +183,12 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 			}
 		}
 		if (len(open) > 0 || len(answers) > 0) && !slices.Equal(open, answers) {
-			return no("Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
+			return no("Please ensure that the number of function response parts is equal to the number of function call " +
+				"parts of the function call turn.")
 		}
 		if len(calls) > 0 && (i == 0 || req.Contents[i-1].Role != "user") {
-			return no("Please ensure that function call turn comes immediately after a user turn or after a function response turn.")
+			return no("Please ensure that function call turn comes immediately after a user turn or after a function " +
+				"response turn.")
 		}
 		open = calls
 		if c.Role == "user" {
@@ -191,7 +197,8 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 		all = append(all, text...)
 	}
 	if len(open) > 0 {
-		return no("Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
+		return no("Please ensure that the number of function response parts is equal to the number of function call parts " +
+			"of the function call turn.")
 	}
 	v.all = strings.Join(all, "\n")
 	return v, ""
@@ -234,7 +241,8 @@ func geminiKeywords(v any) string {
 	}
 	for k, v := range m {
 		switch k {
-		case "$id", "$ref", "$anchor", "type", "format", "title", "description", "enum", "minItems", "maxItems", "minimum", "maximum", "required":
+		case "$id", "$ref", "$anchor", "type", "format", "title", "description", "enum", "minItems", "maxItems", "minimum",
+			"maximum", "required":
 		case "properties", "$defs":
 			named, _ := v.(map[string]any)
 			for _, s := range named {
@@ -307,7 +315,10 @@ func (geminiFormat) frames(s *Server, a *Answer) []string {
 		add(object{"text": "", "thoughtSignature": sig}, "", nil)
 	}
 	u := a.Usage
-	finish := map[llm.StopReason]string{llm.EndTurn: "STOP", llm.ToolUse: "STOP", llm.MaxTokens: "MAX_TOKENS", llm.Refusal: "SAFETY"}[a.Stop]
-	add(nil, finish, object{"promptTokenCount": u.Input + u.CacheRead + u.CacheWrite, "cachedContentTokenCount": u.CacheRead, "candidatesTokenCount": u.Output, "totalTokenCount": u.Input + u.CacheRead + u.CacheWrite + u.Output})
+	finish := map[llm.StopReason]string{llm.EndTurn: "STOP", llm.ToolUse: "STOP", llm.MaxTokens: "MAX_TOKENS",
+		llm.Refusal: "SAFETY"}[a.Stop]
+	add(nil, finish, object{"promptTokenCount": u.Input + u.CacheRead + u.CacheWrite,
+		"cachedContentTokenCount": u.CacheRead, "candidatesTokenCount": u.Output, "totalTokenCount": u.Input + u.CacheRead +
+			u.CacheWrite + u.Output})
 	return out
 }

@@ -29,9 +29,10 @@ import (
 
 // An Answer is one answer of a scripted model. The zero Answer is empty text.
 type Answer struct {
-	When string            `json:"when,omitempty"` // regexp over the text of the last user message; "" always
-	Want []string          `json:"want,omitempty"` // regexps over the request's text; a miss is an error that names it
-	Take map[string]string `json:"take,omitempty"` // name to regexp: ${name} in Text and Calls is the (last) match's first group
+	When string   `json:"when,omitempty"` // regexp over the text of the last user message; "" always
+	Want []string `json:"want,omitempty"` // regexps over the request's text; a miss is an error that names it
+	// name to regexp: ${name} in Text and Calls is the (last) match's first group
+	Take map[string]string `json:"take,omitempty"`
 
 	Thinking string         `json:"thinking,omitempty"`
 	Text     string         `json:"text,omitempty"`
@@ -347,7 +348,8 @@ func (p *player) fill(a Answer, v shown) (Answer, error) {
 		}
 	}
 	if a.Error == nil && a.Status != 0 {
-		a.Error = &llm.Error{Status: a.Status, Kind: kindOf(a.Status), Message: a.Message, RetryAfter: time.Duration(a.Retry * float64(time.Second))}
+		a.Error = &llm.Error{Status: a.Status, Kind: kindOf(a.Status), Message: a.Message,
+			RetryAfter: time.Duration(a.Retry * float64(time.Second))}
 	}
 	if a.Stop == "" {
 		a.Stop = llm.EndTurn

@@ -68,7 +68,8 @@ func anyPart(t *rapid.T, role llm.Role) llm.Part {
 		return llm.Part{Result: &llm.ToolResult{ID: id, Name: name, Parts: parts, IsError: rapid.Bool().Draw(t, "error")}}
 	case "thinking":
 		opaque := rapid.SampledFrom([]string{
-			"", "sig", "redacted_thinking:x", "reasoning_content", `reasoning_details:[{"a":1}]`, `reasoning:{"type":"reasoning"}`, "gemini:s",
+			"", "sig", "redacted_thinking:x", "reasoning_content", `reasoning_details:[{"a":1}]`,
+			`reasoning:{"type":"reasoning"}`, "gemini:s",
 		}).Draw(t, "opaque")
 		from := rapid.SampledFrom([]string{"test/model", "other/model"}).Draw(t, "from")
 		return llm.Part{Thinking: &llm.Thinking{Text: text, Opaque: opaque, From: from}}
@@ -132,7 +133,8 @@ func longTalk(calls int) []llm.Message {
 	for i := range calls {
 		id := fmt.Sprintf("call%05d", i)
 		msgs = append(msgs,
-			llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: id, Name: "read", Input: []byte(`{"path":"/w/a.txt"}`)}}}},
+			llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: id, Name: "read",
+				Input: []byte(`{"path":"/w/a.txt"}`)}}}},
 			llm.Message{Role: llm.User, Parts: []llm.Part{{Result: &llm.ToolResult{
 				ID: id, Name: "read", Parts: []llm.Part{llm.Text(strings.Repeat("line\n", 100))},
 			}}}})

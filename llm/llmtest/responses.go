@@ -106,7 +106,8 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v shown, 
 			}
 		case "reasoning":
 			if it.ID == "" || it.Encrypted == "" || it.Summary == nil {
-				return no("Item 'input[%d]' of type 'reasoning' needs id, summary and encrypted_content, because items are not persisted when `store` is set to false", i)
+				return no("Item 'input[%d]' of type 'reasoning' needs id, summary and encrypted_content, because items are not "+
+					"persisted when `store` is set to false", i)
 			}
 			var sum []string
 			for _, p := range it.Summary {
@@ -115,7 +116,8 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v shown, 
 			if !s.gave(it.Encrypted, strings.Join(sum, "\n\n")) {
 				return no("The encrypted content for item %s could not be verified.", it.ID)
 			}
-			if i+1 == len(req.Input) || req.Input[i+1].Type != "function_call" && req.Input[i+1].Role != "assistant" && req.Input[i+1].Type != "reasoning" {
+			if i+1 == len(req.Input) || req.Input[i+1].Type != "function_call" && req.Input[i+1].Role != "assistant" &&
+				req.Input[i+1].Type != "reasoning" {
 				return no("Item '%s' of type 'reasoning' was provided without its required following item.", it.ID)
 			}
 			continue
@@ -202,41 +204,51 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 		out = append(out, sse(name, data))
 	}
 	response := func(status string) object {
-		return object{"id": "resp_test", "object": "response", "status": status, "model": "gpt-test", "output": []any{}, "error": nil, "incomplete_details": nil, "usage": nil}
+		return object{"id": "resp_test", "object": "response", "status": status, "model": "gpt-test", "output": []any{},
+			"error": nil, "incomplete_details": nil, "usage": nil}
 	}
 	add("response.created", object{"response": response("in_progress")})
 	index := 0
 	if a.Thinking != "" {
 		id := fmt.Sprintf("rs_%d", index)
-		add("response.output_item.added", object{"output_index": index, "item": object{"type": "reasoning", "id": id, "summary": []any{}}})
-		add("response.reasoning_summary_part.added", object{"item_id": id, "output_index": index, "summary_index": 0, "part": object{"type": "summary_text", "text": ""}})
+		add("response.output_item.added", object{"output_index": index, "item": object{"type": "reasoning", "id": id,
+			"summary": []any{}}})
+		add("response.reasoning_summary_part.added", object{"item_id": id, "output_index": index, "summary_index": 0,
+			"part": object{"type": "summary_text", "text": ""}})
 		for _, p := range pieces(a.Thinking, a.Piece) {
-			add("response.reasoning_summary_text.delta", object{"item_id": id, "output_index": index, "summary_index": 0, "delta": p})
+			add("response.reasoning_summary_text.delta", object{"item_id": id, "output_index": index, "summary_index": 0,
+				"delta": p})
 		}
 		add("response.output_item.done", object{"output_index": index, "item": object{"type": "reasoning", "id": id,
-			"summary": []object{{"type": "summary_text", "text": a.Thinking}}, "encrypted_content": s.signature(a.Thinking), "status": "completed"}})
+			"summary": []object{{"type": "summary_text", "text": a.Thinking}}, "encrypted_content": s.signature(a.Thinking),
+			"status": "completed"}})
 		index++
 	}
 	if a.Text != "" {
 		id := fmt.Sprintf("msg_%d", index)
-		add("response.output_item.added", object{"output_index": index, "item": object{"type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": []any{}}})
-		add("response.content_part.added", object{"item_id": id, "output_index": index, "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}}})
+		add("response.output_item.added", object{"output_index": index,
+			"item": object{"type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": []any{}}})
+		add("response.content_part.added", object{"item_id": id, "output_index": index, "content_index": 0,
+			"part": object{"type": "output_text", "text": "", "annotations": []any{}}})
 		for _, p := range pieces(a.Text, a.Piece) {
 			add("response.output_text.delta", object{"item_id": id, "output_index": index, "content_index": 0, "delta": p})
 		}
 		part := object{"type": "output_text", "text": a.Text, "annotations": []any{}}
 		add("response.content_part.done", object{"item_id": id, "output_index": index, "content_index": 0, "part": part})
-		add("response.output_item.done", object{"output_index": index, "item": object{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []object{part}}})
+		add("response.output_item.done", object{"output_index": index,
+			"item": object{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []object{part}}})
 		index++
 	}
 	for _, c := range a.Calls {
 		id := fmt.Sprintf("fc_%d", index)
-		it := object{"type": "function_call", "id": id, "call_id": c.ID, "name": c.Name, "arguments": "", "status": "in_progress"}
+		it := object{"type": "function_call", "id": id, "call_id": c.ID, "name": c.Name, "arguments": "",
+			"status": "in_progress"}
 		add("response.output_item.added", object{"output_index": index, "item": it})
 		for _, p := range pieces(string(c.json()), a.Piece) {
 			add("response.function_call_arguments.delta", object{"item_id": id, "output_index": index, "delta": p})
 		}
-		add("response.output_item.done", object{"output_index": index, "item": object{"type": "function_call", "id": id, "call_id": c.ID, "name": c.Name, "arguments": string(c.json()), "status": "completed"}})
+		add("response.output_item.done", object{"output_index": index, "item": object{"type": "function_call", "id": id,
+			"call_id": c.ID, "name": c.Name, "arguments": string(c.json()), "status": "completed"}})
 		index++
 	}
 	u := a.Usage
@@ -250,8 +262,10 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 		end["incomplete_details"] = object{"reason": "content_filter"}
 	}
 	end["usage"] = object{
-		"input_tokens": u.Input + u.CacheRead + u.CacheWrite, "input_tokens_details": object{"cached_tokens": u.CacheRead, "cache_write_tokens": u.CacheWrite},
-		"output_tokens": u.Output, "output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": u.Input + u.CacheRead + u.CacheWrite + u.Output,
+		"input_tokens": u.Input + u.CacheRead + u.CacheWrite, "input_tokens_details": object{"cached_tokens": u.CacheRead,
+			"cache_write_tokens": u.CacheWrite}, "output_tokens": u.Output,
+		"output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": u.Input + u.CacheRead + u.CacheWrite +
+			u.Output,
 	}
 	add(name, object{"response": end})
 	return out

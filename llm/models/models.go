@@ -25,10 +25,11 @@ var builtIn []byte
 // A Table is a set of providers and models. Its zero value is empty. It is not
 // changed once made.
 type Table struct {
-	AsOf      string            `json:"as_of,omitempty"`
-	Providers []Provider        `json:"providers,omitempty"` // in the order in which a key in the environment chooses
-	Aliases   map[string]string `json:"aliases,omitempty"`   // to "provider/model", or to a provider's own alias: fast, default, strong
-	Models    map[string]Model  `json:"models,omitempty"`    // by "provider/model", or "model" for all providers
+	AsOf      string     `json:"as_of,omitempty"`
+	Providers []Provider `json:"providers,omitempty"` // in the order in which a key in the environment chooses
+	// to "provider/model", or to a provider's own alias: fast, default, strong
+	Aliases map[string]string `json:"aliases,omitempty"`
+	Models  map[string]Model  `json:"models,omitempty"` // by "provider/model", or "model" for all providers
 }
 
 // A Provider is a service or a server that has models.
@@ -340,7 +341,8 @@ func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (ll
 			ID: p.Name + "/" + name, Window: m.Window, MaxOutput: m.MaxOutput, Thinking: m.Thinking,
 			Vision: strings.Contains(m.Takes, "image"), Documents: strings.Contains(m.Takes, "pdf"),
 			Caching: m.Read > 0,
-			Price:   llm.Price{Input: m.Input, Output: m.Output, CacheRead: m.Input * m.Read, CacheWrite: m.Input * m.Write, Long: m.Long},
+			Price: llm.Price{Input: m.Input, Output: m.Output, CacheRead: m.Input * m.Read, CacheWrite: m.Input * m.Write,
+				Long: m.Long},
 		},
 	}
 	for k, v := range p.Header {

@@ -70,7 +70,8 @@ func TestTable(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: unknown provider", id)
 		}
-		if m.Window < 8192 || m.MaxOutput <= 0 || m.MaxOutput > m.Window || m.Input <= 0 || m.Output < m.Input || m.Read <= 0 || m.Read > 1 || m.Write < 1 {
+		if m.Window < 8192 || m.MaxOutput <= 0 || m.MaxOutput > m.Window || m.Input <= 0 || m.Output < m.Input ||
+			m.Read <= 0 || m.Read > 1 || m.Write < 1 {
 			t.Errorf("%s: %+v", id, m)
 		}
 		e, _ := table.Endpoint(p, strings.SplitN(id, "/", 2)[1], nil)
@@ -114,7 +115,8 @@ func TestOllamaHost(t *testing.T) {
 // such servers have.
 func TestForeign(t *testing.T) {
 	p, _ := models.Known().Provider("openai")
-	for base, want := range map[string]models.Format{"": models.Responses, "https://api.openai.com/v1/": models.Responses, "http://box/v1": models.Chat} {
+	for base, want := range map[string]models.Format{"": models.Responses, "https://api.openai.com/v1/": models.Responses,
+		"http://box/v1": models.Chat} {
 		if _, f := models.Known().Endpoint(p, "m", func(string) string { return base }); f != want {
 			t.Errorf("%s: %s", base, f)
 		}
@@ -122,7 +124,8 @@ func TestForeign(t *testing.T) {
 }
 
 func TestSettingsRefuse(t *testing.T) {
-	for _, bad := range []string{`[]`, `{"x": {"format": "soap"}}`, `{"x": {"unknown": 1}}`, `{"x": {"baseURL": "box:9"}}`, `{"x": `} {
+	for _, bad := range []string{`[]`, `{"x": {"format": "soap"}}`, `{"x": {"unknown": 1}}`, `{"x": {"baseURL": "box:9"}}`,
+		`{"x": `} {
 		if _, _, err := models.Settings(json.RawMessage(bad), nil); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
@@ -152,7 +155,8 @@ func TestKnown(t *testing.T) {
 	table := models.Known(extra)
 	for _, provider := range []string{"ollama", "vllm"} {
 		p, _ := table.Provider(provider)
-		if e, _ := table.Endpoint(p, "llama", nil); e.Info.Window != 8192 || e.Info.Price.Input != 1 || e.Info.Price.Output != 0 || !table.Has(p, "llama") {
+		if e, _ := table.Endpoint(p, "llama", nil); e.Info.Window != 8192 || e.Info.Price.Input != 1 ||
+			e.Info.Price.Output != 0 || !table.Has(p, "llama") {
 			t.Errorf("%s/llama: %+v", provider, e.Info)
 		}
 	}

@@ -62,10 +62,12 @@ func Settings(providers, known json.RawMessage) (t Table, ignored []string, err 
 		default:
 			return t, nil, fmt.Errorf("providers.%s.format: %q is none of messages, responses, chat, gemini", name, s.Format)
 		}
-		if u, err := url.Parse(s.BaseURL); s.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		if u, err := url.Parse(s.BaseURL); s.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
+			u.Scheme != "https") {
 			return t, nil, fmt.Errorf("providers.%s.baseURL: %q is not an http or https URL", name, s.BaseURL)
 		}
-		p := Provider{Name: name, Format: s.Format, Base: s.BaseURL, Header: s.Headers, KeyHelper: s.KeyHelper, Proxy: s.Proxy, Configured: s.BaseURL != ""}
+		p := Provider{Name: name, Format: s.Format, Base: s.BaseURL, Header: s.Headers, KeyHelper: s.KeyHelper,
+			Proxy: s.Proxy, Configured: s.BaseURL != ""}
 		if s.KeyEnv != "" {
 			p.KeyEnv = []string{s.KeyEnv}
 		}
@@ -115,7 +117,8 @@ func oneModel(keys map[string]json.RawMessage) (m Model, ignored []string, err e
 	}
 	for name, price := range map[string]*float64{"input": &m.Input, "output": &m.Output} {
 		if *price > maxPrice {
-			ignored = append(ignored, fmt.Sprintf("%s: %g is not a price: it is US dollars for a million tokens; the limit of tokens is max_output", name, *price))
+			ignored = append(ignored, fmt.Sprintf("%s: %g is not a price: it is US dollars for a million tokens; the limit "+
+				"of tokens is max_output", name, *price))
 			*price = 0
 		}
 	}

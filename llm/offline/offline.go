@@ -71,7 +71,8 @@ func (r *runner) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 }
 
 const needsModel = "I am the offline model: I carry out procedures that skills declare, and nothing else. " +
-	"For anything more, give knack a language model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or point OLLAMA_HOST at a local server."
+	"For anything more, give knack a language model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or point " +
+	"OLLAMA_HOST at a local server."
 
 // answer is what to say and what to call next, and whether a procedure failed.
 func (r *runner) answer(req *llm.Request) (say string, call *llm.ToolCall, failed bool) {
@@ -85,7 +86,8 @@ func (r *runner) answer(req *llm.Request) (say string, call *llm.ToolCall, faile
 		return fmt.Sprintf("The procedure of %s cannot be used: %v", t.skill, err), nil, true
 	}
 	if len(p.Steps) == 0 {
-		return fmt.Sprintf("The skill %s declares no procedure (metadata.knack-procedure), so its text is for a language model to follow:\n\n%s\n\n%s",
+		return fmt.Sprintf("The skill %s declares no procedure (metadata.knack-procedure), so its text is for a language "+
+			"model to follow:\n\n%s\n\n%s",
 			t.skill, indent(t.text), needsModel), nil, false
 	}
 	bash, ok := tool(req, "bash")
@@ -167,7 +169,8 @@ type turn struct {
 }
 
 var activation = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)<command-name>/?([^<]*)</command-name>\s*(?:<command-args>(.*?)</command-args>)?\s*(?:Base directory for this skill: ([^\n]*)\n)?(.*)`)
+	return regexp.MustCompile(
+		`(?s)<command-name>/?([^<]*)</command-name>\s*(?:<command-args>(.*?)</command-args>)?\s*(?:Base directory for this skill: ([^\n]*)\n)?(.*)`)
 })
 
 // read finds the last prompt and what followed it. A text that begins with a

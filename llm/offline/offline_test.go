@@ -54,7 +54,8 @@ func TestPick(t *testing.T) {
 
 // TestIndexMode reads the elements of index mode.
 func TestIndexMode(t *testing.T) {
-	got := listing(&llm.Request{System: "x <available_skills>\n<skill><name>a&amp;b</name><description>does &lt;things&gt;</description><location>/x</location></skill>\n<skill><name>c</name></skill></available_skills>"})
+	got := listing(&llm.Request{System: "x <available_skills>\n<skill><name>a&amp;b</name><description>does " +
+		"&lt;things&gt;</description><location>/x</location></skill>\n<skill><name>c</name></skill></available_skills>"})
 	if !slices.Equal(got, []entry{{"a&b", "does <things>"}, {"c", ""}}) {
 		t.Errorf("got %+v", got)
 	}
@@ -88,7 +89,8 @@ func TestCommands(t *testing.T) {
 		{[]string{"echo", "{1=}"}, "a", `echo ''`},
 		{[]string{"echo", "{args}", "x{args}"}, `'a b' c`, `echo 'a b' c 'xa b c'`},
 		{[]string{"awk", "{print $1}", "{ {unknown} }", "{"}, "", `awk '{print $1}' '{ {unknown} }' '{'`},
-		{[]string{"echo", "{file}"}, `"it's; $(rm -rf /) ` + "`x`" + ` {name} \" "`, `echo 'it'\''s; $(rm -rf /) ` + "`x`" + ` {name} " '`},
+		{[]string{"echo", "{file}"}, `"it's; $(rm -rf /) ` + "`x`" + ` {name} \" "`, `echo 'it'\''s; $(rm -rf /) ` + "`x`" +
+			` {name} " '`},
 		{[]string{"echo", "{file}"}, "", "error: argument file is missing: give FILE [NAME]"},
 		{[]string{"echo", "{2}"}, "a b", "error: argument 2 is missing: give FILE [NAME]"},
 	} {
@@ -135,7 +137,8 @@ func FuzzCommands(f *testing.F) {
 	if err != nil {
 		f.Skip("needs sh")
 	}
-	for _, s := range []string{"a b", "'a b' c", "$(id)", "`id`", "a;b|c&d", "\"x", "it's", "-n", "\\", "{args}", "*", "~", "é\n"} {
+	for _, s := range []string{"a b", "'a b' c", "$(id)", "`id`", "a;b|c&d", "\"x", "it's", "-n", "\\", "{args}", "*", "~",
+		"é\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, args string) {
@@ -159,7 +162,8 @@ func FuzzCommands(f *testing.F) {
 
 // conversation runs the model against tools that answer from a table, until it
 // calls nothing, and returns all its text.
-func conversation(t *testing.T, m llm.Model, prompt string, active string, tools map[string]llm.ToolResult) (said string, called []string) {
+func conversation(t *testing.T, m llm.Model, prompt string, active string,
+	tools map[string]llm.ToolResult) (said string, called []string) {
 	t.Helper()
 	req := &llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}
 	for _, name := range strings.Fields(active) {
@@ -191,7 +195,8 @@ func conversation(t *testing.T, m llm.Model, prompt string, active string, tools
 		req.Messages = append(req.Messages, llm.Message{Role: llm.User, Parts: []llm.Part{{Result: &res}}})
 		if c.Name == "Skill" && !res.IsError {
 			req.Messages = append(req.Messages, llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text(
-				"<command-message>The \"csv-report\" skill is loading</command-message>\n<command-name>csv-report</command-name>\n<command-args>sales.csv</command-args>\n\nBase directory for this skill: /p/csv-report\n\n# CSV\n\nDo it.")}})
+				"<command-message>The \"csv-report\" skill is " +
+					"loading</command-message>\n<command-name>csv-report</command-name>\n<command-args>sales.csv</command-args>\n\nBase directory for this skill: /p/csv-report\n\n# CSV\n\nDo it.")}})
 		}
 	}
 	t.Fatal("it never stops")
@@ -214,24 +219,35 @@ func TestConversations(t *testing.T) {
 		calls  []string
 		say    []string
 	}{
-		{"all", two, "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": ok("Launching skill: csv-report"), "bash": ok("fine\n")},
-			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `bash{"command":"sh /p/csv-report/a.sh sales.csv"}`, `bash{"command":"true"}`},
-			[]string{"csv-report ran offline: 2 of 2 steps", "1. sh /p/csv-report/a.sh sales.csv\n    fine\n", "2. true\n    fine\n"}},
-		{"a step fails", two, "chart of sales.csv as a report", "Skill Bash", map[string]llm.ToolResult{"Skill": ok("Launching"), "Bash": fail("exit 1")},
+		{"all", two, "chart of sales.csv as a report", "Skill bash",
+			map[string]llm.ToolResult{"Skill": ok("Launching skill: csv-report"), "bash": ok("fine\n")},
+			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `bash{"command":"sh /p/csv-report/a.sh sales.csv"}`,
+				`bash{"command":"true"}`},
+			[]string{"csv-report ran offline: 2 of 2 steps", "1. sh /p/csv-report/a.sh sales.csv\n    fine\n",
+				"2. true\n    fine\n"}},
+		{"a step fails", two, "chart of sales.csv as a report", "Skill Bash",
+			map[string]llm.ToolResult{"Skill": ok("Launching"), "Bash": fail("exit 1")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`, `Bash{"command":"sh /p/csv-report/a.sh sales.csv"}`},
 			[]string{"0 of 2 steps", "exit 1", "Step 1 failed; the rest was not run."}},
-		{"refused", two, "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": fail("not allowed: Skill(csv-report)")},
+		{"refused", two, "chart of sales.csv as a report", "Skill bash",
+			map[string]llm.ToolResult{"Skill": fail("not allowed: Skill(csv-report)")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"not allowed: Skill(csv-report)"}},
-		{"no procedure", New(nil), "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": ok("Launching")},
-			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"declares no procedure", "    # CSV", "give knack a language model"}},
-		{"bad procedure", New(func(string) (Procedure, error) { return Procedure{}, errors.New("step 1 is empty") }), "chart of sales.csv as a report", "Skill bash",
-			map[string]llm.ToolResult{"Skill": ok("Launching")}, []string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"cannot be used: step 1 is empty"}},
+		{"no procedure", New(nil), "chart of sales.csv as a report", "Skill bash",
+			map[string]llm.ToolResult{"Skill": ok("Launching")},
+			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"declares no procedure", "    # CSV",
+				"give knack a language model"}},
+		{"bad procedure", New(func(string) (Procedure, error) { return Procedure{}, errors.New("step 1 is empty") }),
+			"chart of sales.csv as a report", "Skill bash",
+			map[string]llm.ToolResult{"Skill": ok("Launching")}, []string{`Skill{"args":"sales.csv","skill":"csv-report"}`},
+			[]string{"cannot be used: step 1 is empty"}},
 		{"no bash", two, "chart of sales.csv as a report", "Skill", map[string]llm.ToolResult{"Skill": ok("Launching")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"needs the bash tool"}},
-		{"nothing fits", two, "rewrite the parser in Rust and benchmark it against the report", "Skill bash", nil, nil, []string{"the nearest is csv-report", "/csv-report"}},
+		{"nothing fits", two, "rewrite the parser in Rust and benchmark it against the report", "Skill bash", nil, nil,
+			[]string{"the nearest is csv-report", "/csv-report"}},
 		{"nothing near", two, "hello?", "Skill bash", nil, nil, []string{"None of the 6 skills fits: csv-report, changelog"}},
 		{"nothing listed", two, "hello", "bash", nil, nil, []string{"No skill is listed here."}},
-		{"a fork reports", two, "chart of sales.csv as a report", "Skill bash", map[string]llm.ToolResult{"Skill": fail("the fork's report")},
+		{"a fork reports", two, "chart of sales.csv as a report", "Skill bash",
+			map[string]llm.ToolResult{"Skill": fail("the fork's report")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"the fork's report"}},
 	} {
 		said, calls := conversation(t, c.model, c.prompt, c.active, c.tools)

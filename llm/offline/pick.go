@@ -198,7 +198,9 @@ func terms(s string) []string {
 }
 
 // stop are words that say nothing about what a skill is for.
-const stop = " a an and any are as at be by can could do does for from give have how i if in into is it its let make me my need of on or our out please run should skill skills so some that the their them then there these this to up us use used using want we what when where which will with would you your "
+const stop = " a an and any are as at be by can could do does for from give have how i if in into is it its let " +
+	"make me my need of on or our out please run should skill skills so some that the their them then there these this " +
+	"to up us use used using want we what when where which will with would you your "
 
 func stem(w string) string {
 	if w == "" || strings.Contains(stop, " "+w+" ") {
@@ -216,7 +218,8 @@ func stem(w string) string {
 // digit, a dot, a slash, a colon or an equals sign in them. After /name all
 // words are.
 func arguments(prompt, name string) string {
-	if rest, ok := strings.CutPrefix(strings.TrimSpace(prompt), "/"+name); ok && (rest == "" || unicode.IsSpace(rune(rest[0]))) {
+	if rest, ok := strings.CutPrefix(strings.TrimSpace(prompt), "/"+name); ok &&
+		(rest == "" || unicode.IsSpace(rune(rest[0]))) {
 		return strings.TrimSpace(rest)
 	}
 	var out []string

@@ -17,7 +17,8 @@ type chat struct{ e llm.Endpoint }
 func (m *chat) Info() llm.Info { return m.e.Info }
 
 func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req), &chatDecoder{e: &m.e})
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req),
+		&chatDecoder{e: &m.e})
 }
 
 // What a request is made of.
@@ -124,7 +125,8 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 		}
 	}
 	return &wire.Body{
-		Head: chatHead{e.Name}, List: "messages", Tail: out, First: first, Turns: turns, Recent: current, Memo: req.Memo, Owner: c,
+		Head: chatHead{e.Name}, List: "messages", Tail: out, First: first, Turns: turns, Recent: current, Memo: req.Memo,
+		Owner: c,
 		Items: func(i int) []any {
 			if turns[i].Role == llm.Assistant {
 				return []any{said(e, turns[i], i > current)}

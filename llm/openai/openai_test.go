@@ -16,7 +16,8 @@ import (
 // ask sends one request to a server that answers with status and body, and
 // returns the events of the stream as one line each, with the answer and the
 // body that was sent.
-func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body string, msgs ...llm.Message) (events string, done *llm.Response, sent string, err error) {
+func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body string, msgs ...llm.Message) (events string,
+	done *llm.Response, sent string, err error) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
@@ -28,7 +29,8 @@ func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body strin
 	if msgs == nil {
 		msgs = []llm.Message{user(llm.Text("hi"))}
 	}
-	m := open(llm.Endpoint{Name: "m", BaseURL: s.URL, Key: "sk-secret", Info: llm.Info{ID: "test/m", Thinking: true, Window: 1000}})
+	m := open(llm.Endpoint{Name: "m", BaseURL: s.URL, Key: "sk-secret", Info: llm.Info{ID: "test/m", Thinking: true,
+		Window: 1000}})
 	var b strings.Builder
 	for ev, e := range m.Stream(t.Context(), &llm.Request{Messages: msgs}) {
 		switch {
@@ -39,7 +41,8 @@ func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body strin
 		case ev.Done != nil:
 			done = ev.Done
 			u := done.Usage
-			fmt.Fprintf(&b, "%s %s in %d out %d read %d write %d\n", done.Stop, done.Model, u.Input, u.Output, u.CacheRead, u.CacheWrite)
+			fmt.Fprintf(&b, "%s %s in %d out %d read %d write %d\n", done.Stop, done.Model, u.Input, u.Output, u.CacheRead,
+				u.CacheWrite)
 		case ev.Thinking != "":
 			fmt.Fprintf(&b, "thinking %q\n", ev.Thinking)
 		default:
@@ -159,7 +162,9 @@ refusal  in 0 out 0 read 0 write 0
 {"choices":[{"delta":{"cont`, "text \"a\"\n", llm.Broken},
 		{"JSON of another shape", `{"choices":"none"}`, "", llm.Broken},
 		{"cut off in the text", `{"choices":[{"delta":{"content":"half"}}]}`, "text \"half\"\n", llm.Broken},
-		{"cut off in a call", `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}]}}]}`, "", llm.Broken},
+		{"cut off in a call",
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}]}}]}`, "",
+			llm.Broken},
 		{"[DONE] without a reason", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n[DONE]", "text \"a\"\n", llm.Broken},
 		{"nothing", ``, "", llm.Broken},
 		{"an error in the stream", `
@@ -202,7 +207,8 @@ tool_use  in 0 out 0 read 0 write 0
 text "a"
 max_tokens  in 0 out 0 read 0 write 0
 `, ""},
-		{"a filter", `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`, "refusal  in 0 out 0 read 0 write 0\n", ""},
+		{"a filter", `{"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}`,
+			"refusal  in 0 out 0 read 0 write 0\n", ""},
 		{"a refusal", `
 {"type":"response.refusal.delta","delta":"I cannot."}
 {"type":"response.completed","response":{}}`, `
@@ -215,9 +221,14 @@ refusal  in 0 out 0 read 0 write 0
 {"type":"response.completed","response":{}}`, "end_turn  in 0 out 0 read 0 write 0\n", ""},
 		{"not JSON", `{"type":"response.output_te`, "", llm.Broken},
 		{"an item of another shape", `{"type":"response.output_item.done","item":[]}`, "", llm.Broken},
-		{"cut off after a call", `{"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}}`, "call a ls {}\n", llm.Broken},
-		{"failed", `{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"Slow down"}}}`, "", llm.RateLimit},
-		{"failed: the window is full", `{"type":"response.failed","response":{"error":{"code":"context_length_exceeded","message":"Too long"}}}`, "", llm.Overflow},
+		{"cut off after a call",
+			`{"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}}`,
+			"call a ls {}\n", llm.Broken},
+		{"failed", `{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"Slow down"}}}`, "",
+			llm.RateLimit},
+		{"failed: the window is full",
+			`{"type":"response.failed","response":{"error":{"code":"context_length_exceeded","message":"Too long"}}}`, "",
+			llm.Overflow},
 		{"an error event", `{"type":"error","code":"server_error","message":"Oops"}`, "", llm.Server},
 		{"an error without a type", `{"error":{"message":"no such model","code":"invalid_request_error"}}`, "", llm.Invalid},
 	})
@@ -242,7 +253,8 @@ func TestReasoningReturns(t *testing.T) {
 		{"responses: encrypted", `{"type":"response.output_item.done","item":{"type":"reasoning","id":"rs_1","status":"completed","summary":[{"type":"summary_text","text":"Look."}],"encrypted_content":"ENC"}}
 {"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}}
 {"type":"response.completed","response":{}}`,
-			`{"encrypted_content":"ENC","id":"rs_1","summary":[{"text":"Look.","type":"summary_text"}],"type":"reasoning"}`, openai.Responses},
+			`{"encrypted_content":"ENC","id":"rs_1","summary":[{"text":"Look.","type":"summary_text"}],"type":"reasoning"}`,
+			openai.Responses},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, done, _, err := ask(t, c.open, http.StatusOK, sse(c.body))
@@ -295,7 +307,8 @@ func TestRefusedRequest(t *testing.T) {
 				t.Errorf("%d %s: %#v", c.status, c.body, err)
 				continue
 			}
-			if !strings.Contains(e.Error(), c.want) || strings.Contains(e.Error(), "secret") || strings.Contains(e.Error(), "<html>") {
+			if !strings.Contains(e.Error(), c.want) || strings.Contains(e.Error(), "secret") ||
+				strings.Contains(e.Error(), "<html>") {
 				t.Errorf("%d: message %q", c.status, e.Error())
 			}
 		}

@@ -15,7 +15,8 @@ type responses struct{ e llm.Endpoint }
 func (m *responses) Info() llm.Info { return m.e.Info }
 
 func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req), &itemDecoder{e: &m.e})
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req),
+		&itemDecoder{e: &m.e})
 }
 
 // What a request is made of.
@@ -79,7 +80,8 @@ func responsesBody(r *responses, req *llm.Request) *wire.Body {
 		out.Reasoning = &reasoning{Effort: llm.EffortLevel(req.Effort), Summary: "auto"}
 	}
 	for _, t := range req.Tools {
-		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Schema})
+		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description,
+			Parameters: t.Schema})
 	}
 	turns := wire.Turns(req.Messages)
 	return &wire.Body{
@@ -246,7 +248,8 @@ func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 		u := ev.Response.Usage
 		r := &llm.Response{
 			Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Model: ev.Response.Model, Stop: llm.EndTurn,
-			Usage: llm.Usage{Input: max(0, u.Input-u.Details.Cached-u.Details.Write), Output: u.Output, CacheRead: u.Details.Cached, CacheWrite: u.Details.Write},
+			Usage: llm.Usage{Input: max(0, u.Input-u.Details.Cached-u.Details.Write), Output: u.Output,
+				CacheRead: u.Details.Cached, CacheWrite: u.Details.Write},
 		}
 		switch {
 		case ev.Response.Incomplete.Reason == "content_filter" || d.refused:
@@ -292,7 +295,8 @@ func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 			for _, s := range it.Summary {
 				summary = append(summary, map[string]string{"type": "summary_text", "text": s.Text})
 			}
-			data, _ := json.Marshal(map[string]any{"type": "reasoning", "id": it.ID, "summary": summary, "encrypted_content": it.Encrypted})
+			data, _ := json.Marshal(map[string]any{"type": "reasoning", "id": it.ID, "summary": summary,
+				"encrypted_content": it.Encrypted})
 			t.Opaque = asItem + string(data)
 		}
 		d.parts = append(d.parts, llm.Part{Thinking: t})

@@ -65,7 +65,8 @@ func (in askInput) check() error {
 }
 
 func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool {
-	t := tool.New("ask", strings.TrimSpace(askText), func(ctx context.Context, in askInput, _ tool.Input) (tool.Result, error) {
+	t := tool.New("ask", strings.TrimSpace(askText), func(ctx context.Context, in askInput, _ tool.Input) (tool.Result,
+		error) {
 		if err := in.check(); err != nil {
 			return tool.Result{}, err
 		}

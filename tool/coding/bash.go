@@ -54,7 +54,8 @@ type BashDetails struct {
 var errTimeout = errors.New("the command's timeout")
 
 func bashTool(ws runner, o Options) tool.Tool {
-	t := tool.New("bash", strings.TrimSpace(bashText), func(ctx context.Context, in bashInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("bash", strings.TrimSpace(bashText), func(ctx context.Context, in bashInput,
+		call tool.Input) (tool.Result, error) {
 		c, err := bashCommand(ws, in)
 		if err != nil {
 			return tool.Result{}, err
@@ -128,7 +129,8 @@ func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 }
 
 // runBash runs a command to its end and shows its output on the way.
-func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration, progress func(tool.Result), o Options) tool.Result {
+func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
+	progress func(tool.Result), o Options) tool.Result {
 	out := newOutput(defaultLimits, o.TempDir)
 	c.Output = out
 	stop := make(chan struct{})
@@ -192,7 +194,8 @@ func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Re
 	switch {
 	case errors.Is(e.err, errTimeout):
 		d.TimedOut = true
-		status = fmt.Sprintf("Command timed out after %s. Give it a larger timeout, or run it with background: true.", seconds(timeout))
+		status = fmt.Sprintf("Command timed out after %s. Give it a larger timeout, or run it with background: true.",
+			seconds(timeout))
 	case errors.As(e.err, &aborted):
 		d.Aborted = true
 		status = "Command aborted"

@@ -68,22 +68,27 @@ func TestBash(t *testing.T) {
 		{m{"command": "cat"}, "(no output)", false},
 		{m{"command": "cd /; x=1"}, "(no output)", false},
 		{m{"command": "echo $x; pwd -P"}, "\n" + w.Dir(), false},
-		{m{"command": `printf '\033[1;31mred\033[0m \033]0;title\007\033]8;;http://x\033\\link\033]8;;\033\\\a\b\0end\177'`}, "red linkend", false},
+		{m{"command": `printf '\033[1;31mred\033[0m \033]0;title\007\033]8;;http://x\033\\link\033]8;;\033\\\a\b\0end\177'`},
+			"red linkend", false},
 		{m{"command": `printf 'a\r\nb\r10%%\r20%%\n'`}, "a\nb\n10%\n20%", false},
 		{m{"command": `printf '\303'; sleep 0.02; printf '\251\377'`}, "é\uFFFD", false},
 		{m{"command": "(sleep 30; echo never) & echo done"}, "done", false},
-		{m{"command": "echo part; sleep 30", "timeout": 0.3}, "part\n\nCommand timed out after 0.3 seconds. Give it a larger timeout, or run it with background: true.", true},
-		{m{"command": "sleep 30", "timeout": "0.1"}, "(no output)\n\nCommand timed out after 0.1 seconds. Give it a larger timeout, or run it with background: true.", true},
+		{m{"command": "echo part; sleep 30", "timeout": 0.3},
+			"part\n\nCommand timed out after 0.3 seconds. Give it a larger timeout, or run it with background: true.", true},
+		{m{"command": "sleep 30", "timeout": "0.1"}, "(no output)\n\nCommand timed out after 0.1 seconds. Give it a " +
+			"larger timeout, or run it with background: true.", true},
 		{m{"cmd": "echo foreign", "description": "say it"}, "foreign", false},
 		{m{"command": " \n"}, "command is empty", true},
 		{m{"command": "x", "timeout": 0}, "invalid timeout 0: it must be more than 0 seconds", true},
 		{m{"command": "x", "timeout": -1}, "invalid timeout -1: it must be more than 0 seconds", true},
 		{m{"command": "echo long", "timeout": 2147483}, "long", false},
 		{m{"command": "x", "timeout": 2147484}, "invalid timeout 2.147484e+06: the maximum is 2147483 seconds", true},
-		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string \"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
+		{m{"command": "x", "timeout": "soon"}, "Invalid input for bash: timeout: want a number, got the string " +
+			"\"soon\"\nReceived: {\"command\":\"x\",\"timeout\":\"soon\"}", true},
 		{m{"command": "echo \x00"}, "the command contains a NUL byte, which no shell accepts", true},
 		{m{"command": "--version"}, "", true},
-		{m{"command": "echo x", "background": true}, "background jobs are not available here: run the command without background", true},
+		{m{"command": "echo x", "background": true}, "background jobs are not available here: run the command without " +
+			"background", true},
 	} {
 		if _, err := os.Stat("/bin/bash"); err != nil {
 			t.Skip("no /bin/bash here")
@@ -112,10 +117,12 @@ func TestBashDefaults(t *testing.T) {
 	set := runTools(newWorkspace(t), Options{Jobs: &jobs, Timeout: 50 * time.Millisecond, TempDir: t.TempDir()})
 	say(t, set, "bash", m{"command": "sleep 0.3; exit 4", "background": true})
 	got, res := say(t, set, "bash", m{"command": "sleep 30", "description": "Wait a while"})
-	if d := res.Details.(BashDetails); !d.TimedOut || d.Description != "Wait a while" || !strings.Contains(got, "Command timed out after 0.05 seconds.") {
+	if d := res.Details.(BashDetails); !d.TimedOut || d.Description != "Wait a while" ||
+		!strings.Contains(got, "Command timed out after 0.05 seconds.") {
 		t.Errorf("%q, %+v", got, d)
 	}
-	for got = ""; !strings.Contains(got, "exited") && !strings.Contains(got, "timed out"); time.Sleep(10 * time.Millisecond) {
+	for got = ""; !strings.Contains(got, "exited") && !strings.Contains(got,
+		"timed out"); time.Sleep(10 * time.Millisecond) {
 		got, _ = say(t, set, "bash_output", m{"id": "1"})
 	}
 	if !strings.Contains(got, "exited with code 4") {
@@ -155,7 +162,8 @@ func TestBashSubjects(t *testing.T) {
 	if res := run(func() {}); res.IsError || len(seen) != 1 || seen[0].Kind+" "+seen[0].Text != "Bash set -e\necho x" {
 		t.Errorf("subjects %v, %+v", seen, res)
 	}
-	if res := run(func() { suffix = "; rm -rf /nowhere" }); !res.IsError || res.Parts[0].Text != "the command changed after it was allowed: it was not run" {
+	if res := run(func() { suffix = "; rm -rf /nowhere" }); !res.IsError ||
+		res.Parts[0].Text != "the command changed after it was allowed: it was not run" {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -168,16 +176,24 @@ func TestBashBoundaries(t *testing.T) {
 	for _, c := range []struct{ line, notice string }{
 		{"seq 2000", ""},
 		{"printf %s \"$(seq 2000)\"", ""},
-		{"seq 2001", "[Showing lines 2-2001 of 2001 (2000 line limit). Use read with limit=1 for the lines before. Full output: FILE]"},
-		{"printf %s \"$(seq 2001)\"", "[Showing lines 2-2001 of 2001 (2000 line limit). Use read with limit=1 for the lines before. Full output: FILE]"},
-		{"seq 3000", "[Showing lines 1001-3000 of 3000 (2000 line limit). Use read with limit=1000 for the lines before. Full output: FILE]"},
+		{"seq 2001", "[Showing lines 2-2001 of 2001 (2000 line limit). Use read with limit=1 for the lines before. Full " +
+			"output: FILE]"},
+		{"printf %s \"$(seq 2001)\"", "[Showing lines 2-2001 of 2001 (2000 line limit). Use read with limit=1 for the " +
+			"lines before. Full output: FILE]"},
+		{"seq 3000", "[Showing lines 1001-3000 of 3000 (2000 line limit). Use read with limit=1000 for the lines before. " +
+			"Full output: FILE]"},
 		{"head -c 51200 /dev/zero | tr '\\0' x", ""},
 		{"head -c 51200 /dev/zero | tr '\\0' x; echo", ""},
-		{"head -c 51201 /dev/zero | tr '\\0' x", "[Showing last 50.0KB of line 1 (line is 50.0KB). Use bash with head -c or cut -c on the file for the rest. Full output: FILE]"},
-		{"head -c 70000 /dev/zero | tr '\\0' x; echo", "[Showing last 50.0KB of line 1 (line is 68.4KB). Use bash with head -c or cut -c on the file for the rest. Full output: FILE]"},
-		{"echo first; head -c 51195 /dev/zero | tr '\\0' x", "[Showing lines 2-2 of 2 (50.0KB limit). Use read with limit=1 for the lines before. Full output: FILE]"},
+		{"head -c 51201 /dev/zero | tr '\\0' x", "[Showing last 50.0KB of line 1 (line is 50.0KB). Use bash with head -c " +
+			"or cut -c on the file for the rest. Full output: FILE]"},
+		{"head -c 70000 /dev/zero | tr '\\0' x; echo",
+			"[Showing last 50.0KB of line 1 (line is 68.4KB). Use bash with head -c or cut -c on the file for the rest. Full " +
+				"output: FILE]"},
+		{"echo first; head -c 51195 /dev/zero | tr '\\0' x",
+			"[Showing lines 2-2 of 2 (50.0KB limit). Use read with limit=1 for the lines before. Full output: FILE]"},
 		{"echo first; head -c 51194 /dev/zero | tr '\\0' x; echo", ""},
-		{"for i in $(seq 700); do printf '%0200d\\n' $i; done", "[Showing lines 447-700 of 700 (50.0KB limit). Use read with limit=446 for the lines before. Full output: FILE]"},
+		{"for i in $(seq 700); do printf '%0200d\\n' $i; done",
+			"[Showing lines 447-700 of 700 (50.0KB limit). Use read with limit=446 for the lines before. Full output: FILE]"},
 	} {
 		text, res := say(t, set, "bash", m{"command": c.line})
 		d := res.Details.(BashDetails)
@@ -201,7 +217,8 @@ func TestBashBoundaries(t *testing.T) {
 		if got := strings.ReplaceAll(notice, file, "FILE"); got != c.notice || file != d.FullOutput {
 			t.Errorf("%s:\n got %s\nwant %s", c.line, got, c.notice)
 		}
-		if !strings.HasSuffix(whole, shown) || len(shown) > maxBytes || strings.Count(shown, "\n") > maxLines-1 || d.Cut == nil {
+		if !strings.HasSuffix(whole, shown) || len(shown) > maxBytes || strings.Count(shown, "\n") > maxLines-1 ||
+			d.Cut == nil {
 			t.Errorf("%s: shows %d bytes, %+v", c.line, len(shown), d.Cut)
 		}
 		full, err := os.ReadFile(file)
@@ -232,7 +249,8 @@ func TestBashNextCall(t *testing.T) {
 		file := res.Details.(BashDetails).FullOutput
 		if _, notice, _ := strings.Cut(text, "\n\n["); !strings.Contains(notice, c.next) {
 			t.Errorf("%s: %s", c.line, notice)
-		} else if got, res := say(t, set, "read", m{"path": file, "limit": 1000}); strings.Contains(c.next, "read") && (res.IsError || !strings.Contains(got, "1000\x1b[0m\r\n\n[2000 more lines")) {
+		} else if got, res := say(t, set, "read", m{"path": file, "limit": 1000}); strings.Contains(c.next, "read") &&
+			(res.IsError || !strings.Contains(got, "1000\x1b[0m\r\n\n[2000 more lines")) {
 			t.Errorf("%s: read says …%q", c.line, got[max(0, len(got)-100):])
 		}
 	}
@@ -243,12 +261,14 @@ func TestBashNextCall(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		text, _ = say(t, set, "bash_output", m{"id": "1", "since": 3893}) // behind 1000
 	}
-	if !strings.HasPrefix(text, "3001\n") || !strings.Contains(text, "[Showing lines 2001-4000 of 4000 (2000 line limit). Use bash: tail -c +3894 /") {
+	if !strings.HasPrefix(text, "3001\n") || !strings.Contains(text,
+		"[Showing lines 2001-4000 of 4000 (2000 line limit). Use bash: tail -c +3894 /") {
 		t.Errorf("…%q", text[max(0, len(text)-300):])
 	}
 	_, line, _ := strings.Cut(text, "Use bash: ")
 	line, _, _ = strings.Cut(line, " for the lines before")
-	if got, _ := say(t, set, "bash", m{"command": line}); !strings.HasPrefix(got, "1001\n") || !strings.HasSuffix(got, "\n3000") {
+	if got, _ := say(t, set, "bash", m{"command": line}); !strings.HasPrefix(got, "1001\n") ||
+		!strings.HasSuffix(got, "\n3000") {
 		t.Errorf("%s says %.20q…%q", line, got, got[max(0, len(got)-20):])
 	}
 }
@@ -256,7 +276,8 @@ func TestBashNextCall(t *testing.T) {
 // Terminal sequences count for nothing, so what they fill needs no file.
 func TestBashOnlySequences(t *testing.T) {
 	temp := t.TempDir()
-	text, res := say(t, runTools(newWorkspace(t), Options{TempDir: temp}), "bash", m{"command": `for i in $(seq 1 10000); do printf '\033[31m\033[0m'; done; echo end`})
+	text, res := say(t, runTools(newWorkspace(t), Options{TempDir: temp}), "bash",
+		m{"command": `for i in $(seq 1 10000); do printf '\033[31m\033[0m'; done; echo end`})
 	if left, _ := filepath.Glob(temp + "/*"); text != "end" || res.Details.(BashDetails).Cut != nil || len(left) > 0 {
 		t.Errorf("%q, %+v, %v", text, res.Details, left)
 	}
@@ -268,7 +289,8 @@ func TestBashFileCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, res := say(t, runTools(w, Options{TempDir: w.Path("file/x")}), "bash", m{"command": "seq 3000"})
-	if res.IsError || !strings.Contains(text, "\n3000\n\n[Showing lines 1001-3000 of 3000 (2000 line limit). The full output could not be kept: ") {
+	if res.IsError || !strings.Contains(text, "\n3000\n\n[Showing lines 1001-3000 of 3000 (2000 line limit). The full "+
+		"output could not be kept: ") {
 		t.Errorf("got %q", text[max(0, len(text)-300):])
 	}
 }
@@ -285,7 +307,8 @@ func TestOutputIsBounded(t *testing.T) {
 		t.Errorf("holds %d, %d, %d bytes", cap(out.raw), cap(out.tail.kept), cap(out.clean.out))
 	}
 	text, c, path := out.end()
-	if c.TotalLines != blocks*2048 || c.TotalBytes != blocks*32768-1 || c.Lines != 10 || !strings.Contains(text, fmt.Sprintf("of %d (10 line limit)", blocks*2048)) {
+	if c.TotalLines != blocks*2048 || c.TotalBytes != blocks*32768-1 || c.Lines != 10 ||
+		!strings.Contains(text, fmt.Sprintf("of %d (10 line limit)", blocks*2048)) {
 		t.Errorf("%+v", c)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() != blocks*32768 {
@@ -296,7 +319,8 @@ func TestOutputIsBounded(t *testing.T) {
 func TestBashProgress(t *testing.T) {
 	set := runTools(newWorkspace(t), Options{})
 	var shown []string
-	res := tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo one; sleep 0.4; for i in $(seq 2 5000); do echo $i; done"}`)}, tool.AllowAll,
+	res := tool.Call(t.Context(), set, llm.ToolCall{Name: "bash",
+		Input: json.RawMessage(`{"command":"echo one; sleep 0.4; for i in $(seq 2 5000); do echo $i; done"}`)}, tool.AllowAll,
 		func(r tool.Result) { shown = append(shown, r.Parts[0].Text) })
 	if res.IsError || len(shown) == 0 || len(shown) >= 25 || shown[0] != "one\n" {
 		t.Errorf("%d shown, %.40q", len(shown), shown)
@@ -306,7 +330,8 @@ func TestBashProgress(t *testing.T) {
 func TestBashAbort(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	set := runTools(newWorkspace(t), Options{})
-	res := tool.Call(ctx, set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo part; sleep 30"}`)}, tool.AllowAll,
+	res := tool.Call(ctx, set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo part; sleep 30"}`)},
+		tool.AllowAll,
 		func(tool.Result) { stop(errors.New("escape")) })
 	if !res.IsError || res.Parts[0].Text != "part\n\nCommand aborted" || !res.Details.(BashDetails).Aborted {
 		t.Errorf("got %+v", res)
@@ -323,7 +348,9 @@ func TestJobs(t *testing.T) {
 	if got := sayText("bash_output", m{"id": "1"}); got != `there is no background job "1": none was started` {
 		t.Error(got)
 	}
-	if got := sayText("bash", m{"command": "echo ready; until [ -e go ]; do sleep 0.01; done; echo went; exit 4", "background": true}); got != "Started as background job 1. Use bash_output with id=1 to see its output, bash_kill to end it." {
+	if got := sayText("bash", m{"command": "echo ready; until [ -e go ]; do sleep 0.01; done; echo went; exit 4",
+		"background": true}); got != "Started as background job 1. Use bash_output with id=1 to see its output, bash_kill "+
+		"to end it." {
 		t.Error(got)
 	}
 	until := func(id, want string) string {
@@ -338,7 +365,8 @@ func TestJobs(t *testing.T) {
 		t.Fatalf("job %s never said %q: %s", id, want, all)
 		return ""
 	}
-	if got := until("1", "ready"); !strings.Contains(got, "ready\n\n[Job 1 running for 0 seconds. Use since=6 for what follows.]") {
+	if got := until("1", "ready"); !strings.Contains(got,
+		"ready\n\n[Job 1 running for 0 seconds. Use since=6 for what follows.]") {
 		t.Error(got)
 	}
 	if got := sayText("bash_output", m{"id": "1"}); !strings.HasPrefix(got, "(no new output)\n\n[Job 1 running") {
@@ -347,7 +375,8 @@ func TestJobs(t *testing.T) {
 	if err := w.WriteFile(t.Context(), "go", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := until("1", "exited"); !strings.Contains(got, "went") || !strings.Contains(got, "[Job 1 exited with code 4 after ") {
+	if got := until("1", "exited"); !strings.Contains(got, "went") ||
+		!strings.Contains(got, "[Job 1 exited with code 4 after ") {
 		t.Error(got)
 	}
 	if got := sayText("bash_output", m{"id": 1, "since": 0}); !strings.HasPrefix(got, "ready\nwent\n\n[Job 1 exited") {
@@ -356,7 +385,8 @@ func TestJobs(t *testing.T) {
 	if got := sayText("bash_output", m{"id": "1", "since": 3}); !strings.HasPrefix(got, "dy\nwent\n\n[Job 1 exited") {
 		t.Error(got)
 	}
-	if got := sayText("bash_output", m{"id": "1", "since": 99}); got != "since=99 is beyond the end of the output (11 bytes so far)" {
+	if got := sayText("bash_output", m{"id": "1", "since": 99}); got != "since=99 is beyond the end of the output (11 "+
+		"bytes so far)" {
 		t.Error(got)
 	}
 	if got := sayText("bash_output", m{"id": "1", "since": -1}); got != "since=-1: it must be 0 or more" {
@@ -409,10 +439,12 @@ func TestJobsSplit(t *testing.T) {
 	defer jobs.Close()
 	set := runTools(w, Options{Jobs: &jobs, TempDir: t.TempDir()})
 	for i, c := range []struct{ first, second, want string }{
-		{`\303`, `\251t\303\251.`, "été."}, {`\033[3`, `1mred.`, "red."}, {`\033]0;ti`, `tle\007end.`, "end."}, {`\r`, `\nnext.`, "\nnext."}, {`\r`, `60%%\r.`, "\n60%\n."},
+		{`\303`, `\251t\303\251.`, "été."}, {`\033[3`, `1mred.`, "red."}, {`\033]0;ti`, `tle\007end.`, "end."},
+		{`\r`, `\nnext.`, "\nnext."}, {`\r`, `60%%\r.`, "\n60%\n."},
 	} {
 		id := fmt.Sprint(i + 1)
-		say(t, set, "bash", m{"command": fmt.Sprintf(`printf 'ready %s'; until [ -e go%s ]; do sleep 0.01; done; printf '%s'`, c.first, id, c.second), "background": true})
+		say(t, set, "bash", m{"command": fmt.Sprintf(`printf 'ready %s'; until [ -e go%s ]; do sleep 0.01; done; printf '%s'`,
+			c.first, id, c.second), "background": true})
 		until := func(want string) string {
 			for range 1000 {
 				got, _ := say(t, set, "bash_output", m{"id": id})
@@ -453,7 +485,8 @@ func TestAsk(t *testing.T) {
 		{"question": "What?", "multiSelect": true, "options": []m{{"label": "tea"}, {"label": "milk"}}},
 	}}
 	if got, res := say(t, set, "AskUserQuestion", in); got != "Which?\nblue\n\nWhat?\ntea, milk" || res.IsError ||
-		len(asked) != 2 || asked[0].Options[0].Description != "warm" || asked[0].Options[1].Label != "blue" || !asked[1].Multi {
+		len(asked) != 2 || asked[0].Options[0].Description != "warm" || asked[0].Options[1].Label != "blue" ||
+		!asked[1].Multi {
 		t.Errorf("%q, %+v", got, asked)
 	}
 	in = m{"question": "Which?", "options": []m{{"label": "red"}}}
@@ -469,7 +502,8 @@ func TestAsk(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError || !strings.HasPrefix(got, "Nobody can be asked") {
+	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError ||
+		!strings.HasPrefix(got, "Nobody can be asked") {
 		t.Error(got)
 	}
 }
@@ -489,7 +523,8 @@ func TestTodo(t *testing.T) {
 			{"id": "7", "content": "c", "status": "in_progress", "activeForm": "doing c", "priority": "high"},
 			{"content": "d", "status": "completed"},
 		}}, "1. [active] c\n2. [done] d"},
-		{"TaskCreate", m{"subject": "e", "description": "all of e", "activeForm": "doing e"}, "1. [active] c\n2. [done] d\n3. [pending] e"},
+		{"TaskCreate", m{"subject": "e", "description": "all of e", "activeForm": "doing e"},
+			"1. [active] c\n2. [done] d\n3. [pending] e"},
 		{"TaskUpdate", m{"taskId": 3, "status": "in_progress"}, "1. [active] c\n2. [done] d\n3. [active] e"},
 		{"TaskUpdate", m{"taskId": "9", "status": "completed"}, `there is no step "9": the list has 3 steps`},
 		{"todo", m{"items": []m{{"text": "x", "state": "soon"}}}, `step 1: the state is pending, active or done, not "soon"`},
@@ -513,7 +548,8 @@ func TestTodo(t *testing.T) {
 	if got, _ := say(t, set, "todo", m{}); !strings.HasPrefix(got, "1. [active] c\n") {
 		t.Error(got)
 	}
-	if got, res := say(t, set, "todo", m{"items": []m{}}); got != "The list is empty." || !strings.Contains(fmt.Sprint(res.Details), "[]") {
+	if got, res := say(t, set, "todo", m{"items": []m{}}); got != "The list is empty." ||
+		!strings.Contains(fmt.Sprint(res.Details), "[]") {
 		t.Error(got, res.Details)
 	}
 }
@@ -522,7 +558,8 @@ var dirty = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]`)
 
 // However a text is cut into writes, it comes out clean and the same.
 func FuzzClean(f *testing.F) {
-	for _, s := range []string{"plain\n", "\x1b[1;31mred\x1b[0m", "\x1b]0;t\x07x", "\x1b]8;;u\x1b\\l", "a\r\nb\rc\r", "é\xc3", "\u009b31mx\u009d1\u009c", "\x1bP+q\x1b\\ok", "\x1b]never\nclosed", "\x1b(B\x1b#8x\x1b"} {
+	for _, s := range []string{"plain\n", "\x1b[1;31mred\x1b[0m", "\x1b]0;t\x07x", "\x1b]8;;u\x1b\\l", "a\r\nb\rc\r",
+		"é\xc3", "\u009b31mx\u009d1\u009c", "\x1bP+q\x1b\\ok", "\x1b]never\nclosed", "\x1b(B\x1b#8x\x1b"} {
 		f.Add(s, uint64(3))
 	}
 	f.Fuzz(func(t *testing.T, s string, seed uint64) {
@@ -590,7 +627,9 @@ func TestBashGigabyte(t *testing.T) {
 	})
 	const lines = 1<<26 + 1
 	d := res.Details.(BashDetails)
-	if want := fmt.Sprintf("\nend\n\n[Showing lines %d-%d of %d (2000 line limit). Use read with limit=%d for the lines before. Full output: %s]", lines-1999, lines, lines, lines-2000, d.FullOutput); res.IsError || !strings.HasSuffix(text, want) {
+	if want := fmt.Sprintf("\nend\n\n[Showing lines %d-%d of %d (2000 line limit). Use read with limit=%d for the "+
+		"lines before. Full output: %s]", lines-1999, lines, lines, lines-2000, d.FullOutput); res.IsError ||
+		!strings.HasSuffix(text, want) {
 		t.Errorf("…%q, want …%q", text[max(0, len(text)-200):], want)
 	}
 	info, err := os.Stat(d.FullOutput)

@@ -26,7 +26,8 @@ const (
 // which are none, all, readOnly, coding and default, become those of their
 // tools. base is the set that default stands for.
 func Choice(spec, base string) string {
-	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Default, "default": base}
+	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Default,
+		"default": base}
 	var out []string
 	for i, term := range strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 		name := strings.TrimLeft(term, "+-")
@@ -82,7 +83,8 @@ func Tools(ws workspace.Workspace, o Options) tool.Set {
 	return slices.Concat(
 		tool.Set{readTool(ws, st, o.Files)},
 		runTools(ws, o),
-		tool.Set{editTool(ws, st, o.Files), writeTool(ws, st), grepTool(ws, o.Files), findTool(ws, o.Files), lsTool(ws, o.Files),
+		tool.Set{editTool(ws, st, o.Files), writeTool(ws, st), grepTool(ws, o.Files), findTool(ws, o.Files),
+			lsTool(ws, o.Files),
 			askTool(o.Ask), todoTool(st)},
 	)
 }

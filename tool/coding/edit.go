@@ -57,7 +57,8 @@ type ChangeDetails struct {
 const maxEdit = 64 << 20
 
 func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
-	t := tool.New("edit", strings.TrimSpace(editText), func(ctx context.Context, in editInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("edit", strings.TrimSpace(editText), func(ctx context.Context, in editInput,
+		call tool.Input) (tool.Result, error) {
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)
 		if err != nil {
 			return tool.Result{}, err
@@ -73,7 +74,8 @@ func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
 		}
 		said := fmt.Sprintf("Replaced %s in %s.", count(res.Count, "occurrence"), in.Path)
 		if len(res.Fuzzy) > 0 {
-			said += " The text was found by ignoring differences in blanks, quotes or dashes; lines that were not to change are as they were."
+			said += " The text was found by ignoring differences in blanks, quotes or dashes; lines that were not to change " +
+				"are as they were."
 		}
 		out := tool.Text(said)
 		out.Details, out.Touched = details, []string{c.abs}
@@ -120,7 +122,8 @@ func (c *change) edited(in editInput, o FileOptions) (data []byte, text string, 
 
 // changes makes the Changes of a tool that changes a file. planned returns the
 // old text and what would change in it.
-func changes[In pathInput](ws writeFS, st *State, planned func(*change, In) (string, []udiff.Edit, error)) func(context.Context, json.RawMessage) ([]tool.Change, error) {
+func changes[In pathInput](ws writeFS, st *State, planned func(*change, In) (string, []udiff.Edit,
+	error)) func(context.Context, json.RawMessage) ([]tool.Change, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]tool.Change, error) {
 		var in In
 		if err := json.Unmarshal(data, &in); err != nil {
@@ -249,7 +252,8 @@ func findChange(ctx context.Context, ws writeFS, st *State, path string) (*chang
 }
 
 // beginChange waits for its turn and reads the file. done ends the turn.
-func beginChange(ctx context.Context, ws writeFS, st *State, path string, call tool.Input) (c *change, done func(), err error) {
+func beginChange(ctx context.Context, ws writeFS, st *State, path string, call tool.Input) (c *change, done func(),
+	err error) {
 	if c, err = findChange(ctx, ws, st, path); err != nil {
 		return nil, nil, err
 	}
@@ -270,7 +274,8 @@ func beginChange(ctx context.Context, ws writeFS, st *State, path string, call t
 	}
 	for _, s := range call.Subjects {
 		if s.Kind == "Edit" && s.Hash != "" && s.Hash != c.base() {
-			return nil, nil, fmt.Errorf("%s has changed since this change was approved: read it again, then make the change", c.abs)
+			return nil, nil, fmt.Errorf("%s has changed since this change was approved: read it again, then make the change",
+				c.abs)
 		}
 	}
 	return c, release, nil
@@ -358,7 +363,8 @@ func (d *ChangeDetails) diff(name, text string, changes []udiff.Edit) error {
 // ended by a tab if it has blanks.
 func label(name string) string {
 	const special = "\"\\"
-	if strings.ContainsAny(name, special) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if strings.ContainsAny(name, special) || strings.ContainsFunc(name,
+		func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		var b strings.Builder
 		b.WriteByte('"')
 		for i := range len(name) {

@@ -25,7 +25,8 @@ func TestToolsElsewhere(t *testing.T) {
 		set tool.Set
 	}
 	open := func(elsewhere bool) place {
-		b := newBench(t, FileOptions{}, "f=one\ntwo\nthree\n", "crlf=\xef\xbb\xbfa\r\nb\r\n", "d/a.go=func A\n", "d/.env=KEY=1\n", "d/x.log=log\n", ".gitignore=*.log\n",
+		b := newBench(t, FileOptions{}, "f=one\ntwo\nthree\n", "crlf=\xef\xbb\xbfa\r\nb\r\n", "d/a.go=func A\n",
+			"d/.env=KEY=1\n", "d/x.log=log\n", ".gitignore=*.log\n",
 			".git/config=func git\n", "bin=\x00\x01", "big="+numbered(2500), "sp ace/é'x=odd\n", "run.sh=echo")
 		for _, line := range []string{"ln -s f link", "ln f hard", "ln -s d dlink", "mkfifo fifo", "chmod 754 run.sh"} {
 			cmd := exec.Command("sh", "-c", line)
@@ -46,7 +47,8 @@ func TestToolsElsewhere(t *testing.T) {
 	}
 	here, there := open(false), open(true)
 	say := func(p place, name, in string) string {
-		res := tool.Call(t.Context(), p.set, llm.ToolCall{ID: "1", Name: name, Input: []byte(strings.ReplaceAll(in, "DIR", p.dir))}, tool.AllowAll, nil)
+		res := tool.Call(t.Context(), p.set, llm.ToolCall{ID: "1", Name: name,
+			Input: []byte(strings.ReplaceAll(in, "DIR", p.dir))}, tool.AllowAll, nil)
 		var b strings.Builder
 		fmt.Fprintf(&b, "error %v: ", res.IsError)
 		for _, part := range res.Parts {
@@ -59,16 +61,28 @@ func TestToolsElsewhere(t *testing.T) {
 		return strings.ReplaceAll(b.String(), p.dir, "DIR")
 	}
 	for _, c := range []struct{ name, in string }{
-		{"read", `{"path":"f"}`}, {"read", `{"path":"link"}`}, {"read", `{"path":"big"}`}, {"read", `{"path":"big","offset":2001}`}, {"read", `{"path":"bin"}`},
-		{"read", `{"path":"fifo"}`}, {"read", `{"path":"nope"}`}, {"read", `{"path":"d"}`}, {"read", `{"path":"f/x"}`}, {"read", `{"path":"sp ace/é'x"}`}, {"read", `{"path":"DIR/f"}`},
+		{"read", `{"path":"f"}`}, {"read", `{"path":"link"}`}, {"read", `{"path":"big"}`},
+		{"read", `{"path":"big","offset":2001}`}, {"read", `{"path":"bin"}`},
+		{"read", `{"path":"fifo"}`}, {"read", `{"path":"nope"}`}, {"read", `{"path":"d"}`}, {"read", `{"path":"f/x"}`},
+		{"read", `{"path":"sp ace/é'x"}`}, {"read", `{"path":"DIR/f"}`},
 		{"ls", `{}`}, {"ls", `{"path":"dlink"}`}, {"ls", `{"path":"nope"}`}, {"ls", `{"path":"f"}`},
 		{"find", `{"pattern":"*"}`}, {"find", `{"pattern":"*.go","path":"dlink"}`}, {"find", `{"pattern":"*","path":"nope"}`},
-		{"grep", `{"pattern":"func"}`}, {"grep", `{"pattern":"[ft][uw][no]"}`}, {"grep", `{"pattern":"KEY"}`}, {"grep", `{"pattern":"two","context":1}`}, {"grep", `{"pattern":"o","path":"f"}`}, {"grep", `{"pattern":"x","path":"nope"}`},
-		{"edit", `{"path":"link","edits":[{"oldText":"two","newText":"TWO"}]}`}, {"edit", `{"path":"crlf","edits":[{"oldText":"a\nb","newText":"a\nB"}]}`},
-		{"edit", `{"path":"nope","edits":[{"oldText":"a","newText":"b"}]}`}, {"edit", `{"path":"d","edits":[{"oldText":"a","newText":"b"}]}`}, {"edit", `{"path":"fifo","edits":[{"oldText":"a","newText":"b"}]}`},
-		{"write", `{"path":"new/er/file","content":"x"}`}, {"write", `{"path":"run.sh","content":"echo new"}`}, {"write", `{"path":"f/x","content":""}`}, {"write", `{"path":"d","content":""}`}, {"write", `{"path":"dlink/made","content":"y"}`},
-		{"bash", `{"command":"cat hard; exit 3"}`}, {"bash", `{"command":"ls -l run.sh | cut -c1-10; readlink link; cat new/er/file d/made"}`}, {"bash", `{"command":"kill -9 $$"}`}, {"bash", `{"command":"seq 3000 | tail -n +1000 >f"}`},
-		{"edit", `{"path":"f","edits":[{"oldText":"1001","newText":"x"}]}`}, {"write", `{"path":"link","content":"x"}`}, // stale
+		{"grep", `{"pattern":"func"}`}, {"grep", `{"pattern":"[ft][uw][no]"}`}, {"grep", `{"pattern":"KEY"}`},
+		{"grep", `{"pattern":"two","context":1}`}, {"grep", `{"pattern":"o","path":"f"}`},
+		{"grep", `{"pattern":"x","path":"nope"}`},
+		{"edit", `{"path":"link","edits":[{"oldText":"two","newText":"TWO"}]}`},
+		{"edit", `{"path":"crlf","edits":[{"oldText":"a\nb","newText":"a\nB"}]}`},
+		{"edit", `{"path":"nope","edits":[{"oldText":"a","newText":"b"}]}`},
+		{"edit", `{"path":"d","edits":[{"oldText":"a","newText":"b"}]}`},
+		{"edit", `{"path":"fifo","edits":[{"oldText":"a","newText":"b"}]}`},
+		{"write", `{"path":"new/er/file","content":"x"}`}, {"write", `{"path":"run.sh","content":"echo new"}`},
+		{"write", `{"path":"f/x","content":""}`}, {"write", `{"path":"d","content":""}`},
+		{"write", `{"path":"dlink/made","content":"y"}`},
+		{"bash", `{"command":"cat hard; exit 3"}`},
+		{"bash", `{"command":"ls -l run.sh | cut -c1-10; readlink link; cat new/er/file d/made"}`},
+		{"bash", `{"command":"kill -9 $$"}`}, {"bash", `{"command":"seq 3000 | tail -n +1000 >f"}`},
+		// stale
+		{"edit", `{"path":"f","edits":[{"oldText":"1001","newText":"x"}]}`}, {"write", `{"path":"link","content":"x"}`},
 	} {
 		want, got := say(here, c.name, c.in), say(there, c.name, c.in)
 		if got != want {

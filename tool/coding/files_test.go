@@ -127,8 +127,9 @@ func TestReadBoundaries(t *testing.T) {
 		"2000="+numbered(2000), "2001="+numbered(2001), "2000x="+numbered(2000)+"x",
 		"51200="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 50), // the last line break is not counted
 		"51201="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 49)+strings.Repeat("b", 1025),
-		"51200x="+strings.Repeat("a", 51200), "51200n="+strings.Repeat("a", 51200)+"\n", "51201n="+strings.Repeat("a", 51201)+"\n",
-		"long="+strings.Repeat("a", 60000)+"\nb\n", "100="+numbered(100), "empty=", "newline=\n", "x y=a\n"+strings.Repeat("é", 30000),
+		"51200x="+strings.Repeat("a", 51200), "51200n="+strings.Repeat("a", 51200)+"\n",
+		"51201n="+strings.Repeat("a", 51201)+"\n", "long="+strings.Repeat("a", 60000)+"\nb\n", "100="+numbered(100), "empty=",
+		"newline=\n", "x y=a\n"+strings.Repeat("é", 30000),
 	)
 	trim := func(s string) string { return strings.TrimSuffix(s, "\n") }
 	for _, c := range []struct{ in, want string }{
@@ -145,10 +146,12 @@ func TestReadBoundaries(t *testing.T) {
 		{`{"path":"51200n"}`, strings.Repeat("a", 51200) + "\n"},
 		{`{"path":"51201n"}`, "[Line 1 is 50.0KB, exceeds 50.0KB limit. Use bash: sed -n '1p' DIR/51201n | head -c 51200]"},
 		{`{"path":"2001","limit":2000}`, trim(numbered(2000)) + "\n\n[1 more line in file. Use offset=2001 to continue.]"},
-		{`{"path":"2001","limit":2001}`, trim(numbered(2000)) + "\n\n[Showing lines 1-2000 of 2001. Use offset=2001 to continue.]"},
+		{`{"path":"2001","limit":2001}`, trim(numbered(2000)) +
+			"\n\n[Showing lines 1-2000 of 2001. Use offset=2001 to continue.]"},
 		{`{"path":"long"}`, "[Line 1 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '1p' DIR/long | head -c 51200]"},
 		{`{"path":"long","offset":2}`, "b\n"},
-		{`{"path":"x y","offset":2}`, "[Line 2 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '2p' 'DIR/x y' | head -c 51200]"},
+		{`{"path":"x y","offset":2}`,
+			"[Line 2 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '2p' 'DIR/x y' | head -c 51200]"},
 		{`{"path":"100","limit":10}`, trim(numbered(10)) + "\n\n[90 more lines in file. Use offset=11 to continue.]"},
 		{`{"path":"100","limit":99}`, trim(numbered(99)) + "\n\n[1 more line in file. Use offset=100 to continue.]"},
 		{`{"path":"100","limit":100}`, numbered(100)},
@@ -172,15 +175,17 @@ func TestReadBoundaries(t *testing.T) {
 	}
 	_, res := b.call(t, "read", `{"path":"2001"}`)
 	d := res.Details.(ReadDetails)
-	if d.Total != 2001 || d.Lines != 2000 || d.Cut == nil || d.Cut.By != cutLines || d.Cut.TotalLines != 2001 || len(res.Touched) != 1 {
+	if d.Total != 2001 || d.Lines != 2000 || d.Cut == nil || d.Cut.By != cutLines || d.Cut.TotalLines != 2001 ||
+		len(res.Touched) != 1 {
 		t.Errorf("details %+v, cut %+v, touched %q", d, d.Cut, res.Touched)
 	}
 }
 
 func TestReadEncodings(t *testing.T) {
 	b := newBench(t, FileOptions{},
-		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "utf16be=\xfe\xff\x00h\x00\xe9\x00\n", "latin=caf\xe9\nna\xefve\n", "windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n",
-		"broken=日本語\xff日本語\n", "binary=\x00\x01\x02", "elf=\x7fELF\x02\x01\x01\x00\x00", "zip=PK\x03\x04\x00\x00",
+		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "utf16be=\xfe\xff\x00h\x00\xe9\x00\n", "latin=caf\xe9\nna\xefve\n",
+		"windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n", "broken=日本語\xff日本語\n", "binary=\x00\x01\x02",
+		"elf=\x7fELF\x02\x01\x01\x00\x00", "zip=PK\x03\x04\x00\x00",
 	)
 	for in, want := range map[string]string{
 		"utf16":   "hé\n\n[The file is UTF-16LE and was decoded to UTF-8.]",
@@ -191,7 +196,8 @@ func TestReadEncodings(t *testing.T) {
 		"broken":  "日本語\ufffd日本語\n\n[Bytes that are not valid UTF-8 are shown as \ufffd.]",
 		"binary":  "error: DIR/binary is a binary file (unknown kind, 3B): read shows text, images, PDF files and notebooks",
 		"elf":     "error: DIR/elf is a binary file (ELF executable, 9B): read shows text, images, PDF files and notebooks",
-		"zip":     "error: DIR/zip is a binary file (ZIP archive or office document, 6B): read shows text, images, PDF files and notebooks",
+		"zip": "error: DIR/zip is a binary file (ZIP archive or office document, 6B): read shows text, images, PDF " +
+			"files and notebooks",
 	} {
 		b.want(t, "read", fmt.Sprintf(`{"path":%q}`, in), want)
 	}
@@ -205,11 +211,13 @@ func TestReadEncodings(t *testing.T) {
 	}
 	put(t, b.path("pairs"), string(utf16)+"\n\x00o\x00k\x00")
 	b.want(t, "read", `{"path":"pairs","offset":2}`, "ok\n\n[The file is UTF-16LE and was decoded to UTF-8.]")
-	b.want(t, "edit", `{"path":"pairs","edits":[{"oldText":"ok","newText":"OK"}]}`, "Replaced 1 occurrence in pairs.") // what was read is what it has
+	// what was read is what it has
+	b.want(t, "edit", `{"path":"pairs","edits":[{"oldText":"ok","newText":"OK"}]}`, "Replaced 1 occurrence in pairs.")
 	// Decoded, a page may outgrow the limit that its bytes kept.
 	put(t, b.path("accents"), strings.Repeat(strings.Repeat("\xe9", 99)+"\n", 500))
 	b.want(t, "read", `{"path":"accents"}`, strings.Repeat(strings.Repeat("é", 99)+"\n", 256)+strings.Repeat("é", 99)+
-		"\n\n[The file is Latin-1 and was decoded to UTF-8.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 to continue.]")
+		"\n\n[The file is Latin-1 and was decoded to UTF-8.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 "+
+		"to continue.]")
 }
 
 func TestReadNotebook(t *testing.T) {
@@ -218,9 +226,12 @@ func TestReadNotebook(t *testing.T) {
 		{"output_type":"display_data","data":{"image/png":"AAAA","text/plain":"<Figure>"}},
 		{"output_type":"error","ename":"ValueError","evalue":"bad"}]}],"nbformat":4}`,
 		`other.json={"cells": 3}`, `grid.json={"cells":[]}`)
-	b.want(t, "read", `{"path":"nb.ipynb"}`, "[Notebook of 2 cells; an edit must match the file's JSON, not this view.]\n\n[Cell 1: markdown]\n# Title\ntext\n\n"+
-		"[Cell 2: code]\nprint(1)\n[Output: stream]\n1\n[Output: display_data]\n<Figure>\n[image/png, 6B, not shown]\n[Output: error]\nValueError: bad\n")
-	b.want(t, "read", `{"path":"nb.ipynb","offset":4,"limit":1}`, "# Title\n\n[11 more lines in file. Use offset=5 to continue.]")
+	b.want(t, "read", `{"path":"nb.ipynb"}`, "[Notebook of 2 cells; an edit must match the file's JSON, not this "+
+		"view.]\n\n[Cell 1: markdown]\n# Title\ntext\n\n"+
+		"[Cell 2: code]\nprint(1)\n[Output: stream]\n1\n[Output: display_data]\n<Figure>\n[image/png, 6B, not "+
+		"shown]\n[Output: error]\nValueError: bad\n")
+	b.want(t, "read", `{"path":"nb.ipynb","offset":4,"limit":1}`,
+		"# Title\n\n[11 more lines in file. Use offset=5 to continue.]")
 	b.want(t, "read", `{"path":"other.json"}`, `{"cells": 3}`)
 	b.want(t, "read", `{"path":"grid.json"}`, `{"cells":[]}`)
 }
@@ -234,7 +245,8 @@ func TestReadSpecialFiles(t *testing.T) {
 		t.Skipf("mkfifo: %v %s", err, out)
 	}
 	b.want(t, "read", `{"path":"fifo"}`, "error: DIR/fifo is not a regular file (a FIFO, socket or device)")
-	b.want(t, "edit", `{"path":"fifo","edits":[{"oldText":"a","newText":"b"}]}`, "error: DIR/fifo is not a regular file (a FIFO, socket or device)")
+	b.want(t, "edit", `{"path":"fifo","edits":[{"oldText":"a","newText":"b"}]}`,
+		"error: DIR/fifo is not a regular file (a FIFO, socket or device)")
 	b.want(t, "read", `{"path":"/dev/null"}`, "error: /dev/null is not a regular file (a FIFO, socket or device)")
 	b.want(t, "grep", `{"pattern":"x"}`, "locked:1: x")
 	if os.Getuid() != 0 {
@@ -250,12 +262,16 @@ func TestPaths(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
 	put(t, filepath.Join(home, "h.txt"), "home")
-	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly", "Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both", "l'e\u0301te\u0301=apart", "-rf=flag")
+	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly",
+		"Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both",
+		"l'e\u0301te\u0301=apart", "-rf=flag")
 	for in, want := range map[string]string{
 		"a\u00a0b.txt": "spaced", "a\u3000b.txt": "spaced", "@a b.txt": "spaced", "@@at": "at", "n\u00a0b": "kept",
-		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly", "Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both", "l'été": "apart", "-rf": "flag",
-		"./a b.txt": "spaced", "file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL on this machine`,
-		"~nobody/x": "error: Path not found: DIR/~nobody/x",
+		"~/h.txt": "home", "file://" + b.path("a%20b.txt"): "spaced", "café": "nfd", "it's": "curly",
+		"Shot 9 AM.png": "narrow", "Shot 9 PM.png": "narrow", "Shot 9 PM (2).png": "narrow", "d'état": "both",
+		"l'été": "apart", "-rf": "flag", "./a b.txt": "spaced",
+		"file://elsewhere/x": `error: "file://elsewhere/x" is not a file URL on this machine`,
+		"~nobody/x":          "error: Path not found: DIR/~nobody/x",
 	} {
 		data, _ := json.Marshal(map[string]string{"path": in})
 		b.want(t, "read", string(data), want)
@@ -270,7 +286,8 @@ func TestPaths(t *testing.T) {
 
 func TestEdit(t *testing.T) {
 	b := newBench(t, FileOptions{}, "f=\xef\xbb\xbfone\r\ntwo\nthree\r\n", "latin=caf\xe9 au lait\n", "dir/x=1")
-	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"two","newText":"TWO"},{"oldText":"three","newText":"3"}]}`, "Replaced 2 occurrences in f.")
+	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"two","newText":"TWO"},{"oldText":"three","newText":"3"}]}`,
+		"Replaced 2 occurrences in f.")
 	if got := b.content(t, "f"); got != "\xef\xbb\xbfone\r\nTWO\n3\r\n" {
 		t.Errorf("f = %q", got)
 	}
@@ -278,8 +295,10 @@ func TestEdit(t *testing.T) {
 	if got := b.content(t, "latin"); got != "th\xe9 au lait\n" {
 		t.Errorf("latin = %q", got)
 	}
-	b.want(t, "edit", `{"path":"latin","edits":[{"oldText":"thé","newText":"☃"}]}`, "error: latin: the file is Latin-1, which has no '☃' (U+2603)")
-	b.want(t, "edit", `{"path":"dir","edits":[{"oldText":"a","newText":"b"}]}`, "error: DIR/dir is a directory: use ls to list it")
+	b.want(t, "edit", `{"path":"latin","edits":[{"oldText":"thé","newText":"☃"}]}`,
+		"error: latin: the file is Latin-1, which has no '☃' (U+2603)")
+	b.want(t, "edit", `{"path":"dir","edits":[{"oldText":"a","newText":"b"}]}`,
+		"error: DIR/dir is a directory: use ls to list it")
 	b.want(t, "edit", `{"path":"nope","edits":[{"oldText":"a","newText":"b"}]}`, "error: Path not found: DIR/nope")
 	b.want(t, "edit", `{"path":"dir/x","edits":[]}`, "error: dir/x: edits is empty: give at least one {oldText, newText}")
 	// One edit that fails leaves everything as it was.
@@ -307,7 +326,8 @@ func TestEdit(t *testing.T) {
 	}
 	put(t, b.path("a b"), "x")
 	_, other := b.call(t, "write", `{"path":"a b","content":"y"}`)
-	if got := other.Details.(ChangeDetails).Diff; !strings.HasPrefix(got, "--- a/a b\t\n+++ b/a b\t\n") { // as git does for patch
+	// as git does for patch
+	if got := other.Details.(ChangeDetails).Diff; !strings.HasPrefix(got, "--- a/a b\t\n+++ b/a b\t\n") {
 		t.Errorf("diff of a name with a blank: %q", got)
 	}
 }
@@ -321,7 +341,8 @@ func TestStale(t *testing.T) {
 	b.want(t, "write", `{"path":"f","content":"x"}`, stale)
 	// A conversation forked off has read nothing, so nothing it read has changed.
 	fork := editTool(b.ws, b.state.Fork(), b.opts)
-	if _, err := fork.Run(t.Context(), tool.Input{JSON: []byte(`{"path":"f","edits":[{"oldText":"other","newText":"forked"}]}`)}); err != nil {
+	if _, err := fork.Run(t.Context(),
+		tool.Input{JSON: []byte(`{"path":"f","edits":[{"oldText":"other","newText":"forked"}]}`)}); err != nil {
 		t.Errorf("edit in a fork: %v", err)
 	}
 	b.call(t, "read", `{"path":"f","limit":1}`)
@@ -429,7 +450,8 @@ func TestEditsInOrder(t *testing.T) {
 	// A read sees the changes before it and none after it.
 	calls = nil
 	for i := range 20 {
-		calls = append(calls, llm.ToolCall{ID: fmt.Sprint("w", i), Name: "write", Input: fmt.Appendf(nil, `{"path":"f","content":"text %d"}`, i)},
+		calls = append(calls, llm.ToolCall{ID: fmt.Sprint("w", i), Name: "write",
+			Input: fmt.Appendf(nil, `{"path":"f","content":"text %d"}`, i)},
 			llm.ToolCall{ID: fmt.Sprint("r", i), Name: "read", Input: []byte(`{"path":"dir/link"}`)})
 	}
 	for i, r := range tool.CallAll(t.Context(), b.tools, calls, tool.AllowAll, tool.Listener{}) {
@@ -442,7 +464,8 @@ func TestEditsInOrder(t *testing.T) {
 // TestSearchTouches: a path that grep or find is given counts as touched.
 func TestSearchTouches(t *testing.T) {
 	b := newBench(t, FileOptions{}, "src/a.go=package a\n")
-	for input, want := range map[string]string{`{"pattern":"nowhere","path":"src"}`: b.path("src"), `{"pattern":"a*"}`: ""} {
+	for input, want := range map[string]string{`{"pattern":"nowhere","path":"src"}`: b.path("src"),
+		`{"pattern":"a*"}`: ""} {
 		for _, name := range []string{"grep", "find"} {
 			r := tool.Call(t.Context(), b.tools, llm.ToolCall{Name: name, Input: []byte(input)}, tool.AllowAll, nil)
 			if got := strings.Join(r.Touched, " "); got != want || r.IsError {
@@ -477,10 +500,12 @@ func TestBadInput(t *testing.T) {
 		{"grep", `{"pattern":"a","limit":99999999999999999999}`, "limit: want an integer, got 99999999999999999999"},
 		{"read", `{"path":"f","offset":1e18}`, "offset 1000000000000000000 is beyond the end of the file (1 line)"},
 		{"bash", `{"command":"true","timeout":1e400}`, "timeout: 1e400 is out of range"},
-		{"find", `{"pattern":"../*"}`, `pattern "../*" leads out of the directory: give that directory as path, and a pattern within it`},
+		{"find", `{"pattern":"../*"}`,
+			`pattern "../*" leads out of the directory: give that directory as path, and a pattern within it`},
 	} {
 		res := tool.Call(t.Context(), b.tools, llm.ToolCall{ID: "1", Name: c.name, Input: []byte(c.in)}, tool.AllowAll, nil)
-		if !res.IsError || len(res.Parts) != 1 || !strings.Contains(res.Parts[0].Text, c.want) || strings.Contains(res.Parts[0].Text, "failed:") {
+		if !res.IsError || len(res.Parts) != 1 || !strings.Contains(res.Parts[0].Text, c.want) ||
+			strings.Contains(res.Parts[0].Text, "failed:") {
 			t.Errorf("%s %s: %+v, want an error with %q", c.name, c.in, res, c.want)
 		}
 	}
@@ -541,7 +566,8 @@ func TestForeignFields(t *testing.T) {
 		}
 	}
 	for i, in := range []string{
-		`{"filePath":"f","oldString":"%d","newString":"%d"}`, `{"path":"f","old_text":"%d","new_text":"%d","replace_all":true}`,
+		`{"filePath":"f","oldString":"%d","newString":"%d"}`,
+		`{"path":"f","old_text":"%d","new_text":"%d","replace_all":true}`,
 		`{"path":"f","edits":[{"old_str":"%d","new_str":"%d"}]}`,
 	} {
 		if got, res := b.call(t, "edit", fmt.Sprintf(in, i+2, i+3)); res.IsError || b.content(t, "f") != fmt.Sprint(i+3) {
@@ -688,7 +714,8 @@ func TestDecided(t *testing.T) {
 	}
 	tl, _ := b.tools.Find("write")
 	got, err := tl.Subjects(t.Context(), []byte(`{"path":"new","content":""}`))
-	if want := []permission.Subject{{Kind: "Edit", Text: b.path("new")}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := []permission.Subject{{Kind: "Edit", Text: b.path("new")}}; err != nil ||
+		fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("subjects of a new file: %v, %v", got, err)
 	}
 }
@@ -774,7 +801,8 @@ func allocated(f func()) uint64 {
 func hashOf(s string) uint64 { return hashBytes([]byte(s)) }
 
 func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"/a/b-c.go": "/a/b-c.go", "it's": `'it'\''s'`, "a b": "'a b'", "$(x)": "'$(x)'"} {
+	for in, want := range map[string]string{"/a/b-c.go": "/a/b-c.go", "it's": `'it'\''s'`, "a b": "'a b'",
+		"$(x)": "'$(x)'"} {
 		if got := quote(in); got != want {
 			t.Errorf("quote(%q) = %s, want %s", in, got, want)
 		}

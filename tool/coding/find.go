@@ -32,7 +32,8 @@ type ListDetails struct {
 const findLimit = 1000
 
 func findTool(ws treeFS, o FileOptions) tool.Tool {
-	t := tool.New("find", strings.TrimSpace(findText), func(ctx context.Context, in findInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("find", strings.TrimSpace(findText), func(ctx context.Context, in findInput,
+		call tool.Input) (tool.Result, error) {
 		tr, l, err := openListing(ctx, ws, o, in.Path, in.Limit, findLimit, call)
 		if err != nil {
 			return tool.Result{}, err
@@ -93,7 +94,8 @@ type listing struct {
 	out     strings.Builder
 }
 
-func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, limit *int, standard int, call tool.Input) (*tree, *listing, error) {
+func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, limit *int, standard int,
+	call tool.Input) (*tree, *listing, error) {
 	most, err := checkLimit(limit, standard)
 	if err != nil {
 		return nil, nil, err
@@ -134,11 +136,13 @@ func (l *listing) result(none, noun, narrow string, left []string) tool.Result {
 	}
 	var notes []string
 	if l.details.More {
-		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or %s.", l.limit, noun, twice(l.limit), narrow))
+		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or %s.", l.limit, noun, twice(l.limit),
+			narrow))
 	}
 	if c.By != "" {
 		l.details.Cut = &c
-		notes = append(notes, fmt.Sprintf("Showing %d of %d (%s). To see the rest, %s.", c.Lines, c.TotalLines, limitName(c), narrow))
+		notes = append(notes, fmt.Sprintf("Showing %d of %d (%s). To see the rest, %s.", c.Lines, c.TotalLines, limitName(c),
+			narrow))
 	}
 	res := tool.Text(footnoted(text, append(notes, left...)))
 	res.Details = l.details

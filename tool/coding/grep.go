@@ -51,7 +51,8 @@ type hit struct {
 }
 
 func grepTool(ws treeFS, o FileOptions) tool.Tool {
-	t := tool.New("grep", strings.TrimSpace(grepText), func(ctx context.Context, in grepInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("grep", strings.TrimSpace(grepText), func(ctx context.Context, in grepInput,
+		call tool.Input) (tool.Result, error) {
 		limit, err := checkLimit(in.Limit, grepLimit)
 		if err != nil {
 			return tool.Result{}, err
@@ -62,7 +63,8 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		if in.Pattern == "" {
 			return tool.Result{}, fmt.Errorf("pattern is empty: every line would match")
 		}
-		p, err := search.Compile(in.Pattern, search.Options{IgnoreCase: in.IgnoreCase, Literal: in.Literal, Multiline: in.Multiline})
+		p, err := search.Compile(in.Pattern, search.Options{IgnoreCase: in.IgnoreCase, Literal: in.Literal,
+			Multiline: in.Multiline})
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -95,7 +97,8 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Grep"}
 	t.Fold = func(in map[string]any) {
-		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i", "ignoreCase",
+		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i",
+			"ignoreCase",
 			"-C", "context", "head_limit", "limit", "directory", "path")
 		switch in["output_mode"] {
 		case "files_with_matches":
@@ -153,7 +156,8 @@ type searchFS interface {
 }
 
 // tree searches all files of a directory.
-func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions, p *search.Pattern, searcher func() *search.Searcher) error {
+func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions, p *search.Pattern,
+	searcher func() *search.Searcher) error {
 	var only glob
 	if g.Glob != "" {
 		pattern, not := strings.CutPrefix(g.Glob, "!")
@@ -278,7 +282,8 @@ func (g *grepping) text(left []string) string {
 		if g.FilesOnly {
 			what = "files"
 		}
-		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or refine the pattern.", g.limit, what, twice(g.limit)))
+		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or refine the pattern.", g.limit, what,
+			twice(g.limit)))
 	}
 	if c.By != "" {
 		g.details.Cut = &c

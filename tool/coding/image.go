@@ -42,7 +42,8 @@ func imageType(first []byte) string {
 		return "image/gif"
 	case has(0, "RIFF") && has(8, "WEBP"):
 		return "image/webp"
-	case has(0, "BM") && len(first) >= 30 && binary.LittleEndian.Uint32(first[6:]) == 0 && binary.LittleEndian.Uint32(first[14:]) >= 12 && binary.LittleEndian.Uint32(first[14:]) <= 124:
+	case has(0, "BM") && len(first) >= 30 && binary.LittleEndian.Uint32(first[6:]) == 0 &&
+		binary.LittleEndian.Uint32(first[14:]) >= 12 && binary.LittleEndian.Uint32(first[14:]) <= 124:
 		return "image/bmp"
 	}
 	return ""
@@ -132,7 +133,8 @@ func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, e
 				notes = append(notes, fmt.Sprintf("[Converted from %s to %s.]", mime, as))
 			}
 			if small != img {
-				notes = append(notes, fmt.Sprintf("[Original %dx%d, shown at %dx%d. Multiply coordinates by %.2f to map to the original.]",
+				notes = append(notes, fmt.Sprintf("[Original %dx%d, shown at %dx%d. Multiply coordinates by %.2f to map to the "+
+					"original.]",
 					config.Width, config.Height, w, h, float64(config.Width)/float64(w)))
 			}
 			return &llm.Media{MIME: as, Data: out}, notes, nil

@@ -65,7 +65,8 @@ func (j *Jobs) Close() error {
 	return nil
 }
 
-func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, o Options) (tool.Result, error) {
+func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, o Options) (tool.Result,
+	error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -75,14 +76,16 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	out.always = true
 	c.Output = out
 	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
-	b := &job{id: strconv.Itoa(len(j.all) + 1), line: in.Command, start: time.Now(), out: out, stop: stop, ended: make(chan struct{})}
+	b := &job{id: strconv.Itoa(len(j.all) + 1), line: in.Command, start: time.Now(), out: out, stop: stop,
+		ended: make(chan struct{})}
 	j.all = append(j.all, b)
 	j.done.Go(func() {
 		b.end = runOutput(ctx, ws, c, timeout)
 		stop(nil)
 		close(b.ended)
 	})
-	res := tool.Text(fmt.Sprintf("Started as background job %s. Use bash_output with id=%s to see its output, bash_kill to end it.", b.id, b.id))
+	res := tool.Text(fmt.Sprintf("Started as background job %s. Use bash_output with id=%s to see its output, "+
+		"bash_kill to end it.", b.id, b.id))
 	res.Details = BashDetails{Description: in.Description, Job: b.id}
 	return res, nil
 }
@@ -195,7 +198,8 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	if c.By != "" {
 		before := ""
 		if from > 0 || nul {
-			before = fmt.Sprintf("Use bash: tail -c +%d %s | head -n %d for the lines before.", from+1, quote(path), c.TotalLines-c.Lines)
+			before = fmt.Sprintf("Use bash: tail -c +%d %s | head -n %d for the lines before.", from+1, quote(path),
+				c.TotalLines-c.Lines)
 		}
 		text += "\n\n" + tailNotice(c, defaultLimits, path, before, nil)
 	}
@@ -221,42 +225,43 @@ type JobDetails struct {
 }
 
 func bashOutputTool(jobs *Jobs) tool.Tool {
-	t := tool.New("bash_output", strings.TrimSpace(bashOutputText), func(_ context.Context, in bashOutputInput, _ tool.Input) (tool.Result, error) {
-		b, err := jobs.find(in.ID)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		from := b.seen
-		if in.Since != nil {
-			if from = *in.Since; from < 0 {
-				return tool.Result{}, fmt.Errorf("since=%d: it must be 0 or more", from)
+	t := tool.New("bash_output", strings.TrimSpace(bashOutputText),
+		func(_ context.Context, in bashOutputInput, _ tool.Input) (tool.Result, error) {
+			b, err := jobs.find(in.ID)
+			if err != nil {
+				return tool.Result{}, err
 			}
-		}
-		d := JobDetails{Job: b.id, Command: b.line}
-		status := b.status() // before the output, which is then complete
-		select {
-		case <-b.ended:
-			d.Exit = &b.end.exit.Code
-		default:
-			d.Running = true
-		}
-		text, c, next, err := b.since(from)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		b.seen, d.Next = next, next
-		if c.By != "" {
-			d.Cut = &c
-		}
-		if strings.TrimSpace(text) == "" {
-			text = "(no new output)"
-		}
-		res := tool.Text(fmt.Sprintf("%s\n\n[Job %s %s. Use since=%d for what follows.]", text, b.id, status, next))
-		res.Details = d
-		return res, nil
-	})
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			from := b.seen
+			if in.Since != nil {
+				if from = *in.Since; from < 0 {
+					return tool.Result{}, fmt.Errorf("since=%d: it must be 0 or more", from)
+				}
+			}
+			d := JobDetails{Job: b.id, Command: b.line}
+			status := b.status() // before the output, which is then complete
+			select {
+			case <-b.ended:
+				d.Exit = &b.end.exit.Code
+			default:
+				d.Running = true
+			}
+			text, c, next, err := b.since(from)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			b.seen, d.Next = next, next
+			if c.By != "" {
+				d.Cut = &c
+			}
+			if strings.TrimSpace(text) == "" {
+				text = "(no new output)"
+			}
+			res := tool.Text(fmt.Sprintf("%s\n\n[Job %s %s. Use since=%d for what follows.]", text, b.id, status, next))
+			res.Details = d
+			return res, nil
+		})
 	t.Effect, t.Aliases = tool.Reads, []string{"BashOutput"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "bash_id", "id", "shell_id", "id", "task_id", "id") }
 	t.Subjects = harmless("bash_output")
@@ -271,24 +276,25 @@ type bashKillInput struct {
 }
 
 func bashKillTool(jobs *Jobs) tool.Tool {
-	t := tool.New("bash_kill", strings.TrimSpace(bashKillText), func(ctx context.Context, in bashKillInput, _ tool.Input) (tool.Result, error) {
-		b, err := jobs.find(in.ID)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		select {
-		case <-b.ended:
-			return tool.Text(fmt.Sprintf("Job %s had ended: %s.", b.id, b.status())), nil
-		default:
-		}
-		b.stop(errKilled)
-		select {
-		case <-b.ended:
-			return tool.Text(fmt.Sprintf("Job %s: %s. Use bash_output for what it wrote.", b.id, b.status())), nil
-		case <-ctx.Done():
-			return tool.Result{}, ctx.Err()
-		}
-	})
+	t := tool.New("bash_kill", strings.TrimSpace(bashKillText),
+		func(ctx context.Context, in bashKillInput, _ tool.Input) (tool.Result, error) {
+			b, err := jobs.find(in.ID)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			select {
+			case <-b.ended:
+				return tool.Text(fmt.Sprintf("Job %s had ended: %s.", b.id, b.status())), nil
+			default:
+			}
+			b.stop(errKilled)
+			select {
+			case <-b.ended:
+				return tool.Text(fmt.Sprintf("Job %s: %s. Use bash_output for what it wrote.", b.id, b.status())), nil
+			case <-ctx.Done():
+				return tool.Result{}, ctx.Err()
+			}
+		})
 	t.Effect, t.Aliases = tool.Runs, []string{"KillShell", "KillBash"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "shell_id", "id", "bash_id", "id", "task_id", "id") }
 	t.Subjects = harmless("bash_kill")

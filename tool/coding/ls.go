@@ -23,7 +23,8 @@ type lsInput struct {
 const lsLimit = 500
 
 func lsTool(ws treeFS, o FileOptions) tool.Tool {
-	t := tool.New("ls", strings.TrimSpace(lsText), func(ctx context.Context, in lsInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("ls", strings.TrimSpace(lsText), func(ctx context.Context, in lsInput, call tool.Input) (tool.Result,
+		error) {
 		tr, l, err := openListing(ctx, ws, o, in.Path, in.Limit, lsLimit, call)
 		if err != nil {
 			return tool.Result{}, err

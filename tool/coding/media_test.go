@@ -66,9 +66,11 @@ func TestReadImages(t *testing.T) {
 	// The smallest WebP: one pixel, lossless.
 	webp := "RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"
 	b := newBench(t, FileOptions{},
-		"png.txt="+pngOf(t, small), "text.png=just text\n", "j="+jpg.String(), "g="+gif1.String(), "g2="+gif2.String(), "b="+bm.String(), "w="+webp,
-		"apng="+animate(pngOf(t, small)), "wide="+pngOf(t, picture(2400, 600, false)), "noise="+pngOf(t, picture(1100, 1100, true)),
-		"broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(), "aw=RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x27\x00\x00\x1d\x00\x00", "BMnot=BM is how this text begins, but it is none\n",
+		"png.txt="+pngOf(t, small), "text.png=just text\n", "j="+jpg.String(), "g="+gif1.String(), "g2="+gif2.String(),
+		"b="+bm.String(), "w="+webp, "apng="+animate(pngOf(t, small)), "wide="+pngOf(t, picture(2400, 600, false)),
+		"noise="+pngOf(t, picture(1100, 1100, true)), "broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(),
+		"aw=RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x27\x00\x00\x1d\x00\x00",
+		"BMnot=BM is how this text begins, but it is none\n",
 	)
 	for _, c := range []struct{ name, want, mime string }{
 		{"png.txt", "image/png, 40x30", "image/png"},
@@ -96,7 +98,8 @@ func TestReadImages(t *testing.T) {
 		}
 		m := res.Parts[1].Media
 		config, _, err := image.DecodeConfig(bytes.NewReader(m.Data))
-		if m.MIME != c.mime || c.mime != "image/webp" && (err != nil || max(config.Width, config.Height) > maxSide) || !fits(m.Data) {
+		if m.MIME != c.mime || c.mime != "image/webp" && (err != nil || max(config.Width, config.Height) > maxSide) ||
+			!fits(m.Data) {
 			t.Errorf("%s: %s, %dx%d, %d bytes, %v", c.name, m.MIME, config.Width, config.Height, len(m.Data), err)
 		}
 		if d := res.Details.(ReadDetails); d.Kind != "image" || d.Width == 0 || d.MIME == "" {
@@ -105,7 +108,8 @@ func TestReadImages(t *testing.T) {
 	}
 	b.want(t, "read", `{"path":"text.png"}`, "just text\n")
 	b.want(t, "read", `{"path":"BMnot"}`, "BM is how this text begins, but it is none\n")
-	if got, _ := b.call(t, "read", `{"path":"broken"}`); !strings.Contains(got, "/broken looks like image/png but cannot be decoded") {
+	if got, _ := b.call(t, "read", `{"path":"broken"}`); !strings.Contains(got,
+		"/broken looks like image/png but cannot be decoded") {
 		t.Errorf("broken: %q", got)
 	}
 	blind := newBench(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))
@@ -138,7 +142,8 @@ func minimalPDF(pages ...string) string {
 	obj(fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", strings.Join(kids, " "), len(pages)))
 	obj("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>")
 	for i, p := range pages {
-		obj(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents %d 0 R >>", 5+2*i))
+		obj(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> "+
+			"/Contents %d 0 R >>", 5+2*i))
 		obj(fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(p), p))
 	}
 	xref := b.Len()
@@ -154,21 +159,27 @@ func TestReadPDF(t *testing.T) {
 	doc := minimalPDF(
 		"BT /F1 12 Tf 72 700 Td (Hello, world) Tj 0 -20 Td (second line) Tj ET",
 		"BT /F1 12 Tf 72 700 Td (page two) Tj ET")
-	b := newBench(t, FileOptions{}, "a.txt="+doc, "scan.pdf="+minimalPDF(""), "cut.pdf="+strings.ReplaceAll(doc, "endobj", "")[:200], "junk.pdf=%PDF-1.7\n\x00\x01\x02")
+	b := newBench(t, FileOptions{}, "a.txt="+doc, "scan.pdf="+minimalPDF(""), "cut.pdf="+strings.ReplaceAll(doc, "endobj",
+		"")[:200], "junk.pdf=%PDF-1.7\n\x00\x01\x02")
 	b.want(t, "read", `{"path":"a.txt"}`, "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
-	b.want(t, "read", `{"path":"a.txt","offset":2,"limit":1}`, "Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
-	b.want(t, "read", `{"path":"scan.pdf"}`, fmt.Sprintf("error: DIR/scan.pdf is a PDF file without text (1 page, %s): its pages may be scanned images", formatSize(int64(len(minimalPDF(""))))))
+	b.want(t, "read", `{"path":"a.txt","offset":2,"limit":1}`,
+		"Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
+	b.want(t, "read", `{"path":"scan.pdf"}`, fmt.Sprintf("error: DIR/scan.pdf is a PDF file without text (1 page, %s): "+
+		"its pages may be scanned images", formatSize(int64(len(minimalPDF(""))))))
 	// Some have something before them; a text that speaks of them is a text.
 	put(t, b.path("late.pdf"), "\x1b%-12345X@PJL\n"+strings.Replace(doc, "\n", "\n%\xe2\xe3\xcf\xd3\n", 1))
 	put(t, b.path("blank.pdf"), "\r\n"+doc)
 	for _, name := range []string{"late.pdf", "blank.pdf"} {
-		b.want(t, "read", fmt.Sprintf(`{"path":%q}`, name), "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
+		b.want(t, "read", fmt.Sprintf(`{"path":%q}`, name),
+			"[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
 	}
 	about := "# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n" + strings.Repeat("é", readBlock)
 	put(t, b.path("about.md"), about)
-	b.want(t, "read", `{"path":"about.md","limit":3}`, "# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n\n[1 more line in file. Use offset=4 to continue.]")
+	b.want(t, "read", `{"path":"about.md","limit":3}`,
+		"# A PDF file – how to tell\n\nIt begins with %PDF-1.7.\n\n[1 more line in file. Use offset=4 to continue.]")
 	for _, name := range []string{"junk.pdf"} {
-		if got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, name)); !res.IsError || !strings.Contains(got, "is a PDF file whose text cannot be read") {
+		if got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, name)); !res.IsError ||
+			!strings.Contains(got, "is a PDF file whose text cannot be read") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -194,15 +205,18 @@ func TestImageLimits(t *testing.T) {
 		}
 	}
 	fit := pngOf(t, picture(2000, 3, false))
-	b := newBench(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(), "clear="+pngOf(t, clear),
+	b := newBench(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(),
+		"clear="+pngOf(t, clear),
 		"old.gif=GIF87a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
 	for _, c := range []struct {
 		name, note, mime string
 		w, h             int
 	}{
 		{"fit", "", "image/png", 2000, 3},
-		{"over", "[Original 2001x3, shown at 2000x2. Multiply coordinates by 1.00 to map to the original.]", "image/png", 2000, 2},
-		{"tall", "[Original 100x2500, shown at 80x2000. Multiply coordinates by 1.25 to map to the original.]", "image/jpeg", 80, 2000},
+		{"over", "[Original 2001x3, shown at 2000x2. Multiply coordinates by 1.00 to map to the original.]", "image/png",
+			2000, 2},
+		{"tall", "[Original 100x2500, shown at 80x2000. Multiply coordinates by 1.25 to map to the original.]", "image/jpeg",
+			80, 2000},
 		{"old.gif", "", "image/gif", 1, 1},
 		{"clear", "[Converted from image/png to image/jpeg.]", "image/jpeg", 1200, 1200},
 	} {

@@ -158,7 +158,8 @@ func tailNotice(c cut, l limits, path, next string, err error) string {
 	var shown string
 	switch {
 	case c.LineBytes > 0:
-		shown = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines, formatSize(c.LineBytes))
+		shown = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines,
+			formatSize(c.LineBytes))
 		next = "Use bash with head -c or cut -c on the file for the rest."
 	case c.By == cutLines:
 		shown = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.lines)
@@ -166,7 +167,8 @@ func tailNotice(c cut, l limits, path, next string, err error) string {
 		shown = fmt.Sprintf("lines %d-%d of %d (%s limit)", first, c.TotalLines, c.TotalLines, formatSize(int64(l.bytes)))
 	}
 	if err != nil {
-		return fmt.Sprintf("[Showing %s. The full output could not be kept: %v. Run the command again with less output.]", shown, err)
+		return fmt.Sprintf("[Showing %s. The full output could not be kept: %v. Run the command again with less output.]",
+			shown, err)
 	}
 	if next == "" {
 		next = fmt.Sprintf("Use read with limit=%d for the lines before.", first-1)

@@ -96,7 +96,8 @@ func missing(ctx context.Context, ws pathFS, path string) bool {
 
 // narrowSpace writes times as macOS does in the names of screenshots.
 func narrowSpace(path string) string {
-	return strings.NewReplacer(" AM.", "\u202fAM.", " PM.", "\u202fPM.", " AM (", "\u202fAM (", " PM (", "\u202fPM (").Replace(path)
+	return strings.NewReplacer(" AM.", "\u202fAM.", " PM.", "\u202fPM.", " AM (", "\u202fAM (", " PM (",
+		"\u202fPM (").Replace(path)
 }
 
 func curly(path string) string { return strings.ReplaceAll(path, "'", "’") }

@@ -56,7 +56,8 @@ const (
 )
 
 func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
-	t := tool.New("read", strings.TrimSpace(readText), func(ctx context.Context, in readInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("read", strings.TrimSpace(readText), func(ctx context.Context, in readInput,
+		call tool.Input) (tool.Result, error) {
 		if in.Limit != nil && *in.Limit <= 0 {
 			return tool.Result{}, fmt.Errorf("limit is %d: it must be at least 1", *in.Limit)
 		}
@@ -77,7 +78,8 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 		if err != nil {
 			return tool.Result{}, fileError(abs, err)
 		}
-		r := &reading{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real, page: newPage(in)}
+		r := &reading{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real,
+			page: newPage(in)}
 		if r.end == 0 { // the files of /proc do not know their size
 			r.end = maxWhole
 		}
@@ -103,7 +105,8 @@ func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
 }
 
 // pathSubjects makes the Subjects of a tool that acts on one path.
-func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error), path func(In) string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error),
+	path func(In) string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in In
 		if err := json.Unmarshal(data, &in); err != nil {
@@ -150,7 +153,8 @@ func (r *reading) read() (tool.Result, error) {
 		return tool.Result{}, fmt.Errorf("%s is a binary file (%s, %s): read shows text, images, PDF files and notebooks",
 			r.details.Path, binaryKind(first), formatSize(r.size))
 	}
-	if bytes.HasPrefix(bytes.TrimLeft(first, " \t\r\n"), []byte("{")) && bytes.Contains(first, []byte(`"cells"`)) && r.size <= maxWhole {
+	if bytes.HasPrefix(bytes.TrimLeft(first, " \t\r\n"), []byte("{")) && bytes.Contains(first, []byte(`"cells"`)) &&
+		r.size <= maxWhole {
 		if res, ok, err := r.notebook(); ok || err != nil {
 			return res, err
 		}
@@ -161,7 +165,8 @@ func (r *reading) read() (tool.Result, error) {
 // whole reads the file into memory.
 func (r *reading) whole() ([]byte, error) {
 	if r.size > maxWhole {
-		return nil, fmt.Errorf("%s is too large to be shown (%s, at most %s)", r.details.Path, formatSize(r.size), formatSize(maxWhole))
+		return nil, fmt.Errorf("%s is too large to be shown (%s, at most %s)", r.details.Path, formatSize(r.size),
+			formatSize(maxWhole))
 	}
 	data := make([]byte, r.size)
 	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.size), data)
@@ -244,14 +249,17 @@ func (r *reading) show(enc charset.Encoding) (tool.Result, error) {
 		notes = append(notes, "[The file is empty.]")
 	case c.LineBytes > 0:
 		notes = append(notes, fmt.Sprintf("[Line %d is %s, exceeds %s limit. Use bash: sed -n '%dp' %s | head -c %d]",
-			p.offset, formatSize(c.LineBytes), formatSize(int64(p.head.limits.bytes)), p.offset, quote(r.details.Path), p.head.limits.bytes))
+			p.offset, formatSize(c.LineBytes), formatSize(int64(p.head.limits.bytes)), p.offset, quote(r.details.Path),
+			p.head.limits.bytes))
 	case c.By == cutLines:
-		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d. Use offset=%d to continue.]", p.offset, last, total, last+1))
+		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d. Use offset=%d to continue.]", p.offset, last, total,
+			last+1))
 	case c.By == cutBytes:
 		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d (%s limit). Use offset=%d to continue.]",
 			p.offset, last, total, formatSize(int64(p.head.limits.bytes)), last+1))
 	case left > 0:
-		notes = append(notes, fmt.Sprintf("[%d more %s in file. Use offset=%d to continue.]", left, plural(left, "line"), last+1))
+		notes = append(notes, fmt.Sprintf("[%d more %s in file. Use offset=%d to continue.]", left, plural(left, "line"),
+			last+1))
 	}
 	if len(notes) > 0 {
 		if text = strings.TrimSuffix(text, "\n"); text != "" {
@@ -388,7 +396,8 @@ func binaryKind(first []byte) string {
 		{0, "II*\x00", "TIFF image"}, {0, "MM\x00*", "TIFF image"}, {0, "\x00\x00\x01\x00", "icon"},
 		{0, "wOF", "font"}, {0, "\x00\x01\x00\x00\x00", "font"}, {0, "OTTO", "font"},
 		{4, "ftypavif", "AVIF image"}, {4, "ftyphei", "HEIC image"}, {4, "ftyp", "MP4 video"},
-		{0, "OggS", "Ogg media"}, {0, "ID3", "MP3 audio"}, {0, "RIFF", "RIFF media"}, {0, "\xd0\xcf\x11\xe0", "old office document"},
+		{0, "OggS", "Ogg media"}, {0, "ID3", "MP3 audio"}, {0, "RIFF", "RIFF media"},
+		{0, "\xd0\xcf\x11\xe0", "old office document"},
 		{0, "!<arch>", "library archive"},
 	} {
 		if len(first) > k.at && bytes.HasPrefix(first[k.at:], []byte(k.magic)) {

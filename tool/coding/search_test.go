@@ -41,23 +41,33 @@ func TestGrep(t *testing.T) {
 		{`{"pattern":"FUNC a","ignoreCase":true}`, "a.go:3: func A() {}"},
 		{`{"pattern":"A() {","literal":true}`, "a.go:3: func A() {}"},
 		{`{"pattern":"func","filesOnly":true}`, "a.go\nb/.hidden\nb/b.go"},
-		{`{"pattern":"func","filesOnly":true,"limit":2}`, "a.go\nb/.hidden\n\n[2 files limit reached. Use limit=4 for more, or refine the pattern.]"},
-		{`{"pattern":"^func","limit":3}`, "a.go:3: func A() {}\na.go:4: func B() {}\nb/.hidden:1: func hidden\n\n[3 matches limit reached. Use limit=6 for more, or refine the pattern.]"},
-		{`{"pattern":"^func","limit":4}`, "a.go:3: func A() {}\na.go:4: func B() {}\nb/.hidden:1: func hidden\nb/b.go:2: func C() {}"},
-		{`{"pattern":"^func","limit":1}`, "a.go:3: func A() {}\n\n[1 matches limit reached. Use limit=2 for more, or refine the pattern.]"},
+		{`{"pattern":"func","filesOnly":true,"limit":2}`,
+			"a.go\nb/.hidden\n\n[2 files limit reached. Use limit=4 for more, or refine the pattern.]"},
+		{`{"pattern":"^func","limit":3}`, "a.go:3: func A() {}\na.go:4: func B() {}\nb/.hidden:1: func hidden\n\n[3 " +
+			"matches limit reached. Use limit=6 for more, or refine the pattern.]"},
+		{`{"pattern":"^func","limit":4}`, "a.go:3: func A() {}\na.go:4: func B() {}\nb/.hidden:1: func hidden\nb/b.go:2: " +
+			"func C() {}"},
+		{`{"pattern":"^func","limit":1}`, "a.go:3: func A() {}\n\n[1 matches limit reached. Use limit=2 for more, or " +
+			"refine the pattern.]"},
 		{`{"pattern":"nowhere"}`, "No matches found"},
-		{`{"pattern":"needle","path":"long.txt"}`, "long.txt:1: needle" + strings.Repeat("é", 494) + "… [truncated]\n\n[Some lines are cut to 500 characters: use read to see them whole.]"},
+		{`{"pattern":"needle","path":"long.txt"}`, "long.txt:1: needle" + strings.Repeat("é", 494) +
+			"… [truncated]\n\n[Some lines are cut to 500 characters: use read to see them whole.]"},
 		{`{"pattern":"needle2"}`, "latin.txt:1: café needle2"},
 		{`{"pattern":"--pre=x"}`, "-flag:1: --pre=x"},
 		{`{"pattern":"pre","path":"-flag"}`, "-flag:1: --pre=x"},
 		{`{"pattern":"hit","context":1}`, "ctx-2- 2\nctx:3: hit\nctx-4- 4\nctx-6- 6\nctx:7: hit\nctx-8- 8"},
-		{`{"pattern":"hit","context":1,"limit":1}`, "ctx-2- 2\nctx:3: hit\nctx-4- 4\n\n[1 matches limit reached. Use limit=2 for more, or refine the pattern.]"},
-		{`{"pattern":"hit","context":5}`, "ctx-1- 1\nctx-2- 2\nctx:3: hit\nctx-4- 4\nctx-5- 5\nctx-6- 6\nctx:7: hit\nctx-8- 8"},
+		{`{"pattern":"hit","context":1,"limit":1}`, "ctx-2- 2\nctx:3: hit\nctx-4- 4\n\n[1 matches limit reached. Use " +
+			"limit=2 for more, or refine the pattern.]"},
+		{`{"pattern":"hit","context":5}`,
+			"ctx-1- 1\nctx-2- 2\nctx:3: hit\nctx-4- 4\nctx-5- 5\nctx-6- 6\nctx:7: hit\nctx-8- 8"},
 		{`{"pattern":"start\\nmid","multiline":true}`, "multi:1: start\nmulti:2: middle"},
 		{`{"pattern":"(?s)start.*end","multiline":true}`, "multi:1: start\nmulti:2: middle\nmulti:3: end"},
-		{`{"pattern":"start\\nmid"}`, "error: the pattern asks for a line break, but lines are searched one by one: set multiline to true"},
-		{`{"pattern":"f("}`, "error: invalid regular expression at character 2: missing closing ): `f(` (set literal to true to search for the text as it is)"},
-		{`{"pattern":"(?!x)"}`, "error: invalid regular expression at character 1: (?! is a negative lookahead, which RE2 syntax cannot say: search for the wider pattern and leave out what does not fit"},
+		{`{"pattern":"start\\nmid"}`, "error: the pattern asks for a line break, but lines are searched one by one: set " +
+			"multiline to true"},
+		{`{"pattern":"f("}`, "error: invalid regular expression at character 2: missing closing ): `f(` (set literal to " +
+			"true to search for the text as it is)"},
+		{`{"pattern":"(?!x)"}`, "error: invalid regular expression at character 1: (?! is a negative lookahead, which RE2 " +
+			"syntax cannot say: search for the wider pattern and leave out what does not fit"},
 		{`{"pattern":""}`, "error: pattern is empty: every line would match"},
 		{`{"pattern":"x","limit":0}`, "error: limit is 0: it must be at least 1"},
 		{`{"pattern":"x","context":-1}`, "error: context is -1: it must be 0 to 100"},
@@ -65,14 +75,16 @@ func TestGrep(t *testing.T) {
 		{`{"pattern":"--pre=x","context":100}`, "-flag:1: --pre=x"},
 		{`{"pattern":"x","path":"nope"}`, "error: Path not found: DIR/nope"},
 		{`{"pattern":"x","glob":"[a"}`, `error: invalid glob pattern "[a": a [, { or \ is not closed`},
-		{`{"pattern":"x","glob":"/elsewhere/*"}`, `error: pattern "/elsewhere/*" is absolute: give the directory as path, and a pattern below it`},
+		{`{"pattern":"x","glob":"/elsewhere/*"}`,
+			`error: pattern "/elsewhere/*" is absolute: give the directory as path, and a pattern below it`},
 	} {
 		b.want(t, "grep", c.in, c.want)
 	}
 }
 
 func TestGrepOutputLimit(t *testing.T) {
-	b := newBench(t, FileOptions{}, "f="+strings.Repeat(strings.Repeat("x", 400)+"\n", 300), "g="+strings.Repeat("y\n", 3000))
+	b := newBench(t, FileOptions{}, "f="+strings.Repeat(strings.Repeat("x", 400)+"\n", 300),
+		"g="+strings.Repeat("y\n", 3000))
 	got, res := b.call(t, "grep", `{"pattern":"x","limit":300}`)
 	if want := "\n\n[Showing lines 1-125 of 300 (50.0KB limit). Search a narrower path, or refine the pattern.]"; !strings.HasSuffix(got, want) {
 		t.Errorf("…%.200q", got[max(0, len(got)-150):])
@@ -109,9 +121,11 @@ func TestOwnLimits(t *testing.T) {
 		notice   string
 	}{
 		{"grep", `{"pattern":"x","path":"grep"}`, 100, ""},
-		{"grep", `{"pattern":"x","path":"more"}`, 100, "[100 matches limit reached. Use limit=200 for more, or refine the pattern.]"},
+		{"grep", `{"pattern":"x","path":"more"}`, 100,
+			"[100 matches limit reached. Use limit=200 for more, or refine the pattern.]"},
 		{"find", `{"pattern":"*","path":"1000"}`, 1000, ""},
-		{"find", `{"pattern":"*","path":"find"}`, 1000, "[1000 results limit reached. Use limit=2000 for more, or refine the pattern.]"},
+		{"find", `{"pattern":"*","path":"find"}`, 1000,
+			"[1000 results limit reached. Use limit=2000 for more, or refine the pattern.]"},
 		{"ls", `{"path":"500"}`, 500, ""},
 		{"ls", `{"path":"ls"}`, 500, "[500 entries limit reached. Use limit=1000 for more, or use find with a name.]"},
 	} {
@@ -131,7 +145,9 @@ func TestListCut(t *testing.T) {
 	}
 	for _, c := range []struct{ tool, in, want string }{
 		{"find", `{"pattern":"*","path":"d"}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, refine the pattern.]"},
-		{"find", `{"pattern":"*","path":"d","limit":300}`, "[300 results limit reached. Use limit=600 for more, or refine the pattern. Showing 254 of 300 (50.0KB limit). To see the rest, refine the pattern.]"},
+		{"find", `{"pattern":"*","path":"d","limit":300}`,
+			"[300 results limit reached. Use limit=600 for more, or refine the pattern. Showing 254 of 300 (50.0KB limit). " +
+				"To see the rest, refine the pattern.]"},
 		{"ls", `{"path":"d","limit":600}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, use find with a name.]"},
 	} {
 		got, res := b.call(t, c.tool, c.in)
@@ -143,7 +159,8 @@ func TestListCut(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a.go=", "b/c.go=", "b/d/e.go=", "b/.hid.d/f=", ".git/HEAD=", "sub/.git=gitdir: x", "node_modules/y.go=",
+	b := newBench(t, FileOptions{}, "a.go=", "b/c.go=", "b/d/e.go=", "b/.hid.d/f=", ".git/HEAD=", "sub/.git=gitdir: x",
+		"node_modules/y.go=",
 		".gitignore=node_modules\n", "B.GO=", "we ird.txt=", "-rf=")
 	if err := os.Symlink("b", b.path("link")); err != nil {
 		t.Skip("no links: ", err)
@@ -156,7 +173,8 @@ func TestFind(t *testing.T) {
 		{`{"pattern":"b/**/*.go"}`, "b/c.go\nb/d/e.go"},
 		{`{"pattern":"*.go","path":"b"}`, "c.go\nd/e.go"},
 		{`{"pattern":"{a,c}.go"}`, "a.go\nb/c.go"},
-		{`{"pattern":"*","limit":3}`, "-rf\n.gitignore\nB.GO\n\n[3 results limit reached. Use limit=6 for more, or refine the pattern.]"},
+		{`{"pattern":"*","limit":3}`, "-rf\n.gitignore\nB.GO\n\n[3 results limit reached. Use limit=6 for more, or refine " +
+			"the pattern.]"},
 		{`{"pattern":"d/"}`, "b/d/"},
 		{`{"pattern":".*"}`, ".gitignore\nb/.hid.d/"},
 		{`{"pattern":"link"}`, "link"},
@@ -205,22 +223,30 @@ func TestSecrets(t *testing.T) {
 	secret := func(path string) bool {
 		return strings.HasPrefix(filepath.Base(path), ".env") || filepath.Base(path) == "keys"
 	}
-	b := newBench(t, FileOptions{Secret: secret}, ".env=TOKEN=1\n", "a=TOKEN=2\n", "keys/id=TOKEN=3\n", "keys/id2=TOKEN=4\n", "sub/.env.local=TOKEN\n")
+	b := newBench(t, FileOptions{Secret: secret}, ".env=TOKEN=1\n", "a=TOKEN=2\n", "keys/id=TOKEN=3\n",
+		"keys/id2=TOKEN=4\n", "sub/.env.local=TOKEN\n")
 	b.want(t, "grep", `{"pattern":"TOKEN"}`, "a:1: TOKEN=2\n\n[3 paths that may hold secrets were left out.]")
-	b.want(t, "grep", `{"pattern":"nothing","path":"sub"}`, "No matches found\n\n[1 path that may hold secrets was left out.]")
+	b.want(t, "grep", `{"pattern":"nothing","path":"sub"}`,
+		"No matches found\n\n[1 path that may hold secrets was left out.]")
 	b.want(t, "find", `{"pattern":"*"}`, "a\nsub/\n\n[3 paths that may hold secrets were left out.]")
 	// A failed edit does not show a secret's nearest line.
-	b.want(t, "edit", `{"path":".env","edits":[{"oldText":"TOKEN=9","newText":"x"}]}`, "error: the edits do not fit the file")
+	b.want(t, "edit", `{"path":".env","edits":[{"oldText":"TOKEN=9","newText":"x"}]}`,
+		"error: the edits do not fit the file")
 }
 
 // Without a judge of its own the list of permission counts, and agrees with it.
 func TestSecretList(t *testing.T) {
-	b := newBench(t, FileOptions{}, ".env=K\n", "sub/ID_rsa=K\n", "x.PEM=K\n", "service-account-1.json=K\n", "src/env.go=K\n", "a.key.go=K\n", ".ssh/config=K\n")
+	b := newBench(t, FileOptions{}, ".env=K\n", "sub/ID_rsa=K\n", "x.PEM=K\n", "service-account-1.json=K\n",
+		"src/env.go=K\n", "a.key.go=K\n", ".ssh/config=K\n")
 	t.Setenv("HOME", b.dir)
 	t.Setenv("USERPROFILE", b.dir)
-	b.want(t, "grep", `{"pattern":"K"}`, "a.key.go:1: K\nsrc/env.go:1: K\n\n[5 paths that may hold secrets were left out.]")
-	b.want(t, "grep", `{"pattern":"K","glob":"*.go"}`, "a.key.go:1: K\nsrc/env.go:1: K\n\n[1 path that may hold secrets was left out.]") // the directory
-	b.want(t, "find", `{"pattern":"*.PEM"}`, "No files found matching pattern\n\n[2 paths that may hold secrets were left out.]")
+	b.want(t, "grep", `{"pattern":"K"}`,
+		"a.key.go:1: K\nsrc/env.go:1: K\n\n[5 paths that may hold secrets were left out.]")
+	// the directory
+	b.want(t, "grep", `{"pattern":"K","glob":"*.go"}`,
+		"a.key.go:1: K\nsrc/env.go:1: K\n\n[1 path that may hold secrets was left out.]")
+	b.want(t, "find", `{"pattern":"*.PEM"}`, "No files found matching pattern\n\n[2 paths that may hold secrets were "+
+		"left out.]")
 	b.want(t, "edit", `{"path":".env","edits":[{"oldText":"Q","newText":"x"}]}`, "error: the edits do not fit the file")
 }
 
@@ -332,7 +358,8 @@ func (r globbingWS) Search(_ context.Context, dir, literal string, fold bool) ([
 
 // On a workspace elsewhere the answers are the same.
 func TestRemoteTree(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a.go=func A\n", "b/b.go=func B\n", "b/x.log=func log\n", ".gitignore=*.log\n", ".git/x=func git\n")
+	b := newBench(t, FileOptions{}, "a.go=func A\n", "b/b.go=func B\n", "b/x.log=func log\n", ".gitignore=*.log\n",
+		".git/x=func git\n")
 	var searches []string
 	plain := remoteWS{l: b.ws}
 	globbing := globbingWS{remoteWS{l: b.ws, searches: &searches}}
@@ -350,7 +377,8 @@ func TestRemoteTree(t *testing.T) {
 		t.Errorf("searched for %q", searches)
 	}
 	b.tools = tool.Set{readTool(plain, NewState(), FileOptions{})}
-	b.want(t, "read", `{"path":"~/x"}`, "error: ~ is not known in this workspace: write the path in full, or relative to DIR")
+	b.want(t, "read", `{"path":"~/x"}`,
+		"error: ~ is not known in this workspace: write the path in full, or relative to DIR")
 }
 
 // slowWS cancels a call while it lists the directory z.
@@ -380,7 +408,8 @@ func TestCancelKeepsFound(t *testing.T) {
 			ws := slowWS{remoteWS{l: b.ws}, cancel}
 			tools := tool.Set{grepTool(ws, FileOptions{}), findTool(ws, FileOptions{})}
 			res := tool.Call(ctx, tools, llm.ToolCall{Name: c.name, Input: []byte(c.in)}, tool.AllowAll, nil)
-			if !res.IsError || len(res.Parts) != 2 || res.Parts[0].Text != c.want || res.Parts[1].Text != c.name+" did not finish: it was cancelled" {
+			if !res.IsError || len(res.Parts) != 2 || res.Parts[0].Text != c.want ||
+				res.Parts[1].Text != c.name+" did not finish: it was cancelled" {
 				t.Errorf("%s: %+v", c.name, res)
 			}
 		})
@@ -401,7 +430,8 @@ func (l lockedWS) Open(ctx context.Context, p string) (workspace.File, error) {
 func TestUnreadable(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a=x\n", "d/locked=x\n", ".env=x\n")
 	b.tools = tool.Set{grepTool(lockedWS{remoteWS{l: b.ws}}, FileOptions{})}
-	b.want(t, "grep", `{"pattern":"x"}`, "a:1: x\n\n[1 path that may hold secrets was left out. 1 path could not be read (d/locked: permission denied).]")
+	b.want(t, "grep", `{"pattern":"x"}`, "a:1: x\n\n[1 path that may hold secrets was left out. 1 path could not be "+
+		"read (d/locked: permission denied).]")
 	b.want(t, "grep", `{"pattern":"x","path":"d/locked"}`, "error: Permission denied: DIR/d/locked")
 }
 
@@ -411,8 +441,8 @@ func TestCancel(t *testing.T) {
 	why := errors.New("the person pressed escape")
 	cancel(why)
 	for name, in := range map[string]string{
-		"read": `{"path":"a"}`, "edit": `{"path":"a","edits":[{"oldText":"x","newText":"y"}]}`, "write": `{"path":"a","content":"y"}`,
-		"grep": `{"pattern":"x"}`, "find": `{"pattern":"*"}`,
+		"read": `{"path":"a"}`, "edit": `{"path":"a","edits":[{"oldText":"x","newText":"y"}]}`,
+		"write": `{"path":"a","content":"y"}`, "grep": `{"pattern":"x"}`, "find": `{"pattern":"*"}`,
 	} {
 		tl, _ := b.tools.Find(name)
 		if res, err := tl.Run(ctx, tool.Input{JSON: []byte(in)}); !errors.Is(err, why) {

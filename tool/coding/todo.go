@@ -41,7 +41,8 @@ type todoDetails struct {
 }
 
 func todoTool(st *State) tool.Tool {
-	t := tool.New("todo", strings.TrimSpace(todoText), func(_ context.Context, in todoInput, _ tool.Input) (tool.Result, error) {
+	t := tool.New("todo", strings.TrimSpace(todoText), func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
+		error) {
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		items, err := in.applied(st.todos)

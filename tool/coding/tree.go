@@ -196,7 +196,8 @@ func newGlob(pattern, root string) (glob, error) {
 		return g, fmt.Errorf("pattern %q is absolute: give the directory as path, and a pattern below it", pattern)
 	}
 	if slices.Contains(strings.Split(filepath.ToSlash(p), "/"), "..") {
-		return g, fmt.Errorf("pattern %q leads out of the directory: give that directory as path, and a pattern within it", pattern)
+		return g, fmt.Errorf("pattern %q leads out of the directory: give that directory as path, and a pattern within it",
+			pattern)
 	}
 	for strings.HasPrefix(p, "./") {
 		p, g.deep = p[2:], true

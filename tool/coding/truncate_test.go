@@ -23,16 +23,21 @@ func TestTruncateBoundaries(t *testing.T) {
 			head, tail cut
 		}{
 			{"empty", "", cut{}, cut{}},
-			{"2000 lines", lines(2000, end), cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}, cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}},
-			{"2001 lines", lines(2001, end), cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}, cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}},
-			{"51200 bytes", a(51200) + end, cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}, cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}},
+			{"2000 lines", lines(2000, end), cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999},
+				cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}},
+			{"2001 lines", lines(2001, end), cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999},
+				cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}},
+			{"51200 bytes", a(51200) + end, cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200},
+				cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}},
 			{"51201 bytes", a(51201) + end,
 				cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, LineBytes: 51201},
 				cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, Lines: 1, Bytes: 51200, LineBytes: 51201}},
 			{"51200 bytes in two lines", a(25600) + "\n" + a(25599) + end,
-				cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}, cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}},
+				cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}, cut{TotalLines: 2, TotalBytes: 51200, Lines: 2,
+					Bytes: 51200}},
 			{"51201 bytes in two lines", a(25600) + "\n" + a(25600) + end,
-				cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}, cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}},
+				cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600},
+				cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}},
 		} {
 			if c.in == "" && end != "" {
 				continue

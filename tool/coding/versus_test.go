@@ -48,7 +48,8 @@ func BenchmarkVersus(b *testing.B) {
 	} {
 		for _, p := range patterns {
 			in, _ := json.Marshal(map[string]any{"pattern": p.pattern, "ignoreCase": p.fold, "limit": 1 << 30})
-			args := []string{"--no-config", "--no-heading", "--with-filename", "--line-number", "--color=never", "--hidden", "--no-require-git", "--no-ignore-global", "-g", "!.git"}
+			args := []string{"--no-config", "--no-heading", "--with-filename", "--line-number", "--color=never", "--hidden",
+				"--no-require-git", "--no-ignore-global", "-g", "!.git"}
 			if p.fold {
 				args = append(args, "-i")
 			}
@@ -65,7 +66,8 @@ func BenchmarkVersus(b *testing.B) {
 		}
 		b.Run(t.name+"/find", func(b *testing.B) {
 			versus(b, t.dir, "find", `{"pattern":"*_test.go","limit":1000000000}`, map[string][]string{
-				"fd": {"fdfind", "--glob", "--hidden", "--no-ignore-parent", "--exclude", ".git", "--case-sensitive", "--color", "never", "*_test.go"},
+				"fd": {"fdfind", "--glob", "--hidden", "--no-ignore-parent", "--exclude", ".git", "--case-sensitive", "--color",
+					"never", "*_test.go"},
 			})
 		})
 	}
@@ -104,7 +106,8 @@ func secretNames() []string {
 func manyFiles(b *testing.B) string {
 	dir := b.TempDir()
 	rnd := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("func return err if nil for range string int byte Reader Writer buffer count x y z io. fmt. Errorf( ) { } = := + Value128 name path")
+	words := strings.Fields("func return err if nil for range string int byte Reader Writer buffer count x y z io. " +
+		"fmt. Errorf( ) { } = := + Value128 name path")
 	for i := range 100_000 {
 		var t strings.Builder
 		for range 10 + rnd.IntN(20) {

@@ -27,7 +27,8 @@ func (in writeInput) path() string { return in.Path }
 const maxDiff = 4 << 20
 
 func writeTool(ws writeFS, st *State) tool.Tool {
-	t := tool.New("write", strings.TrimSpace(writeText), func(ctx context.Context, in writeInput, call tool.Input) (tool.Result, error) {
+	t := tool.New("write", strings.TrimSpace(writeText), func(ctx context.Context, in writeInput,
+		call tool.Input) (tool.Result, error) {
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)
 		if err != nil {
 			return tool.Result{}, err
@@ -46,10 +47,14 @@ func writeTool(ws writeFS, st *State) tool.Tool {
 		out.Details, out.Touched = details, []string{c.abs}
 		return out, nil
 	})
-	t.Changes = changes(ws, st, func(c *change, in writeInput) (string, []udiff.Edit, error) { return c.replaced(in.Content) })
+	t.Changes = changes(ws, st, func(c *change, in writeInput) (string, []udiff.Edit,
+		error) {
+		return c.replaced(in.Content)
+	})
 	t.Key = fileKey(ws, func(in writeInput) string { return in.Path })
 	t.Fold = func(in map[string]any) {
-		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text", "content")
+		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text",
+			"content")
 	}
 	t.Effect, t.Aliases = tool.Writes, []string{"Write"}
 	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }

@@ -78,7 +78,8 @@ func sh(t *testing.T, w workspace.Workspace, line string) string {
 
 func files(t *testing.T, w workspace.Workspace) {
 	ctx := t.Context()
-	for _, name := range []string{"a.txt", "deep/er/b.txt", "with blank/é 世界 'q' \"d\" $HOME `x`;*?.txt", "-rf", "new\nline"} {
+	for _, name := range []string{"a.txt", "deep/er/b.txt", "with blank/é 世界 'q' \"d\" $HOME `x`;*?.txt", "-rf",
+		"new\nline"} {
 		data := "one\x00\r\ntwo " + name
 		write(t, w, name, data)
 		if got := read(t, w, name); got != data {
@@ -88,7 +89,8 @@ func files(t *testing.T, w workspace.Workspace) {
 			t.Errorf("%q, absolute, holds %q, want %q", name, got, data)
 		}
 		info, err := w.Stat(ctx, name)
-		if err != nil || info.Size() != int64(len(data)) || !info.Mode().IsRegular() || time.Since(info.ModTime()).Abs() > 24*time.Hour {
+		if err != nil || info.Size() != int64(len(data)) || !info.Mode().IsRegular() ||
+			time.Since(info.ModTime()).Abs() > 24*time.Hour {
 			t.Errorf("Stat %q: %v, %v", name, info, err)
 		}
 	}
@@ -169,7 +171,8 @@ func isPathError(err error) bool {
 func links(t *testing.T, w workspace.Workspace) {
 	ctx := t.Context()
 	write(t, w, "real/file", "x")
-	sh(t, w, "ln -s real linkdir; ln -s file real/link; ln -s real/none dangling; ln -s loop loop; ln -s ../real/link real/two")
+	sh(t, w, "ln -s real linkdir; ln -s file real/link; ln -s real/none dangling; ln -s loop loop; ln -s ../real/link "+
+		"real/two")
 	base, err := w.Realpath(ctx, ".")
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +283,8 @@ func readDir(t *testing.T, w workspace.Workspace) {
 			t.Errorf("Info of %s: %v, %v", e.Name(), info, err)
 		}
 	}
-	want := []string{".hidden ----------", "C ----------", "a b ----------", "b ----------", "link L---------", "new\nline ----------", "sub d---------"}
+	want := []string{".hidden ----------", "C ----------", "a b ----------", "b ----------", "link L---------",
+		"new\nline ----------", "sub d---------"}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -298,16 +302,19 @@ func search(t *testing.T, w workspace.Workspace) {
 	if !ok {
 		t.Skip("it has no Glob and Search")
 	}
-	for name, data := range map[string]string{"d/a": "needle -e x", "d/sub/b c": "NEEDLE\nhay", "d/new\nline": "needle", ".git/x": "needle", "d/hay": "hay"} {
+	for name, data := range map[string]string{"d/a": "needle -e x", "d/sub/b c": "NEEDLE\nhay", "d/new\nline": "needle",
+		".git/x": "needle", "d/hay": "hay"} {
 		write(t, w, name, data)
 	}
 	sh(t, w, "ln -s sub d/link")
 	var got []string
 	err := g.Glob(t.Context(), "d", func(path string, info fs.FileInfo) error {
-		got = append(got, fmt.Sprint(strings.TrimPrefix(path, w.Path("d")), " ", info.Mode().Type(), " ", info.IsDir() || info.Mode()&fs.ModeSymlink != 0 || info.Size() > 0))
+		got = append(got, fmt.Sprint(strings.TrimPrefix(path, w.Path("d")), " ", info.Mode().Type(), " ", info.IsDir() ||
+			info.Mode()&fs.ModeSymlink != 0 || info.Size() > 0))
 		return nil
 	})
-	want := []string{"/a ---------- true", "/hay ---------- true", "/link L--------- true", "/new\nline ---------- true", "/sub d--------- true", "/sub/b c ---------- true"}
+	want := []string{"/a ---------- true", "/hay ---------- true", "/link L--------- true", "/new\nline ---------- true",
+		"/sub d--------- true", "/sub/b c ---------- true"}
 	if err != nil || !sameSet(got, want) {
 		t.Errorf("Glob: %v\ngot  %q\nwant %q", err, got, want)
 	}
@@ -315,7 +322,8 @@ func search(t *testing.T, w workspace.Workspace) {
 	if err := g.Glob(t.Context(), "d", func(string, fs.FileInfo) error { return stop }); err != stop {
 		t.Errorf("Glob stopped: %v", err)
 	}
-	if err := g.Glob(t.Context(), "nope", func(string, fs.FileInfo) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+	if err := g.Glob(t.Context(), "nope", func(string, fs.FileInfo) error { return nil }); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("Glob of nothing: %v", err)
 	}
 	for _, c := range []struct {
@@ -372,10 +380,12 @@ func run(t *testing.T, w workspace.Workspace) {
 		{"signal", workspace.Command{Line: "kill -9 $$"}, "", workspace.Exit{Code: 137, Signal: "killed"}},
 		{"directory", workspace.Command{Line: "pwd -P"}, base + "\n", workspace.Exit{}},
 		{"another directory", workspace.Command{Line: "pwd -P", Dir: "sub dir"}, base + "/sub dir\n", workspace.Exit{}},
-		{"environment", workspace.Command{Line: `printf %s "$KT_A|$KT_B"`, Env: []string{"KT_A=a 'b'\n$c", "KT_B="}}, "a 'b'\n$c|", workspace.Exit{}},
+		{"environment", workspace.Command{Line: `printf %s "$KT_A|$KT_B"`, Env: []string{"KT_A=a 'b'\n$c", "KT_B="}},
+			"a 'b'\n$c|", workspace.Exit{}},
 		{"no input", workspace.Command{Line: "cat; echo end"}, "end\n", workspace.Exit{}},
 		{"input", workspace.Command{Line: "cat", Stdin: strings.NewReader("in\x00put")}, "in\x00put", workspace.Exit{}},
-		{"arguments", workspace.Command{Args: []string{"printf", "%s|", "a b", "$x'\"", "*", ""}}, "a b|$x'\"|*||", workspace.Exit{}},
+		{"arguments", workspace.Command{Args: []string{"printf", "%s|", "a b", "$x'\"", "*", ""}}, "a b|$x'\"|*||",
+			workspace.Exit{}},
 		{"bytes", workspace.Command{Line: `printf '\377\000\303'; sleep 0.05; printf '\251'`}, "\xff\x00é", workspace.Exit{}},
 	} {
 		var out bytes.Buffer
@@ -386,11 +396,13 @@ func run(t *testing.T, w workspace.Workspace) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if _, err := w.Run(ctx, workspace.Command{Line: "echo o; echo e >&2", Output: &out, Stderr: &errs}); err != nil || out.String() != "o\n" || errs.String() != "e\n" {
+	if _, err := w.Run(ctx, workspace.Command{Line: "echo o; echo e >&2", Output: &out, Stderr: &errs}); err != nil ||
+		out.String() != "o\n" || errs.String() != "e\n" {
 		t.Errorf("apart: %q, %q, %v", out.String(), errs.String(), err)
 	}
 	out.Reset()
-	if _, err := w.Run(ctx, workspace.Command{Line: "head -c 3000000 /dev/zero", Output: &out}); err != nil || out.Len() != 3000000 {
+	if _, err := w.Run(ctx, workspace.Command{Line: "head -c 3000000 /dev/zero", Output: &out}); err != nil ||
+		out.Len() != 3000000 {
 		t.Errorf("3,000,000 bytes: %d, %v", out.Len(), err)
 	}
 	prepared, err := w.Prepare(workspace.Command{Line: "echo x", Dir: "sub dir"})
@@ -416,7 +428,8 @@ func background(t *testing.T, w workspace.Workspace) {
 	for i := 0; i < 20 && !late; i++ { // a slow machine may need several
 		var out bytes.Buffer
 		start := time.Now()
-		if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.02; echo late; sleep 300) & echo $!; echo done", Output: &out}); err != nil {
+		if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.02; echo late; sleep 300) & echo $!; echo done",
+			Output: &out}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took > 200*time.Second {

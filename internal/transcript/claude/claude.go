@@ -273,7 +273,8 @@ func (r *reader) addBlocks(l *line, a *session.Answer) {
 		from = "anthropic/" + m.Model
 	}
 	a.Model = cmp.Or(from, m.Model)
-	a.Usage = llm.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead, CacheWrite: m.Usage.CacheWrite}
+	a.Usage = llm.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead,
+		CacheWrite: m.Usage.CacheWrite}
 	switch stop := llm.StopReason(m.Stop); stop {
 	case llm.EndTurn, llm.ToolUse, llm.MaxTokens, llm.Refusal:
 		a.Stop = stop
@@ -328,7 +329,8 @@ func (r *reader) user(l *line) {
 	switch {
 	case l.ForPeople:
 		r.Note(l.Time, "", transcript.FirstLine(text))
-	case len(parts) == 1 && parts[0].Media == nil && (l.Meta || len(rest) < len(blocks(l.Message.Content)) || byProgram(text)):
+	case len(parts) == 1 && parts[0].Media == nil && (l.Meta || len(rest) < len(blocks(l.Message.Content)) ||
+		byProgram(text)):
 		people := ""
 		if !l.Meta {
 			people = transcript.FirstLine(text)
@@ -347,7 +349,8 @@ func (r *reader) attachment(l *line, a *attachment) {
 		r.User(l.Time, r.parts(l, blocks(a.Prompt)), true)
 		return
 	case "edited_text_file":
-		r.Note(l.Time, fmt.Sprintf("The file %s was changed since it was read:\n\n%s", a.Filename, transcript.Fenced("", a.Snippet)), "changed: "+transcript.FirstLine(a.Filename))
+		r.Note(l.Time, fmt.Sprintf("The file %s was changed since it was read:\n\n%s", a.Filename,
+			transcript.Fenced("", a.Snippet)), "changed: "+transcript.FirstLine(a.Filename))
 		return
 	case "file":
 		var c struct {
@@ -362,7 +365,8 @@ func (r *reader) attachment(l *line, a *attachment) {
 			break
 		}
 		if c.Type == "text" {
-			r.Note(l.Time, fmt.Sprintf("The person attached %s:\n\n%s", a.Filename, transcript.Fenced("", c.File.Content)), "attached: "+transcript.FirstLine(a.Filename))
+			r.Note(l.Time, fmt.Sprintf("The person attached %s:\n\n%s", a.Filename, transcript.Fenced("", c.File.Content)),
+				"attached: "+transcript.FirstLine(a.Filename))
 			return
 		}
 		if c.Type == "image" {
@@ -386,7 +390,8 @@ func (r *reader) attachment(l *line, a *attachment) {
 // byProgram reports whether a message is output of the program, or an echo of
 // what a person did in it.
 func byProgram(text string) bool {
-	for _, prefix := range []string{"<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>", "[Request interrupted by user"} {
+	for _, prefix := range []string{"<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>",
+		"[Request interrupted by user"} {
 		if strings.HasPrefix(text, prefix) {
 			return true
 		}

@@ -224,7 +224,8 @@ func (r reader) message(e *entry) {
 	case "bashExecution":
 		text := ""
 		if !m.Excluded {
-			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIts output:\n\n%s", transcript.Fenced("", m.Command), transcript.Fenced("", m.Output))
+			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIts output:\n\n%s", transcript.Fenced("", m.Command),
+				transcript.Fenced("", m.Output))
 			switch {
 			case m.Canceled:
 				text += "\nIt was cancelled."
@@ -290,11 +291,13 @@ func (r reader) answer(e *entry) {
 		for _, p := range partsOf(m.Content) {
 			text = append(text, p.Text)
 		}
-		r.Note(e.Time, "", strings.TrimSpace(transcript.FirstLine("the answer failed: "+m.Stop+": "+m.Error+" "+strings.Join(text, " "))))
+		r.Note(e.Time, "", strings.TrimSpace(
+			transcript.FirstLine("the answer failed: "+m.Stop+": "+m.Error+" "+strings.Join(text, " "))))
 		return
 	}
 	a := session.Answer{Model: id, Cost: m.Usage.Cost.Total}
-	a.Usage = llm.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead, CacheWrite: m.Usage.CacheWrite}
+	a.Usage = llm.Usage{Input: m.Usage.Input, Output: m.Usage.Output, CacheRead: m.Usage.CacheRead,
+		CacheWrite: m.Usage.CacheWrite}
 	a.Stop = map[string]llm.StopReason{"stop": llm.EndTurn, "toolUse": llm.ToolUse, "length": llm.MaxTokens}[m.Stop]
 	for _, p := range partsOf(m.Content) {
 		part := llm.Part{}

@@ -130,7 +130,8 @@ func (b *Body) encode(k *kept) error {
 // same reports whether two turns have the same parts. What a part points to is
 // not compared: the messages of a request with a Memo do not change.
 func same(a, b llm.Message) bool {
-	return a.Role == b.Role && len(a.Parts) == len(b.Parts) && (&a.Parts[0] == &b.Parts[0] || slices.Equal(a.Parts, b.Parts))
+	return a.Role == b.Role && len(a.Parts) == len(b.Parts) &&
+		(&a.Parts[0] == &b.Parts[0] || slices.Equal(a.Parts, b.Parts))
 }
 
 // writeItems writes values as JSON with a comma before each.

@@ -159,7 +159,8 @@ type Decoder interface {
 
 // Stream is [Post] with a Decoder between: what an adapter's Stream returns.
 // It can be read once.
-func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body, d Decoder) iter.Seq2[llm.Event, error] {
+func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body,
+	d Decoder) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		over := false
 		say := func(ev llm.Event) {
@@ -343,7 +344,8 @@ func (r report) kind(code string, status int) llm.ErrorKind {
 		switch word {
 		case "context_length_exceeded", "exceed_context_size_error", "request_too_large":
 			return llm.Overflow
-		case "insufficient_quota", "billing_error", "invalid_api_key", "authentication_error", "permission_error", "UNAUTHENTICATED", "PERMISSION_DENIED":
+		case "insufficient_quota", "billing_error", "invalid_api_key", "authentication_error", "permission_error",
+			"UNAUTHENTICATED", "PERMISSION_DENIED":
 			return llm.Auth
 		case "overloaded_error", "server_is_overloaded", "UNAVAILABLE":
 			return llm.Overloaded

@@ -81,14 +81,18 @@ func TestStatusError(t *testing.T) {
 		after  time.Duration
 		words  string
 	}{
-		{400, "", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}`, llm.Overflow, 0, "prompt is too long"},
+		{400, "", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}`,
+			llm.Overflow, 0, "prompt is too long"},
 		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`, llm.Overflow, 0, "maximum"},
 		{400, "", `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, llm.Overflow, 0, "exceeds"},
 		{400, "", `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, 0, "API key"},
 		{429, "", `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"RetryInfo","retryDelay":"32.5s"}]}}]`, llm.RateLimit, 32500 * time.Millisecond, "quota"},
-		{429, "Retry-After: 7", `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.Auth, 7 * time.Second, "quota"},
+		{429, "Retry-After: 7",
+			`{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`,
+			llm.Auth, 7 * time.Second, "quota"},
 		{429, "Retry-After-Ms: 250", `{}`, llm.RateLimit, 250 * time.Millisecond, "HTTP 429"},
-		{529, "", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Overloaded, 0, "Overloaded"},
+		{529, "", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, llm.Overloaded, 0,
+			"Overloaded"},
 		{502, "", "<html>bad gateway</html>", llm.Server, 0, "HTTP 502 Bad Gateway"},
 		{404, "", `{"error":"model 'x' not found"}`, llm.Invalid, 0, "model 'x' not found"},
 		{404, "", `404 page not found`, llm.Invalid, 0, "404 page not found"},
@@ -101,7 +105,8 @@ func TestStatusError(t *testing.T) {
 			h.Set(k, v)
 		}
 		e := StatusError(ep, c.status, h, []byte(c.body))
-		if e.Kind != c.kind || e.RetryAfter != c.after || e.Status != c.status || !strings.Contains(e.Message, c.words) || strings.Contains(e.Message, ep.Key) {
+		if e.Kind != c.kind || e.RetryAfter != c.after || e.Status != c.status || !strings.Contains(e.Message, c.words) ||
+			strings.Contains(e.Message, ep.Key) {
 			t.Errorf("%s: got %s %d %v %q", c.body, e.Kind, e.Status, e.RetryAfter, e.Message)
 		}
 	}
@@ -148,10 +153,14 @@ func TestUnreachable(t *testing.T) {
 		kind llm.ErrorKind
 		want string
 	}{
-		{dial(&net.DNSError{Name: "box", Err: "no such host", IsNotFound: true}), llm.Invalid, "there is no host box: check the address and the network"},
-		{dial(&net.DNSError{Name: "box", Err: "server misbehaving"}), llm.Broken, "the address of box cannot be looked up: is there a network?"},
-		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), llm.Broken, "no server answers at 127.0.0.1:11434: is it running?"},
-		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken, "there is no way to the provider: is there a network?"},
+		{dial(&net.DNSError{Name: "box", Err: "no such host", IsNotFound: true}), llm.Invalid,
+			"there is no host box: check the address and the network"},
+		{dial(&net.DNSError{Name: "box", Err: "server misbehaving"}), llm.Broken,
+			"the address of box cannot be looked up: is there a network?"},
+		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), llm.Broken,
+			"no server answers at 127.0.0.1:11434: is it running?"},
+		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken,
+			"there is no way to the provider: is there a network?"},
 		{io.ErrUnexpectedEOF, llm.Broken, "unexpected EOF"},
 	} {
 		if kind, text := unreachable(c.err); kind != c.kind || text != c.want {

@@ -86,12 +86,14 @@ func (a *analysis) changeDir(c *Command, base string, loose bool) {
 		break
 	}
 	to := Move{Word: target, Loose: loose}
-	if base == "popd" || target == nil || target.Is("-") || target.Values == nil || target.Glob || strings.HasPrefix(target.Prefix, "-") || a.vars["CDPATH"] != nil {
+	if base == "popd" || target == nil || target.Is("-") || target.Values == nil || target.Glob ||
+		strings.HasPrefix(target.Prefix, "-") || a.vars["CDPATH"] != nil {
 		to.Any = true
 	}
 	if target != nil {
 		for _, v := range target.Values {
-			if strings.HasPrefix(v, "-") || strings.HasPrefix(v, "+") || strings.HasPrefix(v, "~+") || strings.HasPrefix(v, "~-") {
+			if strings.HasPrefix(v, "-") || strings.HasPrefix(v, "+") || strings.HasPrefix(v, "~+") ||
+				strings.HasPrefix(v, "~-") {
 				to.Any = true
 			}
 		}
@@ -225,7 +227,8 @@ func (a *analysis) xargs(c *Command) {
 func (a *analysis) shell(c *Command) {
 	name, _ := c.Words[0].Value()
 	base := path.Base(name)
-	parsed := base == "sh" || base == "bash" || base == "dash" || base == "ash" || base == "rbash" || base == "ksh" || base == "mksh"
+	parsed := base == "sh" || base == "bash" || base == "dash" || base == "ash" || base == "rbash" || base == "ksh" ||
+		base == "mksh"
 	i := 1
 	isCode := false
 	for ; i < len(c.Words); i++ {
@@ -322,7 +325,8 @@ func (a *analysis) find(c *Command) {
 			words := append([]Word{}, c.Words[i+1:end]...)
 			for k := range words {
 				if t, ok := words[k].Value(); !ok || strings.Contains(t, "{}") {
-					w := unknown(words[k].Text, !ok && words[k].Dash || strings.HasPrefix(t, "-") || k == 0 || strings.HasPrefix(start, "-"))
+					w := unknown(words[k].Text, !ok && words[k].Dash || strings.HasPrefix(t, "-") || k == 0 ||
+						strings.HasPrefix(start, "-"))
 					w.Prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
 					words[k] = w
 				}
@@ -374,8 +378,10 @@ func (a *analysis) find(c *Command) {
 // takesValue reports whether find's expression is followed by a value.
 func takesValue(v string) bool {
 	switch v {
-	case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname", "-type", "-xtype", "-size", "-perm", "-user", "-group", "-uid", "-gid",
-		"-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-maxdepth", "-mindepth", "-links", "-inum", "-printf", "-regextype", "-fstype", "-used", "-context":
+	case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname",
+		"-type", "-xtype", "-size", "-perm", "-user", "-group", "-uid", "-gid", "-mtime", "-atime", "-ctime", "-mmin",
+		"-amin", "-cmin", "-maxdepth", "-mindepth", "-links", "-inum", "-printf", "-regextype", "-fstype", "-used",
+		"-context":
 		return true
 	}
 	return strings.HasPrefix(v, "-newer") && len(v) == 8
@@ -401,7 +407,8 @@ func (a *analysis) fd(c *Command) {
 		if !ok || len(v) < 2 || v[0] != '-' {
 			continue
 		}
-		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") || strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
+		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") ||
+			strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
 			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " looks elsewhere"})
 			c.Effect, c.Reason = Runs, v+" looks elsewhere"
 		}
@@ -445,14 +452,16 @@ func shellVariable(name string) bool {
 		}
 	}
 	if lower {
-		return !strings.HasSuffix(strings.ToLower(name), "_proxy") && !strings.HasPrefix(strings.ToLower(name), "npm_") && name != "histchars" && !strings.HasPrefix(strings.ToLower(name), "ld_") &&
+		return !strings.HasSuffix(strings.ToLower(name), "_proxy") && !strings.HasPrefix(strings.ToLower(name), "npm_") &&
+			name != "histchars" && !strings.HasPrefix(strings.ToLower(name), "ld_") &&
 			!strings.HasPrefix(strings.ToLower(name), "pip_") && !strings.HasPrefix(strings.ToLower(name), "git_")
 	}
 	if len(name) == 1 && name != "_" {
 		return true
 	}
 	switch name {
-	case "IFS", "COPROC", "DIR", "DIRS", "FILE", "FILES", "NAME", "NAMES", "COUNT", "LIST", "SRC", "DEST", "DST", "RESULT", "STATUS", "LINE", "ITEM", "ITEMS", "TOTAL", "NUM", "INDEX", "MSG", "MESSAGE", "_":
+	case "IFS", "COPROC", "DIR", "DIRS", "FILE", "FILES", "NAME", "NAMES", "COUNT", "LIST", "SRC", "DEST", "DST", "RESULT",
+		"STATUS", "LINE", "ITEM", "ITEMS", "TOTAL", "NUM", "INDEX", "MSG", "MESSAGE", "_":
 		return true
 	}
 	return harmlessVariable(name)
@@ -462,9 +471,10 @@ func shellVariable(name string) bool {
 // changes what is shown, never what is run.
 func harmlessVariable(name string) bool {
 	switch name {
-	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "DEBUG",
-		"NODE_ENV", "GOOS", "GOARCH", "CGO_ENABLED", "RUST_LOG", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "TIMEFORMAT", "POSIXLY_CORRECT",
-		"DEBIAN_FRONTEND", "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS":
+	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+		"CLICOLOR_FORCE", "CI", "DEBUG", "NODE_ENV", "GOOS", "GOARCH", "CGO_ENABLED", "RUST_LOG", "RUST_BACKTRACE",
+		"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "TIMEFORMAT", "POSIXLY_CORRECT", "DEBIAN_FRONTEND",
+		"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS":
 		return true
 	}
 	return strings.HasPrefix(name, "LC_") && len(name) > 3

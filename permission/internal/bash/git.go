@@ -84,7 +84,8 @@ var gitOptionTable = []struct {
 	prefix        bool   // any word that begins so counts
 }{
 	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template --extcmd " +
-		"--filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference --index-filter --contents",
+		"--filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference --index-filter " +
+		"--contents",
 		except: "reset"},
 	{long: "--tool", except: "reset remote"},
 	{long: "--recurse-submodules --gpg-sign --show-signature", only: "log show status diff grep ls-files"},
@@ -149,8 +150,10 @@ func gitLong(flag, list string) bool {
 }
 
 // gitRunners are subcommands that run other programs, whatever they are given.
-const gitRunners = "filter-branch send-email instaweb daemon shell credential credential-cache credential-store hook maintenance " +
-	"p4 svn cvsserver gui gitk citool web--browse remote-ext remote-fd upload-pack receive-pack upload-archive http-backend " +
+const gitRunners = "filter-branch send-email instaweb daemon shell credential credential-cache credential-store " +
+	"hook maintenance " +
+	"p4 svn cvsserver gui gitk citool web--browse remote-ext remote-fd upload-pack receive-pack upload-archive " +
+	"http-backend " +
 	"fsmonitor--daemon for-each-repo mailinfo fast-import fast-export quiltimport"
 
 // gitSubcommand notes what the words of a subcommand run or write.
@@ -163,9 +166,11 @@ func (a *analysis) gitSubcommand(c *Command, sub string, i int) {
 		c.danger(i, "git "+sub+" runs a program of the configuration")
 	case sub == "bisect" && len(rest) > 0 && rest[0].Is("run"):
 		c.Inner = append(c.Inner, Inner{a.child(append([]Word{}, orEmpty(rest[1:])...), c.At), at + 1})
-	case sub == "bisect" && len(rest) > 0 && !rest[0].Is(strings.Fields("start good bad old new skip log reset terms view visualize replay next help")...):
+	case sub == "bisect" && len(rest) > 0 && !rest[0].Is(strings.Fields("start good bad old new skip log reset terms "+
+		"view visualize replay next help")...):
 		c.danger(at, "its subcommand is not known")
-	case sub == "submodule" && len(rest) > 0 && !rest[0].Is(strings.Fields("status add init deinit update summary sync set-url set-branch absorbgitdirs")...):
+	case sub == "submodule" && len(rest) > 0 && !rest[0].Is(strings.Fields("status add init deinit update summary sync "+
+		"set-url set-branch absorbgitdirs")...):
 		c.danger(at, "git submodule foreach runs a command")
 		if text, ok := plainJoin(rest[1:]); ok && len(rest) > 1 {
 			c.Inner = append(c.Inner, Inner{a.code(strings.TrimPrefix(text, "--recursive ")), -1})
@@ -192,7 +197,8 @@ func gitFiles(c *Command, sub string, rest []Word) {
 		if ok && strings.HasPrefix(v, "-") {
 			continue
 		}
-		if strings.HasPrefix(v, "/") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~") || strings.Contains(v, "/../") || v == ".." {
+		if strings.HasPrefix(v, "/") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~") ||
+			strings.Contains(v, "/../") || v == ".." {
 			c.Files = append(c.Files, File{Word: &rest[k]})
 		}
 		if !ok || !shows {
@@ -277,8 +283,10 @@ func gitReads(sub string, rest []Word) bool {
 		}
 	}
 	switch sub {
-	case "status", "diff", "log", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "shortlog", "describe", "cat-file", "rev-list", "name-rev", "merge-base", "for-each-ref",
-		"show-ref", "whatchanged", "grep", "count-objects", "check-ignore", "diff-tree", "diff-index", "diff-files", "show-branch", "version", "cherry", "range-diff", "verify-pack":
+	case "status", "diff", "log", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "shortlog", "describe",
+		"cat-file", "rev-list", "name-rev", "merge-base", "for-each-ref", "show-ref", "whatchanged", "grep", "count-objects",
+		"check-ignore", "diff-tree", "diff-index", "diff-files", "show-branch", "version", "cherry", "range-diff",
+		"verify-pack":
 		if sub == "show-ref" || sub == "rev-parse" {
 			for i := range rest {
 				if rest[i].Is("--parseopt", "--sq-quote") {
@@ -288,10 +296,13 @@ func gitReads(sub string, rest []Word) bool {
 		}
 		return true
 	case "branch":
-		return onlyFlags("-a", "-r", "-v", "-vv", "-l", "--list", "--all", "--remotes", "--verbose", "--show-current", "--merged", "--no-merged", "--contains", "--sort", "--format", "--no-color", "--color", "--column", "--points-at") &&
+		return onlyFlags("-a", "-r", "-v", "-vv", "-l", "--list", "--all", "--remotes", "--verbose", "--show-current",
+			"--merged", "--no-merged", "--contains", "--sort", "--format", "--no-color", "--color", "--column", "--points-at") &&
 			(operands == 0 || hasAny(rest, "-l", "--list", "--merged", "--no-merged", "--contains", "--points-at"))
 	case "tag":
-		return onlyFlags("-l", "--list", "--sort", "--contains", "--points-at", "--merged", "--no-merged", "-n", "--format", "--column", "--color") && (operands == 0 || hasAny(rest, "-l", "--list", "--contains", "--points-at", "--merged", "--no-merged"))
+		return onlyFlags("-l", "--list", "--sort", "--contains", "--points-at", "--merged", "--no-merged", "-n", "--format",
+			"--column", "--color") && (operands == 0 || hasAny(rest, "-l", "--list", "--contains", "--points-at", "--merged",
+			"--no-merged"))
 	case "remote":
 		return operands == 0 && onlyFlags("-v", "--verbose") || first == "get-url" && onlyFlags("--all", "--push")
 	case "stash":
@@ -325,7 +336,8 @@ func hasAny(words []Word, values ...string) bool {
 // alias can replace.
 func gitBuiltin(s string) bool { return listed(gitSubcommands, s) }
 
-const gitSubcommands = "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore " +
+const gitSubcommands = "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr " +
+	"check-ignore " +
 	"check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit " +
 	"commit-graph commit-tree config count-objects credential credential-cache credential-store daemon " +
 	"describe diff diff-files diff-index diff-tree difftool fast-export fast-import fetch fetch-pack " +

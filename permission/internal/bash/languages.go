@@ -39,7 +39,8 @@ func (a *analysis) builtin(c *Command, name string) bool {
 				}
 				value = k == len(v)-1
 			case !Identifier(v) || !shellVariable(v):
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it sets a variable that programs use, or evaluates a subscript"})
+				c.Danger = append(c.Danger,
+					Danger{Word: i, Reason: "it sets a variable that programs use, or evaluates a subscript"})
 			}
 		}
 	case "unset", "wait", "getopts":
@@ -48,14 +49,16 @@ func (a *analysis) builtin(c *Command, name string) bool {
 		}
 		for i := 1; i < len(c.Words); i++ {
 			v, ok := c.Words[i].Value()
-			if !ok || strings.ContainsAny(v, "[$`") || name == "unset" && !strings.HasPrefix(v, "-") && !shellVariable(v) || name == "wait" && (strings.Contains(v, "p") || !Digits(strings.TrimPrefix(v, "%"))) {
+			if !ok || strings.ContainsAny(v, "[$`") || name == "unset" && !strings.HasPrefix(v, "-") && !shellVariable(v) ||
+				name == "wait" && (strings.Contains(v, "p") || !Digits(strings.TrimPrefix(v, "%"))) {
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " evaluates subscripts"})
 			}
 		}
 	case "shopt":
 		c.Effect = Reads
 		for i := 1; i < len(c.Words); i++ {
-			if !c.Words[i].Is("-s", "-u", "-q", "-p", "nullglob", "globstar", "dotglob", "failglob", "extglob", "lastpipe", "nocaseglob", "inherit_errexit") {
+			if !c.Words[i].Is("-s", "-u", "-q", "-p", "nullglob", "globstar", "dotglob", "failglob", "extglob", "lastpipe",
+				"nocaseglob", "inherit_errexit") {
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: "this option can change what names mean"})
 			}
 		}
@@ -123,14 +126,16 @@ func set(c *Command) {
 		if ok && v == "--" {
 			return
 		}
-		if ok && (v == "-o" || v == "+o") && i+1 < len(c.Words) && c.Words[i+1].Is("pipefail", "errexit", "nounset", "noglob", "noclobber", "xtrace") {
+		if ok && (v == "-o" || v == "+o") && i+1 < len(c.Words) && c.Words[i+1].Is("pipefail", "errexit", "nounset", "noglob",
+			"noclobber", "xtrace") {
 			i++
 			continue
 		}
 		if ok && len(v) > 1 && (v[0] == '-' || v[0] == '+') && strings.Trim(v[1:], "euxfC") == "" {
 			continue
 		}
-		if ok && len(v) > 1 && v[0] == '-' && strings.HasSuffix(v, "o") && strings.Trim(v[1:len(v)-1], "euxfC") == "" && i+1 < len(c.Words) && c.Words[i+1].Is("pipefail") {
+		if ok && len(v) > 1 && v[0] == '-' && strings.HasSuffix(v, "o") && strings.Trim(v[1:len(v)-1], "euxfC") == "" &&
+			i+1 < len(c.Words) && c.Words[i+1].Is("pipefail") {
 			i++
 			continue
 		}
@@ -176,7 +181,8 @@ func testCommand(c *Command) {
 		return ok && len(v) == 2 && v[0] == '-' && strings.IndexByte("abcdefghknprstuwxzGLNOS", v[1]) >= 0
 	}
 	plainShape := len(rest) <= 1 || len(rest) == 2 && unary(&rest[0]) ||
-		len(rest) == 3 && (rest[1].Is("=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"))
+		len(rest) == 3 && (rest[1].Is("=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot",
+			"-ef"))
 	if dynamic && !plainShape {
 		c.Reason = "an expansion may become another test"
 		return
@@ -230,7 +236,8 @@ func awk(c *Command) {
 // awkActs looks for actions that can run or write something, in strings and
 // patterns too: distinguishing these is not worth the risk of an error.
 func awkActs(s string) bool {
-	for _, word := range []string{"system", "getline", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "ARGV", "@", "|", "\\\n"} {
+	for _, word := range []string{"system", "getline", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "ARGV", "@", "|",
+		"\\\n"} {
 		if i := strings.Index(s, word); i >= 0 {
 			if word == "|" && !strings.Contains(strings.ReplaceAll(s, "||", ""), "|") {
 				continue
@@ -271,7 +278,9 @@ func sed(c *Command) {
 			ended = true
 		case ok && len(v) > 1 && v[0] == '-' && !ended:
 			switch {
-			case v == "-n" || v == "-E" || v == "-r" || v == "-s" || v == "-u" || v == "-z" || v == "-nE" || v == "-En" || v == "-nr" || v == "-rn" || v == "--quiet" || v == "--silent" || v == "--regexp-extended" || v == "--posix" || v == "--debug" || v == "--sandbox":
+			case v == "-n" || v == "-E" || v == "-r" || v == "-s" || v == "-u" || v == "-z" || v == "-nE" || v == "-En" ||
+				v == "-nr" || v == "-rn" || v == "--quiet" || v == "--silent" || v == "--regexp-extended" || v == "--posix" ||
+				v == "--debug" || v == "--sandbox":
 			case v == "-e" || v == "-ne" || v == "-Ee" || v == "-re" || v == "-nEe" || v == "--expression":
 				i++
 				code(i)
@@ -401,7 +410,8 @@ func sedHarmless(s string) bool {
 			if to := until(d); !from || !to {
 				return false
 			}
-			for i < len(s) && cmd == 's' && (s[i] == 'g' || s[i] == 'p' || s[i] == 'i' || s[i] == 'I' || s[i] == 'm' || s[i] == 'M' || s[i] >= '0' && s[i] <= '9') {
+			for i < len(s) && cmd == 's' && (s[i] == 'g' || s[i] == 'p' || s[i] == 'i' || s[i] == 'I' || s[i] == 'm' ||
+				s[i] == 'M' || s[i] >= '0' && s[i] <= '9') {
 				i++
 			}
 		default:

@@ -71,8 +71,9 @@ var programTable = []program{
 	{names: "scons", runs: "-f --file --makefile --sconstruct --site-dir", dirs: "-C --directory"},
 	{names: "gradle gradlew", runs: "-I --init-script -b --build-file -c --settings-file --include-build -g " +
 		"--gradle-user-home -D?org.gradle -P?org.gradle", dirs: "-p --project-dir"},
-	{names: "mvn mvnw mvnd", runs: "-f --file -s --settings -gs --global-settings -t --toolchains -gt --global-toolchains " +
-		"-D?exec. -D?maven.ext -D?maven.home -D?argLine -D?jvm -D?java"},
+	{names: "mvn mvnw mvnd",
+		runs: "-f --file -s --settings -gs --global-settings -t --toolchains -gt --global-toolchains " +
+			"-D?exec. -D?maven.ext -D?maven.home -D?argLine -D?jvm -D?java"},
 	{names: "bazel bazelisk", runs: "--bazelrc --run_under --workspace_status_command --override_repository " +
 		"--override_module --shell_executable --script_path --tool_java_runtime_version"},
 	{names: "sbt", runs: "-java-home -sbt-jar -sbt-launch-repo -addPluginSbtFile --addPluginSbtFile"},
@@ -92,13 +93,15 @@ var programTable = []program{
 	{names: "rustc", writes: "-o --out-dir", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
 	{names: "swift", runs: "--toolchain -Xlinker -Xcc --disable-sandbox", dirs: "--package-path"},
 	{names: "dotnet", runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
-	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o", runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
+	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o",
+		runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
 	{names: "protoc", abbrev: true, runs: "--plugin"},
 	{names: "buf", runs: "--template --config"},
 	{names: "gotestsum", words: true, runs: "--raw-command --post-run-command -exec -toolexec -vettool"},
 	{names: "golangci-lint", writes: "--out", runs: "-c --config"},
 	// Tests and linters.
-	{names: "pytest py.test", runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls --cov-config",
+	{names: "pytest py.test", runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls " +
+		"--cov-config",
 		value: "kmnpcorW"},
 	{names: "tox", dashes: "*", runs: "-c --conf --override -x --runner", dirs: "--root"},
 	{names: "nox", dashes: "*", runs: "-f --noxfile --force-python --default-venv-backend"},
@@ -108,14 +111,19 @@ var programTable = []program{
 	{names: "coverage", writes: "-o -d --directory --data-file", runs: "--rcfile"},
 	{names: "pre-commit pre_commit", runs: "-c --config"},
 	{names: "jest", runs: "-c --config --globalSetup --globalTeardown --setupFiles --setupFilesAfterEnv --runner?/ " +
-		"--testRunner --transform --reporters?/ --preset?/ --testEnvironment?/ --resolver --watchPlugins --testSequencer --filter " +
+		"--testRunner --transform --reporters?/ --preset?/ --testEnvironment?/ --resolver --watchPlugins --testSequencer " +
+		"--filter " +
 		"--prettierPath --snapshotSerializers --dependencyExtractor --haste --projects", dirs: "--rootDir"},
-	{names: "vitest", runs: "-c --config --environment?/ --runner?/ --reporter?/ --globalSetup --setupFiles", dirs: "-r --root --dir"},
-	{names: "mocha", runs: "-r --require --config --package --file --import --loader --experimental-loader -n --node-option " +
+	{names: "vitest", runs: "-c --config --environment?/ --runner?/ --reporter?/ --globalSetup --setupFiles",
+		dirs: "-r --root --dir"},
+	{names: "mocha", runs: "-r --require --config --package --file --import --loader --experimental-loader -n " +
+		"--node-option " +
 		"--ui?/ -u?/ --reporter?/ -R?/"},
-	{names: "eslint", writes: "-o --output-file --cache-location --cache-file", runs: "-c --config --rulesdir --plugin --parser --resolve-plugins-relative-to --format?/ -f?/"},
+	{names: "eslint", writes: "-o --output-file --cache-location --cache-file",
+		runs: "-c --config --rulesdir --plugin --parser --resolve-plugins-relative-to --format?/ -f?/"},
 	{names: "prettier", runs: "--config --plugin --plugin-search-dir --find-config-path"},
-	{names: "webpack", writes: "-o --output-path", runs: "-c --config --config-registration --entry-preload", dirs: "--context"},
+	{names: "webpack", writes: "-o --output-path", runs: "-c --config --config-registration --entry-preload",
+		dirs: "--context"},
 	{names: "vite", writes: "--outDir", runs: "-c --config --configLoader"},
 	{names: "rollup", writes: "-o --file -d --dir", runs: "-p --plugin --configPlugin --config?/"},
 	{names: "babel", writes: "-o --out-file -d --out-dir", runs: "--config-file --presets --plugins --root-mode"},
@@ -132,16 +140,18 @@ var programTable = []program{
 	{names: "node nodejs", script: "*", code: true, value: "rC",
 		runs: "-r --require --import --loader --experimental-loader -e --eval -p --print -pe --env-file " +
 			"--env-file-if-exists --experimental-config-file --openssl-config --snapshot-blob --build-snapshot --run"},
-	{names: "tsx ts-node", script: "*", code: true, runs: "-r --require --import --loader -e --eval -p --print -C --compiler " +
-		"-P --project --tsconfig --cwd"},
+	{names: "tsx ts-node", script: "*", code: true,
+		runs: "-r --require --import --loader -e --eval -p --print -C --compiler " +
+			"-P --project --tsconfig --cwd"},
 	{names: "python python2 python3 pypy pypy3", script: "*", code: true, value: "cmWX", runs: "-c -m -i"},
 	{names: "ruby jruby", script: "*", code: true, value: "erICxX", runs: "-e -r -I -x -C -X -S"},
 	{names: "perl", script: "*", code: true, value: "eEMmIxdDCF", runs: "-e -E -M -m -I -x -d -C"},
 	{names: "php", script: "*", code: true, runs: "-r -B -R -E -F -d -c -z -S -f"},
 	{names: "lua luajit", script: "*", code: true, runs: "-e -l -i"},
 	{names: "julia Rscript R", script: "*", code: true, runs: "-e -E -L -J -f --eval --load --sysimage --file"},
-	{names: "java", words: true, script: "*", code: true, runs: "-cp -classpath --class-path -jar -javaagent -agentlib -agentpath " +
-		"--module-path -XX?OnError -XX?OnOutOf"},
+	{names: "java", words: true, script: "*", code: true,
+		runs: "-cp -classpath --class-path -jar -javaagent -agentlib -agentpath " +
+			"--module-path -XX?OnError -XX?OnOutOf"},
 	{names: "elixir", script: "*", code: true, runs: "-e -r -S -pr -pa -pz --eval --require"},
 }
 
@@ -203,7 +213,8 @@ func otherCode(c *Command, from int, open bool) {
 			} else if option, dir, _ := p.option(p.dirs, v, next); option != "" {
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " leaves the workspace", Dir: dir})
 			} else if option, file, _ := p.option(p.writes, v, next); option != "" {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " writes outside the workspace or to a protected path", Dir: file, Write: true})
+				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option +
+					" writes outside the workspace or to a protected path", Dir: file, Write: true})
 			}
 		}
 		v, ok := c.Words[i].Value()
@@ -298,7 +309,8 @@ func (p *program) option(list, word, next string) (option, value string, inWord 
 			value = next
 		}
 		if conditional {
-			if not, ok := strings.CutPrefix(when, "!"); ok && strings.HasPrefix(value, not) || !ok && !strings.Contains(value, when) {
+			if not, ok := strings.CutPrefix(when, "!"); ok && strings.HasPrefix(value, not) || !ok &&
+				!strings.Contains(value, when) {
 				continue
 			}
 		}
@@ -331,13 +343,14 @@ func (p *program) letter(word string, c byte) int {
 func makeProgram(name string) bool {
 	switch name {
 	case "SHELL", ".SHELLFLAGS", "MAKEFILES", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKE", "VPATH",
-		"CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "YACC", "LEX", "INSTALL", "RM", "CP", "MV",
-		"GO", "GOFMT", "CARGO", "RUSTC", "PYTHON", "PYTHON3", "PIP", "NODE", "NPM", "NPX", "YARN", "PNPM", "RUBY", "PERL",
-		"DOCKER", "PODMAN", "GIT", "CURL", "BASH", "SH", "ENV", "SUDO":
+		"CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "YACC", "LEX", "INSTALL", "RM", "CP",
+		"MV", "GO", "GOFMT", "CARGO", "RUSTC", "PYTHON", "PYTHON3", "PIP", "NODE", "NPM", "NPX", "YARN", "PNPM", "RUBY",
+		"PERL", "DOCKER", "PODMAN", "GIT", "CURL", "BASH", "SH", "ENV", "SUDO":
 		return true
 	}
 	upper := strings.ToUpper(name)
-	for _, end := range []string{"_CMD", "_COMMAND", "_BIN", "_SHELL", "_EXE", "_PROG", "_PROGRAM", "_RUNNER", "_TOOL", "_WRAPPER", "_LAUNCHER"} {
+	for _, end := range []string{"_CMD", "_COMMAND", "_BIN", "_SHELL", "_EXE", "_PROG", "_PROGRAM", "_RUNNER", "_TOOL",
+		"_WRAPPER", "_LAUNCHER"} {
 		if strings.HasSuffix(upper, end) {
 			return true
 		}

@@ -25,7 +25,8 @@ type reader struct {
 }
 
 var readerTable = []reader{
-	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm readlink realpath pr tsort",
+	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm readlink realpath " +
+		"pr tsort",
 		files: true},
 	{names: "nl", files: true, value: "bdfhilnsvw"},
 	{names: "fold fmt", files: true, value: "w"},
@@ -45,10 +46,12 @@ var readerTable = []reader{
 	{names: "uniq", files: true, value: "fsw", max: 1},
 	{names: "xxd", files: true, value: "lscgo", danger: "-r", max: 1},
 	{names: "column", files: true, value: "csoNTRHEAxO"},
-	{names: "diff", files: true, value: "UCIxW", danger: "-l --paginate", tree: "-r --recursive", follow: "-r --recursive"},
+	{names: "diff", files: true, value: "UCIxW", danger: "-l --paginate", tree: "-r --recursive",
+		follow: "-r --recursive"},
 	{names: "ls dir vdir", files: true, cwd: true, value: "IwT", check: listsThroughLinks},
 	{names: "tree", files: true, cwd: true, value: "LIP", danger: "-o -R --output", follow: "-l"},
-	{names: "du", files: true, cwd: true, value: "dBt", danger: "-X --files0-from --exclude-from", follow: "-L --dereference"},
+	{names: "du", files: true, cwd: true, value: "dBt", danger: "-X --files0-from --exclude-from",
+		follow: "-L --dereference"},
 	{names: "df", files: true, value: "Btx"},
 	{names: "file", files: true, value: "FP",
 		danger: "-C -m -f -z -S -Z --compile --magic-file --files-from --uncompress --no-sandbox --uncompress-noreport"},
@@ -296,7 +299,8 @@ func jqActs(program string) string {
 	for _, directive := range []string{"import", "include", "modulemeta"} {
 		for rest := program; holdsWord(rest, directive); {
 			_, rest, _ = strings.Cut(rest, directive)
-			if next := strings.TrimLeft(rest, " \t\n\r"); next == "" || next[0] == '"' || next[0] == '#' || directive == "modulemeta" {
+			if next := strings.TrimLeft(rest, " \t\n\r"); next == "" || next[0] == '"' || next[0] == '#' ||
+				directive == "modulemeta" {
 				return "jq " + directive + " reads other files"
 			}
 		}
@@ -329,7 +333,8 @@ func ps(c *Command) {
 	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
-		if !ok || !strings.HasPrefix(v, "-") && strings.Contains(v, "e") || strings.Contains(v, "E") || strings.Contains(v, "env") {
+		if !ok || !strings.HasPrefix(v, "-") && strings.Contains(v, "e") || strings.Contains(v, "E") ||
+			strings.Contains(v, "env") {
 			c.Effect, c.Reason = Runs, "ps may show the environment of programs"
 		}
 	}
@@ -362,8 +367,10 @@ var probeTable = []probe{
 	{names: "php composer perl lua", words: "--version -v", obeys: shims},
 	{names: "java javac", words: "--version -version", obeys: shims},
 	{names: "mvn", words: "--version -v", obeys: shims + " .mvn"},
-	{names: "gradle kotlin kotlinc scala dotnet swift zig elixir mix ghc stack cabal dart", words: "--version", obeys: shims},
-	{names: "gcc g++ cc c++ clang clang++ ld make gmake cmake ctest ninja meson protoc buf gdb pkg-config", words: "--version"},
+	{names: "gradle kotlin kotlinc scala dotnet swift zig elixir mix ghc stack cabal dart", words: "--version",
+		obeys: shims},
+	{names: "gcc g++ cc c++ clang clang++ ld make gmake cmake ctest ninja meson protoc buf gdb pkg-config",
+		words: "--version"},
 	{names: "docker podman terraform tofu helm gh glab hugo golangci-lint goreleaser", words: "--version version"},
 	{names: "rg fd fdfind jq yq curl wget tar grep sed awk gawk find bash sh zsh fish vim nvim tmux sqlite3 psql mysql " +
 		"redis-cli ffmpeg shellcheck shfmt pre-commit hyperfine just bat tree less rsync ssh openssl", words: "--version"},
@@ -397,10 +404,13 @@ func isProbe(c *Command, name string) bool {
 	switch {
 	case name == "npm" && c.Words[1].Is("list", "ls", "ll", "la"):
 		c.Obeys = shims
-		options = "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p --link --dev"
-	case name == "gh" && len(c.Words) > 2 && c.Words[1].Is("pr") && c.Words[2].Is("view", "diff", "list", "ls", "checks", "status"):
+		options = "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p " +
+			"--link --dev"
+	case name == "gh" && len(c.Words) > 2 && c.Words[1].Is("pr") && c.Words[2].Is("view", "diff", "list", "ls", "checks",
+		"status"):
 		c.AsksGit = true // for the remotes
-		options = "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B --head -H " +
+		options = "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B " +
+			"--head -H " +
 			"--draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"
 	default:
 		return false

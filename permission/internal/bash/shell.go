@@ -83,8 +83,10 @@ func parse(text string, depth int, count *int) (*Script, error) {
 			return nil, ErrHidden
 		} else if c >= 0x80 {
 			for _, r := range text[i:] {
-				if r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector) && r != '\n' && r != '\t' ||
-					r > 0x7f && unicode.IsSpace(r) || r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' || r == '\u2800' {
+				if r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp,
+					unicode.Variation_Selector) && r != '\n' && r != '\t' ||
+					r > 0x7f && unicode.IsSpace(r) || r == '\u115f' || r == '\u1160' || r == '\u3164' || r == '\uffa0' ||
+					r == '\u2800' {
 					return nil, ErrHidden
 				}
 			}
@@ -411,7 +413,8 @@ func (a *analysis) assigned(name string, w *syntax.Word, item bool) {
 
 // checkName reports an assignment that may change what a program does.
 func (a *analysis) checkName(name, text string) {
-	if !shellVariable(name) || harmlessVariable(name) && (strings.Contains(text, "..") || strings.Contains(text, "=/") || strings.Contains(text, ":/")) {
+	if !shellVariable(name) || harmlessVariable(name) && (strings.Contains(text, "..") || strings.Contains(text, "=/") ||
+		strings.Contains(text, ":/")) {
 		a.entries = append(a.entries, entry{assign: shorten(text)})
 	}
 }
@@ -466,7 +469,8 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 				}
 			}
 			a.assigned("REPLY", nil, false)
-		case "eval", "source", ".", "mapfile", "readarray", "getopts", "trap", "enable", "wait", "let", "unset", "exec", "alias", "env", "set", "shift":
+		case "eval", "source", ".", "mapfile", "readarray", "getopts", "trap", "enable", "wait", "let", "unset", "exec",
+			"alias", "env", "set", "shift":
 			a.allVars = a.allVars || name != "shift" && name != "set" && name != "env"
 		case "printf":
 			if i+1 < len(args) { // its options stand before the format
@@ -1034,7 +1038,8 @@ func (a *analysis) command(e *entry, index int) {
 	}
 	isRead := words[0].Is("read") || words[0].Is("command", "builtin") && len(words) > 1 && words[1].Is("read")
 	for _, as := range e.call.Assigns {
-		if as.Name != nil && (harmlessVariable(as.Name.Value) && a.harmlessValue(as) || as.Name.Value == "IFS" && isRead) && as.Index == nil {
+		if as.Name != nil && (harmlessVariable(as.Name.Value) && a.harmlessValue(as) || as.Name.Value == "IFS" && isRead) &&
+			as.Index == nil {
 			continue
 		}
 		x := &Assign{Text: a.source(as)}

@@ -285,7 +285,8 @@ func (b *wordBuilder) lit(s string, first bool) {
 			return
 		}
 		// What holds no comma and closes again is no brace expansion: {}, @{u}.
-		if strings.ContainsAny(s, ",\\") || strings.Contains(s, "..") || strings.Count(s, "{") != 1 || strings.Index(s, "}") < strings.Index(s, "{") {
+		if strings.ContainsAny(s, ",\\") || strings.Contains(s, "..") || strings.Count(s, "{") != 1 ||
+			strings.Index(s, "}") < strings.Index(s, "{") {
 			b.Many = true
 			b.expansion(false) // braces that are not followed here
 			return
@@ -367,7 +368,8 @@ func indexIsAt(x syntax.ArithmExpr) bool {
 func PlainWord(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if c >= utf8.RuneSelf || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_./:=@%+,-", c) >= 0) {
+		if c >= utf8.RuneSelf || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("_./:=@%+,-", c) >= 0) {
 			return false
 		}
 	}
@@ -381,7 +383,8 @@ func hereText(c *syntax.CmdSubst) (string, bool) {
 	}
 	st := c.Stmts[0]
 	call, ok := st.Cmd.(*syntax.CallExpr)
-	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" || len(st.Redirs) != 1 {
+	if !ok || st.Negated || st.Background || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" ||
+		len(st.Redirs) != 1 {
 		return "", false
 	}
 	r := st.Redirs[0]
@@ -595,7 +598,8 @@ func braces(s string) ([]string, bool) {
 	} else if lo, hi, ok := strings.Cut(in, ".."); ok {
 		a, err1 := strconv.Atoi(lo)
 		z, err2 := strconv.Atoi(hi)
-		if err1 != nil || err2 != nil || a < 0 || z < a || z-a >= maxAlternatives || lo != strconv.Itoa(a) || hi != strconv.Itoa(z) {
+		if err1 != nil || err2 != nil || a < 0 || z < a || z-a >= maxAlternatives || lo != strconv.Itoa(a) ||
+			hi != strconv.Itoa(z) {
 			return nil, false
 		}
 		for ; a <= z; a++ {

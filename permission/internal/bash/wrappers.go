@@ -61,7 +61,8 @@ type opaqueProgram struct {
 
 var opaqueTable = []opaqueProgram{
 	{names: "watch su script ssh parallel flock", reason: "it can run any command", code: true},
-	{names: "runuser chroot unshare nsenter chrt taskset strace ltrace gdb perf valgrind rr entr nodemon at batch systemd-run " +
+	{names: "runuser chroot unshare nsenter chrt taskset strace ltrace gdb perf valgrind rr entr nodemon at batch " +
+		"systemd-run " +
 		"expect socat nc ncat netcat telnet rsh mosh sshpass pkexec dbus-run-session xvfb-run firejail bwrap proot fakeroot " +
 		"prlimit setarch linux32 linux64 setpriv capsh cgexec numactl daemon start-stop-daemon inotifywait watchman " +
 		"watchexec hyperfine tmux screen dtach abduco zellij run-parts rlwrap torsocks proxychains proxychains4 ld.so ed ex " +
@@ -108,7 +109,8 @@ func (a *analysis) runner(c *Command, base string) bool {
 			return true
 		}
 	}
-	if p := opaquePrograms()[base]; p != nil && (p.sub == "" || len(c.Words) > 1 && c.Words[1].Is(strings.Fields(p.sub)...)) {
+	if p := opaquePrograms()[base]; p != nil && (p.sub == "" || len(c.Words) > 1 &&
+		c.Words[1].Is(strings.Fields(p.sub)...)) {
 		c.Opaque = p.reason
 		for i := 1; p.code && i < min(len(c.Words), 8); i++ {
 			if v, ok := plainJoin(c.Words[i:]); ok {
@@ -150,7 +152,8 @@ func (a *analysis) special(c *Command, base string) bool {
 		a.trap(c)
 	case "kubectl", "oc":
 		a.kubectl(c)
-	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh":
+	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu",
+		"elvish", "xonsh":
 		a.shell(c)
 	default:
 		return false
@@ -201,7 +204,8 @@ func queries(c *Command, base string) bool {
 // unwrap finds the command in a wrapper, whose options begin at a word.
 func (a *analysis) unwrap(c *Command, w *wrapper, from int) {
 	i := from
-	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); w.number && from < len(c.Words) && ok && len(v) > 1 && v[0] == '-' && Digits(v[1:]) {
+	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); w.number && from < len(c.Words) && ok && len(v) > 1 &&
+		v[0] == '-' && Digits(v[1:]) {
 		i++
 	} else if i = skipOptions(c.Words, from, w.plain, w.valued, w.long); i >= 0 {
 		for range w.words {

@@ -38,10 +38,12 @@ var writerTable = []writer{
 	{names: "tar bsdtar gtar", words: noFiles, writes: "-C -f --directory --file", check: tarLetters,
 		runs: "--to-command --use-compress-program --checkpoint-action --rsh-command --info-script --new-volume-script " +
 			"--rmt-command --checkpoint -I -F"},
-	{names: "curl", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K", check: atFile,
+	{names: "curl", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K",
+		check:  atFile,
 		reads:  "-T --upload-file --post-file --body-file",
 		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
-	{names: "wget", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K -e", check: atFile,
+	{names: "wget", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K -e",
+		check:  atFile,
 		reads:  "-T --upload-file --post-file --body-file",
 		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
 	{names: "sort", words: noFiles, check: sortOutput},
@@ -97,7 +99,8 @@ func runsProgram(word, list string) bool {
 	flag, _, _ := strings.Cut(word, "=")
 	for o := range strings.FieldsSeq(list) {
 		long := strings.HasPrefix(word, "--")
-		if word == o || long && len(flag) > 2 && strings.HasPrefix(o, flag) || !long && len(o) == 2 && strings.HasPrefix(word, o) {
+		if word == o || long && len(flag) > 2 && strings.HasPrefix(o, flag) || !long && len(o) == 2 &&
+			strings.HasPrefix(word, o) {
 			return true
 		}
 	}

@@ -10,28 +10,29 @@ import (
 // Numbers that package syscall lacks. Those from 424 on are the same for every
 // architecture.
 const (
-	sysOpenTree            = 428
-	sysMoveMount           = 429
-	sysFsopen              = 430
-	sysFsconfig            = 431
-	sysFsmount             = 432
-	sysCloseRange          = 436
-	sysOpenat2             = 437
-	sysMountSetattr        = 442
-	sysLandlockCreate      = 444
-	sysLandlockAddRule     = 445
-	sysLandlockRestrict    = 446
-	closeRangeCloexec      = 1 << 2
-	mapFixedNoReplace      = 0x100000
-	prSetDumpable          = 4
-	prSetSecurebits        = 28
-	prCapbsetDrop          = 24
-	prSetChildSubreaper    = 36
-	prSetNoNewPrivs        = 38
-	prCapAmbient           = 47
-	prCapAmbientClearAll   = 4
-	seccompSetModeFilter   = 1
-	securebits             = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7 // NOROOT, NO_SETUID_FIXUP, KEEP_CAPS_LOCKED, NO_CAP_AMBIENT_RAISE; locked
+	sysOpenTree          = 428
+	sysMoveMount         = 429
+	sysFsopen            = 430
+	sysFsconfig          = 431
+	sysFsmount           = 432
+	sysCloseRange        = 436
+	sysOpenat2           = 437
+	sysMountSetattr      = 442
+	sysLandlockCreate    = 444
+	sysLandlockAddRule   = 445
+	sysLandlockRestrict  = 446
+	closeRangeCloexec    = 1 << 2
+	mapFixedNoReplace    = 0x100000
+	prSetDumpable        = 4
+	prSetSecurebits      = 28
+	prCapbsetDrop        = 24
+	prSetChildSubreaper  = 36
+	prSetNoNewPrivs      = 38
+	prCapAmbient         = 47
+	prCapAmbientClearAll = 4
+	seccompSetModeFilter = 1
+	// NOROOT, NO_SETUID_FIXUP, KEEP_CAPS_LOCKED, NO_CAP_AMBIENT_RAISE; locked
+	securebits             = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 	capVersion3            = 0x20080522
 	landlockRulePath       = 1
 	landlockCreateVersion  = 1

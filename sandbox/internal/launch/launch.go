@@ -140,7 +140,8 @@ func carryOut(program string) {
 		fail("the program is too short", nil)
 	}
 	const flags = syscall.MAP_PRIVATE | syscall.MAP_ANONYMOUS | syscall.MAP_NORESERVE | mapFixedNoReplace
-	at, _, e := syscall.RawSyscall6(syscall.SYS_MMAP, codeBase, 2*(dataBase-codeBase), syscall.PROT_READ|syscall.PROT_WRITE, flags, ^uintptr(0), 0)
+	at, _, e := syscall.RawSyscall6(syscall.SYS_MMAP, codeBase, 2*(dataBase-codeBase),
+		syscall.PROT_READ|syscall.PROT_WRITE, flags, ^uintptr(0), 0)
 	if e != 0 || at != codeBase {
 		fail("memory for the program", e)
 	}
@@ -171,7 +172,8 @@ func carryOut(program string) {
 		case e != 0 && !o.tolerates(e):
 			send(FailedAt, string(unsafe.Slice((*byte)(unsafe.Pointer(&[2]uint32{uint32(at - codeBase), uint32(e)})), 8)))
 			syscall.Exit(failedCode)
-		case e != 0 && o.then != jumpIfDone && o.target != 0, e == 0 && o.then == jumpIfDone, e == 0 && o.then == jumpIfZero && n == 0:
+		case e != 0 && o.then != jumpIfDone && o.target != 0, e == 0 && o.then == jumpIfDone, e == 0 &&
+			o.then == jumpIfZero && n == 0:
 			next = o.target
 		case e == 0 && o.then == repeatUntil && int32(n) != *(*int32)(memory(o.target)):
 			next = at

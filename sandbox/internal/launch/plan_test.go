@@ -8,7 +8,8 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	plan := &Plan{Init: true, Limits: []Limit{{2, 1 << 40}}, Args: []string{"/bin/sh", "-c", ""}, Dir: "/w", Env: []string{"A=1", "B=\x00c"}}
+	plan := &Plan{Init: true, Limits: []Limit{{2, 1 << 40}}, Args: []string{"/bin/sh", "-c", ""}, Dir: "/w",
+		Env: []string{"A=1", "B=\x00c"}}
 	program := Setup(plan)
 	b := plan.Encode(program)
 	if n := int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3]); n != len(b)-4 {

@@ -56,7 +56,8 @@ type number uint64
 type label int
 
 func newProgram() *Program {
-	return &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600), data: make([]byte, 0, 8192)}
+	return &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600),
+		data: make([]byte, 0, 8192)}
 }
 
 // do adds a call. Arguments are numbers, strings (which become addresses of

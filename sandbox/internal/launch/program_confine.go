@@ -27,7 +27,8 @@ func (p *Program) listen(port uint64) {
 	p.do(syscall.SYS_SOCKET, syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
 	// Connections of an earlier command may linger.
 	p.do(syscall.SYS_SETSOCKOPT, fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, p.words(1), 4)
-	p.do(syscall.SYS_BIND, fd, []byte{syscall.AF_INET, 0, byte(port >> 8), byte(port), 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 16)
+	p.do(syscall.SYS_BIND, fd, []byte{syscall.AF_INET, 0, byte(port >> 8), byte(port), 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+		0}, 16)
 	p.do(syscall.SYS_LISTEN, fd, 64)
 	p.send(Listening, rights)
 	p.close(fd)

@@ -27,7 +27,8 @@ const (
 // find opens a path for naming it, through no symbolic link: the parent has
 // resolved the path, and a link that is met now was put there since.
 func (p *Program) find(path string) *op {
-	return p.do(sysOpenat2, atFdcwd, path, p.words(openPath|syscall.O_CLOEXEC, 0, resolveNoSymlinks|resolveNoMagicLinks), 24)
+	return p.do(sysOpenat2, atFdcwd, path, p.words(openPath|syscall.O_CLOEXEC, 0, resolveNoSymlinks|resolveNoMagicLinks),
+		24)
 }
 
 func (p *Program) close(fds ...number) {
@@ -267,7 +268,8 @@ func (p *Program) dev(target, tree number) {
 }
 
 // ProcReadOnly is what root could change in /proc without any capability.
-var ProcReadOnly = [...]string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi"}
+var ProcReadOnly = [...]string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi",
+	"/proc/scsi"}
 
 // proc mounts /proc anew.
 func (p *Program) proc(tasks uint64, target, tree number) {
