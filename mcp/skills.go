@@ -205,6 +205,40 @@ func (s skillSource) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] 
 	}
 }
 
+// Verify reads every file of the skills of a server and holds it against what was
+// listed; after the first file of a skill that differs nothing more is read of it.
+// each is called with the name of a skill, how many files are as they were listed,
+// and what is wrong.
+func (c *Client) Verify(ctx context.Context, server string, each func(skill string, files int, err error)) {
+	for k, err := range c.Skills(server).Skills(ctx) {
+		if k == nil {
+			each("", 0, err)
+			continue
+		}
+		files := 0
+		_, err := k.Read(ctx)
+		if err == nil {
+			files++
+			var names []string
+			names, err = k.List(ctx)
+			for _, uri := range names {
+				if err != nil {
+					break
+				}
+				if err = c.find(server).skillOf(uri).verify(ctx, uri); err == nil {
+					files++
+				}
+			}
+		}
+		each(k.Name, files, err)
+	}
+}
+
+func (r *remoteSkill) verify(ctx context.Context, uri string) error {
+	_, err := r.read(ctx, uri)
+	return err
+}
+
 // A remoteSkill is a skill of a server: what is read of it is held against what
 // was listed.
 type remoteSkill struct {

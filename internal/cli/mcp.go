@@ -303,15 +303,22 @@ func mcpGetCommand() *cobra.Command {
 
 func mcpTestCommand() *cobra.Command {
 	var f projectFlags
-	var asJSON bool
+	var asJSON, verify bool
 	c := &cobra.Command{
-		Use: "test [NAME]", Short: "Connect to a server, or to all, and show what it offers",
+		Use: "test [NAME | URL]", Short: "Connect to a server, or to all, and show what it offers",
 		Long: `Connect to a server, or to all of them, and show the tools, prompts and skills that
 it offers. No tool is called. What a server offers is stored, so that the first
-request of the next session has its tools.`,
+request of the next session has its tools. With --verify every file of its skills
+is read and compared with what the server lists.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			e, err := engine.Open(c.Context(), f.options())
+			o := f.options()
+			if len(args) > 0 && strings.Contains(args[0], "://") {
+				s := mcp.Server{URL: args[0]}
+				o.MCPConfig, o.StrictMCP = []string{`{"server":` + string(s.JSON()) + `}`}, true
+				args = nil
+			}
+			e, err := engine.Open(c.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -334,7 +341,17 @@ request of the next session has its tools.`,
 				if all[i].State != mcp.Connected {
 					failed++
 				}
-				if slices.Contains(client.WithSkills(), all[i].Name) {
+				if verify {
+					client.Verify(c.Context(), all[i].Name, func(skill string, files int, err error) {
+						if err != nil {
+							failed++
+							fmt.Fprintf(c.ErrOrStderr(), "knack: error: %s\n", plain.Line(strings.TrimPrefix(skill+": "+err.Error(), ": ")))
+							return
+						}
+						all[i].Skills++
+						fmt.Fprintf(c.ErrOrStderr(), "knack: info: %s: %s verified\n", plain.Line(skill), plain.Count(files, "file"))
+					})
+				} else if slices.Contains(client.WithSkills(), all[i].Name) {
 					for k := range client.Skills(all[i].Name).Skills(c.Context()) {
 						if k != nil {
 							all[i].Skills++
@@ -355,8 +372,7 @@ request of the next session has its tools.`,
 				}
 			}
 			if err == nil && failed > 0 {
-				err = &engine.Error{Err: fmt.Errorf("%s not connected", plain.Count(failed, "server")+" "+map[bool]string{true: "is", false: "are"}[failed == 1]),
-					Hint: "knack mcp get NAME shows what is started"}
+				err = &engine.Error{Err: errors.New(plain.Count(failed, "test") + " failed"), Hint: "knack mcp get NAME shows what is started"}
 			}
 			return err
 		},
@@ -364,6 +380,7 @@ request of the next session has its tools.`,
 	f.register(c)
 	f.registerServers(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&verify, "verify", false, "read every file of the skills, and compare it with the list")
 	return c
 }
 

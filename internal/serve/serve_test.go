@@ -20,12 +20,17 @@ import (
 	"github.com/knack-agent/knack/mcp"
 )
 
-// project writes files into a directory that is trusted, and opens it.
+// project writes files into a directory, those below home/ into the user's, and
+// opens it.
 func project(t *testing.T, files string, o engine.Options) (dir string, e *engine.Engine) {
 	t.Helper()
 	dir = t.TempDir()
+	home := t.TempDir()
 	for _, f := range txtar.Parse([]byte(files)).Files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if name, ok := strings.CutPrefix(f.Name, "home/"); ok {
+			path = filepath.Join(home, filepath.FromSlash(name))
+		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +38,6 @@ func project(t *testing.T, files string, o engine.Options) (dir string, e *engin
 			t.Fatal(err)
 		}
 	}
-	home := t.TempDir()
 	o.Dir = dir
 	o.Env = func(name string) string {
 		switch name {
