@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -53,6 +54,14 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		}
 		path, ok := strings.CutPrefix(word, "@")
 		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
+			continue
+		}
+		if server, uri, ok := s.resource(path); ok {
+			res, err := s.attachResource(ctx, server, uri, &rules)
+			if err != nil {
+				return in, err
+			}
+			in.Parts = append(in.Parts, res...)
 			continue
 		}
 		isFile := func(path string) bool {
@@ -97,6 +106,39 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		in.Touched = append(in.Touched, s.ws.Path(path))
 	}
 	return in, nil
+}
+
+// resource is the resource of an MCP server that a word names: SERVER:URI.
+func (s *Session) resource(word string) (server, uri string, ok bool) {
+	server, uri, ok = strings.Cut(word, ":")
+	if !ok || !strings.Contains(uri, "://") {
+		return "", "", false
+	}
+	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.Servers(), func(x mcp.Status) bool { return x.Name == server })
+}
+
+// attachResource reads a resource that the user named, as the tool would.
+func (s *Session) attachResource(ctx context.Context, server, uri string, rules **gate.Gate) ([]llm.Part, error) {
+	input, err := json.Marshal(map[string]string{"server": server, "uri": uri})
+	if err != nil {
+		return nil, err
+	}
+	if *rules == nil {
+		if *rules, err = s.typedGate(gate.ApproverFunc(s.approveNamed)); err != nil {
+			return nil, err
+		}
+	}
+	s.startServers()
+	res := tool.Call(ctx, s.readers(), llm.ToolCall{ID: "typed", Name: "read_mcp_resource", Input: input}, *rules, nil)
+	if res.IsError {
+		return nil, fmt.Errorf("%s:%s cannot be attached: %s", server, uri, res.Parts[0].Text)
+	}
+	for i, p := range res.Parts {
+		if p.Media == nil {
+			res.Parts[i] = llm.Text(fmt.Sprintf("<resource server=\"%s\" uri=\"%s\">\n%s\n</resource>", html.EscapeString(server), html.EscapeString(uri), p.Text))
+		}
+	}
+	return res.Parts, nil
 }
 
 // approveNamed allows reading a file that the user named. For a secret they are

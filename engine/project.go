@@ -318,15 +318,15 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 
 // namespace is everything that can be typed after a slash, and what is wrong
 // with it.
-func (p *Project) namespace(cat *knack.Catalog, given []Command) ([]knack.Command, []knack.Problem) {
-	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view, Commands: func() []knack.Command { return p.commands(given) }}}
+func (p *Project) namespace(cat *knack.Catalog, given []Command, more ...knack.Command) ([]knack.Command, []knack.Problem) {
+	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view, Commands: func() []knack.Command { return p.commands(given, more...) }}}
 	return a.Namespace()
 }
 
 // commands are the templates and the program's commands, as the agent and the
 // user know them; where names collide, the first has it.
-func (p *Project) commands(given []Command) []knack.Command {
-	return slices.Concat(p.templates, described(program()), described(given))
+func (p *Project) commands(given []Command, more ...knack.Command) []knack.Command {
+	return slices.Concat(p.templates, more, described(program()), described(given))
 }
 
 // usageError is the first problem of what the command line set.

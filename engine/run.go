@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -79,6 +80,14 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 
 // runOne does one message. It reports whether the session may go on.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
+	if strings.HasPrefix(in.Text, "/mcp__") { // a server's prompt: it must be there to be found
+		s.startServers()
+		for _, c := range s.clients() {
+			if err := c.Wait(ctx); err != nil {
+				break
+			}
+		}
+	}
 	t := s.newTurn()
 	if err := s.tellChange(ctx, t); err != nil {
 		yield(Event{}, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
@@ -383,6 +384,44 @@ func (s *Session) late() tool.Set {
 	return slices.DeleteFunc(set, func(t tool.Tool) bool {
 		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
 	})
+}
+
+// clients are those of the directory and of the host.
+func (s *Session) clients() []*mcp.Client {
+	all := []*mcp.Client{s.engine.client()}
+	if own := s.ownClient(); own != nil {
+		all = append(all, own)
+	}
+	return all
+}
+
+// readers are the tools that read resources.
+func (s *Session) readers() tool.Set {
+	var set tool.Set
+	for _, c := range s.clients() {
+		set = append(set, c.ResourceTools()...)
+	}
+	return set
+}
+
+// promptCommands are the prompts of the servers, which the user types as
+// /mcp__server__prompt.
+func (s *Session) promptCommands() []knack.Command {
+	var all []knack.Command
+	for _, c := range s.clients() {
+		for _, p := range c.Prompts() {
+			hint := ""
+			for _, a := range p.Arguments {
+				hint += " " + strings.ToUpper(a)
+			}
+			all = append(all, knack.Command{Name: p.Name, Kind: "mcp", Description: p.Description, Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
+				Expand: func(ctx context.Context, args string) (string, error) {
+					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)
+					return llm.JoinText(parts, "\n"), err
+				}})
+		}
+	}
+	return all
 }
 
 // ownClient is that of the servers that the host gave to the session; nil: there

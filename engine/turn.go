@@ -60,7 +60,7 @@ func (t *turn) newAgent() *agent.Agent {
 		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late,
 		Skills: agent.Skills{
 			Catalog: s.engine.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
-			Commands: func() []knack.Command { return p.commands(t.given.Commands) },
+			Commands: func() []knack.Command { return p.commands(t.given.Commands, s.promptCommands()...) },
 			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},

@@ -585,7 +585,7 @@ func (c *Client) Tools(ask Asker) tool.Set {
 		}
 	}
 	if resources {
-		set = append(set, c.resourceTools()...)
+		set = append(set, c.ResourceTools()...)
 	}
 	return set
 }

