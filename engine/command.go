@@ -55,7 +55,7 @@ func program() []Command {
 		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions},
 		{Name: "agents", Description: "list the agents, and which work", Run: listAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
-		{Name: "mcp", Hint: "[login|logout|retry NAME]", Description: "list the MCP servers, log in to one, connect again", Run: mcpServers},
+		{Name: "mcp", Hint: "[login NAME]", Description: "list the MCP servers; login, logout or retry one", Run: mcpServers},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
 		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings},
 		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
