@@ -92,8 +92,8 @@ func (s *server) request(ctx context.Context, request any) (json.RawMessage, err
 	return w.answer(ctx)
 }
 
-// answered delivers an answer of the host. One that nobody waits for, such as a
-// second answer to a request, is an error of the line, and changes nothing.
+// answered delivers an answer of the host. An answer to no open request, such as a
+// second one, is reported and changes nothing.
 func (s *server) answered(l inputLine, a *answer) {
 	if a == nil {
 		s.badLine(l.number, "response", errors.New("it is missing"))

@@ -27,8 +27,8 @@ type inputLine struct {
 	err      error // the line cannot be read
 }
 
-// readLines calls do for each line that is not empty, until the end of r. A line
-// that is too long is skipped, and do is told so. The error is that of r.
+// readLines calls do for each line that is not empty, until the end of r. Of a line
+// that is too long, do gets only the error. The error returned is that of r.
 func readLines(r io.Reader, do func(inputLine)) error {
 	file := false // all of it is there from the beginning
 	if f, ok := r.(*os.File); ok {

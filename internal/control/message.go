@@ -32,7 +32,7 @@ type Init struct {
 	Commands     []string       `json:"slash_commands"`
 	Servers      []ServerStatus `json:"mcp_servers"`
 	Plugins      []Plugin       `json:"plugins"`
-	Key          string         `json:"apiKeySource"` // none: it is not told
+	Key          string         `json:"apiKeySource"` // none: not reported
 	Style        string         `json:"output_style"` // default
 	Capabilities []string       `json:"capabilities"`
 	Problems     []string       `json:"problems"`
@@ -56,7 +56,7 @@ type Plugin struct {
 
 // Usage is what requests used, in tokens.
 type Usage struct {
-	Input      int `json:"input_tokens"` // without what the cache holds
+	Input      int `json:"input_tokens"` // without cached tokens
 	Output     int `json:"output_tokens"`
 	CacheWrite int `json:"cache_creation_input_tokens"`
 	CacheRead  int `json:"cache_read_input_tokens"`

@@ -23,7 +23,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Output shows turns to whoever started the program. Its methods may be
+// An Output shows turns to the program or the person that started Knack. Its methods may be
 // called concurrently.
 type Output interface {
 	// Begin is called for each session, before its events.

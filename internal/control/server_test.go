@@ -572,8 +572,9 @@ func FuzzServe(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		if bytes.Contains(input, []byte("mcp_set_servers")) && (bytes.Contains(input, []byte("command")) || bytes.Contains(input, []byte("url"))) {
-			t.Skip("it would start programs")
+		lower := bytes.ToLower(input)
+		if bytes.Contains(lower, []byte("servers")) && (bytes.Contains(lower, []byte("command")) || bytes.Contains(lower, []byte("url"))) || bytes.Contains(lower, []byte(`\u`)) {
+			t.Skip("it may start programs")
 		}
 		model := &llmtest.Script{Func: func(*llm.Request) llmtest.Answer { return llmtest.Reply("yes") }}
 		h := newHost(t, model, nil, values(map[string]any{"permissions.deny": []string{"*"}}))
