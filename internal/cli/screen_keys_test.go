@@ -277,3 +277,20 @@ func TestScreenNotForOneShot(t *testing.T) {
 		k.mu.Unlock()
 	}
 }
+
+// TestScreenJobs: a command in the background is shown until it ends.
+func TestScreenJobs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
+			"command": "until test -e stop; do sleep 0.05; done", "run_in_background": true}}}},
+		llmtest.Answer{Text: "It runs."}))
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("go\r")
+	k.shows(w, h, `It runs\.\n\n  in the background: until test -e stop`)
+	d.file(t, "stop", "")
+	k.shows(w, h, `It runs\.\n\n❯`)
+	k.quits()
+}

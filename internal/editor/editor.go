@@ -22,9 +22,10 @@ type Editor struct {
 	chips  []Chip
 	undo   []snapshot
 	redo   []snapshot
-	typing bool   // the last change typed a character: undo takes a word
-	killed string // what Yank inserts
-	column int    // the column that Up and Down keep, plus one; 0: the cursor's own
+	typing bool     // the last change typed a character: undo takes a word
+	killed []string // what was cut, the newest last
+	yanked int      // which of them stands before the cursor, counted from the end; 0: none
+	column int      // the column that Up and Down keep, plus one; 0: the cursor's own
 }
 
 // A Chip stands for pasted content that is too long to be edited, or for an
@@ -48,7 +49,8 @@ const (
 	firstChip = '\U00100000'
 	lastChip  = firstChip + 0xff
 
-	maxUndo = 200
+	maxUndo   = 200
+	maxKilled = 30
 	// pasteRows and pasteBytes are what a paste may have before it becomes a chip.
 	pasteRows  = 10
 	pasteBytes = 2000
@@ -186,7 +188,7 @@ func clean(s string) string {
 
 // change records the state before a change.
 func (e *Editor) change(typing bool) {
-	e.column = 0
+	e.column, e.yanked = 0, 0
 	e.redo = nil
 	if typing && e.typing {
 		return
@@ -212,7 +214,7 @@ func (e *Editor) swap(from, to *[]snapshot) {
 	*to = append(*to, snapshot{e.text, e.at})
 	last := (*from)[n-1]
 	*from = (*from)[:n-1]
-	e.text, e.at, e.typing, e.column = last.text, last.at, false, 0
+	e.text, e.at, e.typing, e.column, e.yanked = last.text, last.at, false, 0, 0
 }
 
 // Left and Right move by one grapheme, WordLeft and WordRight by one word, Home
@@ -228,7 +230,7 @@ func (e *Editor) End()       { e.move(e.lineEnd()) }
 func (e *Editor) Start()  { e.move(0) }
 func (e *Editor) Finish() { e.move(len(e.text)) }
 
-func (e *Editor) move(to int) { e.at, e.typing, e.column = to, false, 0 }
+func (e *Editor) move(to int) { e.at, e.typing, e.column, e.yanked = to, false, 0, 0 }
 
 func (e *Editor) lineEnd() int {
 	if i := strings.IndexByte(e.text[e.at:], '\n'); i >= 0 {
@@ -308,15 +310,30 @@ func (e *Editor) KillWordLeft() { e.kill(e.wordLeft(), e.at) }
 
 // Yank inserts what was killed last.
 func (e *Editor) Yank() {
-	if e.killed != "" {
+	if n := len(e.killed); n > 0 {
 		e.change(false)
-		e.put(e.killed)
+		e.put(e.killed[n-1])
+		e.yanked = 1
 	}
+}
+
+// YankPop replaces what Yank has just inserted by what was killed before it.
+func (e *Editor) YankPop() {
+	n := len(e.killed)
+	if e.yanked == 0 {
+		return
+	}
+	was, next := e.killed[n-e.yanked], e.yanked%n+1
+	e.change(false)
+	e.text, e.at = e.text[:e.at-len(was)]+e.text[e.at:], e.at-len(was)
+	e.put(e.killed[n-next])
+	e.yanked = next
 }
 
 func (e *Editor) kill(from, to int) {
 	if from < to {
-		e.killed = e.text[from:to]
+		e.killed = append(e.killed, e.text[from:to])
+		e.killed = e.killed[max(0, len(e.killed)-maxKilled):]
 		e.remove(from, to)
 	}
 }

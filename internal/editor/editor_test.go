@@ -189,3 +189,24 @@ func TestHistory(t *testing.T) {
 		t.Errorf("search: %q", got)
 	}
 }
+
+// TestYankPop: what was cut comes back in turn, the newest first.
+func TestYankPop(t *testing.T) {
+	var e Editor
+	e.YankPop() // nothing was yanked
+	e.Insert("one two three")
+	e.KillWordLeft()
+	e.KillWordLeft()
+	e.Yank()
+	for _, want := range []string{"one three", "one two ", "one three"} {
+		e.YankPop()
+		if e.Text() != want {
+			t.Errorf("%q, want %q", e.Text(), want)
+		}
+	}
+	e.Left()
+	e.YankPop()
+	if e.Text() != "one three" {
+		t.Errorf("after a movement: %q", e.Text())
+	}
+}

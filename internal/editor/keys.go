@@ -41,6 +41,8 @@ func (e *Editor) Key(name, text string) bool {
 		e.KillToStart()
 	case "ctrl+y":
 		e.Yank()
+	case "alt+y":
+		e.YankPop()
 	case "ctrl+_", "ctrl+/":
 		e.Undo()
 	case "alt+_", "alt+/":

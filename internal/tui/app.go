@@ -203,7 +203,8 @@ func (a *app) loop() error {
 		case <-later.C:
 		case <-ticker.C:
 			if !a.view.running {
-				if w, h := a.terminal.Size(); a.resized(w, h) {
+				w, h := a.terminal.Size()
+				if a.resized(w, h) || len(a.view.jobs) > 0 && a.jobs() {
 					break // where no signal tells of it
 				}
 				continue

@@ -71,7 +71,7 @@ var fixed = []struct{ keys, help string }{
 	{"backspace delete", "delete a character"},
 	{"ctrl+w alt+backspace alt+d", "cut a word"},
 	{"ctrl+u ctrl+k", "cut to the start or the end of the line"},
-	{"ctrl+y", "paste what was cut"},
+	{"ctrl+y alt+y", "paste what was cut; what was cut before it"},
 	{"ctrl+_ alt+_", "undo, redo"},
 }
 

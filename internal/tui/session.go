@@ -79,10 +79,24 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	for _, m := range st.Queue {
 		v.queue = append(v.queue, m.Text)
 	}
+	a.jobs()
 	v.agents = v.agents[:0]
 	for _, g := range st.Agents {
 		v.agents = append(v.agents, g.Line())
 	}
+}
+
+// jobs takes in which background commands run. It reports whether that changed.
+func (a *app) jobs() bool {
+	var running []string
+	for _, j := range a.session.Status().Jobs {
+		if j.Running {
+			running = append(running, j.Line)
+		}
+	}
+	changed := !slices.Equal(running, a.view.jobs)
+	a.view.jobs = running
+	return changed
 }
 
 // branch returns the branch of the repository that a directory is the root of,

@@ -109,6 +109,7 @@ func (a *app) done(err error) {
 	a.view.running, a.stop = false, nil
 	a.conv.end(&agent.End{Reason: session.EndDone})
 	a.usage(a.session.Log().State())
+	a.jobs()
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
 		a.conv.note(styled.Dim, elapsed(d)+", "+plain.Number(a.counted)+" tokens")
 		a.notify("Knack has finished")

@@ -25,7 +25,7 @@ type view struct {
 	queue   []string // said and not taken in yet
 	todos   []todo
 	agents  []string // in the background
-	jobs    int
+	jobs    []string // commands in the background
 	running bool
 	since   time.Time // the turn began
 	tokens  int       // of the turn, so far
@@ -56,6 +56,7 @@ const (
 	menuRows  = 8
 	todoRows  = 6
 	queueRows = 3
+	jobRows   = 3
 )
 
 var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
@@ -165,8 +166,12 @@ func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.C
 		for _, a := range v.agents {
 			add(styled.S(styled.Dim, "  agent "+plain.Line(a)))
 		}
-		if v.jobs > 0 {
-			add(styled.S(styled.Dim, "  "+plain.Count(v.jobs, "background command")))
+		for i, j := range v.jobs {
+			if i == jobRows {
+				add(styled.S(styled.Dim, fmt.Sprintf("  … %s in the background", plain.Count(len(v.jobs)-i, "more command"))))
+				break
+			}
+			add(styled.S(styled.Dim, "  in the background: "+plain.Line(strings.Join(strings.Fields(j), " "))))
 		}
 	}
 	if left > 1 && v.conv.last != blockNone { // apart from the conversation

@@ -74,7 +74,7 @@ var scenes = []struct {
 		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
 		v.queue = []string{"and then\nlint it"}
 		v.agents = []string{"reviewer: reviews the change"}
-		v.jobs = 2
+		v.jobs = []string{"make\nserve", "npm run watch"}
 	}},
 	{"results", func(v *view) {
 		v.conv.user("fix it")
