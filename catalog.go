@@ -148,8 +148,14 @@ func catalog(read []reading) *Catalog {
 	for i, r := range read {
 		c.places = append(c.places, r.place)
 		c.problems = append(c.problems, r.problems...)
+		refused := map[string]bool{} // by the source's Check, which says why
+		for _, p := range r.problems {
+			if p.Code == CodeUntrusted || p.Code == CodeChanged {
+				refused[p.Path] = true
+			}
+		}
 		for _, s := range r.skills {
-			c.add(i, s, files, bundled)
+			c.add(i, s, files, bundled, refused[s.Path])
 		}
 		var loaded map[string]bool
 		for _, p := range r.problems {
@@ -211,8 +217,9 @@ func catalog(read []reading) *Catalog {
 // bundled reports whether a skill ships with the program.
 func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin }
 
-// add gives a skill its state and, if nothing speaks against it, its name.
-func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
+// add gives a skill its state and, if nothing speaks against it, its name. refused:
+// a problem says already that it is not trusted.
+func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, refused bool) {
 	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
 	problem := func(code Code, sev Severity, hint, format string, args ...any) {
@@ -227,6 +234,9 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill) {
 	switch {
 	case s.Origin.Trust == Untrusted:
 		e.State = NotTrusted
+		if refused {
+			return
+		}
 		problem(CodeUntrusted, Warn, "knack trust, or --trust for this run",
 			"%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
 		return

@@ -257,7 +257,7 @@ func TestChecked(t *testing.T) {
 	for _, p := range cat.Problems() {
 		codes[p.Code]++
 	}
-	if codes["changed-since-approval"] != 1 || codes["unreadable"] != 1 || codes["untrusted"] != 2 {
+	if codes["changed-since-approval"] != 1 || codes["unreadable"] != 1 || codes["untrusted"] != 1 {
 		t.Errorf("%v", cat.Problems())
 	}
 	if p := f.Place(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 6 {

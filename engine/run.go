@@ -158,6 +158,8 @@ func (s *Session) explain(t *turn, err error) error {
 			hint = "knack -p /" + no.Near[0]
 		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(t.project.problems, inert):
 			hint = "knack trust --show: the project has templates that need trust"
+		case no.Code == knack.RefusedByRule:
+			hint = "knack help permissions"
 		case s.person != nil:
 			hint = "/help, or /skills"
 		}

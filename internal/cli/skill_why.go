@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +66,9 @@ session, whose touched files also count for conditional skills.`,
   knack skill why pdf --json`,
 		Args: exactly(1, "knack skill why NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[0]) == "" {
+				return engine.Usagef("knack skill list", "skill why needs the name of a skill")
+			}
 			cat, err := f.load(c.Context())
 			if err != nil {
 				return err
