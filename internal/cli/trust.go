@@ -33,6 +33,7 @@ func openProject(dir string) (*trust.Project, error) {
 
 type trustFlags struct {
 	show, json, yes, revoke, links bool
+	network                        string
 }
 
 func trustCommand() *cobra.Command {
@@ -61,6 +62,7 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 	fs.BoolVarP(&f.yes, "yes", "y", false, "approve without being asked")
 	fs.BoolVar(&f.revoke, "revoke", false, "forget what was approved, and the rules that were kept for the project")
 	fs.BoolVar(&f.links, "links", false, "also approve what links out of the project lead to")
+	fs.StringVar(&f.network, "mcp-network", "", "what the programs of the project's MCP servers may reach: none, all, or `HOSTS` separated by commas")
 	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
 	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")
 	return c
@@ -110,6 +112,14 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	}
 	if f.json {
 		return printTrustJSON(c.OutOrStdout(), p, items, rules)
+	}
+	for i := range items {
+		if it := &items[i]; it.Kind == trust.MCP && it.Refused == "" && f.network != "" {
+			it.Network = f.network
+			if it.State == trust.Approved {
+				it.State = trust.New // it is approved anew, with what its programs may reach
+			}
+		}
 	}
 	var open []trust.Item
 	refused := 0

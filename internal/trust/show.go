@@ -46,6 +46,13 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 		if it.Replaces != "" {
 			fmt.Fprintf(w, "    replaces the bundled skill %s\n", plain.Line(it.Replaces))
 		}
+		if it.Kind == MCP && it.Refused == "" {
+			network := it.Network
+			if network == "" {
+				network = "none (--mcp-network all, or hosts)"
+			}
+			fmt.Fprintf(w, "    network of its programs: %s\n", plain.Line(network))
+		}
 		for _, line := range it.Loads {
 			fmt.Fprintf(w, "    %s\n", plain.Line(line))
 		}

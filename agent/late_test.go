@@ -1,0 +1,104 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+)
+
+// lateTool is one of a server.
+func lateTool(name, description string) tool.Tool {
+	return tool.New(name, description, func(context.Context, struct{}, tool.Input) (tool.Result, error) { return tool.Text("ran " + name), nil })
+}
+
+func runLate(t *testing.T, m *llmtest.Script, late func() tool.Set) *session.Log {
+	t.Helper()
+	a := &agent.Agent{Model: m, Late: late, Policy: agent.Policy{Gate: func(agent.Scope) tool.Gate { return tool.AllowAll }}}
+	log := session.New(session.Header{})
+	for _, err := range a.Run(t.Context(), log, agent.Typed("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+func names(r *llm.Request) []string {
+	var all []string
+	for _, s := range r.Tools {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// TestLate: a tool that arrives during a turn is announced, and appended to what
+// was there.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	set := tool.Set{lateTool("mcp__a__one", "One")}
+	m := llmtest.New(
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__a__one", Input: map[string]any{}}}},
+		llmtest.Answer{Text: "done"},
+	)
+	calls := 0
+	runLate(t, m, func() tool.Set {
+		if calls++; len(m.Requests()) > 0 {
+			return append(tool.Set{lateTool("mcp__a__first", "Before it in order")}, set...)
+		}
+		return set
+	})
+	r := m.Requests()
+	if got := names(r[0]); !slices.Equal(got, []string{"mcp__a__one"}) {
+		t.Errorf("the first request has %q", got)
+	}
+	if got := names(r[1]); !slices.Equal(got, []string{"mcp__a__one", "mcp__a__first"}) {
+		t.Errorf("the second request has %q", got)
+	}
+	last := r[1].Messages[len(r[1].Messages)-1]
+	if !strings.Contains(llm.TextOf(last.Parts), "available from now on: mcp__a__first") {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestLateSearch: definitions above a tenth of the window are only named, and
+// loaded by a search.
+func TestLateSearch(t *testing.T) {
+	t.Parallel()
+	var set tool.Set
+	for i := range 500 {
+		set = append(set, lateTool(fmt.Sprintf("mcp__big__tool%d", i), strings.Repeat("text ", 400)))
+	}
+	set = append(set, lateTool("mcp__big__weather", "Says the weather of a city"))
+	m := llmtest.New(
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "tool_search", Input: map[string]any{"query": "weather of a city"}}}},
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__big__weather", Input: map[string]any{}}}},
+		llmtest.Answer{Text: "done"},
+	)
+	m.Model = llm.Info{Window: 200_000}
+	log := runLate(t, m, func() tool.Set { return set })
+	r := m.Requests()
+	if got := names(r[0]); !slices.Equal(got, []string{"tool_search"}) {
+		t.Fatalf("the first request has %d tools", len(got))
+	}
+	text := ""
+	for _, x := range r[0].Messages {
+		text += llm.TextOf(x.Parts)
+	}
+	if !strings.Contains(text, "mcp__big__tool499") || len(text) > 500*25 {
+		t.Errorf("the names take %d bytes", len(text))
+	}
+	if got := names(r[1]); !slices.Contains(got, "mcp__big__weather") {
+		t.Errorf("the second request has %q", got)
+	}
+	if st := log.State(); len(st.Tools) != 501 || !slices.Contains(st.Loaded, "mcp__big__weather") {
+		t.Errorf("%d tools, loaded %q", len(st.Tools), st.Loaded)
+	}
+}
