@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/knack-agent/knack"
 
-// rows is the plan of the house, docs/design.md §1: a package imports only
+// rows is the structure of docs/design.md: a package imports only
 // packages of rows above its own. A package that is not named has the row of
 // the nearest folder above it that is.
 var rows = map[string]int{

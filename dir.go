@@ -27,7 +27,7 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Bounds of a search, spec skills §2.
+// Bounds of a search.
 const (
 	maxDepth    = 6
 	maxSearched = 2000 // directories that are not skills themselves

@@ -38,7 +38,7 @@ func ExampleCatalog_Listing() {
 	fmt.Print(before.Text)
 
 	view.Touched = []string{"/src/main.zig"} // a tool did
-	fmt.Print(cat.Listing(view).Since(before.Told()).Text())
+	fmt.Print(cat.Listing(view).Since(before.Fingerprints()).Text())
 	// Output:
 	// - pdf: Read PDF files
 	// These skills are available from now on:

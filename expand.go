@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// A dialect is a way to write placeholders, spec skills §6.
+// A dialect is a way to write placeholders.
 type dialect uint8
 
 const (

@@ -44,7 +44,7 @@ func (f countedFile) Read(p []byte) (int, error) {
 }
 
 // TestHead: of a file as much is read as its head needs, whatever it has as a
-// body (spec skills §10), and what is read of it says what the file says.
+// body , and what is read of it says what the file says.
 func TestHead(t *testing.T) {
 	body := strings.Repeat("é", 400<<10)
 	x := func(n int) string { return strings.Repeat("x", n) }

@@ -22,7 +22,7 @@ type shellLine struct {
 }
 
 // prepare makes a command safe to run with strangers' words for its
-// placeholders (spec skills §6.3). The words never become part of the text
+// placeholders. The words never become part of the text
 // that a shell reads: the command is parsed as its author wrote it, and each
 // placeholder becomes a quoted reference to a variable, so a word stays one
 // word whatever it holds. Places where a shell or another program would read a

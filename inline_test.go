@@ -6,7 +6,7 @@ import (
 )
 
 // TestCodeWords: a value never comes where a shell, an interpreter or another
-// program reads its words as code (spec skills §6.3), program by program.
+// program reads its words as code, program by program.
 func TestCodeWords(t *testing.T) {
 	each := func(names string, forms ...string) (all []string) {
 		for name := range strings.FieldsSeq(names) {

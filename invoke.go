@@ -81,7 +81,7 @@ type Activation struct {
 	Problems []Problem
 }
 
-// A Refusal says why a skill is not invoked. Code is that of spec skills §4.
+// A Refusal says why a skill is not invoked. Code says which kind of refusal it is.
 type Refusal struct {
 	Code    int
 	Message string
@@ -351,7 +351,7 @@ func readBounded(path string) ([]byte, error) {
 // shownResources bounds the resources that the model is told of.
 const shownResources = 50
 
-// prompt is what the model reads, spec skills §5.
+// prompt is what the model reads.
 func (a *Activation) prompt(body string, used bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<command-message>The \"%s\" skill is loading</command-message>\n", a.Skill.Name)

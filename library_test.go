@@ -75,7 +75,7 @@ func TestReload(t *testing.T) {
 	}
 	three := lib.Reload(ctx)
 	v := View{For: ByModel}
-	ch := three.Listing(v).Since(one.Listing(v).Told())
+	ch := three.Listing(v).Since(one.Listing(v).Fingerprints())
 	want := `These skills are available from now on:
 - c: Third
 The descriptions of these skills have changed:
@@ -86,7 +86,7 @@ These skills are no longer available:
 	if got := ch.Text(); got != want {
 		t.Errorf("changes:\n%s", got)
 	}
-	if !three.Listing(v).Since(three.Listing(View{For: ByModel, Budget: 10}).Told()).Empty() {
+	if !three.Listing(v).Since(three.Listing(View{For: ByModel, Budget: 10}).Fingerprints()).Empty() {
 		t.Error("a cut is taken for a change")
 	}
 
@@ -145,7 +145,7 @@ func TestSince(t *testing.T) {
 	v := View{For: ByModel}
 	one := Load(t.Context(), list{sk("x", "D.")}).Listing(v)
 	for s, changed := range map[*Skill]int{sk("x", "D."): 0, sk("y", "D."): 1, sk("x", "E."): 1} {
-		if ch := Load(t.Context(), list{s}).Listing(v).Since(one.Told()); len(ch.Changed) != changed ||
+		if ch := Load(t.Context(), list{s}).Listing(v).Since(one.Fingerprints()); len(ch.Changed) != changed ||
 			len(ch.Added)+len(ch.Removed) != 0 {
 			t.Errorf("%+v: %+v", s, ch)
 		}
@@ -232,7 +232,7 @@ func (s *told) Watch(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// TestBudget holds the promises of spec §3 over random catalogues.
+// TestBudget checks the limits of a listing with random catalogues.
 func TestBudget(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {

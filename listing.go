@@ -586,9 +586,9 @@ type Changes struct {
 	Removed        []string // names
 }
 
-// Told is a fingerprint, by name, of what the listing says of each skill. That
+// Fingerprints are a fingerprint, by name, of what the listing says of each skill. That
 // a text was cut for want of room is not in it.
-func (l Listing) Told() map[string]string {
+func (l Listing) Fingerprints() map[string]string {
 	const size = 6 // bytes of a fingerprint
 	var buf, prints []byte
 	for _, e := range l.Entries {
@@ -604,11 +604,11 @@ func (l Listing) Told() map[string]string {
 	return told
 }
 
-// Since compares the listing with what a model was told before: the Told of an
+// Since compares the listing with what a model was told before: the Fingerprints of an
 // older one.
 func (l Listing) Since(told map[string]string) Changes {
 	var ch Changes
-	now := l.Told()
+	now := l.Fingerprints()
 	for _, e := range l.Entries {
 		switch name := e.Skill.Name; told[name] {
 		case now[name]:

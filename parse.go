@@ -201,7 +201,7 @@ func dropCut(data []byte) []byte {
 	return data
 }
 
-// canonical is the key of the table of spec skills §1 that an author meant, or
+// canonical is the key, as SKILL.md files have it, that an author meant, or
 // "". One word written in several ways has one meaning, and so have the
 // misspellings that are found in public collections.
 func canonical(key string) string {

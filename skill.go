@@ -144,7 +144,7 @@ func EstimateTokens(text string) int { return tokens(len(text)) }
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// A Kind is a kind of source: a row of the table of spec skills §2.
+// A Kind is a kind of source.
 type Kind string
 
 const (

@@ -201,7 +201,7 @@ func TestExpand(t *testing.T) {
 	})
 }
 
-// TestTemplate: Pi's forms (spec skills §6). NAME.args holds what is typed, one
+// TestTemplate: Pi's forms. NAME.args holds what is typed, one
 // a line, Go-quoted where it begins with a quote.
 func TestTemplate(t *testing.T) {
 	goldenCases(t, "template", func(t *testing.T, name string, data []byte, files map[string]string) string {

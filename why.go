@@ -294,8 +294,7 @@ type Command struct {
 	Expand func(ctx context.Context, args string) (prompt string, err error)
 }
 
-// Steering are the names of the program's own commands that no skill can take
-// (spec skills §2).
+// Steering are the names of the program's own commands that no skill can take.
 func Steering() []string {
 	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model")
 }

@@ -138,7 +138,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
 func (r *run) scopes(state session.State) Scope {
-	return Scope{Skills: state.Scopes, Outer: r.outer, Log: r.log}
+	return Scope{Skills: state.Scopes, Bounds: r.bound, Log: r.log}
 }
 
 // force returns the model and the effort of the next request: those of the
@@ -204,7 +204,7 @@ func (r *run) fixedTools(state session.State) tool.Set {
 		}
 		set = append(set, *r.starter)
 	}
-	if !r.lists() || state.Listing == nil || len(state.Told) == 0 {
+	if !r.lists() || state.Listing == nil || len(state.Announced) == 0 {
 		return set
 	}
 	if !r.Skills.View.Index {

@@ -36,8 +36,9 @@ func (r *run) showListing() error {
 		}
 	}
 	r.catalog, r.touched = cat, len(state.Touched) // nothing of it is to be announced
-	_, err := r.record(session.Entry{Type: session.TypeListing, Listing: &session.Listing{Text: l.Text, Told: l.Told(),
-		Cut: l.Cut()}})
+	_, err := r.record(session.Entry{Type: session.TypeListing,
+		Listing: &session.Listing{Text: l.Text, Announced: l.Fingerprints(),
+			Cut: l.Cut()}})
 	return err
 }
 
@@ -74,7 +75,7 @@ func (r *run) announce(ctx context.Context) error {
 
 	view := r.view(state)
 	l := cat.Listing(view)
-	ch := l.Since(state.Told)
+	ch := l.Since(state.Announced)
 	if ch.Empty() {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (r *run) announce(ctx context.Context) error {
 			}
 		}
 	}
-	news, now := map[string]string{}, l.Told()
+	news, now := map[string]string{}, l.Fingerprints()
 	for _, line := range slices.Concat(ch.Added, ch.Changed) {
 		news[line.Skill.Name] = now[line.Skill.Name]
 	}
@@ -99,7 +100,7 @@ func (r *run) announce(ctx context.Context) error {
 		news[name] = ""
 	}
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{
-		Model: ch.Text(), People: people(ch), Told: news, Skills: changes(ch),
+		Model: ch.Text(), People: people(ch), Announced: news, Skills: changes(ch),
 	}})
 	return err
 }
@@ -153,7 +154,7 @@ func (r *run) listed(path string) (name string, ok bool) {
 		names = append(names, abs)
 	}
 	for _, s := range r.Skills.Catalog().Skills() {
-		if (slices.Contains(names, s.Path) || slices.Contains(names, s.ID)) && state.Told[s.Name] != "" {
+		if (slices.Contains(names, s.Path) || slices.Contains(names, s.ID)) && state.Announced[s.Name] != "" {
 			return s.Name, true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // Namespace is everything that a person can type after a slash: the commands
 // that steer the program, skills, then the other Commands in their order. The
-// Problems tell of names that lost theirs (spec skills §2).
+// Problems tell of names that lost theirs.
 func (a *Agent) Namespace() ([]knack.Command, []knack.Problem) {
 	var first, rest []knack.Command
 	if a.Skills.Commands != nil {

@@ -490,8 +490,8 @@ func claims(t failer, log *session.Log) {
 	if st.Listing == nil {
 		return
 	}
-	for name := range st.Told {
-		if st.Listing.Told[name] == "" && !slices.ContainsFunc(parts,
+	for name := range st.Announced {
+		if st.Listing.Announced[name] == "" && !slices.ContainsFunc(parts,
 			func(p string) bool { return strings.Contains(p, "- "+name) || strings.Contains(p, "<name>"+name) }) {
 			t.Errorf("%s was told, it says, and is nowhere", name)
 		}
@@ -551,14 +551,15 @@ func TestCompactTold(t *testing.T) {
 		if _, err := agent.Clear(log); err != nil {
 			t.Fatal(err)
 		}
-		if st := log.State(); st.Told["react"] != "" || st.Told["gone"] == "" || !st.Touched["/w/a.tsx"] {
-			t.Errorf("index %t: emptied, the model was told %v", index, st.Told)
+		if st := log.State(); st.Announced["react"] != "" || st.Announced["gone"] == "" || !st.Touched["/w/a.tsx"] {
+			t.Errorf("index %t: emptied, the model was told %v", index, st.Announced)
 		}
 		turn(t, a, log, "go")
 		news(-1, true)
-		if st := log.State(); st.Told["react"] == "" || st.Told["gone"] != "" || strings.Contains(all(m.Requests()[7]),
-			"REACT") {
-			t.Errorf("index %t: the model was told %v", index, st.Told)
+		if st := log.State(); st.Announced["react"] == "" || st.Announced["gone"] != "" ||
+			strings.Contains(all(m.Requests()[7]),
+				"REACT") {
+			t.Errorf("index %t: the model was told %v", index, st.Announced)
 		}
 		claims(t, log)
 	}

@@ -21,11 +21,11 @@ func (a *Agent) Context(log *session.Log) Context {
 	state := log.State()
 	if state.Listing == nil && r.lists() { // nothing was said yet
 		l := r.Skills.Catalog().Listing(r.view(state))
-		state.Listing, state.Told = &session.Listing{Text: l.Text}, l.Told()
+		state.Listing, state.Announced = &session.Listing{Text: l.Text}, l.Fingerprints()
 	}
 	overhead := r.overhead(state)
 	c := Context{System: len(a.System), Tools: overhead - len(a.System)}
-	if state.Listing != nil && !a.Skills.View.Index && len(state.Told) > 0 {
+	if state.Listing != nil && !a.Skills.View.Index && len(state.Announced) > 0 {
 		c.Listing = min(len(state.Listing.Text), c.Tools)
 		c.Tools -= c.Listing
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // A Definition is an agent that can work for another one: what stands in
-// agents/NAME.md (spec agent §6). It is immutable.
+// agents/NAME.md. It is immutable.
 type Definition struct {
 	Name        string
 	Description string // tells a model when to call it; "": only its name does
@@ -54,7 +54,7 @@ type Definition struct {
 }
 
 // Loosens says whether its mode may let more pass than the run's: only that of
-// a person or of the machine's administrator may (spec permissions).
+// the user or of the administrator of the machine may.
 func (d *Definition) Loosens() bool {
 	switch d.Origin {
 	case knack.Managed, knack.Explicit, knack.User:

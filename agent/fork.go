@@ -27,7 +27,7 @@ import (
 // spends counts for all that it works for, its events are theirs, and its
 // parent's log names its own.
 
-// maxForks is how deep sub-agents start others, spec skills §4.
+// maxForks is how deep sub-agents start others.
 const maxForks = 4
 
 const (
@@ -274,7 +274,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		what.Args = t.act.Args
 	}
 	r.fit(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def, outer: r.bounds(t.def)}
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def, bound: r.bounds(t.def)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry of its end says more
@@ -473,13 +473,13 @@ func (r *run) startsAny() bool {
 
 // bounds are what an agent of a definition may not do: what the skills in force
 // here deny, and the definition. What they grant is not handed on.
-func (r *run) bounds(d *Definition) []Outer {
-	all := slices.Clone(r.outer)
+func (r *run) bounds(d *Definition) []Bound {
+	all := slices.Clone(r.bound)
 	for _, s := range r.log.State().Scopes {
-		all = append(all, Outer{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir,
+		all = append(all, Bound{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir,
 			Sandbox: s.Sandbox})
 	}
-	o := Outer{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
+	o := Bound{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
 		o.Names = d.Tools
 	}

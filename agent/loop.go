@@ -54,7 +54,7 @@ type run struct {
 	parent  *run          // of a sub-agent; nil: this is none
 	what    session.Agent // of a sub-agent: what its parent records of it
 	def     *Definition   // of a sub-agent
-	outer   []Outer       // of a sub-agent: what bounds it
+	bound   []Bound       // of a sub-agent: what bounds it
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestNothingToList: without a skill that the model may call there is no Skill
-// tool and no listing, in either mode (spec skills §3).
+// tool and no listing, in either mode.
 func TestNothingToList(t *testing.T) {
 	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"),
 		"waits": skill("paths: '*.zig'\n", "WAITS")}

@@ -14,15 +14,15 @@ import (
 // deny. It says nothing of whether that is allowed.
 type Scope struct {
 	Skills []session.Scope
-	Outer  []Outer // of a sub-agent: what bounds it from without
+	Bounds []Bound // of a sub-agent
 	Log    *session.Log
 	// The hooks in force, for the Gate; nil: none guards.
 	PreToolUse, PermissionRequest gate.Hook
 }
 
-// An Outer is what bounds a sub-agent: its definition, or a skill in force
+// A Bound is what bounds a sub-agent: its definition, or a skill in force
 // where it was started. It grants nothing.
-type Outer struct {
+type Bound struct {
 	Agent, Skill string // exactly one is set
 	Denies       []string
 	// Names are the skill's grants, which are a bound where they are one for the
@@ -62,7 +62,7 @@ func (sc Scope) Scoped(ceiling gate.Ceiling, about func(skill string, own *knack
 		g.Accepted = rulesOf(k.Accepted, origin)
 		in.Skills = append(in.Skills, g)
 	}
-	for _, o := range sc.Outer {
+	for _, o := range sc.Bounds {
 		g := gate.Scope{Skill: o.Skill, Bound: ceiling}
 		origin := permission.Origin("skill:" + o.Skill)
 		if o.Agent != "" {

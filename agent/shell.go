@@ -41,7 +41,7 @@ func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDi
 		if err != nil {
 			return "", err
 		}
-		judged, spare := permission.WithValues(c.Line, env)
+		judged, extra := permission.WithValues(c.Line, env)
 		input, err := json.Marshal(map[string]string{"command": judged})
 		if err != nil {
 			return "", err
@@ -49,7 +49,7 @@ func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDi
 		permit, err := gate(with).Ask(ctx, tool.Proposal{
 			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-				return []permission.Subject{{Kind: kind, Text: judged, Spare: spare}}, nil
+				return []permission.Subject{{Kind: kind, Text: judged, Extra: extra}}, nil
 			},
 		})
 		if err == nil && !bytes.Equal(permit.Input, input) {

@@ -2,7 +2,7 @@
 //
 // A [Set] is their knack.Source; a program adds its own with Set.More. Skills with files are written to disk when
 // they are first invoked, once in a process, into a directory that no one else
-// could have prepared (spec skills §8); [Set.Close] removes it.
+// could have prepared; [Set.Close] removes it.
 //
 //	set := bundled.New(stateDir, version)
 //	defer set.Close()

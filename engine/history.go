@@ -31,10 +31,10 @@ func History(log *session.Log, name string) []Happening {
 	called := map[string]bool{} // calls of the Skill tool for it
 	for _, e := range log.Branch() {
 		switch {
-		case e.Listing != nil && e.Listing.Told[name] != "":
+		case e.Listing != nil && e.Listing.Announced[name] != "":
 			say(e, "listed")
-		case e.Note != nil && e.Note.Told != nil:
-			if print, ok := e.Note.Told[name]; ok && print == "" {
+		case e.Note != nil && e.Note.Announced != nil:
+			if print, ok := e.Note.Announced[name]; ok && print == "" {
 				say(e, "announced as gone")
 			} else if ok {
 				say(e, "announced")

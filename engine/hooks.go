@@ -125,7 +125,7 @@ func (t *hookSet) of(sc agent.Scope) *hook.Set {
 			all = append(all, found...)
 		}
 	}
-	for _, o := range sc.Outer {
+	for _, o := range sc.Bounds {
 		if o.Hooks == nil {
 			continue
 		}

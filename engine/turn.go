@@ -145,7 +145,7 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 				"rule", r.Decision.Rule, "origin", r.Decision.Origin, "asked", r.Asked, "hook", r.Hook)
 		}
 		log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Told: answered(r), Hook: r.Hook, By: r.Decision,
+			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Answer: answered(r), Hook: r.Hook, By: r.Decision,
 		}})
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (j *judge) bash(s Subject) {
 	j.request = s
 	j.prepare()
-	script, err := bash.Parse(s.Text, s.Spare)
+	script, err := bash.Parse(s.Text, s.Extra)
 	if err != nil {
 		for i := range j.deny {
 			if r := &j.deny[i]; r.Any || mentions(s.Text, r.Pattern) {

@@ -95,9 +95,9 @@ type Subject struct {
 	// harmless, such as a skill that requests no permissions. Commands and paths
 	// have defaults of their own.
 	Default Verdict `json:"-"`
-	// Spare is how many characters of a command line do not count towards the
+	// Extra is how many characters of a command line do not count towards the
 	// length above which it needs approval: see [WithValues].
-	Spare int `json:"-"`
+	Extra int `json:"-"`
 	// Note is shown to the user who is asked: what allowing the subject grants.
 	Note string `json:"-"`
 	// Dir says of an Edit that a directory of this name is made.

@@ -13,9 +13,9 @@ import (
 // references in double quotes are replaced; the others, and a line that cannot be
 // parsed, stay as they are and are judged as unknown.
 //
-// spare, for [Subject.Spare], is the number of characters by which values exceed
+// extra, for [Subject.Extra], is the number of characters by which values exceed
 // 64 each, so that a long argument does not make a line too long to judge.
-func WithValues(line string, env []string) (text string, spare int) {
+func WithValues(line string, env []string) (text string, extra int) {
 	values := map[string]string{}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
@@ -55,14 +55,14 @@ func WithValues(line string, env []string) (text string, spare int) {
 			v, ours := values[p.Param.Value]
 			if from, to := int(p.Pos().Offset()), int(p.End().Offset()); ours && from >= at && to <= len(line) {
 				quoted := inDoubleQuotes.Replace(v)
-				spare += max(utf8.RuneCountInString(quoted)-64, 0)
+				extra += max(utf8.RuneCountInString(quoted)-64, 0)
 				b.WriteString(line[at:from] + quoted)
 				at = to
 			}
 		}
 		return true
 	})
-	return b.String() + line[at:], spare
+	return b.String() + line[at:], extra
 }
 
 // inDoubleQuotes escapes the characters that a shell interprets in double quotes.

@@ -35,8 +35,8 @@ func TestLongValues(t *testing.T) {
 		{`echo "$KNACK_ARG_0" ` + strings.Repeat("y", 9_999), "x", Ask},
 		{strings.Repeat(`"$KNACK_ARG_0"`, 200), strings.Repeat("x", 64), Ask},
 	} {
-		text, spare := WithValues(c.line, []string{"KNACK_ARG_0=" + c.value})
-		d := Rules{}.Decide(Default, PathContext{Dir: "/w"}, Subject{Kind: "Bash", Text: text, Spare: spare})
+		text, extra := WithValues(c.line, []string{"KNACK_ARG_0=" + c.value})
+		d := Rules{}.Decide(Default, PathContext{Dir: "/w"}, Subject{Kind: "Bash", Text: text, Extra: extra})
 		if d.Verdict != c.want {
 			t.Errorf("%.40s with %d characters: %v %.80s, want %v", c.line, len(c.value), d.Verdict, d.Reason, c.want)
 		}

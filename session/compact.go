@@ -214,14 +214,14 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 	}
 	s.Texts = texts
 	// What was announced before the cut is not told any more.
-	s.Told = nil
+	s.Announced = nil
 	s.Tools = s.Loaded // they need no announcement
 	if s.Listing != nil {
-		s.Told = s.Listing.Told
+		s.Announced = s.Listing.Announced
 	}
 	for _, e := range tail {
 		if e.Note != nil {
-			s.tell(e.Note.Told)
+			s.tell(e.Note.Announced)
 			s.Tools = join(s.Tools, e.Note.Tools)
 		}
 	}

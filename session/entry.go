@@ -150,12 +150,12 @@ type Result struct {
 
 // Decision is the audit of one call's permission.
 type Decision struct {
-	Call  string              `json:"call"`
-	Tool  string              `json:"tool"`
-	Asked bool                `json:"asked,omitempty"`
-	Told  string              `json:"told,omitempty"` // what the person answered
-	Hook  string              `json:"hook,omitempty"` // the event whose hooks had a say
-	By    permission.Decision `json:"by"`
+	Call   string              `json:"call"`
+	Tool   string              `json:"tool"`
+	Asked  bool                `json:"asked,omitempty"`
+	Answer string              `json:"told,omitempty"` // the user's
+	Hook   string              `json:"hook,omitempty"` // the event whose hooks had a say
+	By     permission.Decision `json:"by"`
 }
 
 // Activation is a skill that came into force. It has two faces: Notice for
@@ -241,9 +241,9 @@ func (a *Activation) Origin() string {
 type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
-	// Told says of an announcement which skills it was about: a fingerprint of
+	// Announced says of an announcement which skills it was about: a fingerprint of
 	// what was said of each, "" for those that are gone.
-	Told map[string]string `json:"told,omitempty"`
+	Announced map[string]string `json:"told,omitempty"`
 	// Tools names late tools that it announces, and Loaded those whose definitions
 	// are sent from here on.
 	Tools  []string `json:"tools,omitempty"`
@@ -316,9 +316,9 @@ type Setting struct {
 // Listing is the catalogue text that the model was shown first, fixed for the
 // session.
 type Listing struct {
-	Text string            `json:"text"`
-	Told map[string]string `json:"told,omitempty"`
-	Cut  bool              `json:"cut,omitempty"` // not every description is whole
+	Text      string            `json:"text"`
+	Announced map[string]string `json:"told,omitempty"`
+	Cut       bool              `json:"cut,omitempty"` // not every description is whole
 }
 
 // Agent is a sub-agent that started or, where Reason is set, ended. Its own

@@ -41,7 +41,7 @@ type State struct {
 	LastModel string
 	LastTime  time.Time
 	Listing   *Listing
-	Told      map[string]string // what the model was told of each skill, a fingerprint
+	Announced map[string]string // what the model was told of each skill, a fingerprint
 	Suggested map[string]bool   // skills that were suggested once
 	Tools     []string          // late tools that were announced
 	Loaded    []string          // those whose definitions are sent, in that order
@@ -77,7 +77,7 @@ type Text struct {
 	Asking bool
 }
 
-// clone shares Told and Touched, which may be large: Told is replaced and never
+// clone shares Announced and Touched, which may be large: Announced is replaced and never
 // changed, and Log.fold replaces Touched where it was shared.
 func (s State) clone() State {
 	s.Scopes = slices.Clone(s.Scopes)
@@ -155,9 +155,9 @@ func (s *State) fold(e Entry) {
 		s.agent(e.Agent)
 	case TypeListing:
 		s.Listing = e.Listing
-		s.Told = e.Listing.Told
+		s.Announced = e.Listing.Announced
 	case TypeNote:
-		s.tell(e.Note.Told)
+		s.tell(e.Note.Announced)
 		s.Tools, s.Loaded = join(s.Tools, e.Note.Tools), join(s.Loaded, e.Note.Loaded)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {
@@ -223,20 +223,20 @@ func asks(m llm.Message) bool {
 	return false
 }
 
-// tell replaces Told by one with the news. It is not changed in place: copies of
+// tell replaces Announced by one with the news. It is not changed in place: copies of
 // the state share it, since it may have an entry for each of 10,000 skills.
 func (s *State) tell(news map[string]string) {
 	if len(news) == 0 {
 		return
 	}
-	if s.Told = maps.Clone(s.Told); s.Told == nil {
-		s.Told = map[string]string{}
+	if s.Announced = maps.Clone(s.Announced); s.Announced == nil {
+		s.Announced = map[string]string{}
 	}
 	for name, print := range news {
 		if print == "" {
-			delete(s.Told, name)
+			delete(s.Announced, name)
 		} else {
-			s.Told[name] = print
+			s.Announced[name] = print
 		}
 	}
 }

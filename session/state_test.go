@@ -22,22 +22,22 @@ func TestStateStays(t *testing.T) {
 		return Entry{Type: TypeUser, User: &User{Parts: []llm.Part{llm.Text("x")}, Touched: []string{path}}}
 	}
 	listing := map[string]string{"a": "1", "b": "1"}
-	add(Entry{Type: TypeListing, Listing: &Listing{Text: "x", Told: listing}})
+	add(Entry{Type: TypeListing, Listing: &Listing{Text: "x", Announced: listing}})
 	add(touched("/a"))
 	before := l.State()
 	for _, path := range []string{"/b", "/c"} {
 		add(touched(path))
 	}
-	add(Entry{Type: TypeNote, Note: &Note{Told: map[string]string{"a": "2", "b": ""}}})
+	add(Entry{Type: TypeNote, Note: &Note{Announced: map[string]string{"a": "2", "b": ""}}})
 	if want := map[string]bool{"/a": true}; !maps.Equal(before.Touched, want) {
 		t.Errorf("touched %v, want %v", before.Touched, want)
 	}
-	if want := map[string]string{"a": "1", "b": "1"}; !maps.Equal(before.Told, want) || !maps.Equal(listing, want) {
-		t.Errorf("told %v, listing %v, want %v", before.Told, listing, want)
+	if want := map[string]string{"a": "1", "b": "1"}; !maps.Equal(before.Announced, want) || !maps.Equal(listing, want) {
+		t.Errorf("told %v, listing %v, want %v", before.Announced, listing, want)
 	}
 	now := l.State()
-	if want := map[string]string{"a": "2"}; !maps.Equal(now.Told, want) || len(now.Touched) != 3 {
-		t.Errorf("now told %v, touched %v", now.Told, now.Touched)
+	if want := map[string]string{"a": "2"}; !maps.Equal(now.Announced, want) || len(now.Touched) != 3 {
+		t.Errorf("now told %v, touched %v", now.Announced, now.Touched)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestStateAllocates(t *testing.T) {
 	for i := range 10_000 {
 		told[fmt.Sprint("skill", i)] = "x"
 	}
-	if _, err := l.Append(Entry{Type: TypeListing, Listing: &Listing{Told: told}}); err != nil {
+	if _, err := l.Append(Entry{Type: TypeListing, Listing: &Listing{Announced: told}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(10, func() { l.State() }); n > 0 {

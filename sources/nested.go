@@ -15,7 +15,7 @@ import (
 )
 
 // Nested finds the skill folders between files that are touched and the
-// working directory (spec skills §2). It looks at each directory once. It is
+// working directory. It looks at each directory once. It is
 // safe for concurrent use.
 type Nested struct {
 	table table

@@ -1,6 +1,6 @@
 // Package sources knows where people keep skills.
 //
-// Most people want [Default]: all places of the table of spec skills §2 that
+// Most people want [Default]: all places for skills that
 // count for a working directory, in the order of their precedence, ready for
 // knack.Load or knack.NewLibrary. [Nested] finds further ones below the working
 // directory while files there are touched.
@@ -43,7 +43,7 @@ type Options struct {
 	NoProject bool // nothing of the project, nested directories included
 
 	// Order lists the kinds to use, the first of a name winning; nil: all, in
-	// the order of spec skills §2. Managed cannot be left out: it comes first
+	// their order of precedence. Managed cannot be left out: it comes first
 	// where it is not named.
 	Order []knack.Kind
 

@@ -27,7 +27,7 @@ type SkillInput struct {
 type SkillResult struct {
 	Success     bool   `json:"success"`
 	CommandName string `json:"commandName"`
-	Code        int    `json:"code,omitempty"` // of the refusal, spec skills §4
+	Code        int    `json:"code,omitempty"` // of the refusal
 
 	Found []string `json:"found,omitempty"` // names that find has found, best first
 

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSkill: the names that the Skill tool takes, what it tells programs, and
-// what permission it asks for (spec skills §4).
+// what permission it asks for.
 func TestSkill(t *testing.T) {
 	var got tool.SkillInput
 	call := func(_ context.Context, in tool.SkillInput, _ tool.Input) (tool.SkillAnswer, error) {

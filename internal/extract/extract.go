@@ -1,5 +1,5 @@
 // Package extract writes files that came in a program or an archive to disk,
-// where others may be waiting for it to do so (spec skills §8).
+// where others may be waiting for it to do so.
 //
 // [Make] creates a directory that no one else could have prepared, [Files]
 // fills it. Every step goes through an os.Root and creates what was not there

@@ -14,7 +14,7 @@ import (
 // agentRow is how every directory of agents is searched.
 var agentRow = layout.Rows(layout.Agent)[0]
 
-// Agents finds the definitions of agents (spec agent §6) in the order of their
+// Agents finds the definitions of agents in the order of their
 // precedence: managed, given, the person's, the project's with the nearest
 // directory first. Those whose name is taken are among them, behind the one
 // that took it, and a Problem each. A project's definition counts only where

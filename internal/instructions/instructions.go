@@ -7,7 +7,6 @@
 // stay under the repository's root, secrets are not read, and sizes are
 // bounded. A project's system prompts, templates and agents count only where
 // [Options.Check] approves their bytes.
-// Source: spec agent §3, permissions (Trust).
 package instructions
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Bounds, spec agent §3.
+// Bounds.
 const (
 	maxFile     = 64 << 10
 	maxAll      = 256 << 10

@@ -329,8 +329,8 @@ func decided(d *session.Decision) string {
 	}
 	if d.Asked {
 		s += " by the person"
-		if d.Told != "" {
-			s += ": " + d.Told
+		if d.Answer != "" {
+			s += ": " + d.Answer
 		}
 	}
 	if why := d.By.Reason; why != "" {

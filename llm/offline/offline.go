@@ -4,7 +4,7 @@
 // model, picks the skill whose entry in the listing fits the prompt, calls the
 // Skill tool, and carries out the procedure that the skill declares, one bash
 // call for each step. It keeps no state: what to do next follows from the
-// messages alone. Source: spec agent §2.
+// messages alone.
 //
 // Most people want [New] and [ParseProcedure].
 package offline

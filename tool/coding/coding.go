@@ -52,7 +52,7 @@ func Choice(spec, base string) string {
 // nobody watches, but for the timeout.
 type Options struct {
 	// Timeout ends commands that name none of their own; 0: never. In print
-	// mode it is 120 s (spec tools §3). Background jobs have none.
+	// mode it is 120 s. Background jobs have none.
 	Timeout time.Duration
 	// TempDir holds the full output of commands, in files that only this user
 	// can read; "": the system's directory for temporary files. The model is

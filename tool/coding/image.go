@@ -21,7 +21,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Limits of an image for the model, spec tools §3.
+// Limits of an image for the model.
 const (
 	maxSide   = 2000              // pixels
 	maxBase64 = 4*1<<20 + 1<<19   // bytes: 4.5 MiB

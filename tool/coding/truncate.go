@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a tool says at most, spec tools §2.
+// The largest output of a tool.
 const (
 	maxLines = 2000
 	maxBytes = 50 << 10
