@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // What grants or runs is taken from the bytes that are read at invocation
-//, and an approval is bound to them.
+// , and an approval is bound to them.
 func TestBytesOfInvocation(t *testing.T) {
 	dir := t.TempDir()
 	text := "---\nname: a\ndescription: D.\nallowed-tools: Read\n---\nOld.\n"
@@ -148,7 +148,7 @@ func TestAsks(t *testing.T) {
 }
 
 // TestNothing: each thing that a skill may ask for needs consent by itself
-//.
+// .
 func TestNothing(t *testing.T) {
 	for head, nothing := range map[string]bool{
 		"":                                true,
