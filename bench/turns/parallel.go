@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/bench"
@@ -27,8 +28,11 @@ type answerRow struct {
 // answers runs 8 calls of a tool on Go's own source, as one answer asks for
 // them, and one after the other.
 func (r *result) answers(out io.Writer, runs int) error {
-	root := filepath.Join(runtime.GOROOT(), "src")
-	ws, err := workspace.NewLocal(root)
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOROOT, which has the tree to search: %w", err)
+	}
+	ws, err := workspace.NewLocal(filepath.Join(strings.TrimSpace(string(goroot)), "src"))
 	if err != nil {
 		return err
 	}
@@ -37,8 +41,8 @@ func (r *result) answers(out io.Writer, runs int) error {
 	words := []string{"Errorf", "Mutex", "Reader", "context", "append", "Unmarshal", "switch", "goroutine"}
 	dirs := []string{"net", "crypto", "encoding", "go", "os", "runtime", "internal", "cmd"}
 	files := []string{
-		"net/http/server.go", "net/http/h2_bundle.go", "reflect/type.go", "reflect/value.go",
-		"runtime/proc.go", "runtime/mheap.go", "go/types/expr.go", "encoding/json/decode.go",
+		"net/http/server.go", "net/http/transport.go", "reflect/type.go", "reflect/value.go",
+		"runtime/proc.go", "runtime/mheap.go", "go/parser/parser.go", "encoding/json/decode.go",
 	}
 	calls := map[string][]llm.ToolCall{}
 	for i := range 8 {
