@@ -24,11 +24,11 @@ type Editor struct {
 	redo   []snapshot
 	typing bool     // the last change typed a character: undo takes a word
 	killed []string // what was cut, the newest last
-	yanked int      // which of them stands before the cursor, counted from the end; 0: none
+	yanked int      // which of them is before the cursor, counted from the end; 0: none
 	column int      // the column that Up and Down keep, plus one; 0: the cursor's own
 }
 
-// A Chip stands for pasted content that is too long to be edited, or for an
+// A Chip represents pasted content that is too long to be edited, or for an
 // image. It is one character to the cursor.
 type Chip struct {
 	Label string // shown in brackets

@@ -186,7 +186,7 @@ func (f *Front) pages(ctx context.Context, lines []shownLine) error {
 			rows = append(rows, f.paint(l.paint, row))
 		}
 	}
-	page := max(4, height-6) // the choices and the prompt stand below the last page
+	page := max(4, height-6) // the choices and the prompt follow the last page
 	for at := 0; at < len(rows); {
 		end := min(len(rows), at+page)
 		fmt.Fprintln(f.Out, strings.Join(rows[at:end], "\n"))
@@ -211,7 +211,7 @@ func (f *Front) pages(ctx context.Context, lines []shownLine) error {
 	return nil
 }
 
-// fold breaks a line at the width of the terminal; what goes on is as wide.
+// fold breaks a line at the width of the terminal; continuation rows are indented.
 func fold(s string, width int) []string {
 	s = strings.ReplaceAll(s, "\t", "    ")
 	if width < 20 {
@@ -225,7 +225,7 @@ func fold(s string, width int) []string {
 		cell := g.Width()
 		if w+cell > limit && row != "" {
 			rows, row, w = append(rows, row), "", 0
-			limit = width - 8 // the indent of what goes on
+			limit = width - 8 // the indent of continuation rows
 		}
 		row, w = row+g.Value(), w+cell
 	}

@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush drops the input that a terminal holds.
+// flush discards input that was typed and not read.
 func flush(f *os.File) { unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) }

@@ -4,5 +4,5 @@ package line
 
 import "os"
 
-// flush drops the input that a terminal holds, where that is possible.
+// flush discards input that was typed and not read, where that is possible.
 func flush(*os.File) {}

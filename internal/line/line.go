@@ -42,22 +42,22 @@ type Front struct {
 	Summary func(tool string, input json.RawMessage) string
 	// Complete returns what a line that begins with a slash may become.
 	Complete func(line string) []string
-	// Say takes in what the user says while a run goes on.
+	// Say takes a message of the user during a run.
 	Say func(ctx context.Context, line string) (engine.Queued, error)
 
 	screen sync.Mutex // one thing is shown, or asked, at a time
 	read   *reader
-	inLine bool                    // the cursor stands behind streamed text
+	inLine bool                    // the cursor is behind streamed text
 	calls  map[string]llm.ToolCall // without a result
 	headed string                  // the call whose heading is the last line
-	stop   func()                  // ends the run that goes on
-	left   bool                    // the person has gone
+	stop   func()                  // ends the current run
+	left   bool                    // the user has left
 }
 
 // ErrQuit, returned by what Talk is given, ends it.
 var ErrQuit = errors.New("quit")
 
-// Talk reads prompts and hands them to do, until the person leaves or do
+// Talk reads prompts and hands them to do, until the user leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
 // for a word to the model, and cancels at the second time.
 func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
@@ -152,13 +152,13 @@ func (f *Front) steer(ctx context.Context) bool {
 		return false
 	}
 	if strings.TrimSpace(s) != "" {
-		f.said(f.Say(ctx, s))
+		f.queued(f.Say(ctx, s))
 	}
 	return true
 }
 
-// said shows what became of something that was said while a run goes on.
-func (f *Front) said(q engine.Queued, err error) {
+// queued shows what became of a message that was sent during a run.
+func (f *Front) queued(q engine.Queued, err error) {
 	switch {
 	case err != nil:
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(err.Error())+")"))
@@ -167,7 +167,7 @@ func (f *Front) said(q engine.Queued, err error) {
 	}
 }
 
-// answer reads what the person says to a question. Ctrl-C stops the run, which
+// answer reads the answer to a question. Ctrl-C stops the run, which
 // it would not be enough to say no to.
 func (f *Front) answer(prompt string) (string, error) {
 	s, err := f.read.line(prompt, false)
@@ -184,8 +184,8 @@ func (f *Front) open() {
 	}
 }
 
-// there waits for the screen, and takes it. Where the person has gone it waits
-// for the end of who wants to ask, which is near; false: it has come.
+// there waits for the screen, and locks it. After the user has left it waits for
+// the end of ctx, which is near, and reports false.
 func (f *Front) there(ctx context.Context) bool {
 	f.screen.Lock()
 	if !f.left {
@@ -241,7 +241,7 @@ func (f *Front) Event(e engine.Event) {
 	case e.Entry != nil:
 		f.entry(e.Entry)
 	case e.End != nil && e.End.Requests == 0 && e.End.Reason == session.EndDone:
-		f.fresh() // a command: it has said what there was to say
+		f.fresh() // a command: its reply was shown
 	case e.End != nil:
 		f.fresh()
 		if e.End.Reason != session.EndDone && e.End.Reason != session.EndTerminated {
@@ -307,9 +307,9 @@ func (f *Front) entry(e *session.Entry) {
 	switch {
 	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
 		f.fresh()
-		said := e.User.Parts[0].Text
+		text := e.User.Parts[0].Text
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)",
-			plain.Line(clip(strings.Join(strings.Fields(said), " "), 100)), (len(said)+3)/4)))
+			plain.Line(clip(strings.Join(strings.Fields(text), " "), 100)), (len(text)+3)/4)))
 	case e.Answer != nil:
 		f.fresh()
 	case e.Result != nil:
@@ -427,7 +427,7 @@ func (f *Front) size() (width, height int) {
 	return width, height
 }
 
-// wrap breaks lines that are too long at blanks; what goes on is indented. A
+// wrap breaks lines that are too long at blanks; continuation rows are indented. A
 // word that is longer than a line is left to the terminal.
 func wrap(s string, width int) string {
 	const indent = "    "

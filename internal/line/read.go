@@ -18,7 +18,7 @@ import (
 var errInterrupted = errors.New("interrupted")
 
 // A reader reads edited lines from a terminal. It is in raw mode only while it
-// reads, so that Ctrl-C is a signal while a run goes on.
+// reads, so that Ctrl-C is a signal during a run.
 type reader struct {
 	in       *os.File
 	out      io.Writer

@@ -53,7 +53,7 @@ func TestPromptRows(t *testing.T) {
 }
 
 // TestPromptAppends: what is typed at the end of a row is all that is written,
-// which is what a screen reader speaks.
+// which is what a screen reader reads out.
 func TestPromptAppends(t *testing.T) {
 	var out strings.Builder
 	var e editor.Editor

@@ -42,7 +42,7 @@ func (s *Screen) Size() (width, height int) { return s.width, s.height }
 // Show commits lines and replaces the live area. Rows of the live area that are
 // the same as before are not written again, unless lines are committed: these and
 // all that follows them are written whole, one after the other, so that nothing is
-// lost if the terminal has just changed its size and nobody has heard of it yet.
+// lost if the terminal has just changed its size and the program does not know it yet.
 // For the same reason it goes down by newlines only, which scroll where there is no
 // row. Lines must not be wider than the terminal.
 func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {

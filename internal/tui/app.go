@@ -1,5 +1,5 @@
 // Package tui is the terminal interface: an append-only conversation in the
-// terminal's own scrollback, and a small live area below it with what goes on,
+// terminal's own scrollback, and a small live area below it with the current activity,
 // the prompt and a status line.
 //
 // [Run] is the whole of it. Everything that happens arrives as a func on one
@@ -205,7 +205,7 @@ func (a *app) loop() error {
 			if !a.view.running {
 				w, h := a.terminal.Size()
 				if a.resized(w, h) || len(a.view.jobs) > 0 && a.jobs() {
-					break // where no signal tells of it
+					break // on systems without a signal for it
 				}
 				continue
 			}

@@ -17,7 +17,7 @@ import (
 )
 
 // A conversation turns what a run does into lines: those that are final, and
-// those of what still goes on. It knows nothing of terminals.
+// those of what is still running. It knows nothing of terminals.
 type conversation struct {
 	width    int
 	thinking bool                                // reasoning is shown
@@ -90,7 +90,7 @@ func (c *conversation) wrapped(b block, style styled.Style, first, text string) 
 	}
 }
 
-// user shows what the user said.
+// user shows a message of the user.
 func (c *conversation) user(text string) {
 	c.endAnswer()
 	c.separate()
@@ -406,7 +406,7 @@ func (c *conversation) end(e *agent.End) {
 	}
 }
 
-// live returns the lines of what goes on: the open block of the answer, and the
+// live returns the lines of what is running: the open block of the answer, and the
 // running calls. At most room lines are returned, the last ones.
 func (c *conversation) live(room int, now time.Time) []styled.Line {
 	var lines []styled.Line

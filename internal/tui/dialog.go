@@ -135,18 +135,18 @@ func (d *dialog) body(width int) []styled.Line {
 	if r == nil {
 		return out
 	}
-	said := false // what the call does
+	shown := false // what the call does
 	for _, sub := range r.Subjects {
 		if isCommand(sub) {
 			code("bash", sub.Text)
-			said = true
+			shown = true
 		}
 	}
 	for _, c := range r.Changes {
 		code("diff", strings.TrimRight(c.Diff, "\n"))
-		said = true
+		shown = true
 	}
-	if !said {
+	if !shown {
 		code("json", indentJSON(r.Input))
 	}
 	var reasons []string

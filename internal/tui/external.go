@@ -40,7 +40,7 @@ func (a *app) edited(program string) (string, error) {
 	if err := a.terminal.Close(); err != nil {
 		return "", err
 	}
-	// The variable may hold arguments, as in "code --wait".
+	// The variable may contain arguments, as in "code --wait".
 	words := strings.Fields(program)
 	c := exec.CommandContext(a.ctx, words[0], append(words[1:], file)...)
 	c.Stdin, c.Stdout, c.Stderr = a.o.In, a.o.Out, a.o.Out

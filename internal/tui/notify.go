@@ -11,7 +11,7 @@ import (
 // notifyTime bounds the command that notifies the user.
 const notifyTime = 5 * time.Second
 
-// notify tells the user, who may look elsewhere, that the program waits for
+// notify informs the user, who may look elsewhere, that the program waits for
 // them. message is our own text.
 func (a *app) notify(message string) {
 	switch how := strings.TrimSpace(a.o.Notify); how {

@@ -136,7 +136,7 @@ func (a *app) attachImage(file string, size int) {
 	})
 }
 
-// pasted inserts a paste. A path that stands alone and is an image by its
+// pasted inserts a paste. A path alone that is an image by its
 // content becomes an attachment.
 func (a *app) pasted(text string) {
 	path := strings.TrimSpace(text)

@@ -19,7 +19,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin shows the session and tells its hooks that it starts.
+// begin shows the session and runs its start hooks.
 func (a *app) begin() {
 	s := a.session
 	a.show(s.Log())

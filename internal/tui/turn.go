@@ -118,7 +118,7 @@ func (a *app) done(err error) {
 		a.failed(err)
 	}
 	var left []string
-	for _, m := range a.session.Status().Queue { // said when the turn had just ended, or was stopped
+	for _, m := range a.session.Status().Queue { // sent when the turn had just ended, or was stopped
 		if a.session.Unsay(m.ID) {
 			left = append(left, m.Text)
 		}

@@ -22,7 +22,7 @@ type view struct {
 	picker *picker // open list; nil: none
 	menu   *picker // completions of the prompt; nil: none
 
-	queue   []string // said and not taken in yet
+	queue   []string // sent during a turn and not used yet
 	todos   []todo
 	agents  []string // in the background
 	jobs    []string // commands in the background
@@ -69,7 +69,7 @@ func (v *view) live(width, height int, now time.Time) (lines []styled.Line, curs
 		return v.question(width, room)
 	}
 	top := v.conv.live(room, now)
-	// What goes on keeps at least a third of the area.
+	// The running calls keep at least a third of the area.
 	bottom, cursor := v.bottom(width, room-min(len(top), room/3), now)
 	top = top[max(0, len(top)-(room-len(bottom))):]
 	cursor.Row += len(top)
@@ -127,7 +127,7 @@ func (v *view) writeTall(width, height int) {
 	v.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, body...)...)
 }
 
-// bottom is everything below what is being streamed: what goes on, lists, the
+// bottom is everything below what is being streamed: activity, lists, the
 // prompt, the status line.
 func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.Cursor) {
 	prompt, cursor := v.input(width, room)
