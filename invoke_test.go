@@ -99,8 +99,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What grants or runs is taken from the bytes that are read at invocation
-// , and an approval is bound to them.
+// What grants or runs is taken from the bytes that are read at invocation, and an
+// approval is bound to them.
 func TestBytesOfInvocation(t *testing.T) {
 	dir := t.TempDir()
 	text := "---\nname: a\ndescription: D.\nallowed-tools: Read\n---\nOld.\n"
@@ -147,8 +147,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestNothing: each thing that a skill may ask for needs consent by itself
-// .
+// TestNothing: each thing that a skill may ask for needs consent by itself.
 func TestNothing(t *testing.T) {
 	for head, nothing := range map[string]bool{
 		"":                                true,
