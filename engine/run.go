@@ -81,11 +81,9 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 // runOne does one message. It reports whether the session may go on.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
 	if strings.HasPrefix(in.Text, "/mcp__") { // a server's prompt: it must be there to be found
-		s.startServers()
-		for _, c := range s.clients() {
-			if err := c.Wait(ctx); err != nil {
-				break
-			}
+		if err := s.ConnectServers(ctx); err != nil {
+			yield(Event{Event: agent.Event{End: &agent.End{Reason: "cancelled"}}}, nil)
+			return false
 		}
 	}
 	t := s.newTurn()

@@ -451,6 +451,18 @@ func (s *Session) WaitServers(ctx context.Context) error {
 	return own.Wait(ctx)
 }
 
+// ConnectServers connects to the servers, and waits until each has answered or
+// failed. Turns do so by themselves, without waiting.
+func (s *Session) ConnectServers(ctx context.Context) error {
+	s.startServers()
+	for _, c := range s.clients() {
+		if err := c.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // giveServers replaces the servers of the host.
 func (s *Session) giveServers(servers []mcp.Server) {
 	s.mu.Lock()
