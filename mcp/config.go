@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -170,6 +171,9 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	if err := json.Unmarshal(data, &d); err != nil {
 		return s, false, err
 	}
+	if err := exactKeys(data); err != nil {
+		return s, false, err
+	}
 	if err := CheckName(name); err != nil {
 		return s, false, err
 	}
@@ -208,6 +212,25 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 		return s, false, fmt.Errorf("a timeout is negative")
 	}
 	return s, !d.Disabled, nil
+}
+
+// exactKeys refuses keys such as "COMMAND", which encoding/json would take for
+// command: people who approve a file read the key that is spelled correctly.
+func exactKeys(data []byte) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return err
+	}
+	known := reflect.TypeFor[definitionJSON]()
+	for key := range keys {
+		for i := range known.NumField() {
+			name, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
+			if key != name && strings.EqualFold(key, name) {
+				return fmt.Errorf("the key %q must be written %q", key, name)
+			}
+		}
+	}
+	return nil
 }
 
 // JSON is the server as files have it.
@@ -273,7 +296,12 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with knack mcp add", name))
 				return ""
 			}
-			if value := getenv(name); value != "" {
+			value := getenv(name)
+			if s.Origin == permission.Project && hasPassword(value) {
+				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}, which contains a password: define the server yourself, with knack mcp add", name))
+				return ""
+			}
+			if value != "" {
 				return value
 			}
 			if m[2] == "" {
@@ -301,17 +329,33 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 // keyName reports whether a variable's name is one that keys have.
 func keyName(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "APIKEY", "PAT", "AUTH"} {
+	for _, word := range []string{"TOKEN", "KEY", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "CREDENTIAL",
+		"CREDENTIALS", "APIKEY", "PAT", "AUTH", "DSN", "COOKIE", "WEBHOOK"} {
 		if slices.Contains(strings.Split(name, "_"), word) {
 			return true
 		}
 	}
-	for _, end := range []string{"TOKEN", "APIKEY", "SECRET", "PASSWORD"} {
+	for _, end := range []string{"TOKEN", "APIKEY", "SECRET", "PASSWORD", "_PWD"} {
 		if strings.HasSuffix(name, end) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasPassword reports whether a value is an address with a password, as
+// DATABASE_URL often is.
+func hasPassword(value string) bool {
+	_, rest, ok := strings.Cut(value, "://")
+	if !ok {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	user := strings.LastIndexByte(rest[:end], '@')
+	return user >= 0 && strings.Contains(rest[:user], ":")
 }
 
 // checkURL says why an address is not connected to: without TLS nothing leaves

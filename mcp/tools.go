@@ -203,13 +203,22 @@ func depth(v any, at int) int {
 	return deepest
 }
 
+// label is what an approval calls the tool. The title is the server's own text, so
+// that the name comes first: a server must not be able to ask as another tool.
+func (d *definition) label() string {
+	if d.Title == "" {
+		return d.Name
+	}
+	return fmt.Sprintf("%s (%q)", d.Name, d.Title)
+}
+
 // changedKind is the kind of the subject by which a changed definition asks.
 const changedKind = "MCPDefinition"
 
 // tool is a definition as the runtime has tools.
 func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 	return tool.Tool{
-		Name: d.Name, Label: cmp.Or(d.Title, d.Name), Description: d.Description, Schema: d.Schema,
+		Name: d.Name, Label: d.label(), Description: d.Description, Schema: d.Schema,
 		Origin: "MCP server " + p.server.Name,
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 			all := []permission.Subject{{Kind: d.Name, Server: p.server.Origin, Hash: d.Hash}}
