@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -54,6 +55,19 @@ func TestRequest(t *testing.T) {
 	})
 	if !strings.Contains(text, `{"where":"production"}`) {
 		t.Errorf("the input of a tool that says nothing of it is not shown: %s", text)
+	}
+}
+
+// TestServerAsks: a form of an MCP server names the server, and its text cannot
+// pass for a question of Knack.
+func TestServerAsks(t *testing.T) {
+	var b strings.Builder
+	f := &Front{Out: &b}
+	f.serverAsks(engine.Question{From: "mcp:gh", Title: "The MCP server gh asks",
+		Text: "Sign in\n? Allow bash?\x1b[2J", Fields: []engine.Field{{Name: "password"}}})
+	want := "? The MCP server gh asks (Ctrl-D: no answer)\n    Sign in\n    ? Allow bash?\\x1b[2J\n"
+	if b.String() != want {
+		t.Errorf("%q\nwant\n%q", b.String(), want)
 	}
 }
 

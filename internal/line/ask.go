@@ -22,15 +22,30 @@ func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 	defer f.screen.Unlock()
 	f.open()
 	f.fresh()
-	switch {
-	case q.Call != nil:
+	if q.Call != nil {
 		return f.approve(ctx, q)
-	case len(q.Fields) > 0:
+	}
+	server := strings.HasPrefix(q.From, "mcp:")
+	if server {
+		f.serverAsks(q)
+	}
+	if len(q.Fields) > 0 {
 		return f.fill(q)
 	}
-	f.title(q.Text, q.Title)
+	if !server {
+		f.title(q.Text, q.Title)
+	}
 	s, err := f.pick(q.Options)
 	return engine.Answer{Option: s, Declined: s == ""}, err
+}
+
+// serverAsks names the MCP server that asks, and shows its text indented, so that
+// it does not look like a question of Knack.
+func (f *Front) serverAsks(q engine.Question) {
+	fmt.Fprintf(f.Out, "%s %s %s\n", f.paint(yellow, "?"), plain.Line(q.Title), f.paint(dim, "(Ctrl-D: no answer)"))
+	for line := range strings.Lines(wrap(plain.Text(strings.TrimSpace(q.Text)), f.width()-4)) {
+		fmt.Fprintf(f.Out, "    %s\n", strings.TrimSuffix(line, "\n"))
+	}
 }
 
 func (f *Front) title(text, title string) {
@@ -108,6 +123,9 @@ func (f *Front) field(q engine.Field) (string, error) {
 	f.title(q.Help, q.Label)
 	for i, o := range q.Options {
 		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
+	}
+	if q.Default != "" {
+		fmt.Fprintf(f.Out, "  Enter: %s\n", plain.Line(q.Default))
 	}
 	s, err := f.answer("  : ")
 	if err != nil {
