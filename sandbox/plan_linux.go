@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -62,7 +63,8 @@ type view struct {
 	hidden    []string // not to be opened
 	emptied   []string // hidden, but something in it is kept
 	opened    []string // readable, by an allowance
-	made      []string // by an allowance, to be removed if nothing was written
+	made      []string // for a limit, to be removed if nothing was written
+	permitted []string // for an allowance, likewise
 	reserved  []*placeholder
 }
 
@@ -84,7 +86,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 		if err := createEmpty(path); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
-		v.made = append(v.made, path)
+		v.permitted = append(v.permitted, path)
 	}
 	v.writable = append(v.writable, links.real(allow.Write)...)
 	if p.only != nil {
@@ -229,16 +231,31 @@ func createEmpty(path string) error {
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Chtimes(path, untouched, untouched)
 }
 
-// remove takes away the placeholders that nothing was written to.
-func (v *view) remove() {
+// untouched is when a placeholder that nothing was written to was changed: a
+// command that makes an empty file on purpose sets another time.
+var untouched = time.Unix(0, 0)
+
+// remove takes away the placeholders that nothing was written to. An empty
+// directory that the command was permitted to make stays if the command succeeded.
+func (v *view) remove(succeeded bool) {
 	for _, p := range slices.Backward(v.reserved) {
 		p.release()
 	}
-	for _, path := range v.made {
-		if info, err := os.Lstat(path); err == nil && (info.IsDir() || info.Size() == 0) {
+	gone := v.made
+	if !succeeded {
+		gone = append(gone, v.permitted...)
+	} else {
+		gone = append(gone, slices.DeleteFunc(v.permitted, func(path string) bool { return strings.HasSuffix(path, "/") })...)
+	}
+	for _, path := range gone {
+		info, err := os.Lstat(path)
+		if err == nil && (info.IsDir() || info.Size() == 0 && info.ModTime().Equal(untouched)) {
 			os.Remove(path) // a directory only if it is empty
 		}
 	}

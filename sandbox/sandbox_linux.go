@@ -184,7 +184,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	defer func() {
 		if err != nil {
 			if r.view != nil {
-				r.view.remove()
+				r.view.remove(false)
 			}
 			s.names.end(nil)
 		}
@@ -381,7 +381,7 @@ func (r *run) finish() {
 	if r.temp != "" {
 		os.RemoveAll(r.temp)
 	}
-	r.view.remove()
+	r.view.remove(r.status != nil && r.status.Exited() && r.status.ExitStatus() == 0)
 }
 
 func (r *run) ended(exit *workspace.Exit) {
