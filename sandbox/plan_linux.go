@@ -3,7 +3,9 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,10 +85,9 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 			!guarded(p.Protected, path) {
 			continue
 		}
-		if err := createEmpty(path); err != nil {
+		if err := v.permit(path); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
-		v.permitted = append(v.permitted, path)
 	}
 	v.writable = append(v.writable, links.real(allow.Write)...)
 	if p.only != nil {
@@ -204,6 +205,22 @@ func (p *Policy) meant(paths []string) []string {
 	})
 }
 
+// permit makes what an allowance names and what does not exist, with the
+// directories above it.
+func (v *view) permit(path string) error {
+	parent := filepath.Dir(strings.TrimSuffix(path, "/"))
+	if _, err := os.Lstat(parent); errors.Is(err, fs.ErrNotExist) {
+		if err := v.permit(parent + "/"); err != nil {
+			return err
+		}
+	}
+	if err := createEmpty(path); err != nil {
+		return err
+	}
+	v.permitted = append(v.permitted, path)
+	return nil
+}
+
 // create makes the paths of a limit that do not exist and could be created: a
 // file if the name has an extension, else a directory.
 func (v *view) create(paths, writable []string, not func(string) bool) {
@@ -253,7 +270,7 @@ func (v *view) remove(succeeded bool) {
 	} else {
 		gone = append(gone, slices.DeleteFunc(v.permitted, func(path string) bool { return strings.HasSuffix(path, "/") })...)
 	}
-	for _, path := range gone {
+	for _, path := range slices.Backward(gone) { // what is in a directory first
 		info, err := os.Lstat(path)
 		if err == nil && (info.IsDir() || info.Size() == 0 && info.ModTime().Equal(untouched)) {
 			os.Remove(path) // a directory only if it is empty
