@@ -503,7 +503,7 @@ func TestAsk(t *testing.T) {
 		}
 	}
 	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError ||
-		!strings.HasPrefix(got, "Nobody can be asked") {
+		!strings.HasPrefix(got, "nobody can be asked") {
 		t.Error(got)
 	}
 }

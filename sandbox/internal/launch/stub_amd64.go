@@ -7,6 +7,9 @@ import "unsafe"
 // HaveStub says that this architecture has a stub.
 const HaveStub = true
 
+// stub is only read, as bytes: stubAddress finds it.
+//
+//lint:ignore U1000 go vet wants a declaration of each function in assembler.
 func stub()
 
 // stubAddress is where the code of stub lies.
