@@ -695,11 +695,6 @@ func (w *walk) follow(s spot, name, at, to string, text []byte) look {
 			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text: " + why,
 			Hint:    "git config core.symlinks true, then check the file out again"})
 	}
-	if w.check != nil {
-		if err := w.check(at, text, false); err != nil {
-			return refuse(asProblem(name, err))
-		}
-	}
 	target := w.fsys.join(filepath.Dir(at), filepath.FromSlash(to))
 	real, err := w.fsys.real(target)
 	if err != nil {
@@ -711,6 +706,11 @@ func (w *walk) follow(s spot, name, at, to string, text []byte) look {
 	}
 	if !subpath.Contains(bound, real) {
 		return broken("it leads out of " + bound)
+	}
+	if w.check != nil {
+		if err := w.check(at, text, false); err != nil {
+			return refuse(asProblem(name, err))
+		}
 	}
 	data, err := w.fsys.file(real)
 	switch {
