@@ -381,7 +381,7 @@ func (c *checker) prose() {
 	}
 }
 
-// withoutCode removes what stands between backticks.
+// withoutCode removes text between backticks.
 func withoutCode(line string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(line, "`") {

@@ -69,7 +69,7 @@ type site struct {
 	at     int
 	seen   bool   // its place in the syntax is known
 	stays  bool   // a comment or single quotes: it is no placeholder
-	single bool   // it stands in single quotes
+	single bool   // inside single quotes
 	quoted bool   // inside double quotes or a here-document
 	here   bool   // inside a here-document
 	list   bool   // $ARGUMENTS may become several words here
@@ -105,7 +105,7 @@ func (p *preparer) refuse(n syntax.Node, directories bool, why string) {
 
 func (s *site) directory() bool { return s.kind == variable && isDirectory(s.text) }
 
-// walk finds where each placeholder stands.
+// walk finds the place of each placeholder in the syntax.
 func (p *preparer) walk(file *syntax.File) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if n == nil {
@@ -372,8 +372,8 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 	return out, used, problem, nil
 }
 
-// inDoubleQuotes writes a text so that it stands for itself there, or in a
-// here-document, where a quote is a letter.
+// inDoubleQuotes escapes a text so that it is literal inside double quotes, or in
+// a here-document, where a quote is an ordinary character.
 func inDoubleQuotes(s string, here bool) string {
 	s = strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(s)
 	if here {

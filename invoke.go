@@ -348,7 +348,7 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// shownResources bounds the resources that the model is told of.
+// shownResources bounds how many resources are listed for the model.
 const shownResources = 50
 
 // prompt is what the model reads.

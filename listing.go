@@ -546,8 +546,8 @@ func entity(s string) bool {
 	return false
 }
 
-// frame is all of a listing but its entries: what precedes them, what stands
-// between modes and others, and what follows them.
+// frame is all of a listing but its entries: what precedes them, what separates
+// modes from others, and what follows them.
 func frame(v View, modes, others int, cut bool, omitted int) (head, middle, tail string) {
 	more := ""
 	if omitted > 0 {
@@ -597,20 +597,20 @@ func (l Listing) Fingerprints() map[string]string {
 		prints = hex.AppendEncode(prints, sum[:size])
 	}
 	all := string(prints) // one text for all: there may be 10,000
-	told := make(map[string]string, len(l.Entries))
+	found := make(map[string]string, len(l.Entries))
 	for i, e := range l.Entries {
-		told[e.Skill.Name] = all[2*size*i:][:2*size]
+		found[e.Skill.Name] = all[2*size*i:][:2*size]
 	}
-	return told
+	return found
 }
 
-// Since compares the listing with what a model was told before: the Fingerprints of an
-// older one.
-func (l Listing) Since(told map[string]string) Changes {
+// Since compares the listing with what a model has seen before: the Fingerprints of
+// an older one.
+func (l Listing) Since(seen map[string]string) Changes {
 	var ch Changes
 	now := l.Fingerprints()
 	for _, e := range l.Entries {
-		switch name := e.Skill.Name; told[name] {
+		switch name := e.Skill.Name; seen[name] {
 		case now[name]:
 		case "":
 			ch.Added = append(ch.Added, e)
@@ -618,7 +618,7 @@ func (l Listing) Since(told map[string]string) Changes {
 			ch.Changed = append(ch.Changed, e)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(told)) {
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		if now[name] == "" {
 			ch.Removed = append(ch.Removed, name)
 		}
@@ -626,7 +626,7 @@ func (l Listing) Since(told map[string]string) Changes {
 	return ch
 }
 
-// Empty says that there is nothing to tell.
+// Empty reports whether nothing changed.
 func (ch Changes) Empty() bool { return len(ch.Added)+len(ch.Changed)+len(ch.Removed) == 0 }
 
 // Text tells a model of the changes; "" if there are none.

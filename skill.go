@@ -109,8 +109,8 @@ func (s *Skill) shared(key string) (string, bool) {
 	return "", false
 }
 
-// Offered says whether a model may be told of the skill: it has words that say
-// what it is for, and its author does not keep it from models.
+// Offered reports whether the skill may be listed for a model: it says what it is
+// for, and its author does not hide it from models.
 func (s *Skill) Offered() bool {
 	return !s.NotModel && (s.Description != "" || s.WhenToUse != "")
 }

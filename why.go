@@ -290,7 +290,7 @@ type Command struct {
 	Skill       *Skill // of kind skill
 
 	// Expand makes a prompt of what was typed after the name, for templates. nil:
-	// a skill, or a command that whoever listed it runs.
+	// a skill, or a command that is run by the caller who listed it.
 	Expand func(ctx context.Context, args string) (prompt string, err error)
 }
 
@@ -323,7 +323,7 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 				p.Path = cmd.Skill.Path
 			}
 			if cmd.Kind == "command" {
-				p.Severity = Info // somebody wanted it so
+				p.Severity = Info // a name that the user or an author chose
 			}
 			problems = append(problems, p)
 			cmd.Name = cmd.Kind + ":" + cmd.Name

@@ -219,7 +219,7 @@ func (r *run) fixedTools(state session.State) tool.Set {
 	return slices.Clone(set)
 }
 
-// lists says whether the model is told of skills.
+// lists reports whether the model gets a list of skills.
 func (r *run) lists() bool { return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill") }
 
 // skillSubjects returns what permission a skill needs: none if it asks for

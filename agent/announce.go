@@ -48,7 +48,7 @@ const (
 )
 
 // announce tells the model, in a message of its own, which skills came,
-// changed or went since it was last told: the prefix is never rewritten. It
+// changed or went since the last announcement: the prefix is never rewritten. It
 // does nothing unless files were touched or the catalogue was swapped.
 func (r *run) announce(ctx context.Context) error {
 	if !r.lists() {
@@ -80,7 +80,7 @@ func (r *run) announce(ctx context.Context) error {
 		return nil
 	}
 	if n := len(ch.Added) + len(ch.Changed); n > 0 && n <= few {
-		// The listing's room is taken; a few newcomers are told in full.
+		// The listing has used up its budget; a few new skills are announced in full.
 		view.Budget = wide
 		for _, e := range cat.Listing(view).Entries {
 			for _, lines := range [][]knack.Line{ch.Added, ch.Changed} {
@@ -143,8 +143,8 @@ func people(ch knack.Changes) string {
 	return "skills:" + s
 }
 
-// listed returns the skill whose SKILL.md a path is, if the model was told of
-// it.
+// listed returns the skill whose SKILL.md a path is, if the model has seen
+// that skill in the listing.
 func (r *run) listed(path string) (name string, ok bool) {
 	state := r.log.State()
 	names := []string{path, filepath.Join(r.Skills.View.Dir, path)}

@@ -15,13 +15,14 @@ import (
 // Background has none. Close it before the logs of the conversations. It is
 // safe for concurrent use, and for several sessions.
 type Background struct {
-	// Wait makes a run go on until its agents have ended, and hear them, where
-	// nobody will come back to it. Sub-agents wait for their own in any case.
+	// Wait makes a run continue until its agents have ended and the model has seen
+	// their reports, for conversations that nobody will resume. Sub-agents always
+	// wait for their own.
 	Wait bool
 
 	mu      sync.Mutex
 	closed  bool
-	all     []*worker     // in the order of their starts; those that were heard are gone
+	all     []*worker     // in the order of their starts, without those whose end is recorded
 	changed chan struct{} // closed when one ends; nil: nobody waits
 	done    sync.WaitGroup
 }
@@ -121,7 +122,7 @@ func (b *Background) Stop(log *session.Log, id string, why error) bool {
 	return false
 }
 
-// Unheard lists the agents that a conversation has not heard the end of. Those
+// Unheard lists the agents whose end a conversation has not recorded. Those
 // that have ended have a Reason.
 func (b *Background) Unheard(log *session.Log) []session.Agent {
 	b.mu.Lock()
@@ -140,8 +141,8 @@ func (b *Background) Unheard(log *session.Log) []session.Agent {
 }
 
 // Close stops all agents, waits for them, and records in the logs of their
-// conversations how those ended that nobody has heard of. Later ones are
-// refused.
+// conversations how those ended whose end is not recorded yet. Agents started
+// later are refused.
 func (b *Background) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -154,18 +155,18 @@ func (b *Background) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, b.all = b.all, nil
-	return unheard(all)
+	return recordEnds(all)
 }
 
 // End does for one conversation what Close does for all.
 func (b *Background) End(log *session.Log) error {
 	b.cancel(log, errClosed)
 	ended, _ := b.take(log)
-	return unheard(ended)
+	return recordEnds(ended)
 }
 
-// unheard records how agents ended that no run will hear of.
-func unheard(ended []*worker) error {
+// recordEnds records how agents ended, where no run will do so any more.
+func recordEnds(ended []*worker) error {
 	var errs []error
 	for _, w := range ended {
 		if w.end.Reason == session.EndCancelled {
@@ -217,8 +218,8 @@ func (r *run) await(ctx context.Context) (bool, error) {
 	}
 }
 
-// leave ends what nobody would hear of any more: all of a turn that was
-// cancelled, and of a sub-agent.
+// leave stops the background agents whose reports nobody would read: those of a
+// cancelled turn, and those of a sub-agent.
 func (r *run) leave(cancelled bool) error {
 	if r.Roster.Background == nil || !cancelled && r.parent == nil {
 		return nil

@@ -234,7 +234,7 @@ func typedIn(e session.Entry) string {
 }
 
 // typed is what the user typed in the part that a summary replaces, without
-// the request that stands elsewhere. All of it is kept unless it is more than
+// the request, which is kept elsewhere. All of it is kept unless it is more than
 // so many bytes: then long messages lose their middle, and if that is not
 // enough, the oldest are left to the summary.
 func typed(previous *session.Compaction, old []session.Entry, began int, request string, most int) (all []string) {

@@ -18,19 +18,19 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Definition is an agent that can work for another one: what stands in
+// A Definition is an agent that can work for another one: the content of
 // agents/NAME.md. It is immutable.
 type Definition struct {
 	Name        string
 	Description string // tells a model when to call it; "": only its name does
 	Prompt      string // its system prompt: the file's text
 
-	// Tools names its tools; nil: those of whoever starts it. Where one is a rule
+	// Tools names its tools; nil: those of the agent that starts it. Where one is a rule
 	// with a pattern, only what the list names may run; it grants nothing.
 	Tools []string
 	// DisallowedTools are rules. A tool alone is taken away, a pattern denied.
 	DisallowedTools []string
-	Model, Effort   string          // "": as whoever starts it
+	Model, Effort   string          // "": as of the agent that starts it
 	Mode            permission.Mode // "": the run's. See [Definition.Loosens]
 	MaxTurns        int             // requests; 0: no limit of its own
 	Skills          []string        // loaded before it starts

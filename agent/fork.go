@@ -189,7 +189,7 @@ func find(defs []Definition, name string) *Definition {
 }
 
 // admit asks the gate whether an agent may be started that a skill names: a
-// rule against the agent counts whoever starts it.
+// rule against the agent applies whether a model or a skill starts it.
 func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 	t := r.agentTool()
 	if _, err := r.passes(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
@@ -522,9 +522,9 @@ func reported(ctx context.Context, a session.Agent) (string, error) {
 	return a.Report(), nil
 }
 
-// hearFork takes in a skill that a person typed and that runs in an agent of
-// its own: their line begins the turn, and the agent's answer is its result.
-func (r *run) hearFork(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
+// forkInput calls a typed skill that runs in an agent of its own: the typed line
+// begins the turn, and the agent's answer is the turn's result.
+func (r *run) forkInput(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
 	def, problem := r.agentOf(act)
 	if err := r.admit(ctx, "", def); err != nil {
 		return nil, err
@@ -670,7 +670,7 @@ func (r *run) agentList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// maxDescribed bounds what a model is told of one agent, in characters.
+// maxDescribed bounds the description of one agent that a model sees, in characters.
 const maxDescribed = 1536
 
 // oneLine keeps a stranger's description inside its line of a list.

@@ -40,14 +40,14 @@ type hooked struct {
 	blocks  int       // how often a Stop hook sent the model on
 
 	mu    sync.Mutex
-	heard []heard // what hooks said and is not recorded yet
-	stop  bool    // a hook ended the run
+	notes []hookNote // of hooks, not recorded yet
+	stop  bool       // a hook ended the run
 	why   string
 }
 
-// heard is what hooks said about a call, "" for about none.
-type heard struct {
-	call string
+// A hookNote is a note of a hook about a call.
+type hookNote struct {
+	call string // "": about none
 	note session.Note
 }
 
@@ -119,7 +119,7 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	defer h.mu.Unlock()
 	for _, n := range notes {
 		n.Hook = string(in.Event)
-		h.heard = append(h.heard, heard{in.Call, n})
+		h.notes = append(h.notes, hookNote{in.Call, n})
 	}
 	if out.Stop && !h.stop {
 		h.stop, h.why = true, out.StopReason
@@ -127,8 +127,8 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	return out
 }
 
-// feeds reports whether the reason of a block is told to the model, who goes
-// on: what it is about has happened.
+// feeds reports whether the reason of a block is sent to the model, which then
+// continues: what was blocked has already happened.
 func feeds(e hook.Event) bool {
 	switch e {
 	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SubagentStop, hook.SkillActivated:
@@ -141,19 +141,19 @@ func feeds(e hook.Event) bool {
 func (r *run) flush(calls []llm.ToolCall) error {
 	h := &r.hooked
 	h.mu.Lock()
-	all := h.heard
-	h.heard = nil
+	all := h.notes
+	h.notes = nil
 	h.mu.Unlock()
 	if len(all) == 0 {
 		return nil
 	}
-	at := func(x heard) int {
+	at := func(x hookNote) int {
 		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == x.call }); i >= 0 {
 			return i
 		}
 		return len(calls)
 	}
-	slices.SortStableFunc(all, func(a, b heard) int { return at(a) - at(b) })
+	slices.SortStableFunc(all, func(a, b hookNote) int { return at(a) - at(b) })
 	for _, x := range all {
 		if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &x.note}); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (r *run) stop(why string) {
 	}
 }
 
-// guarded adds the guards to what the Gate is told.
+// guarded adds the hooks that guard calls to the Gate's scope.
 func (r *run) guarded(sc Scope, set *hook.Set) Scope {
 	guard := func(e hook.Event) gate.Hook {
 		if !set.Has(e) {
@@ -293,19 +293,19 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 	return r.flush(calls)
 }
 
-// submitted asks hooks about what a person said. act is the skill that it
+// submitted runs the UserPromptSubmit hooks on an input. act is the skill that it
 // calls, whose hooks are in force from here on; nil: none.
 func (r *run) submitted(ctx context.Context, said string, steering bool, act *knack.Activation) error {
-	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: said}, steering, act)
+	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: said}, steering, act)
 }
 
 // expanded asks hooks about a typed /name; from is what kind of thing it is.
 func (r *run) expanded(ctx context.Context, name, args, line, from string, steering bool) error {
-	return r.heardOf(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
+	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
 }
 
-func (r *run) heardOf(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
+func (r *run) hooksOnInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
 	if r.Policy.Hooks == nil {
 		return nil
 	}

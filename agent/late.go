@@ -43,7 +43,7 @@ func (r *run) late(state session.State) tool.Set {
 	return set
 }
 
-// announceTools tells the model of tools that came since it was last told, in a
+// announceTools announces the tools that came since the last announcement, in a
 // message of its own, and records what a search has loaded.
 func (r *run) announceTools() error {
 	if r.Late == nil {

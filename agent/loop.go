@@ -378,11 +378,11 @@ const (
 func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	r.repeated(calls, results)
 	for i, res := range results {
-		told := res.Details
-		if told == nil { // what the tool says to programs is all that it says
-			told = res.Structured
+		forPrograms := res.Details
+		if forPrograms == nil { // the tool returned no details apart from its structured result
+			forPrograms = res.Structured
 		}
-		details, err := json.Marshal(told)
+		details, err := json.Marshal(forPrograms)
 		if err != nil || string(details) == "null" {
 			details = nil
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin makes of what a person said the first entry of a user turn; false: it
-// was a command, and says nothing to the model.
-func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
-	record, err := r.hear(ctx, in, false)
+// begin records a person's input as the first entry of a user turn. started is
+// false if the input was a command that sends nothing to the model.
+func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
+	record, err := r.parseInput(ctx, in, false)
 	if err != nil || record == nil {
 		return false, err // with nothing recorded
 	}
@@ -46,13 +46,14 @@ func (r *run) begin(ctx context.Context, in Input) (said bool, err error) {
 	return true, r.flush(nil)
 }
 
-// hear understands what a person said: a slash and a known name is a command
-// or a skill. What it returns records it; nil: a command left nothing to say.
-func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() error, err error) {
+// parseInput interprets a person's input: a slash and a known name is a command
+// or a skill. It returns a func that records the message; nil: a command that
+// sends nothing to the model.
+func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record func() error, err error) {
 	r.typedWords = in.Typed
 	if in.Command != "" {
 		name, args, _ := Slash(in.Command)
-		return r.hearPrompt(ctx, in, in.Command, name, args, "command", steering)
+		return r.promptInput(ctx, in, in.Command, name, args, "command", steering)
 	}
 	name, args, slash := Slash(in.Text)
 	if slash && (r.Skills.Catalog != nil || r.Skills.Commands != nil) {
@@ -65,13 +66,13 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 			if in.Text, err = cmd.Expand(ctx, args); err != nil || in.Text == "" {
 				return nil, err
 			}
-			return r.hearPrompt(ctx, in, typed, cmd.Name, args, cmd.Kind, steering)
+			return r.promptInput(ctx, in, typed, cmd.Name, args, cmd.Kind, steering)
 		}
 		act, by, err := r.named(ctx, in, name, args, steering)
 		var no *knack.Refusal
 		switch {
 		case err == nil && r.forks(act.Skill):
-			return r.hearFork(ctx, act, in, steering)
+			return r.forkInput(ctx, act, in, steering)
 		case err == nil:
 			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
 				return nil, err
@@ -88,7 +89,7 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(in.Text, "//") { // a line that begins with a slash and is no command
+	if strings.HasPrefix(in.Text, "//") { // escaped: text that begins with a slash
 		in.Text = in.Text[1:]
 	}
 	if in.Text == "" && len(in.Parts) == 0 {
@@ -97,9 +98,9 @@ func (r *run) hear(ctx context.Context, in Input, steering bool) (record func() 
 	return func() error { return r.user(in, "", steering) }, nil
 }
 
-// hearPrompt takes in the prompt that a command of a kind made of what the user
-// typed.
-func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind string,
+// promptInput runs the hooks on a prompt that a command made from what the user
+// typed, and returns a func that records it. kind is the kind of the command.
+func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind string,
 	steering bool) (record func() error, err error) {
 	if err := r.expanded(ctx, name, args, typed, kind, steering); err != nil {
 		return nil, err
@@ -110,8 +111,8 @@ func (r *run) hearPrompt(ctx context.Context, in Input, typed, name, args, kind 
 	return func() error { return r.user(in, typed, steering) }, nil
 }
 
-// named makes the text of a skill that an input calls by name, and says who
-// called it. What the user typed is their approval; any other text has the
+// named activates the skill that an input calls by name, and returns who called
+// it. What the user typed is their approval; any other text has only the
 // authority of a model's call.
 func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation, by string,
 	err error) {
@@ -146,7 +147,8 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 	return act, by, err
 }
 
-// user records what a person says; typed is what that stands for, "" itself.
+// user records a user's message. typed is what was typed where the message was
+// made from it; "": the message itself was typed.
 func (r *run) user(in Input, typed string, steering bool) error {
 	var parts []llm.Part
 	if in.Text != "" {
@@ -158,8 +160,8 @@ func (r *run) user(in Input, typed string, steering bool) error {
 	return err
 }
 
-// Slash reads /name args: the name ends at a blank or a newline. A line that
-// begins with // is none; nor is one that begins with blanks.
+// Slash splits /name args: the name ends at a blank or a newline. ok is false for
+// a line that does not begin with a slash, or that begins with //.
 func Slash(line string) (name, args string, ok bool) {
 	rest, ok := strings.CutPrefix(line, "/")
 	if !ok || rest == "" || strings.HasPrefix(rest, "/") || strings.TrimSpace(rest[:1]) == "" {
@@ -172,7 +174,8 @@ func Slash(line string) (name, args string, ok bool) {
 	return rest[:i], strings.TrimSpace(rest[i:]), true
 }
 
-// steer takes in what the person has said meanwhile.
+// steer records what the user has sent since the turn began. It reports whether
+// there was anything for the model.
 func (r *run) steer(ctx context.Context) (bool, error) {
 	if r.Steer == nil {
 		return false, nil
@@ -183,15 +186,15 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 		if !ok {
 			return any, nil
 		}
-		record, err := r.hear(ctx, in, true)
+		record, err := r.parseInput(ctx, in, true)
 		if err != nil {
-			// Somebody mistyped a command while the run goes on: it is no reason to stop.
+			// A mistyped command does not stop a run that is under way.
 			if err := r.note("", err.Error()); err != nil {
 				return any, err
 			}
 			continue
 		}
-		if record == nil { // a command left nothing to say
+		if record == nil { // a command that sends nothing to the model
 			continue
 		}
 		if err := record(); err != nil {

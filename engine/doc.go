@@ -20,8 +20,8 @@
 // A [Person] answers questions, through one method. Without one, what would be
 // asked is refused.
 //
-// Who closes what: whoever calls Open closes the Engine, which closes its
-// sessions and the workspace. Whoever calls Start may close the Session before.
+// Who closes what: the caller of Open closes the Engine, which closes its
+// sessions and the workspace. The caller of Start may close the Session earlier.
 // A [Reply] may name the session that replaces the one that gave it, as /new
 // does: then the caller closes the old one and begins the next. Background
 // commands are shared by a session and those that replace it; agents in the

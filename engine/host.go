@@ -23,7 +23,7 @@ func (s *Session) Rules() permission.Rules {
 // there are others. The rules must allow it: nobody is asked.
 func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []byte, abs string, more bool, err error) {
 	abs = s.ws.Path(path)
-	// What the rules refuse must not be told apart from what does not exist.
+	// What the rules refuse must look the same as what does not exist.
 	if err := s.mayRead("read_file", abs); err != nil {
 		return nil, "", false, err
 	}

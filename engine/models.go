@@ -39,8 +39,8 @@ type Models struct {
 	Proxy     string         // a URL; "": HTTPS_PROXY and its like
 	Procedure offline.Lookup // finds a skill's procedure for the offline model
 
-	// Doubt is told of a model that is used though neither the table nor the
-	// provider's list has it. nil: nobody is told.
+	// Doubt is called with a warning about a model that is used though neither
+	// the table nor the provider's list has it. nil: no warning.
 	Doubt func(message string)
 
 	mu    sync.Mutex

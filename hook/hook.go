@@ -30,7 +30,7 @@ import (
 	"github.com/knack-agent/knack/internal/scripts"
 )
 
-// An Event is what hooks are told of.
+// An Event is something that happens, for which hooks run.
 type Event string
 
 const (
@@ -94,7 +94,7 @@ func (e Event) listens() bool {
 type Type string
 
 const (
-	OfCommand Type = "command" // a command line, told on its standard input
+	OfCommand Type = "command" // a command line; the input is on its standard input
 	OfHTTP    Type = "http"    // a URL, to which the input is posted
 	OfPrompt  Type = "prompt"  // a question to the fast model
 	OfFunc    Type = "func"    // a func of the host, see [New]
@@ -224,8 +224,8 @@ func (h *Hook) compile() error {
 	return nil
 }
 
-// An Input is what hooks are told, as JSON. The fields in front are of every
-// event, the others of those that their comments name.
+// An Input describes an event to hooks, as JSON. The first fields are set for
+// every event, the others for those that their comments name.
 type Input struct {
 	Session    string `json:"session_id"`
 	Transcript string `json:"transcript_path"` // the file of the session; "": none is kept
@@ -234,7 +234,7 @@ type Input struct {
 	Event      Event  `json:"hook_event_name"`
 
 	// Events of tools.
-	Tool       string          `json:"tool_name,omitempty"` // our name: hooks are told the one that the Runner has for it
+	Tool       string          `json:"tool_name,omitempty"` // our name: hooks get the one that the Runner translates it to
 	ToolInput  json.RawMessage `json:"tool_input,omitempty"`
 	Call       string          `json:"tool_use_id,omitempty"`
 	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse

@@ -167,7 +167,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			read(&h.Async, "true or false")
 		case "required":
 			if read(&h.Required, "true or false"); wrong != "" && kind(f.text) != 'f' {
-				h.Required = true // whoever wrote it meant yes
+				h.Required = true // a wrong value other than false: the safer reading is true
 			}
 		case "event", "matcher":
 			if !listed {
@@ -308,7 +308,7 @@ func kind(text []byte) byte {
 }
 
 // each calls do with the members of an object, or with the items of a list,
-// which have no key. failed, if not nil, is told where the text breaks off.
+// which have no key. failed, if not nil, is called with the place where the text breaks off.
 func each(text []byte, do func(key, v value), failed func(at int, err error)) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	fail := func(err error) {

@@ -512,7 +512,7 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		r.vote, r.reason = Nothing, ""
 	}
 	if e.Guards() {
-		if r.stop { // whoever ends the run does not want its next call
+		if r.stop { // a hook that ends the run also blocks this call
 			r.vote, r.reason = Deny, cmp.Or(r.stopReason, r.reason, "a hook ends the run")
 		}
 		if r.input != nil { // who allowed so far did not see it

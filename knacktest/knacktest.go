@@ -81,11 +81,11 @@ func TestSource(src knack.Source, names ...string) error {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	told := len(first.skills) == 0
+	reported := len(first.skills) == 0
 	for _, err := range src.Skills(ended) {
-		told = told || errors.Is(err, context.Canceled)
+		reported = reported || errors.Is(err, context.Canceled)
 	}
-	if !told {
+	if !reported {
 		fail("a reading whose context has ended does not yield the context's error")
 	}
 	return errors.Join(errs...)

@@ -22,8 +22,8 @@ type Endpoint struct {
 	Header  http.Header  // further headers, such as OpenRouter's; may be nil
 	Client  *http.Client // nil: http.DefaultClient, which honours HTTPS_PROXY and NO_PROXY
 
-	// Budget: the model is told how much to think in tokens (Claude up to 4.5,
-	// Gemini 2.5). Otherwise it is told a level.
+	// Budget: how much to think is sent as a number of tokens (Claude up to 4.5,
+	// Gemini 2.5). Otherwise it is sent as a level.
 	Budget bool
 
 	// Idle is how long a stream may be silent before it counts as [Broken].

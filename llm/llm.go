@@ -127,7 +127,7 @@ type Part struct {
 	Call     *ToolCall   `json:"call,omitempty"`
 	Result   *ToolResult `json:"result,omitempty"`
 	// Skill is the name of the skill whose text Text is; "": it is none. It is for
-	// whoever chooses what a model sees, and is not sent.
+	// code that chooses what a model sees, and is not sent.
 	Skill string `json:"-"`
 }
 

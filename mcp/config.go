@@ -51,7 +51,7 @@ type Server struct {
 	Timeout, CallTimeout time.Duration
 
 	Origin permission.Origin // of the file that defines it
-	Place  string            // that file, or what stands for it
+	Place  string            // that file, or a name such as the flag that gave it
 }
 
 // OAuth is what a user can set about the authorization of a server.
@@ -266,7 +266,7 @@ func CheckName(name string) error {
 }
 
 // Safe makes of a name one that rules and models accept: letters, digits, "-" and
-// single "_", which the parts of mcp__server__tool are told apart by.
+// single "_", so that the parts of mcp__server__tool can be separated.
 func Safe(name string) string {
 	var b strings.Builder
 	for _, r := range name {

@@ -53,8 +53,8 @@ const (
 	maxChoices = 100
 )
 
-// elicit answers a question of the server, by whoever made the call that runs.
-// Without one nobody expects a question.
+// elicit passes a question of the server on to the Asker of the latest call that
+// runs. Without such a call it declines.
 func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	decline := &sdk.ElicitResult{Action: "decline"}
 	p.mu.Lock()

@@ -157,8 +157,8 @@ func (n *names) end(opened []string) (notes []string) {
 			continue
 		case withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
-			// It was mounted over itself where the command ran, so whoever
-			// replaced it did so outside.
+			// It was mounted over itself where the command ran, so it was
+			// replaced from outside.
 		default:
 			notes = append(notes, n.aside(path))
 			aside = append(aside, path)

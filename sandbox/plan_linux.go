@@ -424,8 +424,8 @@ func (v *view) steps() []launch.Step {
 			entries = append(entries, entry{path, list.do})
 		}
 	}
-	// Parents come before what lies in them; of two that are one path the
-	// narrower stands last and covers the other.
+	// Parents come before what lies in them; of two entries for one path the
+	// narrower comes last and covers the other.
 	sort.SliceStable(entries, func(i, j int) bool { return entries[i].path < entries[j].path })
 	// What says no more than the nearest directory above it is left out: each
 	// mount is a border that files cannot be renamed across.

@@ -213,7 +213,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 		texts = append(texts, t)
 	}
 	s.Texts = texts
-	// What was announced before the cut is not told any more.
+	// Announcements before the cut are no longer in the conversation.
 	s.Announced = nil
 	s.Tools = s.Loaded // they need no announcement
 	if s.Listing != nil {

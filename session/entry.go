@@ -117,8 +117,8 @@ type User struct {
 	Parts    []llm.Part `json:"parts"`
 	Steering bool       `json:"steering,omitempty"`
 	Touched  []string   `json:"touched,omitempty"` // attached files
-	// Typed is what the person typed, where Parts begin with what that stands
-	// for: people see it, the model sees Parts.
+	// Typed is what the user typed, where Parts begin with the text made from it:
+	// people see Typed, the model sees Parts.
 	Typed string `json:"typed,omitempty"`
 }
 
@@ -242,7 +242,7 @@ type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
 	// Announced says of an announcement which skills it was about: a fingerprint of
-	// what was said of each, "" for those that are gone.
+	// what it says about each, "" for those that are gone.
 	Announced map[string]string `json:"told,omitempty"`
 	// Tools names late tools that it announces, and Loaded those whose definitions
 	// are sent from here on.

@@ -41,7 +41,7 @@ type State struct {
 	LastModel string
 	LastTime  time.Time
 	Listing   *Listing
-	Announced map[string]string // what the model was told of each skill, a fingerprint
+	Announced map[string]string // by skill: a fingerprint of what the model has seen of it
 	Suggested map[string]bool   // skills that were suggested once
 	Tools     []string          // late tools that were announced
 	Loaded    []string          // those whose definitions are sent, in that order

@@ -142,8 +142,8 @@ func (r *Release) Line() string {
 	return fmt.Sprintf("skill %s released (%s tokens); %s", r.Skill, plain.Number(r.Tokens), again)
 }
 
-// Text is what the model is told of a sub-agent's end in a message of its own:
-// where no call is left that its report would be the result of. "": nothing.
+// Text is the message that reports a sub-agent's end to the model, where no call
+// is left whose result the report would be; "": there is no message.
 func (a *Agent) Text() string {
 	if a.Reason == "" || a.Call != "" && !a.Background {
 		return ""

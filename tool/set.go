@@ -195,7 +195,7 @@ func missing(name string, tools Set) string {
 	return fmt.Sprintf("Tool %s not found. %s", name, suggestion(name, tools))
 }
 
-// suggestion helps whoever named a tool that is not there.
+// suggestion proposes names in place of that of a tool that does not exist.
 func suggestion(name string, s Set) string {
 	if near := nearest(name, s.Names()); len(near) > 0 {
 		return "Did you mean " + strings.Join(near, " or ") + "?"

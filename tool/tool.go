@@ -4,7 +4,7 @@
 // struct gives the schema. [Call] is the whole pipeline of one call: find the
 // tool, fold and check the input, ask the [Gate], run, return a result;
 // [CallAll] runs the calls of one answer. A result is always returned: what
-// went wrong is told to the model.
+// went wrong is text for the model.
 package tool
 
 import (
@@ -60,11 +60,11 @@ type Tool struct {
 	// sees it before they answer. The error says that the call cannot succeed, or
 	// why the change cannot be shown; it may quote the file.
 	Changes func(ctx context.Context, input json.RawMessage) ([]Change, error)
-	// Denied, if any, is what programs are told of a call that the gate refused:
-	// its Result's Structured.
+	// Denied, if any, is what programs get for a call that the gate refused:
+	// the Structured field of its Result.
 	Denied func(input json.RawMessage) any
 	// Run runs a call whose input fits Schema. The error says that the tool
-	// could not do it, and is told to the model as it is.
+	// could not do it, and is sent to the model as it is.
 	Run func(ctx context.Context, call Input) (Result, error)
 
 	made func() shape                // of Schema; nil: made anew for each call

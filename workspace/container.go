@@ -102,8 +102,8 @@ func (w *Container) Run(ctx context.Context, c Command) (Exit, error) {
 	return signalled(exit), nil
 }
 
-// signalled names the signal that a code of 128+n stands for, where the way to
-// the process knows only codes.
+// signalled sets the signal that an exit code of 128+n means, for transports that
+// return only codes.
 func signalled(e Exit) Exit {
 	if e.Signal == "" {
 		for _, s := range signals {

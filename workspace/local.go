@@ -80,7 +80,7 @@ func token() string { return rand.Text() }
 func (l *Local) Dir() string { return l.dir }
 
 // OSPath makes a path absolute, and says by its presence that the workspace's
-// files are files of this machine: whoever must walk many may use package os.
+// files are files of this machine: code that walks many of them may use package os.
 func (l *Local) OSPath(path string) string { return l.Path(path) }
 
 // Home is the home directory of the user who runs commands; "": there is none.

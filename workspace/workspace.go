@@ -1,13 +1,14 @@
-// Package workspace is where tools act: files and commands, local unless told
-// otherwise.
+// Package workspace gives tools the files and commands of a machine: this one by
+// default, a container, or another machine.
 //
 // Most people want [NewLocal]. Tools do not take a Local: each declares the
-// two or three methods it uses, and anything that has them will do: [SSH],
-// [Container], a Local with a sandbox ([Local.Confine]). [Parse] makes the one
-// that a URL names; workspacetest checks that one keeps the promises below.
+// two or three methods it uses, and any value that has them works: [SSH],
+// [Container], a Local with a sandbox ([Local.Confine]). [Parse] returns the
+// workspace that a URL names; workspacetest checks that a workspace keeps the
+// promises below.
 //
 // Paths given to a workspace are absolute, or relative to its directory, and
-// are taken as they are: "~" and the like are the caller's to expand.
+// are taken as they are: the caller expands "~" and the like.
 //
 //	Open(ctx, path) (File, error)             a regular file, for reading; follows links
 //	Stat, Lstat(ctx, path) (fs.FileInfo, error)
@@ -57,7 +58,7 @@ type File interface {
 	io.Seeker
 	io.ReaderAt
 	// Realpath is where the opened file lies, every link resolved. A tool that
-	// was allowed one path compares, so that what is read is what was decided.
+	// was allowed one path compares it, so that it reads only what was allowed.
 	Realpath() string
 }
 
@@ -90,10 +91,10 @@ type Command struct {
 	// the sandbox off ([Local.Confine] is nil).
 	Limits []Limit
 
-	// Scripts are the files that Line or Args runs and that somebody approved by
-	// their bytes. On this machine a private copy runs in their place; one that may
-	// depend on where it lies is compared once more before the command starts, which
-	// is refused if the bytes are others. Other workspaces ignore it.
+	// Scripts are the files that Line or Args runs and whose bytes were
+	// approved. On this machine a private copy runs in their place; a script that
+	// may depend on its own path runs in place: it is compared once more before the
+	// command starts, and the command is refused if its bytes have changed. Other workspaces ignore it.
 	Scripts []Script
 
 	prepared bool // returned by Prepare

@@ -6,8 +6,8 @@
 //	go run ./bench/load [-n 100,1000,10000] [-runs 15] [-json FILE] [-svg DIR]
 //
 // All are measured in turns. The ratios are those of the fastest runs, which
-// other work on the machine disturbs least, and of the processor times. What
-// a skill weighs in memory stands below.
+// other work on the machine disturbs least, and of the processor times. The
+// memory that a skill takes is printed below them.
 package main
 
 import (

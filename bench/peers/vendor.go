@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A vendor stands in for the vendors' servers. The scripted server of llmtest
+// A vendor imitates the vendors' servers. The scripted server of llmtest
 // gives the answers, in the format that the path asks for. It is strict about
 // what Knack's own adapters send; other programs use other corners of the
 // formats, so it is shown the smallest request of the format in place of

@@ -14,7 +14,7 @@ import (
 )
 
 // restricting are the flags that let less happen. A flag that is almost one of
-// them is an error even where unknown flags are left out: whoever wrote it
+// them is an error even where unknown flags are left out: its author
 // expects the restriction.
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool", "sandbox",
 	"max-turns", "max-cost", "max-budget-usd", "setting-sources", "strict-mcp-config", "bare", "no-skills", "no-session"}

@@ -20,8 +20,8 @@ type key struct {
 	enum []string
 	doc  string
 	// weak compares two values of a key that a project may only tighten: it is
-	// true if val lets more pass than over. over is nil where no one above the
-	// project said anything: then the default stands.
+	// true if val lets more pass than over. over is nil where no source above
+	// the project sets the key: then the default applies.
 	weak func(val, over *node) bool
 }
 
@@ -150,7 +150,7 @@ func weakEnum(strictest ...string) func(val, over *node) bool {
 	return weakEnumOver(strictest[0], strictest...)
 }
 
-// weakEnumOver orders values from the loosest on; def stands where no one set one.
+// weakEnumOver orders values from the loosest on; def is the value where none is set.
 func weakEnumOver(def string, order ...string) func(val, over *node) bool {
 	return func(val, over *node) bool {
 		least := def

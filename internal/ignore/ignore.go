@@ -2,8 +2,8 @@
 // .gitignore, .ignore and .fdignore of every directory, and the repository's
 // .git/info/exclude.
 //
-// A walker keeps the [Scope] of the directory it is in; whoever has a single
-// path asks [Tree.Match]. The rules are git's: the last pattern that matches
+// A walker keeps the [Scope] of the directory it is in; for a single path
+// there is [Tree.Match]. The rules are git's: the last pattern that matches
 // wins, a deeper file beats a higher one, and nothing below an excluded
 // directory comes back. Within a directory .ignore beats .gitignore, and
 // .fdignore beats both. Patterns match bytes, in the case they are written in.

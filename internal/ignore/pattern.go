@@ -2,7 +2,7 @@ package ignore
 
 import "strings"
 
-// A rule is one compiled pattern. Each segment between slashes stands alone,
+// A rule is one compiled pattern. Each segment between slashes is matched on its own,
 // so that matching is two nested loops without recursion: its time is bounded
 // by the product of the lengths of pattern and path.
 type rule struct {
@@ -43,7 +43,7 @@ func compile(p string) (rule, bool) {
 	r.baseOnly = !strings.Contains(p, "/")
 	p = strings.TrimPrefix(p, "/")
 	// Git compares what precedes the first wildcard on its own, so that
-	// to it the ** of "a**/b" stands at the beginning of a pattern.
+	// to it the ** of "a**/b" is at the beginning of a pattern.
 	if i := strings.IndexAny(p, `*?[\`); i > 0 && p[i-1] != '/' && !r.baseOnly {
 		if rest := strings.TrimLeft(p[i:], "*"); len(p)-i-len(rest) >= 2 && (rest == "" || rest[0] == '/') {
 			r.prefix, p = p[:i], p[i:]

@@ -250,8 +250,8 @@ func (l *loader) readReal(real, top string) (data []byte, err error) {
 	return data, err
 }
 
-// imports puts the content of files in the place of @path, which stands at the
-// start of a line or after a blank, outside of code. What cannot be imported
+// imports replaces each @path at the start of a line or after a blank, outside of
+// code, with the content of the file. What cannot be imported
 // stays as it is written.
 func (l *loader) imports(path, text, bound string, depth int) string {
 	if !strings.Contains(text, "@") {

@@ -32,7 +32,7 @@ type Stream struct {
 	size    int      // of open, in bytes
 	ready   []piece  // blocks that are final and not taken yet
 	state   state
-	blank   bool // a blank line stands before the next block
+	blank   bool // a blank line precedes the next block
 	any     bool // there was a block
 	number  int  // of the last item, in an ordered list
 	closed  bool

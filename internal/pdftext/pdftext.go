@@ -337,8 +337,8 @@ func (w *writer) show(parts []any) {
 
 func (w *writer) advance(x float64) { w.tm = matrix{1, 0, 0, 1, x, 0}.mul(w.tm) }
 
-// place writes a character, after a line break or a blank if it stands away
-// from the last one.
+// place writes a character, after a line break or a blank if there is a gap
+// to the last one.
 func (w *writer) place(s string) {
 	at := w.tm.mul(w.g.ctm)
 	height := math.Abs(w.g.size) * math.Hypot(at[2], at[3])

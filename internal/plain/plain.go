@@ -133,8 +133,8 @@ func Fold(s string) string {
 	return b.String()
 }
 
-// Within returns text that stands between <tag> and </tag>: nothing in it ends
-// the place that it has, in whatever letters or with whatever blanks it tries.
+// Within returns text for use between <tag> and </tag>, with every </tag> in it
+// escaped, in upper or lower case and with any blanks.
 func Within(tag, s string) string {
 	return regexp.MustCompile(`(?i)<(\s*/\s*`+regexp.QuoteMeta(tag)+")").ReplaceAllString(s, `<\$1`)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Writer returns a writer that writes text as [Text] has it, for a stream that
-// a terminal may show: whoever writes there need not escape. Only one goroutine
+// a terminal may show: its callers need not escape. Only one goroutine
 // may write at a time.
 func Writer(w io.Writer) io.Writer { return &writer{to: w, escape: Text} }
 

@@ -96,7 +96,7 @@ func hashedRun(text string, at int) (r run, hash uint64, ok bool) {
 	return r, hash64(text[r.start:r.end]), ok
 }
 
-// run counts what a run stands for: words, or a pair of characters itself.
+// run counts the terms of a run of characters: its words, or the pair itself.
 func (b *Builder) run(f Field, hash uint64, word string, pair bool) {
 	h := fold(hash) | 1 // never 0
 	ref := uint32(0)

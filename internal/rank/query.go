@@ -46,7 +46,7 @@ type queryReader struct {
 	text  string
 	terms []queryTerm
 	at    map[uint32]int // of terms
-	last  string         // the word just before; "": something else stands there
+	last  string         // the word just before; "": something else is there
 }
 
 func (q *queryReader) read() {

@@ -270,7 +270,7 @@ func (r *rewriting) named(name string) (found []*Script) {
 	return found
 }
 
-// inPlace are the scripts that no copy stands for everywhere.
+// inPlace returns the scripts that a copy does not replace everywhere.
 func (r *rewriting) inPlace() (list []Script) {
 	for i := range r.all {
 		if at := r.at[&r.all[i]]; len(at) == 0 || slices.Contains(at, "") {
@@ -319,7 +319,7 @@ func variables(file *syntax.File, env []string) map[string]string {
 }
 
 // Movable reports whether a script does the same wherever its file lies: it does
-// not ask where that is, and loads nothing from beside it. What cannot be told is
+// not ask where that is, and loads nothing from beside it. If that cannot be decided, it is
 // not movable. runs is the interpreter that the command names; "": the script's
 // first line does.
 func (s *Script) Movable(runs string) bool {

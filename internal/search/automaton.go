@@ -128,7 +128,7 @@ func (c *classes) class(r rune) uint16 {
 
 // An automaton answers "which line matches" for one Pattern, building its
 // states as text asks for them. A state is the set of places in the program
-// that the text so far leads to, with what kind of rune stands before.
+// that the text so far leads to, with the kind of the rune before.
 type automaton struct {
 	prog     *syntax.Prog
 	classes  *classes

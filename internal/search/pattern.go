@@ -483,9 +483,9 @@ func (m *Matcher) Span(data []byte, from int) (start, end int) {
 			return -1, -1
 		}
 	}
-	// ^ must see what stands before it, so matches are looked for from the
+	// ^ must see what precedes it, so matches are looked for from the
 	// line's start and passed over until from. From is a line's start for
-	// every caller here, so it stands for a beginning.
+	// every caller here, so it counts as a beginning.
 	loc := m.p.re.FindIndex(data[from:])
 	if loc == nil {
 		return -1, -1

@@ -51,7 +51,7 @@ type Walk struct {
 	// called concurrently. Entries named ".git" are always left out.
 	Skip func(*Entry) bool
 	// Problem is called with what could not be read; the walk continues. It is called
-	// concurrently; nil: no one is told.
+	// concurrently; nil: problems are ignored.
 	Problem func(path string, err error)
 }
 

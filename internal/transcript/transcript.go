@@ -107,7 +107,7 @@ func writeJSONL(w io.Writer, log *session.Log) error {
 	return nil
 }
 
-// A step is an entry of a branch as a reader wants it: a call stands with its
+// A step is an entry of a branch as a reader wants it: a call is together with its
 // result and what was decided about it.
 type step struct {
 	session.Entry

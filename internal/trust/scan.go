@@ -56,7 +56,7 @@ type Item struct {
 	// Replaces is the bundled skill that it replaces once it is approved.
 	Replaces string `json:"replaces,omitempty"`
 	// Network is what the programs may reach that a file of servers defines: none,
-	// all, or hosts, separated by commas. Whoever approves the item sets it.
+	// all, or hosts, separated by commas. The user sets it when approving the item.
 	Network string `json:"network,omitempty"`
 	// Refused explains why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`

@@ -2,7 +2,7 @@
 //
 // Most people want [New]. Thought signatures are kept where they came, on the
 // call or the text, and sent back; calls that another model made carry the
-// mark by which Gemini is told so. The prompt cache is implicit.
+// mark that the API defines for them. The prompt cache is implicit.
 package google
 
 import (

@@ -76,8 +76,8 @@ type blob struct {
 const (
 	// ours begins an Opaque that holds a thought signature.
 	ours = "gemini:"
-	// foreign stands for the signature of a call that Gemini did not make. It is
-	// the documented way to say so.
+	// foreign replaces the signature of a call that Gemini did not make, as the
+	// API's documentation asks for.
 	foreign = "skip_thought_signature_validator"
 )
 

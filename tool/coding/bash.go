@@ -89,7 +89,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if in.Description == "" {
 			return in.Command
 		}
-		return clip(in.Description, 60) + ": " + in.Command // the model's word for it never stands alone
+		return clip(in.Description, 60) + ": " + in.Command // the model's description is never shown without the command
 	})
 	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
@@ -177,7 +177,7 @@ func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time
 	return ending{exit, err, time.Since(start).Seconds()}
 }
 
-// errAborted is the end of a command by whoever wanted it.
+// errAborted is the error of a command that was cancelled.
 type errAborted struct{ error }
 
 func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Result {

@@ -22,9 +22,9 @@ const (
 	All      = "*"
 )
 
-// Choice makes of what a user types what [tool.Select] takes: the names of sets,
-// which are none, all, readOnly, coding and default, become those of their
-// tools. base is the set that default stands for.
+// Choice turns what a user types into what [tool.Select] takes: the names of sets
+// (none, all, readOnly, coding and default) are replaced by the names of their
+// tools. base is the set that default means.
 func Choice(spec, base string) string {
 	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Default,
 		"default": base}
@@ -55,8 +55,8 @@ type Options struct {
 	// mode it is 120 s. Background jobs have none.
 	Timeout time.Duration
 	// TempDir holds the full output of commands, in files that only this user
-	// can read; "": the system's directory for temporary files. The model is
-	// told to read them there.
+	// can read; "": the system's directory for temporary files. Notices name
+	// the file, so that the model can read it.
 	TempDir string
 	// Jobs keeps background commands; nil: there are none.
 	Jobs *Jobs

@@ -169,8 +169,8 @@ func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) stri
 	}
 }
 
-// unfoldEdit writes an input as other agents have it: one pair stands beside the
-// path.
+// unfoldEdit writes an input as other agents have it: one pair of texts is beside
+// the path, not in a list.
 func unfoldEdit(in map[string]any) {
 	names := []string{"oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all"}
 	tool.Rename(in, "path", "file_path")

@@ -105,7 +105,7 @@ func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, lim
 		return nil, nil, err
 	}
 	if tr.dir == nil {
-		return nil, nil, told("Not a directory: " + tr.abs)
+		return nil, nil, modelError("Not a directory: " + tr.abs)
 	}
 	return tr, &listing{limit: most, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}, nil
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// An output takes what a command writes: its end is kept in memory, clean, and
-// the whole of it, as it was written, in a file as soon as it is more. It is
-// safe for concurrent use.
+// An output collects what a command writes. Its end is kept in memory without
+// terminal sequences; once it exceeds the limits, all of it is kept in a file as
+// it was written. It is safe for concurrent use.
 type output struct {
 	limits limits
 	dir    string // of the file; "": the system's for temporary files
@@ -23,7 +23,7 @@ type output struct {
 	file    *os.File // nil: not yet
 	size    int64
 	breaks  int   // line breaks, as they were written
-	nul     bool  // read would take the file for a binary one
+	nul     bool  // a NUL near the start: the read tool would refuse the file as binary
 	changed bool  // since the last glance
 	err     error // of the file
 }
@@ -105,7 +105,7 @@ func (o *output) spill() {
 	o.raw = nil
 }
 
-// glance is the text so far, if there is more than at the last one.
+// glance returns the text so far; false if nothing was written since the last call.
 func (o *output) glance() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,8 +151,9 @@ func (o *output) end() (text string, c cut, path string) {
 	return text, c, path
 }
 
-// tailNotice tells the model what of an output it does not see, and how to;
-// next, if not empty, is how to where read would show other lines.
+// tailNotice tells the model which part of an output it sees, and how to get the
+// rest. next, if not empty, replaces the advice to use read, which would count
+// the lines differently.
 func tailNotice(c cut, l limits, path, next string, err error) string {
 	first := c.TotalLines - c.Lines + 1
 	var shown string

@@ -124,23 +124,23 @@ func decided(call tool.Input, kind, named, real string) error {
 func fileError(abs string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return told("Path not found: " + abs)
+		return modelError("Path not found: " + abs)
 	case errors.Is(err, syscall.EISDIR):
 		return fmt.Errorf("%s is a directory: use ls to list it", abs)
 	case errors.Is(err, syscall.ENOTDIR):
-		return told("Not a directory: " + abs)
+		return modelError("Not a directory: " + abs)
 	case errors.Is(err, workspace.ErrNotRegular):
 		return fmt.Errorf("%s is not a regular file (a FIFO, socket or device)", abs)
 	case errors.Is(err, fs.ErrPermission):
-		return told("Permission denied: " + abs)
+		return modelError("Permission denied: " + abs)
 	}
 	return err
 }
 
-// told is an error that is a sentence for the model.
-type told string
+// A modelError is an error whose text is written for the model.
+type modelError string
 
-func (t told) Error() string { return string(t) }
+func (e modelError) Error() string { return string(e) }
 
 // relative writes a path for the model: below dir with slashes, or as it is.
 func relative(dir, abs string) string {

@@ -182,8 +182,8 @@ func (r reader) branch(entries []*entry) []*entry {
 			}
 			next := byID[*e.Parent]
 			if next == nil && *e.Parent != "" {
-				// Its line could not be read: the one before it in the file stands
-				// for it.
+				// Its line could not be read: the one before it in the file
+				// takes its place.
 				if i := slices.Index(entries, e); i > 0 && !seen[entries[i-1].ID] {
 					next = entries[i-1]
 				}

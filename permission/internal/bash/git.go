@@ -69,7 +69,7 @@ func gitGlobals(c *Command) (i int, done bool) {
 				}
 			}
 		default:
-			c.danger(i, "git "+v+" stands before the subcommand")
+			c.danger(i, "git "+v+" comes before the subcommand")
 		}
 	}
 	return i, false

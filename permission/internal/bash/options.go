@@ -10,7 +10,7 @@ import (
 // its name and operands say: another program, script, plugin, interpreter or
 // configuration that names such. No prefix or wildcard of a rule covers them.
 //
-// Options are separated by blanks. After a "?" stands the value that makes one
+// Options are separated by blanks. A "?" is followed by the value that makes one
 // count: part of it, or with "!" what it does not begin with. A "*" ends what a
 // word only has to begin with.
 type program struct {

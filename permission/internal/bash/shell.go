@@ -1056,7 +1056,7 @@ func (a *analysis) command(e *entry, index int) {
 }
 
 // at is how many cds may have happened before an entry: all of them, if it
-// stands in a loop or in a function that is called later.
+// is in a loop or in a function that is called later.
 func (a *analysis) at(e *entry) int {
 	if e.loose {
 		return 1 << 30

@@ -68,7 +68,7 @@ type wordBuilder struct {
 	Word
 	vals   []string
 	known  bool
-	seen   bool // something literal or quoted stands before
+	seen   bool // something literal or quoted came before
 	static bool
 }
 
@@ -438,8 +438,8 @@ func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
 	return options != "", words[1] == "describe"
 }
 
-// refText reports whether what stands around substitutions in a word is part of
-// a range of commits, and names no file.
+// refText reports whether the text around substitutions in a word is part of a
+// range of commits, and names no file.
 func refText(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {

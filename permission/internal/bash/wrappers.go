@@ -122,7 +122,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 	switch base {
 	case "docker", "podman", "nerdctl":
 		if v, ok := c.Words[1%len(c.Words)].Value(); !ok || strings.HasPrefix(v, "-") {
-			c.Opaque = "an option stands before the subcommand"
+			c.Opaque = "an option comes before the subcommand"
 			return true
 		}
 	}

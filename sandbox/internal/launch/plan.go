@@ -108,7 +108,7 @@ func decode(b []byte) (*start, bool) {
 	return s, !c.bad && len(c.buf) == 0
 }
 
-// coder reads or writes: the order of the fields stands in one place.
+// coder reads or writes, so that the order of the fields is written down once.
 type coder struct {
 	buf     []byte
 	reading bool
