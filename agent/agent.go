@@ -39,6 +39,8 @@ type Agent struct {
 	// definitions are more than a tenth of the model's window they are only named,
 	// and loaded with tool_search. nil: there are none.
 	Late func() tool.Set
+	// Servers are those of the definition of a sub-agent, see [Roster].
+	Servers Servers
 	// Resolve finds the model that a skill or an agent names; nil: they get Model.
 	Resolve func(name string) (llm.Model, error)
 
@@ -129,7 +131,8 @@ type Roster struct {
 	Agents []Definition
 	// Fork makes of a definition an agent and its empty log, which the run closes:
 	// with a system prompt, with all tools that it might have, which know nothing
-	// of this conversation, and with a gate in the definition's mode. Which of the
+	// of this conversation, with the definition's Servers, which the run starts, and
+	// with a gate in the definition's mode. Which of the
 	// tools it has, model, effort and limits are the run's to set. It may be called
 	// concurrently. nil: there are no sub-agents.
 	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
@@ -138,6 +141,18 @@ type Roster struct {
 	Forked func(id string) (*session.Log, error)
 	// Background keeps agents that do not hold the turn; nil: all hold it.
 	Background *Background
+}
+
+// Servers are the MCP servers of one sub-agent. The zero Servers are none.
+type Servers struct {
+	// Rules name the tools of all servers that its definition names or defines, such
+	// as mcp__github: it has them beside those of its tools key.
+	Rules []string
+	// Start starts those that it defines, when it begins to work, and waits until
+	// each has been tried. What it returns ends them. nil: it defines none.
+	Start func(ctx context.Context) (end func())
+	// Tools are those of the servers that were started, as they are now.
+	Tools func() tool.Set
 }
 
 // Limits bound one run, with what its sub-agents spend. Zero means no limit.

@@ -38,7 +38,11 @@ type Definition struct {
 	// Hooks are in force while it works, as JSON (see [hook.Parse]): Stop is its
 	// SubagentStop, SessionStart its SubagentStart. They allow nothing.
 	Hooks json.RawMessage
-	// MCPServers are kept as JSON. Nothing starts them yet.
+	// UsesServers names configured MCP servers whose tools it has beside Tools, as
+	// far as the agent that starts it has them.
+	UsesServers []string
+	// MCPServers defines MCP servers of its own, as a JSON object by name. They run
+	// while it works; nobody else has their tools.
 	MCPServers json.RawMessage
 
 	// StartsAny says that the agents which it starts may have tools that it does
@@ -305,9 +309,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		if f.null() {
 			return
 		}
-		d.MCPServers = f.raw
-		r.problem(knack.CodeSettingIgnored, knack.Info, f.Line, f.Column,
-			"mcpServers of an agent are kept, but nothing starts them yet")
+		d.UsesServers, d.MCPServers = f.servers()
 	}
 }
 
@@ -356,6 +358,49 @@ func (f *definitionField) list(split func(string) []string) []string {
 		}
 	}
 	return words
+}
+
+// servers are names of configured servers, and definitions by name. A list may
+// have both.
+func (f *definitionField) servers() (names []string, defined json.RawMessage) {
+	all := map[string]json.RawMessage{}
+	add := func(raw json.RawMessage) bool {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) != nil {
+			return false
+		}
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if _, ok := all[name]; ok {
+				f.wrong(knack.CodeFieldType, "mcpServers: %.100q is defined twice; the first one is used", name)
+				continue
+			}
+			all[name] = object[name]
+		}
+		return true
+	}
+	var list []json.RawMessage
+	switch {
+	case json.Unmarshal(f.raw, &list) == nil:
+		for _, raw := range list {
+			var name string
+			switch {
+			case string(raw) == "null":
+				f.wrong(knack.CodeFieldType, "mcpServers: an entry of the list is empty; it was ignored")
+			case json.Unmarshal(raw, &name) == nil:
+				names = append(names, strings.TrimSpace(name))
+			case !add(raw):
+				f.wrong(knack.CodeFieldType, "mcpServers: an entry is neither a name nor a definition by name; it was ignored")
+			}
+		}
+	case !add(f.raw):
+		names = f.list(func(s string) []string {
+			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+		})
+	}
+	if len(all) > 0 {
+		defined, _ = json.Marshal(all) // it was JSON
+	}
+	return names, defined
 }
 
 // rules are permission rules. One that cannot be read names no tool, and denies

@@ -274,7 +274,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		what.Args = t.act.Args
 	}
 	r.fit(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def, bound: r.bounds(t.def)}
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def, bound: r.bounds(t.def, child.Servers.Rules)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry of its end says more
@@ -304,6 +304,9 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 // work does the task of a sub-agent and closes its log.
 func (r *run) work(ctx context.Context, t task) session.Agent {
 	defer r.log.Close()
+	if r.Servers.Start != nil {
+		defer r.Servers.Start(ctx)()
+	}
 	a := r.what
 	err := r.receive(ctx, t)
 	end := &End{Reason: session.EndCancelled}
@@ -416,7 +419,11 @@ func (r *run) fit(child *Agent, d *Definition) {
 			}
 		}
 		spec := cmp.Or(strings.Join(names, ","), "-*")
-		child.Late = lateTools(r.Late, spec)
+		late := slices.Clone(names)
+		for _, rule := range child.Servers.Rules {
+			late = append(late, rule+"__*")
+		}
+		child.Late = lateTools(r.Late, cmp.Or(strings.Join(late, ","), "-*"))
 		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader reported
 		child.Without = slices.Clone(r.Without)
 		if r.startsAny() {
@@ -431,6 +438,9 @@ func (r *run) fit(child *Agent, d *Definition) {
 				child.Without = append(child.Without, t.Name)
 			}
 		}
+	}
+	if child.Servers.Tools != nil {
+		child.Late = bothLate(child.Servers.Tools, child.Late)
 	}
 	if d.within != nil {
 		child.Late = lateTools(child.Late, strings.Join(d.within, ","))
@@ -464,6 +474,22 @@ func lateTools(late func() tool.Set, spec string) func() tool.Set {
 	}
 }
 
+// bothLate are the tools of two sets; of a name, that of own.
+func bothLate(own, late func() tool.Set) func() tool.Set {
+	if late == nil {
+		return own
+	}
+	return func() tool.Set {
+		set := slices.Clone(own())
+		for _, t := range late() {
+			if indexOf(set, t.Name) < 0 {
+				set = append(set, t)
+			}
+		}
+		return set
+	}
+}
+
 // startsAny reports whether the agents that this one starts may have tools that
 // it does not have itself: its definition, the user's or the administrator's,
 // says so.
@@ -472,8 +498,9 @@ func (r *run) startsAny() bool {
 }
 
 // bounds are what an agent of a definition may not do: what the skills in force
-// here deny, and the definition. What they grant is not handed on.
-func (r *run) bounds(d *Definition) []Bound {
+// here deny, and the definition, which allows the tools of its servers beside
+// those that it names. What skills grant is not handed on.
+func (r *run) bounds(d *Definition, servers []string) []Bound {
 	all := slices.Clone(r.bound)
 	for _, s := range r.log.State().Scopes {
 		all = append(all, Bound{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir,
@@ -481,7 +508,7 @@ func (r *run) bounds(d *Definition) []Bound {
 	}
 	o := Bound{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
-		o.Names = d.Tools
+		o.Names = slices.Concat(d.Tools, servers)
 	}
 	return append(all, o)
 }

@@ -363,3 +363,55 @@ func TestStartedTools(t *testing.T) {
 		}
 	}
 }
+
+// TestForkServers: the servers of a definition start before the agent's first
+// request and end before its parent goes on; only the agent has their tools,
+// beside those that its definition names and less those that it disallows.
+func TestForkServers(t *testing.T) {
+	t.Parallel()
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("work", false)}}),
+		when("^work$", llmtest.Answer{Text: "worked"}),
+		llmtest.Answer{Text: "done"},
+	)
+	var events []string
+	event := func(what string) { events = append(events, fmt.Sprint(what, " after ", len(m.Requests()))) }
+	d := agent.GeneralPurpose()
+	d.Tools, d.DisallowedTools = []string{"echo"}, []string{"mcp__own__b"}
+	a := delegating(m, nil)
+	a.Late = func() tool.Set { return tool.Set{lateTool("mcp__named__x", ""), lateTool("mcp__theirs__x", "")} }
+	a.Roster.Agents = []agent.Definition{d}
+	fork := a.Roster.Fork
+	a.Roster.Fork = func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+		child, log, err := fork(ctx, d)
+		started := false
+		child.Servers = agent.Servers{
+			Rules: []string{"mcp__named", "mcp__own"},
+			Start: func(context.Context) func() {
+				event("start")
+				started = true
+				return func() { event("end") }
+			},
+			Tools: func() tool.Set {
+				if !started {
+					return nil
+				}
+				return tool.Set{lateTool("mcp__own__a", ""), lateTool("mcp__own__b", "")}
+			},
+		}
+		return child, log, err
+	}
+	if end := turn(t, a, session.New(session.Header{ID: "s"}), "go"); end.Text != "done" {
+		t.Fatalf("%+v", end)
+	}
+	if want := []string{"start after 1", "end after 2"}; !slices.Equal(events, want) {
+		t.Errorf("%q", events)
+	}
+	requests := m.Requests()
+	if got := names(requests[1]); !slices.Equal(got, []string{"echo", "mcp__own__a", "mcp__named__x"}) {
+		t.Errorf("the agent has %q", got)
+	}
+	if got := names(requests[2]); slices.Contains(got, "mcp__own__a") {
+		t.Errorf("its parent has %q", got)
+	}
+}

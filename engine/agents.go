@@ -3,12 +3,15 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -43,8 +46,110 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 		}
 		a.Roster.Fork = t.forker(g)
+		a.Late, a.Servers = nil, t.serversOf(d)
 		return &a, log, nil
 	}
+}
+
+// serversOf are the MCP servers that a definition names and defines. Nothing is
+// started yet.
+func (t *turn) serversOf(d *agent.Definition) agent.Servers {
+	s, p := t.session, t.project
+	var x agent.Servers
+	report := func(format string, args ...any) {
+		s.engine.noticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: d.Path,
+			Message: "agent " + d.Name + ": " + fmt.Sprintf(format, args...), Hint: "knack help agents"})
+	}
+	configured, _ := p.Servers()
+	configured = slices.Concat(configured, t.given.Servers)
+	known := func(name string) bool {
+		return slices.ContainsFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(name) })
+	}
+	for _, name := range d.UsesServers {
+		if !known(name) {
+			report("the MCP server %.100q is not configured", name)
+			continue
+		}
+		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(name))
+	}
+	if d.MCPServers == nil {
+		return x
+	}
+	if p.options.StrictMCP || p.options.Bare {
+		report("its own MCP servers are not started: only those of --mcp-config are used")
+		return x
+	}
+	origin := serverOrigin(d.Origin)
+	place := cmp.Or(d.Path, "the agent "+d.Name)
+	servers, problems := mcp.Parse(d.MCPServers, origin, place)
+	for _, problem := range problems {
+		s.engine.noticeOnce(problem)
+	}
+	servers = slices.DeleteFunc(servers, func(c mcp.Server) bool {
+		switch {
+		case known(c.Name):
+			report("its own MCP server %.100q is not started: one of that name is configured", c.Name)
+		case !s.claimServer(&c):
+			report("its own MCP server %.100q is not started: another agent defines one of that name", c.Name)
+		default:
+			return false
+		}
+		return true
+	})
+	if len(servers) == 0 {
+		return x
+	}
+	for i := range servers {
+		if origin == permission.Project {
+			servers[i].Network = "none" // it is approved for files of servers only
+		}
+		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
+	}
+	client := s.engine.newClient(p, servers, nil)
+	x.Tools = func() tool.Set { return s.usable(client.Tools(s.elicit)) }
+	x.Start = func(ctx context.Context) func() {
+		client.Start()
+		if client.Wait(ctx) == nil {
+			for _, st := range client.Servers() {
+				if st.State != mcp.Connected {
+					report("its MCP server %s is not connected: %s", st.Name, st.Reason)
+				}
+			}
+		}
+		return func() { client.Close() }
+	}
+	return x
+}
+
+// claimServer reports whether the server of an agent is the first of its name in
+// the session, or the same again: what the user allowed of one server must not
+// count for that of another agent.
+func (s *Session) claimServer(c *mcp.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, definition := mcp.Safe(c.Name), c.Place+"\x00"+string(c.JSON())
+	if known, ok := s.agentServers[name]; ok {
+		return known == definition
+	}
+	if s.agentServers == nil {
+		s.agentServers = map[string]string{}
+	}
+	s.agentServers[name] = definition
+	return true
+}
+
+// serverOrigin is the origin that the servers of a definition have for rules:
+// what the user did not write has that of a project.
+func serverOrigin(from knack.Kind) permission.Origin {
+	switch from {
+	case knack.Managed:
+		return permission.Managed
+	case knack.Explicit:
+		return permission.Flag
+	case knack.User:
+		return permission.User
+	}
+	return permission.Project
 }
 
 // reads reports whether an agent of a definition has the read tool, which the

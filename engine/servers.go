@@ -375,6 +375,11 @@ func (s *Session) late() tool.Set {
 	if own := s.ownClient(); own != nil {
 		set = slices.Concat(set, own.Tools(s.elicit))
 	}
+	return s.usable(set)
+}
+
+// usable are those tools of servers that the user did not take away with --tools.
+func (s *Session) usable(set tool.Set) tool.Set {
 	if s.options.Tools == "" || len(set) == 0 {
 		return set
 	}

@@ -59,15 +59,17 @@ type Session struct {
 	interrupt context.CancelCauseFunc // of its current turn
 	used      llm.Model               // of the last turn; nil: there was none
 	given     Given
-	servers   *mcp.Client    // of the host; nil: none
-	started   bool           // SessionStart hooks have run
-	catalog   *knack.Catalog // at the last ConfigChange event
-	queue     []Message
-	waiting   []Question
-	asked     int             // questions and messages so far
-	planned   permission.Mode // see planFrom
-	declined  map[string]bool // rules of skills that the user did not accept, see turn.accept
-	change    chan struct{}   // closed when the Status changes
+	servers   *mcp.Client // of the host; nil: none
+	// agentServers are definitions of MCP servers of agents, by name: see claimServer.
+	agentServers map[string]string
+	started      bool           // SessionStart hooks have run
+	catalog      *knack.Catalog // at the last ConfigChange event
+	queue        []Message
+	waiting      []Question
+	asked        int             // questions and messages so far
+	planned      permission.Mode // see planFrom
+	declined     map[string]bool // rules of skills that the user did not accept, see turn.accept
+	change       chan struct{}   // closed when the Status changes
 }
 
 // jobs are background commands that a session shares with the sessions that

@@ -168,6 +168,18 @@ func (e *Engine) notice(p knack.Problem) {
 	}
 }
 
+// noticeOnce reports a problem unless it was reported before.
+func (e *Engine) noticeOnce(p knack.Problem) {
+	e.mu.Lock()
+	known := slices.ContainsFunc(e.notices, func(x knack.Problem) bool {
+		return x.Code == p.Code && x.Path == p.Path && x.Message == p.Message
+	})
+	e.mu.Unlock()
+	if !known {
+		e.notice(p)
+	}
+}
+
 // Notices are the problems that were found since the Engine was opened, such as
 // a sandbox that this machine cannot give. They only grow in number.
 func (e *Engine) Notices() []knack.Problem {
