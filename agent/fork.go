@@ -274,7 +274,8 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		what.Args = t.act.Args
 	}
 	r.fit(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def, bound: r.bounds(t.def, child.Servers.Rules)}
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def,
+		bound: r.bounds(t.def, child.Servers.Rules)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry of its end says more
