@@ -174,7 +174,8 @@ func TestLateRequest(t *testing.T) {
 			if got := [2]int{early, late}; got != want {
 				t.Errorf("requests after 10 and 2000 calls have %v bytes, not %v", got, want)
 			}
-			if many > some+3 {
+			// Without the Memo it is 10,000 and more. A few come and go with the garbage collector's work.
+			if many > 2*some {
 				t.Errorf("a request allocates %v times after 10 calls, %v times after 2000", some, many)
 			}
 		})
