@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -20,8 +22,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Tokens stores what a login gave. Keys are made of the server's address and
-// never of its name, which a project could choose.
+// Tokens stores the tokens of logins. Keys consist of the server's address and the
+// issuer, never of the server's name, which a project could choose.
 type Tokens interface {
 	Get(key string) (string, error) // "": there is none
 	Set(key, value string) error
@@ -35,17 +37,18 @@ func (e *loginError) Error() string {
 	return "it needs a login: knack mcp login " + e.server
 }
 
-// tokenKey is where the tokens of a server's address are stored.
-func tokenKey(s Server) string {
+// tokenKey is where the token of a server's address and an issuer is stored.
+// Without an issuer it is where the issuer of the last login is.
+func tokenKey(s Server, issuer string) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
-		return ""
+		return "", err
 	}
-	u.Fragment, u.RawQuery = "", ""
-	return "mcp " + u.String()
+	u.Fragment = ""
+	return strings.TrimSpace("mcp " + u.String() + " " + issuer), nil
 }
 
-// A stored token, with the client that it was given to.
+// A stored token, with the client that it was issued to.
 type storedToken struct {
 	Token    *oauth2.Token `json:"token"`
 	Issuer   string        `json:"issuer"`
@@ -53,13 +56,92 @@ type storedToken struct {
 	ClientID string        `json:"clientID"`
 	Secret   string        `json:"secret,omitempty"`
 	Style    int           `json:"style,omitempty"`
-	Resource string        `json:"resource,omitempty"`
 }
 
-// oauth is how requests to a server are authorized: with the stored token, and
-// without one only where the user logs in. nil: with its headers alone.
-func (c *Client) oauth(s Server) auth.OAuthHandler {
-	for k := range s.Headers {
+// load returns the stored token of a server; its Token is nil if there is none.
+func (c *Client) load(s Server) (storedToken, error) {
+	var t storedToken
+	if c.opt.Tokens == nil {
+		return t, nil
+	}
+	key, err := tokenKey(s, "")
+	if err != nil {
+		return t, err
+	}
+	issuer, err := c.opt.Tokens.Get(key)
+	if err != nil || issuer == "" {
+		return t, err
+	}
+	if key, err = tokenKey(s, issuer); err != nil {
+		return t, err
+	}
+	text, err := c.opt.Tokens.Get(key)
+	if err != nil || text == "" {
+		return t, err
+	}
+	if json.Unmarshal([]byte(text), &t) != nil || t.Issuer != issuer {
+		return storedToken{}, nil // not usable: a login is requested
+	}
+	return t, nil
+}
+
+// store stores a token as the one that is used for the server.
+func (c *Client) store(s Server, t storedToken) error {
+	if c.opt.Tokens == nil {
+		return errors.New("there is no place to store a token")
+	}
+	last, err := tokenKey(s, "")
+	if err != nil {
+		return err
+	}
+	key, err := tokenKey(s, t.Issuer)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	issuer, err := c.opt.Tokens.Get(last)
+	if err != nil {
+		return err
+	}
+	if issuer == t.Issuer {
+		return c.opt.Tokens.Set(key, string(data))
+	}
+	if err := c.remove(s); err != nil {
+		return err
+	}
+	if err := c.opt.Tokens.Set(key, string(data)); err != nil {
+		return err
+	}
+	return c.opt.Tokens.Set(last, t.Issuer)
+}
+
+// remove removes the stored token of a server.
+func (c *Client) remove(s Server) error {
+	last, err := tokenKey(s, "")
+	if err != nil {
+		return err
+	}
+	issuer, err := c.opt.Tokens.Get(last)
+	if err != nil || issuer == "" {
+		return err
+	}
+	key, err := tokenKey(s, issuer)
+	if err != nil {
+		return err
+	}
+	if err := c.opt.Tokens.Remove(key); err != nil {
+		return err
+	}
+	return c.opt.Tokens.Remove(last)
+}
+
+// oauth is how requests to a server are authorized: with the stored token. nil:
+// with the headers of its definition alone.
+func (c *Client) oauth(headers map[string]string, s Server) auth.OAuthHandler {
+	for k := range headers {
 		if strings.EqualFold(k, "Authorization") {
 			return nil
 		}
@@ -67,45 +149,101 @@ func (c *Client) oauth(s Server) auth.OAuthHandler {
 	return &storedAuth{client: c, server: s}
 }
 
-// storedAuth uses what an earlier login stored.
+// storedAuth uses the token of an earlier login, and refreshes it.
 type storedAuth struct {
 	client *Client
 	server Server
 
-	mu     sync.Mutex
-	source oauth2.TokenSource
+	mu        sync.Mutex
+	stored    storedToken
+	refreshed time.Time // when the token was refreshed
+	refused   bool      // by the authorization server: only a login helps
 }
 
-func (a *storedAuth) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
+func (a *storedAuth) TokenSource(context.Context) (oauth2.TokenSource, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.source != nil || a.client.opt.Tokens == nil {
-		return a.source, nil
+	if a.stored.Token == nil {
+		t, err := a.client.load(a.server)
+		if err != nil || t.Token == nil {
+			return nil, err
+		}
+		a.stored = t
 	}
-	text, err := a.client.opt.Tokens.Get(tokenKey(a.server))
-	if err != nil || text == "" {
-		return nil, err
-	}
-	var t storedToken
-	if err := json.Unmarshal([]byte(text), &t); err != nil || t.Token == nil {
-		return nil, nil // what is stored is of no use: a login is asked for
-	}
-	// The context of a source is used as long as it lives.
-	ctx = context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, a.client.plain())
-	a.source = a.client.keep(a.server, t, t.config().TokenSource(ctx, t.Token))
-	return a.source, nil
+	return a, nil
 }
 
-func (t *storedToken) config() *oauth2.Config {
-	return &oauth2.Config{ClientID: t.ClientID, ClientSecret: t.Secret,
+func (a *storedAuth) Token() (*oauth2.Token, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.stored.Token.Valid() {
+		if err := a.refresh(); err != nil {
+			return nil, err
+		}
+	}
+	return a.stored.Token, nil
+}
+
+// refresh gets a new access token, which another process may have done already.
+// The caller holds mu.
+func (a *storedAuth) refresh() error {
+	login := &loginError{Safe(a.server.Name)}
+	if a.refused {
+		return login
+	}
+	t, err := a.client.load(a.server)
+	if err != nil {
+		return err
+	}
+	if t.Token == nil {
+		return login
+	}
+	if t.Token.AccessToken != a.stored.Token.AccessToken && t.Token.Valid() {
+		a.stored = t
+		return nil
+	}
+	if t.Token.RefreshToken == "" {
+		return login
+	}
+	config := &oauth2.Config{ClientID: t.ClientID, ClientSecret: t.Secret,
 		Endpoint: oauth2.Endpoint{TokenURL: t.TokenURL, AuthStyle: oauth2.AuthStyle(t.Style)}}
+	ctx := context.WithValue(a.client.ctx, oauth2.HTTPClient, a.client.plain())
+	fresh, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: t.Token.RefreshToken}).Token()
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && refused.Response.StatusCode/100 == 4 && refused.Response.StatusCode != http.StatusTooManyRequests {
+		a.refused = true
+		return login
+	}
+	if err != nil {
+		return err
+	}
+	t.Token = fresh
+	a.stored, a.refreshed = t, time.Now()
+	if err := a.client.store(a.server, t); err != nil {
+		a.client.opt.Debug.Debug("token not stored", "topic", "mcp", "server", a.server.Name, "error", err)
+	}
+	return nil
 }
 
-func (a *storedAuth) Authorize(_ context.Context, _ *http.Request, res *http.Response) error {
+// Authorize is called when the server has refused a request. A token may end
+// earlier than announced, so that it is refreshed once.
+func (a *storedAuth) Authorize(_ context.Context, req *http.Request, res *http.Response) error {
+	unauthorized := res != nil && res.StatusCode == http.StatusUnauthorized
 	if res != nil && res.Body != nil {
 		res.Body.Close()
 	}
-	return &loginError{Safe(a.server.Name)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stored.Token == nil || !unauthorized {
+		return &loginError{Safe(a.server.Name)}
+	}
+	if req.Header.Get("Authorization") != "Bearer "+a.stored.Token.AccessToken {
+		return nil // another request has refreshed it meanwhile
+	}
+	if time.Since(a.refreshed) < time.Minute {
+		return &loginError{Safe(a.server.Name)}
+	}
+	return a.refresh()
 }
 
 // plain is an HTTP client without the server's headers.
@@ -115,45 +253,6 @@ func (c *Client) plain() *http.Client {
 		base = http.DefaultTransport
 	}
 	return &http.Client{Transport: &bounded{base: base}, CheckRedirect: sameOrigin, Timeout: connectTime}
-}
-
-// keep stores each new token that a source yields.
-func (c *Client) keep(s Server, t storedToken, from oauth2.TokenSource) oauth2.TokenSource {
-	return &keptSource{client: c, server: s, stored: t, from: from}
-}
-
-type keptSource struct {
-	client *Client
-	server Server
-	from   oauth2.TokenSource
-
-	mu     sync.Mutex
-	stored storedToken
-}
-
-func (k *keptSource) Token() (*oauth2.Token, error) {
-	t, err := k.from.Token()
-	if err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stored.Token == nil || k.stored.Token.AccessToken != t.AccessToken {
-		k.stored.Token = t
-		k.client.store(k.server, k.stored)
-	}
-	return t, nil
-}
-
-func (c *Client) store(s Server, t storedToken) error {
-	if c.opt.Tokens == nil {
-		return errors.New("there is no place to store a token")
-	}
-	data, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	return c.opt.Tokens.Set(tokenKey(s), string(data))
 }
 
 // loginTime is how long a user has to log in.
@@ -186,18 +285,22 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 	}
 	defer back.close()
 	var stored storedToken
+	plain := c.plain()
+	issuers := &issuers{base: plain.Transport}
+	plain.Transport = issuers
 	config := &auth.AuthorizationCodeHandlerConfig{
-		RedirectURL: back.address, Client: c.plain(), RequestRefreshToken: true,
+		RedirectURL: back.address, Client: plain, RequestRefreshToken: true, AcceptUnadvertisedIss: true,
 		AuthorizationCodeFetcher: func(ctx context.Context, args *auth.AuthorizationArgs) (*auth.AuthorizationResult, error) {
-			if _, err := checkURL(args.URL); err != nil {
+			page, err := checkURL(args.URL)
+			if err != nil {
 				return nil, fmt.Errorf("the page to log in: %w", err)
 			}
-			return back.wait(ctx, func(ctx context.Context) (string, error) { return visit(ctx, args.URL) })
+			return back.wait(ctx, page.Query().Get("state"), func(ctx context.Context) (string, error) { return visit(ctx, args.URL) })
 		},
-		NewTokenSource: func(ctx context.Context, cfg *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
-			stored = storedToken{Token: t, TokenURL: cfg.Endpoint.TokenURL, Issuer: issuerOf(cfg.Endpoint.AuthURL),
-				ClientID: cfg.ClientID, Secret: cfg.ClientSecret, Style: int(cfg.Endpoint.AuthStyle), Resource: s.URL}
-			return cfg.TokenSource(ctx, t), nil
+		NewTokenSource: func(_ context.Context, cfg *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
+			stored = storedToken{Token: t, TokenURL: cfg.Endpoint.TokenURL, Issuer: issuers.of(cfg.Endpoint),
+				ClientID: cfg.ClientID, Secret: cfg.ClientSecret, Style: int(cfg.Endpoint.AuthStyle)}
+			return oauth2.StaticTokenSource(t), nil // a refresh here would use up what is stored
 		},
 	}
 	if len(s.OAuth.Scopes) > 0 {
@@ -255,10 +358,42 @@ func (c *Client) authorize(ctx context.Context, s Server, h auth.OAuthHandler) e
 	return h.Authorize(ctx, req, res)
 }
 
-func issuerOf(address string) string {
-	u, err := url.Parse(address)
+// issuers remembers which issuer each token endpoint belongs to: the SDK checks
+// the metadata and does not return it.
+type issuers struct {
+	base http.RoundTripper
+	all  map[oauth2.Endpoint]string
+}
+
+func (i *issuers) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := i.base.RoundTrip(req)
+	if err != nil || res.StatusCode != http.StatusOK || req.Method != http.MethodGet {
+		return res, err
+	}
+	data, err := io.ReadAll(res.Body) // which is bounded
+	res.Body.Close()
 	if err != nil {
-		return ""
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(data))
+	var m oauthex.AuthServerMeta
+	if json.Unmarshal(data, &m) == nil && m.TokenEndpoint != "" {
+		if i.all == nil {
+			i.all = map[oauth2.Endpoint]string{}
+		}
+		i.all[oauth2.Endpoint{AuthURL: m.AuthorizationEndpoint, TokenURL: m.TokenEndpoint}] = m.Issuer
+	}
+	return res, nil
+}
+
+// of is the issuer of endpoints; without metadata it is their origin.
+func (i *issuers) of(e oauth2.Endpoint) string {
+	if issuer := i.all[oauth2.Endpoint{AuthURL: e.AuthURL, TokenURL: e.TokenURL}]; issuer != "" {
+		return issuer
+	}
+	u, err := url.Parse(e.AuthURL)
+	if err != nil {
+		return e.AuthURL
 	}
 	return u.Scheme + "://" + u.Host
 }
@@ -276,14 +411,15 @@ func (c *Client) Logout(name string) error {
 	if err != nil {
 		return err
 	}
-	return c.opt.Tokens.Remove(tokenKey(s))
+	return c.remove(s)
 }
 
 // A callback is where the browser goes after a login: a port of this machine.
-// What comes there counts only with the state of this login.
+// An answer without the state of this login is ignored.
 type callback struct {
 	address string
 	server  *http.Server
+	state   atomic.Value // string
 	got     chan url.Values
 }
 
@@ -308,6 +444,10 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if state, _ := b.state.Load().(string); state == "" || q.Get("state") != state {
+		http.Error(w, "This is not the answer to the login that waits here.", http.StatusBadRequest)
+		return
+	}
 	select {
 	case b.got <- q:
 	default:
@@ -321,14 +461,15 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "<!doctype html><title>Knack</title><p>"+html.EscapeString(clip(text, 500)))
 }
 
-// wait shows the page and waits for the answer.
-func (b *callback) wait(ctx context.Context, visit func(context.Context) (string, error)) (*auth.AuthorizationResult, error) {
+// wait shows the page and waits for the answer with the state.
+func (b *callback) wait(ctx context.Context, state string, visit func(context.Context) (string, error)) (*auth.AuthorizationResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type visited struct {
 		address string
 		err     error
 	}
+	b.state.Store(state)
 	seen := make(chan visited, 1)
 	go func() {
 		address, err := visit(ctx)

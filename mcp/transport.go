@@ -316,7 +316,7 @@ func (c *Client) http(ctx context.Context, s Server) (sdk.Transport, error) {
 		HTTPClient:   &http.Client{Transport: &bounded{base, headers}, CheckRedirect: sameOrigin},
 		MaxEventSize: maxMessage,
 	}
-	if h := c.oauth(s); h != nil {
+	if h := c.oauth(headers, s); h != nil {
 		t.OAuthHandler = h
 	}
 	return t, nil
@@ -337,7 +337,7 @@ func (c *Client) helper(ctx context.Context, s Server) (map[string]string, error
 		return nil, fmt.Errorf("it ended with code %d: %s", exit.Code, errs.last())
 	}
 	headers := map[string]string{}
-	if err := json.Unmarshal(out.data, &headers); err != nil {
+	if err := json.Unmarshal(out.data, &headers); err != nil || headers == nil {
 		return nil, fmt.Errorf("it does not print a JSON object of strings")
 	}
 	for k, v := range headers {
