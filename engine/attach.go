@@ -129,7 +129,7 @@ func (s *Session) attachResource(ctx context.Context, server, uri string, rules 
 		}
 	}
 	s.startServers()
-	res := tool.Call(ctx, s.readers(), llm.ToolCall{ID: "typed", Name: "read_mcp_resource", Input: input}, *rules, nil)
+	res := tool.Call(ctx, mcp.ResourceTools(s.clients()...), llm.ToolCall{ID: "typed", Name: "read_mcp_resource", Input: input}, *rules, nil)
 	if res.IsError {
 		return nil, fmt.Errorf("%s:%s cannot be attached: %s", server, uri, res.Parts[0].Text)
 	}

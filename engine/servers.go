@@ -371,9 +371,13 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 
 // late are the tools of the servers, as far as the session may use them.
 func (s *Session) late() tool.Set {
-	set := s.engine.client().Tools(s.elicit)
-	if own := s.ownClient(); own != nil {
-		set = slices.Concat(set, own.Tools(s.elicit))
+	var set tool.Set
+	clients := s.clients()
+	for _, c := range clients {
+		set = append(set, c.Tools(s.elicit)...)
+	}
+	if slices.ContainsFunc(clients, (*mcp.Client).HasResources) {
+		set = append(set, mcp.ResourceTools(clients...)...)
 	}
 	return s.usable(set)
 }
@@ -398,15 +402,6 @@ func (s *Session) clients() []*mcp.Client {
 		all = append(all, own)
 	}
 	return all
-}
-
-// readers are the tools that read resources.
-func (s *Session) readers() tool.Set {
-	var set tool.Set
-	for _, c := range s.clients() {
-		set = append(set, c.ResourceTools()...)
-	}
-	return set
 }
 
 // promptCommands are the prompts of the servers, which the user types as

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -63,5 +65,81 @@ func TestGivenServers(t *testing.T) {
 	}
 	if !strings.Contains(text, "42") {
 		t.Errorf("the result is %q", text)
+	}
+}
+
+// TestResourcesOfBoth: with configured servers and servers of the host, the tools
+// for resources are offered once and reach both.
+func TestResourcesOfBoth(t *testing.T) {
+	t.Parallel()
+	server := func(name string) *sdk.Server {
+		x := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
+		x.AddResource(&sdk.Resource{Name: "note", URI: "note://" + name},
+			func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "note://" + name, Text: "text of " + name}}}, nil
+			})
+		return x
+	}
+	configured := server("configured")
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return configured },
+		&sdk.StreamableHTTPOptions{Stateless: true}))
+	defer web.Close()
+	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{
+		{Name: "read_mcp_resource", Input: map[string]any{"server": "configured", "uri": "note://configured"}},
+		{Name: "read_mcp_resource", Input: map[string]any{"server": "host", "uri": "note://host"}},
+		{Name: "list_mcp_resources", Input: map[string]any{}},
+	}}, llmtest.Answer{Text: "done"})
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m, NoSettings: true,
+		Values: map[string]any{"permissions.allow": []string{"mcp__configured", "mcp__host"}, "sandbox.mode": "off",
+			"mcpServers": map[string]any{"configured": map[string]any{"type": "http", "url": web.URL}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+		Name: "host", Open: func(context.Context) (mcp.Conn, error) {
+			a, b := mcp.Pipe()
+			go server("host").Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
+			return b, nil
+		},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ConnectServers(t.Context())
+	if st := s.Status().Servers; len(st) != 2 || st[0].State != mcp.Connected || st[1].State != mcp.Connected {
+		t.Fatalf("%+v", st)
+	}
+	for _, err := range s.Run(t.Context(), agent.Typed("read")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := m.Requests()
+	if len(r) != 2 {
+		t.Fatalf("%d requests", len(r))
+	}
+	names := map[string]int{}
+	for _, d := range r[0].Tools {
+		names[d.Name]++
+	}
+	if names["read_mcp_resource"] != 1 || names["list_mcp_resources"] != 1 {
+		t.Errorf("tools %v", names)
+	}
+	text := ""
+	for _, x := range r[1].Messages {
+		for _, p := range x.Parts {
+			if p.Result != nil {
+				text += llm.TextOf(p.Result.Parts) + "\n"
+			}
+		}
+	}
+	for _, want := range []string{"text of configured", "text of host"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the results: %s", want, text)
+		}
+	}
+	if strings.Count(text, "note://") < 2 {
+		t.Errorf("the list: %s", text)
 	}
 }

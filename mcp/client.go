@@ -565,11 +565,10 @@ func clip(s string, n int) string {
 }
 
 // Tools are the tools of all servers, those that have not answered yet as they
-// were last known. ask answers a server's questions during a call; nil: nobody
-// does.
+// were last known, without [ResourceTools]. ask answers a server's questions
+// during a call; nil: nobody does.
 func (c *Client) Tools(ask Asker) tool.Set {
 	var set tool.Set
-	resources := false
 	for _, p := range c.peers {
 		p.mu.Lock()
 		tools := slices.Clone(p.tools)
@@ -578,14 +577,10 @@ func (c *Client) Tools(ask Asker) tool.Set {
 				tools = nil
 			}
 		}
-		resources = resources || p.resources && p.session != nil
 		p.mu.Unlock()
 		for _, d := range tools {
 			set = append(set, p.tool(d, ask))
 		}
-	}
-	if resources {
-		set = append(set, c.ResourceTools()...)
 	}
 	return set
 }

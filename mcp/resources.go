@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,22 +19,49 @@ import (
 
 const maxResources = 500
 
-// ResourceTools let the model list and read what the connected servers have.
-// Reading is decided like a call of the server's tools, as mcp__SERVER__read.
-func (c *Client) ResourceTools() tool.Set {
+// HasResources reports whether a connected server has resources.
+func (c *Client) HasResources() bool {
+	return slices.ContainsFunc(c.peers, func(p *peer) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.resources && p.session != nil
+	})
+}
+
+// ResourceTools let the model list and read what the connected servers of clients
+// have; of servers with the same name the first is meant. Reading is decided like
+// a call of the server's tools, as mcp__SERVER__read.
+func ResourceTools(clients ...*Client) tool.Set {
+	find := func(server string) (*Client, *peer) {
+		for _, c := range clients {
+			if p := c.find(server); p != nil {
+				return c, p
+			}
+		}
+		return nil, nil
+	}
 	type listIn struct {
 		Server string `json:"server,omitempty" jsonschema:"only resources of this server"`
 	}
 	list := tool.New("list_mcp_resources", "Lists the resources that connected MCP servers offer, with the URI of each.",
 		func(ctx context.Context, in listIn, _ tool.Input) (tool.Result, error) {
-			return c.listResources(ctx, in.Server)
+			var b strings.Builder
+			for _, c := range clients {
+				c.listResources(ctx, &b, in.Server)
+			}
+			if b.Len() == 0 {
+				return tool.Text("No connected server has resources."), nil
+			}
+			return tool.Text(clients[0].bounded(strings.TrimRight(b.String(), "\n"))), nil
 		})
 	list.Aliases, list.Effect, list.Origin = []string{"ListMcpResourcesTool"}, tool.Reads|tool.Network, "MCP servers"
 	list.Subjects = tool.SubjectsOf(func(_ context.Context, in listIn) []permission.Subject {
 		var all []permission.Subject
-		for _, p := range c.peers {
-			if in.Server == "" && p.connection() != nil || p.server.Name == in.Server || p.safe == in.Server {
-				all = append(all, permission.Subject{Kind: "mcp__" + p.safe + "__list", Server: p.server.Origin, Default: permission.Allow})
+		for _, c := range clients {
+			for _, p := range c.peers {
+				if in.Server == "" && p.connection() != nil || p.server.Name == in.Server || p.safe == in.Server {
+					all = append(all, permission.Subject{Kind: "mcp__" + p.safe + "__list", Server: p.server.Origin, Default: permission.Allow})
+				}
 			}
 		}
 		return all
@@ -44,13 +72,17 @@ func (c *Client) ResourceTools() tool.Set {
 	}
 	read := tool.New("read_mcp_resource", "Reads a resource of a connected MCP server by its URI, such as a file of a skill named server:skill.",
 		func(ctx context.Context, in readIn, _ tool.Input) (tool.Result, error) {
+			c, _ := find(in.Server)
+			if c == nil {
+				return tool.Result{}, fmt.Errorf("there is no MCP server %q", clip(in.Server, 100))
+			}
 			parts, err := c.Read(ctx, in.Server, in.URI)
 			return tool.Result{Parts: parts}, err
 		})
 	read.Aliases, read.Effect, read.Origin = []string{"ReadMcpResourceTool"}, tool.Reads|tool.Network, "MCP servers"
 	read.Subjects = tool.SubjectsOf(func(_ context.Context, in readIn) []permission.Subject {
 		s := permission.Subject{Kind: "mcp__" + Safe(in.Server) + "__read"}
-		if p := c.find(in.Server); p != nil {
+		if _, p := find(in.Server); p != nil {
 			s.Kind, s.Server = "mcp__"+p.safe+"__read", p.server.Origin
 			if r := p.skillOf(in.URI); r != nil && r.listed.file(in.URI) != nil {
 				s.Default = permission.Allow // part of a skill that was listed, and verified
@@ -63,10 +95,9 @@ func (c *Client) ResourceTools() tool.Set {
 
 // KnownTools are the tools that a Client adds by itself, as rules, hooks and front
 // ends know them. Calling one is a mistake.
-func KnownTools() tool.Set { return New(Options{}).ResourceTools() }
+func KnownTools() tool.Set { return ResourceTools(New(Options{})) }
 
-func (c *Client) listResources(ctx context.Context, only string) (tool.Result, error) {
-	var b strings.Builder
+func (c *Client) listResources(ctx context.Context, b *strings.Builder, only string) {
 	for _, p := range c.peers {
 		session := p.connection()
 		if session == nil || only != "" && p.server.Name != only && p.safe != only {
@@ -100,28 +131,24 @@ func (c *Client) listResources(ctx context.Context, only string) (tool.Result, e
 			}
 		}
 		cancel()
-		fmt.Fprintf(&b, "%s:\n", p.server.Name)
+		fmt.Fprintf(b, "%s:\n", p.server.Name)
 		if err != nil {
-			fmt.Fprintf(&b, "  (failed: %s)\n", clip(explain(err).Error(), 500))
+			fmt.Fprintf(b, "  (failed: %s)\n", clip(explain(err).Error(), 500))
 		}
 		for _, r := range found {
 			if r != nil {
-				fmt.Fprintf(&b, "- %s  %s\n", clip(r.URI, 1000), clip(strings.Join(strings.Fields(cmp.Or(r.Description, r.Title, r.Name)), " "), 200))
+				fmt.Fprintf(b, "- %s  %s\n", clip(r.URI, 1000), clip(strings.Join(strings.Fields(cmp.Or(r.Description, r.Title, r.Name)), " "), 200))
 			}
 		}
 		for _, t := range templates {
 			if t != nil {
-				fmt.Fprintf(&b, "- %s  (template) %s\n", clip(t.URITemplate, 1000), clip(strings.Join(strings.Fields(cmp.Or(t.Description, t.Title, t.Name)), " "), 200))
+				fmt.Fprintf(b, "- %s  (template) %s\n", clip(t.URITemplate, 1000), clip(strings.Join(strings.Fields(cmp.Or(t.Description, t.Title, t.Name)), " "), 200))
 			}
 		}
 		if !complete && err == nil {
-			fmt.Fprintf(&b, "  (the first %d)\n", len(found))
+			fmt.Fprintf(b, "  (the first %d)\n", len(found))
 		}
 	}
-	if b.Len() == 0 {
-		return tool.Text("No connected server has resources."), nil
-	}
-	return tool.Text(c.bounded(strings.TrimRight(b.String(), "\n"))), nil
 }
 
 // Read reads a resource of a server.
