@@ -106,7 +106,13 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
 	}
 	client := s.engine.newClient(p, servers, nil)
-	x.Tools = func() tool.Set { return s.usable(client.Tools(s.elicit)) }
+	x.Tools = func() tool.Set {
+		set := client.Tools(s.elicit)
+		if client.HasResources() {
+			set = append(set, mcp.ResourceTools(client)...)
+		}
+		return s.usable(set)
+	}
 	x.Start = func(ctx context.Context) func() {
 		client.Start()
 		if client.Wait(ctx) == nil {
