@@ -13,15 +13,15 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// A Catalog is an immutable set of skills, with what was found and not used,
-// and the problems met. It is safe for concurrent use.
+// A Catalog is an immutable set of skills, with the skills that were found but
+// are not used, and the problems of loading. It is safe for concurrent use.
 //
-// Of skills with one name the first wins, in the order of sources. What is
-// untrusted or switched off takes no name, so that it hides nothing.
+// Of skills with the same name the first wins, in the order of sources. A skill
+// that is untrusted or switched off does not take its name from another.
 type Catalog struct {
-	skills   []*Skill // with a name of their own, in listing order
+	skills   []*Skill // those that can be called, in listing order
 	byName   map[string]*Skill
-	also     map[string]*Skill // aliases and labels; nil: of several skills
+	also     map[string]*Skill // by alias and label; nil: several skills have it
 	paths    map[*Skill]ignore.Rules
 	entries  []Entry
 	places   []Place
@@ -29,14 +29,14 @@ type Catalog struct {
 	own      Finder // of Find
 }
 
-// A State says what became of a skill that was found.
+// A State is the result of loading a skill that was found.
 type State string
 
 const (
 	Active      State = "active"
-	Conditional State = "conditional" // nothing it waits for was touched yet
+	Conditional State = "conditional" // no file that matches its paths was touched yet
 	Shadowed    State = "shadowed"    // its name is taken
-	Duplicate   State = "duplicate"   // the same file is there already
+	Duplicate   State = "duplicate"   // the same file was found before
 	Gated       State = "gated"       // switched off by a feature
 	NotTrusted  State = "untrusted"
 	Off         State = "off" // by an override, as are the next four
@@ -53,12 +53,12 @@ type Entry struct {
 	Skill  *Skill // nil if broken
 	Path   string
 	Origin Origin
-	State  State // before a View has its say
+	State  State // without the overrides and touched files of a View
 	Winner *Skill
 	source int
 }
 
-// Name is what the skill is called by, or would be.
+// Name is the name that the skill has, or would have.
 func (e Entry) Name() string {
 	if e.Skill != nil {
 		return e.Skill.Name
@@ -73,7 +73,7 @@ func (e Entry) Name() string {
 	return filepath.Base(filepath.Dir(path))
 }
 
-// Load reads sources, all at once; their order is the precedence. It always
+// Load reads sources concurrently; their order is their precedence. It always
 // returns a Catalog: what could not be loaded is in its Problems.
 func Load(ctx context.Context, sources ...Source) *Catalog {
 	read := make([]reading, len(sources))
@@ -108,7 +108,7 @@ func readSource(ctx context.Context, src Source) (r reading) {
 	}
 	r.place.Skills = len(r.skills)
 	for i, s := range r.skills {
-		if r.place.Kind == "" { // a Source that does not say
+		if r.place.Kind == "" { // a Source without a Place method
 			r.place.Kind, r.place.Label = s.Origin.Kind, s.Origin.Label
 		}
 		if i == 0 || s.Origin.Trust < r.place.Trust { // a Check decides file by file
@@ -126,7 +126,7 @@ func place(src Source) Place {
 	return Place{}
 }
 
-// catalog joins readings in order.
+// catalog merges readings in order.
 func catalog(read []reading) *Catalog {
 	n := 0
 	for _, r := range read {
@@ -148,7 +148,7 @@ func catalog(read []reading) *Catalog {
 	for i, r := range read {
 		c.places = append(c.places, r.place)
 		c.problems = append(c.problems, r.problems...)
-		refused := map[string]bool{} // by the source's Check, which says why
+		refused := map[string]bool{} // by the source's Check, whose problem explains it
 		for _, p := range r.problems {
 			if p.Code == CodeUntrusted || p.Code == CodeChanged {
 				refused[p.Path] = true
@@ -175,7 +175,7 @@ func catalog(read []reading) *Catalog {
 			}
 		}
 	}
-	// What ships with the program comes first in a listing.
+	// Bundled skills come first in a listing.
 	slices.SortStableFunc(c.skills, func(a, b *Skill) int {
 		switch {
 		case a.bundled() == b.bundled():
@@ -196,7 +196,7 @@ func catalog(read []reading) *Catalog {
 			}
 		}
 	}
-	labels := map[string]*Skill{} // nil: of several skills
+	labels := map[string]*Skill{} // nil: several skills have it
 	for _, s := range c.skills {
 		if s.Label != "" && s.Label != s.Name {
 			if _, several := labels[s.Label]; several {
@@ -217,8 +217,8 @@ func catalog(read []reading) *Catalog {
 // bundled reports whether a skill ships with the program.
 func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin }
 
-// add gives a skill its state and, if nothing speaks against it, its name. refused:
-// a problem says already that it is not trusted.
+// add sets the state of a skill and, if it can be called, enters it under its name.
+// refused: a problem already reports that it is not trusted.
 func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, refused bool) {
 	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
@@ -282,7 +282,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 	}
 }
 
-// untrustedPlace is what has to be trusted for a skill to be used.
+// untrustedPlace is the directory that must be trusted before a skill can be used.
 func untrustedPlace(s *Skill, p Place) string {
 	if p.Path != "" && p.Trust == Untrusted {
 		return p.Path
@@ -295,24 +295,24 @@ func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
 		Message: fmt.Sprintf("the alias %q is taken by %s, and does not lead to %s", alias, other.Path, s.Name)})
 }
 
-// Skills returns the skills that can be called, in listing order: that of the
-// sources, then of names. The caller must not change it.
+// Skills returns the skills that can be called, in listing order: by source, then
+// by name. The caller must not change it.
 func (c *Catalog) Skills() []*Skill { return c.skills }
 
-// Entries returns all that was found, in the order of sources, then of names.
-// The caller must not change it.
+// Entries returns every skill that was found, by source, then by name. The caller
+// must not change it.
 func (c *Catalog) Entries() []Entry { return c.entries }
 
 // Places returns where the sources looked, in their order. The caller must not
 // change it.
 func (c *Catalog) Places() []Place { return c.places }
 
-// Problems returns what was met while loading. The caller must not change it.
+// Problems returns the problems of loading. The caller must not change it.
 func (c *Catalog) Problems() []Problem { return c.problems }
 
-// Skill returns the skill that a name calls, or nil: a name, else an alias,
-// else a label that only one skill has, else what follows "skill:", else what
-// [Catalog.Unprefixed] finds.
+// Skill returns the skill that a name calls, or nil. The name may be a skill's
+// name, else an alias, else a label that only one skill has, each also after
+// "skill:", else a name that [Catalog.Unprefixed] finds.
 func (c *Catalog) Skill(name string) *Skill {
 	for {
 		if s := c.byName[name]; s != nil {
@@ -331,8 +331,8 @@ func (c *Catalog) Skill(name string) *Skill {
 
 // Unprefixed returns the managed, explicit or user skill called NAME for a
 // name PREFIX:NAME, or nil. People copy skills out of plugins, and the texts of
-// these skills go on calling each other by the plugin's names. Where anything
-// with that prefix is installed, in whatever state, there is none. Rules that
+// these skills still call each other by the plugin's names. It returns nil if
+// anything with that prefix is installed, in whatever state. Rules that
 // deny or ask apply to both names, rules that allow only to that of the skill.
 func (c *Catalog) Unprefixed(name string) *Skill {
 	prefix, rest, ok := strings.Cut(name, ":")
@@ -356,7 +356,7 @@ func (c *Catalog) Unprefixed(name string) *Skill {
 	return s
 }
 
-// State says what a skill of the Entry is in a View.
+// State returns the state of the Entry's skill in a View.
 func (c *Catalog) State(e Entry, v View) State {
 	if e.State != Active && e.State != Conditional {
 		return e.State
@@ -377,18 +377,18 @@ func (c *Catalog) State(e Entry, v View) State {
 	return e.State
 }
 
-// active says whether a file that a conditional skill waits for was touched, or
-// a directory in which its globs match everything.
+// active reports whether a skill is not conditional, or a file that its paths
+// match was touched, or a directory in which they match everything.
 func (c *Catalog) active(s *Skill, v View) bool {
 	rules, conditional := c.paths[s]
 	return !conditional || s.touched(rules, v)
 }
 
-// conditional says whether a skill waits for a file.
+// conditional reports whether a skill is hidden until a matching file is touched.
 func (s *Skill) conditional() bool { return len(s.Paths) > 0 && !slices.Equal(s.Paths, []string{"**"}) }
 
-// touched says whether a file that a skill waits for was touched; rules are its
-// Paths.
+// touched reports whether a file that matches a skill's paths was touched; rules
+// are these paths.
 func (s *Skill) touched(rules ignore.Rules, v View) bool {
 	dir := s.Origin.Dir
 	if dir == "" {
@@ -421,8 +421,8 @@ func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	return ""
 }
 
-// absent is nil, or the refusal of a skill that was found under a name but
-// cannot be called.
+// absent returns the refusal of a skill that was found under a name but cannot be
+// called; nil: there is none.
 func (c *Catalog) absent(name string) *Refusal {
 	for _, e := range c.entries {
 		if e.Name() != name {

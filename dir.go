@@ -40,16 +40,16 @@ const headSize = 4 << 10
 func Dir(path string, o Origin) Source { return &Folder{Path: path, Origin: o} }
 
 // A Folder is a place on disk where skills are: a directory that is searched
-// for directories holding a SKILL.md, such a directory itself, or one file.
-// One that does not exist holds none.
+// for directories with a SKILL.md, such a directory itself, or one file. A path
+// that does not exist has no skills.
 //
 // A directory with a SKILL.md (any letter case; exact wins) is one skill and is
-// not searched further. Others are, to a depth of 6, at most 2,000 of them.
+// not searched further. Other directories are, to a depth of 6 and at most 2,000.
 // Directories whose names begin with a dot, node_modules, and what ignore files
 // at or below Path exclude are left out. Links to directories are followed, but
 // each directory is searched once.
 //
-// Reading it again re-reads only files that changed. Its fields are not to be
+// Calling Skills again reads only files that changed. The fields must not be
 // changed after the first use.
 type Folder struct {
 	Path   string
@@ -63,38 +63,38 @@ type Folder struct {
 	// as in a repository of skills that was cloned as a directory of skills. The
 	// skills found there are not resources of the one in Path.
 	Pack bool
-	// Root bounds links: what a link leads to outside of it has the trust that
-	// Outside gives. "" is no bound.
+	// Root bounds links: the target of a link that leads out of it has the trust
+	// that Outside returns. "": no bound.
 	Root string
-	// Outside is asked with the real path of a directory. nil: Untrusted, and
-	// what is Untrusted there is not read.
+	// Outside returns the trust of a directory, given its real path. nil: all are
+	// Untrusted. What is Untrusted there is not read.
 	Outside func(dir string) Trust
-	// Check, if not nil, decides on the trust of each file by the bytes just
-	// read of it: nil is Trusted, an error Untrusted and a Problem. data are all
-	// bytes of the file, or, when head is set, the first 4 KiB: then nothing
-	// else of it was looked at. What is parsed, and what is read when the skill
-	// is invoked, are bytes that it let pass. It is called concurrently.
+	// Check, if not nil, decides on the trust of each file by the bytes just read
+	// from it: nil means Trusted; an error means Untrusted, and is a Problem. data
+	// is the whole file, or, when head is set, its first 4 KiB: then nothing else
+	// of it was read. A skill that is used consists only of bytes that Check has
+	// accepted, also when it is invoked. It is called concurrently.
 	Check func(path string, data []byte, head bool) error
 	// Replaces, if not nil, reports whether the user agreed that the skill at a path
 	// replaces a bundled one: see [Origin].
 	Replaces func(path string) bool
-	// Cache is a directory where what was read is kept for the next start, which
-	// then reads only files that changed. It counts for trusted folders without a
-	// Check or a Root on a file system of this machine. Nothing but what is shown
-	// of skills depends on it: to invoke one reads its file. "": nothing is kept.
+	// Cache is a directory that keeps what was read for the next start, which then
+	// reads only files that changed. It is used for trusted folders without a Check
+	// or a Root on a file system of this machine. Only what is shown of skills
+	// comes from it: invoking one reads its file. "": nothing is kept.
 	Cache string
 
 	mu   sync.Mutex
-	last []seenFile // what the files held when they were last read
-	dirs []string   // where a change would be seen
+	last []seenFile // the outcomes of the last reading
+	dirs []string   // directories of the last reading, for a watcher
 
 	later          time.Duration // for tests: what is added to the time now
 	opened         int64         // files opened in the last reading
 	found, refused int           // skills of the last reading, and those that Check refused
 }
 
-// A seen is the outcome of a file that need not be read again while its time
-// and size stay.
+// A seen is the outcome of reading a file, which is not read again while its time
+// and size stay the same.
 type seen struct {
 	skill    *Skill
 	problems []Problem
@@ -109,8 +109,8 @@ type seenFile struct {
 	seen
 }
 
-// fresh is how old a file must be, when it is read, for its time to tell of
-// the next change: clocks of file systems are coarse.
+// fresh is how old a file must be, when it is read, so that the next change is
+// sure to have another time: the clocks of file systems are coarse.
 const fresh = 2 * time.Second
 
 // A Place is where a Source looks.
@@ -118,13 +118,13 @@ type Place struct {
 	Kind    Kind
 	Label   string // of plugins and servers
 	Path    string // "" if it is not on disk
-	Trust   Trust  // the least that a skill found there has
+	Trust   Trust  // the lowest of the skills found there
 	Missing bool   // it does not exist
 	Skills  int    // found there, used or not
 }
 
-// Place returns where the folder is. With a Check it is trusted if the last
-// reading found nothing in it that is not.
+// Place returns where the folder is. With a Check, it is trusted if every skill of
+// the last reading is.
 func (f *Folder) Place() Place {
 	_, err := os.Stat(f.Path)
 	f.mu.Lock()
@@ -175,7 +175,7 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	}
 }
 
-// An Excluded is a file that would be a skill, but for an ignore file.
+// An Excluded is a file that would be a skill if no ignore file excluded it.
 type Excluded struct {
 	Path string
 	By   string // the line that excludes it: .gitignore:3: drafts/
@@ -214,8 +214,8 @@ func (f *Folder) Excluded(ctx context.Context) []Excluded {
 	return all
 }
 
-// watched returns the directories of the last reading; of a folder that does
-// not exist the nearest one above it.
+// watched returns the directories of the last reading; for a folder that does not
+// exist, the nearest existing directory above it.
 func (f *Folder) watched() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,7 +240,7 @@ type tree interface {
 	join(dir, name string) string
 	file(name string) ([]byte, error) // of at most maxFile bytes
 	readlink(name string) (string, error)
-	// finish adds to a skill how the rest of it is read.
+	// finish sets the funcs of a skill that read the rest of it.
 	finish(s *Skill, name string)
 }
 
@@ -264,9 +264,9 @@ func (disk) join(dir, name string) string {
 	return dir + string(filepath.Separator) + name
 }
 
-// A walk is one search of a folder. Each level of directories is looked at in
-// parallel, and what was found is then gone through in order: which files are
-// read never depends on timing.
+// A walk is one search of a folder. The directories of one level are read in
+// parallel, and the results are then processed in order: which files are read
+// never depends on timing.
 type walk struct {
 	ctx      context.Context
 	fsys     tree
@@ -369,9 +369,9 @@ func (w *walk) start(dir, root string) {
 	})
 }
 
-// level looks at spots of one depth and returns those below them.
+// level reads the spots of one depth and returns the spots below them.
 func (w *walk) level(spots []spot) (below []spot) {
-	const chunk = 512 // looked at before the bounds are checked again
+	const chunk = 512 // read before the bounds are checked again
 	all := make([]look, min(chunk, len(spots)))
 	w.found, w.dirs, w.next = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots)),
 		slices.Grow(w.next, len(spots))
@@ -413,7 +413,7 @@ func (w *walk) level(spots []spot) (below []spot) {
 	return below
 }
 
-// below returns what is to be looked at in a directory.
+// below returns the spots in a directory.
 func (w *walk) below(s *spot, l *look) (below []spot) {
 	scope := l.scope
 	below = make([]spot, 0, len(l.entries))
@@ -469,8 +469,8 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 	return below
 }
 
-// crossed sets the trust of a spot that a link led to. It is false if the spot
-// is not to be looked at: it could be anything that the person can read.
+// crossed sets the trust of a spot that a link led to. It returns false if the
+// spot must not be read: it could be any file that the user can read.
 func (w *walk) crossed(s *spot) bool {
 	switch {
 	case w.root == "":
@@ -487,7 +487,8 @@ func (w *walk) crossed(s *spot) bool {
 	return true
 }
 
-// ask asks for the trust of what a link out of the project leads to.
+// ask returns the trust of the target of a link that leads out of the project, and
+// adds a problem if it is Untrusted.
 func (w *walk) ask(link, real string) Trust {
 	if w.outside != nil {
 		if t := w.outside(real); t != Untrusted {
@@ -499,7 +500,7 @@ func (w *walk) ask(link, real string) Trust {
 	return Untrusted
 }
 
-// look reads the skill of a spot, or the entries of a directory without one.
+// look reads the skill at a spot, or the entries of a directory without one.
 func (w *walk) look(s spot, buf *[]byte) look {
 	if s.file {
 		if s.scope == nil && !strings.EqualFold(filepath.Base(s.path), "SKILL.md") {
@@ -536,7 +537,7 @@ func (w *walk) look(s spot, buf *[]byte) look {
 	return l
 }
 
-// read reads the head of a file. The look has no outcome if there is no such
+// read reads the head of a file. The result has no outcome if there is no such
 // file or it is excluded.
 func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	real := s.real
@@ -554,7 +555,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 		return s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)),
 			[]fs.DirEntry{}).Match(filepath.Base(name), false)
 	}
-	var id fileID // before the file is read: then it never tells of later bytes than were read
+	var id fileID // taken before the file is read, so that it never describes newer bytes
 	keep := false
 	if w.cache != nil && s.trust == Trusted {
 		if id, keep = statID(name); keep {
@@ -577,7 +578,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	at := name // where its bytes are
 	if errors.Is(err, errLink) {
 		if real, err = w.fsys.real(name); err == nil {
-			// Looks run in parallel: what asking finds goes with the outcome.
+			// Several looks run in parallel: the problems go into the outcome, not to w.
 			inner := walk{root: w.root, outside: w.outside, origin: w.origin}
 			link := spot{path: name, real: real, file: true, trust: s.trust, bound: s.bound}
 			open := inner.crossed(&link)
@@ -596,7 +597,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	}
 	if err != nil {
 		l := fail(err)
-		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that is closed
+		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that cannot be entered
 			l.problems[0].Hint = "chmod u+rX " + s.path
 		}
 		return l
@@ -651,7 +652,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	return l
 }
 
-// cached is what read returns for a file that is as the cache has it.
+// cached returns what read would for a file that is unchanged since it was cached.
 func (w *walk) cached(s spot, e cachedFile, name, real string) (look, bool) {
 	skill, problems, ok := decodeOutcome(e.raw, name)
 	if !ok {
@@ -669,8 +670,9 @@ func (w *walk) cached(s spot, e cachedFile, name, real string) (look, bool) {
 	return l, true
 }
 
-// textLink returns the path that is all of a file: a link that was checked out as
-// text, as git does where links are not supported. "" if it is none.
+// textLink returns the path of a file that contains nothing else: a link that was
+// checked out as text, as git does where links are not supported. "": it is no
+// such file.
 func textLink(data []byte, size int64) string {
 	text := strings.TrimRight(string(data), "\r\n")
 	if int64(len(data)) != size || text == "" || !utf8.ValidString(text) || path.IsAbs(text) ||
@@ -734,8 +736,8 @@ func (w *walk) follow(s spot, name, at, to string, text []byte) look {
 	return l // not kept: a change of the target would not be seen
 }
 
-// checked is parse for a folder with a Check. at is where the bytes are.
-// A link in the project, at is not name, is checked as well.
+// checked is parse for a folder with a Check. at is where the bytes are. If at is
+// not name, name is a link in the project, whose text is checked as well.
 func (w *walk) checked(l *look, s spot, f io.Reader, name, at, real string, head []byte, size int64) error {
 	data, part := head, false
 	switch {
@@ -776,7 +778,7 @@ func (w *walk) checked(l *look, s spot, f io.Reader, name, at, real string, head
 	return nil
 }
 
-// asProblem is the problem that a Check returned, or one that says its error.
+// asProblem returns the Problem that a Check returned, or makes one of its error.
 func asProblem(name string, err error) Problem {
 	var p Problem
 	if !errors.As(err, &p) {
@@ -818,7 +820,7 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 	return skill, problems
 }
 
-// finish adds to a skill how the rest of it is read.
+// finish sets the funcs of a skill that read the rest of it.
 func (w *walk) finish(skill *Skill, s spot, name string) {
 	if w.pack && s.rel == "" && !s.file {
 		skill.List = func(ctx context.Context) ([]string, error) { return resources(ctx, skill, true) }
@@ -826,13 +828,13 @@ func (w *walk) finish(skill *Skill, s spot, name string) {
 	w.fsys.finish(skill, name)
 }
 
-// described says whether the frontmatter itself has a description.
+// described reports whether the frontmatter itself has a description.
 func described(problems []Problem) bool {
 	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == CodeDescriptionMissing })
 }
 
-// readHead reads 4 KiB, and on while the frontmatter goes on. How large buf has
-// become for other files makes no difference.
+// readHead reads 4 KiB, and more until the frontmatter ends. How much it reads
+// does not depend on how large buf has become for other files.
 func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
 	for n, room := 0, headSize; ; {
 		m, err := f.Read((*buf)[n:room])
@@ -869,7 +871,8 @@ func (w *walk) yield(yield func(*Skill, error) bool) {
 	}
 }
 
-// parallel calls f for 0 to n-1. Each goroutine has an f of its own.
+// parallel calls the funcs that worker returns for 0 to n-1. Each goroutine has a
+// func of its own.
 func parallel(n int, worker func() func(int)) {
 	workers := min(n, max(4, 2*runtime.GOMAXPROCS(0)))
 	if n < 4 {
@@ -914,7 +917,7 @@ func unreadable(path string, err error) Problem {
 	return p
 }
 
-// reason is an error without the path, which the Problem has.
+// reason is the text of an error without the path, which the Problem shows.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

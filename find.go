@@ -25,13 +25,13 @@ type Match struct {
 	Skill *Skill
 	Named bool // the query has its name, alias or label; such skills come first
 	Score float64
-	// Share says how much of the query the skill's text has, from 0 to 1: rare
+	// Share is how much of the query occurs in the skill's text, from 0 to 1: rare
 	// words count more.
 	Share float64
 }
 
-// Find returns at most n skills of the Catalog that fit the words best, the
-// best first. It compares names, aliases, descriptions, when_to_use, headings,
+// Find returns the at most n skills of the Catalog that match a query best, the
+// best first. It searches names, aliases, descriptions, when_to_use, headings,
 // texts and the names of the files beside them, in any script. The first call
 // reads every skill; a [Finder] keeps what was read.
 func (c *Catalog) Find(ctx context.Context, query string, n int) ([]Match, error) {
@@ -41,28 +41,28 @@ func (c *Catalog) Find(ctx context.Context, query string, n int) ([]Match, error
 // Finder returns the Finder of [Catalog.Find], which keeps its index in memory.
 func (c *Catalog) Finder() *Finder { return &c.own }
 
-// A Finder searches Catalogs and keeps the indexes that this takes in a
-// directory. Nothing but the order of what it finds depends on them: a skill
-// that is not in the Catalog cannot be found. It is safe for concurrent use, by
+// A Finder searches Catalogs and keeps the indexes for this in a directory. An
+// index only ranks the skills of the Catalog: a skill that is not in the Catalog
+// cannot be found. It is safe for concurrent use, by
 // several processes too.
 type Finder struct {
-	// Dir is where indexes are kept; "" nowhere.
+	// Dir is the directory of the indexes; "": they are kept in memory.
 	Dir string
-	// Project tells the project's index from others; "" keeps none for the
-	// skills of a project.
+	// Project identifies the index file of the project; "": the index of a
+	// project's skills is kept in memory.
 	Project string
 
 	mu       sync.Mutex
-	catalog  *Catalog // whose skills the segments have; nil: none was searched yet
+	catalog  *Catalog // whose skills are in segments; nil: none was searched yet
 	segments []segment
 	complete bool           // every skill is in a segment
-	built    [2]*rank.Index // of groups, in memory because they could not be kept
+	built    [2]*rank.Index // of groups, in memory because they have no file
 }
 
-// A segment is an index and the skills that its documents are.
+// A segment is an index and the skills of its documents.
 type segment struct {
 	index  *rank.Index
-	skills []*Skill // by document; nil: no longer there
+	skills []*Skill // by document; nil: not in the Catalog
 	file   string   // its postings are read from there; "": from memory
 }
 
@@ -70,7 +70,7 @@ type segment struct {
 // are read within a few milliseconds.
 const inMemory = 20
 
-// Find is [Catalog.Find] among the skills that ok lets pass; nil: all. See
+// Find is [Catalog.Find] among the skills for which ok is true; nil: all. See
 // [Catalog.Offers].
 func (f *Finder) Find(ctx context.Context, c *Catalog, query string, n int, ok func(*Skill) bool) ([]Match, error) {
 	if ok == nil {
@@ -79,8 +79,8 @@ func (f *Finder) Find(ctx context.Context, c *Catalog, query string, n int, ok f
 	return f.find(ctx, c, query, n, ok)
 }
 
-// Ready says whether Find answers within milliseconds: what it needs is in
-// memory or in the directory. It does not wait for Prepare.
+// Ready reports whether Find would answer within milliseconds, because the
+// indexes are in memory or on disk. It does not wait for Prepare.
 func (f *Finder) Ready(ctx context.Context, c *Catalog) bool {
 	if !f.mu.TryLock() {
 		return false
@@ -90,7 +90,7 @@ func (f *Finder) Ready(ctx context.Context, c *Catalog) bool {
 }
 
 // Prepare makes Find ready: it reads the skills that no index has yet. The
-// error says why the index was not kept; it is in memory then.
+// error explains why an index could not be written; it is in memory then.
 func (f *Finder) Prepare(ctx context.Context, c *Catalog) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,15 +128,16 @@ func (f *Finder) find(ctx context.Context, c *Catalog, query string, n int, ok f
 	return found, nil
 }
 
-// What is suggested has at least this score, and this share of the best one's.
-// Messages that authors wrote for their skills reach the first in 97 of 100
-// cases; "fix the failing test" and "commit this" do not, or name a skill.
+// A suggested skill has at least this score, and at least this share of the best
+// skill's score. Of the messages that authors wrote for their skills, 97 of 100
+// reach clearScore; "fix the failing test" and "commit this" do not, or name a
+// skill.
 const (
 	clearScore = 6
 	clearShare = 0.6
 )
 
-// Suggest returns at most n skills that ok lets pass and that clearly fit a
+// Suggest returns at most n skills for which ok is true and that clearly match a
 // user's message, the best first; none if the message names a skill.
 func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int, ok func(*Skill) bool) ([]*Skill,
 	error) {
@@ -153,7 +154,7 @@ func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int,
 	return fit, err
 }
 
-// names says whether a message names a skill: as /name, as a name of several
+// names reports whether a message names a skill: as /name, as a name of several
 // parts, or as a name beside the word skill.
 func (c *Catalog) names(message string) bool {
 	if len(c.namedIn(message)) > 0 {
@@ -181,9 +182,9 @@ const (
 		"the user; load one only if it fits:"
 )
 
-// SuggestionText tells a model of suggested skills, in at most 2,000
-// characters: those of plugins and servers by name only, as is a skill whose
-// description has no room.
+// SuggestionText lists suggested skills for a model, in at most 2,000 characters.
+// Skills of plugins and servers are listed by name only, as are those whose
+// description does not fit.
 func SuggestionText(skills []*Skill) string {
 	var b strings.Builder
 	b.WriteString(suggestionHead + "\n")
@@ -222,7 +223,7 @@ func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for again := true; ; again = false {
-		_ = f.load(ctx, c, true) // what could not be kept is in memory
+		_ = f.load(ctx, c, true) // an index that could not be written is in memory
 		open = slices.Clone(f.segments)
 		replaced := false
 		for i := range open {
@@ -240,7 +241,7 @@ func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll
 		if !replaced || !again {
 			return open, closeAll
 		}
-		f.catalog = nil // another process has written the file anew
+		f.catalog = nil // another process has replaced the file
 	}
 }
 
@@ -249,8 +250,8 @@ const (
 	punctuation = ".,;!?()[]{}<>\"'`*/“”‘’「」。，"
 )
 
-// namedIn returns the skills that a query names: all of it is a name, or it has
-// a name of several parts as a word of its own.
+// namedIn returns the skills that a query names: the whole query is a name, or one
+// of its words is a name with a "-", ":" or "_".
 func (c *Catalog) namedIn(query string) (named []*Skill) {
 	add := func(name string) {
 		if s := c.Skill(name); s != nil && !slices.Contains(named, s) {
@@ -270,8 +271,8 @@ func (c *Catalog) namedIn(query string) (named []*Skill) {
 	return named
 }
 
-// The groups of skills that have an index of their own: those of a project, and
-// those that are there in every project.
+// The groups of skills, each with its own index: those available in every project,
+// and those of one project.
 const (
 	everywhere = iota
 	ofProject
@@ -297,8 +298,8 @@ func (f *Finder) path(group int) string {
 	return filepath.Join(f.Dir, "project-"+hashOf([]byte(f.Project))[len("sha256:"):][:16]+".index")
 }
 
-// load finds the index of a Catalog; build says whether it may take longer to
-// make what is missing. The error is that of keeping it.
+// load loads the index of a Catalog. build permits it to build what is missing,
+// which takes longer. The error is that of writing it.
 func (f *Finder) load(ctx context.Context, c *Catalog, build bool) error {
 	if f.catalog == c && (f.complete || !build) {
 		return nil
@@ -329,7 +330,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 	missing := skills
 	if seg.index != nil {
 		if missing = seg.match(skills); len(missing) > inMemory && build {
-			missing = skills // all of it anew
+			missing = skills // build the whole index again
 		} else {
 			f.segments = append(f.segments, seg)
 		}
@@ -355,7 +356,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 		f.built[g] = seg.index
 		if file != "" {
 			if err = atomicfile.Write(file, data, 0o600); err == nil {
-				seg.file, f.built[g] = file, nil // the memory can go
+				seg.file, f.built[g] = file, nil // the memory can be freed
 			}
 		}
 	}
@@ -363,7 +364,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 	return err
 }
 
-// match finds the documents of skills and returns those that have none.
+// match finds the documents of skills and returns the skills that have none.
 func (seg *segment) match(skills []*Skill) (missing []*Skill) {
 	seg.skills = make([]*Skill, seg.index.Docs())
 	docs := make(map[uint64]int, seg.index.Docs())
@@ -380,8 +381,8 @@ func (seg *segment) match(skills []*Skill) (missing []*Skill) {
 	return missing
 }
 
-// openIndex opens a file, of which it keeps all but the postings in memory; nil
-// if there is no whole index.
+// openIndex reads an index file into memory, without its postings; nil if there is
+// no complete index.
 func openIndex(path string) *rank.Index {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -399,7 +400,7 @@ func openIndex(path string) *rank.Index {
 	return x
 }
 
-// indexSkills reads skills and makes their index.
+// indexSkills reads skills and returns their encoded index.
 func indexSkills(ctx context.Context, skills []*Skill) ([]byte, error) {
 	b := rank.NewBuilder()
 	var buf bytes.Buffer
@@ -413,8 +414,8 @@ func indexSkills(ctx context.Context, skills []*Skill) ([]byte, error) {
 	return b.Encode(), nil
 }
 
-// index adds what a skill is found by. What cannot be read is left out: the
-// skill is still found by its name and description.
+// index adds the searchable texts of a skill. If its file cannot be read, it is
+// still found by its name and description.
 func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 	b.Text(rank.Name, s.Name)
 	if s.Label != s.Name {
@@ -470,8 +471,8 @@ func readAll(path string, buf *bytes.Buffer) error {
 	return err
 }
 
-// beside returns some names of files beside SKILL.md: those that tell what the
-// skill is about lie near it.
+// beside returns the names of at most 64 files in the skill's directory and one
+// level below: those say most about the skill.
 func (s *Skill) beside() (names []string) {
 	const most = 64
 	if s.Dir == "" || s.List != nil || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
@@ -500,7 +501,7 @@ func (s *Skill) beside() (names []string) {
 	return names
 }
 
-// key tells a skill and its bytes from others.
+// key is a hash that identifies a skill and its content.
 func (s *Skill) key() uint64 {
 	h := hashText(hashText(hashSeed, s.ID), s.Name)
 	if s.stamp != 0 {

@@ -60,19 +60,19 @@ type run struct {
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	r.seen = r.log.Last()
 	r.end.Denials = -r.log.State().Denials
-	said, err := r.begin(ctx, in)
+	started, err := r.begin(ctx, in)
 	switch {
-	case err != nil && ctx.Err() != nil: // before the turn began: nothing was said
+	case err != nil && ctx.Err() != nil: // before the turn began: nothing is recorded
 		return &End{Reason: session.EndCancelled}, nil
 	case err != nil:
 		return nil, err
-	case said:
+	case started:
 		return r.turn(ctx)
 	}
 	return &End{Reason: session.EndDone}, nil // a template that came out empty
 }
 
-// turn does what was said, and ends the user turn.
+// turn answers the message that begins it, and ends the user turn.
 func (r *run) turn(ctx context.Context) (*End, error) {
 	defer r.stopIndexing()
 	var reason session.EndReason

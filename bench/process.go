@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Usage is what one whole run of a program took.
+// A Usage is the time and memory that one run of a program took.
 type Usage struct {
 	Start time.Time     // just before the program was started
 	Wall  time.Duration // until it ended
@@ -21,17 +21,16 @@ type Usage struct {
 	RSS   int64         // peak memory in bytes of the largest of these processes; 0: not known here
 }
 
-// launching is the variable in the environment that makes a program of ours
-// a launcher.
+// launching is the environment variable that turns a benchmark program into a
+// launcher.
 const launching = "KNACK_BENCH_LAUNCH"
 
 // Launched turns the program into a launcher when [Run] started it as one, and
 // does not return then. A program that calls Run calls Launched first.
 //
-// The launcher is there because Linux hands the peak memory of a parent on to
-// the child it starts: measured from a large program, every small one would
-// look large. What the launcher itself takes, some MiB, is the least peak that
-// can be measured.
+// Linux passes the peak memory of a parent on to the child it starts: started by
+// a large program, every small one would look large. The launcher is small: its
+// own use, some MiB, is the lowest peak that can be measured.
 func Launched() {
 	report := os.Getenv(launching)
 	if report == "" {
@@ -58,9 +57,10 @@ func Launched() {
 	os.Exit(max(cmd.ProcessState.ExitCode(), 0))
 }
 
-// Run runs a program in dir with exactly env, and returns what it took and
-// what it wrote on stdout, or on stderr if that is nothing. That it fails is an error with the end of what it
-// said. What it leaves running is ended with it, where the system can.
+// Run runs a program in dir with exactly env. It returns the program's usage and
+// standard output, or its standard error if there is no output. If the program
+// fails, the error has the end of its output. Processes that it leaves running are
+// ended, where the system can do that.
 func Run(ctx context.Context, dir string, env []string, program string, args ...string) (Usage, string, error) {
 	var u Usage
 	self, err := os.Executable()

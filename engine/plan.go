@@ -16,8 +16,8 @@ import (
 )
 
 // planTools are EnterPlanMode and ExitPlanMode, which skills that were written
-// for other agents call. A model is informed of them only where a skill grants
-// them, or once it is in plan mode through them.
+// for other agents call. They are listed for a model only where a skill grants
+// them, or once the model has entered plan mode with them.
 func planTools(enterPlan func(context.Context) (tool.Result, error),
 	exitPlan func(ctx context.Context, plan string) (tool.Result, error),
 	entered func() bool) tool.Set {
@@ -52,8 +52,8 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	return tool.Set{enter, exit}
 }
 
-// planFrom is the mode in which the model entered plan mode; "": it is not in
-// plan mode, or the user chose that.
+// planFrom is the mode from which the model entered plan mode; "": plan mode is
+// off, or the user chose it.
 func (s *Session) planFrom() permission.Mode {
 	if s.Mode() != permission.Plan {
 		return ""
@@ -82,8 +82,8 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// exitPlan asks whether a plan is to be carried out. Then the mode is again the
-// one in which the model entered plan mode.
+// exitPlan asks the user whether to carry out a plan. If so, the mode from before
+// plan mode is restored.
 func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error) {
 	from := s.planFrom()
 	switch {

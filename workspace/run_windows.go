@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A group is a job object. The process starts suspended, so that it starts no
-// child before it is in.
+// A group is a job object. The process starts suspended, so that it is
+// in the job before it can start a child.
 type group struct{ job windows.Handle }
 
 func (g *group) start(cmd *exec.Cmd) error {

@@ -124,7 +124,7 @@ type BadLine struct {
 type AssistantMessage struct {
 	Type    string        `json:"type"` // assistant
 	Message ModelResponse `json:"message"`
-	Parent  *string       `json:"parent_tool_use_id"` // what a sub-agent says: the call that started it
+	Parent  *string       `json:"parent_tool_use_id"` // of a sub-agent: the call that started it
 	Head
 	Aborted bool `json:"aborted,omitempty"` // it broke off
 }
@@ -141,16 +141,15 @@ type ModelResponse struct {
 	Usage    Usage   `json:"usage"`
 }
 
-// A UserMessage is what somebody said, the result of a call, or the text of a
-// skill.
+// A UserMessage is a prompt, the result of a call, or the text of a skill.
 type UserMessage struct {
 	Type    string  `json:"type"` // user
 	Message Spoken  `json:"message"`
 	Parent  *string `json:"parent_tool_use_id"`
 	Head
-	Details    json.RawMessage     `json:"tool_use_result,omitempty"` // what a tool did beside its text
+	Details    json.RawMessage     `json:"tool_use_result,omitempty"` // the structured result of a tool
 	IsReplay   bool                `json:"isReplay,omitempty"`        // the prompt of the user or of the host
-	IsMeta     bool                `json:"isMeta,omitempty"`          // nobody said it: the text of a skill
+	IsMeta     bool                `json:"isMeta,omitempty"`          // not a prompt: the text of a skill
 	Synthetic  bool                `json:"isSynthetic,omitempty"`     // the same
 	Typed      string              `json:"typed,omitempty"`           // what the user typed, where the text is a template's
 	Activation *session.Activation `json:"activation,omitempty"`

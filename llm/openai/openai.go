@@ -2,9 +2,9 @@
 // with every server that imitates it (Ollama, llama.cpp, vLLM, LM Studio,
 // OpenRouter and others, by base URL).
 //
-// Most people want [Responses] for OpenAI itself and [Chat] for all else.
-// The prompt cache of these providers finds its own breakpoints; what helps it
-// is a stable prefix and Request.Session, which goes to OpenAI as the cache
+// Use [Responses] for OpenAI itself and [Chat] for all others. The prompt caches
+// of these providers choose their own breakpoints; a stable prefix helps them, and
+// so does Request.Session, which goes to OpenAI as the cache
 // key. Reasoning is kept and sent back to the model that made it: encrypted
 // with Responses, as the server's own fields with Chat.
 package openai
@@ -19,12 +19,12 @@ import (
 
 const official = "https://api.openai.com/v1"
 
-// Chat returns the model at e, spoken to by Chat Completions. The default base
+// Chat returns the model at e, called through Chat Completions. The default base
 // URL is OpenAI's.
 func Chat(e llm.Endpoint) llm.Model { return &chat{named(e)} }
 
-// Responses returns the model at e, spoken to by the Responses format. Nothing
-// is stored with the provider. The default base URL is OpenAI's.
+// Responses returns the model at e, called through the Responses API. The provider
+// is asked to store nothing. The default base URL is OpenAI's.
 func Responses(e llm.Endpoint) llm.Model { return &responses{named(e)} }
 
 func named(e llm.Endpoint) llm.Endpoint {
