@@ -22,7 +22,7 @@ func loginCommand() *cobra.Command {
 		Long: `Store the key of a model provider (anthropic, openai, google, openrouter, …;
 anthropic if none is named) in the keyring of this machine, or, where there is
 none, in a file that only you can read. The key is asked for, or read from
-standard input. A key in the environment goes before a stored one.`,
+standard input. A key in the environment takes precedence.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			keys := engine.OpenKeys(nil)

@@ -27,7 +27,7 @@ import (
 func mcpCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Use MCP servers, and be one",
+		Short: "Use MCP servers, or serve skills as one",
 		Long: `MCP servers give the model tools, prompts, resources and skills. They are defined
 in your settings (mcpServers), in ~/.claude.json, in a project's .mcp.json, which
 needs your approval (knack trust), and with --mcp-config.`,

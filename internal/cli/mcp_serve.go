@@ -31,8 +31,8 @@ func mcpServeCommand() *cobra.Command {
 input and output, or with --http on a port of this machine. Each skill is offered
 as the skills extension of MCP defines it, and as a tool, a prompt and resources.
 
-Only skills that you would have here are offered: none that is untrusted, and none
-that is closed to models. Nothing is run: commands in the text of a skill stay text.
+Only skills that a model could call here are offered: not untrusted ones, and not
+those that their authors hide from models. Nothing is run: commands in the text of a skill stay text.
 
 Over HTTP a bearer token is needed: KNACK_MCP_TOKEN, the content of --token-file,
 or one that is made and printed.`,

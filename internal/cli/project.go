@@ -38,13 +38,13 @@ func (f *projectFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "also use the .claude, .agents, .knack and .pi directories in `DIR`")
 	fs.BoolVar(&f.bare, "bare", false, "use only --skill, --add-dir, managed and bundled skills")
 	fs.BoolVar(&f.noSkills, "no-skills", false, "use only managed skills")
-	fs.StringArrayVar(&f.settings, "settings", nil, "also read the settings in `FILE`, or written as JSON")
+	fs.StringArrayVar(&f.settings, "settings", nil, "also read settings: a `FILE`, or JSON")
 	fs.BoolVar(&f.trust, "trust", false, "trust this project for this run")
 }
 
 // registerServers adds which MCP servers there are.
 func (f *projectFlags) registerServers(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.mcp, "mcp-config", nil, "also use the MCP servers in `FILE`, or written as JSON")
+	c.Flags().StringArrayVar(&f.mcp, "mcp-config", nil, "also use these MCP servers: a `FILE`, or JSON")
 	c.Flags().BoolVar(&f.strict, "strict-mcp-config", false, "use no other MCP servers than those of --mcp-config")
 }
 

@@ -48,7 +48,7 @@ written in it, including secrets. Check it before you pass it on.`,
 	resultJSON(c)
 	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: as the file's name ends, else html")
 	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
-	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return c
 }
 

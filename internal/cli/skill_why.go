@@ -118,7 +118,7 @@ session, whose touched files also count for conditional skills.`,
 	f.register(c)
 	f.registerView(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
-	c.Flags().StringVar(&id, "session", "", "also what became of it in the session of that `ID`")
+	c.Flags().StringVar(&id, "session", "", "also show what happened to it in session `ID`")
 	return c
 }
 
