@@ -230,7 +230,7 @@ func TestPeerEverything(t *testing.T) {
 	if err != nil || !strings.Contains(llm.TextOf(parts), "Paris") {
 		t.Errorf("%v %v", parts, err)
 	}
-	list := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "list_mcp_resources", Input: []byte(`{}`)}, tool.AllowAll, nil)
+	list := tool.Call(t.Context(), mcp.ResourceTools(c), llm.ToolCall{ID: "1", Name: "list_mcp_resources", Input: []byte(`{}`)}, tool.AllowAll, nil)
 	uri := regexp.MustCompile(`demo://\S+`).FindString(llm.TextOf(list.Parts))
 	if parts, err := c.Read(t.Context(), "peer", uri); err != nil || len(parts) == 0 {
 		t.Errorf("%s: %v %v", uri, parts, err)
