@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	fastjson "github.com/segmentio/encoding/json"
+
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/regular"
@@ -98,7 +100,8 @@ func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
 		place = text
 		var err error
 		if data, err = os.ReadFile(text); err != nil {
-			return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: text, Message: "--mcp-config: " + err.Error()}}
+			return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: text,
+				Message: "--mcp-config: " + err.Error()}}
 		}
 	}
 	return mcp.Parse(data, permission.Flag, place)
@@ -108,11 +111,7 @@ func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
 // then for all.
 func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 	file := p.claudeFile()
-	info, err := os.Stat(file)
-	if file == "" || err != nil || !info.Mode().IsRegular() || info.Size() > maxClaudeFile {
-		return nil, nil
-	}
-	data, err := os.ReadFile(file)
+	data, err := regular.Read(file, maxClaudeFile)
 	if err != nil {
 		return nil, nil
 	}
@@ -122,12 +121,16 @@ func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 			MCPServers json.RawMessage `json:"mcpServers"`
 		} `json:"projects"`
 	}
-	if json.Unmarshal(data, &doc) != nil {
-		return nil, []knack.Problem{{Code: "mcp-invalid", Severity: knack.Warn, Path: file, Message: "not JSON: its MCP servers are not used"}}
+	// The file also has the history of each project, and every start waits for it:
+	// encoding/json takes fifty times as long.
+	if fastjson.Unmarshal(data, &doc) != nil {
+		return nil, []knack.Problem{{Code: "mcp-invalid", Severity: knack.Warn, Path: file,
+			Message: "not JSON: its MCP servers are not used"}}
 	}
 	var all []mcp.Server
 	var problems []knack.Problem
-	for _, part := range []json.RawMessage{doc.Projects[p.dir].MCPServers, doc.Projects[p.root].MCPServers, doc.MCPServers} {
+	for _, part := range []json.RawMessage{doc.Projects[p.dir].MCPServers, doc.Projects[p.root].MCPServers,
+		doc.MCPServers} {
 		if len(part) == 0 || string(part) == "null" {
 			continue
 		}
@@ -179,7 +182,8 @@ func (p *Project) projectServers() []serverFile {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
 			case err != nil:
-				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place, Message: "cannot be read: " + err.Error()}}
+				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place,
+					Message: "cannot be read: " + err.Error()}}
 			default:
 				if err := p.trust.Check(place, data); err != nil {
 					var x knack.Problem
@@ -414,7 +418,8 @@ func (s *Session) promptCommands() []knack.Command {
 			for _, a := range p.Arguments {
 				hint += " " + strings.ToUpper(a)
 			}
-			all = append(all, knack.Command{Name: p.Name, Kind: "mcp", Description: p.Description, Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
+			all = append(all, knack.Command{Name: p.Name, Kind: "mcp", Description: p.Description, Hint: strings.TrimSpace(hint),
+				Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, error) {
 					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)
 					return llm.JoinText(parts, "\n"), err
@@ -468,7 +473,8 @@ func (s *Session) giveServers(servers []mcp.Server) {
 	s.mu.Lock()
 	old, was := s.servers, s.given.Servers
 	same := slices.EqualFunc(was, servers, func(a, b mcp.Server) bool {
-		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() && a.Target() == b.Target()
+		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() &&
+			a.Target() == b.Target()
 	})
 	if same && (old != nil || len(servers) == 0) {
 		s.mu.Unlock()
@@ -490,12 +496,14 @@ func (s *Session) giveServers(servers []mcp.Server) {
 
 // elicit puts a server's question to the user.
 func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
-	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: "mcp:" + q.Server, URL: q.URL}
+	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: "mcp:" + q.Server,
+		URL: q.URL}
 	if q.URL != "" || len(q.Fields) == 0 {
 		question.Options = []Option{{ID: "yes", Label: "yes", Allow: true}, {ID: "no", Label: "no"}}
 	}
 	for _, f := range q.Fields {
-		field := Field{Name: f.Name, Label: f.Title, Help: f.Help, Default: f.Default, Required: f.Required, Many: f.Many, Min: f.Min, Max: f.Max}
+		field := Field{Name: f.Name, Label: f.Title, Help: f.Help, Default: f.Default, Required: f.Required, Many: f.Many,
+			Min: f.Min, Max: f.Max}
 		switch {
 		case len(f.Choices) > 0:
 			field.Type = FieldChoice

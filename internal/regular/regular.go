@@ -4,6 +4,7 @@
 package regular
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,10 +13,10 @@ import (
 	"os"
 )
 
-// ErrNotRegular is the error of a directory, pipe, socket or device.
+// ErrNotRegular is the error for a directory, pipe, socket or device.
 var ErrNotRegular = errors.New("not a regular file")
 
-// A TooLargeError is the error of a file above a limit.
+// A TooLargeError is the error for a file above a limit.
 type TooLargeError struct{ Max int64 }
 
 func (e TooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes", e.Max) }
@@ -63,9 +64,10 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 	case info.Size() > max:
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(data)) > max { // it grew, or its size is not known (/proc)
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	_, err = data.ReadFrom(io.LimitReader(f, max+1))
+	if err == nil && int64(data.Len()) > max { // it grew, or its size is not known (/proc)
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
 	}
-	return data, err
+	return data.Bytes(), err
 }
