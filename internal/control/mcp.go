@@ -150,7 +150,8 @@ func (s *server) giveServers(ctx context.Context, session *engine.Session, serve
 	servers = slices.DeleteFunc(slices.Clone(servers), func(x mcp.Server) bool {
 		i := slices.IndexFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(x.Name) })
 		if i >= 0 {
-			problems = append(problems, fmt.Sprintf("the host's MCP server %s is left out: %s defines one of that name", x.Name, configured[i].Place))
+			problems = append(problems, fmt.Sprintf("the host's MCP server %s is left out: %s defines one of that name", x.Name,
+				configured[i].Place))
 		}
 		return i >= 0
 	})
@@ -208,11 +209,7 @@ func statuses(s *engine.Session) []mcpStatus {
 	return all
 }
 
-func (s *server) mcpStatus(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) mcpStatus(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	return struct {
 		Servers []mcpStatus `json:"mcpServers"`
 	}{statuses(session)}, nil
@@ -220,17 +217,9 @@ func (s *server) mcpStatus(ctx context.Context, _ json.RawMessage) (any, error) 
 
 // setServers replaces the servers that the host gave. Those that live in it are
 // of type sdk.
-func (s *server) setServers(ctx context.Context, request json.RawMessage) (any, error) {
-	in, err := parse[struct {
-		Servers map[string]json.RawMessage `json:"servers"`
-	}](request)
-	if err != nil {
-		return nil, err
-	}
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) setServers(ctx context.Context, session *engine.Session, in struct {
+	Servers map[string]json.RawMessage `json:"servers"`
+}) (any, error) {
 	was := session.Given().Servers
 	servers, problems := s.hostServers(nil, in.Servers)
 	problems = append(problems, s.giveServers(ctx, session, servers)...)

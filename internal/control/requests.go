@@ -26,21 +26,21 @@ type handler func(s *server, ctx context.Context, request json.RawMessage) (any,
 var handlers = map[string]handler{
 	"initialize":              (*server).initialize,
 	"set_permission_mode":     (*server).setMode,
-	"set_model":               (*server).setModel,
-	"set_max_thinking_tokens": (*server).setThinking,
-	"get_context_usage":       (*server).contextUsage,
-	"get_session_cost":        (*server).cost,
-	"get_binary_version":      (*server).version,
-	"list_models":             (*server).models,
-	"list_permission_rules":   (*server).rules,
+	"set_model":               onSession((*server).setModel),
+	"set_max_thinking_tokens": onSession((*server).setThinking),
+	"get_context_usage":       onSession((*server).contextUsage),
+	"get_session_cost":        onSession((*server).cost),
+	"get_binary_version":      onSession((*server).version),
+	"list_models":             onSession((*server).models),
+	"list_permission_rules":   onSession((*server).rules),
 	"mcp_message":             (*server).fromServer,
-	"mcp_status":              (*server).mcpStatus,
-	"mcp_set_servers":         (*server).setServers,
-	"reload_skills":           (*server).reloadSkills,
+	"mcp_status":              onSession((*server).mcpStatus),
+	"mcp_set_servers":         onSession((*server).setServers),
+	"reload_skills":           onSession((*server).reloadSkills),
 	"read_file":               (*server).readFile,
-	"rename_session":          (*server).rename,
-	"stop_task":               (*server).stopTask,
-	"get_task_output":         (*server).taskOutput,
+	"rename_session":          onSession((*server).rename),
+	"stop_task":               onSession((*server).stopTask),
+	"get_task_output":         onSession((*server).taskOutput),
 	"cancel_async_message":    (*server).cancelMessage,
 }
 
@@ -80,6 +80,22 @@ func parse[T any](request json.RawMessage) (T, error) {
 		return in, fmt.Errorf("the request cannot be read: %w", err)
 	}
 	return in, nil
+}
+
+// onSession makes a handler of a method that works on the session, which is
+// started if need be. T is the request as the method reads it.
+func onSession[T any](do func(s *server, ctx context.Context, session *engine.Session, in T) (any, error)) handler {
+	return func(s *server, ctx context.Context, request json.RawMessage) (any, error) {
+		in, err := parse[T](request)
+		if err != nil {
+			return nil, err
+		}
+		session, err := s.start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return do(s, ctx, session, in)
+	}
 }
 
 // interrupt ends the turn that runs. It is answered at once.
@@ -160,17 +176,9 @@ func (s *server) setMode(ctx context.Context, request json.RawMessage) (any, err
 	}{session.Mode()}, nil
 }
 
-func (s *server) setModel(ctx context.Context, request json.RawMessage) (any, error) {
-	in, err := parse[struct {
-		Model *string `json:"model"`
-	}](request)
-	if err != nil {
-		return nil, err
-	}
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) setModel(ctx context.Context, session *engine.Session, in struct {
+	Model *string `json:"model"`
+}) (any, error) {
 	name := ""
 	if in.Model != nil && *in.Model != "default" {
 		name = *in.Model
@@ -185,17 +193,9 @@ func (s *server) setModel(ctx context.Context, request json.RawMessage) (any, er
 	return nil, session.Set(ctx, sessionlog.Setting{Model: name})
 }
 
-func (s *server) setThinking(ctx context.Context, request json.RawMessage) (any, error) {
-	in, err := parse[struct {
-		Tokens *int `json:"max_thinking_tokens"`
-	}](request)
-	if err != nil {
-		return nil, err
-	}
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) setThinking(ctx context.Context, session *engine.Session, in struct {
+	Tokens *int `json:"max_thinking_tokens"`
+}) (any, error) {
 	effort := ""
 	switch {
 	case in.Tokens == nil:
@@ -234,11 +234,7 @@ type contextCategory struct {
 	Kind   string `json:"kind"` // used, free
 }
 
-func (s *server) contextUsage(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) contextUsage(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	c := session.Context(ctx)
 	out := contextUsage{Total: c.Used, Max: c.Window, RawMax: c.Window, Model: c.Model, Compacts: true,
 		Grid: []struct{}{}, Memory: []struct{}{}, Tools: []struct{}{}, Agents: []struct{}{}}
@@ -256,11 +252,7 @@ func (s *server) contextUsage(ctx context.Context, _ json.RawMessage) (any, erro
 	return out, nil
 }
 
-func (s *server) cost(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) cost(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	reply := session.Cost()
 	return struct {
 		Text string `json:"text"`
@@ -268,21 +260,13 @@ func (s *server) cost(ctx context.Context, _ json.RawMessage) (any, error) {
 	}{reply.String(), reply.Value}, nil
 }
 
-func (s *server) version(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) version(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	return struct {
 		Version string `json:"version"`
 	}{session.Engine().Project().Version()}, nil
 }
 
-func (s *server) models(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) models(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	return struct {
 		Models []modelInfo `json:"models"`
 	}{listModels(ctx, session)}, nil
@@ -317,11 +301,7 @@ type ruleEntry struct {
 	Text     string    `json:"rule"`
 }
 
-func (s *server) rules(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	all := []ruleEntry{}
 	add := func(behavior string, rules []permission.Rule) {
 		for _, r := range rules {
@@ -343,11 +323,7 @@ func (s *server) rules(ctx context.Context, _ json.RawMessage) (any, error) {
 	}{state{all, []struct{}{}, session.Engine().Project().Dir(), false}}, nil
 }
 
-func (s *server) reloadSkills(ctx context.Context, _ json.RawMessage) (any, error) {
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	if _, err := session.Engine().Reload(ctx); err != nil {
 		return nil, err
 	}
@@ -412,18 +388,11 @@ func (s *server) readFile(ctx context.Context, request json.RawMessage) (any, er
 	return out, nil
 }
 
-func (s *server) rename(ctx context.Context, request json.RawMessage) (any, error) {
-	in, err := parse[struct {
-		Title   string `json:"title"`
-		Session string `json:"session_id"`
-	}](request)
-	if err != nil {
-		return nil, err
-	}
-	session, err := s.start(ctx)
+func (s *server) rename(ctx context.Context, session *engine.Session, in struct {
+	Title   string `json:"title"`
+	Session string `json:"session_id"`
+}) (any, error) {
 	switch {
-	case err != nil:
-		return nil, err
 	case strings.TrimSpace(in.Title) == "":
 		return nil, errors.New("the title is missing")
 	case in.Session != "" && in.Session != session.ID():
@@ -432,17 +401,9 @@ func (s *server) rename(ctx context.Context, request json.RawMessage) (any, erro
 	return nil, session.Set(ctx, sessionlog.Setting{Title: in.Title})
 }
 
-func (s *server) stopTask(ctx context.Context, request json.RawMessage) (any, error) {
-	in, err := parse[struct {
-		Task string `json:"task_id"`
-	}](request)
-	if err != nil {
-		return nil, err
-	}
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) stopTask(ctx context.Context, session *engine.Session, in struct {
+	Task string `json:"task_id"`
+}) (any, error) {
 	return nil, session.StopTask(in.Task)
 }
 
@@ -453,17 +414,9 @@ type taskOutput struct {
 	Truncated bool   `json:"truncated"`
 }
 
-func (s *server) taskOutput(ctx context.Context, request json.RawMessage) (any, error) {
-	in, err := parse[struct {
-		Task string `json:"task_id"`
-	}](request)
-	if err != nil {
-		return nil, err
-	}
-	session, err := s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) taskOutput(ctx context.Context, session *engine.Session, in struct {
+	Task string `json:"task_id"`
+}) (any, error) {
 	text, total, err := session.TaskOutput(in.Task, 8<<10)
 	if err != nil {
 		return nil, err
