@@ -264,15 +264,13 @@ func (v *view) remove(succeeded bool) {
 	for _, p := range slices.Backward(v.reserved) {
 		p.release()
 	}
-	gone := v.made
-	if !succeeded {
-		gone = append(gone, v.permitted...)
-	} else {
-		gone = append(gone, slices.DeleteFunc(v.permitted, func(path string) bool { return strings.HasSuffix(path, "/") })...)
-	}
+	gone := slices.Concat(v.made, v.permitted)
 	for _, path := range slices.Backward(gone) { // what is in a directory first
 		info, err := os.Lstat(path)
-		if err == nil && (info.IsDir() || info.Size() == 0 && info.ModTime().Equal(untouched)) {
+		switch {
+		case err != nil:
+		case info.IsDir() && succeeded && slices.Contains(v.permitted, path):
+		case info.IsDir(), info.Size() == 0 && info.ModTime().Equal(untouched):
 			os.Remove(path) // a directory only if it is empty
 		}
 	}
