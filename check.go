@@ -323,7 +323,7 @@ func hiddenRune(line string) (rune, int) {
 	return 0, 0
 }
 
-// instructs says whether a comment reads like an instruction that a model, but
+// instructs reports whether a comment reads like an instruction that a model, but
 // not a person, should see. Notes of authors and of their tools are none.
 func instructs(comment string) bool {
 	text := strings.ToLower(strings.Join(strings.Fields(comment), " "))
@@ -412,7 +412,7 @@ func (c *checker) paragraphs() []string {
 	return lines
 }
 
-// english says whether a description is in English, as far as its small words
+// english reports whether a description is in English, as far as its small words
 // tell: what occasions look like in other languages is not known here.
 func english(text string) bool {
 	foreign, letters := 0, 0
@@ -441,7 +441,7 @@ func english(text string) bool {
 	return small > 0
 }
 
-// saysWhen says whether a description names an occasion to use the skill.
+// saysWhen reports whether a description names an occasion to use the skill.
 func saysWhen(description string) bool {
 	d := " " + strings.ToLower(strings.Join(strings.Fields(description), " ")) + " "
 	for _, sign := range []string{
@@ -520,7 +520,7 @@ func (c *checker) files() {
 	}
 }
 
-// runsDirectly says whether a text runs a script as a command, not through an
+// runsDirectly reports whether a text runs a script as a command, not through an
 // interpreter: its path begins a line of code or follows a separator.
 func runsDirectly(text, rel string) bool {
 	for line := range strings.Lines(text) {
@@ -599,7 +599,7 @@ func localTarget(target string) (file string, ok bool) {
 	return u.Path, u.Path != ""
 }
 
-// inside says whether a path leads, links followed, to something below dir.
+// inside reports whether a path leads, links followed, to something below dir.
 func inside(dir, file string) bool {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -691,7 +691,7 @@ func homePath(line string, at int, prefix string) (home, file string) {
 	return prefix + name, line[at:end]
 }
 
-// exampleName says whether a user's name is a placeholder, or that of a
+// exampleName reports whether a user's name is a placeholder, or that of a
 // container.
 func exampleName(name string) bool {
 	name = strings.ToLower(name)

@@ -234,7 +234,7 @@ func templatePlaceholder(s string) (token, bool) {
 	return t, true
 }
 
-// isVariable says whether a name in ${…} is one of ours.
+// isVariable reports whether a name in ${…} is one of ours.
 func isVariable(name string) bool {
 	switch name {
 	case "SKILL_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT":
@@ -243,7 +243,7 @@ func isVariable(name string) bool {
 	return isDirectory(name)
 }
 
-// isDirectory says whether a variable's value is a path of this machine.
+// isDirectory reports whether a variable's value is a path of this machine.
 func isDirectory(name string) bool {
 	switch name {
 	case "CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA":
@@ -268,7 +268,7 @@ func number(s string) (n, digits int, ok bool) {
 	return n, digits, true
 }
 
-// money says whether what follows $n makes it a price or part of a word: $5k,
+// money reports whether what follows $n makes it a price or part of a word: $5k,
 // $1.50, $2,000.
 func money(rest string) bool {
 	if rest == "" {
@@ -329,7 +329,7 @@ func opensFence(line string) string {
 	return bare[:n]
 }
 
-// closesFence says whether a line closes a fence: at least as many marks, and
+// closesFence reports whether a line closes a fence: at least as many marks, and
 // nothing else.
 func closesFence(line, fence string) bool {
 	bare := strings.TrimSpace(line)

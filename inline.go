@@ -382,7 +382,7 @@ func inDoubleQuotes(s string, here bool) string {
 	return strings.ReplaceAll(s, `"`, `\"`)
 }
 
-// steersShell says whether a shell reads a variable as code, as a place to
+// steersShell reports whether a shell reads a variable as code, as a place to
 // find code, or as how to part words.
 func steersShell(name string) bool {
 	switch name {
@@ -595,7 +595,7 @@ func databases(name string) bool {
 	return false
 }
 
-// readsCode says whether a command takes what it reads for code, or for
+// readsCode reports whether a command takes what it reads for code, or for
 // further words of a command.
 func readsCode(args []string) bool {
 	for at := 0; at < len(args); at++ {
@@ -626,7 +626,7 @@ func readsCode(args []string) bool {
 	return false
 }
 
-// hasCodeReader says whether any command of a statement takes what it reads
+// hasCodeReader reports whether any command of a statement takes what it reads
 // for code.
 func hasCodeReader(s *syntax.Stmt) bool {
 	found := false

@@ -81,7 +81,7 @@ type Activation struct {
 	Problems []Problem
 }
 
-// A Refusal says why a skill is not invoked. Code says which kind of refusal it is.
+// A Refusal explains why a skill is not invoked. Code says which kind of refusal it is.
 type Refusal struct {
 	Code    int
 	Message string
@@ -241,7 +241,7 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	return nil, r
 }
 
-// open says whether the author and the folder's trust open the skill to the
+// open reports whether the author and the folder's trust open the skill to the
 // caller.
 func (s *Skill) open(in Invocation) error {
 	switch {
@@ -255,7 +255,7 @@ func (s *Skill) open(in Invocation) error {
 	return nil
 }
 
-// named says whether a person's words hold /name as a word of its own.
+// named reports whether a person's words hold /name as a word of its own.
 func (s *Skill) named(message string) bool {
 	for at := 0; ; {
 		i := strings.IndexByte(message[at:], '/')
@@ -275,17 +275,17 @@ func (s *Skill) named(message string) bool {
 	}
 }
 
-// endsWord says whether a name ends where rest begins.
+// endsWord reports whether a name ends where rest begins.
 func endsWord(rest string) bool {
 	rest = strings.TrimLeft(rest, ".,;:!?)\"'`")
 	return rest == "" || unicode.IsSpace([]rune(rest[:min(4, len(rest))])[0])
 }
 
-// local says whether the skill lies on this machine: it can have a directory
+// local reports whether the skill lies on this machine: it can have a directory
 // and commands.
 func (s *Skill) local() bool { return s.Origin.Trust == Trusted && s.Origin.Kind != MCP }
 
-// granting says whether what the skill declares is in force without asking:
+// granting reports whether what the skill declares is in force without asking:
 // one from elsewhere must have been approved, by the hash of its bytes.
 func (s *Skill) granting(approved string) bool { return s.local() || approved != "" }
 
@@ -395,7 +395,7 @@ type Asks struct {
 	Fork     bool
 }
 
-// Nothing says whether it asks for nothing that needs consent.
+// Nothing reports whether it asks for nothing that needs consent.
 func (a Asks) Nothing() bool {
 	return len(a.Grants) == 0 && len(a.Denies) == 0 && a.Hooks == nil && len(a.Commands) == 0 &&
 		a.Model == "" && a.Shell == "" && !a.Fork

@@ -98,13 +98,13 @@ type Listing struct {
 	Problems []Problem // pins that do not fit; a required skill that is not listed in full has Severity Error
 }
 
-// Cut says whether the listing leaves out some of what skills say of
+// Cut reports whether the listing leaves out some of what skills say of
 // themselves.
 func (l Listing) Cut() bool {
 	return slices.ContainsFunc(l.Entries, func(e Line) bool { return e.Cut != Whole })
 }
 
-// A Cut says why an entry is not whole.
+// A Cut explains why an entry is not whole.
 type Cut string
 
 const (
@@ -231,7 +231,7 @@ func (c *Catalog) Listing(v View) Listing {
 	return l
 }
 
-// Offers says whether a skill is in the listing of a View: that is one that is
+// Offers reports whether a skill is in the listing of a View: that is one that is
 // active, not switched off, and open to the caller.
 func (c *Catalog) Offers(s *Skill, v View) bool {
 	return !(v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.unavailable(s, v, v.For) != "")
@@ -321,7 +321,7 @@ func (c *Catalog) pins(v View, entries []item) []Problem {
 	return problems
 }
 
-// notListed says why a name is in no listing.
+// notListed explains why a name is in no listing.
 func (c *Catalog) notListed(name string, v View) string {
 	for _, e := range c.entries {
 		if e.Name() == name {
@@ -536,7 +536,7 @@ func cutTo(s string, n int) string {
 	return strings.TrimRight(s[:end], " ") + "…"
 }
 
-// entity says whether a text is the beginning of an entity that we write.
+// entity reports whether a text is the beginning of an entity that we write.
 func entity(s string) bool {
 	for _, e := range []string{"&lt;", "&gt;", "&amp;", "&quot;", "&apos;"} {
 		if len(s) < len(e) && strings.HasPrefix(e, s) {

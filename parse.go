@@ -30,7 +30,7 @@ const (
 	maxCompatibility = 500
 )
 
-// enough says whether the first bytes of a SKILL.md contain all that parseSkill
+// enough reports whether the first bytes of a SKILL.md contain all that parseSkill
 // uses of it: the frontmatter to its closing fence and, where that has no
 // description, the body's first paragraph, which replaces it. A source reads
 // 4 KiB, then more until enough or the end of the file.
@@ -49,7 +49,7 @@ func enough(head []byte) bool {
 	return complete
 }
 
-// hasDescription says whether a frontmatter contains a description without
+// hasDescription reports whether a frontmatter contains a description without
 // parsing it. It may miss one.
 func hasDescription(head []byte) bool {
 	const key = "\ndescription:"
@@ -425,7 +425,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	}
 }
 
-// checkName holds a name against the open specification.
+// checkName checks a name against the open specification.
 func (p *reader) checkName(name string, line, column int) {
 	if n := utf8.RuneCountInString(name); n > maxName {
 		p.warn(CodeNameTooLong, line, column, "shorten it", "the name has %d characters; the open specification allows %d", n,
@@ -814,7 +814,7 @@ func splitTools(s string) (rules, bad []string) {
 	return rules, bad
 }
 
-// oneRule says whether the parentheses of a text without quotes close once, at
+// oneRule reports whether the parentheses of a text without quotes close once, at
 // its end.
 func oneRule(word string) bool {
 	depth := 0
@@ -839,7 +839,7 @@ func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isName says whether a word can follow a dollar: letters, digits and _, no
+// isName reports whether a word can follow a dollar: letters, digits and _, no
 // digit first.
 func isName(s string) bool {
 	for i := 0; i < len(s); i++ {
@@ -886,7 +886,7 @@ func comma(s string) []string {
 	return words
 }
 
-// badGlob says why a gitignore-style pattern cannot match; "" it can.
+// badGlob explains why a gitignore-style pattern cannot match; "" it can.
 func badGlob(g string) string {
 	braces := 0
 	for i := 0; i < len(g); i++ {
@@ -996,7 +996,7 @@ func (e *entry) hooks() json.RawMessage {
 	return bytes.Clone(text)
 }
 
-// isEvent says whether a word has the shape of an event's name: PreToolUse.
+// isEvent reports whether a word has the shape of an event's name: PreToolUse.
 // Which there are is for package hook to say.
 func isEvent(s string) bool { return isName(s) && s[0] >= 'A' && s[0] <= 'Z' }
 

@@ -73,7 +73,7 @@ type Agent struct {
 type Skills struct {
 	// Catalog is the catalogue as it is now; nil: no skills.
 	Catalog func() *knack.Catalog
-	// View says how skills are listed. The agent sets For, Window and Touched. With
+	// View reports how skills are listed. The agent sets For, Window and Touched. With
 	// Index set the listing belongs into Agent.System, see [Prompt].
 	View knack.View
 	// Commands are what the user can type after a slash beside skills, as they are
@@ -114,7 +114,7 @@ type Policy struct {
 	// Verify is asked before any skill is invoked whether its files are still those
 	// that were approved; its error refuses. nil: they are not compared.
 	Verify func(s *knack.Skill) error
-	// Ignored says why a rule of a skill's allowed-tools is not in effect; "": it
+	// Ignored explains why a rule of a skill's allowed-tools is not in effect; "": it
 	// is. The gate decides without asking this: it is for the activation's report.
 	// nil: all are in effect.
 	Ignored func(s *knack.Skill, rule string) string
@@ -163,7 +163,7 @@ type Limits struct {
 	Time     time.Duration // stops running calls and streams, too
 }
 
-// Retry says how often a request that failed for a passing reason is sent
+// Retry reports how often a request that failed for a passing reason is sent
 // again. The zero Retry is 3 times, 2 s doubling to at most 60 s.
 type Retry struct {
 	Times int // negative: never

@@ -10,14 +10,15 @@ import (
 )
 
 // debug logs under a topic, by which programs filter: model, hook or skill.
-// What is logged contains neither keys nor text of the conversation.
+// The log never contains keys or the text of the conversation.
 func (a *Agent) debug(topic, message string, args ...any) {
 	if a.Debug != nil {
 		a.Debug.Debug(message, append([]any{"topic", topic}, args...)...)
 	}
 }
 
-// debugRequest logs a request, and its outcome when done is called.
+// debugRequest logs a request. The caller calls done when the request has ended,
+// which logs its outcome.
 func (a *Agent) debugRequest(m llm.Model, req *llm.Request) (done func(*llm.Response, error)) {
 	if a.Debug == nil {
 		return func(*llm.Response, error) {}
@@ -41,7 +42,7 @@ func (a *Agent) debugRequest(m llm.Model, req *llm.Request) (done func(*llm.Resp
 	}
 }
 
-// errorKind describes an error of a request without the provider's message,
+// errorKind describes why a request failed. It leaves out the provider's message,
 // which may quote the request.
 func errorKind(err error) string {
 	var e *llm.Error

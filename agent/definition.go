@@ -57,7 +57,7 @@ type Definition struct {
 	Origin knack.Kind
 }
 
-// Loosens says whether its mode may let more pass than the run's: only that of
+// Loosens reports whether its mode may let more pass than the run's: only that of
 // the user or of the administrator of the machine may.
 func (d *Definition) Loosens() bool {
 	switch d.Origin {
@@ -160,7 +160,7 @@ func ParseDefinitions(text string, from knack.Kind, tools ...string) ([]Definiti
 	return defs, problems, nil
 }
 
-// agentName says whether an agent can be called so: in rules, in a list for a
+// agentName reports whether an agent can be called so: in rules, in a list for a
 // model, on a terminal.
 func agentName(name string) bool {
 	for _, r := range name {

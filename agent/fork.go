@@ -117,7 +117,7 @@ func (r *run) depth() (n int) {
 	return n
 }
 
-// forks says whether a skill runs in an agent of its own here.
+// forks reports whether a skill runs in an agent of its own here.
 func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
 
 // mayFork refuses what would go on for ever: agents in agents in agents, and a

@@ -22,7 +22,7 @@ import (
 // maxBlocks is how often in a run a Stop hook may send the model on.
 const maxBlocks = 8
 
-// A Blocked is the error of an input that a hook refused: nothing of it was
+// A Blocked is the error for an input that a hook refused: nothing of it was
 // recorded.
 type Blocked struct {
 	Event  hook.Event // UserPromptSubmit or UserPromptExpansion

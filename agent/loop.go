@@ -464,7 +464,7 @@ type timeLimit struct{ most time.Duration }
 
 func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.most) }
 
-// limited says why a limit ends the run.
+// limited explains why a limit ends the run.
 func (r *run) limited(limit Limit, why string) error {
 	r.end.Limit, r.end.Why = limit, why
 	return r.note("", "stopped: "+why)

@@ -59,7 +59,7 @@ func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDi
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
 		out, errs := coding.NewOutput(tempDir), coding.NewOutput(tempDir)
-		c.Limits, c.Scripts, c.Allow = permit.Limits, permit.Scripts, c.Allow.And(permit.Allow)
+		c.Limits, c.Scripts, c.Allow = permit.Limits, permit.Scripts, c.Allow.Union(permit.Allow)
 		c.Output, c.Stderr = &out, &errs
 		exit, err := ws.Run(ctx, c)
 		out.WriteLines(errs.Text()) // stderr follows stdout

@@ -49,7 +49,8 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 	var rules *gate.Gate
 	for _, word := range strings.Fields(in.Typed) {
 		if d, ok := s.mentioned(word); ok {
-			in.Parts = append(in.Parts, llm.Text(fmt.Sprintf("<agent name=\"%s\">The user wants this agent to work on it: start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
+			in.Parts = append(in.Parts, llm.Text(fmt.Sprintf("<agent name=\"%s\">The user wants this agent to work on it: "+
+				"start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
 			continue
 		}
 		path, ok := strings.CutPrefix(word, "@")
@@ -77,7 +78,8 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if !isFile(path) {
 			if _, err := s.ws.Stat(ctx, path); err != nil && strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@") {
 				s.engine.notice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
-					Message: fmt.Sprintf("@%s: there is no such file; the text is sent as it is", path), Hint: "ls " + filepath.Dir(path)})
+					Message: fmt.Sprintf("@%s: there is no such file; the text is sent as it is", path),
+					Hint:    "ls " + filepath.Dir(path)})
 			}
 			continue
 		}
@@ -114,7 +116,8 @@ func (s *Session) resource(word string) (server, uri string, ok bool) {
 	if !ok || !strings.Contains(uri, "://") {
 		return "", "", false
 	}
-	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.Servers(), func(x mcp.Status) bool { return x.Name == server })
+	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.Servers(),
+		func(x mcp.Status) bool { return x.Name == server })
 }
 
 // attachResource reads a resource that the user named, as the tool would.
@@ -129,13 +132,15 @@ func (s *Session) attachResource(ctx context.Context, server, uri string, rules 
 		}
 	}
 	s.startServers()
-	res := tool.Call(ctx, mcp.ResourceTools(s.clients()...), llm.ToolCall{ID: "typed", Name: "read_mcp_resource", Input: input}, *rules, nil)
+	res := tool.Call(ctx, mcp.ResourceTools(s.clients()...), llm.ToolCall{ID: "typed", Name: "read_mcp_resource",
+		Input: input}, *rules, nil)
 	if res.IsError {
 		return nil, fmt.Errorf("%s:%s cannot be attached: %s", server, uri, res.Parts[0].Text)
 	}
 	for i, p := range res.Parts {
 		if p.Media == nil {
-			res.Parts[i] = llm.Text(fmt.Sprintf("<resource server=\"%s\" uri=\"%s\">\n%s\n</resource>", html.EscapeString(server), html.EscapeString(uri), p.Text))
+			res.Parts[i] = llm.Text(fmt.Sprintf("<resource server=\"%s\" uri=\"%s\">\n%s\n</resource>",
+				html.EscapeString(server), html.EscapeString(uri), p.Text))
 		}
 	}
 	return res.Parts, nil
@@ -151,7 +156,7 @@ func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer
 	return s.approve(ctx, r)
 }
 
-// leadsOut is the error of a path in the workspace that a link leads out of it:
+// leadsOut is the error for a path in the workspace that a link leads out of it:
 // who made the link chose the file, not the user who typed its name.
 func (s *Session) leadsOut(ctx context.Context, path string) error {
 	dir, err := s.ws.Realpath(ctx, s.ws.Dir())

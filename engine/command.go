@@ -37,7 +37,8 @@ func program() []Command {
 		{Name: "clone", Description: "continue in a copy of the session", Run: clone},
 		{Name: "fork", Hint: "[N]", Description: "start a session at an earlier message, or list them", Run: fork},
 		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree},
-		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export, Anytime: true},
+		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export,
+			Anytime: true},
 		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: share},
 		{Name: "copy", Description: "put the last answer on the clipboard", Run: copyAnswer, Anytime: true},
 		{Name: "compact", Hint: "[FOCUS]", Description: "put a summary in the place of what came before", Run: compact},
@@ -47,8 +48,10 @@ func program() []Command {
 
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel},
 		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort},
-		{Name: "skills", Description: "list the skills, or those that fit some words", Hint: "[WORDS]", Run: listSkills, Anytime: true},
-		{Name: "skill", Hint: "NAME", Description: "show a skill, and what can be done with it", Run: showSkill, Anytime: true},
+		{Name: "skills", Description: "list the skills, or those that fit some words", Hint: "[WORDS]", Run: listSkills,
+			Anytime: true},
+		{Name: "skill", Hint: "NAME", Description: "show a skill, and what can be done with it", Run: showSkill,
+			Anytime: true},
 		{Name: "why", Hint: "NAME", Description: "why a skill was or was not loaded", Run: why, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: release},
 

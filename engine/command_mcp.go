@@ -50,7 +50,8 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 		err := client.Login(ctx, name, func(ctx context.Context, page string) (string, error) {
 			a, err := s.ask(ctx, "question", "log in to "+name, Question{
 				Title: "Log in to the MCP server " + name, From: "command", URL: page,
-				Text:   "Open the page and log in. If the browser is on another machine, enter the address that it is sent to in the end.",
+				Text: "Open the page and log in. If the browser is on another machine, enter the address that it is sent to " +
+					"in the end.",
 				Fields: []Field{{Name: "address", Label: "Address, if the browser is on another machine"}},
 			})
 			if err == nil && a.Declined {
@@ -70,8 +71,10 @@ func (s *Session) listServers() Reply {
 	value := []serverValue{}
 	table := &Table{Columns: []string{"NAME", "STATE", "TOOLS", "DEFINED BY", ""}}
 	for _, x := range s.Servers() {
-		value = append(value, serverValue{x.Name, x.State, x.Reason, x.Transport(), string(x.Origin), x.Version, x.Tools, x.Prompts, x.Skills})
-		table.Rows = append(table.Rows, []string{plain.Line(x.Name), string(x.State), fmt.Sprint(len(x.Tools)), string(x.Origin), Clip(x.Reason, 80)})
+		value = append(value, serverValue{x.Name, x.State, x.Reason, x.Transport(), string(x.Origin), x.Version, x.Tools,
+			x.Prompts, x.Skills})
+		table.Rows = append(table.Rows, []string{plain.Line(x.Name), string(x.State), fmt.Sprint(len(x.Tools)),
+			string(x.Origin), Clip(x.Reason, 80)})
 	}
 	if len(value) == 0 {
 		return Reply{Text: "there are no MCP servers; knack mcp add NAME defines one", Value: value}

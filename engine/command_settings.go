@@ -273,7 +273,7 @@ func (s *Session) reloaded(c Change) Reply {
 		"agents": len(now.agents), "problems": bad}}
 }
 
-// difference says how many there are, and which came, changed or went.
+// difference reports how many there are, and which came, changed or went.
 func difference[T any](was, now []T, of func(T) (name, text string)) string {
 	before := map[string]string{}
 	for _, v := range was {

@@ -61,7 +61,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	return Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
 }
 
-// whyValue says why a skill is there or not.
+// whyValue explains why a skill is there or not.
 type whyValue struct {
 	knack.Why
 	Events []Happening `json:"events"`

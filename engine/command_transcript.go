@@ -40,7 +40,7 @@ func export(_ context.Context, s *Session, file string) (Reply, error) {
 		nil
 }
 
-// export says how the session is written into a file.
+// export reports how the session is written into a file.
 func (s *Session) export(path string) Export {
 	return Export{Path: path, Version: s.engine.Project().Version(), Summary: s.Summary}
 }

@@ -46,7 +46,7 @@ type Engine struct {
 	closing    bool
 }
 
-// ErrClosed is the error of an Engine or a Session that is used after Close.
+// ErrClosed is the error for an Engine or a Session that is used after Close.
 var ErrClosed = errors.New("it is closed")
 
 // Open opens a directory. Nothing is run, asked or recorded by that.

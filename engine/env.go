@@ -66,7 +66,7 @@ func (e Env) ClaudeDir() string { return e.dirs().Claude }
 // OwnDirs are the directories that only this program writes.
 func (e Env) OwnDirs() []string { return e.dirs().Own() }
 
-// ErrNoState is the error of an operation that needs StateDir where there is
+// ErrNoState is the error for an operation that needs StateDir where there is
 // none. what is what was not done.
 func ErrNoState(what string) error {
 	return &Error{

@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Export says how a session is written for people or other programs. The zero
+// An Export reports how a session is written for people or other programs. The zero
 // Export writes an HTML page into the working directory.
 type Export struct {
 	Format  string // html, md or jsonl; "": as the name of the file ends, else html

@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// newHookRunner says how hooks run in the session.
+// newHookRunner reports how hooks run in the session.
 func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 	c, err := Client(p.config.Settings.Proxy)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Session) Summary(name string, input json.RawMessage) string {
 	return string(input)
 }
 
-// hookTool says how hooks know a tool.
+// hookTool reports how hooks know a tool.
 func (s *Session) hookTool(name string) hook.Tool {
 	t, ok := s.Tool(name)
 	if !ok {

@@ -25,7 +25,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// ruleText says whether a text is a permission rule.
+// ruleText reports whether a text is a permission rule.
 func ruleText(text string) error {
 	_, err := permission.ParseRule(text, permission.User)
 	return err
@@ -366,7 +366,7 @@ func HookProblems(k *knack.Skill) []knack.Problem {
 	return problems
 }
 
-// resourceFile says whether a path below a root leads through a folder whose
+// resourceFile reports whether a path below a root leads through a folder whose
 // files are approved one by one.
 func resourceFile(root, path string) bool {
 	rel, ok := subpath.Rel(realPath(root), path)

@@ -204,7 +204,7 @@ func (m *Models) advice(e *llm.Error, id string) string {
 	return ""
 }
 
-// unknownModel is the error of a name that means no model.
+// unknownModel is the error for a name that means no model.
 func unknownModel(t models.Table, current string, err error) error {
 	hint := "knack --model provider/name, such as anthropic/claude-sonnet-5-5"
 	var no *models.Unknown
@@ -289,7 +289,7 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 
 var errNoModel = errors.New("no model: there is no key in the environment and no local server is configured")
 
-// noModel says how to get one.
+// noModel reports how to get one.
 func noModel() error {
 	return &Error{Err: errNoModel,
 		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +

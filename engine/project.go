@@ -69,7 +69,8 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		p.dir, err = os.Getwd()
 	} else {
 		p.dir, err = filepath.Abs(o.Dir)
-		p.options.Skills, p.options.AddDirs, p.options.Templates = under(p.dir, o.Skills), under(p.dir, o.AddDirs), under(p.dir, o.Templates)
+		p.options.Skills, p.options.AddDirs, p.options.Templates = under(p.dir, o.Skills), under(p.dir, o.AddDirs),
+			under(p.dir, o.Templates)
 		p.options.Settings, p.options.MCPConfig = under(p.dir, o.Settings), under(p.dir, o.MCPConfig)
 		o = p.options
 	}
@@ -138,7 +139,8 @@ func under(dir string, paths []string) []string {
 func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
+		return nil, &Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
+			Hint: "knack trust --revoke starts a new one"}
 	}
 	p.Bundled = bundled.Names()
 	if once {
@@ -191,7 +193,8 @@ func (p *Project) findSources(ctx context.Context) {
 func (p *Project) findTexts() {
 	o, env := &p.options, p.options.Env
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
-	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates, Tools: KnownTools().AllNames()}
+	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates,
+		Tools: KnownTools().AllNames()}
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()
@@ -293,7 +296,7 @@ func (p *Project) Settings() Settings {
 // View determines how skills are listed.
 func (p *Project) View() knack.View { return p.view }
 
-// Usage says how often the user has used which skills.
+// Usage reports how often the user has used which skills.
 func (p *Project) Usage() Usage { return p.usage }
 
 // Finder finds skills by words, and keeps its index in the state directory.
@@ -313,13 +316,16 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
 	}
-	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.hookProblems, p.serverFiles, cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.hookProblems, p.serverFiles,
+		cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 
 // namespace is everything that can be typed after a slash, and what is wrong
 // with it.
-func (p *Project) namespace(cat *knack.Catalog, given []Command, more ...knack.Command) ([]knack.Command, []knack.Problem) {
-	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view, Commands: func() []knack.Command { return p.commands(given, more...) }}}
+func (p *Project) namespace(cat *knack.Catalog, given []Command, more ...knack.Command) ([]knack.Command,
+	[]knack.Problem) {
+	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view,
+		Commands: func() []knack.Command { return p.commands(given, more...) }}}
 	return a.Namespace()
 }
 

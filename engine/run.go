@@ -21,10 +21,10 @@ type Event struct {
 	Reply *Reply
 }
 
-// ErrBusy is the error of a Run while another one of the session goes on.
+// ErrBusy is the error for a Run while another one of the session goes on.
 var ErrBusy = errors.New("a turn of this session is running")
 
-// ErrIdle is the error of a Say that no turn takes in.
+// ErrIdle is the error for a Say that no turn takes in.
 var ErrIdle = errors.New("no turn of this session is running")
 
 // Run does what the user says: a command of the program, a skill, a template or
@@ -191,7 +191,7 @@ func (s *Session) explain(t *turn, err error) error {
 	return err
 }
 
-// Stopped is the error of a run that a hook ended; why is the hook's reason.
+// Stopped is the error for a run that a hook ended; why is the hook's reason.
 func Stopped(why string) error {
 	text := "a hook ended the run"
 	if why != "" {

@@ -64,7 +64,8 @@ func (t *turn) newAgent() *agent.Agent {
 			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
-		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored, Accept: t.accept},
+		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored,
+			Accept: t.accept},
 		Roster: agent.Roster{
 			Agents: slices.Concat(t.given.Agents, p.agents), Fork: t.forker(t.gate), Background: s.background,
 			Forked: func(id string) (*session.Log, error) {
@@ -162,7 +163,7 @@ func (t *turn) about(name string, own *knack.Sandbox) gate.Scope {
 	return g
 }
 
-// ignored says why a rule that a skill grants is not in effect; "": it is.
+// ignored explains why a rule that a skill grants is not in effect; "": it is.
 func (t *turn) ignored(k *knack.Skill, text string) string {
 	r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
 	if err != nil {
@@ -174,7 +175,7 @@ func (t *turn) ignored(k *knack.Skill, text string) string {
 	return ""
 }
 
-// coversAll says why a rule that covers everything is not in effect.
+// coversAll explains why a rule that covers everything is not in effect.
 func coversAll(k *knack.Skill) string {
 	return fmt.Sprintf("it covers everything, and the skill is not your own; accept it when Knack asks on a terminal, "+
 		"or with the rule Skill(%s) in your settings", k.Name)
@@ -194,7 +195,8 @@ func (t *turn) consents(_ context.Context, k *knack.Skill) error {
 	d := t.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow},
 		permission.Subject{Kind: "Skill", Text: k.RuleName(), Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
-		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
+		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule,
+			d.Origin, k.Name)}
 	}
 	return nil
 }
@@ -207,7 +209,8 @@ func (p *Project) VerifySkill(k *knack.Skill) error { return p.verify(k) }
 // at every activation.
 func (p *Project) verify(k *knack.Skill) error {
 	if err := p.trust.VerifySkill(k); err != nil {
-		return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}
+		return &knack.Refusal{Code: knack.RefusedChanged,
+			Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}
 	}
 	return nil
 }

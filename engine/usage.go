@@ -15,7 +15,7 @@ import (
 // maxUsed bounds the usage that is kept: the skills used last.
 const maxUsed = 1000
 
-// A Usage says how often the user has used which skills, by name, in all
+// A Usage reports how often the user has used which skills, by name, in all
 // projects. It need not be exact: a file that cannot be read counts as never
 // used, and of two conversations that end at the same instant one may be lost.
 type Usage map[string]Used

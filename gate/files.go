@@ -168,10 +168,10 @@ func asApproved(files []File) (list []workspace.Script) {
 	return list
 }
 
-// CheckScripts holds every file that a command line would run, started in dir,
-// against ok, which is given all of its bytes (nil where it cannot be read). It
-// returns them, or ok's first error. Words that the shell would expand name no
-// file: see [permission.WithValues].
+// CheckScripts calls ok for every file that a command line would run if it were
+// started in dir, with the file's content (nil if it cannot be read). It returns
+// the files, or ok's first error. A word that the shell would expand is not taken
+// for a file name: see [permission.WithValues].
 func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]workspace.Script, error) {
 	s := permission.Subject{Kind: "Bash", Text: line}
 	files := scriptsOf(s, folders([]permission.Subject{s}, dir))

@@ -55,7 +55,7 @@ type Options struct {
 	Audit func(Record)
 }
 
-// A Ceiling says whether the allowed-tools of a skill in force bound what may
+// A Ceiling reports whether the allowed-tools of a skill in force bound what may
 // run, beside granting it. The zero Ceiling does not.
 type Ceiling string
 
@@ -135,7 +135,7 @@ type Scoped struct {
 	PreToolUse, PermissionRequest Hook // nil: none
 }
 
-// A Denied is the error of a call that may not run. Its text is for the model.
+// A Denied is the error for a call that may not run. Its text is for the model.
 type Denied struct {
 	Decision permission.Decision
 	Text     string
@@ -706,7 +706,7 @@ func Names(rules permission.Rules, skill string) bool {
 	})
 }
 
-// covers says why a skill's grants do not cover running these files; "" if
+// covers explains why a skill's grants do not cover running these files; "" if
 // they do.
 func (s Scope) covers(files []File) string {
 	for _, f := range files {
@@ -720,19 +720,20 @@ func (s Scope) covers(files []File) string {
 	return ""
 }
 
-// linked says why a skill's grants do not cover running these files: a link in the
+// linked explains why a skill's grants do not cover running these files: a link in the
 // skill's own folder leads to a file of the workspace, which is not the skill's.
 func (s Scope) linked(files []File, roots []string) string {
 	for _, f := range files {
 		own := slices.ContainsFunc(f.names, func(name string) bool { return subpath.Contains(s.Dir, name) })
-		if own && !inside(s.Dir, f.Path) && slices.ContainsFunc(roots, func(root string) bool { return inside(root, f.Path) }) {
+		if own && !inside(s.Dir, f.Path) && slices.ContainsFunc(roots,
+			func(root string) bool { return inside(root, f.Path) }) {
 			return fmt.Sprintf("%s is a file of the workspace, not of the skill %q", f.Path, s.Skill)
 		}
 	}
 	return ""
 }
 
-// ceiling holds subjects against the list of a skill in force, or of what
+// ceiling checks subjects against the list of a skill in force, or of what
 // bounds a sub-agent, where that is a ceiling: it must name what is done, also
 // where it would be harmless. The Skill tool and questions to the person are
 // outside of it.
@@ -763,7 +764,7 @@ func (g *Gate) ceiling(j *judgement, sc Scope, subjects []permission.Subject, mo
 	}
 }
 
-// lists says whether a skill's list names a subject. A command that is
+// lists reports whether a skill's list names a subject. A command that is
 // harmless by itself is named where any command is.
 func (g *Gate) lists(sc Scope, s permission.Subject) bool {
 	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Place, s)

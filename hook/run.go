@@ -69,9 +69,9 @@ type Runner struct {
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Fill sets what is the same for every event of a session. nil: nothing.
 	Fill func(*Input)
-	// Fits says whether a call fits a permission rule, or may; nil: it does.
+	// Fits reports whether a call fits a permission rule, or may; nil: it does.
 	Fits func(rule string, in *Input) bool
-	// Tool says how hooks know a tool; nil: by its one name.
+	// Tool reports how hooks know a tool; nil: by its one name.
 	Tool func(name string) Tool
 
 	mu      sync.Mutex

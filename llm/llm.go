@@ -229,7 +229,7 @@ type Response struct {
 	Model   string // as the provider names it
 }
 
-// A StopReason says why an answer ended.
+// A StopReason explains why an answer ended.
 type StopReason string
 
 const (

@@ -97,7 +97,8 @@ func New(o Options, servers ...Server) *Client {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	taken := map[string]string{}
 	for _, s := range servers {
-		p := &peer{client: c, server: s, safe: Safe(s.Name), state: Waiting, tried: make(chan struct{}), again: make(chan struct{}, 1)}
+		p := &peer{client: c, server: s, safe: Safe(s.Name), state: Waiting, tried: make(chan struct{}),
+			again: make(chan struct{}, 1)}
 		if by, ok := taken[p.safe]; ok {
 			p.state, p.reason = Failed, fmt.Sprintf("the server %q has the same name to models", by)
 			close(p.tried)
@@ -375,7 +376,8 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 }
 
 // dial negotiates the protocol. A server that ends meanwhile ends it.
-func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, prog *program) (*sdk.ClientSession, error) {
+func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, prog *program) (*sdk.ClientSession,
+	error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type result struct {
 		session *sdk.ClientSession
@@ -419,7 +421,8 @@ func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, pr
 // sampling and no roots.
 func (p *peer) options() *sdk.ClientOptions {
 	caps := &sdk.ClientCapabilities{
-		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}},
+		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{},
+			URL: &sdk.URLElicitationCapabilities{}},
 	}
 	caps.AddExtension(skillsExtension, nil)
 	return &sdk.ClientOptions{

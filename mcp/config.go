@@ -22,7 +22,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Server says how to reach one MCP server: by Command, by URL, or by Open.
+// A Server reports how to reach one MCP server: by Command, by URL, or by Open.
 type Server struct {
 	Name string
 
@@ -128,7 +128,8 @@ const (
 // the order is that of the names.
 func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
 	problem := func(format string, args ...any) knack.Problem {
-		return knack.Problem{Code: "mcp-invalid", Severity: knack.Error, Path: place, Message: fmt.Sprintf(format, args...), Hint: "knack help mcp"}
+		return knack.Problem{Code: "mcp-invalid", Severity: knack.Error, Path: place, Message: fmt.Sprintf(format, args...),
+			Hint: "knack help mcp"}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(data) > maxConfig {
@@ -187,7 +188,8 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	}
 	switch strings.ToLower(d.Type) {
 	case "sse":
-		return s, false, fmt.Errorf("the transport sse is deprecated and not supported: use the server's streamable HTTP address, with \"type\": \"http\"")
+		return s, false, fmt.Errorf("the transport sse is deprecated and not supported: use the server's streamable HTTP " +
+			"address, with \"type\": \"http\"")
 	case "":
 		if d.Command == "" && d.URL == "" {
 			return s, false, fmt.Errorf("it has neither a command nor a url")
@@ -293,12 +295,14 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 			m := variable().FindStringSubmatch(ref)
 			name := m[1]
 			if s.Origin == permission.Project && keyName(name) {
-				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with knack mcp add", name))
+				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with "+
+					"knack mcp add", name))
 				return ""
 			}
 			value := getenv(name)
 			if s.Origin == permission.Project && hasPassword(value) {
-				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}, which contains a password: define the server yourself, with knack mcp add", name))
+				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}, which contains a password: define "+
+					"the server yourself, with knack mcp add", name))
 				return ""
 			}
 			if value != "" {
@@ -329,7 +333,8 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 // keyName reports whether a variable's name is one that keys have.
 func keyName(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"TOKEN", "KEY", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "CREDENTIAL",
+	for _, word := range []string{"TOKEN", "KEY", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS",
+		"CREDENTIAL",
 		"CREDENTIALS", "APIKEY", "PAT", "AUTH", "DSN", "COOKIE", "WEBHOOK"} {
 		if slices.Contains(strings.Split(name, "_"), word) {
 			return true
@@ -358,7 +363,7 @@ func hasPassword(value string) bool {
 	return user >= 0 && strings.Contains(rest[:user], ":")
 }
 
-// checkURL says why an address is not connected to: without TLS nothing leaves
+// checkURL explains why an address is not connected to: without TLS nothing leaves
 // this machine.
 func checkURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)

@@ -174,7 +174,8 @@ func formOf(schema any) ([]Field, error) {
 		switch {
 		case len(f.Choices) > maxChoices:
 			return nil, fmt.Errorf("%d choices: at most %d are shown", len(f.Choices), maxChoices)
-		case x.Type == "string", x.Type == "number", x.Type == "integer", x.Type == "boolean", x.Type == "array" && len(f.Choices) > 0:
+		case x.Type == "string", x.Type == "number", x.Type == "integer", x.Type == "boolean", x.Type == "array" &&
+			len(f.Choices) > 0:
 		default:
 			return nil, fmt.Errorf("a field of type %q", clip(x.Type, 40))
 		}

@@ -210,7 +210,8 @@ func (a *storedAuth) refresh() error {
 	ctx := context.WithValue(a.client.ctx, oauth2.HTTPClient, a.client.plain())
 	fresh, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: t.Token.RefreshToken}).Token()
 	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && refused.Response.StatusCode/100 == 4 && refused.Response.StatusCode != http.StatusTooManyRequests {
+	if errors.As(err, &refused) && refused.Response.StatusCode/100 == 4 &&
+		refused.Response.StatusCode != http.StatusTooManyRequests {
 		a.refused = true
 		return login
 	}
@@ -262,7 +263,8 @@ const loginTime = 10 * time.Minute
 // shows the page's address; the answer comes to a port of this machine. For a user
 // on another machine, visit may return the address that the browser was sent to in
 // the end; "" waits for it here.
-func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.Context, page string) (string, error)) error {
+func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.Context, page string) (string,
+	error)) error {
 	p := c.find(name)
 	if p == nil {
 		return fmt.Errorf("there is no MCP server %q", clip(name, 100))
@@ -295,7 +297,10 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 			if err != nil {
 				return nil, fmt.Errorf("the page to log in: %w", err)
 			}
-			return back.wait(ctx, page.Query().Get("state"), func(ctx context.Context) (string, error) { return visit(ctx, args.URL) })
+			return back.wait(ctx, page.Query().Get("state"), func(ctx context.Context) (string,
+				error) {
+				return visit(ctx, args.URL)
+			})
 		},
 		NewTokenSource: func(_ context.Context, cfg *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
 			stored = storedToken{Token: t, TokenURL: cfg.Endpoint.TokenURL, Issuer: issuers.of(cfg.Endpoint),
@@ -312,10 +317,11 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 		if s.OAuth.ClientDocument != "" {
 			config.ClientIDMetadataDocumentConfig = &auth.ClientIDMetadataDocumentConfig{URL: s.OAuth.ClientDocument}
 		}
-		config.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
-			ClientName: "Knack", RedirectURIs: []string{back.address}, TokenEndpointAuthMethod: "none",
-			GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
-		}}
+		config.DynamicClientRegistrationConfig = &auth.DynamicClientRegistrationConfig{
+			Metadata: &oauthex.ClientRegistrationMetadata{
+				ClientName: "Knack", RedirectURIs: []string{back.address}, TokenEndpointAuthMethod: "none",
+				GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+			}}
 	}
 	h, err := auth.NewAuthorizationCodeHandler(config)
 	if err != nil {
@@ -462,7 +468,8 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // wait shows the page and waits for the answer with the state.
-func (b *callback) wait(ctx context.Context, state string, visit func(context.Context) (string, error)) (*auth.AuthorizationResult, error) {
+func (b *callback) wait(ctx context.Context, state string,
+	visit func(context.Context) (string, error)) (*auth.AuthorizationResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type visited struct {

@@ -60,7 +60,8 @@ func ResourceTools(clients ...*Client) tool.Set {
 		for _, c := range clients {
 			for _, p := range c.peers {
 				if in.Server == "" && p.connection() != nil || p.server.Name == in.Server || p.safe == in.Server {
-					all = append(all, permission.Subject{Kind: "mcp__" + p.safe + "__list", Server: p.server.Origin, Default: permission.Allow})
+					all = append(all, permission.Subject{Kind: "mcp__" + p.safe + "__list", Server: p.server.Origin,
+						Default: permission.Allow})
 				}
 			}
 		}
@@ -70,7 +71,8 @@ func ResourceTools(clients ...*Client) tool.Set {
 		Server string `json:"server" jsonschema:"the server"`
 		URI    string `json:"uri" jsonschema:"the URI of the resource"`
 	}
-	read := tool.New("read_mcp_resource", "Reads a resource of a connected MCP server by its URI, such as a file of a skill named server:skill.",
+	read := tool.New("read_mcp_resource", "Reads a resource of a connected MCP server by its URI, such as a file of a "+
+		"skill named server:skill.",
 		func(ctx context.Context, in readIn, _ tool.Input) (tool.Result, error) {
 			c, _ := find(in.Server)
 			if c == nil {
@@ -137,12 +139,14 @@ func (c *Client) listResources(ctx context.Context, b *strings.Builder, only str
 		}
 		for _, r := range found {
 			if r != nil {
-				fmt.Fprintf(b, "- %s  %s\n", clip(r.URI, 1000), clip(strings.Join(strings.Fields(cmp.Or(r.Description, r.Title, r.Name)), " "), 200))
+				fmt.Fprintf(b, "- %s  %s\n", clip(r.URI, 1000), clip(strings.Join(strings.Fields(cmp.Or(r.Description, r.Title,
+					r.Name)), " "), 200))
 			}
 		}
 		for _, t := range templates {
 			if t != nil {
-				fmt.Fprintf(b, "- %s  (template) %s\n", clip(t.URITemplate, 1000), clip(strings.Join(strings.Fields(cmp.Or(t.Description, t.Title, t.Name)), " "), 200))
+				fmt.Fprintf(b, "- %s  (template) %s\n", clip(t.URITemplate, 1000),
+					clip(strings.Join(strings.Fields(cmp.Or(t.Description, t.Title, t.Name)), " "), 200))
 			}
 		}
 		if !complete && err == nil {

@@ -77,7 +77,7 @@ func (f *SkillFiles) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &f.Files)
 }
 
-// Cache says how long a result counts. It is left out for protocol versions that
+// Cache reports how long a result counts. It is left out for protocol versions that
 // do not have it.
 type Cache struct {
 	ResultType string `json:"resultType,omitempty"`
@@ -169,7 +169,8 @@ func (s skillSource) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] 
 		ctx, cancel := context.WithTimeout(ctx, connectTime)
 		defer cancel()
 		listed, complete, err := pages(maxSkills, func(cursor string) ([]ListedSkill, string, error) {
-			r, err := sdk.CallCustomMethod[*ListSkillsParams, *ListSkillsResult](ctx, session, MethodListSkills, &ListSkillsParams{Cursor: cursor})
+			r, err := sdk.CallCustomMethod[*ListSkillsParams, *ListSkillsResult](ctx, session, MethodListSkills,
+				&ListSkillsParams{Cursor: cursor})
 			if err != nil {
 				return nil, "", err
 			}
@@ -280,7 +281,8 @@ func (p *peer) skill(l ListedSkill) (*knack.Skill, []knack.Problem) {
 	if err != nil {
 		return nil, bad("its frontmatter cannot be read: %v", err)
 	}
-	k, problems := knack.ParseHead(name, head, size, knack.Origin{Kind: knack.MCP, Label: p.server.Name, Trust: knack.Remote})
+	k, problems := knack.ParseHead(name, head, size, knack.Origin{Kind: knack.MCP, Label: p.server.Name,
+		Trust: knack.Remote})
 	if k == nil {
 		return nil, problems
 	}

@@ -59,7 +59,8 @@ func pages[T any](most int, next func(cursor string) ([]T, string, error)) (all 
 	return all, false, nil
 }
 
-func (p *peer) listTools(ctx context.Context, session *sdk.ClientSession, problems *[]knack.Problem) ([]*sdk.Tool, error) {
+func (p *peer) listTools(ctx context.Context, session *sdk.ClientSession, problems *[]knack.Problem) ([]*sdk.Tool,
+	error) {
 	found, complete, err := pages(maxTools, func(cursor string) ([]*sdk.Tool, string, error) {
 		r, err := session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		if err != nil {
@@ -84,7 +85,8 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 	size := 0
 	leave := func(t *sdk.Tool, format string, args ...any) {
 		if len(*problems) < 20 {
-			*problems = append(*problems, p.problem("the tool %q is left out: %s", clip(t.Name, 100), fmt.Sprintf(format, args...)))
+			*problems = append(*problems, p.problem("the tool %q is left out: %s", clip(t.Name, 100),
+				fmt.Sprintf(format, args...)))
 		}
 	}
 	for _, t := range found {
@@ -108,7 +110,8 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 		if title == "" && t.Annotations != nil {
 			title = t.Annotations.Title
 		}
-		d := &definition{Name: name, Own: t.Name, Title: clip(title, 100), Description: clip(t.Description, maxDescription), Schema: schema}
+		d := &definition{Name: name, Own: t.Name, Title: clip(title, 100), Description: clip(t.Description, maxDescription),
+			Schema: schema}
 		if size += len(d.Description) + len(d.Schema); size > maxList {
 			leave(t, "the server's tools take more than %d bytes", maxList)
 			break
@@ -264,7 +267,8 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 	case i < 0:
 		return tool.Result{}, fmt.Errorf("the MCP server %s does not offer this tool any more", p.server.Name)
 	case now.Hash != d.Hash:
-		return tool.Result{}, errors.New("the server changed this tool after the call was made: call it again if it still fits")
+		return tool.Result{},
+			errors.New("the server changed this tool after the call was made: call it again if it still fits")
 	}
 	if in.Subjects != nil { // somebody decided
 		p.client.pins.set(d.Name, p.pinned(), d.Hash)
@@ -410,7 +414,8 @@ func (c *Client) parts(content []sdk.Content) []llm.Part {
 				continue
 			}
 			if len(x.Resource.Blob) > 0 {
-				say("[resource %s: %d bytes of %s]", clip(x.Resource.URI, 1000), len(x.Resource.Blob), clip(cmp.Or(x.Resource.MIMEType, "unknown type"), 50))
+				say("[resource %s: %d bytes of %s]", clip(x.Resource.URI, 1000), len(x.Resource.Blob),
+					clip(cmp.Or(x.Resource.MIMEType, "unknown type"), 50))
 			} else {
 				say("[resource %s]\n%s", clip(x.Resource.URI, 1000), x.Resource.Text)
 			}

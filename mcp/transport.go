@@ -281,7 +281,8 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 func sameOrigin(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
-		return fmt.Errorf("the server redirects to another address, %s://%s, which is not followed", req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("the server redirects to another address, %s://%s, which is not followed", req.URL.Scheme,
+			req.URL.Host)
 	}
 	if len(via) >= 5 {
 		return errors.New("more than 5 redirects")

@@ -29,7 +29,7 @@ type Store struct {
 // copied, and clocks are set.
 const latest = "latest"
 
-// ErrNoDir is the error of a Store without a directory.
+// ErrNoDir is the error for a Store without a directory.
 var ErrNoDir = errors.New("there is no directory for sessions")
 
 // NewID makes an ID that sorts by time.

@@ -125,7 +125,7 @@ func (v *view) again(a *Activation) string {
 	return a.words() + note
 }
 
-// reload says how the text of a skill comes back.
+// reload reports how the text of a skill comes back.
 func reload(a *Activation, why string) string {
 	if a.UserOnly {
 		return fmt.Sprintf("The user can load it again with /%s.", a.Skill)

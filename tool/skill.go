@@ -98,7 +98,7 @@ func foldSkill(in map[string]any) {
 	}
 }
 
-// Finds says whether skills are to be found: a name, if there is one, goes first.
+// Finds reports whether skills are to be found: a name, if there is one, goes first.
 func (in SkillInput) Finds() bool { return in.Find != "" && SkillName(in.Skill) == "" }
 
 func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Result, error) {

@@ -30,11 +30,11 @@ const (
 	// maxLine is the maximum length of one argument on Linux (MAX_ARG_STRLEN).
 	maxLine = 128<<10 - 1
 	// mark is the environment variable that identifies a command's processes,
-	// even those that left its session. Nested Knack processes append to it.
+	// including those that have moved to another process session. Nested Knack processes append to it.
 	mark = "KNACK_COMMAND"
 )
 
-// ErrClosed is the error of Run after Close.
+// ErrClosed is the error for Run after Close.
 var ErrClosed = errors.New("workspace: closed")
 
 // A shell runs command lines.

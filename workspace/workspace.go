@@ -107,8 +107,8 @@ type Allowance struct {
 	Hosts []string // host or host:port
 }
 
-// And returns an Allowance of everything that a or b permits.
-func (a Allowance) And(b Allowance) Allowance {
+// Union returns an Allowance of everything that a or b permits.
+func (a Allowance) Union(b Allowance) Allowance {
 	return Allowance{
 		Write: slices.Concat(a.Write, b.Write),
 		Read:  slices.Concat(a.Read, b.Read),

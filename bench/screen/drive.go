@@ -37,12 +37,14 @@ func start(program, dir string, width, height int, env []string, args ...string)
 	}
 	cmd := exec.Command(program, append([]string{"--trust", "--sandbox", "off"}, args...)...)
 	cmd.Dir = work
-	cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "KNACK_UI=screen"}, env...)
+	cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "KNACK_UI=screen"},
+		env...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
 	if err != nil {
 		return nil, err
 	}
-	d := &drive{cmd: cmd, pty: f, events: make(chan struct{}, 1), over: make(chan struct{}), vt: terminaltest.New(width, height)}
+	d := &drive{cmd: cmd, pty: f, events: make(chan struct{}, 1), over: make(chan struct{}),
+		vt: terminaltest.New(width, height)}
 	go func() {
 		defer close(d.over)
 		buf := make([]byte, 64<<10)

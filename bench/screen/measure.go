@@ -25,7 +25,8 @@ const runs = 11
 func measure(program, dir string, out io.Writer) error {
 	for i := range 1000 {
 		name := fmt.Sprintf("skill-%04d", i)
-		text := fmt.Sprintf("---\nname: %s\ndescription: Does the work number %d. Use when that is asked for.\n---\nDo it.\n", name, i)
+		text := fmt.Sprintf("---\nname: %s\ndescription: Does the work number %d. Use when that is asked for.\n---\nDo it.\n",
+			name, i)
 		path := filepath.Join(dir, ".config", "knack", "skills", name, "SKILL.md")
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -56,7 +57,8 @@ func resume(program, dir string, out io.Writer) error {
 	for i := range turns {
 		entries := []session.Entry{
 			{User: &session.User{Parts: []llm.Part{llm.Text(fmt.Sprintf("prompt %d", i))}}},
-			{Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(answer)}}, Model: "anthropic/claude-sonnet-5-5"}},
+			{Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(answer)}},
+				Model: "anthropic/claude-sonnet-5-5"}},
 		}
 		for _, e := range entries {
 			if _, err := log.Append(e); err != nil {
@@ -95,8 +97,10 @@ func resume(program, dir string, out io.Writer) error {
 	for _, all := range [][]time.Duration{wall, cpu, key} {
 		slices.Sort(all)
 	}
-	fmt.Fprintf(out, "a session of %d lines: prompt after median %s, best %s, processor time %s; a key is shown after median %s\n",
-		turns*lines, wall[runs/2].Round(time.Millisecond/10), wall[0].Round(time.Millisecond/10), cpu[runs/2].Round(time.Millisecond/10), key[runs/2].Round(time.Millisecond/10))
+	fmt.Fprintf(out, "a session of %d lines: prompt after median %s, best %s, processor time %s; a key is shown after "+
+		"median %s\n",
+		turns*lines, wall[runs/2].Round(time.Millisecond/10), wall[0].Round(time.Millisecond/10),
+		cpu[runs/2].Round(time.Millisecond/10), key[runs/2].Round(time.Millisecond/10))
 	return nil
 }
 
@@ -136,7 +140,8 @@ func firstPaint(program, dir string, out io.Writer) error {
 	slices.Sort(wall)
 	slices.Sort(cpu)
 	fmt.Fprintf(out, "first paint with 1,000 skills: median %s, best %s, of %d starts; processor time by then: median %s\n",
-		wall[runs/2].Round(time.Millisecond/10), wall[0].Round(time.Millisecond/10), runs, cpu[runs/2].Round(time.Millisecond/10))
+		wall[runs/2].Round(time.Millisecond/10), wall[0].Round(time.Millisecond/10), runs,
+		cpu[runs/2].Round(time.Millisecond/10))
 	return nil
 }
 

@@ -129,7 +129,8 @@ const (
 func picture(vt *terminaltest.VT, width, height int, p palette, title string) string {
 	var b strings.Builder
 	w, h := float64(width)*cellWidth+2*margin, float64(height*cellHeight+2*margin)
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n", w, h, w, h)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n", w,
+		h, w, h)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(title))
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="6" fill="%s"/>`+"\n", p.ground)
 	fmt.Fprintf(&b, `<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">`+"\n", fontSize, p.text)
@@ -138,7 +139,8 @@ func picture(vt *terminaltest.VT, width, height int, p palette, title string) st
 		for from := 0; from < len(row); {
 			to := from + 1
 			wide := to < len(row) && row[to].Text == ""
-			for to < len(row) && row[to].Style == row[from].Style && !wide && row[to].Text != "" && len(row[to].Text) == 1 && len(row[from].Text) == 1 {
+			for to < len(row) && row[to].Style == row[from].Style && !wide && row[to].Text != "" && len(row[to].Text) == 1 &&
+				len(row[from].Text) == 1 {
 				to++
 			}
 			if wide {

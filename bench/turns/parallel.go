@@ -70,7 +70,8 @@ func (r *result) answers(out io.Writer, runs int) error {
 					results = tool.CallAll(context.Background(), set, calls[name], tool.AllowAll, tool.Listener{})
 				} else {
 					for _, c := range calls[name] {
-						results = append(results, tool.CallAll(context.Background(), set, []llm.ToolCall{c}, tool.AllowAll, tool.Listener{})...)
+						results = append(results, tool.CallAll(context.Background(), set, []llm.ToolCall{c}, tool.AllowAll,
+							tool.Listener{})...)
 					}
 				}
 				for _, res := range results {

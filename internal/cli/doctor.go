@@ -180,7 +180,8 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 	if x.Sandbox.Mode == sandbox.Off {
 		line("sandbox", "off")
 	} else {
-		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(), "complete, by "+x.Sandbox.Report.Backend), "the sandbox is "))
+		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(), "complete, by "+x.Sandbox.Report.Backend),
+			"the sandbox is "))
 	}
 	if x.Trusted {
 		line("trust", "nothing of this project is left out")
@@ -219,5 +220,6 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 			problems++
 		}
 	}
-	line("problems", "%s", yes(problems > 0, plain.Count(problems, "problem")+"; knack skill list --all shows them", "none"))
+	line("problems", "%s", yes(problems > 0, plain.Count(problems, "problem")+"; knack skill list --all shows them",
+		"none"))
 }

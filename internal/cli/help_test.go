@@ -26,7 +26,7 @@ func topic(t *testing.T, name string) string {
 	return out.String()
 }
 
-// mentions says whether a text has a word, in a place of its own.
+// mentions reports whether a text has a word, in a place of its own.
 func mentions(text, word string) bool {
 	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
 }

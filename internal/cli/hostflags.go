@@ -16,7 +16,8 @@ import (
 // restricting are the flags that let less happen. A flag that is almost one of
 // them is an error even where unknown flags are left out: its author
 // expects the restriction.
-var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool", "sandbox",
+var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
+	"sandbox",
 	"max-turns", "max-cost", "max-budget-usd", "setting-sources", "strict-mcp-config", "bare", "no-skills", "no-session"}
 
 // withoutUnknown leaves out the flags of a host that this program does not know,
@@ -104,14 +105,18 @@ func flagOf(flags *pflag.FlagSet, arg string) (f *pflag.Flag, name string, joine
 func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the prompts of a host")
 	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
-	fs.BoolVar(&f.hostMaySave, "host-may-save", false, "keep the rules that a host allows beyond the session, if it asks for that")
-	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour, "refuse a call that the host does not approve within this time")
+	fs.BoolVar(&f.hostMaySave, "host-may-save", false,
+		"keep the rules that a host allows beyond the session, if it asks for that")
+	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour,
+		"refuse a call that the host does not approve within this time")
 	fs.StringVar(&f.settingSources, "setting-sources", "", "use only settings, skills and context of: user, project")
 	fs.Float64Var(&f.maxCost, "max-budget-usd", 0, "the same as --max-cost")
 	fs.BoolVar(&f.noSession, "no-session-persistence", false, "the same as --no-session")
 	fs.Var((*thinkingTokens)(&f.effort), "max-thinking-tokens", "the same as --effort with a number")
-	fs.BoolVar(&f.allowBypass, "allow-dangerously-skip-permissions", false, "no effect: --dangerously-skip-permissions says it")
-	for _, name := range []string{"max-budget-usd", "no-session-persistence", "max-thinking-tokens", "allow-dangerously-skip-permissions"} {
+	fs.BoolVar(&f.allowBypass, "allow-dangerously-skip-permissions", false,
+		"no effect: --dangerously-skip-permissions says it")
+	for _, name := range []string{"max-budget-usd", "no-session-persistence", "max-thinking-tokens",
+		"allow-dangerously-skip-permissions"} {
 		fs.Lookup(name).Hidden = true
 	}
 }
@@ -142,7 +147,8 @@ func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
 			all = append(all, name)
 		case "local": // its files are read with the project's
 		default:
-			return nil, engine.Usagef("--setting-sources user,project", "--setting-sources: %q is not user, project or local", name)
+			return nil, engine.Usagef("--setting-sources user,project", "--setting-sources: %q is not user, project or local",
+				name)
 		}
 	}
 	return all, nil

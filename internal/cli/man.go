@@ -62,7 +62,8 @@ func manPage(c *cobra.Command) string {
 		return strings.Join(lines, "\n") + "\n"
 	}
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"knack %s\"\n.SH NAME\n%s", strings.ToUpper(text(name)[:len(text(name))-1]), version(), text(name+" - "+c.Short))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"knack %s\"\n.SH NAME\n%s", strings.ToUpper(text(name)[:len(text(name))-1]), version(),
+		text(name+" - "+c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n%s", text(c.UseLine()))
 	if c.Long != "" {
 		fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s.fi\n", text(c.Long))

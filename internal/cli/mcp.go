@@ -32,7 +32,8 @@ func mcpCommand() *cobra.Command {
 in your settings (mcpServers), in ~/.claude.json, in a project's .mcp.json, which
 needs your approval (knack trust), and with --mcp-config.`,
 	}
-	c.AddCommand(mcpServeCommand(), mcpAddCommand(), mcpListCommand(), mcpGetCommand(), mcpRemoveCommand(), mcpTestCommand(), mcpLoginCommand(), mcpLogoutCommand())
+	c.AddCommand(mcpServeCommand(), mcpAddCommand(), mcpListCommand(), mcpGetCommand(), mcpRemoveCommand(),
+		mcpTestCommand(), mcpLoginCommand(), mcpLogoutCommand())
 	return c
 }
 
@@ -79,7 +80,8 @@ MCP on its standard input and output. It is written into your settings, or with
 
 func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) error {
 	if mcp.Safe(name) != name || name == "" || len(name) > 48 {
-		return engine.Usagef("knack mcp add my-server …", "%s: a name has at most 48 letters, digits, - or single _", plain.Line(name))
+		return engine.Usagef("knack mcp add my-server …", "%s: a name has at most 48 letters, digits, - or single _",
+			plain.Line(name))
 	}
 	s := mcp.Server{Name: name, Network: f.network, OAuth: mcp.OAuth{ClientID: f.clientID, CallbackPort: f.port}}
 	address := strings.HasPrefix(target, "https://") || strings.HasPrefix(target, "http://")
@@ -188,10 +190,12 @@ func mcpRemoveCommand() *cobra.Command {
 			}
 			json.Unmarshal(data, &doc) // a broken file is reported by Set
 			if _, ok := doc.Servers[args[0]]; !ok {
-				return &engine.Error{Err: fmt.Errorf("%s defines no server %q", plain.Line(short(file)), args[0]), Hint: "knack mcp list"}
+				return &engine.Error{Err: fmt.Errorf("%s defines no server %q", plain.Line(short(file)), args[0]),
+					Hint: "knack mcp list"}
 			}
 			if strings.Contains(args[0], ".") {
-				return &engine.Error{Err: fmt.Errorf("%s contains a dot", plain.Line(args[0])), Hint: "remove it from " + short(file) + " by hand"}
+				return &engine.Error{Err: fmt.Errorf("%s contains a dot", plain.Line(args[0])),
+					Hint: "remove it from " + short(file) + " by hand"}
 			}
 			if err := config.Set(file, "mcpServers."+args[0], nil); err != nil {
 				return err
@@ -229,8 +233,10 @@ type mcpServerJSON struct {
 }
 
 func serverJSON(s mcp.Server) mcpServerJSON {
-	return mcpServerJSON{Name: s.Name, Transport: s.Transport(), Command: s.Command, Args: s.Args, Env: slices.Sorted(maps.Keys(s.Env)),
-		URL: s.URL, Headers: slices.Sorted(maps.Keys(s.Headers)), Helper: s.HeadersHelper, Network: s.Network, Origin: s.Origin, Path: s.Place}
+	return mcpServerJSON{Name: s.Name, Transport: s.Transport(), Command: s.Command, Args: s.Args,
+		Env: slices.Sorted(maps.Keys(s.Env)),
+		URL: s.URL, Headers: slices.Sorted(maps.Keys(s.Headers)), Helper: s.HeadersHelper, Network: s.Network,
+		Origin: s.Origin, Path: s.Place}
 }
 
 func mcpListCommand() *cobra.Command {
@@ -256,7 +262,8 @@ func mcpListCommand() *cobra.Command {
 			}
 			table := engine.Table{Columns: []string{"NAME", "TRANSPORT", "DEFINED BY", "TARGET"}}
 			for _, s := range servers {
-				table.Rows = append(table.Rows, []string{plain.Line(s.Name), s.Transport(), string(s.Origin), engine.Clip(s.Target(), 80)})
+				table.Rows = append(table.Rows, []string{plain.Line(s.Name), s.Transport(), string(s.Origin),
+					engine.Clip(s.Target(), 80)})
 			}
 			printProblems(c.ErrOrStderr(), p, problems, true)
 			if len(servers) == 0 {
@@ -272,9 +279,10 @@ func mcpListCommand() *cobra.Command {
 	return c
 }
 
-// noServer is the error of a name that no server has.
+// noServer returns the error for an unknown server name.
 func noServer(name string) error {
-	return &engine.Error{Err: fmt.Errorf("there is no MCP server %q here", name), Hint: "knack mcp list", Exit: engine.ExitUsage}
+	return &engine.Error{Err: fmt.Errorf("there is no MCP server %q here", name), Hint: "knack mcp list",
+		Exit: engine.ExitUsage}
 }
 
 func mcpGetCommand() *cobra.Command {
@@ -372,7 +380,8 @@ is read and compared with what the server lists.`,
 				}
 			}
 			if err == nil && failed > 0 {
-				err = &engine.Error{Err: errors.New(plain.Count(failed, "test") + " failed"), Hint: "knack mcp get NAME shows what is started"}
+				err = &engine.Error{Err: errors.New(plain.Count(failed, "test") + " failed"),
+					Hint: "knack mcp get NAME shows what is started"}
 			}
 			return err
 		},
@@ -425,7 +434,8 @@ machine's terminal, paste the address that the browser was sent to in the end.`,
 			}
 			defer e.Close()
 			err = e.MCP().Login(c.Context(), args[0], func(ctx context.Context, page string) (string, error) {
-				fmt.Fprintf(c.ErrOrStderr(), "Open this page, and log in:\n\n%s\n\nIf the browser is on another machine, paste the address that it is sent to:\n", plain.Line(page))
+				fmt.Fprintf(c.ErrOrStderr(), "Open this page, and log in:\n\n%s\n\nIf the browser is on another machine, paste "+
+					"the address that it is sent to:\n", plain.Line(page))
 				return pasted(ctx, c.InOrStdin())
 			})
 			if err != nil {

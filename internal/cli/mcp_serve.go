@@ -82,7 +82,8 @@ func serveHTTP(ctx context.Context, c *cobra.Command, s *mcpserver.Server, addre
 		return engine.Usagef("knack mcp serve --http 127.0.0.1:7332", "--http %s: %w", address, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return engine.Usagef("knack mcp serve --http 127.0.0.1:7332, behind a server that speaks TLS", "--http %s: only addresses of this machine are served", address)
+		return engine.Usagef("knack mcp serve --http 127.0.0.1:7332, behind a server that speaks TLS",
+			"--http %s: only addresses of this machine are served", address)
 	}
 	token := os.Getenv("KNACK_MCP_TOKEN")
 	if tokenFile != "" {
@@ -91,7 +92,8 @@ func serveHTTP(ctx context.Context, c *cobra.Command, s *mcpserver.Server, addre
 			return fmt.Errorf("--token-file: %w", err)
 		}
 		if token = strings.TrimSpace(string(data)); token == "" {
-			return &engine.Error{Err: fmt.Errorf("--token-file %s is empty", tokenFile), Hint: "knack mcp serve --http prints a token", Exit: engine.ExitUsage}
+			return &engine.Error{Err: fmt.Errorf("--token-file %s is empty", tokenFile),
+				Hint: "knack mcp serve --http prints a token", Exit: engine.ExitUsage}
 		}
 	}
 	made := token == ""
@@ -100,7 +102,8 @@ func serveHTTP(ctx context.Context, c *cobra.Command, s *mcpserver.Server, addre
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: s.Handler(token), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	server := &http.Server{Handler: s.Handler(token), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10}
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "http://%s/mcp\n", l.Addr())
 	if made {

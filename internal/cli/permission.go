@@ -39,7 +39,8 @@ The exit code is 0 for allow and 3 for ask and deny.`,
   knack permission check --deny 'Read(.env)' Read '{"path":"app/.env"}'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "permission check takes a tool and its input as JSON")
+				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'",
+					"permission check takes a tool and its input as JSON")
 			}
 			return nil
 		},

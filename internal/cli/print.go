@@ -34,7 +34,8 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		messages.Partial = f.partial
 		out = messages
 	default:
-		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format", f.outputFormat)
+		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format",
+			f.outputFormat)
 	}
 	var in agent.Input
 	switch f.inputFormat {
@@ -45,7 +46,8 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	case "stream-json":
 		if len(args) > 0 {
-			return engine.Usagef("pipe lines of JSON into knack -p --input-format stream-json", "a prompt and structured input cannot be given together")
+			return engine.Usagef("pipe lines of JSON into knack -p --input-format stream-json",
+				"a prompt and structured input cannot be given together")
 		}
 	default:
 		return engine.Usagef("--input-format text or stream-json", "--input-format %s: unknown format", f.inputFormat)

@@ -56,7 +56,8 @@ func (f *projectFlags) registerView(c *cobra.Command) {
 // options are the flags as the engine takes them.
 func (f *projectFlags) options() engine.Options {
 	return engine.Options{
-		Skills: f.skills, AddDirs: f.addDirs, Settings: f.settings, Bare: f.bare, NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
+		Skills: f.skills, AddDirs: f.addDirs, Settings: f.settings, Bare: f.bare, NoSkills: f.noSkills, Trust: f.trust,
+		Window:    f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Hotkeys: line.Hotkeys,
 	}
@@ -73,7 +74,8 @@ func (f *projectFlags) load(ctx context.Context) (*catalogView, error) {
 }
 
 // completeSkill offers the shell the names of skills, or files.
-func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -85,7 +85,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and exit")
 	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
-	fs.StringVar(&f.inputFormat, "input-format", "text", "text, or stream-json: a line of JSON for each prompt, on standard input")
+	fs.StringVar(&f.inputFormat, "input-format", "text",
+		"text, or stream-json: a line of JSON for each prompt, on standard input")
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
 	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
 	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
@@ -96,15 +97,19 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.Var((*ruleList)(&f.allow), "allowed-tools", "the same as --allow")
 	fs.Var((*ruleList)(&f.deny), "disallowed-tools", "the same as --deny")
 	fs.StringVar(&f.sandbox, "sandbox", "", "auto, require or off")
-	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as +grep,-bash")
+	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as "+
+		"+grep,-bash")
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
 	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, or JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
-	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of offering the Skill tool")
+	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of offering "+
+		"the Skill tool")
 	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
-	fs.StringArrayVar(&f.templates, "prompt-template", nil, "also use the prompt template, or the directory of them, at `PATH`; it is trusted")
-	fs.StringVar(&f.debug, "debug", "", "log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
+	fs.StringArrayVar(&f.templates, "prompt-template", nil,
+		"also use the prompt template, or the directory of them, at `PATH`; it is trusted")
+	fs.StringVar(&f.debug, "debug", "",
+		"log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
 	fs.Lookup("debug").NoOptDefVal = "all"
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
@@ -131,8 +136,10 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	}
 	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
 	if f.agents != "" {
-		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit, engine.KnownTools().AllNames()...); err != nil {
-			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`, "--agents: %w", err)
+		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit,
+			engine.KnownTools().AllNames()...); err != nil {
+			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`,
+				"--agents: %w", err)
 		}
 	}
 	o.Problems = append(o.Problems, f.problems...)
@@ -141,7 +148,8 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 
 // start starts the session that the flags describe, as edit (nil: nothing)
 // changes its options, and prints what is wrong with the project and with it.
-func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Person, edit func(*engine.SessionOptions), stderr io.Writer) (*engine.Session, error) {
+func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Person, edit func(*engine.SessionOptions),
+	stderr io.Writer) (*engine.Session, error) {
 	if err := f.checkSession(); err != nil {
 		return nil, err
 	}
@@ -226,13 +234,15 @@ func (f *runFlags) checkSession() error {
 	case f.cont && f.resume != "":
 		return engine.Usagef("knack -r "+f.resume, "-c and -r cannot be used together")
 	case f.noSession && old:
-		return engine.Usagef("knack -c --fork-session leaves the session unchanged", "--no-session cannot be used with -c or -r")
+		return engine.Usagef("knack -c --fork-session leaves the session unchanged",
+			"--no-session cannot be used with -c or -r")
 	case f.noSession && f.sessionID != "":
 		return engine.Usagef("knack --session-id ID", "--no-session and --session-id cannot be used together")
 	case f.fork && !old:
 		return engine.Usagef("knack -c --fork-session", "--fork-session needs -c or -r ID")
 	case f.sessionID != "" && old && !f.fork:
-		return engine.Usagef("knack --fork-session --session-id ID", "--session-id names a new session; -c and -r continue an old one")
+		return engine.Usagef("knack --fork-session --session-id ID",
+			"--session-id names a new session; -c and -r continue an old one")
 	}
 	return nil
 }

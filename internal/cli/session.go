@@ -20,7 +20,8 @@ func sessionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(), sessionImportCommand())
+	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(),
+		sessionImportCommand())
 	return c
 }
 
@@ -56,7 +57,8 @@ func sessionListCommand() *cobra.Command {
 				if about == "" {
 					about = s.First
 				}
-				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns), engine.Clip(about, 60)})
+				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns),
+					engine.Clip(about, 60)})
 			}
 			writeTable(c.OutOrStdout(), rows)
 			return nil

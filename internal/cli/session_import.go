@@ -30,7 +30,8 @@ other agent would have sent. The model and the permissions are yours, not those
 of the transcript.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return engine.Usagef("knack session import ~/.claude/projects/DIR/SESSION.jsonl", "%s: which file?", c.CommandPath())
+				return engine.Usagef("knack session import ~/.claude/projects/DIR/SESSION.jsonl", "%s: which file?",
+					c.CommandPath())
 			}
 			return nil
 		},
@@ -81,7 +82,8 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(p.String()))
 	}
 	if t.Dir != "" && filepath.Clean(t.Dir) != dir {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: its paths are from %s, but the session belongs to this directory\n", plain.Line(path), plain.Line(t.Dir))
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: its paths are from %s, but the session belongs to this directory\n",
+			plain.Line(path), plain.Line(t.Dir))
 	}
 	id, err = importSession(dir, t)
 	if err != nil {

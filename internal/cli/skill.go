@@ -127,7 +127,8 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	c.index()
 	j := skillJSON{
 		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.view), Loaded: e.Skill != nil,
-		AllowedTools: []string{}, DisallowedTools: []string{}, Arguments: []string{}, Paths: []string{}, Resources: []string{}, Fields: fields{},
+		AllowedTools: []string{}, DisallowedTools: []string{}, Arguments: []string{}, Paths: []string{},
+		Resources: []string{}, Fields: fields{},
 		Origin:   originJSON{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: engine.TrustName(e.Origin.Trust)},
 		Problems: append([]knack.Problem{}, c.problems[e.Path]...),
 	}
@@ -152,13 +153,15 @@ func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) sk
 	j.Tokens = s.Tokens()
 	files, err := s.Resources(ctx)
 	if err != nil {
-		j.Problems = append(j.Problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: s.Dir, Message: err.Error()})
+		j.Problems = append(j.Problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: s.Dir,
+			Message: err.Error()})
 	}
 	j.Resources = append(j.Resources, files...)
 	if withBody {
 		body, err := shownSkill(s).Body(ctx)
 		if err != nil {
-			j.Problems = append(j.Problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: s.Path, Message: err.Error()})
+			j.Problems = append(j.Problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: s.Path,
+				Message: err.Error()})
 		}
 		j.Body = &body
 	}

@@ -65,12 +65,15 @@ characters.`,
 				if e.Cut != knack.Whole {
 					cut++
 				}
-				rows = append(rows, []string{plain.Line(e.Skill.Name), engine.SourceName(e.Skill.Origin), strconv.Itoa(e.Chars), strconv.Itoa(e.Full), engine.CutReason(e.Cut)})
+				rows = append(rows, []string{plain.Line(e.Skill.Name), engine.SourceName(e.Skill.Origin), strconv.Itoa(e.Chars),
+					strconv.Itoa(e.Full), engine.CutReason(e.Cut)})
 			}
 			writeTable(out, rows)
-			fmt.Fprintf(out, "\n%d skills, %d of them cut: %d of %d characters, about %d tokens\n", len(l.Entries), cut, l.Chars, l.Budget, l.Tokens)
+			fmt.Fprintf(out, "\n%d skills, %d of them cut: %d of %d characters, about %d tokens\n", len(l.Entries), cut, l.Chars,
+				l.Budget, l.Tokens)
 			if l.Chars > l.Budget {
-				fmt.Fprintln(out, "The names alone exceed the budget: skills.overrides hides skills,\nskills.listingBudget raises the budget.")
+				fmt.Fprintln(out, "The names alone exceed the budget: skills.overrides hides skills,\nskills.listingBudget "+
+					"raises the budget.")
 			}
 			fmt.Fprintf(out, "\n%s", plain.Text(l.Text))
 			for _, p := range l.Problems {

@@ -90,7 +90,8 @@ if there is an error in any skill.`,
 }
 
 func notSkills(err error) error {
-	return &engine.Error{Err: fmt.Errorf("skill check: %w", err), Hint: "name a skill's directory, a directory of skills or a .skill file"}
+	return &engine.Error{Err: fmt.Errorf("skill check: %w", err),
+		Hint: "name a skill's directory, a directory of skills or a .skill file"}
 }
 
 // skillsIn returns the skills that a path holds: their directories, or the path
@@ -194,7 +195,8 @@ func printChecked(c *cobra.Command, all iter.Seq[checkedSkill]) {
 			}
 		}
 	}
-	fmt.Fprintf(out, "%s: %s, %s, %d infos\n", count(n, "skill"), count(counts[knack.Error], "error"), count(counts[knack.Warn], "warning"), counts[knack.Info])
+	fmt.Fprintf(out, "%s: %s, %s, %d infos\n", count(n, "skill"), count(counts[knack.Error], "error"),
+		count(counts[knack.Warn], "warning"), counts[knack.Info])
 }
 
 func count(n int, noun string) string {

@@ -69,7 +69,8 @@ The index is built when it is first needed, and kept in the state directory.`,
 				list := make([]foundJSON, len(found))
 				for i, m := range found {
 					s := m.Skill
-					list[i] = foundJSON{s.Name, s.Origin.Kind, s.Origin.Label, s.Path, s.Description, s.WhenToUse, m.Named, m.Score, m.Share}
+					list[i] = foundJSON{s.Name, s.Origin.Kind, s.Origin.Label, s.Path, s.Description, s.WhenToUse, m.Named, m.Score,
+						m.Share}
 				}
 				return writeJSON(out, list)
 			}
@@ -78,7 +79,8 @@ The index is built when it is first needed, and kept in the state directory.`,
 			}
 			rows := [][]string{{"NAME", "SOURCE", "DESCRIPTION"}}
 			for _, m := range found {
-				rows = append(rows, []string{plain.Line(m.Skill.Name), engine.SourceName(m.Skill.Origin), engine.Clip(m.Skill.Summary(), 96)})
+				rows = append(rows, []string{plain.Line(m.Skill.Name), engine.SourceName(m.Skill.Origin),
+					engine.Clip(m.Skill.Summary(), 96)})
 			}
 			writeTable(out, rows)
 			return nil

@@ -57,7 +57,8 @@ same file was found before), gated (the feature that it needs is off) and broken
 			printProblems(c.ErrOrStderr(), cat.project, listProblems(cat, all), all)
 			if len(cat.Entries()) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: no skills were found here")
-				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows where skills are looked for")
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows where "+
+					"skills are looked for")
 			}
 			return nil
 		},
@@ -84,7 +85,8 @@ func listProblems(cat *catalogView, all bool) []knack.Problem {
 			}
 			p.Path, p.Message = "", "the model does not see the untrusted skills, and nothing of them runs"
 			left = append(left, p)
-		case p.Severity != knack.Info && !strings.HasPrefix(string(p.Code), "name-") && p.Code != knack.CodeDescriptionMissing:
+		case p.Severity != knack.Info && !strings.HasPrefix(string(p.Code), "name-") &&
+			p.Code != knack.CodeDescriptionMissing:
 			left = append(left, p)
 		case p.Code == knack.CodeNameCollision:
 			left = append(left, p)
@@ -116,7 +118,8 @@ func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
 		} else {
 			tokens, text = "-", cat.project.Short(e.Path)
 		}
-		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens, lastUsed(cat.used, e.Name()), engine.Clip(text, wide)})
+		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens,
+			lastUsed(cat.used, e.Name()), engine.Clip(text, wide)})
 	}
 	if len(rows) > 0 {
 		rows = slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"})

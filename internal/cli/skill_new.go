@@ -72,12 +72,14 @@ func newSkill(c *cobra.Command, name, parent string) error {
 	dir := filepath.Join(parent, name)
 	if err := extract.Files(root, name, files); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return &engine.Error{Err: fmt.Errorf("skill new: %s is already there", plain.Line(dir)), Hint: "knack skill check " + plain.Line(dir)}
+			return &engine.Error{Err: fmt.Errorf("skill new: %s is already there", plain.Line(dir)), Hint: "knack skill check " +
+				plain.Line(dir)}
 		}
 		return fmt.Errorf("skill new: %w", err)
 	}
 	path := filepath.Join(dir, "SKILL.md")
-	if err := printResult(c, c.OutOrStdout(), plain.Line(path), map[string]string{"name": name, "dir": dir, "path": path}); err != nil {
+	if err := printResult(c, c.OutOrStdout(), plain.Line(path),
+		map[string]string{"name": name, "dir": dir, "path": path}); err != nil {
 		return err
 	}
 	nextSteps(c.ErrOrStderr(), name, plain.Line(dir))

@@ -64,7 +64,8 @@ func packSkill(c *cobra.Command, path, output string) error {
 				}
 			}
 		}
-		return &engine.Error{Err: fmt.Errorf("skill pack: %s breaks the specification", path), Hint: "knack skill check " + path}
+		return &engine.Error{Err: fmt.Errorf("skill pack: %s breaks the specification", path), Hint: "knack skill check " +
+			path}
 	}
 	if output == "" {
 		output = name + ".skill"
@@ -76,7 +77,8 @@ func packSkill(c *cobra.Command, path, output string) error {
 	// What is there is never overwritten; a file half written is removed.
 	w, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
-		return &engine.Error{Err: fmt.Errorf("skill pack: %s is already there", output), Hint: "remove it, or name another file with -o"}
+		return &engine.Error{Err: fmt.Errorf("skill pack: %s is already there", output),
+			Hint: "remove it, or name another file with -o"}
 	}
 	if err != nil {
 		return fmt.Errorf("skill pack: %w", err)

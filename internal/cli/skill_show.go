@@ -108,29 +108,35 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: no such file or directory", plain.Line(arg)), Hint: "knack skill list"}
+		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: no such file or directory", plain.Line(arg)),
+			Hint: "knack skill list"}
 	}
 	id := path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		id = real
 	}
 	for _, e := range cat.Entries() { // one that a source holds has a state
-		if s := e.Skill; s != nil && s.ID != "" && (s.ID == id || filepath.Dir(s.ID) == id && strings.EqualFold(filepath.Base(s.ID), "SKILL.md")) {
+		if s := e.Skill; s != nil && s.ID != "" && (s.ID == id || filepath.Dir(s.ID) == id &&
+			strings.EqualFold(filepath.Base(s.ID), "SKILL.md")) {
 			return e, cat, nil
 		}
 	}
 	only := knack.Load(ctx, knack.Dir(path, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: cat.view.Dir}))
 	switch entries := only.Entries(); {
 	case len(entries) == 1:
-		return entries[0], &catalogView{Catalog: only, project: cat.project, view: cat.view, all: only.Problems(), used: cat.used}, nil
+		return entries[0], &catalogView{Catalog: only, project: cat.project, view: cat.view, all: only.Problems(),
+			used: cat.used}, nil
 	case len(entries) > 1:
-		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s contains %d skills", plain.Line(arg), len(entries)), Hint: "knack skill list --skill " + plain.Line(arg)}
+		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s contains %d skills", plain.Line(arg), len(entries)),
+			Hint: "knack skill list --skill " + plain.Line(arg)}
 	}
-	return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)), Hint: "knack skill new NAME"}
+	return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)),
+		Hint: "knack skill new NAME"}
 }
 
 func isPath(arg string) bool {
-	return strings.HasPrefix(arg, ".") || strings.HasPrefix(arg, "~") || filepath.IsAbs(arg) || strings.HasSuffix(strings.ToLower(arg), ".md")
+	return strings.HasPrefix(arg, ".") || strings.HasPrefix(arg, "~") || filepath.IsAbs(arg) ||
+		strings.HasSuffix(strings.ToLower(arg), ".md")
 }
 
 // expandedText is what the model would get of a skill, alone in a Catalog: what

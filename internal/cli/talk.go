@@ -43,7 +43,8 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if useScreen(engine.Env(nil)) {
 		return f.screen(c, e, in, strings.Join(args, " "))
 	}
-	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), History: engine.Env(nil).StateFile("history")}
+	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()),
+		History: engine.Env(nil).StateFile("history")}
 	s, err := f.start(ctx, e, front, nil, stderr)
 	if err != nil {
 		return err
@@ -111,7 +112,8 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		bindings = filepath.Join(dir, "keybindings.json")
 	}
 	return tui.Run(ctx, tui.Options{
-		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify, First: first, Env: env.Get,
+		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify,
+		First: first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: bindings,
 		Start: func(ctx context.Context, who engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, who, nil, c.ErrOrStderr())

@@ -42,7 +42,8 @@ func toolListCommand() *cobra.Command {
 				return err
 			}
 			defer ws.Close()
-			tools, problems := tool.Select(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), coding.All, coding.Choice(choice, coding.All))
+			tools, problems := tool.Select(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
+				coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
 			}

@@ -25,7 +25,8 @@ func openProject(dir string) (*trust.Project, error) {
 	var env engine.Env
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
-		return nil, &engine.Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err), Hint: "knack trust --revoke starts a new one"}
+		return nil, &engine.Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
+			Hint: "knack trust --revoke starts a new one"}
 	}
 	p.Bundled = bundled.Names()
 	return p, nil
@@ -62,7 +63,8 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 	fs.BoolVarP(&f.yes, "yes", "y", false, "approve without being asked")
 	fs.BoolVar(&f.revoke, "revoke", false, "forget what was approved, and the rules that were kept for the project")
 	fs.BoolVar(&f.links, "links", false, "also approve what links out of the project lead to")
-	fs.StringVar(&f.network, "mcp-network", "", "what the programs of the project's MCP servers may reach: none, all, or `HOSTS` separated by commas")
+	fs.StringVar(&f.network, "mcp-network", "", "what the programs of the project's MCP servers may reach: none, all, "+
+		"or `HOSTS` separated by commas")
 	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
 	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")
 	return c
@@ -144,7 +146,8 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	case len(open) == 0 && refused == 0 && p.Trusted():
 		return nil
 	case len(open) == 0 && refused == 0:
-		fmt.Fprintln(c.OutOrStdout(), "It provides nothing that needs approval. Git and other programs follow its configuration.")
+		fmt.Fprintln(c.OutOrStdout(), "It provides nothing that needs approval. Git and other programs follow its "+
+			"configuration.")
 		if !f.yes {
 			ok, err := confirm(c, "Trust the folder?")
 			if err != nil {
@@ -155,7 +158,8 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 			}
 		}
 	case len(open) == 0:
-		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"), Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
+		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"),
+			Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
 	case !f.yes:
 		ok, err := confirm(c, engine.TrustQuestion(len(open)))
 		if err != nil {
@@ -179,7 +183,8 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 // confirm asks a person at a terminal; where there is none the answer is no.
 func confirm(c *cobra.Command, question string) (bool, error) {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, &engine.Error{Err: errors.New("nothing was approved: there is nobody to ask"), Hint: "knack trust --yes approves what is shown", Exit: engine.ExitRefused}
+		return false, &engine.Error{Err: errors.New("nothing was approved: there is nobody to ask"),
+			Hint: "knack trust --yes approves what is shown", Exit: engine.ExitRefused}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
 	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')

@@ -36,7 +36,8 @@ func mistyped(c *cobra.Command, args []string) error {
 			continue
 		}
 		line := strings.Join(append([]string{"knack", sub.Name()}, rest...), " ")
-		return engine.Usagef(line+"; for a prompt: knack -- "+strings.Join(args, " "), "%s is not a command; did you mean %s?", first, sub.Name())
+		return engine.Usagef(line+"; for a prompt: knack -- "+strings.Join(args, " "),
+			"%s is not a command; did you mean %s?", first, sub.Name())
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func ParseSchema(data []byte) (*Schema, error) {
 
 // Prompt asks the model to answer by the schema.
 func (s *Schema) Prompt() string {
-	return "End with an answer that is only one JSON value, without any other text, that matches this JSON Schema:\n\n" + s.text
+	return "End with an answer that is only one JSON value, without any other text, that matches this JSON Schema:\n\n" +
+		s.text
 }
 
 // check reads an answer, which may stand in a fence.

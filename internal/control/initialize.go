@@ -168,8 +168,9 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	}
 	p := session.Engine().Project()
 	out := initialized{
-		Commands: commands(session), Agents: []agentInfo{}, Models: listModels(ctx, session), Style: "default", Styles: []string{"default"},
-		Hooks: true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: true,
+		Commands: commands(session), Agents: []agentInfo{}, Models: listModels(ctx, session), Style: "default",
+		Styles: []string{"default"},
+		Hooks:  true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: true,
 		Version: p.Version(), Problems: append([]string{}, u.problems...),
 	}
 	seen := map[string]bool{}

@@ -147,11 +147,12 @@ type UserMessage struct {
 	Message Spoken  `json:"message"`
 	Parent  *string `json:"parent_tool_use_id"`
 	Head
-	Details    json.RawMessage     `json:"tool_use_result,omitempty"` // the structured result of a tool
-	IsReplay   bool                `json:"isReplay,omitempty"`        // the prompt of the user or of the host
-	IsMeta     bool                `json:"isMeta,omitempty"`          // not a prompt: the text of a skill
-	Synthetic  bool                `json:"isSynthetic,omitempty"`     // the same
-	Typed      string              `json:"typed,omitempty"`           // what the user typed, where the text is a template's
+	Details   json.RawMessage `json:"tool_use_result,omitempty"` // the structured result of a tool
+	IsReplay  bool            `json:"isReplay,omitempty"`        // the prompt of the user or of the host
+	IsMeta    bool            `json:"isMeta,omitempty"`          // not a prompt: the text of a skill
+	Synthetic bool            `json:"isSynthetic,omitempty"`     // the same
+	// what the user typed, where the text is a template's
+	Typed      string              `json:"typed,omitempty"`
 	Activation *session.Activation `json:"activation,omitempty"`
 	Permission *SkillPermissions   `json:"command_permissions,omitempty"`
 }

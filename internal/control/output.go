@@ -85,7 +85,7 @@ type Messages struct {
 	joined  []string // of prompts: those that have not been taken in yet
 }
 
-// NewMessages makes the Output of the formats json and, with lines, stream-json.
+// NewMessages returns an Output that writes stream-json if lines is set, else json.
 func NewMessages(w io.Writer, lines bool) *Messages {
 	return newMessages(newLineWriter(w), lines)
 }
@@ -274,7 +274,8 @@ func (o *Messages) block(p llm.Part) Block {
 		}
 		return Block{Type: kind, Source: &BlockSource{"base64", p.Media.MIME, p.Media.Data}}
 	case p.Call != nil:
-		return Block{Type: "tool_use", ID: p.Call.ID, Name: o.toolName(p.Call.Name), Input: o.toolInput(p.Call.Name, p.Call.Input)}
+		return Block{Type: "tool_use", ID: p.Call.ID, Name: o.toolName(p.Call.Name),
+			Input: o.toolInput(p.Call.Name, p.Call.Input)}
 	case p.Result != nil:
 		return Block{Type: "tool_result", Call: p.Result.ID, IsError: p.Result.IsError, Content: o.blocks(p.Result.Parts...)}
 	}
@@ -408,12 +409,14 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 	head := o.headOf(log, e.ID)
 	switch {
 	case e.Answer != nil:
-		return AssistantMessage{Type: "assistant", Head: head, Parent: parent, Message: o.response(log, e), Aborted: e.Answer.Partial}
+		return AssistantMessage{Type: "assistant", Head: head, Parent: parent, Message: o.response(log, e),
+			Aborted: e.Answer.Partial}
 	case e.User != nil:
 		if parent == nil && o.host && !o.replay {
 			return nil // the host said it
 		}
-		return UserMessage{Type: "user", Head: head, Parent: parent, Message: Spoken{"user", o.blocks(e.User.Parts...)}, Typed: e.User.Typed, IsReplay: parent == nil}
+		return UserMessage{Type: "user", Head: head, Parent: parent, Message: Spoken{"user", o.blocks(e.User.Parts...)},
+			Typed: e.User.Typed, IsReplay: parent == nil}
 	case e.Result != nil:
 		return UserMessage{Type: "user", Head: head, Parent: parent, Details: e.Result.Details,
 			Message: Spoken{"user", o.blocks(llm.Part{Result: &e.Result.ToolResult})}}
@@ -423,7 +426,8 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 			Message:    Spoken{"user", o.blocks(append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)},
 			Permission: &SkillPermissions{a.Granted(), a.Denies, a.Model, a.Effort, a.Hooks}}
 	case e.Note != nil:
-		return NoteMessage{Type: "system", Subtype: "note", Head: head, Parent: parent, Model: e.Note.Model, People: e.Note.People, Hook: e.Note.Hook,
+		return NoteMessage{Type: "system", Subtype: "note", Head: head, Parent: parent, Model: e.Note.Model,
+			People: e.Note.People, Hook: e.Note.Hook,
 			Skills: e.Note.Skills, Problems: e.Note.Problems}
 	case e.Release != nil:
 		return ReleaseMessage{Type: "system", Subtype: "release", Head: head, Parent: parent, Skill: e.Release.Skill,
@@ -437,7 +441,8 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 			Metadata: CompactMetadata{trigger, e.Compaction.Before, e.Compaction.After}}
 	case e.Decision != nil:
 		d := e.Decision
-		m := DecisionMessage{Type: "system", Subtype: "decision", Head: head, Parent: parent, Tool: o.toolName(d.Tool), Call: d.Call, Decision: d}
+		m := DecisionMessage{Type: "system", Subtype: "decision", Head: head, Parent: parent, Tool: o.toolName(d.Tool),
+			Call: d.Call, Decision: d}
 		if d.By.Verdict != permission.Allow {
 			m.Subtype, m.Kind, m.Reason = "permission_denied", reasonType(d), d.By.Reason
 			m.Message = cmp.Or(d.By.Reason, "the rule "+d.By.Rule+" denies it")
@@ -494,8 +499,10 @@ func (o *Messages) result(err error) Result {
 			o.total.see(e)
 		}
 	}
-	r := Result{Type: "result", Subtype: "success", Reason: "done", Head: o.head(0), Turns: t.turns, Usage: usageOf(t.usage),
-		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.waited.Milliseconds(), Denials: t.denials, Reply: t.reply, Structured: t.value}
+	r := Result{Type: "result", Subtype: "success", Reason: "done", Head: o.head(0), Turns: t.turns,
+		Usage:      usageOf(t.usage),
+		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.waited.Milliseconds(), Denials: t.denials,
+		Reply: t.reply, Structured: t.value}
 	if !t.start.IsZero() {
 		r.Duration = time.Since(t.start).Milliseconds()
 	}
@@ -522,7 +529,8 @@ func (o *Messages) result(err error) Result {
 		}
 	case r.Reason == "limit":
 		r.Errors = []string{"the run was stopped: " + t.end.Why}
-		r.Subtype = map[agent.Limit]string{agent.LimitRequests: "error_max_turns", agent.LimitCost: "error_max_budget_usd"}[t.end.Limit]
+		r.Subtype = map[agent.Limit]string{agent.LimitRequests: "error_max_turns",
+			agent.LimitCost: "error_max_budget_usd"}[t.end.Limit]
 		r.Subtype = cmp.Or(r.Subtype, "error_during_execution")
 	case r.Reason == "cancelled":
 		r.Subtype, r.Errors = "error_during_execution", []string{"interrupted"}

@@ -104,7 +104,8 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 	}
 	switch {
 	case failed && denied:
-		return &engine.Error{Err: errors.New("the procedure was refused"), Hint: "knack help permissions", Exit: engine.ExitRefused}
+		return &engine.Error{Err: errors.New("the procedure was refused"), Hint: "knack help permissions",
+			Exit: engine.ExitRefused}
 	case failed:
 		return &engine.Error{Err: errors.New("the procedure failed")}
 	}

@@ -40,7 +40,8 @@ var outMessages = []outMessage{
 	{Result{}, "result", resultSubtypes},
 }
 
-var resultSubtypes = []string{"success", "error_during_execution", "error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"}
+var resultSubtypes = []string{"success", "error_during_execution", "error_max_turns", "error_max_budget_usd",
+	"error_max_structured_output_retries"}
 
 // MessageTypes are the types of the messages that are written, for their
 // documentation.
@@ -49,7 +50,8 @@ func MessageTypes() []reflect.Type {
 	for _, m := range outMessages {
 		all = append(all, reflect.TypeOf(m.value))
 	}
-	return append(all, reflect.TypeFor[SkillPermissions](), reflect.TypeFor[Denial](), reflect.TypeFor[Usage](), reflect.TypeFor[ModelUsage](),
+	return append(all, reflect.TypeFor[SkillPermissions](), reflect.TypeFor[Denial](), reflect.TypeFor[Usage](),
+		reflect.TypeFor[ModelUsage](),
 		reflect.TypeFor[Block](), reflect.TypeFor[StreamEvent](), reflect.TypeFor[Delta](), reflect.TypeFor[ModelResponse]())
 }
 
@@ -62,8 +64,9 @@ func JSONSchema() ([]byte, error) {
 	}
 	out := jsonschema.Schema{
 		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "knack stream-json",
-		Description: "A line that knack writes with --output-format stream-json. Later versions add types and members: ignore what you do not know.",
-		Defs:        map[string]*jsonschema.Schema{"block": block},
+		Description: "A line that knack writes with --output-format stream-json. Later versions add types and members: " +
+			"ignore what you do not know.",
+		Defs: map[string]*jsonschema.Schema{"block": block},
 	}
 	for _, m := range outMessages {
 		s, err := schemaOf(reflect.TypeOf(m.value))

@@ -397,7 +397,7 @@ type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// ended is the error of a context that ended.
+// ended is the error for a context that ended.
 func (s *server) ended(ctx context.Context) error {
 	var failed startError
 	if errors.As(context.Cause(ctx), &failed) {

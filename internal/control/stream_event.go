@@ -56,7 +56,8 @@ func (a *answerStream) start(send func(StreamEvent)) {
 		return
 	}
 	a.open = true
-	send(StreamEvent{Type: "message_start", Message: &ModelResponse{ID: a.id, Type: "message", Role: string(llm.Assistant), Model: a.model, Content: []Block{}}})
+	send(StreamEvent{Type: "message_start", Message: &ModelResponse{ID: a.id, Type: "message", Role: string(llm.Assistant),
+		Model: a.model, Content: []Block{}}})
 }
 
 // piece sends a piece of text or of thinking, and begins a block where the last

@@ -165,7 +165,7 @@ func fence(line []byte) bool {
 	return ok && len(bytes.Trim(rest, " \t\r")) == 0
 }
 
-// attached says whether a line is a fence with text after it: ---# Title. A
+// attached reports whether a line is a fence with text after it: ---# Title. A
 // longer row of hyphens is a rule.
 func attached(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))

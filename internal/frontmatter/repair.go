@@ -484,7 +484,7 @@ func literalPaths(line string, inside *bool) string {
 	return b.String()
 }
 
-// continues says whether a path goes on after a blank: Program Files\x.
+// continues reports whether a path goes on after a blank: Program Files\x.
 func continues(rest string) bool {
 	end := strings.IndexAny(rest, `\/"`)
 	if end <= 0 || end > 24 || rest[end] != '\\' {
@@ -498,7 +498,7 @@ func continues(rest string) bool {
 	return true
 }
 
-// endsQuote says whether a value ends where rest begins.
+// endsQuote reports whether a value ends where rest begins.
 func endsQuote(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r")
 	return rest == "" || strings.IndexByte(",]}#", rest[0]) >= 0

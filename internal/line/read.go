@@ -17,8 +17,8 @@ import (
 // errInterrupted is Ctrl-C at a prompt.
 var errInterrupted = errors.New("interrupted")
 
-// A reader reads edited lines from a terminal. It is in raw mode only while it
-// reads, so that Ctrl-C is a signal during a run.
+// A reader reads edited lines from a terminal. The terminal is in raw mode only
+// while a line is read, so Ctrl-C sends a signal during a run.
 type reader struct {
 	in       *os.File
 	out      io.Writer

@@ -116,7 +116,7 @@ func AutoDestination(n *ast.AutoLink, src []byte) string {
 	return dest
 }
 
-// SafeURL says whether an address may be opened in a browser without harm, and
+// SafeURL reports whether an address may be opened in a browser without harm, and
 // spells it so that it means the same to all readers.
 func SafeURL(dest string) (string, bool) {
 	u, err := url.Parse(dest)

@@ -54,7 +54,7 @@ type Hit struct {
 	Index int // of those that were searched
 	Doc   int // of the index, in the order in which they were added
 	Score float64
-	// Share says how much of the query was found in the document, from 0 to 1:
+	// Share reports how much of the query was found in the document, from 0 to 1:
 	// rare words count more.
 	Share float64
 }

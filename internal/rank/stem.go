@@ -96,7 +96,7 @@ var step4 = []string{"ement", "ment", "ance", "ence", "able", "ible", "ant", "en
 	"ive", "ize",
 	"al", "er", "ic", "ou"}
 
-// vowel says whether the letter at i is one; y is one after a consonant.
+// vowel reports whether the letter at i is one; y is one after a consonant.
 func vowel(w string, i int) bool {
 	switch w[i] {
 	case 'a', 'e', 'i', 'o', 'u':
@@ -129,7 +129,7 @@ func measure(w string) (n int) {
 	return n
 }
 
-// cvc says whether a word ends in consonant, vowel, consonant, the last not w, x or y.
+// cvc reports whether a word ends in consonant, vowel, consonant, the last not w, x or y.
 func cvc(w string) bool {
 	n := len(w)
 	return n >= 3 && !vowel(w, n-3) && vowel(w, n-2) && !vowel(w, n-1) && w[n-1] != 'w' && w[n-1] != 'x' && w[n-1] != 'y'

@@ -84,7 +84,7 @@ func wordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Mc, r) || r == 'ー'
 }
 
-// unspaced says whether a script puts nothing between its words.
+// unspaced reports whether a script puts nothing between its words.
 func unspaced(r rune) bool {
 	if r < 0x0e00 {
 		return false
@@ -190,7 +190,7 @@ func pairsOf(s string, f func(string)) {
 	}
 }
 
-// stopped says whether a word tells nothing of what a text is about.
+// stopped reports whether a word tells nothing of what a text is about.
 func stopped(word string) bool {
 	if len(word) > 7 {
 		return false

@@ -43,7 +43,7 @@ func (e *Entry) Path() string {
 	return e.Parent + "/" + e.Name
 }
 
-// A Walk says how to go through a tree.
+// A Walk reports how to go through a tree.
 type Walk struct {
 	Root   Dir           // stays open
 	Ignore *ignore.Scope // of Root; nil: nothing is excluded

@@ -61,7 +61,7 @@ func (s *Server) extension() error {
 	)
 }
 
-// cache says how long a result counts, in versions of the protocol that have it.
+// cache reports how long a result counts, in versions of the protocol that have it.
 func cache(ss *sdk.ServerSession) mcp.Cache {
 	if p := ss.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
 		return mcp.Cache{}
@@ -74,8 +74,9 @@ func invalid(format string, args ...any) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
 }
 
-// page is the part of n items that a cursor begins, and the next cursor. Cursors
-// are positions; in a list that changes meanwhile they may skip or repeat.
+// page returns the range of n items that starts at a cursor, and the cursor of the
+// next page. A cursor is a position: if the list changes between two pages, items
+// may be skipped or repeated.
 func page(cursor string, n int) (from, to int, next string, err error) {
 	if cursor != "" {
 		if from, err = strconv.Atoi(cursor); err != nil || from < 0 || from > n {
@@ -89,7 +90,8 @@ func page(cursor string, n int) (from, to int, next string, err error) {
 	return from, to, next, nil
 }
 
-func (s *Server) listSkills(ctx context.Context, ss *sdk.ServerSession, p *mcp.ListSkillsParams) (*mcp.ListSkillsResult, error) {
+func (s *Server) listSkills(ctx context.Context, ss *sdk.ServerSession, p *mcp.ListSkillsParams) (*mcp.ListSkillsResult,
+	error) {
 	o := s.now()
 	var all []*knack.Skill
 	for _, k := range o.skills {
@@ -112,7 +114,8 @@ func (s *Server) listSkills(ctx context.Context, ss *sdk.ServerSession, p *mcp.L
 	return r, nil
 }
 
-func (s *Server) getSkill(ctx context.Context, ss *sdk.ServerSession, p *mcp.GetSkillParams) (*mcp.GetSkillResult, error) {
+func (s *Server) getSkill(ctx context.Context, ss *sdk.ServerSession, p *mcp.GetSkillParams) (*mcp.GetSkillResult,
+	error) {
 	o := s.now()
 	k, rel := o.of(p.URI)
 	if k == nil || rel != "SKILL.md" {
@@ -223,7 +226,8 @@ func (s *Server) files(ctx context.Context, o *offer, k *knack.Skill) (*skillFil
 
 // hidden reports whether a part of a path begins with a dot.
 func hidden(name string) bool {
-	return !fs.ValidPath(name) || slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return strings.HasPrefix(part, ".") })
+	return !fs.ValidPath(name) || slices.ContainsFunc(strings.Split(name, "/"),
+		func(part string) bool { return strings.HasPrefix(part, ".") })
 }
 
 // stat is about the file itself: a link on the way to it, or at its end, is an
@@ -376,7 +380,8 @@ func mimeOf(name string) string {
 }
 
 // readDirectory lists what lies directly in a directory of a skill.
-func (s *Server) readDirectory(ctx context.Context, ss *sdk.ServerSession, p *mcp.ReadDirectoryParams) (*mcp.ReadDirectoryResult, error) {
+func (s *Server) readDirectory(ctx context.Context, ss *sdk.ServerSession,
+	p *mcp.ReadDirectoryParams) (*mcp.ReadDirectoryResult, error) {
 	o := s.now()
 	dir := strings.TrimSuffix(p.URI, "/") + "/"
 	k, rel := o.of(dir)

@@ -46,15 +46,18 @@ func New(ctx context.Context, e *engine.Engine) (*Server, error) {
 	}
 	caps.AddExtension(mcp.SkillsExtension, map[string]any{"directoryRead": true})
 	s := &Server{engine: e}
-	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "knack", Title: "Knack: Agent Skills", Version: e.Project().Version()}, &sdk.ServerOptions{
-		Instructions: "Skills are instructions for kinds of tasks. Before a task, look for a skill that fits: in the description of the tool skill, or with find.",
-		Capabilities: caps, PageSize: pageSize,
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = ttl, "private" },
-	})
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "knack", Title: "Knack: Agent Skills", Version: e.Project().Version()},
+		&sdk.ServerOptions{
+			Instructions: "Skills are instructions for kinds of tasks. Before a task, look for a skill that fits: in the " +
+				"description of the tool skill, or with find.",
+			Capabilities: caps, PageSize: pageSize,
+			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = ttl, "private" },
+		})
 	if err := s.extension(); err != nil {
 		return nil, err
 	}
-	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill-file", Title: "File of a skill", URITemplate: "skill://{+path}",
+	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{Name: "skill-file", Title: "File of a skill",
+		URITemplate: "skill://{+path}",
 		Description: "A file of a skill, by the URI that its manifest names."}, s.readResource)
 	s.update(ctx)
 	return s, nil
@@ -106,10 +109,12 @@ func (s *Server) update(ctx context.Context) {
 	for _, k := range o.skills {
 		if !k.NotUser && !slices.Contains(s.prompts, k.Name) {
 			s.sdk.AddPrompt(&sdk.Prompt{Name: k.Name, Description: plain.Line(k.Summary()),
-				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint), "What the skill is to work on")}}}, s.getPrompt)
+				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint),
+					"What the skill is to work on")}}}, s.getPrompt)
 		}
 		if uri := o.uri(k); uri != "" && !slices.Contains(s.listed, uri) {
-			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown", Size: k.Size}, s.readResource)
+			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
+				Size: k.Size}, s.readResource)
 		}
 	}
 	s.prompts, s.listed = prompts, listed
@@ -133,7 +138,8 @@ type offer struct {
 }
 
 func newOffer(e *engine.Engine) *offer {
-	o := &offer{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{}, uris: map[*knack.Skill]string{}}
+	o := &offer{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{},
+		uris: map[*knack.Skill]string{}}
 	o.view.For = knack.ByModel
 	for _, k := range o.catalog.Skills() {
 		if !o.catalog.Offers(k, o.view) {
@@ -191,7 +197,8 @@ func skillTool(listing string) *sdk.Tool {
 	closed := false
 	return &sdk.Tool{
 		Name: "skill", Title: "Skills",
-		Description: "Load a skill: instructions that somebody wrote for one kind of task. Before you start on a task, look through " +
+		Description: "Load a skill: instructions that somebody wrote for one kind of task. Before you start on a task, " +
+			"look through " +
 			"the skills below. If one fits, call this tool with its name first, and follow the text that it returns.\n\n" +
 			"- skill: a name; args: what it is to work on\n" +
 			"- find: words of the task, without a name: returns skills that fit, also those that are not listed\n" +
@@ -226,7 +233,8 @@ func (s *Server) invoke(ctx context.Context, o *offer, name, args string) (strin
 	text := a.Prompt
 	if asks, err := a.Skill.Asks(ctx); err == nil && len(asks.Commands) > 0 {
 		text += fmt.Sprintf("\n\n[The text above has %s in it (after an exclamation mark, in backquotes). "+
-			"They were not run: this server runs nothing. Run what you need yourself, if the user allows it.]", plain.Count(len(asks.Commands), "command"))
+			"They were not run: this server runs nothing. Run what you need yourself, if the user allows it.]",
+			plain.Count(len(asks.Commands), "command"))
 	}
 	return text, nil
 }
@@ -238,7 +246,8 @@ func (s *Server) answer(ctx context.Context, in skillInput) (string, error) {
 	o := s.now()
 	switch {
 	case in.Find != "" && in.Skill == "":
-		found, err := s.engine.Project().Finder().Find(ctx, o.catalog, in.Find, maxFound, func(k *knack.Skill) bool { return slices.Contains(o.skills, k) })
+		found, err := s.engine.Project().Finder().Find(ctx, o.catalog, in.Find, maxFound,
+			func(k *knack.Skill) bool { return slices.Contains(o.skills, k) })
 		if err != nil {
 			return "", err
 		}

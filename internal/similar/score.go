@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Score says how well a text matches a pattern, in any letter case: 0 if the
-// letters of the pattern are not all in it in their order, more the closer
-// together they are, and most where the text begins with the pattern or is the
-// same. Between equal matches the shorter text scores higher.
+// Score rates how well a text matches a pattern, ignoring case. It is 0 unless the
+// text contains the letters of the pattern in their order. Letters that are closer
+// together score higher, and a text that begins with the pattern or equals it
+// scores highest. Of two equal matches the shorter text scores higher.
 func Score(text, pattern string) int {
 	if pattern == "" {
 		return 1

@@ -57,7 +57,7 @@ type Store struct {
 	dir string
 }
 
-// ErrNoState is the error of changing a record that has no place on disk.
+// ErrNoState is the error for changing a record that has no place on disk.
 var ErrNoState = errors.New("there is no state directory to store it in")
 
 // Open names the store in a state directory ($XDG_STATE_HOME/knack). It reads

@@ -60,7 +60,8 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { a.session.Close() }()
-	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys, func(k terminal.Key) { a.post(func() { a.key(k) }) }); err != nil {
+	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,
+		func(k terminal.Key) { a.post(func() { a.key(k) }) }); err != nil {
 		return err
 	}
 	defer a.terminal.Close()

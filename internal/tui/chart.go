@@ -13,7 +13,8 @@ var shades = []struct {
 	mark  string
 	style styled.Style
 }{
-	{"█", styled.Accent}, {"▓", styled.Keyword}, {"▒", styled.String}, {"▚", styled.Number}, {"▤", styled.Function}, {"▥", styled.Type},
+	{"█", styled.Accent}, {"▓", styled.Keyword}, {"▒", styled.String}, {"▚", styled.Number}, {"▤", styled.Function},
+	{"▥", styled.Type},
 }
 
 const (

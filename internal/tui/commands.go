@@ -24,7 +24,8 @@ func (a *app) rewind() {
 		text := typedIn(e.User)
 		id := fmt.Sprint(e.Parent)
 		texts[id] = text
-		items = append(items, item{value: id, label: strings.Join(strings.Fields(text), " "), help: e.Time.Local().Format("15:04")})
+		items = append(items, item{value: id, label: strings.Join(strings.Fields(text), " "),
+			help: e.Time.Local().Format("15:04")})
 	}
 	if len(items) == 0 {
 		a.view.hint = "there is no earlier message"

@@ -356,7 +356,8 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 	all := strings.Split(text, "\n")
 	var out []styled.Line
 	if n := len(all) - resultLines; n > 1 {
-		out = append(out, styled.S(styled.Dim, fmt.Sprintf("%s… %d more lines (ctrl+o shows all)", resultIndent, n)).Cut(c.width))
+		out = append(out, styled.S(styled.Dim, fmt.Sprintf("%s… %d more lines (ctrl+o shows all)", resultIndent,
+			n)).Cut(c.width))
 		all = all[n:]
 	}
 	lead := styled.S(styled.Text, resultIndent)
@@ -369,7 +370,8 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 		}
 		if len(rows) > resultLines { // one very long line
 			rows = rows[:resultLines]
-			rows[resultLines-1] = append(rows[resultLines-1].Cut(max(c.width-len(resultIndent)-1, 1)), styled.Span{Text: "…", Style: style})
+			rows[resultLines-1] = append(rows[resultLines-1].Cut(max(c.width-len(resultIndent)-1, 1)),
+				styled.Span{Text: "…", Style: style})
 		}
 		for _, row := range rows {
 			out = append(out, append(append(styled.Line(nil), lead...), row...))
@@ -440,7 +442,8 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 		}
 		lines = append(lines, head.Cut(c.width))
 		for _, l := range k.tail {
-			lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(strings.ReplaceAll(start(l, c.width), "\t", "    "))).Cut(c.width))
+			lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(strings.ReplaceAll(start(l, c.width), "\t",
+				"    "))).Cut(c.width))
 		}
 	}
 	if c.retry != "" {

@@ -153,7 +153,8 @@ func (d *dialog) body(width int) []styled.Line {
 	for _, sub := range r.Decision.Subjects {
 		if sub.Verdict != permission.Allow && !slices.Contains(reasons, sub.Reason) {
 			reasons = append(reasons, sub.Reason)
-			wrap(styled.Dim, styled.Cut(plain.Line(sub.Kind+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason, "the rule "+sub.Rule+" asks"))
+			wrap(styled.Dim, styled.Cut(plain.Line(sub.Kind+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason,
+				"the rule "+sub.Rule+" asks"))
 		}
 	}
 	if r.Decision.Reason != "" && !slices.Contains(reasons, r.Decision.Reason) {
@@ -196,7 +197,8 @@ func (d *dialog) title() styled.Line {
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
 	}
 	if strings.HasPrefix(d.q.From, "mcp:") {
-		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(strings.TrimPrefix(d.q.From, "mcp:")), Style: styled.Warn})
+		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(strings.TrimPrefix(d.q.From, "mcp:")),
+			Style: styled.Warn})
 	}
 	if n := len(d.q.Fields); n > 1 {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})

@@ -281,7 +281,8 @@ func (v *view) statusLine(width int) styled.Line {
 	}
 	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
 	if s.window > 0 && s.used > 0 {
-		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + " " + percent(s.used, s.window), Style: fill(s.used, s.window)})
+		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + " " + percent(s.used, s.window),
+			Style: fill(s.used, s.window)})
 	}
 	if s.cost > 0 {
 		parts = append(parts, styled.Span{Text: fmt.Sprintf("$%.2f", s.cost), Style: styled.Dim})

@@ -149,7 +149,7 @@ func (t Table) Provider(name string) (Provider, bool) {
 	return Provider{}, false
 }
 
-// An Unknown is the error of a name that means no model.
+// An Unknown is the error for a name that means no model.
 type Unknown struct {
 	Name     string
 	Provider string   // "": the name begins with no provider that is known

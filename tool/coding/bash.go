@@ -63,7 +63,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if !call.Allows("Bash", c.Line) {
 			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
 		}
-		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.And(call.Allow)
+		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
 		timeout, err := bashTimeout(in, o)
 		if err != nil {
 			return tool.Result{}, err
@@ -177,7 +177,7 @@ func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time
 	return ending{exit, err, time.Since(start).Seconds()}
 }
 
-// errAborted is the error of a command that was cancelled.
+// errAborted is the error for a command that was cancelled.
 type errAborted struct{ error }
 
 func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Result {

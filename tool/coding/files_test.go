@@ -764,7 +764,7 @@ func TestReadGigabyte(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sparse: the zeros between make one long line. They begin behind the part
-	// that says whether a file is text.
+	// that reports whether a file is text.
 	head := numbered(20000)
 	if _, err := f.WriteString(head); err != nil {
 		t.Fatal(err)

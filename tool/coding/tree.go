@@ -81,7 +81,7 @@ func (t *tree) Close() error {
 	return t.dir.Close()
 }
 
-// walk says how to go through the tree: what ignore files exclude is left out,
+// walk reports how to go through the tree: what ignore files exclude is left out,
 // those of the directories above it, up to the repository or the workspace,
 // included; secrets are left out, and counted where they are directories or
 // files that are asked for.

@@ -63,7 +63,7 @@ func writeTool(ws writeFS, st *State) tool.Tool {
 	return t
 }
 
-// replaced says how a file's text changes when it is replaced. The error says why
+// replaced reports how a file's text changes when it is replaced. The error says why
 // that cannot be shown. Old content that is no text is not shown, only what
 // takes its place.
 func (c *change) replaced(content string) (old string, changes []udiff.Edit, err error) {

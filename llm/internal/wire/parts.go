@@ -21,7 +21,7 @@ const (
 	TextFile
 )
 
-// MediaKind says how to send media to a model. A model whose window is unknown
+// MediaKind reports how to send media to a model. A model whose window is unknown
 // is itself unknown, and is sent everything.
 func MediaKind(i *llm.Info, m *llm.Media) Kind {
 	unknown := i.Window == 0

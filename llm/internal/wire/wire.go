@@ -64,7 +64,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			defer silent.Stop()
 			spoke = func() { silent.Reset(3 * idle) }
 		}
-		// broken says why the way to the provider ended.
+		// broken explains why the way to the provider ended.
 		broken := func(err error) error {
 			switch {
 			case parent.Err() != nil:
