@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -86,9 +87,15 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		return err
 	}
 	for _, a := range args {
-		if path, ok := strings.CutPrefix(a, "@"); ok && path != "" && !slices.Contains(in.Touched, s.Path(path)) {
-			return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
+		path, ok := strings.CutPrefix(a, "@")
+		if !ok || path == "" || slices.Contains(in.Touched, s.Path(path)) {
+			continue
 		}
+		// A sentence, an agent and a server's resource begin with @, too.
+		if strings.ContainsFunc(path, unicode.IsSpace) || strings.HasPrefix(path, "agent-") || strings.Contains(path, "://") {
+			continue
+		}
+		return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
 	}
 	if err := r.Begin(ctx); err != nil {
 		return err
