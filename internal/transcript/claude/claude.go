@@ -85,7 +85,7 @@ type block struct {
 	} `json:"source"`
 }
 
-// A attachment is what the program put beside a message.
+// An attachment is what the program put beside a message.
 type attachment struct {
 	Type     string          `json:"type"`
 	Prompt   json.RawMessage `json:"prompt"`   // of a queued_command

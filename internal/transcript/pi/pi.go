@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A entry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first.
+// An entry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first.
 // Entries form a tree by parentId; those of version 1 have no ids and are a
 // list.
 type entry struct {
