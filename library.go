@@ -66,6 +66,35 @@ func (l *Library) Add(ctx context.Context, sources ...Source) *Catalog {
 	return l.now.Load()
 }
 
+// Refresh reads some of the sources again, and not the others. They are found
+// by ==.
+func (l *Library) Refresh(ctx context.Context, sources ...Source) *Catalog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := false
+	for _, src := range sources {
+		if i := slices.Index(l.sources, src); i >= 0 {
+			l.read[i], changed = readSource(ctx, src), true
+		}
+	}
+	if changed {
+		l.now.Store(catalog(l.read))
+	}
+	return l.now.Load()
+}
+
+// With is the Catalog as it is now with further sources behind it, which are read
+// once and do not become sources of the Library.
+func (l *Library) With(ctx context.Context, sources ...Source) *Catalog {
+	l.mu.Lock()
+	read := slices.Clone(l.read)
+	l.mu.Unlock()
+	for _, src := range sources {
+		read = append(read, readSource(ctx, src))
+	}
+	return catalog(read)
+}
+
 // Replace reads other sources from now on, and returns their Catalog. What
 // [Library.Add] added is gone too.
 func (l *Library) Replace(ctx context.Context, sources ...Source) *Catalog {

@@ -34,7 +34,7 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(),
 			Dir: s.ws.Dir()}
 		if p.view.Index && (d.Tools == nil || names(d.Tools, "Skill")) && reads(t.agent.Tools, d) {
-			prompt.Index = s.engine.index(s.viewOf(p))
+			prompt.Index = s.index(s.viewOf(p))
 		}
 		a.System = prompt.String()
 		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.given.Tools)

@@ -131,7 +131,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them",
 			Exit: ExitUsage}
 	}
-	p, cat := s.engine.Project(), s.engine.Catalog()
+	p, cat := s.engine.Project(), s.Catalog()
 	i := slices.IndexFunc(cat.Entries(), func(e knack.Entry) bool { return e.Name() == name })
 	if i < 0 {
 		err := &Error{Err: fmt.Errorf("there is no skill %q", plain.Line(name)), Hint: "/skills lists them"}

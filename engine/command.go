@@ -87,7 +87,7 @@ func ProgramCommands() []knack.Command { return described(program()) }
 // Commands is everything that can be typed after a slash: the program's
 // commands, skills, templates and those of the host.
 func (s *Session) Commands() []knack.Command {
-	all, _ := s.engine.Project().namespace(s.engine.Catalog(), s.Given().Commands, s.promptCommands()...)
+	all, _ := s.engine.Project().namespace(s.Catalog(), s.Given().Commands, s.promptCommands()...)
 	return all
 }
 

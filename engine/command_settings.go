@@ -260,7 +260,7 @@ func (s *Session) reloaded(c Change) Reply {
 			return v.Key,
 				string(v.JSON)
 		}))
-	bad := slices.DeleteFunc(now.Problems(s.engine.Catalog()),
+	bad := slices.DeleteFunc(now.Problems(s.Catalog()),
 		func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, x := range bad {
 		if i == 5 {

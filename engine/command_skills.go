@@ -29,7 +29,7 @@ const maxListed = 20
 
 // listSkills lists all skills, or those that fit words, the best first.
 func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
-	cat, view := s.engine.Catalog(), s.View()
+	cat, view := s.Catalog(), s.View()
 	entries, none := cat.Entries(), "there are no skills here"
 	if words = strings.TrimSpace(words); words != "" {
 		found, err := s.engine.finder.Find(ctx, cat, words, maxListed, nil)
@@ -71,7 +71,7 @@ func why(ctx context.Context, s *Session, name string) (Reply, error) {
 	if name == "" {
 		return Reply{}, errors.New("/why needs the name of a skill")
 	}
-	p, cat := s.engine.Project(), s.engine.Catalog()
+	p, cat := s.engine.Project(), s.Catalog()
 	view := p.view
 	if m, err := s.Model(ctx); err == nil {
 		view.Window = m.Info().Window

@@ -41,7 +41,7 @@ type Engine struct {
 	servers    *mcp.Client // nil: not needed yet
 	serversOf  *Project    // that they are of
 	serverList []mcp.Server
-	withSkills []string // servers whose skills were added
+	served     []served // their skills in the catalogue
 	failedOnce []string // servers whose failure was reported
 	closing    bool
 }

@@ -49,7 +49,7 @@ func (s *Session) runHook(ctx context.Context, c hook.Command) (hook.Output, err
 	}
 	cmd.Env = env
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
-		if k := s.engine.Catalog().Skill(name); k != nil {
+		if k := s.Catalog().Skill(name); k != nil {
 			cmd.Limits = s.newTurn().limits(name, k.Sandbox)
 		}
 	}
@@ -195,7 +195,7 @@ func (s *Session) endHooks() {
 
 // tellChange tells hooks that there are other skills than before.
 func (s *Session) tellChange(ctx context.Context, t *turn) error {
-	now := s.engine.Catalog()
+	now := s.Catalog()
 	s.mu.Lock()
 	was := s.catalog
 	s.catalog = now

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/layout"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
@@ -249,41 +252,85 @@ func (e *Engine) client() *mcp.Client {
 		return e.servers
 	}
 	old := e.servers
-	e.servers, e.serverList, e.serversOf, e.withSkills = e.newClient(p, servers, e.serversChanged), servers, p, nil
+	var client *mcp.Client
+	client = e.newClient(p, servers, func() { e.serversChanged(client) })
+	e.servers, e.serverList, e.serversOf, e.served, e.failedOnce = client, servers, p, nil, nil
 	if old != nil {
 		go old.Close()
 	}
 	return e.servers
 }
 
-// serversChanged brings in the skills of servers that have connected, and wakes
-// those who watch. It is called from any goroutine.
-func (e *Engine) serversChanged() {
+// served are the skills of one server in the catalogue.
+type served struct {
+	source knack.Source
+	list   int // see mcp.Client.SkillLists
+}
+
+// serversChanged brings in the skills of the servers of the client as they are
+// listed now, reports servers that failed, and wakes those who watch. It is called
+// from any goroutine.
+func (e *Engine) serversChanged(client *mcp.Client) {
 	e.serversMu.Lock()
-	client := e.servers
-	var added []knack.Source
-	if client != nil && !e.closing {
-		for _, name := range client.WithSkills() {
-			if !slices.Contains(e.withSkills, name) {
-				e.withSkills = append(e.withSkills, name)
-				added = append(added, client.Skills(name))
-			}
-		}
-		for _, s := range client.Servers() {
-			if s.State == mcp.Failed && !slices.Contains(e.failedOnce, s.Name) && s.Reason != "" {
-				e.failedOnce = append(e.failedOnce, s.Name)
-				defer e.notice(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
-					Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
+	if e.servers != client { // another one has replaced it
+		e.serversMu.Unlock()
+		return
+	}
+	var added, changed []knack.Source
+	if !e.closing {
+		lists := client.SkillLists()
+		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			src := client.Skills(name)
+			i := slices.IndexFunc(e.served, func(x served) bool { return x.source == src })
+			switch {
+			case i < 0:
+				e.served, added = append(e.served, served{src, lists[name]}), append(added, src)
+			case e.served[i].list != lists[name]:
+				e.served[i].list, changed = lists[name], append(changed, src)
 			}
 		}
 	}
+	reports := serverReports(client, &e.failedOnce)
 	e.serversMu.Unlock()
 	if len(added) > 0 {
 		e.library.Add(context.Background(), added...)
 	}
+	if len(changed) > 0 {
+		e.library.Refresh(context.Background(), changed...)
+	}
+	for _, x := range reports {
+		e.notice(x)
+	}
 	for _, s := range e.open() {
 		s.changed()
 	}
+}
+
+// serverReports are the problems of servers that failed, and of those that leave
+// something out; each server is reported once of either kind, which known records.
+func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
+	var all []knack.Problem
+	once := func(key string) bool {
+		if slices.Contains(*known, key) {
+			return false
+		}
+		*known = append(*known, key)
+		return true
+	}
+	for _, s := range client.Servers() {
+		if s.State == mcp.Failed && s.Reason != "" && once("failed "+s.Name) {
+			all = append(all, knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
+				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
+		}
+		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
+			x := s.Problems[0]
+			if n > 1 {
+				x.Message += fmt.Sprintf(" (and %s)", plain.Count(n-1, "more problem"))
+			}
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // reloadServers takes the servers of a project that was loaded anew: those that
@@ -291,12 +338,44 @@ func (e *Engine) serversChanged() {
 func (e *Engine) reloadServers() {
 	e.serversMu.Lock()
 	running := e.servers != nil
-	e.withSkills = nil // their sources were replaced with the others
+	e.served = nil // their sources were replaced with the others
 	e.serversMu.Unlock()
 	if running {
-		e.client().Start()
-		e.serversChanged()
+		client := e.client()
+		client.Start()
+		e.serversChanged(client)
 	}
+}
+
+// Catalog is that of the engine with the skills of the host's servers.
+func (s *Session) Catalog() *knack.Catalog {
+	base, own := s.engine.Catalog(), s.ownClient()
+	if own == nil {
+		return base
+	}
+	lists := own.SkillLists()
+	if len(lists) == 0 {
+		return base
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := &s.withOwn; x.client != own || x.base != base || !maps.Equal(x.lists, lists) {
+		var sources []knack.Source
+		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			sources = append(sources, own.Skills(name))
+		}
+		*x = ownCatalog{own, base, lists, s.engine.library.With(context.Background(), sources...)}
+	}
+	return s.withOwn.catalog
+}
+
+// An ownCatalog is a catalogue with the skills of the host's servers, and what it
+// was made of.
+type ownCatalog struct {
+	client  *mcp.Client
+	base    *knack.Catalog
+	lists   map[string]int
+	catalog *knack.Catalog
 }
 
 // Servers are the MCP servers of the session, those of the host last.
@@ -486,7 +565,19 @@ func (s *Session) giveServers(servers []mcp.Server) {
 		for i := range own {
 			own[i].Origin, own[i].Place = permission.Session, "the host"
 		}
-		s.servers = s.engine.newClient(s.engine.Project(), own, s.changed)
+		var client *mcp.Client
+		var reported []string
+		var mu sync.Mutex
+		client = s.engine.newClient(s.engine.Project(), own, func() {
+			mu.Lock()
+			reports := serverReports(client, &reported)
+			mu.Unlock()
+			for _, x := range reports {
+				s.engine.notice(x)
+			}
+			s.changed()
+		})
+		s.servers = client
 	}
 	s.mu.Unlock()
 	if old != nil {

@@ -60,6 +60,7 @@ type Session struct {
 	used      llm.Model               // of the last turn; nil: there was none
 	given     Given
 	servers   *mcp.Client // of the host; nil: none
+	withOwn   ownCatalog  // see Catalog
 	// agentServers are definitions of MCP servers of agents, by name: see claimServer.
 	agentServers map[string]string
 	started      bool           // SessionStart hooks have run
@@ -274,13 +275,13 @@ func (s *Session) setSystem(p *Project) {
 	}
 	prompt.Append = append(prompt.Append, s.options.Append...)
 	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
-		prompt.Index = s.engine.index(s.viewOf(p))
+		prompt.Index = s.index(s.viewOf(p))
 	}
 	s.system = prompt.String()
 }
 
 // index is the list of skills in a system prompt.
-func (e *Engine) index(v knack.View) string { return e.Catalog().Listing(v).Text }
+func (s *Session) index(v knack.View) string { return s.Catalog().Listing(v).Text }
 
 // override records what the options set anew in a session that is resumed.
 func (s *Session) override() error {

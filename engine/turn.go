@@ -59,7 +59,7 @@ func (t *turn) newAgent() *agent.Agent {
 		Effort: set.Effort, System: s.system,
 		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late,
 		Skills: agent.Skills{
-			Catalog: s.engine.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
+			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.Command { return p.commands(t.given.Commands, s.promptCommands()...) },
 			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
@@ -154,7 +154,7 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 // about is what the gate must know of a skill in use.
 func (t *turn) about(name string, own *knack.Sandbox) gate.Scope {
 	g := gate.Scope{Foreign: true, Limits: t.limits(name, own)}
-	if skill := t.session.engine.Catalog().Skill(name); skill != nil {
+	if skill := t.session.Catalog().Skill(name); skill != nil {
 		g.Foreign, g.Dir = foreign(skill.Origin.Kind), skill.Dir
 		if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
 			g.Approved = t.project.trust.CheckIn(skill.Dir)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (c *Client) Servers() []Status {
 	for i, p := range c.peers {
 		p.mu.Lock()
 		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title,
-			Skills: p.skillCount, Problems: slices.Clone(p.problems)}
+			Skills: len(p.skills), Problems: slices.Clone(p.problems)}
 		for _, d := range p.tools {
 			all[i].Tools = append(all[i].Tools, d.Name)
 		}
@@ -202,15 +203,18 @@ type peer struct {
 	tools      []*definition
 	prompts    []prompt
 	resources  bool // it has some
-	skills     bool // it has the extension
-	skillCount int
 	problems   []knack.Problem
 	calls      []*call           // that run, the last one last
-	listed     []*remoteSkill    // skills, as they were listed last
 	files      map[string][]byte // of skills, by digest
 	fileBytes  int
 	refreshing bool
 	stale      bool // lists changed while they were read
+
+	skills        []*knack.Skill // as they were listed last
+	listed        []*remoteSkill // the same
+	skillProblems []knack.Problem
+	skillSum      [sha256.Size]byte // of the list
+	skillLists    int               // how often it has changed
 }
 
 func (p *peer) set(state State, reason string) {
@@ -366,6 +370,7 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 		return explain(err)
 	}
 	p.set(Connected, "")
+	p.readSkills(within)
 	connected()
 	select {
 	case <-ctx.Done():
@@ -459,11 +464,11 @@ func (p *peer) refresh() {
 			case <-time.After(refreshPause):
 			}
 			ctx, cancel := context.WithTimeout(p.client.ctx, connectTime)
-			err := p.read(ctx)
-			cancel()
-			if err == nil {
+			if p.read(ctx) == nil {
 				p.client.opt.Changed()
+				p.readSkills(ctx)
 			}
+			cancel()
 			p.mu.Lock()
 			if !p.stale {
 				p.refreshing = false
@@ -506,9 +511,8 @@ func (p *peer) read(ctx context.Context) error {
 		}
 		prompts = found
 	}
-	_, skills := caps.Extensions[skillsExtension]
 	p.mu.Lock()
-	p.tools, p.prompts, p.resources, p.skills, p.problems = tools, prompts, caps.Resources != nil, skills, problems
+	p.tools, p.prompts, p.resources, p.problems = tools, prompts, caps.Resources != nil, problems
 	p.mu.Unlock()
 	p.remember(tools)
 	return nil
@@ -528,14 +532,20 @@ func (p *peer) connection() *sdk.ClientSession {
 // ready waits for a connection, as long as one is being made.
 func (p *peer) ready(ctx context.Context) (*sdk.ClientSession, error) {
 	p.client.Start()
-	select {
-	case <-p.tried:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	now := func() (*sdk.ClientSession, State, string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.session, p.state, p.reason
 	}
-	p.mu.Lock()
-	session, state, reason := p.session, p.state, p.reason
-	p.mu.Unlock()
+	session, state, reason := now()
+	if state != Connected {
+		select {
+		case <-p.tried:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		session, state, reason = now()
+	}
 	if session == nil || state != Connected {
 		if reason == "" {
 			reason = string(state)

@@ -131,44 +131,70 @@ const (
 	maxCached     = 16 << 20 // of files that were read
 )
 
-// Skills is a Source of the skills of a server, by its name: they are listed when
-// it is read, and nothing else is fetched before a skill is used. A server that
-// is not connected has none.
-func (c *Client) Skills(server string) knack.Source {
-	p := c.find(server)
-	if p == nil {
-		return skillSource{}
-	}
-	return skillSource{p}
-}
+// Skills is a Source of the skills of a server, by its name, as they were listed
+// last: reading it asks the server nothing. Sources of the same server are equal.
+func (c *Client) Skills(server string) knack.Source { return skillSource{c.find(server)} }
 
-// WithSkills names the connected servers that have skills.
-func (c *Client) WithSkills() []string {
-	var names []string
+// SkillLists counts, by the name of the server, how often a server's list of skills
+// has changed; servers without skills are left out.
+func (c *Client) SkillLists() map[string]int {
+	all := map[string]int{}
 	for _, p := range c.peers {
 		p.mu.Lock()
-		if p.skills && p.session != nil && p.state == Connected {
-			names = append(names, p.server.Name)
+		if p.skillLists > 0 {
+			all[p.server.Name] = p.skillLists
 		}
 		p.mu.Unlock()
 	}
-	return names
+	return all
 }
 
 type skillSource struct{ p *peer }
 
-func (s skillSource) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
+func (s skillSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) {
 		if s.p == nil {
 			return
 		}
-		session := s.p.connection()
-		if session == nil {
-			return
+		s.p.mu.Lock()
+		skills, problems := s.p.skills, s.p.skillProblems
+		if s.p.state == Stopped {
+			skills, problems = nil, nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, connectTime)
-		defer cancel()
-		listed, complete, err := pages(maxSkills, func(cursor string) ([]ListedSkill, string, error) {
+		s.p.mu.Unlock()
+		for _, x := range problems {
+			if !yield(nil, x) {
+				return
+			}
+		}
+		for _, k := range skills {
+			if !yield(k, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readSkills lists the skills of the server. No file is read.
+func (p *peer) readSkills(ctx context.Context) {
+	session := p.connection()
+	if session == nil {
+		return
+	}
+	var caps *sdk.ServerCapabilities
+	if r := session.InitializeResult(); r != nil {
+		caps = r.Capabilities
+	}
+	has := false
+	if caps != nil {
+		_, has = caps.Extensions[skillsExtension]
+	}
+	var listed []ListedSkill
+	var problems []knack.Problem
+	if has {
+		var complete bool
+		var err error
+		listed, complete, err = pages(maxSkills, func(cursor string) ([]ListedSkill, string, error) {
 			r, err := sdk.CallCustomMethod[*ListSkillsParams, *ListSkillsResult](ctx, session, MethodListSkills,
 				&ListSkillsParams{Cursor: cursor})
 			if err != nil {
@@ -176,34 +202,40 @@ func (s skillSource) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] 
 			}
 			return r.Skills, r.NextCursor, nil
 		})
-		if err != nil {
-			if !missing(err) {
-				yield(nil, s.p.problem("skills/list: %v", explain(err)))
-			}
-			return
+		switch {
+		case err != nil && p.connection() != session:
+			return // the next connection lists them
+		case err != nil && !missing(err):
+			listed, problems = nil, []knack.Problem{p.problem("skills/list: %v", explain(err))}
+		case err == nil && !complete:
+			problems = []knack.Problem{p.problem("its list of skills does not end: the first %d are used", len(listed))}
 		}
-		if !complete && !yield(nil, s.p.problem("its list of skills does not end: the first %d are used", len(listed))) {
-			return
-		}
-		count := 0
-		for _, l := range listed {
-			k, bad := s.p.skill(l)
-			for _, b := range bad {
-				if !yield(nil, b) {
-					return
-				}
-			}
-			if k != nil {
-				count++
-				if !yield(k, nil) {
-					return
-				}
-			}
-		}
-		s.p.mu.Lock()
-		s.p.skillCount = count
-		s.p.mu.Unlock()
 	}
+	data, _ := json.Marshal(listed) // it was decoded from JSON
+	sum := sha256.Sum256(append(data, fmt.Sprint(problems)...))
+	p.mu.Lock()
+	same := sum == p.skillSum || !has && p.skillLists == 0
+	for _, r := range p.listed {
+		r.allow()
+	}
+	p.mu.Unlock()
+	if same {
+		return
+	}
+	var skills []*knack.Skill
+	var remote []*remoteSkill
+	for _, l := range listed {
+		k, r, bad := p.skill(l)
+		problems = append(problems, bad...)
+		if k != nil {
+			skills, remote = append(skills, k), append(remote, r)
+		}
+	}
+	p.mu.Lock()
+	p.skills, p.listed, p.skillProblems, p.skillSum = skills, remote, problems, sum
+	p.skillLists++
+	p.mu.Unlock()
+	p.client.opt.Changed()
 }
 
 // Verify reads every file of the skills of a server and holds it against what was
@@ -251,8 +283,15 @@ type remoteSkill struct {
 	failed error // a file was not what was listed: nothing more is read
 }
 
+// allow lets files be read again, because the skill was listed again.
+func (r *remoteSkill) allow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = nil
+}
+
 // skill makes a Skill of a listed one; nil: it is not used.
-func (p *peer) skill(l ListedSkill) (*knack.Skill, []knack.Problem) {
+func (p *peer) skill(l ListedSkill) (*knack.Skill, *remoteSkill, []knack.Problem) {
 	name := "mcp:" + p.server.Name + ":" + clip(l.URI, 500)
 	bad := func(format string, args ...any) []knack.Problem {
 		return []knack.Problem{{Code: "mcp-skill", Severity: knack.Error, Path: name, Message: fmt.Sprintf(format, args...)}}
@@ -261,39 +300,35 @@ func (p *peer) skill(l ListedSkill) (*knack.Skill, []knack.Problem) {
 		Name string `json:"name"`
 	}
 	if err := json.Unmarshal(l.Frontmatter, &keys); err != nil {
-		return nil, bad("its frontmatter is not an object")
+		return nil, nil, bad("its frontmatter is not an object")
 	}
 	dir, file := path.Split(l.URI)
 	switch u, err := url.Parse(l.URI); {
 	case err != nil || u.Scheme == "" || len(l.URI) > 1000 || file != "SKILL.md":
-		return nil, bad("its URI does not name a SKILL.md")
+		return nil, nil, bad("its URI does not name a SKILL.md")
 	case path.Base(dir) != keys.Name:
-		return nil, bad("its URI does not end with its name %q", clip(keys.Name, 100))
+		return nil, nil, bad("its URI does not end with its name %q", clip(keys.Name, 100))
 	}
 	var size int64
 	if !l.Resources.Dynamic {
 		if err := checkFiles(l, dir); err != nil {
-			return nil, bad("%v", err)
+			return nil, nil, bad("%v", err)
 		}
 		size = l.file(l.URI).Size
 	}
 	head, err := headOf(l.Frontmatter)
 	if err != nil {
-		return nil, bad("its frontmatter cannot be read: %v", err)
+		return nil, nil, bad("its frontmatter cannot be read: %v", err)
 	}
 	k, problems := knack.ParseHead(name, head, size, knack.Origin{Kind: knack.MCP, Label: p.server.Name,
 		Trust: knack.Remote})
 	if k == nil {
-		return nil, problems
+		return nil, nil, problems
 	}
 	k.Name, k.Dir = p.safe+":"+keys.Name, ""
 	r := &remoteSkill{p: p, listed: l, root: dir}
 	k.Read, k.List = r.main, r.list
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.listed = slices.DeleteFunc(p.listed, func(o *remoteSkill) bool { return o.listed.URI == l.URI })
-	p.listed = append(p.listed, r)
-	return k, problems
+	return k, r, problems
 }
 
 // checkFiles says what is wrong with the list of a skill's files.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/internal/plain"
@@ -350,6 +351,7 @@ is read and compared with what the server lists.`,
 					failed++
 				}
 				if verify {
+					all[i].Skills = 0
 					client.Verify(c.Context(), all[i].Name, func(skill string, files int, err error) {
 						if err != nil {
 							failed++
@@ -359,10 +361,10 @@ is read and compared with what the server lists.`,
 						all[i].Skills++
 						fmt.Fprintf(c.ErrOrStderr(), "knack: info: %s: %s verified\n", plain.Line(skill), plain.Count(files, "file"))
 					})
-				} else if slices.Contains(client.WithSkills(), all[i].Name) {
-					for k := range client.Skills(all[i].Name).Skills(c.Context()) {
-						if k != nil {
-							all[i].Skills++
+				} else {
+					for _, err := range client.Skills(all[i].Name).Skills(c.Context()) {
+						if x := (knack.Problem{}); errors.As(err, &x) {
+							all[i].Problems = append(all[i].Problems, x)
 						}
 					}
 				}

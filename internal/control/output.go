@@ -160,7 +160,7 @@ func (o *Messages) Begin(ctx context.Context, s *engine.Session) {
 
 func (o *Messages) init(ctx context.Context) Init {
 	s := o.session
-	p, cat := s.Engine().Project(), s.Engine().Catalog()
+	p, cat := s.Engine().Project(), s.Catalog()
 	m := Init{
 		Type: "system", Subtype: "init", Head: o.head(0), Dir: p.Dir(), Mode: string(s.Mode()), Version: p.Version(),
 		HostVersion: p.Version(), Tools: []string{}, Skills: []string{}, Agents: []string{}, Commands: []string{},

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ type Server struct {
 	mu       sync.Mutex
 	offered  *offer
 	prompts  []string // that were added
-	listed   []string // URIs of resources that were added
+	listed   map[string]*knack.Skill // by the URIs of resources that were added
 	listText string   // of the tool's description
 }
 
@@ -88,13 +89,14 @@ func (s *Server) update(ctx context.Context) {
 		s.listText = text
 		s.sdk.AddTool(skillTool(text), s.callSkill)
 	}
-	var prompts, listed []string
+	var prompts []string
+	listed := map[string]*knack.Skill{}
 	for _, k := range o.skills {
 		if !k.NotUser {
 			prompts = append(prompts, k.Name)
 		}
 		if uri := o.uri(k); uri != "" {
-			listed = append(listed, uri)
+			listed[uri] = k
 		}
 	}
 	gone := func(old, now []string) []string {
@@ -103,7 +105,7 @@ func (s *Server) update(ctx context.Context) {
 	if old := gone(s.prompts, prompts); len(old) > 0 {
 		s.sdk.RemovePrompts(old...)
 	}
-	if old := gone(s.listed, listed); len(old) > 0 {
+	if old := gone(slices.Collect(maps.Keys(s.listed)), slices.Collect(maps.Keys(listed))); len(old) > 0 {
 		s.sdk.RemoveResources(old...)
 	}
 	for _, k := range o.skills {
@@ -112,7 +114,7 @@ func (s *Server) update(ctx context.Context) {
 				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint),
 					"What the skill is to work on")}}}, s.getPrompt)
 		}
-		if uri := o.uri(k); uri != "" && !slices.Contains(s.listed, uri) {
+		if uri := o.uri(k); uri != "" && s.listed[uri] != k { // new, or read again: clients list its digests anew
 			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
 				Size: k.Size}, s.readResource)
 		}

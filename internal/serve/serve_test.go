@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/mcp"
 )
 
@@ -336,5 +339,80 @@ func TestReload(t *testing.T) {
 	s.update(t.Context())
 	if text, failed := call(t, c, map[string]any{"skill": "later"}); failed || !strings.Contains(text, "Late text.") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestHostSkills: skills of a server that a host gives to a session are skills of
+// that session and of no other, also those that the server lists later.
+func TestHostSkills(t *testing.T) {
+	t.Parallel()
+	dir, e := project(t, sample, engine.Options{Trust: true})
+	s, err := New(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := llmtest.New(
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "Skill", Input: map[string]any{"skill": "peer:pdf", "args": "x.pdf"}}}},
+		llmtest.Answer{Text: "read"},
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "Skill", Input: map[string]any{"skill": "peer:later"}}}},
+		llmtest.Answer{Text: "later"},
+	)
+	_, host := project(t, "", engine.Options{Model: m, Values: map[string]any{"sandbox.mode": "off"}})
+	own, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+		Name: "peer", Open: func(context.Context) (mcp.Conn, error) {
+			a, b := mcp.Pipe()
+			go s.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
+			return b, nil
+		},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := own.ConnectServers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if k := own.Catalog().Skill("peer:pdf"); k == nil || k.Origin.Kind != knack.MCP {
+		t.Fatalf("%+v", k)
+	}
+	if k := other.Catalog().Skill("peer:pdf"); k != nil {
+		t.Errorf("another session has %s", k.Name)
+	}
+	// sent is the whole of the last request.
+	sent := func(text string) string {
+		for _, err := range own.Run(t.Context(), agent.Typed(text)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := m.Requests()
+		data, _ := json.Marshal(r[len(r)-1].Messages)
+		return string(data)
+	}
+	if text := sent("read x.pdf"); !strings.Contains(text, "Read x.pdf.") {
+		t.Errorf("the skill was not loaded: %s", text)
+	}
+	name := filepath.Join(dir, ".claude/skills/later/SKILL.md")
+	os.MkdirAll(filepath.Dir(name), 0o755)
+	if err := os.WriteFile(name, []byte("---\nname: later\ndescription: Comes later.\n---\nLate text."), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.update(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range own.Watch(ctx) {
+		if own.Catalog().Skill("peer:later") != nil {
+			break
+		}
+	}
+	text := sent("what came later?")
+	if !strings.Contains(text, "Comes later.") || !strings.Contains(text, "Late text.") {
+		t.Errorf("a skill that came later: %s", text)
 	}
 }
