@@ -34,9 +34,9 @@ type Server struct {
 
 	mu       sync.Mutex
 	offered  *offer
-	prompts  []string // that were added
+	prompts  []string                // that were added
 	listed   map[string]*knack.Skill // by the URIs of resources that were added
-	listText string   // of the tool's description
+	listText string                  // of the tool's description
 }
 
 // New makes the server of a directory.
