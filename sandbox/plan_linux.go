@@ -462,8 +462,7 @@ func (v *view) steps() []launch.Step {
 	for _, e := range needed {
 		s := launch.Step{Do: e.do, Path: e.path}
 		if e.do == launch.Put || e.do == launch.PutReadOnly {
-			info, err := os.Lstat(e.path)
-			s.File = err == nil && !info.IsDir()
+			s.File = isFile(e.path)
 		}
 		if e.do == launch.Tmpfs {
 			s.Data = tempData
@@ -476,10 +475,16 @@ func (v *view) steps() []launch.Step {
 	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"})
 	for _, path := range v.hidden {
 		if !withinAny(v.temp, path) || withinAny(v.kept, path) || withinAny(v.writable, path) {
-			steps = append(steps, launch.Step{Do: launch.Hide, Path: path})
+			steps = append(steps, launch.Step{Do: launch.Hide, Path: path, File: isFile(path)})
 		}
 	}
 	return append(steps, launch.Step{Do: launch.Proc, Path: "/proc"})
+}
+
+// isFile reports whether something is there that is no directory.
+func isFile(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR
 }
 
 // restrict adds Landlock's rules to a plan whose mounts already enforce the

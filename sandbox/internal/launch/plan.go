@@ -38,7 +38,7 @@ type Step struct {
 	Path string
 	// Data is for Tmpfs the options: "mode=0700,size=…".
 	Data string
-	// File says that a Put is one of a file.
+	// File says that a Put or Hide is one of a file.
 	File bool
 }
 

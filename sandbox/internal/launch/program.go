@@ -18,6 +18,8 @@ type Program struct {
 	labels []int // the call that follows each label
 	jumps  []int // calls whose target is a label
 	known  map[string]uint64
+
+	hiddenFile, hiddenDir number // once /dev is mounted
 }
 
 // An op is one system call, as it lies in memory.
@@ -214,6 +216,8 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 	p.write("/proc/self/oom_score_adj", "500", true)
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
+	p.bound(true)
+	p.doing = "starting the launcher"
 	ends := p.put([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	p.do(syscall.SYS_PIPE2, ends, syscall.O_CLOEXEC)
 	inside := p.label()
@@ -259,6 +263,7 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 // command is started.
 func Setup(plan *Plan) *Program {
 	p := newProgram()
+	p.bound(plan.Init)
 	p.setUp(plan, false)
 	return p
 }

@@ -43,22 +43,32 @@ func (p *Program) limit(l Limit) {
 	p.do(syscall.SYS_PRLIMIT64, 0, l.Resource, p.words(l.Max, l.Max), 0)
 }
 
-// powerless gives up every capability for good. Outside namespaces an ordinary
-// user may not, and has none.
-func (p *Program) powerless(inside bool) {
-	unless := syscall.EPERM
+// unless is the error of an ordinary user outside namespaces, who may give up no
+// capability, and has none.
+func unless(inside bool) syscall.Errno {
 	if inside {
-		unless = 0
+		return 0
 	}
+	return syscall.EPERM
+}
+
+// bound makes it impossible to gain a capability by executing a program; processes
+// that are started later inherit that.
+func (p *Program) bound(inside bool) {
 	p.doing = "dropping capabilities"
-	p.do(syscall.SYS_PRCTL, prCapAmbient, prCapAmbientClearAll, 0, 0, 0).orAnything()
 	last := p.label()
 	for c := range 64 {
-		p.do(syscall.SYS_PRCTL, prCapbsetDrop, c, 0, 0, 0).or(syscall.EINVAL, unless)
+		p.do(syscall.SYS_PRCTL, prCapbsetDrop, c, 0, 0, 0).or(syscall.EINVAL, unless(inside))
 		p.jump(last)
 	}
 	p.place(last)
-	p.do(syscall.SYS_PRCTL, prSetSecurebits, securebits, 0, 0, 0).or(unless)
+}
+
+// powerless gives up every capability for good, after bound.
+func (p *Program) powerless(inside bool) {
+	p.doing = "dropping capabilities"
+	p.do(syscall.SYS_PRCTL, prCapAmbient, prCapAmbientClearAll, 0, 0, 0).orAnything()
+	p.do(syscall.SYS_PRCTL, prSetSecurebits, securebits, 0, 0, 0).or(unless(inside))
 	p.do(syscall.SYS_CAPSET, p.words(capVersion3), p.words(0, 0, 0))
 	p.doing = "no_new_privs"
 	p.do(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0)

@@ -90,12 +90,20 @@ func (p *Program) mounts(plan *Plan) {
 			p.doing = "hiding " + s.Path
 			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES)
 			p.jump(end)
-			// A directory covers a directory only, and a file a file.
-			p.cover(hiddenDir, target, tree).or(syscall.ENOTDIR, syscall.EINVAL).then = jumpIfDone
+			// A directory covers a directory only, and a file a file. It may have
+			// become the other since the parent looked. Taking away a mount that
+			// could not be used makes the kernel wait, so the likely one is first.
+			likely, other := p.hiddenDir, p.hiddenFile
+			if s.File {
+				likely, other = other, likely
+			}
+			p.clone(likely, tree)
+			p.move(tree, target).or(syscall.ENOTDIR, syscall.EINVAL).then = jumpIfDone
 			done := p.label()
 			p.jump(done)
 			p.close(tree)
-			p.cover(hiddenFile, target, tree)
+			p.clone(other, tree)
+			p.move(tree, target)
 			p.place(done)
 			p.close(tree, target)
 		case Proc:
@@ -133,16 +141,6 @@ func (p *Program) move(tree, target number) *op {
 func (p *Program) attach(tree, target number) {
 	p.move(tree, target)
 	p.close(tree, target)
-}
-
-// cover mounts what nobody can open over target.
-func (p *Program) cover(with string, target, tree number) *op {
-	from := p.slot()
-	p.find(with).to(from)
-	p.clone(from, tree)
-	p.close(from)
-	p.setattr(tree, attrReadOnly, true)
-	return p.move(tree, target)
 }
 
 // filesystem makes a detached mount of a new file system; options are
@@ -200,7 +198,7 @@ func (p *Program) touch(path string, mode int, fd number) {
 	p.do(syscall.SYS_OPENAT, atFdcwd, path, flags, mode).to(fd)
 }
 
-// What Hide mounts over things.
+// What Hide mounts over things, read-only as /dev is.
 const (
 	hiddenFile = "/dev/.hidden-file"
 	hiddenDir  = "/dev/.hidden-dir"
@@ -265,6 +263,9 @@ func (p *Program) dev(target, tree number) {
 	p.find("/dev").to(target)
 	p.setattr(target, attrReadOnly, false)
 	p.close(target)
+	p.hiddenFile, p.hiddenDir = p.slot(), p.slot()
+	p.find(hiddenFile).to(p.hiddenFile)
+	p.find(hiddenDir).to(p.hiddenDir)
 }
 
 // ProcReadOnly is what root could change in /proc without any capability.
