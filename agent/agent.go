@@ -39,6 +39,10 @@ type Agent struct {
 	// definitions are more than a tenth of the model's window they are only named,
 	// and loaded with tool_search. nil: there are none.
 	Late func() tool.Set
+	// Aliases names the tool that runs in place of another, by a name of the other.
+	// The input has the field names that other agents know. What runs is decided as a
+	// call of the tool that runs.
+	Aliases map[string]string
 	// Servers are those of the definition of a sub-agent, see [Roster].
 	Servers Servers
 	// Resolve finds the model that a skill or an agent names; nil: they get Model.

@@ -351,10 +351,11 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	for i := range tools {
 		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
 	}
+	aliased := r.aliased(calls, tools)
 	var results []tool.Result
 	go func() {
 		defer close(events)
-		results = tool.CallAll(ctx, tools, calls, gate, tool.Listener{
+		results = tool.CallAll(ctx, tools, aliased, gate, tool.Listener{
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
 		})
@@ -366,6 +367,34 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		}
 	}
 	return results
+}
+
+// aliased are the calls as they run, with the tools that Aliases names.
+func (a *Agent) aliased(calls []llm.ToolCall, tools tool.Set) []llm.ToolCall {
+	if len(a.Aliases) == 0 {
+		return calls
+	}
+	calls = slices.Clone(calls)
+	for i := range calls {
+		c := &calls[i]
+		names := []string{c.Name}
+		t, known := tools.Find(c.Name)
+		if known {
+			names = append(names, t.Names()...)
+		}
+		for _, name := range names {
+			other, ok := a.Aliases[name]
+			if !ok {
+				continue
+			}
+			if known {
+				c.Input = t.Encode(c.Input)
+			}
+			c.Name = other
+			break
+		}
+	}
+	return calls
 }
 
 const (

@@ -36,6 +36,9 @@ func setModel(ctx context.Context, s *Session, name string) (Reply, error) {
 }
 
 func checkEffort(level string) error {
+	if level == session.DefaultEffort {
+		return nil
+	}
 	value, err := json.Marshal(level)
 	if err != nil {
 		return err

@@ -101,4 +101,9 @@ type Given struct {
 	Tools    tool.Set           // decided by the same gate; one of a built-in tool's name is left out
 	Commands []Command          // after the program's own
 	Servers  []mcp.Server       // MCP servers, such as those in the host's own process; see [mcp.Server]
+	// Elicit answers what MCP servers ask; nil: the Person who answers all else does.
+	Elicit Person
+	// Aliases names the tools that run in place of others, by the names of these: see
+	// agent.Agent.
+	Aliases map[string]string
 }

@@ -33,7 +33,7 @@ type Question struct {
 	ID    string // unique in the session
 	Title string // one line
 	Text  string // more, if not ""
-	From  string // gate, ask, command, trust, or mcp:NAME
+	From  string // gate, ask, plan, command, trust, or mcp:NAME
 
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
 	Call  *gate.Request // what an approval is about: input, decision, files
@@ -112,7 +112,11 @@ func Filled(name, text string) Answer {
 // ask puts a question to the person, if there is one, and runs Notification
 // hooks of kind, as long as it is open.
 func (s *Session) ask(ctx context.Context, kind, message string, q Question) (Answer, error) {
-	if s.person == nil {
+	return s.askPerson(ctx, s.person, kind, message, q)
+}
+
+func (s *Session) askPerson(ctx context.Context, who Person, kind, message string, q Question) (Answer, error) {
+	if who == nil {
 		return Answer{}, ErrCannot
 	}
 	s.mu.Lock()
@@ -133,7 +137,7 @@ func (s *Session) ask(ctx context.Context, kind, message string, q Question) (An
 	}()
 	stop := s.notify(ctx, kind, message)
 	defer stop()
-	return s.person.Ask(ctx, q)
+	return who.Ask(ctx, q)
 }
 
 // approve is the Approver of the session's gates.

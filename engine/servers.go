@@ -608,7 +608,11 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 		}
 		question.Fields = append(question.Fields, field)
 	}
-	a, err := s.ask(ctx, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
+	who := s.person
+	if p := s.Given().Elicit; p != nil {
+		who = p
+	}
+	a, err := s.askPerson(ctx, who, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
 	if err != nil {
 		return mcp.Answer{}, err
 	}

@@ -57,7 +57,7 @@ func (t *turn) newAgent() *agent.Agent {
 	set := &p.config.Settings
 	a := &agent.Agent{
 		Effort: set.Effort, System: s.system,
-		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late,
+		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late, Aliases: t.given.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.Command { return p.commands(t.given.Commands, s.promptCommands()...) },

@@ -304,6 +304,9 @@ type Move struct {
 	To int `json:"to"`
 }
 
+// DefaultEffort, as the effort of a Setting, takes back what was set before.
+const DefaultEffort = "default"
+
 // Setting changes what holds from here on. Empty fields change nothing.
 type Setting struct {
 	Model  string          `json:"model,omitempty"`

@@ -150,6 +150,9 @@ func (s *State) fold(e Entry) {
 	case TypeSetting:
 		set(&s.Model, e.Setting.Model)
 		set(&s.Effort, e.Setting.Effort)
+		if s.Effort == DefaultEffort {
+			s.Effort = ""
+		}
 		set(&s.Title, e.Setting.Title)
 	case TypeAgent:
 		s.agent(e.Agent)

@@ -184,11 +184,16 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("the host did not answer within %s", p.Timeout))
 	defer cancel()
+	server, elicits := strings.CutPrefix(q.From, "mcp:")
 	switch {
+	case elicits:
+		return p.elicit(ctx, server, q)
 	case q.Call != nil:
 		return p.approve(ctx, q)
 	case q.From == "ask":
 		return p.choose(ctx, q)
+	case q.From == "plan":
+		return p.plan(ctx, q)
 	}
 	return engine.Answer{}, engine.ErrCannot
 }
@@ -421,6 +426,29 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 		a.Values[f.Name] = value
 	}
 	return a, nil
+}
+
+// plan asks the host to approve a plan of the model.
+func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	input, err := json.Marshal(struct {
+		Plan string `json:"plan"`
+	}{q.Text})
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	data, err := p.request(ctx, canUseTool{Subtype: "can_use_tool", Tool: "ExitPlanMode", Input: input, Call: q.ID,
+		Title: q.Title, Kind: "other", Once: true})
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	var answer toolAnswer
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
+	}
+	if answer.Behavior != "allow" {
+		return engine.Answer{Declined: true, Reason: answer.Message}, nil
+	}
+	return engine.Answer{Option: "yes"}, nil
 }
 
 // current is the session as it is now.

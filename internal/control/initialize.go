@@ -234,10 +234,11 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 		u.given.Agents = defs
 	}
 	var bad []string
+	u.given.Aliases, u.given.Elicit = in.Aliases, &person{s}
 	u.servers, bad = s.hostServers(in.Servers, in.OtherServers)
 	u.problems = append(u.problems, bad...)
 	for what, given := range map[string]bool{
-		"toolAliases": len(in.Aliases) > 0, "planModeInstructions": in.PlanText != "", "plugins": len(in.Plugins) > 0,
+		"planModeInstructions": in.PlanText != "", "plugins": len(in.Plugins) > 0,
 	} {
 		if given {
 			u.problem("initialize: %s: this is not supported, and has no effect", what)

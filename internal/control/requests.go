@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -194,21 +193,25 @@ func (s *server) setModel(ctx context.Context, session *engine.Session, in struc
 }
 
 func (s *server) setThinking(ctx context.Context, session *engine.Session, in struct {
-	Tokens *int `json:"max_thinking_tokens"`
+	Tokens  json.RawMessage `json:"max_thinking_tokens"` // absent: as it is; null: that of the settings
+	Display *string         `json:"thinking_display"`
 }) (any, error) {
-	effort := ""
-	switch {
-	case in.Tokens == nil:
-		effort = cmp.Or(session.Engine().Project().Settings().Effort, "medium")
-	case *in.Tokens == 0:
-		effort = "low"
-	default:
-		effort = strconv.Itoa(*in.Tokens)
+	if len(in.Tokens) > 0 {
+		effort, tokens := sessionlog.DefaultEffort, 0
+		if string(in.Tokens) != "null" {
+			if err := json.Unmarshal(in.Tokens, &tokens); err != nil || tokens < 0 {
+				return nil, fmt.Errorf("max_thinking_tokens is %s, not a number of tokens or null", in.Tokens)
+			}
+			effort = strconv.Itoa(tokens) // 0: none are asked for
+		}
+		if err := session.Set(ctx, sessionlog.Setting{Effort: effort}); err != nil {
+			return nil, err
+		}
 	}
-	if in.Tokens == nil && session.Status().Effort == "" {
-		return nil, nil // it is the model's own already
+	if in.Display != nil && *in.Display != "summarized" {
+		return nil, fmt.Errorf("thinking_display: %q is not supported: thinking is always summarized", *in.Display)
 	}
-	return nil, session.Set(ctx, sessionlog.Setting{Effort: effort})
+	return nil, nil
 }
 
 // contextUsage is what fills the model's window, as hosts show it.

@@ -61,6 +61,24 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// line waits for the line of a number.
+func (l *lines) line(ctx context.Context, number int) (string, bool) {
+	for {
+		l.mu.Lock()
+		changed := l.changed
+		if number < len(l.all) {
+			defer l.mu.Unlock()
+			return l.all[number], true
+		}
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", false
+		}
+	}
+}
+
 // A way changes how a host's program is started.
 type way func(*engine.Options, *Options)
 
@@ -71,6 +89,9 @@ func values(more map[string]any) way {
 		}
 	}
 }
+
+// noPrompts: the host does not approve calls.
+func noPrompts(_ *engine.Options, o *Options) { o.Prompts = false }
 
 // newHost starts a program with a model, in a directory with files: name, text.
 func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
@@ -449,9 +470,9 @@ func TestAuthority(t *testing.T) {
 		func(o *engine.Options, _ *Options) {
 			o.MCPConfig = []string{`{"mcpServers": {"mine": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}}`}
 		})
-	h.must(h.ask("0", `{"subtype":"initialize","sdkMcpServers":["mine","ok"],"toolAliases":{"Bash":"x"},`+
+	h.must(h.ask("0", `{"subtype":"initialize","sdkMcpServers":["mine","ok"],"planModeInstructions":"x",`+
 		`"agents":{"wild":{"description":"d","prompt":"p","permissionMode":"bypassPermissions"}}}`),
-		`the host's MCP server mine is left out`, `agents: wild: bypassPermissions can only be chosen`, `initialize: toolAliases: this is not supported`)
+		`the host's MCP server mine is left out`, `agents: wild: bypassPermissions can only be chosen`, `initialize: planModeInstructions: this is not supported`)
 	h.must(h.ask("1", `{"subtype":"set_permission_mode","mode":"bypassPermissions"}`), `"subtype":"error"`)
 	h.must(h.ask("2", `{"subtype":"set_permission_mode","mode":"plan"}`), `"subtype":"success"`, `"mode":"plan"`)
 	h.must(h.ask("3", `{"subtype":"set_permission_mode","mode":"wild"}`), `"subtype":"error"`)

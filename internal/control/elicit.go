@@ -1,0 +1,92 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack/engine"
+)
+
+// An elicitation asks the host what an MCP server asks the user.
+type elicitation struct {
+	Subtype string             `json:"subtype"` // elicitation
+	Server  string             `json:"mcp_server_name"`
+	Message string             `json:"message"`
+	Mode    string             `json:"mode"` // form, url
+	URL     string             `json:"url,omitempty"`
+	Schema  *jsonschema.Schema `json:"requested_schema,omitempty"`
+	Order   []string           `json:"property_order,omitempty"`
+}
+
+// elicit asks the host. An answer that is no acceptance declines.
+func (p *person) elicit(ctx context.Context, server string, q engine.Question) (engine.Answer, error) {
+	ask := elicitation{Subtype: "elicitation", Server: server, Message: q.Text, Mode: "form"}
+	if q.URL != "" {
+		ask.Mode, ask.URL = "url", q.URL
+	} else {
+		ask.Schema, ask.Order = formSchema(q.Fields)
+	}
+	data, err := p.request(ctx, ask)
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	var answer struct {
+		Action  string                     `json:"action"` // accept, decline, cancel
+		Content map[string]json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
+	}
+	switch answer.Action {
+	case "accept":
+		return engine.Answer{Option: "yes", Values: answer.Content}, nil
+	case "decline":
+		return engine.Answer{Declined: true}, nil
+	}
+	return engine.Answer{}, fmt.Errorf("the host's answer has the action %q", answer.Action)
+}
+
+// formSchema is the schema of an object with the fields of a form, and their order.
+func formSchema(fields []engine.Field) (*jsonschema.Schema, []string) {
+	form := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
+	var order []string
+	for _, f := range fields {
+		s := &jsonschema.Schema{Type: "string", Title: f.Label, Description: f.Help}
+		switch f.Type {
+		case engine.FieldNumber:
+			s.Type, s.Minimum, s.Maximum = "number", f.Min, f.Max
+		case engine.FieldBool:
+			s.Type = "boolean"
+		case engine.FieldChoice:
+			choices := &jsonschema.Schema{Type: "string"}
+			for _, o := range f.Options {
+				c := &jsonschema.Schema{Const: jsonschema.Ptr[any](o.ID), Title: o.Label}
+				if f.Many {
+					choices.AnyOf = append(choices.AnyOf, c)
+				} else {
+					choices.OneOf = append(choices.OneOf, c)
+				}
+			}
+			if f.Many {
+				s.Type, s.Items = "array", &jsonschema.Schema{AnyOf: choices.AnyOf}
+			} else {
+				s.OneOf = choices.OneOf
+			}
+		}
+		if f.Default != "" {
+			s.Default, _ = json.Marshal(f.Default)
+			if json.Valid([]byte(f.Default)) && (f.Type == engine.FieldNumber || f.Type == engine.FieldBool) {
+				s.Default = json.RawMessage(f.Default)
+			}
+		}
+		if f.Required {
+			form.Required = append(form.Required, f.Name)
+		}
+		form.Properties[f.Name] = s
+		order = append(order, f.Name)
+	}
+	return form, order
+}
