@@ -173,7 +173,22 @@ func answered(r gate.Record) string {
 	if !r.Asked {
 		return ""
 	}
-	return strings.TrimSpace(r.Answer.Choice.String() + " " + r.Answer.Reason)
+	text := strings.TrimSpace(r.Answer.Choice.String() + " " + r.Answer.Reason)
+	if r.Answer.Input != nil {
+		text += ", with another input"
+	}
+	for _, u := range r.Answer.Updates {
+		if len(u.Rules) > 0 {
+			text += fmt.Sprintf(", %s in this session: %s", u.Verdict, strings.Join(u.Rules, " "))
+		}
+		if u.Mode != "" {
+			text += ", mode " + string(u.Mode)
+		}
+		if len(u.Dirs) > 0 {
+			text += ", directories " + strings.Join(u.Dirs, " ")
+		}
+	}
+	return text
 }
 
 // askTool puts the model's questions to the user: one Question with a Field for

@@ -19,6 +19,7 @@ import (
 	fastjson "github.com/segmentio/encoding/json"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
@@ -617,6 +618,13 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 		return mcp.Answer{}, err
 	}
 	out := mcp.Answer{Accepted: !a.Declined && a.Option != "no", Values: map[string]any{}}
+	r := gate.Record{Tool: "mcp__" + mcp.Safe(q.Server), Asked: true,
+		Decision: permission.Decision{Verdict: permission.Deny, Reason: "the question of the MCP server was declined"}}
+	if out.Accepted {
+		r.Answer.Choice = gate.Once
+		r.Decision = permission.Decision{Verdict: permission.Allow, Reason: "the question of the MCP server was answered"}
+	}
+	s.engine.Project().audit(s.log)(r)
 	for name, data := range a.Values {
 		var v any
 		if json.Unmarshal(data, &v) == nil {

@@ -789,6 +789,28 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestUpdatesBelowManaged: no rule and no mode of an answer beats a managed rule that
+// denies or asks.
+func TestUpdatesBelowManaged(t *testing.T) {
+	managed := permission.Rules{Deny: rules(t, permission.Managed, "Bash(rm:*)"), Ask: rules(t, permission.Managed, "Bash(git:*)")}
+	p := &person{answers: []gate.Answer{
+		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash"}, Verdict: permission.Allow},
+			{Rules: []string{"Bash(git:*)", "Bash(rm:*)"}, Verdict: permission.Allow}, {Mode: permission.Bypass}}},
+		{Choice: gate.Once}, {}}}
+	g := newGate(t, gate.Options{Approver: p, Rules: managed, Mode: permission.Bypass})
+	g.SetMode(permission.Default)
+	for _, c := range []struct {
+		line    string
+		allowed bool
+		asked   int
+	}{{"make", true, 1}, {"npm ci", true, 1}, {"rm x", false, 1}, {"git push", true, 2}, {"git push", false, 3}} {
+		_, err := run(t, g, c.line)
+		if (err == nil) != c.allowed || len(p.saw) != c.asked {
+			t.Errorf("%s: %v, asked %d times", c.line, err, len(p.saw))
+		}
+	}
+}
+
 // TestFailedGuard: where a hook that guards calls fails, only an explicit answer
 // of the user runs the call, and where nobody is asked it is refused.
 func TestFailedGuard(t *testing.T) {

@@ -90,6 +90,7 @@ func (j *judge) add(x Judged, rule string) {
 			}
 		}
 		switch {
+		case j.mode == Bypass && x.Rule != "" && x.Origin == Managed: // the user's choice of a mode does not lift it
 		case j.mode == Bypass && j.doubt:
 			x.Verdict = Deny
 		case j.mode == Bypass:

@@ -56,7 +56,7 @@ const (
 	AcceptEdits Mode = "acceptEdits"       // and so is writing in the workspace
 	Plan        Mode = "plan"              // nothing but reading, whatever rules allow
 	DontAsk     Mode = "dontAsk"           // ask means deny
-	Bypass      Mode = "bypassPermissions" // ask means allow; deny still denies
+	Bypass      Mode = "bypassPermissions" // ask means allow, unless a managed rule asks; deny still denies
 )
 
 // ParseMode reads a mode's name. It also takes "bypass" and "manual" (for

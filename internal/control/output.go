@@ -349,7 +349,7 @@ func (o *Messages) sum(e engine.Event) {
 				}
 			}
 		}
-		if d := x.Decision; d != nil && d.By.Verdict != permission.Allow {
+		if d := x.Decision; d != nil && d.By.Verdict != permission.Allow && d.Call != "" {
 			input := t.calls[d.Call]
 			if input == nil {
 				input = json.RawMessage("{}")

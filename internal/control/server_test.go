@@ -93,6 +93,20 @@ func values(more map[string]any) way {
 // noPrompts: the host does not approve calls.
 func noPrompts(_ *engine.Options, o *Options) { o.Prompts = false }
 
+// in starts the program in a directory with a home of its own that outlives it.
+func in(top string) way {
+	return func(o *engine.Options, _ *Options) {
+		o.Dir = filepath.Join(top, "work")
+		env := o.Env
+		o.Env = func(name string) string {
+			if name == "HOME" || name == "USERPROFILE" {
+				return filepath.Join(top, "home")
+			}
+			return env(name)
+		}
+	}
+}
+
 // newHost starts a program with a model, in a directory with files: name, text.
 func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
 	t.Helper()
