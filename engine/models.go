@@ -147,8 +147,12 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 			err = errors.New("it has none")
 		}
 		if err != nil {
-			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: "knack --model " + p.Name +
-				"/NAME"}
+			hint := "knack --model " + p.Name + "/NAME"
+			if failed := (*url.Error)(nil); errors.As(err, &failed) {
+				err = fmt.Errorf("no server answers at %s: %w", e.BaseURL, failed.Err)
+				hint = "start the server, or choose another with knack --model"
+			}
+			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: hint}
 		}
 		asked := e
 		e, format = table.Endpoint(p, list[0], m.Env.Get)

@@ -80,7 +80,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, &reader{pieces: pieces})
 		if err == nil && (req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https") {
-			err = fmt.Errorf("%s: the base URL is not an http or https URL", e.Info.ID)
+			err = fmt.Errorf("%s: the base URL %q is not an http or https URL", e.Info.ID, e.BaseURL)
 		}
 		if err != nil {
 			fail(&llm.Error{Kind: llm.Invalid, Message: redact(err.Error(), e.Key), Err: err})
@@ -95,6 +95,10 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			for k, v := range h {
 				req.Header[http.CanonicalHeaderKey(k)] = v
 			}
+		}
+		if err := checkHeader(e, req.Header); err != nil {
+			fail(err)
+			return
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "text/event-stream")
@@ -127,25 +131,63 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 	}
 }
 
-// unreachable says in a sentence why the provider was not reached, and whether
-// trying again may help.
+// checkHeader finds values that HTTP cannot send, such as a key of two lines.
+func checkHeader(e *llm.Endpoint, header http.Header) error {
+	for name, values := range header {
+		for _, v := range values {
+			if !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				continue
+			}
+			out := &llm.Error{Kind: llm.Invalid, Message: fmt.Sprintf("%s: the header %s contains a line break or another "+
+				"control character", e.Info.ID, name)}
+			if e.Key != "" && strings.Contains(v, e.Key) {
+				out.Kind = llm.Auth
+				out.Message = e.Info.ID + ": the key contains a line break or another control character"
+			}
+			return out
+		}
+	}
+	return nil
+}
+
+// unreachable explains in a sentence why the provider was not reached, and whether
+// another attempt may succeed.
 func unreachable(err error) (llm.ErrorKind, string) {
 	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
 	var name *net.DNSError
-	var dial *net.OpError
 	switch {
 	case errors.As(err, &certificate), errors.Is(err, errRedirect):
 		return llm.Invalid, err.Error()
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return llm.Invalid, "the server does not speak https: does its address begin with http?"
 	case errors.As(err, &name) && name.IsNotFound:
 		return llm.Invalid, fmt.Sprintf("there is no host %s: check the address and the network", name.Name)
 	case errors.As(err, &name):
 		return llm.Broken, fmt.Sprintf("the address of %s cannot be looked up: is there a network?", name.Name)
-	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &dial):
-		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dial.Addr) // it may be starting
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err)) // it may be starting
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return llm.Broken, "there is no way to the provider: is there a network?"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
+		return llm.Broken, "the connection was lost"
 	}
 	return llm.Broken, err.Error()
+}
+
+// dialed is the address that was dialed: the provider's, or that of a proxy, whose
+// error contains the one with the address.
+func dialed(err error) string {
+	proxy := ""
+	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
+		if op.Op == "proxyconnect" {
+			proxy = "the proxy "
+		}
+		if op.Addr != nil {
+			return proxy + op.Addr.String()
+		}
+	}
+	return "the address"
 }
 
 // A Decoder makes an answer of the events of a stream.

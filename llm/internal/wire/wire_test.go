@@ -3,6 +3,7 @@ package wire
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -161,10 +162,49 @@ func TestUnreachable(t *testing.T) {
 			"no server answers at 127.0.0.1:11434: is it running?"},
 		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken,
 			"there is no way to the provider: is there a network?"},
-		{io.ErrUnexpectedEOF, llm.Broken, "unexpected EOF"},
+		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))}, llm.Broken,
+			"no server answers at the proxy 127.0.0.1:11434: is it running?"},
+		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), llm.Broken, "no server answers at the address: is it running?"},
+		{dial(os.NewSyscallError("read", syscall.ECONNRESET)), llm.Broken, "the connection was lost"},
+		{io.ErrUnexpectedEOF, llm.Broken, "the connection was lost"},
+		{errors.New("odd"), llm.Broken, "odd"},
 	} {
 		if kind, text := unreachable(c.err); kind != c.kind || text != c.want {
 			t.Errorf("%v: %s, %s", c.err, kind, text)
+		}
+	}
+}
+
+// TestSchemeMismatch: https to a server without TLS fails in the same way each time.
+func TestSchemeMismatch(t *testing.T) {
+	s := httptest.NewServer(nil)
+	defer s.Close()
+	for _, err := range Post(t.Context(), ep, strings.Replace(s.URL, "http:", "https:", 1), nil, &Body{Head: struct{}{}}) {
+		var e *llm.Error
+		if !errors.As(err, &e) || e.Temporary() || !strings.HasSuffix(e.Message, "does its address begin with http?") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestHeaderValue: what HTTP cannot send is not tried; the key is not shown.
+func TestHeaderValue(t *testing.T) {
+	two := *ep
+	two.Key = "first\nsecond"
+	for _, c := range []struct {
+		name, value string
+		kind        llm.ErrorKind
+		want        string
+	}{
+		{"X-Api-Key", two.Key, llm.Auth, "the key contains a line break or another control character"},
+		{"Authorization", "Bearer " + two.Key, llm.Auth, "the key contains a line break or another control character"},
+		{"X-Team", "a\r\nb", llm.Invalid, "the header X-Team contains a line break or another control character"},
+	} {
+		for _, err := range Post(t.Context(), &two, "http://127.0.0.1:1", http.Header{c.name: {c.value}}, &Body{Head: struct{}{}}) {
+			var e *llm.Error
+			if !errors.As(err, &e) || e.Kind != c.kind || e.Message != two.Info.ID+": "+c.want {
+				t.Errorf("%s: %v", c.name, err)
+			}
 		}
 	}
 }
