@@ -144,7 +144,7 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 	if err != nil {
 		b.add("some cannot be read: %v", err)
 	}
-	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Turns == 0 || x.ID == s.log.ID() })
+	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Empty() || x.ID == s.log.ID() })
 	if len(all) == 0 {
 		b.add("there is no other session of this directory")
 		return Reply{Text: b.text(), Value: []session.Summary{}}, nil

@@ -507,7 +507,7 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	id := o.Resume
 	if o.Latest {
 		all, _ := store.List()
-		all = slices.DeleteFunc(all, func(s session.Summary) bool { return s.Turns == 0 })
+		all = slices.DeleteFunc(all, session.Summary.Empty)
 		if len(all) == 0 {
 			return nil, &Error{Err: errors.New("there is no session to resume in this directory"),
 				Hint: "knack -p 'your prompt'"}

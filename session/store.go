@@ -148,9 +148,12 @@ type Summary struct {
 	Header
 	Changed time.Time `json:"changed"`
 	Title   string    `json:"title,omitempty"`
-	First   string    `json:"first,omitempty"` // the first thing the person said
+	First   string    `json:"first,omitempty"` // the first thing that the user said, on any branch
 	Turns   int       `json:"turns"`
 }
+
+// Empty reports whether nobody said anything in the session, on any branch.
+func (s Summary) Empty() bool { return s.Turns == 0 && s.First == "" }
 
 // List returns the sessions, the last changed first: that is the one in which
 // the last turn ran on this machine, then those with the latest time. A time in
