@@ -24,8 +24,8 @@ import (
 // exactly is cobra.ExactArgs with our exit code and a hint to type.
 func exactly(n int, hint string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := cobra.ExactArgs(n)(c, args); err != nil {
-			return engine.Usagef(hint, "%s: %w", c.CommandPath(), err)
+		if len(args) != n {
+			return engine.Usagef(hint, "%s takes %s, not %d", c.CommandPath(), plain.Count(n, "argument"), len(args))
 		}
 		return nil
 	}
@@ -149,7 +149,13 @@ func rootCommand(args []string) *cobra.Command {
 			root.AddCommand(c.build())
 		}
 	}
-	root.SetHelpCommand(helpCommand())
+	if all {
+		root.InitDefaultCompletionCmd()
+	}
+	checkArguments(root)
+	help := helpCommand()
+	root.SetHelpCommand(help)
+	listTopics(root, help)
 	args, problems, err := withoutUnknown(root, args)
 	f.problems = problems
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/control"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/internal/tui"
 )
 
@@ -17,7 +18,7 @@ var helpTexts embed.FS
 
 func helpCommandsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "commands", Short: "What can be typed after a slash: commands, templates", Args: cobra.NoArgs,
+		Use: "commands", Short: "What can be typed after a slash: commands, templates", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/commands.md")
 			if err == nil {
@@ -30,7 +31,7 @@ func helpCommandsCommand() *cobra.Command {
 
 func helpKeysCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "keys", Short: "Keys of the screen, and how to change them", Args: cobra.NoArgs,
+		Use: "keys", Short: "Keys of the screen, and how to change them", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/keys.md")
 			if err == nil {
@@ -54,7 +55,7 @@ var topics = [...]struct{ name, short string }{
 
 func topicCommand(name, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Args: cobra.NoArgs,
+		Use: name, Short: short, Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/" + name + ".md")
 			if err == nil {
@@ -88,11 +89,19 @@ func helpCommand() *cobra.Command {
 		Short: "Help on a command or a topic",
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 || about == c {
-				if len(args) == 0 {
-					return c.Root().Help()
+			if len(args) == 0 {
+				return c.Root().Help()
+			}
+			if err != nil || len(rest) > 0 {
+				var names []string
+				for _, x := range append(c.Root().Commands(), c.Commands()...) {
+					names = append(names, x.Name())
 				}
-				return engine.Usagef("knack help", "there is no help on %q", strings.Join(args, " "))
+				hint := "knack help"
+				if near := similar.Names(args[0], names); len(args) == 1 && len(near) > 0 {
+					hint = "knack help " + near[0]
+				}
+				return engine.Usagef(hint, "there is no help on %q", strings.Join(args, " "))
 			}
 			return about.Help()
 		},
@@ -106,4 +115,14 @@ func helpCommand() *cobra.Command {
 		c.AddCommand(topic)
 	}
 	return c
+}
+
+// listTopics adds the topics to the help of knack itself.
+func listTopics(root, help *cobra.Command) {
+	var names []string
+	for _, topic := range help.Commands() {
+		names = append(names, topic.Name())
+	}
+	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}Use \"knack help [topic]\" for: " +
+		strings.Join(names, ", ") + ".\n{{end}}")
 }

@@ -17,13 +17,13 @@ import (
 func loginCommand() *cobra.Command {
 	var list bool
 	c := &cobra.Command{
-		Use:   "login [provider]",
+		Use:   "login [PROVIDER]",
 		Short: "Store a provider's key in the keyring of this machine",
 		Long: `Store the key of a model provider (anthropic, openai, google, openrouter, …;
 anthropic if none is named) in the keyring of this machine, or, where there is
 none, in a file that only you can read. The key is asked for, or read from
 standard input. A key in the environment takes precedence.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			keys := engine.OpenKeys(nil)
 			if list {
@@ -52,7 +52,8 @@ standard input. A key in the environment takes precedence.`,
 				return fmt.Errorf("login: %w", err)
 			}
 			if err := keys.Set(name, key); err != nil {
-				return fmt.Errorf("login: %w", err)
+				return &engine.Error{Err: fmt.Errorf("login: %w", err),
+					Hint: fmt.Sprintf("knack login %s, at a terminal; or pipe the key into it", name)}
 			}
 			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is stored in %s.", name, keys.Where(name)),
 				map[string]string{"provider": name, "stored": keys.Where(name)})
@@ -66,9 +67,9 @@ standard input. A key in the environment takes precedence.`,
 
 func logoutCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "logout provider",
+		Use:   "logout PROVIDER",
 		Short: "Remove a provider's stored key",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1, "knack logout PROVIDER; knack login --list shows the stored ones"),
 		RunE: func(c *cobra.Command, args []string) error {
 			keys := engine.OpenKeys(nil)
 			if !keys.Has(args[0]) {

@@ -319,7 +319,7 @@ func mcpTestCommand() *cobra.Command {
 it offers. No tool is called. What a server offers is stored, so that the first
 request of the next session has its tools. With --verify every file of its skills
 is read and compared with what the server lists.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			o := f.options()
 			if len(args) > 0 && strings.Contains(args[0], "://") {

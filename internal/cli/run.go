@@ -126,6 +126,12 @@ func (f *runFlags) register(c *cobra.Command) {
 // open opens the directory, and starts no session yet.
 func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	ctx, stderr := c.Context(), c.ErrOrStderr()
+	for name, limit := range map[string]float64{"max-turns": float64(f.maxTurns), "max-cost": f.maxCost,
+		"max-budget-usd": f.maxCost} {
+		if c.Flags().Changed(name) && !(limit > 0) { // neither is NaN
+			return nil, engine.Usagef("knack --"+name+" 1", "--%s must be more than 0", name)
+		}
+	}
 	o := f.options()
 	var err error
 	if o.Layers, err = f.layers(c); err != nil {

@@ -27,7 +27,7 @@ func sandboxExplainCommand() *cobra.Command {
 		Short: "Show what the sandbox enforces here, and what is missing",
 		Long: "Show what commands started from this directory may do, how much of that this\n" +
 			"machine can enforce, and what is missing for the rest.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()
 			if err != nil {

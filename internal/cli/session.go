@@ -17,7 +17,7 @@ func sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
 		Short: "List, show, copy, export and import sessions of this directory",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(),
@@ -30,7 +30,7 @@ func sessionListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the sessions of this directory, most recently changed first",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()
 			if err != nil {

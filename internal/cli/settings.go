@@ -13,7 +13,7 @@ func helpSettingsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "settings",
 		Short: "Settings files, their order, and every setting",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text := config.Help()
 			if schema {

@@ -23,7 +23,7 @@ func skillCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "skill",
 		Short: "Find, read, check and explain skills",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(

@@ -39,7 +39,7 @@ what was cut. The limit is 1% of the model's window (--window), or 15,000
 characters if the window is unknown. SLASH_COMMAND_TOOL_CHAR_BUDGET sets it in
 characters.`,
 		Example: `  knack skill budget --window 200000`,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := f.load(c.Context())
 			if err != nil {

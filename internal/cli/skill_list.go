@@ -35,7 +35,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 		Example: `  knack skill list
   knack skill list --all
   knack skill list --json | jq -r '.[] | select(.state == "active") | .commandName'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
 				smallGC() // it is written element by element

@@ -48,7 +48,7 @@ in this directory) would load, and asks. Your approval is bound to the content: 
 a byte changes you are asked again and shown the difference.
 
 Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {

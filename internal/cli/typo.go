@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -32,7 +36,7 @@ func mistyped(c *cobra.Command, args []string) error {
 		if len(first) <= 4 && (len(rest) == 0 || !sub.HasSubCommands()) { // test is no trust
 			most = 1
 		}
-		if d := similar.Distance(first, sub.Name(), most); d > most || !parses(sub, rest) {
+		if d := similar.Distance(strings.ToLower(first), sub.Name(), most); d > most || !parses(sub, rest) {
 			continue
 		}
 		line := strings.Join(append([]string{"knack", sub.Name()}, rest...), " ")
@@ -58,10 +62,90 @@ func parses(c *cobra.Command, words []string) bool {
 	return c.ValidateArgs(words) == nil
 }
 
-// flagError names the flag that was perhaps meant.
+// checkArguments makes usage errors, with a hint, of arguments that a command below
+// c does not take. A command that only groups others refuses a word that names none
+// of them; cobra would print its help and succeed.
+func checkArguments(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		checkArguments(sub)
+		switch takes := sub.Args; {
+		case sub.HasSubCommands():
+			sub.Args = noSubcommand
+			if !sub.Runnable() {
+				sub.DisableFlagsInUseLine = true
+				sub.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			}
+		case takes != nil:
+			sub.Args = func(c *cobra.Command, args []string) error {
+				err := takes(c, args)
+				if known := (*engine.Error)(nil); err == nil || errors.As(err, &known) {
+					return err
+				}
+				return engine.Usagef(c.CommandPath()+" --help", "%w", err)
+			}
+		}
+	}
+}
+
+// noArguments is cobra.NoArgs, which would call an argument an unknown command.
+func noArguments(c *cobra.Command, args []string) error {
+	return exactly(0, c.CommandPath())(c, args)
+}
+
+// atMostOne is cobra.MaximumNArgs(1) in words.
+func atMostOne(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return exactly(1, strings.TrimSuffix(c.UseLine(), " [flags]"))(c, args)
+	}
+	return nil
+}
+
+// noSubcommand refuses arguments of a command that groups others.
+func noSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	near := similar.Names(args[0], names)
+	if len(near) == 0 {
+		return engine.Usagef(c.CommandPath()+" --help", "%s has no command %q", c.CommandPath(), args[0])
+	}
+	return engine.Usagef(strings.Join(append([]string{c.CommandPath(), near[0]}, args[1:]...), " "),
+		"%s has no command %q; did you mean %s?", c.CommandPath(), args[0], near[0])
+}
+
+// flagError names the flag that was perhaps meant, and explains values in words.
+// A flag of a mistyped command is unknown too: then the command is named.
 func flagError(c *cobra.Command, err error) error {
-	hint := c.CommandPath() + " --help"
-	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+	if !c.HasParent() {
+		if err := mistyped(c, c.Flags().Args()); err != nil {
+			return err
+		}
+	}
+	help := c.CommandPath() + " --help"
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		name := "--" + value.GetFlag().Name
+		if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+			kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false"}
+			err = fmt.Errorf("%s: %q is not %s", name, value.GetValue(), cmp.Or(kind[value.GetFlag().Value.Type()], "a value of it"))
+		}
+		return engine.Usagef(help, "%w", err)
+	}
+	var missing *pflag.ValueRequiredError
+	if errors.As(err, &missing) && missing.GetFlag().Name == "resume" {
+		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session")
+	}
+	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok { // -model
+		_, name, _ = strings.Cut(err.Error(), " in -")
+	}
+	if len(name) > 1 {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -69,10 +153,10 @@ func flagError(c *cobra.Command, err error) error {
 			}
 		})
 		if near := similar.Names(name, names); len(near) > 0 {
-			hint = c.CommandPath() + " --" + near[0]
+			help = c.CommandPath() + " --" + near[0]
 		}
 	}
-	return engine.Usagef(hint, "%w", err)
+	return engine.Usagef(help, "%w", err)
 }
 
 // kebab makes of --allowedTools, as other programs spell it, --allowed-tools.
