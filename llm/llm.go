@@ -16,6 +16,8 @@ import (
 	"iter"
 	"strings"
 	"time"
+
+	fastjson "github.com/segmentio/encoding/json"
 )
 
 // A Model streams answers.
@@ -195,7 +197,7 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	var s storedCall
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := fastjson.Unmarshal(data, &s); err != nil {
 		return err
 	}
 	*c = ToolCall(s.plainCall)

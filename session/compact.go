@@ -177,10 +177,10 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 		v.part(llm.Text(text))
 	}
 	for _, k := range c.Skills {
-		if l.prompt(k.Entry) == "" {
+		a := l.activation(k.Entry)
+		if a == nil || a.Prompt == "" {
 			continue // the entry cannot be read
 		}
-		a := l.entries[k.Entry-1].Activation
 		v.part(llm.Text(k.face(a)))
 		v.where[k.Entry] = []place{{0, len(v.messages[0].Parts) - 1, a.words()}}
 		v.cut[k.Entry] = k.Cut > 0
@@ -237,7 +237,7 @@ func (l *Log) visible(leaf, from int) []Entry {
 			break
 		}
 		if c := e.Compaction; c == nil {
-			es = append(es, *e)
+			es = append(es, e)
 		} else if last {
 			last = false
 			if c.Kept == 0 {

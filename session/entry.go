@@ -72,35 +72,11 @@ type Entry struct {
 // whole reports whether the field that Type names is set. A type of a later
 // version says nothing here, and is kept.
 func (e *Entry) whole() bool {
-	switch e.Type {
-	case TypeUser:
-		return e.User != nil
-	case TypeAnswer:
-		return e.Answer != nil
-	case TypeStarted:
-		return e.Started != nil
-	case TypeResult:
-		return e.Result != nil
-	case TypeDecision:
-		return e.Decision != nil
-	case TypeActivation:
-		return e.Activation != nil
-	case TypeNote:
-		return e.Note != nil
-	case TypeTurnEnd:
-		return e.TurnEnd != nil
-	case TypeRelease:
-		return e.Release != nil
-	case TypeSetting:
-		return e.Setting != nil
-	case TypeListing:
-		return e.Listing != nil
-	case TypeCompaction:
-		return e.Compaction != nil
-	case TypeAgent:
-		return e.Agent != nil
-	case TypeMove:
-		return e.Move != nil && e.Move.To >= 0 && e.Move.To < e.ID
+	switch body := e.body().(type) {
+	case nil:
+		return false
+	case *Move:
+		return body.To >= 0 && body.To < e.ID
 	}
 	return true
 }

@@ -11,10 +11,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -50,7 +48,7 @@ type Log struct {
 	now    func() time.Time
 
 	mu      sync.Mutex
-	entries []Entry // by ID-1; an entry that could not be read is zero
+	entries []record // by ID-1
 	leaf    int
 	file    file // nil: in memory
 	lock    *flock.Flock
@@ -188,7 +186,7 @@ func (l *Log) load(path string) (good int64, err error) {
 		lines = lines[:len(lines)-1]
 	}
 	entries, errs := decode(lines)
-	l.entries = make([]Entry, 0, len(entries))
+	l.entries = make([]record, 0, len(entries)+len(entries)/16+16) // with room for a few turns
 	for i, line := range lines {
 		n, whole, last := i+2, line[len(line)-1] == '\n', i == len(lines)-1
 		e, err := entries[i], errs[i]
@@ -208,6 +206,7 @@ func (l *Log) load(path string) (good int64, err error) {
 			l.damage = append(l.damage, fmt.Sprintf("line %d: %v", n, err))
 			continue
 		}
+		l.view.shareIDs(&e)
 		l.put(e)
 	}
 	l.resumed = true
@@ -215,36 +214,12 @@ func (l *Log) load(path string) (good int64, err error) {
 	return good, nil
 }
 
-// decode reads lines as entries, several at the same time: it is most of what
-// opening a session takes.
-func decode(lines [][]byte) ([]Entry, []error) {
-	const batch = 64
-	entries, errs := make([]Entry, len(lines)), make([]error, len(lines))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(lines)/batch+1) {
-		wg.Go(func() {
-			for {
-				to := int(next.Add(batch))
-				for i := to - batch; i < min(to, len(lines)); i++ {
-					errs[i] = json.Unmarshal(lines[i], &entries[i])
-				}
-				if to >= len(lines) {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return entries, errs
-}
-
 // put takes an entry that is on disk, or need not be.
 func (l *Log) put(e Entry) {
-	for len(l.entries) < e.ID {
-		l.entries = append(l.entries, Entry{})
+	for len(l.entries) < e.ID-1 {
+		l.entries = append(l.entries, record{})
 	}
-	l.entries[e.ID-1] = e
+	l.entries = append(l.entries, e.record())
 	if e.Type == TypeMove {
 		l.leaf = e.Move.To
 		l.refold()
@@ -281,31 +256,25 @@ func (l *Log) fold(e Entry) {
 }
 
 // back goes from a leaf to the beginning of its branch.
-func (l *Log) back(leaf int) iter.Seq[*Entry] {
-	return func(yield func(*Entry) bool) {
+func (l *Log) back(leaf int) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
 		for id := leaf; id > 0; {
-			e := &l.entries[id-1]
-			if e.ID == 0 { // it could not be read: go on with the one before it
+			r := &l.entries[id-1]
+			if r.body == nil { // it could not be read: go on with the one before it
 				id--
 				continue
 			}
-			if !yield(e) {
+			if !yield(r.entry(id)) {
 				return
 			}
-			id = e.Parent
+			id = int(r.parent)
 		}
 	}
 }
 
 func (l *Log) branch(leaf int) []Entry {
-	var ids []int
-	for e := range l.back(leaf) {
-		ids = append(ids, e.ID)
-	}
-	es := make([]Entry, len(ids))
-	for i, id := range ids {
-		es[len(ids)-1-i] = l.entries[id-1]
-	}
+	es := slices.Collect(l.back(leaf))
+	slices.Reverse(es)
 	return es
 }
 
@@ -406,9 +375,9 @@ func (l *Log) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	es := make([]Entry, 0, len(l.entries))
-	for _, e := range l.entries {
-		if e.ID != 0 {
-			es = append(es, e)
+	for i := range l.entries {
+		if r := &l.entries[i]; r.body != nil {
+			es = append(es, r.entry(i+1))
 		}
 	}
 	return es
@@ -426,7 +395,11 @@ func (l *Log) Last() int {
 func (l *Log) After(id int) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.entries[min(id, len(l.entries)):])
+	var es []Entry
+	for i := id; i < len(l.entries); i++ {
+		es = append(es, l.entries[i].entry(i+1))
+	}
+	return es
 }
 
 // Move puts the leaf on an earlier entry, 0 for the very beginning: the next
@@ -436,11 +409,15 @@ func (l *Log) After(id int) []Entry {
 func (l *Log) Move(id int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if id < 0 || id > len(l.entries) || (id > 0 && l.entries[id-1].ID == 0) {
+	if id < 0 || id > len(l.entries) || (id > 0 && l.entries[id-1].body == nil) {
 		return fmt.Errorf("session %s has no entry %d", l.header.ID, id)
 	}
-	for id > 0 && l.entries[id-1].Move != nil {
-		id = l.entries[id-1].Move.To
+	for id > 0 {
+		move, ok := l.entries[id-1].body.(*Move)
+		if !ok {
+			break
+		}
+		id = move.To
 	}
 	if !errors.Is(l.failed, fs.ErrClosed) {
 		_, err := l.append(Entry{Type: TypeMove, Move: &Move{To: id}})

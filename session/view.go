@@ -108,6 +108,20 @@ func (v *view) add(e Entry) {
 	}
 }
 
+// shareIDs makes the IDs of calls in an entry that was read the same memory as
+// those of the calls themselves.
+func (v *view) shareIDs(e *Entry) {
+	for i := range v.pending {
+		id := v.pending[i].ID
+		switch {
+		case e.Started != nil && e.Started.Call == id:
+			e.Started.Call = id
+		case e.Result != nil && e.Result.ID == id:
+			e.Result.ID = id
+		}
+	}
+}
+
 // again is what the model sees of a skill that was called while its text was
 // in the conversation, and what is true of it now: a compaction may have
 // removed the text.
@@ -304,12 +318,17 @@ func size(p llm.Part) int {
 func (l *Log) Prompt(entry int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.prompt(entry)
+	if a := l.activation(entry); a != nil {
+		return a.Prompt
+	}
+	return ""
 }
 
-func (l *Log) prompt(entry int) string {
-	if entry < 1 || entry > len(l.entries) || l.entries[entry-1].Activation == nil {
-		return ""
+// activation is that of an entry, nil if the entry is none.
+func (l *Log) activation(entry int) *Activation {
+	if entry < 1 || entry > len(l.entries) {
+		return nil
 	}
-	return l.entries[entry-1].Activation.Prompt
+	a, _ := l.entries[entry-1].body.(*Activation)
+	return a
 }

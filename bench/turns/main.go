@@ -214,7 +214,7 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 func (r *result) open(store session.Store, m llm.Model, runs int) error {
 	l, err := store.Create(session.Header{ID: "long"})
 	if err == nil {
-		err = grow(l, r.Entries/2)
+		err = grow(l, r.Entries/3) // a call is an answer, its start and its result
 	}
 	if err != nil {
 		return err

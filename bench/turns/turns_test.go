@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 
 func TestMeasure(t *testing.T) {
 	var out strings.Builder
-	res, err := measure(&out, []int{2}, 20, 2, 3)
+	res, err := measure(&out, []int{2}, 6000, 2, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,12 @@ func TestMeasure(t *testing.T) {
 	if r := res.Turns[0]; r.CPU.N != 2 || r.Bytes < 11*600 || r.Bytes > 12*1000 {
 		t.Errorf("%+v", r)
 	}
-	if res.Log < 10*600 || res.Open.N != 2 {
+	if res.Log < 2000*600 || res.Open.N != 2 {
 		t.Errorf("%+v", res)
+	}
+	// A session is in memory once as entries and once as it was sent, with little beside the texts: 1.2 and 2.0 times
+	// the file in a long one.
+	if res.Heap > res.Log*14/10 || res.Sent > res.Log*22/10 {
+		t.Errorf("a file of %d bytes takes %d of the heap, and %d after a request", res.Log, res.Heap, res.Sent)
 	}
 }

@@ -31,15 +31,16 @@ type Body struct {
 
 // kept is what a Memo holds.
 type kept struct {
-	owner any
-	turns []encoded
+	owner  any
+	first  llm.Role // of the first turn; they alternate
+	recent int      // the Body's
+	turns  []encoded
 }
 
 // An encoded turn has a comma before each of its items.
 type encoded struct {
-	turn llm.Message
-	old  bool // it was before Recent
-	json []byte
+	parts []llm.Part
+	json  []byte
 }
 
 // pieces returns the bytes of the request, one piece after the other. They must
@@ -102,11 +103,14 @@ func (b *Body) pieces() (out [][]byte, err error) {
 
 // encode makes k the turns of this request: those up to the first change stay.
 func (b *Body) encode(k *kept) error {
+	if len(b.Turns) > 0 && b.Turns[0].Role != k.first {
+		k.first, k.turns = b.Turns[0].Role, nil
+	}
 	n := 0
-	for n < min(len(k.turns), len(b.Turns)) && k.turns[n].old == (n < b.Recent) && same(k.turns[n].turn, b.Turns[n]) {
+	for n < min(len(k.turns), len(b.Turns)) && (n < k.recent) == (n < b.Recent) && k.turns[n].has(b.Turns[n].Parts) {
 		n++
 	}
-	k.turns = slices.Delete(k.turns, n, len(k.turns))
+	k.recent, k.turns = b.Recent, slices.Delete(k.turns, n, len(k.turns))
 	if n == 0 {
 		k.turns = slices.Grow(k.turns, len(b.Turns)) // no more than are needed
 	}
@@ -121,17 +125,16 @@ func (b *Body) encode(k *kept) error {
 	all := bytes.Clone(buf.Bytes()) // of its own length: it is kept
 	start := 0
 	for i, end := range ends {
-		k.turns = append(k.turns, encoded{b.Turns[n+i], n+i < b.Recent, all[start:end:end]})
+		k.turns = append(k.turns, encoded{b.Turns[n+i].Parts, all[start:end:end]})
 		start = end
 	}
 	return nil
 }
 
-// same reports whether two turns have the same parts. What a part points to is
-// not compared: the messages of a request with a Memo do not change.
-func same(a, b llm.Message) bool {
-	return a.Role == b.Role && len(a.Parts) == len(b.Parts) &&
-		(&a.Parts[0] == &b.Parts[0] || slices.Equal(a.Parts, b.Parts))
+// has reports whether parts are those that were encoded. What a part points to is not compared: the messages of a
+// request with a Memo do not change.
+func (e *encoded) has(parts []llm.Part) bool {
+	return len(e.parts) == len(parts) && (&e.parts[0] == &parts[0] || slices.Equal(e.parts, parts))
 }
 
 // writeItems writes values as JSON with a comma before each.
