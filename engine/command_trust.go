@@ -1,13 +1,16 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/mcp"
 )
 
 // trustValue is what a project brings along, and what was approved of it.
@@ -61,11 +64,55 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if !agreed {
 		return Reply{Text: "nothing was approved", Value: reply.Value}, nil
 	}
+	if err := s.askNetwork(ctx, open); err != nil {
+		return Reply{}, err
+	}
 	c, err := s.engine.Trust(ctx, open...)
 	if err != nil {
 		return Reply{}, err
 	}
 	return s.reloaded(c), nil
+}
+
+// askNetwork asks what the programs of MCP servers among the items may reach.
+func (s *Session) askNetwork(ctx context.Context, items []TrustItem) error {
+	if !StartsPrograms(items) {
+		return nil
+	}
+	a, err := s.ask(ctx, "question", NetworkQuestion, Question{Title: NetworkQuestion, From: "trust",
+		Fields: []Field{{Name: "network", Label: NetworkQuestion, Type: FieldChoice, Default: "none", Required: true,
+			Options: []Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}, Other: true}}})
+	if err != nil {
+		return err
+	}
+	if a.Declined {
+		return errors.New("nothing was approved")
+	}
+	network, err := mcp.ParseNetwork(cmp.Or(a.Text("network"), "none"))
+	if err != nil {
+		return fmt.Errorf("nothing was approved: %w", err)
+	}
+	SetNetwork(items, network)
+	return nil
+}
+
+// NetworkQuestion asks for the Network of items that StartsPrograms is true for.
+const NetworkQuestion = "What may the programs of the project's MCP servers reach: none, all, or hosts separated by " +
+	"commas?"
+
+// StartsPrograms reports whether items define MCP servers that are programs.
+func StartsPrograms(items []TrustItem) bool {
+	return slices.ContainsFunc(items, func(it TrustItem) bool { return it.Programs })
+}
+
+// SetNetwork sets what the programs of MCP servers that items define may reach, as
+// mcp.ParseNetwork returned it.
+func SetNetwork(items []TrustItem, network string) {
+	for i := range items {
+		if items[i].Programs {
+			items[i].Network = network
+		}
+	}
 }
 
 // TrustQuestion asks about n items.

@@ -444,6 +444,11 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		}
 	}
 	box := sandbox.New(policy, mode)
+	if !policy.Network && box.Report().Level == sandbox.None {
+		e.noticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
+			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
+			Hint:    "knack doctor"})
+	}
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		if mode == sandbox.Off || box.Report().Level == sandbox.None {
 			cmd.Env = policy.Environ(cmd.Env, c.Env) // keys of models are none of a server's business

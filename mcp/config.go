@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ type Server struct {
 	Args    []string
 	Env     map[string]string
 	// Network is what its program may reach: "all", "none", or hosts, separated by
-	// commas. "": all, but none for a project's server.
+	// commas, as [ParseNetwork] returns them. "": all, but none for a project's server.
 	Network string
 
 	// An address that speaks streamable HTTP.
@@ -213,6 +214,11 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	if s.Timeout < 0 || s.CallTimeout < 0 {
 		return s, false, fmt.Errorf("a timeout is negative")
 	}
+	if s.Network != "" {
+		if s.Network, err = ParseNetwork(s.Network); err != nil {
+			return s, false, fmt.Errorf("network: %w", err)
+		}
+	}
 	return s, !d.Disabled, nil
 }
 
@@ -252,6 +258,44 @@ func (s *Server) JSON() json.RawMessage {
 	e.SetEscapeHTML(false)
 	e.Encode(d) // strings and numbers only
 	return bytes.TrimSpace(b.Bytes())
+}
+
+// ParseNetwork reads what programs of servers may reach: none, all, or hosts
+// ("example.com", "*.example.com", "localhost:5432") separated by commas or spaces,
+// which are returned separated by commas.
+func ParseNetwork(text string) (string, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	all := strings.ToLower(strings.Join(words, ","))
+	if all == "none" || all == "all" {
+		return all, nil
+	}
+	if len(words) == 0 {
+		return "", fmt.Errorf("none, all, or hosts separated by commas")
+	}
+	for _, word := range words {
+		host, port, err := net.SplitHostPort(word)
+		if err != nil {
+			host, port = word, "1"
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		host = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(host, "*."), "["), "]")
+		if slices.Contains([]string{"none", "all"}, strings.ToLower(word)) || err != nil || n == 0 || net.ParseIP(host) == nil && !hostName(host) {
+			return "", fmt.Errorf("%q: none, all, or hosts (example.com, *.example.com, localhost:5432) separated by commas",
+				clip(word, 100))
+		}
+	}
+	return all, nil
+}
+
+// hostName is a name that DNS has. Others are written in punycode, so that a name
+// that looks like another one is not taken for it.
+func hostName(host string) bool {
+	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // CheckName says what is wrong with the name of a server.
@@ -372,6 +416,9 @@ func checkURL(address string) (*url.URL, error) {
 		return nil, err
 	case u.Host == "":
 		return nil, fmt.Errorf("%s: not an absolute address", address)
+	case net.ParseIP(u.Hostname()) == nil && !hostName(u.Hostname()):
+		return nil, fmt.Errorf("%s: the host must be written in ASCII (punycode: xn--…), because letters of other scripts "+
+			"can look the same", address)
 	case u.Scheme == "https":
 	case u.Scheme == "http":
 		host := u.Hostname()

@@ -88,10 +88,31 @@ func TestURL(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"https://example.com/mcp": true, "http://localhost:1/": true, "http://127.0.0.1:1": true, "http://[::1]:1": true,
 		"http://example.com": false, "http://127.0.0.1.example.com": false, "file:///etc/passwd": false, "https://u:p@example.com": false, "example.com": false, "": false,
+		"https://xn--pple-43d.example": true, "https://\u0430pple.example": false, "https://a b.example": false,
+		"https://\u212aube.example": false,
 	} {
 		if _, err := checkURL(address); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestParseNetwork: none, all, or names that are what they look like.
+func TestParseNetwork(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"none": "none", "all": "all", " ALL ": "all", "a.example": "a.example", "A.example,*.b.example  127.0.0.1:80": "a.example,*.b.example,127.0.0.1:80",
+		"[2001:db8::1]:443": "[2001:db8::1]:443", "::1": "::1", "localhost:5432": "localhost:5432",
+		"": "", ",": "", "all,none": "", "a.example,all": "", "http://a.example": "", "a/b": "", "\u0430.example": "", "a.example:0": "",
+		"a.example:x": "", "*": "", "*.": "", "a..b": "", "a\x1b[31m": "", "\u212aube.example": "",
+	} {
+		if got, err := ParseNetwork(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q %v, want %q", text, got, err, want)
+		}
+	}
+	servers, problems := Parse([]byte(`{"a":{"command":"x","network":"a/b"},"b":{"command":"x","network":"A.example"}}`), "", "f")
+	if len(servers) != 1 || servers[0].Network != "a.example" || len(problems) != 1 {
+		t.Errorf("%+v %v", servers, problems)
 	}
 }
 

@@ -84,7 +84,7 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 		return engine.Usagef("knack mcp add my-server …", "%s: a name has at most 48 letters, digits, - or single _",
 			plain.Line(name))
 	}
-	s := mcp.Server{Name: name, Network: f.network, OAuth: mcp.OAuth{ClientID: f.clientID, CallbackPort: f.port}}
+	s := mcp.Server{Name: name, OAuth: mcp.OAuth{ClientID: f.clientID, CallbackPort: f.port}}
 	address := strings.HasPrefix(target, "https://") || strings.HasPrefix(target, "http://")
 	switch f.transport {
 	case "":
@@ -109,6 +109,11 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 	}
 	if err != nil {
 		return err
+	}
+	if f.network != "" {
+		if s.Network, err = mcp.ParseNetwork(f.network); err != nil {
+			return engine.Usagef("knack mcp add --help", "--network: %w", err)
+		}
 	}
 	file, err := mcpFile(f.project)
 	if err != nil {

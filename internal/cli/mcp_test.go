@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,6 +43,16 @@ func toolServer() {
 					return "no answer", nil
 				}
 				return fmt.Sprint(a.Action, " ", a.Content["colour"]), nil
+			})
+		case "fetch":
+			add("fetch", "Fetches an address", func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) {
+				res, err := http.Get(x.Text)
+				if err != nil {
+					return "", err
+				}
+				defer res.Body.Close()
+				data, err := io.ReadAll(res.Body)
+				return string(data), err
 			})
 		case "changed":
 			for _, name := range names {

@@ -207,6 +207,9 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 	if err != nil || !yes {
 		return err
 	}
+	if err := askNetwork(c, items); err != nil {
+		return err
+	}
 	_, err = e.Trust(c.Context(), items...)
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -115,11 +116,17 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	if f.json {
 		return printTrustJSON(c.OutOrStdout(), p, items, rules)
 	}
-	for i := range items {
-		if it := &items[i]; it.Kind == trust.MCP && it.Refused == "" && f.network != "" {
-			it.Network = f.network
-			if it.State == trust.Approved {
-				it.State = trust.New // it is approved anew, with what its programs may reach
+	if f.network != "" {
+		network, err := mcp.ParseNetwork(f.network)
+		if err != nil {
+			return engine.Usagef("knack trust --help", "--mcp-network: %w", err)
+		}
+		for i := range items {
+			if it := &items[i]; it.Programs && it.Refused == "" {
+				it.Network = network
+				if it.State == trust.Approved {
+					it.State = trust.New // it is approved anew, with what its programs may reach
+				}
 			}
 		}
 	}
@@ -168,6 +175,11 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		if !ok {
 			return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
 		}
+		if f.network == "" {
+			if err := askNetwork(c, open); err != nil {
+				return err
+			}
+		}
 	}
 	if err := p.Approve(open...); err != nil {
 		return err
@@ -196,6 +208,29 @@ func confirm(c *cobra.Command, question string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// askNetwork asks what the programs of MCP servers among the items may reach.
+func askNetwork(c *cobra.Command, items []trust.Item) error {
+	if !engine.StartsPrograms(items) {
+		return nil
+	}
+	for {
+		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", engine.NetworkQuestion)
+		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if strings.TrimSpace(line) == "" {
+			line = "none"
+		}
+		network, err := mcp.ParseNetwork(strings.TrimSpace(line))
+		if err == nil {
+			engine.SetNetwork(items, network)
+			return nil
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
+	}
 }
 
 func printTrustJSON(w io.Writer, p *trust.Project, items []trust.Item, rules []string) error {

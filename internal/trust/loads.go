@@ -67,6 +67,31 @@ func commands(k Kind, data []byte) []string {
 	return knack.InlineCommands(body)
 }
 
+// programs reports whether a file defines MCP servers that are programs, or that
+// have one which prints headers.
+func programs(k Kind, data []byte) bool {
+	if k != Settings && k != MCP {
+		return false
+	}
+	var doc struct {
+		Servers map[string]any `json:"mcpServers"`
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if json.Unmarshal(data, &doc) != nil || doc.Servers == nil && k == MCP {
+		json.Unmarshal(data, &doc.Servers) // the servers themselves
+	}
+	for _, s := range doc.Servers {
+		keys, _ := s.(map[string]any)
+		for key, value := range keys {
+			if text, _ := value.(string); text != "" && (strings.EqualFold(key, "command") ||
+				strings.EqualFold(key, "headersHelper")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func loadsJSON(data []byte) []string {
 	var v any
 	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &v) != nil {

@@ -55,9 +55,11 @@ type Item struct {
 	Commands []string `json:"commands,omitempty"`
 	// Replaces is the bundled skill that it replaces once it is approved.
 	Replaces string `json:"replaces,omitempty"`
-	// Network is what the programs may reach that a file of servers defines: none,
-	// all, or hosts, separated by commas. The user sets it when approving the item.
-	Network string `json:"network,omitempty"`
+	// Programs reports that it defines MCP servers that are programs. Network is what
+	// these may reach: "" or none, all, or hosts separated by commas, as
+	// [mcp.ParseNetwork] returns them. The user sets it when approving the item.
+	Programs bool   `json:"programs,omitempty"`
+	Network  string `json:"network,omitempty"`
 	// Refused explains why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 
@@ -296,7 +298,7 @@ func (s *scan) file(k Kind, at string) {
 	if err == nil {
 		it.Refused = ""
 		it.Hash, it.head = hash(data), headOf(data)
-		it.Loads, it.Commands = loads(k, data), commands(k, data)
+		it.Loads, it.Commands, it.Programs = loads(k, data), commands(k, data), programs(k, data)
 		it.list = manifest{{kind: 'f', hash: it.Hash, size: int64(len(data)), path: path.Base(at)}}
 		if it.Target != "" {
 			it.dir = filepath.Dir(it.Target)
@@ -363,7 +365,7 @@ func (s *scan) add(it Item) {
 	s.p.mu.RUnlock()
 	switch {
 	case ok && r.Hash == it.Hash && it.Hash != "":
-		it.State, it.Refused = Approved, ""
+		it.State, it.Refused, it.Network = Approved, "", r.Network
 	case ok:
 		it.State = Changed
 	}

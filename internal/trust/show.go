@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -46,12 +47,8 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 		if it.Replaces != "" {
 			fmt.Fprintf(w, "    replaces the bundled skill %s\n", plain.Line(it.Replaces))
 		}
-		if it.Kind == MCP && it.Refused == "" {
-			network := it.Network
-			if network == "" {
-				network = "none (--mcp-network all, or hosts)"
-			}
-			fmt.Fprintf(w, "    network of its programs: %s\n", plain.Line(network))
+		if it.Programs && it.Refused == "" {
+			fmt.Fprintf(w, "    network of its programs: %s\n", plain.Line(cmp.Or(it.Network, "none, unless you choose otherwise")))
 		}
 		for _, line := range it.Loads {
 			fmt.Fprintf(w, "    %s\n", plain.Line(line))
@@ -66,7 +63,11 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 		fmt.Fprintf(w, "trusted and unchanged: %d\n", approved)
 		for _, it := range items {
 			if it.State == Approved {
-				fmt.Fprintf(w, "    %s %s\n", it.Kind, plain.Line(it.Path))
+				fmt.Fprintf(w, "    %s %s", it.Kind, plain.Line(it.Path))
+				if it.Programs {
+					fmt.Fprintf(w, " (network of its programs: %s)", plain.Line(cmp.Or(it.Network, "none")))
+				}
+				fmt.Fprintln(w)
 			}
 		}
 	}

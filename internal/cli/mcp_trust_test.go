@@ -1,0 +1,116 @@
+//go:build unix
+
+package cli
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/sandbox"
+)
+
+// output runs knack in the directory without a terminal.
+func (d desk) output(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("knack", args...)
+	cmd.Dir, cmd.Env = d.dir, d.env
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+const projectServer = `{"mcpServers": {"net": {"command": "toolserver", "args": ["fetch"]}}}`
+
+// TestTrustNetwork: whoever approves a project's MCP servers chooses what their
+// programs may reach, at the start, with knack trust and with /trust; the choice is
+// kept with the approved content.
+func TestTrustNetwork(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t))
+	d.env = append(d.env, "KNACK_KEYRING=file")
+	d.file(t, ".mcp.json", projectServer)
+	network := func(want string) {
+		t.Helper()
+		if out := d.output(t, "mcp", "list", "--json"); !strings.Contains(out, `"network": "`+want+`"`) {
+			t.Errorf("the network is not %s: %s", want, out)
+		}
+		if out := d.output(t, "trust", "--show"); !strings.Contains(out, "mcp .mcp.json (network of its programs: "+want+")") {
+			t.Errorf("the network is not shown: %s", out)
+		}
+	}
+	const question = `What may the programs of the project's MCP servers reach`
+
+	k := d.start(t) // the trust question at the start
+	k.wants(`network of its programs: none, unless you choose otherwise`)
+	k.wants(`Trust these \d+ items\? \[y/N\] `)
+	k.types("y\n")
+	k.wants(question + `.*\[none\] `)
+	k.types("API.example.com not/a/host\n")
+	k.wants(`not/a/host.*hosts`)
+	k.wants(question)
+	k.types("API.example.com, *.example.org\n")
+	k.leaves()
+	network("api.example.com,*.example.org")
+
+	// Another content asks again, and Enter is none.
+	d.file(t, ".mcp.json", strings.Replace(projectServer, `"fetch"`, `"fetch", "more"`, 1))
+	if out := d.output(t, "mcp", "list"); strings.Contains(out, "toolserver") {
+		t.Errorf("a changed file is used: %s", out)
+	}
+	k = d.run(t, "knack", "trust")
+	k.wants(`Trust this item\? \[y/N\] `)
+	k.types("y\n")
+	k.wants(question)
+	k.types("\n")
+	k.wants(`trusted: 1`)
+	network("none")
+
+	d.output(t, "trust", "--revoke")
+	k = d.start(t)
+	k.wants(`Trust these \d+ items\? \[y/N\] `)
+	k.types("n\n")
+	k.says("/trust")
+	k.wants(`(?s)Trust these \d+ items\?.*\x1b\[\?2004h  : `)
+	k.types("1\r")
+	k.wants(`(?s)` + question + `.*1 none.*2 all.*\x1b\[\?2004h  : `)
+	k.types("2\r")
+	k.wants(`skills: `)
+	k.leaves()
+	network("all")
+}
+
+// TestServerNetwork: a project's server reaches what was chosen and nothing else.
+func TestServerNetwork(t *testing.T) {
+	t.Parallel()
+	policy, err := sandbox.Default(t.TempDir())
+	if err != nil || sandbox.New(policy, sandbox.Auto).Report().Level != sandbox.Complete {
+		t.Skip("there is no complete sandbox here")
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "reached")
+	}))
+	defer web.Close()
+	call := llmtest.Call{Name: "mcp__net__fetch", Input: map[string]any{"text": web.URL}}
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^closed$", Calls: []llmtest.Call{call}}, llmtest.Answer{Text: "done"},
+		llmtest.Answer{When: "^open$", Calls: []llmtest.Call{call}}, llmtest.Answer{Text: "done"},
+	))
+	d.file(t, ".mcp.json", projectServer)
+	try := func(prompt, network string) string {
+		d.output(t, "trust", "--yes", "--mcp-network", network)
+		if out := d.output(t, "mcp", "test", "net"); !strings.Contains(out, "net: connected") {
+			t.Fatal(out)
+		}
+		return d.output(t, "-p", "--output-format", "stream-json", "--verbose", "--allow", "mcp__net", prompt)
+	}
+	if out := try("closed", "none"); strings.Contains(out, "reached") || !strings.Contains(out, "dial tcp") {
+		t.Errorf("without network: %s", out)
+	}
+	if out := try("open", strings.TrimPrefix(web.URL, "http://")); !strings.Contains(out, "reached") {
+		t.Errorf("with the host: %s", out)
+	}
+}
