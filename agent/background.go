@@ -122,6 +122,19 @@ func (b *Background) Stop(log *session.Log, id string, why error) bool {
 	return false
 }
 
+// Log returns the log of an agent that works for a conversation, by its id; nil:
+// none of that id works.
+func (b *Background) Log(log *session.Log, id string) *session.Log {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.all {
+		if w.log == log && w.end == nil && w.sub.log.ID() == id {
+			return w.sub.log
+		}
+	}
+	return nil
+}
+
 // Unheard lists the agents whose end a conversation has not recorded. Those
 // that have ended have a Reason.
 func (b *Background) Unheard(log *session.Log) []session.Agent {

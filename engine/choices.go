@@ -171,7 +171,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 		if o.state == knack.Active {
 			value = "on"
 		}
-		if o.state != state && !strings.Contains(name, ".") { // a dot would name another setting
+		if o.state != state {
 			q.choose(override+value, o.label, o.help)
 		}
 	}

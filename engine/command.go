@@ -46,8 +46,9 @@ func program() []Command {
 		{Name: "context", Description: "show what fills the model's window", Run: showContext, Anytime: true},
 		{Name: "cost", Description: "show what the session has cost, by model", Run: cost, Anytime: true},
 
-		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel},
-		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort},
+		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel, Anytime: true},
+		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort,
+			Anytime: true},
 		{Name: "skills", Description: "list the skills, or those that fit some words", Hint: "[WORDS]", Run: listSkills,
 			Anytime: true},
 		{Name: "skill", Hint: "NAME", Description: "show a skill, and what can be done with it", Run: showSkill,
@@ -55,12 +56,15 @@ func program() []Command {
 		{Name: "why", Hint: "NAME", Description: "why a skill was or was not loaded", Run: why, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "take a skill's text out of the conversation", Run: release},
 
-		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions},
-		{Name: "agents", Description: "list the agents, and which work", Run: listAgents, Anytime: true},
+		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions,
+			Anytime: true},
+		{Name: "agents", Hint: "[ID]", Description: "list agents and what runs in the background",
+			Run: listAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
 		{Name: "mcp", Hint: "[login NAME]", Description: "list the MCP servers; login, logout or retry one", Run: mcpServers},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
-		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings},
+		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings,
+			Anytime: true},
 		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
 		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: logout},
 		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
@@ -110,10 +114,10 @@ func (s *Session) command(in agent.Input) (c Command, args string, ok bool) {
 	return all[i], args, true
 }
 
-// runCommand runs a command, and puts its name into the reply.
+// runCommand runs a command, and puts its name and arguments into the reply.
 func (s *Session) runCommand(ctx context.Context, c Command, args string) (Reply, error) {
 	r, err := c.Run(ctx, s, args)
-	r.Command = c.Name
+	r.Command, r.Args = c.Name, args
 	return r, err
 }
 

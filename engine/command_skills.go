@@ -121,8 +121,19 @@ type agentValue struct {
 	Path     string     `json:"path,omitempty"`
 }
 
-// listAgents shows which agents there are, and which work.
-func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
+// listAgents shows which agents there are, and which work. With the id of one that
+// works, or of a background command, it shows the end of its output, or stops it.
+func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
+	if id, ok := strings.CutPrefix(args, "stop "); ok {
+		id = strings.TrimSpace(id)
+		if err := s.StopTask(id); err != nil {
+			return Reply{}, &Error{Err: err, Hint: "/agents lists what runs"}
+		}
+		return Reply{Text: "stopped: " + plain.Line(id)}, nil
+	}
+	if args != "" {
+		return s.showTask(strings.TrimSpace(args))
+	}
 	p := s.engine.Project()
 	table := &Table{Columns: []string{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
 	seen := map[string]bool{}
@@ -158,7 +169,58 @@ func listAgents(_ context.Context, s *Session, _ string) (Reply, error) {
 		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")),
 			Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
 	}
-	return Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}, nil
+	r := Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}
+	if tasks := s.tasks(); len(tasks) > 0 {
+		var b lines
+		for _, o := range tasks {
+			b.add("%s  %s", o.ID, plain.Line(o.Label))
+		}
+		r.Text = b.text()
+		r.Choices.Title = "Which agent should work, or what runs in the background?"
+		r.Choices.Options = append(tasks, r.Choices.Options...)
+	}
+	return r, nil
+}
+
+// tasks offers what runs in the background: agents and commands.
+func (s *Session) tasks() []Option {
+	var q Question
+	for _, a := range s.background.Unheard(s.log) {
+		if a.Reason == "" {
+			q.choose("/agents "+a.Log, "agent "+a.Name, a.Task)
+		}
+	}
+	for _, j := range s.jobs.List() {
+		if j.Running {
+			q.choose("/agents "+j.ID, "command "+j.ID, strings.Join(strings.Fields(j.Line), " "))
+		}
+	}
+	return q.Options
+}
+
+// taskBytes and taskLines bound what is shown of the output of a task.
+const (
+	taskBytes = 8 << 10
+	taskLines = 20
+)
+
+// showTask shows the end of what a task has written, and offers to stop it.
+func (s *Session) showTask(id string) (Reply, error) {
+	text, _, err := s.TaskOutput(id, taskBytes)
+	if err != nil {
+		return Reply{}, &Error{Err: err, Hint: "/agents lists what runs"}
+	}
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	text = cmp.Or(strings.Join(all[max(0, len(all)-taskLines):], "\n"), "no output yet")
+	r := Reply{Text: text}
+	for _, o := range s.tasks() {
+		if o.ID == "/agents "+id {
+			r.Choices = &Question{Title: o.Label + ": " + o.Help, Text: text}
+			r.Choices.choose("/agents stop "+id, "stop it", "")
+			r.Choices.choose(o.ID, "show its output again", "")
+		}
+	}
+	return r, nil
 }
 
 // hookValue is a hook in a list.

@@ -376,7 +376,7 @@ func TestSay(t *testing.T) {
 	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "cancelled: \nuser: now\ndone: three") {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if got := strings.Join(said, "|"); got != "cost|/new waits for the end of the run: type it again then" {
+	if got := strings.Join(said, "|"); got != "cost|/new: this command runs when the turn has ended" {
 		t.Error(got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/permission"
@@ -74,10 +75,30 @@ func (s *Session) StopTask(id string) error {
 	return s.jobs.Stop(id)
 }
 
-// TaskOutput is the end of what a background command wrote, at most that many
-// bytes, and the size of the whole.
+// TaskOutput is the end of what a background command wrote, or of what an agent in
+// the background said and called, at most that many bytes, and the size of the
+// whole.
 func (s *Session) TaskOutput(id string, most int) (text string, total int64, err error) {
-	return s.jobs.Tail(id, most)
+	log := s.background.Log(s.log, id)
+	if log == nil {
+		return s.jobs.Tail(id, most)
+	}
+	var b strings.Builder
+	for _, e := range log.Branch() {
+		if e.Answer == nil {
+			continue
+		}
+		for _, part := range e.Answer.Message.Parts {
+			switch {
+			case part.Call != nil:
+				fmt.Fprintf(&b, "%s %s\n", part.Call.Name, s.Summary(part.Call.Name, part.Call.Input))
+			case part.Text != "":
+				b.WriteString(strings.TrimRight(part.Text, "\n") + "\n")
+			}
+		}
+	}
+	text = b.String()
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], ""), int64(len(text)), nil
 }
 
 // Cost is what the session has cost, by model.

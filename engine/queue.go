@@ -32,19 +32,22 @@ type Queued struct {
 	Reply *Reply
 }
 
+// ErrCommandWaits is the error for a command that cannot run during a turn.
+var ErrCommandWaits = errors.New("this command runs when the turn has ended")
+
 // Say takes in what the user says while a turn runs. A command of the program
-// is run at once, if it can run at any time; another one is an error. If no
+// is run at once, if it can run at any time; another one runs when the turn has
+// ended: as Later it is queued, otherwise the error is ErrCommandWaits. If no
 // turn runs, the error is ErrIdle: the message is for Run.
 func (s *Session) Say(ctx context.Context, m Message) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
 	}
-	if c, args, ok := s.command(m.Input); ok {
-		if !c.Anytime {
-			return Queued{}, fmt.Errorf("/%s waits for the end of the run: type it again then", c.Name)
-		}
+	if c, args, ok := s.command(m.Input); ok && c.Anytime {
 		reply, err := s.runCommand(ctx, c, args)
 		return Queued{Reply: &reply}, err
+	} else if ok && m.When != Later {
+		return Queued{}, fmt.Errorf("/%s: %w", c.Name, ErrCommandWaits)
 	}
 	s.mu.Lock()
 	if !s.running {

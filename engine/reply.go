@@ -17,6 +17,7 @@ import (
 // terminal.
 type Reply struct {
 	Command string // its name
+	Args    string // what was typed after it
 	Text    string
 	Table   *Table
 	// Value is the answer as data, which encodes as JSON. nil: there is only Text.

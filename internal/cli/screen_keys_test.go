@@ -180,6 +180,7 @@ func TestScreenPickers(t *testing.T) {
 		llmtest.Answer{When: "^remember the apples$", Text: "Apples it is."},
 		llmtest.Answer{When: "^and now$", Want: []string{"remember the apples"}, Text: "Still apples."},
 	))
+	d.file(t, ".claude/skills/fill.v2/SKILL.md", "---\nname: fill.v2\ndescription: Fills forms.\n---\nFill it.\n")
 	const w, h = 120, 40
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
@@ -209,6 +210,15 @@ func TestScreenPickers(t *testing.T) {
 	k.shows(w, h, `(?s)skills\.overrides\.greet = "off".*from now on\n\n❯`)
 	k.types("/skills greet\r")
 	k.shows(w, h, `greet +project, off`)
+	k.types(ctrlC)
+	k.types("/skills fill.v2\r")
+	k.shows(w, h, `fill\.v2 +project, active`)
+	k.types("\r")
+	k.shows(w, h, `turn it off +nobody can call it`)
+	k.types("turn it off\r")
+	k.shows(w, h, `(?s)skills\.overrides\.fill\.v2 = "off".*from now on\n\n❯`)
+	k.types("/skills fill.v2\r")
+	k.shows(w, h, `fill\.v2 +project, off`)
 	k.types(ctrlC)
 	k.types("/agents\r")
 	k.shows(w, h, `Which agent`)
@@ -293,4 +303,115 @@ func TestScreenJobs(t *testing.T) {
 	d.file(t, "stop", "")
 	k.shows(w, h, `It runs\.\n\n❯`)
 	k.quits()
+}
+
+// TestScreenCommandsDuringTurn: commands that change nothing of the turn run at
+// once; others wait in the queue, where they can be edited, and run when it ends.
+func TestScreenCommandsDuringTurn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+		Input: map[string]any{"command": "until test -e go; do sleep 0.05; done"}}}},
+		llmtest.Answer{Text: "Worked."}))
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("work\r")
+	k.shows(w, h, `○ bash until`)
+	k.types("/effort high\r")
+	k.shows(w, h, `(?s)› /effort high\n\nhigh\n.*○ bash until`)
+	k.types("/permissions\r")
+	k.shows(w, h, `❯ default ✓`)
+	k.types("plan\r")
+	k.shows(w, h, `(?s)mode: plan\n.*○ bash until.*interrupts\n❯\nplan +anthropic`)
+	k.types("/nex\x1b\x7fnew \r")
+	k.shows(w, h, `queued: /new\n❯\n`)
+	k.types("\x1b[1;3A") // Alt-Up
+	k.shows(w, h, `❯ /new\n`)
+	k.types("\x15/clear\r")
+	k.shows(w, h, `queued: /clear\n❯\n`)
+	d.file(t, "go", "")
+	k.shows(w, h, `(?s)Worked\.\n\n› /clear\n.*\n\n❯\nplan`)
+	k.quits()
+}
+
+// TestScreenQuitDuringTurn: /quit does not wait for the end of a turn.
+func TestScreenQuitDuringTurn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+		Input: map[string]any{"command": "sleep 1000"}}}}))
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("work\r")
+	k.shows(w, h, `○ bash sleep`)
+	k.types("/quit\r")
+	select {
+	case <-k.over:
+	case <-time.After(patience):
+		t.Fatal("/quit does not end it")
+	}
+	if all := k.content(w, h); !strings.Contains(all, "resume with: knack -r") {
+		t.Errorf("the end does not say how to resume:\n%s", all)
+	}
+}
+
+// TestScreenTasks: /agents shows the end of the output of what runs in the
+// background, and stops it.
+func TestScreenTasks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
+			"command": "echo ready; sleep 1000", "run_in_background": true}}}},
+		llmtest.Answer{Text: "It runs."},
+		llmtest.Answer{When: "^find it$", Calls: []llmtest.Call{{ID: "b", Name: "Agent", Input: map[string]any{
+			"description": "look for it", "prompt": "look", "subagent_type": "general-purpose", "run_in_background": true}}}},
+		llmtest.Answer{When: "^look$", Text: "I wait for a file.", Calls: []llmtest.Call{{ID: "c", Name: "bash",
+			Input: map[string]any{"command": "sleep 1001"}}}},
+		llmtest.Answer{Text: "It looks."}))
+	const w, h = 120, 50
+	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("go\r")
+	k.shows(w, h, `It runs\.\n\n  in the background: echo ready`)
+	k.types("find it\r")
+	k.shows(w, h, `It looks\.\n\n  agent general-purpose: look for it`)
+	k.types("/agents\r")
+	k.shows(w, h, `(?s)❯ agent general-purpose +look for it\n  command 1 +echo ready; sleep 1000\n  general-purpose`)
+	k.types("agent look\r")
+	k.shows(w, h, `(?s)I wait for a file\.\nbash sleep 1001\n.*agent general-purpose: look for it\n❯ stop it`)
+	k.types("\r")
+	k.shows(w, h, `stopped: \S+`)
+	k.shows(w, h, `  agent general-purpose .*cancelled`)
+	k.types("/agents\r")
+	k.shows(w, h, `(?s)❯ command 1 +echo ready; sleep 1000\n  general-purpose`)
+	k.types("\r")
+	k.shows(w, h, `(?s)ready\n\ncommand 1: echo ready; sleep 1000\n❯ stop it`)
+	k.types("\r")
+	k.shows(w, h, `stopped: 1\n\n(  agent [^\n]*\n)?❯`)
+	k.quits()
+}
+
+// TestScreenShell: a command of the user's is shown while it runs, can be
+// interrupted, and its output can be sent to the model.
+func TestScreenShell(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t, llmtest.Answer{When: `^why\? \nOutput of the command echo one; echo two\n\none\ntwo\n$`,
+		Text: "Because."}))
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("!echo begun; sleep 1000\r")
+	k.shows(w, h, `(?s)› !echo begun; sleep 1000\n\n○ running, esc interrupts.*\n  begun\n`)
+	k.types("\x1b")
+	k.shows(w, h, `(?s)begun\n.*\n\n❯\n`)
+	k.types("!echo one; echo two\r")
+	k.shows(w, h, `  one\n  two\n\n❯\n`)
+	k.types("why? \x1bo") // Alt-O
+	k.shows(w, h, `❯ why\? \[output of echo one; echo two, 2 lines\]`)
+	k.types("\r")
+	k.shows(w, h, `Because\.\n\n❯`)
+	k.quits()
+	if all := k.content(w, h); strings.Contains(all, "○ running") {
+		t.Errorf("a row of the live area is left:\n%s", all)
+	}
 }

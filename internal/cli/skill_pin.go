@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,10 +64,6 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 			name = s.Name
 		}
 		value, _ = json.Marshal(state)
-	}
-	if strings.Contains(name, ".") { // settings are addressed by dotted names
-		return &engine.Error{Err: fmt.Errorf("%s contains a dot", plain.Line(name)),
-			Hint: "write it into skills.overrides of settings.json by hand"}
 	}
 	dir := engine.Env(nil).ConfigDir()
 	if dir == "" {

@@ -70,7 +70,7 @@ func TestSlashWhileItRuns(t *testing.T) {
 	k.says("work")
 	waitFor(t, "its start", func() bool { _, err := os.Stat(filepath.Join(d.dir, "started")); return err == nil })
 	for _, c := range []struct{ line, want string }{
-		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new waits for the end of the run`}, {"/more", ``},
+		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new: this command runs when the turn has ended`}, {"/more", ``},
 	} {
 		k.types(ctrlC)
 		k.wants(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
@@ -80,6 +80,7 @@ func TestSlashWhileItRuns(t *testing.T) {
 	d.file(t, "go", "")
 	k.wants(`says: Say more\.`)
 	k.wants(`More, then\.`)
+	k.wants(`a new session: \d`)
 	k.leaves()
 }
 

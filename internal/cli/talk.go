@@ -53,8 +53,8 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	t := &conversation{front: front, session: s, notices: notices{w: stderr}}
 	front.Complete = func(text string) []string { return t.session.Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
-	front.Say = func(ctx context.Context, text string) (engine.Queued, error) {
-		return t.session.Say(ctx, engine.Message{Input: agent.Typed(text)})
+	front.Say = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
+		return t.session.Say(ctx, engine.Message{Input: agent.Typed(text), When: when})
 	}
 
 	if done, err := s.ChooseModel(ctx); err != nil {

@@ -44,7 +44,7 @@ func set(path string, data []byte, name string, value json.RawMessage) ([]byte, 
 	if len(value) > 0 && !json.Valid(value) {
 		return nil, fmt.Errorf("the value of %s is not JSON", name)
 	}
-	parts := strings.Split(name, ".")
+	parts := split(name)
 	var first *knack.Problem
 	f := file{path: path, data: data, add: func(p knack.Problem) {
 		if first == nil && p.Severity == knack.Error {
@@ -86,6 +86,15 @@ func set(path string, data []byte, name string, value json.RawMessage) ([]byte, 
 		at = next
 	}
 	return data, nil
+}
+
+// split returns the keys that lead to a setting. What follows the name of a map,
+// such as skills.overrides, is one key: the names of skills may contain dots.
+func split(name string) []string {
+	if k, item, err := row(name); err == nil && item && k.kind != raw {
+		return append(strings.Split(k.name, "."), strings.TrimPrefix(name, k.name+"."))
+	}
+	return strings.Split(name, ".")
 }
 
 // nested is value inside an object for each part.

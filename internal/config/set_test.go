@@ -27,6 +27,9 @@ func TestSet(t *testing.T) {
 		{"sandbox.mode", `"off"`, strings.Replace(old, "\n}\n", ",\n  \"sandbox\": {\n    \"mode\": \"off\"\n  }\n}\n", 1),
 			""},
 		{"nothing.here", "", old, ""},
+		{"skills.overrides.pdf.v2", `"off"`, strings.Replace(old, `null}`, `null, "overrides": {
+      "pdf.v2": "off"
+    }}`, 1), ""},
 		{"model.x", `1`, "", "model is a string, not an object"},
 		{"model", `{`, "", "is not JSON"},
 	} {

@@ -43,7 +43,7 @@ type Front struct {
 	// Complete returns what a line that begins with a slash may become.
 	Complete func(line string) []string
 	// Say takes a message of the user during a run.
-	Say func(ctx context.Context, line string) (engine.Queued, error)
+	Say func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
 
 	screen sync.Mutex // one thing is shown, or asked, at a time
 	read   *reader
@@ -152,7 +152,12 @@ func (f *Front) steer(ctx context.Context) bool {
 		return false
 	}
 	if strings.TrimSpace(s) != "" {
-		f.queued(f.Say(ctx, s))
+		q, err := f.Say(ctx, s, engine.Next)
+		if errors.Is(err, engine.ErrCommandWaits) {
+			fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(err.Error())+")"))
+			q, err = f.Say(ctx, s, engine.Later)
+		}
+		f.queued(q, err)
 	}
 	return true
 }

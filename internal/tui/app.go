@@ -110,13 +110,14 @@ type app struct {
 	questions []*question
 	pick      func(item) // what the open picker does
 	cancelled func()     // called when it is closed; nil: nothing is
-	picked    string     // to be sent when the turn has ended; "": nothing
 	menuFrom  int        // bytes of the prompt that the menu replaces
 	commands  []knack.Command
 	files     []string                // for @; nil: not read yet
 	named     []item                  // what can follow @; nil: to be made of files and agents
 	reading   bool                    // files are being read
 	stop      context.CancelCauseFunc // of the running turn
+	shells    []*shellCommand         // that run
+	ran       *shellCommand           // the last that has ended; nil: none
 	next      *engine.Session         // replaces the session after the turn
 	quit      bool
 	pressed   time.Time // of the last Ctrl-C or Esc at an empty prompt
@@ -197,16 +198,16 @@ func (a *app) loop() error {
 					more = false
 				}
 			}
-			if wait := frame - time.Since(a.drawn); wait > 0 && a.view.running {
+			if wait := frame - time.Since(a.drawn); wait > 0 && a.busy() {
 				later.Reset(wait)
 				continue
 			}
 		case <-later.C:
 		case <-ticker.C:
-			if !a.view.running {
+			if !a.busy() {
 				w, h := a.terminal.Size()
-				if a.resized(w, h) || len(a.view.jobs) > 0 && a.jobs() {
-					break // on systems without a signal for it
+				if a.resized(w, h) || len(a.view.jobs)+len(a.view.agents) > 0 && a.tasks() {
+					break // nothing reports the end of a task, and on some systems a new size
 				}
 				continue
 			}
@@ -224,6 +225,9 @@ func (a *app) loop() error {
 	}
 	return a.leave(nil)
 }
+
+// busy reports whether something in the live area changes by itself.
+func (a *app) busy() bool { return a.view.running || len(a.shells) > 0 }
 
 // resized takes in a new size. The live area is erased where the terminal left
 // it, and drawn anew.

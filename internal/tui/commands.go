@@ -34,6 +34,7 @@ func (a *app) rewind() {
 	slices.Reverse(items)
 	a.open(newPicker("go back to before", items), func(it item) {
 		a.prompt.Set(texts[it.value])
+		a.conv.typed = true // it is not shown
 		a.turn(agent.Typed("/tree " + it.value))
 	})
 }
@@ -66,6 +67,8 @@ func (a *app) local(text string) bool {
 		return false
 	}
 	switch {
+	case name == "quit" && a.view.running: // without waiting for the end of the turn
+		a.quit = true
 	case name == "theme":
 		a.theme(strings.TrimSpace(args))
 	case name == "hotkeys":

@@ -3,6 +3,7 @@ package tui
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,7 @@ type call struct {
 }
 
 const (
+	userLines    = 20 // of a message of the user that are shown
 	resultLines  = 4  // of a result that are shown
 	diffLines    = 60 // of a diff that are shown
 	keptResults  = 20
@@ -90,11 +92,20 @@ func (c *conversation) wrapped(b block, style styled.Style, first, text string) 
 	}
 }
 
-// user shows a message of the user.
+// user shows a message of the user. Of a long one, such as a paste, the start is
+// enough.
 func (c *conversation) user(text string) {
 	c.endAnswer()
 	c.separate()
-	c.wrapped(blockUser, styled.User|styled.Bold, "› ", text)
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	more := len(all) - userLines
+	if more > 1 {
+		all = all[:userLines]
+	}
+	c.wrapped(blockUser, styled.User|styled.Bold, "› ", strings.Join(all, "\n"))
+	if more > 1 {
+		c.add(blockUser, styled.S(styled.Dim, fmt.Sprintf("  … %d more lines", more)).Cut(c.width))
+	}
 }
 
 // note shows a remark of the program.
@@ -206,6 +217,9 @@ func (c *conversation) entry(e *session.Entry) {
 		c.result(nil, e.Result)
 	case e.Decision != nil && e.Decision.Asked:
 		c.endAnswer()
+		if k := c.running(e.Decision.Call); k != nil {
+			k.since = c.now // the time of the question is not the call's
+		}
 	case e.Activation != nil:
 		a := e.Activation
 		text := "skill " + a.Notice
@@ -294,6 +308,11 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 			c.add(blockCalls, c.output(text, r.IsError)...)
 		}
 	}
+	c.keep(text)
+}
+
+// keep remembers a result, to be shown in full.
+func (c *conversation) keep(text string) {
 	c.results = append(c.results, text)
 	if len(c.results) > keptResults {
 		c.results = c.results[1:]
@@ -398,7 +417,8 @@ func (c *conversation) diff(text string, n int) []styled.Line {
 func (c *conversation) end(e *agent.End) {
 	c.endReasoning()
 	c.endAnswer()
-	c.calls, c.retry, c.typed = nil, "", false
+	c.calls = slices.DeleteFunc(c.calls, func(k *call) bool { return k.call.ID != "" })
+	c.retry, c.typed = "", false
 	if e.Reason != session.EndDone && e.Reason != session.EndTerminated {
 		why := string(e.Reason)
 		if e.Why != "" {

@@ -242,6 +242,11 @@ func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.C
 		lead := d.prompt + "❯ "
 		secret := len(d.q.Fields) > 0 && d.q.Fields[d.field].Type == engine.FieldSecret
 		rows, row, col := d.text.Rows(max(width-styled.Width(lead), 2))
+		top := 0
+		if most := max(room-len(out), 1); len(rows) > most { // the rows around the cursor
+			top = min(max(row-most+1, 0), len(rows)-most)
+			rows, row = rows[top:top+most], row-top
+		}
 		if secret {
 			rows, row, col = nil, 0, 0
 			out = append(out, styled.S(styled.Text, lead+strings.Repeat("•", len([]rune(d.text.Text())))).Cut(width))
@@ -250,7 +255,7 @@ func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.C
 		cursor = terminal.Cursor{Row: len(out) + row, Col: styled.Width(lead) + col}
 		for i, r := range rows {
 			l := lead
-			if i > 0 {
+			if i+top > 0 {
 				l = strings.Repeat(" ", styled.Width(lead))
 			}
 			out = append(out, styled.S(styled.Text, l+plain.Line(r.Text)))
@@ -258,7 +263,8 @@ func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.C
 		return out, cursor
 	}
 	if d.held {
-		out = append(out, styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose.").Cut(width))
+		out = append(out, styled.Wrap(styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose."), width,
+			nil, nil)...)
 	}
 	return append(out, d.list.lines(width, room-len(out))...), cursor
 }

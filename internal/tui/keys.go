@@ -25,6 +25,7 @@ const (
 	actMode        action = "mode"
 	actThinking    action = "thinking"
 	actResult      action = "result"
+	actOutput      action = "output"
 	actEditor      action = "editor"
 	actSearch      action = "search"
 	actImage       action = "image"
@@ -53,6 +54,7 @@ var actions = []struct {
 	{actMode, []string{"shift+tab"}, "change the permission mode"},
 	{actThinking, []string{"ctrl+t"}, "show or hide the model's reasoning"},
 	{actResult, []string{"ctrl+o"}, "show the last result in full"},
+	{actOutput, []string{"alt+o"}, "attach the output of the last ! command"},
 	{actEditor, []string{"ctrl+g"}, "edit the prompt in $VISUAL or $EDITOR"},
 	{actSearch, []string{"ctrl+r"}, "search earlier prompts"},
 	{actImage, []string{"ctrl+v"}, "paste an image from the clipboard"},

@@ -107,6 +107,8 @@ func (a *app) promptKey(k terminal.Key) {
 		if !a.conv.lastResult() {
 			a.view.hint = "no tool has run"
 		}
+	case actOutput:
+		a.attachOutput()
 	case actEditor:
 		a.external()
 	case actSearch:
@@ -193,8 +195,8 @@ func input(prompt *editor.Editor) agent.Input {
 // offers the earlier messages.
 func (a *app) interrupt() {
 	switch {
-	case a.stop != nil:
-		a.stop(context.Canceled)
+	case a.busy():
+		a.cancelWork()
 	case !a.prompt.Empty():
 	case time.Since(a.pressed) < twice:
 		a.pressed = time.Time{}
@@ -214,11 +216,19 @@ func (a *app) clear() {
 	case time.Since(a.pressed) < twice:
 		a.quit = true
 	default:
-		if a.stop != nil {
-			a.stop(context.Canceled)
-		}
+		a.cancelWork()
 		a.pressed = time.Now()
 		a.view.hint = "press ctrl+c again to exit"
+	}
+}
+
+// cancelWork stops the turn and the commands that the user started.
+func (a *app) cancelWork() {
+	if a.stop != nil {
+		a.stop(context.Canceled)
+	}
+	for _, s := range a.shells {
+		s.stop()
 	}
 }
 
@@ -257,7 +267,7 @@ func (a *app) unqueue() {
 	}
 	m := queue[len(queue)-1]
 	if a.session.Unsay(m.ID) {
-		a.prompt.Set(strings.TrimLeft(m.Text+"\n"+a.prompt.Text(), "\n"))
+		a.prompt.Set(strings.Trim(m.Text+"\n"+a.prompt.Text(), "\n"))
 		a.prompt.Finish()
 	}
 }

@@ -79,23 +79,24 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	for _, m := range st.Queue {
 		v.queue = append(v.queue, m.Text)
 	}
-	a.jobs()
-	v.agents = v.agents[:0]
-	for _, g := range st.Agents {
-		v.agents = append(v.agents, g.Line())
-	}
+	a.tasks()
 }
 
-// jobs takes in which background commands run. It reports whether that changed.
-func (a *app) jobs() bool {
-	var running []string
-	for _, j := range a.session.Status().Jobs {
+// tasks takes in what runs in the background, and which agents have ended there. It
+// reports whether that changed.
+func (a *app) tasks() bool {
+	var jobs, agents []string
+	st := a.session.Status()
+	for _, j := range st.Jobs {
 		if j.Running {
-			running = append(running, j.Line)
+			jobs = append(jobs, j.Line)
 		}
 	}
-	changed := !slices.Equal(running, a.view.jobs)
-	a.view.jobs = running
+	for _, g := range st.Agents {
+		agents = append(agents, g.Line())
+	}
+	changed := !slices.Equal(jobs, a.view.jobs) || !slices.Equal(agents, a.view.agents)
+	a.view.jobs, a.view.agents = jobs, agents
 	return changed
 }
 

@@ -46,6 +46,10 @@ func (a *app) event(e engine.Event) {
 	a.conv.event(e.Event, time.Now())
 	switch {
 	case e.Reply != nil:
+		if !a.conv.typed { // it was queued
+			a.conv.user(strings.TrimSpace("/" + e.Reply.Command + " " + e.Reply.Args))
+			a.conv.typed = e.Reply.Prompt != ""
+		}
 		a.replied(*e.Reply)
 	case e.Agent != nil:
 	case e.Text != "":
@@ -93,10 +97,6 @@ func (a *app) choose(q *engine.Question) {
 			a.prompt.Set(it.value)
 			return
 		}
-		if a.view.running { // the command that offered it has not ended yet, or another turn runs
-			a.picked = it.value
-			return
-		}
 		a.submit(agent.Typed(it.value), engine.Next)
 	})
 }
@@ -109,7 +109,7 @@ func (a *app) done(err error) {
 	a.view.running, a.stop = false, nil
 	a.conv.end(&agent.End{Reason: session.EndDone})
 	a.usage(a.session.Log().State())
-	a.jobs()
+	a.tasks()
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
 		a.conv.note(styled.Dim, elapsed(d)+", "+plain.Number(a.counted)+" tokens")
 		a.notify("Knack has finished")
@@ -124,17 +124,14 @@ func (a *app) done(err error) {
 		}
 	}
 	if len(left) > 0 {
-		a.prompt.Set(strings.TrimLeft(strings.Join(left, "\n")+"\n"+a.prompt.Text(), "\n"))
+		a.prompt.Set(strings.Trim(strings.Join(left, "\n")+"\n"+a.prompt.Text(), "\n"))
 	}
-	picked := a.picked
-	a.picked = ""
 	if a.next != nil {
 		was := a.session
 		a.session, a.next = a.next, nil
 		a.work(func(context.Context) func() { was.Close(); return nil })
 		a.begin()
 	}
-	a.submit(agent.Typed(picked), engine.Next)
 }
 
 // submit sends what the user entered: as a turn, or into the one that runs.
@@ -158,6 +155,9 @@ func (a *app) submit(in agent.Input, when engine.When) {
 		var q engine.Queued
 		if err == nil {
 			q, err = s.Say(ctx, engine.Message{Input: with, When: when})
+			if errors.Is(err, engine.ErrCommandWaits) {
+				q, err = s.Say(ctx, engine.Message{Input: with, When: engine.Later})
+			}
 		}
 		return func() {
 			switch {
@@ -166,6 +166,7 @@ func (a *app) submit(in agent.Input, when engine.When) {
 			case err != nil:
 				a.failed(err)
 			case q.Reply != nil:
+				a.conv.user(text)
 				a.replied(*q.Reply)
 			}
 		}

@@ -119,7 +119,7 @@ func (v *view) writeTall(width, height int) {
 	d := v.dialog
 	controls, _ := d.controls(width, max(height-2, 1))
 	body := d.body(width)
-	if len(body)+len(controls)+1 <= max(height-1, 1) {
+	if len(body) == 0 || len(body)+len(controls)+1 <= max(height-1, 1) {
 		return
 	}
 	d.shown = true
@@ -164,7 +164,7 @@ func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.C
 			add(styled.S(styled.Dim, "  queued: "+plain.Line(strings.Join(strings.Fields(q), " "))))
 		}
 		for _, a := range v.agents {
-			add(styled.S(styled.Dim, "  agent "+plain.Line(a)))
+			add(styled.S(styled.Dim, "  "+plain.Line(a)))
 		}
 		for i, j := range v.jobs {
 			if i == jobRows {

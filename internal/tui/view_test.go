@@ -73,7 +73,7 @@ var scenes = []struct {
 		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, noon)
 		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
 		v.queue = []string{"and then\nlint it"}
-		v.agents = []string{"reviewer: reviews the change"}
+		v.agents = []string{"agent reviewer: reviews the change"}
 		v.jobs = []string{"make\nserve", "npm run watch"}
 	}},
 	{"results", func(v *view) {
@@ -385,5 +385,78 @@ func TestTypeAhead(t *testing.T) {
 	}
 	if a, done := ask().key(terminal.Key{Name: "esc"}); !done || !a.Declined {
 		t.Errorf("Esc answers %+v, %v", a, done)
+	}
+}
+
+// askCommand is an approval of a shell command.
+func askCommand(command string) engine.Question {
+	input, _ := json.Marshal(map[string]string{"command": command})
+	return engine.Question{Title: "Allow this command?", From: "gate",
+		Call:    &gate.Request{Tool: "bash", Input: input, Subjects: []permission.Subject{{Kind: "Bash", Text: command}}},
+		Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}}
+}
+
+// TestEditLongCommand: of a command that is edited and has more rows than the live
+// area, those around the cursor are shown.
+func TestEditLongCommand(t *testing.T) {
+	var lines []string
+	for i := range 60 {
+		lines = append(lines, fmt.Sprintf("echo step %d", i))
+	}
+	v := newView()
+	v.conv.width = 40
+	v.dialog = newDialog(askCommand(strings.Join(lines, "\n")))
+	v.writeTall(40, 14)
+	v.conv.take()
+	v.dialog.key(terminal.Key{Name: "text", Text: "2"}) // edit the command
+	for _, at := range []struct{ key, row string }{{"", "  echo step 59"}, {"ctrl+home", "❯ echo step 0"}} {
+		if at.key != "" {
+			v.dialog.text.Key(at.key, "")
+		}
+		live, cursor := v.live(40, 14, noon)
+		if len(live) > 13 {
+			t.Errorf("%d rows of 14", len(live))
+		}
+		if row := live[cursor.Row].String(); row != at.row {
+			t.Errorf("the cursor is in the row %q, want %q", row, at.row)
+		}
+	}
+}
+
+// TestQuestionWithoutBody: what has no body to read leaves nothing in the
+// scrollback, however low the terminal is.
+func TestQuestionWithoutBody(t *testing.T) {
+	v := newView()
+	v.conv.width = 20
+	v.dialog = newDialog(engine.Question{Title: "Database", Fields: []engine.Field{{Name: "a", Type: engine.FieldChoice,
+		Label: "Which database should the service use?", Options: []engine.Option{{ID: "p", Label: "PostgreSQL"},
+			{ID: "s", Label: "SQLite"}, {ID: "m", Label: "MySQL"}}}}})
+	v.writeTall(20, 5)
+	if final := v.conv.take(); len(final) > 0 {
+		t.Errorf("%q is written", final)
+	}
+}
+
+// TestTimeOfQuestion: the time that the user takes to answer is not that of the call.
+func TestTimeOfQuestion(t *testing.T) {
+	v := newView()
+	v.conv.width = 80
+	v.conv.event(toolCall("1", "bash", `{"command":"make"}`), noon)
+	v.conv.event(agent.Event{Entry: &session.Entry{Decision: &session.Decision{Call: "1", Asked: true}}},
+		noon.Add(time.Hour))
+	v.conv.event(result("1", "bash", "ok", nil), noon.Add(time.Hour+3*time.Second))
+	if final := v.conv.take(); final[0].String() != "● bash make  3s" {
+		t.Errorf("%q", final[0].String())
+	}
+}
+
+// TestLongMessage: of a message with a long paste the start is shown.
+func TestLongMessage(t *testing.T) {
+	v := newView()
+	v.conv.width = 80
+	v.conv.user("look at this" + strings.Repeat("\nline", 500))
+	final := v.conv.take()
+	if n, last := len(final), final[len(final)-1].String(); n != 22 || last != "  … 481 more lines" {
+		t.Errorf("%d rows, the last %q", n, last)
 	}
 }

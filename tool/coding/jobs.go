@@ -113,8 +113,8 @@ func (j *Jobs) Stop(id string) error {
 	return nil
 }
 
-// Tail is the end of what a job wrote, at most that many bytes, and how much it
-// wrote in all.
+// Tail is the end of what a job wrote, of at most that many bytes, as clean text,
+// and how much it wrote in all.
 func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
 	b, err := j.find(id)
 	if err != nil {
@@ -133,7 +133,13 @@ func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
 	if err != nil && err != io.EOF {
 		return "", 0, err
 	}
-	return strings.ToValidUTF8(string(data[:n]), "\uFFFD"), b.out.size, nil
+	var out strings.Builder
+	cl := cleaner{w: &out}
+	if _, err := cl.Write(data[:n]); err != nil {
+		return "", 0, err
+	}
+	cl.end()
+	return out.String(), b.out.size, nil
 }
 
 // status is one line about a job.
