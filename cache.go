@@ -334,7 +334,7 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 			s.Dir = filepath.Dir(path)
 		}
 		if bits&inSandbox != 0 {
-			s.Sandbox = &Sandbox{Network: d.text(), Write: d.list()}
+			s.Sandbox = &Restrictions{Network: d.text(), Write: d.list()}
 		}
 		s.Size, s.bodyAt, s.stamp = int64(d.number()), int(d.number()), d.number()
 		if hooks := d.text(); hooks != "" {

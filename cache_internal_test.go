@@ -186,7 +186,7 @@ func TestCacheHasEveryField(t *testing.T) {
 		case f.Type() == reflect.TypeFor[[]string]():
 			f.Set(reflect.ValueOf([]string{name, "x"}))
 		case name == "Sandbox":
-			f.Set(reflect.ValueOf(&Sandbox{Network: "none", Write: []string{}}))
+			f.Set(reflect.ValueOf(&Restrictions{Network: "none", Write: []string{}}))
 		case name == "Hooks":
 			f.SetBytes([]byte(`{"a":1}`))
 		default:

@@ -23,43 +23,43 @@ type Catalog struct {
 	byName   map[string]*Skill
 	also     map[string]*Skill // by alias and label; nil: several skills have it
 	paths    map[*Skill]ignore.Rules
-	entries  []Entry
-	places   []Place
+	entries  []Candidate
+	places   []Location
 	problems []Problem
 	own      Finder // of Find
 }
 
-// A State is the result of loading a skill that was found.
-type State string
+// A SkillState is the result of loading a skill that was found.
+type SkillState string
 
 const (
-	Active      State = "active"
-	Conditional State = "conditional" // no file that matches its paths was touched yet
-	Shadowed    State = "shadowed"    // its name is taken
-	Duplicate   State = "duplicate"   // the same file was found before
-	Gated       State = "gated"       // switched off by a feature
-	NotTrusted  State = "untrusted"
-	Off         State = "off" // by an override, as are the next four
-	NameOnly    State = "name-only"
-	UserOnly    State = "user-only"
-	Pinned      State = "pinned"   // its description is never cut
-	Required    State = "required" // the run stops unless it is listed in full
-	Broken      State = "broken"   // could not be loaded
-	Ignored     State = "ignored"  // left out by an ignore file, see Folder.Excluded
+	Active      SkillState = "active"
+	Conditional SkillState = "conditional" // no file that matches its paths was touched yet
+	Shadowed    SkillState = "shadowed"    // its name is taken
+	Duplicate   SkillState = "duplicate"   // the same file was found before
+	Gated       SkillState = "gated"       // switched off by a feature
+	NotTrusted  SkillState = "untrusted"
+	Off         SkillState = "off" // by an override, as are the next four
+	NameOnly    SkillState = "name-only"
+	UserOnly    SkillState = "user-only"
+	Pinned      SkillState = "pinned"   // its description is never cut
+	Required    SkillState = "required" // the run stops unless it is listed in full
+	Broken      SkillState = "broken"   // could not be loaded
+	Ignored     SkillState = "ignored"  // left out by an ignore file, see Folder.Excluded
 )
 
-// An Entry is a skill that a Source found, used or not.
-type Entry struct {
+// A Candidate is a skill that a Source found, used or not.
+type Candidate struct {
 	Skill  *Skill // nil if broken
 	Path   string
 	Origin Origin
-	State  State // without the overrides and touched files of a View
+	State  SkillState // without the overrides and touched files of a View
 	Winner *Skill
 	source int
 }
 
 // Name is the name that the skill has, or would have.
-func (e Entry) Name() string {
+func (e Candidate) Name() string {
 	if e.Skill != nil {
 		return e.Skill.Name
 	}
@@ -87,7 +87,7 @@ func Load(ctx context.Context, sources ...Source) *Catalog {
 
 // A reading is what one Source yielded.
 type reading struct {
-	place    Place
+	place    Location
 	skills   []*Skill // in the order of names
 	problems []Problem
 }
@@ -108,7 +108,7 @@ func readSource(ctx context.Context, src Source) (r reading) {
 	}
 	r.place.Skills = len(r.skills)
 	for i, s := range r.skills {
-		if r.place.Kind == "" { // a Source without a Place method
+		if r.place.Kind == "" { // a Source without a Location method
 			r.place.Kind, r.place.Label = s.Origin.Kind, s.Origin.Label
 		}
 		if i == 0 || s.Origin.Trust < r.place.Trust { // a Check decides file by file
@@ -119,11 +119,11 @@ func readSource(ctx context.Context, src Source) (r reading) {
 	return r
 }
 
-func place(src Source) Place {
-	if p, ok := src.(interface{ Place() Place }); ok {
+func place(src Source) Location {
+	if p, ok := src.(interface{ Place() Location }); ok {
 		return p.Place()
 	}
-	return Place{}
+	return Location{}
 }
 
 // catalog merges readings in order.
@@ -133,7 +133,7 @@ func catalog(read []reading) *Catalog {
 		n += len(r.skills)
 	}
 	c := &Catalog{
-		skills: make([]*Skill, 0, n), entries: make([]Entry, 0, n),
+		skills: make([]*Skill, 0, n), entries: make([]Candidate, 0, n),
 		byName: make(map[string]*Skill, n), also: map[string]*Skill{}, paths: map[*Skill]ignore.Rules{},
 	}
 	files := make(map[string]*Skill, n)
@@ -170,7 +170,7 @@ func catalog(read []reading) *Catalog {
 			}
 			if !loaded[p.Path] {
 				loaded[p.Path] = true // one entry, however many problems
-				c.entries = append(c.entries, Entry{Path: p.Path, State: Broken, source: i,
+				c.entries = append(c.entries, Candidate{Path: p.Path, State: Broken, source: i,
 					Origin: Origin{Kind: r.place.Kind, Label: r.place.Label, Trust: r.place.Trust}})
 			}
 		}
@@ -220,7 +220,7 @@ func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kin
 // add sets the state of a skill and, if it can be called, enters it under its name.
 // refused: a problem already reports that it is not trusted.
 func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, refused bool) {
-	e := Entry{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
+	e := Candidate{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
 	problem := func(code Code, sev Severity, hint, format string, args ...any) {
 		c.problems = append(c.problems, Problem{Code: code, Severity: sev, Path: s.Path,
@@ -283,7 +283,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 }
 
 // untrustedPlace is the directory that must be trusted before a skill can be used.
-func untrustedPlace(s *Skill, p Place) string {
+func untrustedPlace(s *Skill, p Location) string {
 	if p.Path != "" && p.Trust == Untrusted {
 		return p.Path
 	}
@@ -301,11 +301,11 @@ func (c *Catalog) Skills() []*Skill { return c.skills }
 
 // Entries returns every skill that was found, by source, then by name. The caller
 // must not change it.
-func (c *Catalog) Entries() []Entry { return c.entries }
+func (c *Catalog) Candidates() []Candidate { return c.entries }
 
 // Places returns where the sources looked, in their order. The caller must not
 // change it.
-func (c *Catalog) Places() []Place { return c.places }
+func (c *Catalog) Places() []Location { return c.places }
 
 // Problems returns the problems of loading. The caller must not change it.
 func (c *Catalog) Problems() []Problem { return c.problems }
@@ -356,8 +356,8 @@ func (c *Catalog) Unprefixed(name string) *Skill {
 	return s
 }
 
-// State returns the state of the Entry's skill in a View.
-func (c *Catalog) State(e Entry, v View) State {
+// State returns the state of a Candidate's skill in a View.
+func (c *Catalog) State(e Candidate, v View) SkillState {
 	if e.State != Active && e.State != Conditional {
 		return e.State
 	}

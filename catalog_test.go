@@ -94,7 +94,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			return
 		}
 		cat = Load(context.Background(), sources...)
-		for _, e := range cat.Entries() {
+		for _, e := range cat.Candidates() {
 			fmt.Fprintf(&out, "%s %s %s", e.Name(), e.Origin.Kind, cat.State(e, View{For: ByModel}))
 			if e.Winner != nil {
 				fmt.Fprintf(&out, ", not %s", e.Winner.Path)
@@ -124,7 +124,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 		switch words[0] {
 		case "dir":
 			f := &Folder{Path: at(words[2]), Files: has("files"), Commands: has("commands"),
-				Origin: Origin{Kind: Kind(words[1]), Trust: Trusted, Label: opts["label"], Nested: opts["nested"], Dir: root}}
+				Origin: Origin{Kind: SourceKind(words[1]), Trust: Trusted, Label: opts["label"], Nested: opts["nested"], Dir: root}}
 			if has("untrusted") {
 				f.Origin.Trust = Untrusted
 			}
@@ -156,7 +156,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 		case "view":
 			load()
-			v := View{For: ByModel, Dir: root, Index: has("index"), Used: list("used"), Overrides: map[string]State{}}
+			v := View{For: ByModel, Dir: root, Index: has("index"), Used: list("used"), Overrides: map[string]SkillState{}}
 			if opts["for"] == "user" {
 				v.For = ByUser
 			}
@@ -168,7 +168,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			for _, o := range list("over") {
 				i := strings.LastIndexByte(o, ':')
-				v.Overrides[o[:i]] = State(o[i+1:])
+				v.Overrides[o[:i]] = SkillState(o[i+1:])
 			}
 			l := cat.Listing(v)
 			fmt.Fprintf(&out, "\n> %s", line)
@@ -211,13 +211,13 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 		case "invoke":
 			load()
-			in := Invocation{Name: words[1], By: ByModel, View: View{Overrides: map[string]State{}}}
+			in := Invocation{Name: words[1], By: ByModel, View: View{Overrides: map[string]SkillState{}}}
 			if opts["by"] == "user" {
 				in.By = ByUser
 			}
 			for _, o := range list("over") {
 				i := strings.LastIndexByte(o, ':')
-				in.View.Overrides[o[:i]] = State(o[i+1:])
+				in.View.Overrides[o[:i]] = SkillState(o[i+1:])
 			}
 			for _, p := range list("touched") {
 				in.View.Touched = append(in.View.Touched, at(p))
@@ -323,8 +323,8 @@ func shortenX(text string) string {
 // TestCalled: a name finds what is listed under it, KIND:NAME what has lost it.
 func TestCalled(t *testing.T) {
 	all, problems := (&Catalog{}).Commands(View{},
-		[]Command{{Name: "help", Kind: "command"}},
-		[]Command{{Name: "help", Kind: "template", Source: "/t/help.md"},
+		[]SlashCommand{{Name: "help", Kind: "command"}},
+		[]SlashCommand{{Name: "help", Kind: "template", Source: "/t/help.md"},
 			{Name: "say", Kind: "template", Source: "/t/say.md"}, {Name: "say", Kind: "command"}})
 	for name, want := range map[string]string{
 		"help": "command", "template:help": "template", "command:help": "command", "say": "template",

@@ -17,7 +17,7 @@ func TestCodesDocumented(t *testing.T) {
 	for _, w := range regexp.MustCompile(`[a-z]+(-[a-z]+)*`).FindAllString(string(page), -1) {
 		words[w] = true
 	}
-	constant := regexp.MustCompile(`(?m)^\t\w+ +(Code|State|Cut) *= "([a-z-]+)"`)
+	constant := regexp.MustCompile(`(?m)^\t\w+ +(Code|SkillState|Cut) *= "([a-z-]+)"`)
 	for _, file := range []string{"codes.go", "catalog.go", "listing.go"} {
 		data, err := os.ReadFile(file)
 		if err != nil {

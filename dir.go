@@ -113,9 +113,9 @@ type seenFile struct {
 // sure to have another time: the clocks of file systems are coarse.
 const fresh = 2 * time.Second
 
-// A Place is where a Source looks.
-type Place struct {
-	Kind    Kind
+// A Location is where a Source looks.
+type Location struct {
+	Kind    SourceKind
 	Label   string // of plugins and servers
 	Path    string // "" if it is not on disk
 	Trust   Trust  // the lowest of the skills found there
@@ -123,9 +123,9 @@ type Place struct {
 	Skills  int    // found there, used or not
 }
 
-// Place returns where the folder is. With a Check, it is trusted if every skill of
+// Location returns where the folder is. With a Check, it is trusted if every skill of
 // the last reading is.
-func (f *Folder) Place() Place {
+func (f *Folder) Location() Location {
 	_, err := os.Stat(f.Path)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *Folder) Place() Place {
 			trust = Trusted
 		}
 	}
-	return Place{Kind: f.Origin.Kind, Label: f.Origin.Label, Path: f.Path, Trust: trust,
+	return Location{Kind: f.Origin.Kind, Label: f.Origin.Label, Path: f.Path, Trust: trust,
 		Missing: errors.Is(err, fs.ErrNotExist)}
 }
 
@@ -305,8 +305,8 @@ type spot struct {
 	depth      int
 	bound      string // what links may not leave
 	trust      Trust
-	scope      *ignore.Scope // of the directory above; nil for the folder itself
-	loose      bool          // a *.md file that need not be a skill
+	scope      *ignore.Dir // of the directory above; nil for the folder itself
+	loose      bool        // a *.md file that need not be a skill
 	file       bool
 }
 
@@ -315,7 +315,7 @@ type look struct {
 	*outcome
 	seen    seen
 	fresh   *cachedFile // what was read, if there is a cache
-	scope   *ignore.Scope
+	scope   *ignore.Dir
 	entries []fs.DirEntry // of a directory that is no skill
 	isDir   bool
 }

@@ -70,8 +70,8 @@ func ExampleLibrary() {
 
 func ExampleCatalog_Commands() {
 	cat := knack.Load(context.Background(), knack.FS(skills, mine))
-	builtin := []knack.Command{{Name: "help", Kind: "command"}}
-	templates := []knack.Command{{Name: "pdf", Kind: "template"}}
+	builtin := []knack.SlashCommand{{Name: "help", Kind: "command"}}
+	templates := []knack.SlashCommand{{Name: "pdf", Kind: "template"}}
 	all, problems := cat.Commands(knack.View{}, builtin, templates)
 	for _, c := range all {
 		fmt.Println("/" + c.Name)

@@ -86,7 +86,7 @@ func TestFind(t *testing.T) {
 
 	// What the model may not call it cannot find, by name neither.
 	f := &knack.Finder{}
-	view := knack.View{For: knack.ByModel, Overrides: map[string]knack.State{"pdf": knack.Off}}
+	view := knack.View{For: knack.ByModel, Overrides: map[string]knack.SkillState{"pdf": knack.Off}}
 	offered := func(s *knack.Skill) bool { return cat.Offers(s, view) }
 	for _, query := range []string{"roll out deploy", "deploy", "staticcheck linter", "lint-rules", "pdf forms", "pdf"} {
 		found, err := f.Find(t.Context(), cat, query, 10, offered)

@@ -236,7 +236,7 @@ func TestChecked(t *testing.T) {
 		}
 		return nil
 	}}
-	if p := f.Place(); p.Trust != Untrusted {
+	if p := f.Location(); p.Trust != Untrusted {
 		t.Errorf("before it was read: %+v", p)
 	}
 	cat := Load(t.Context(), f)
@@ -247,7 +247,7 @@ func TestChecked(t *testing.T) {
 		}
 	}
 	states := ""
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		states += e.Name() + " " + string(e.State) + " "
 	}
 	if states != "headed active headed-more active large active refused untrusted small active told untrusted " {
@@ -260,7 +260,7 @@ func TestChecked(t *testing.T) {
 	if codes["changed-since-approval"] != 1 || codes["unreadable"] != 1 || codes["untrusted"] != 1 {
 		t.Errorf("%v", cat.Problems())
 	}
-	if p := f.Place(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 6 {
+	if p := f.Location(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 6 {
 		t.Errorf("%+v, %+v", p, cat.Places()[0])
 	}
 	// What was good when it was found may not be any more.
@@ -281,14 +281,14 @@ func TestChecked(t *testing.T) {
 		}
 	}
 	Load(t.Context(), f)
-	if p := f.Place(); p.Trust != Trusted {
+	if p := f.Location(); p.Trust != Trusted {
 		t.Errorf("all of it is good: %+v", p)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	Load(t.Context(), f)
-	if p := f.Place(); p.Trust != Untrusted || !p.Missing {
+	if p := f.Location(); p.Trust != Untrusted || !p.Missing {
 		t.Errorf("nothing in it: %+v", p)
 	}
 }
@@ -317,7 +317,7 @@ func TestOtherSource(t *testing.T) {
 	c := Load(t.Context(), odd{}, list{{Name: "p", ID: "p", Description: "D.",
 		Origin: Origin{Kind: Plugin, Trust: Trusted}}}, list{})
 	got := ""
-	for _, e := range c.Entries() {
+	for _, e := range c.Candidates() {
 		got += e.Name() + " " + string(e.State) + " " + string(e.Origin.Kind) + "; "
 	}
 	if got != "a active mcp; b active mcp; c active mcp; d broken mcp; p active plugin; " {
@@ -327,8 +327,8 @@ func TestOtherSource(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	ps := c.Places()
-	if len(ps) != 3 || ps[0] != (Place{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin ||
-		ps[1].Trust != Trusted || ps[2] != (Place{}) {
+	if len(ps) != 3 || ps[0] != (Location{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin ||
+		ps[1].Trust != Trusted || ps[2] != (Location{}) {
 		t.Errorf("%+v", ps)
 	}
 	if _, err := c.Invoke(t.Context(), Invocation{Name: "d"}); refusal(t, err).Code != RefusedUnread ||

@@ -20,8 +20,8 @@ type fsSource struct {
 	origin Origin
 }
 
-func (s fsSource) Place() Place {
-	return Place{Kind: s.origin.Kind, Label: s.origin.Label, Trust: s.origin.Trust}
+func (s fsSource) Place() Location {
+	return Location{Kind: s.origin.Kind, Label: s.origin.Label, Trust: s.origin.Trust}
 }
 
 func (s fsSource) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
@@ -119,5 +119,5 @@ func (p prefixed) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	}
 }
 
-func (p prefixed) Place() Place      { return place(p.Source) }
+func (p prefixed) Place() Location   { return place(p.Source) }
 func (p prefixed) watched() []string { return watched(p.Source) }

@@ -76,7 +76,7 @@ type Activation struct {
 	Model    string          // "": inherit
 	Effort   string          // "": inherit
 	Hooks    json.RawMessage // see Skill.Hooks
-	Sandbox  *Sandbox        // see Skill.Sandbox
+	Sandbox  *Restrictions   // see Skill.Sandbox
 	Hash     string          // sha256:… of the bytes that were used; "" for a computed text
 	Problems []Problem
 }
@@ -389,7 +389,7 @@ type Asks struct {
 	Denies   []string        // disallowed-tools
 	Hooks    json.RawMessage // see Skill.Hooks
 	Commands []string        // inline commands as written, in order
-	Sandbox  *Sandbox        // restricts, so that it needs no consent
+	Sandbox  *Restrictions   // restricts, so that it needs no consent
 	Model    string
 	Shell    string
 	Fork     bool

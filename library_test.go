@@ -155,11 +155,11 @@ func TestSince(t *testing.T) {
 // changing is a Source whose skills change.
 type changing struct {
 	yield func(func(*Skill, error) bool)
-	place Place
+	place Location
 }
 
 func (c *changing) Skills(context.Context) iter.Seq2[*Skill, error] { return c.yield }
-func (c *changing) Place() Place                                    { return c.place }
+func (c *changing) Place() Location                                 { return c.place }
 
 func TestWatch(t *testing.T) {
 	for _, poll := range []time.Duration{0, 10 * time.Millisecond} {
@@ -363,7 +363,7 @@ func TestEntities(t *testing.T) {
 
 // TestStates has Why answer for every state that depends on a Source or View.
 func TestStates(t *testing.T) {
-	sk := func(name string, kind Kind) *Skill {
+	sk := func(name string, kind SourceKind) *Skill {
 		return &Skill{Name: name, ID: name, Path: "/" + name, Description: "Does it",
 			Origin: Origin{Kind: kind, Trust: Trusted}}
 	}
@@ -371,7 +371,7 @@ func TestStates(t *testing.T) {
 	gated.Gated = "feature x is off"
 	c := Load(t.Context(), list{gated, sk("plain", User), sk("off", User), sk("managed", Managed), sk("named", User),
 		sk("mine", User)}, list{sk("gated", Plugin)})
-	v := View{For: ByModel, Overrides: map[string]State{"off": Off, "managed": Off, "named": NameOnly, "mine": UserOnly,
+	v := View{For: ByModel, Overrides: map[string]SkillState{"off": Off, "managed": Off, "named": NameOnly, "mine": UserOnly,
 		"plain": "nonsense"}}
 	for name, want := range map[string]string{
 		"plain":   "active: it can be called | - plain: Does it",
@@ -412,7 +412,7 @@ func TestStates(t *testing.T) {
 		t.Errorf("overruled: %v", ps)
 	}
 
-	all, problems := c.Commands(View{}, []Command{{Name: "off", Kind: "command"}}, nil)
+	all, problems := c.Commands(View{}, []SlashCommand{{Name: "off", Kind: "command"}}, nil)
 	names := ""
 	for _, cmd := range all {
 		names += " " + cmd.Name
@@ -467,7 +467,7 @@ func TestMeaning(t *testing.T) {
 	if w := Load(t.Context(), list{p}).Why("user:p/SKILL.md", View{}); len(w.Found) != 1 || w.Found[0].As != "path" {
 		t.Errorf("%+v", w.Found)
 	}
-	v := View{Touched: []string{"/w/a.go"}, Overrides: map[string]State{"off": Off, "b": UserOnly, "x": "on"}}
+	v := View{Touched: []string{"/w/a.go"}, Overrides: map[string]SkillState{"off": Off, "b": UserOnly, "x": "on"}}
 	for name, want := range map[string]string{
 		"waits":    "a tool touched a file that matches *.go",
 		"not-user": "the model can call it; a person cannot (user-invocable)",
@@ -481,8 +481,8 @@ func TestMeaning(t *testing.T) {
 		t.Errorf("%v", ps)
 	}
 
-	own := []Command{{Name: "b", Kind: "command"}, {Name: "z", Kind: "command"}}
-	rest := []Command{{Name: "x", Kind: "template"}, {Name: "t", Kind: "template"}, {Name: "t", Kind: "prompt"}}
+	own := []SlashCommand{{Name: "b", Kind: "command"}, {Name: "z", Kind: "command"}}
+	rest := []SlashCommand{{Name: "x", Kind: "template"}, {Name: "t", Kind: "template"}, {Name: "t", Kind: "prompt"}}
 	all, problems := c.Commands(v, own, rest)
 	names := ""
 	for _, cmd := range all {
@@ -635,7 +635,7 @@ func TestManySkills(t *testing.T) {
 		skills = append(skills, &Skill{Name: name, ID: name, Description: "Does it",
 			Origin: Origin{Kind: User, Trust: Trusted}})
 	}
-	v := View{For: ByModel, Budget: 1e6, Used: []string{"s2099"}, Overrides: map[string]State{"s2098": Pinned}}
+	v := View{For: ByModel, Budget: 1e6, Used: []string{"s2099"}, Overrides: map[string]SkillState{"s2098": Pinned}}
 	l := Load(t.Context(), skills).Listing(v)
 	lines := strings.Split(strings.TrimSpace(l.Text), "\n")
 	if last := lines[len(

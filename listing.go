@@ -40,7 +40,7 @@ type View struct {
 	Used []string
 	// Overrides are pinned, required, name-only, user-only or off, by name;
 	// anything else is on. Managed skills cannot be off.
-	Overrides map[string]State
+	Overrides map[string]SkillState
 	// Only names the skills that are on, by name or by its part after the last
 	// colon; managed skills always are. nil: all.
 	Only []string
@@ -50,7 +50,7 @@ type View struct {
 }
 
 // override is Active where nothing is overridden.
-func (v View) override(s *Skill) State {
+func (v View) override(s *Skill) SkillState {
 	if !v.chosen(s) {
 		return Off
 	}
@@ -137,8 +137,8 @@ type item struct {
 	runes  int // of text
 	fixed  int // of what goes with text: the separator and suffix
 	cut    Cut
-	whole  bool  // never cut
-	pin    State // Pinned, Required or ""
+	whole  bool       // never cut
+	pin    SkillState // Pinned, Required or ""
 }
 
 // The line that informs the model of cuts, and how to read more.
@@ -282,7 +282,7 @@ func (s *Skill) hint() string {
 // pin exempts pinned and required skills from being cut, required ones first,
 // as far as they take no more than room characters together.
 func pin(entries []item, room int) {
-	for _, state := range []State{Required, Pinned} {
+	for _, state := range []SkillState{Required, Pinned} {
 		for i := range entries {
 			e := &entries[i]
 			if n := e.size(); e.pin == state && !e.whole && n <= room {
@@ -325,7 +325,7 @@ func (c *Catalog) pins(v View, entries []item) []Problem {
 func (c *Catalog) notListed(name string, v View) string {
 	for _, e := range c.entries {
 		if e.Name() == name {
-			return c.reason(Finding{Entry: e, State: c.State(e, v)}, v)
+			return c.reason(Finding{Candidate: e, State: c.State(e, v)}, v)
 		}
 	}
 	return "no skill has this name"

@@ -90,7 +90,7 @@ func parseFile(path string, data []byte, o Origin) (*Skill, []byte, []Problem) {
 // parse reads a file with a reader of frontmatter. whole says that data is the
 // whole file: otherwise its last character may be cut.
 func parse(path string, data []byte, o Origin, whole bool,
-	entries func(head []byte, line int) ([]frontmatter.Entry, []frontmatter.Note)) (s *Skill, body []byte,
+	entries func(head []byte, line int) ([]frontmatter.Pair, []frontmatter.Problem)) (s *Skill, body []byte,
 	problems []Problem) {
 	p := reader{path: path}
 	size := int64(len(data))
@@ -278,7 +278,7 @@ func near(key string) string {
 }
 
 // notes makes Problems of what was wrong with the frontmatter as a whole.
-func (p *reader) notes(notes []frontmatter.Note) {
+func (p *reader) notes(notes []frontmatter.Problem) {
 	for _, n := range notes {
 		code, sev := CodeYAMLRepaired, Warn
 		switch n.Kind {
@@ -295,9 +295,9 @@ func (p *reader) notes(notes []frontmatter.Note) {
 
 // fields reads the frontmatter key by key: a wrong type in one discards neither
 // the skill nor another key.
-func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
+func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 	exact := func(key string) bool {
-		return slices.ContainsFunc(entries, func(e frontmatter.Entry) bool { return e.Key == key })
+		return slices.ContainsFunc(entries, func(e frontmatter.Pair) bool { return e.Key == key })
 	}
 	s.fields = make([]field, 0, len(entries))
 	for _, e := range entries {
@@ -331,7 +331,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Entry) {
 		case key != e.Key:
 			p.warn(CodeUnknownKey, e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
 		}
-		p.field(s, key, &entry{reader: p, Entry: e, value: deref(e.Value)})
+		p.field(s, key, &entry{reader: p, Pair: e, value: deref(e.Value)})
 	}
 }
 
@@ -567,7 +567,7 @@ func (p *reader) describe(s *Skill, body []byte) {
 // An entry is a key being read into a Skill.
 type entry struct {
 	*reader
-	frontmatter.Entry
+	frontmatter.Pair
 	value *yaml.Node // with an alias followed
 }
 

@@ -6,9 +6,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Sandbox is what a skill demands of the sandbox while it is in force. It
+// A Restrictions is what a skill demands of the sandbox while it is in force. It
 // only restricts: what the policy forbids stays forbidden.
-type Sandbox struct {
+type Restrictions struct {
 	// Network is "none", or "hosts" for those that the policy opens; "" is hosts.
 	Network string `json:"network,omitempty"`
 	// Write are the paths that commands may write, of those that the policy lets
@@ -18,7 +18,7 @@ type Sandbox struct {
 }
 
 // String says it for people. The paths are the author's words.
-func (s *Sandbox) String() string {
+func (s *Restrictions) String() string {
 	var all []string
 	if s.Network == "none" {
 		all = append(all, "no network")
@@ -38,12 +38,12 @@ func (s *Sandbox) String() string {
 
 // sandbox reads {network: none|hosts, write: [paths]}. What cannot be
 // understood is read as the strictest there is, since it was to restrict.
-func (e *entry) sandbox() *Sandbox {
+func (e *entry) sandbox() *Restrictions {
 	if e.null() {
 		return nil
 	}
-	strictest := &Sandbox{Network: "none", Write: []string{}}
-	invalid := func(n *yaml.Node, format string, args ...any) *Sandbox {
+	strictest := &Restrictions{Network: "none", Write: []string{}}
+	invalid := func(n *yaml.Node, format string, args ...any) *Restrictions {
 		e.warn(CodeFieldType, n.Line, n.Column, "write sandbox: {network: none, write: [out]}",
 			"sandbox: "+format+"; commands get no network and write nothing", args...)
 		return strictest
@@ -51,7 +51,7 @@ func (e *entry) sandbox() *Sandbox {
 	if e.value.Kind != yaml.MappingNode {
 		return invalid(e.value, "it is not a mapping")
 	}
-	s := new(Sandbox)
+	s := new(Restrictions)
 	for i := 0; i+1 < len(e.value.Content); i += 2 {
 		key, value := deref(e.value.Content[i]), deref(e.value.Content[i+1])
 		switch strings.ToLower(key.Value) {

@@ -42,7 +42,7 @@ type Skill struct {
 	Background      bool
 	Paths           []string        // not empty: conditional
 	Hooks           json.RawMessage // as written, order kept, as JSON: an object event → matchers, or a list; nil: none
-	Sandbox         *Sandbox        // what commands are restricted to while it is in force; nil: nothing more
+	Sandbox         *Restrictions   // what commands are restricted to while it is in force; nil: nothing more
 	Shell           string          // bash or powershell; "": bash
 	Retain          string          // scope: how long the author wants the text kept: turn, session, a number of turns; ""
 
@@ -144,20 +144,20 @@ func EstimateTokens(text string) int { return tokens(len(text)) }
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// A Kind is a kind of source.
-type Kind string
+// A SourceKind is a kind of source.
+type SourceKind string
 
 const (
-	Bundled       Kind = "bundled"
-	BuiltinPlugin Kind = "builtin-plugin"
-	Managed       Kind = "managed"
-	Explicit      Kind = "explicit"
-	User          Kind = "user"
-	Project       Kind = "project"
-	Additional    Kind = "additional"
-	Legacy        Kind = "legacy"
-	Plugin        Kind = "plugin"
-	MCP           Kind = "mcp"
+	Bundled       SourceKind = "bundled"
+	BuiltinPlugin SourceKind = "builtin-plugin"
+	Managed       SourceKind = "managed"
+	Explicit      SourceKind = "explicit"
+	User          SourceKind = "user"
+	Project       SourceKind = "project"
+	Additional    SourceKind = "additional"
+	Legacy        SourceKind = "legacy"
+	Plugin        SourceKind = "plugin"
+	MCP           SourceKind = "mcp"
 )
 
 // A Trust says what a skill of an origin may ask for. The zero Trust is
@@ -173,7 +173,7 @@ const (
 
 // An Origin is where a skill comes from. What may run follows from Trust.
 type Origin struct {
-	Kind  Kind
+	Kind  SourceKind
 	Label string // of plugins and MCP servers: their name
 	Trust Trust
 	Dir   string // the directory that paths: patterns are relative to; "": that of the View

@@ -83,7 +83,7 @@ func TestParse(t *testing.T) {
 	goldenCases(t, "parse", func(t *testing.T, name string, data []byte, _ map[string]string) string {
 		o := Origin{Kind: Project, Trust: Trusted}
 		if kind, rest, ok := strings.Cut(name, ":"); ok {
-			o.Kind, name = Kind(kind), rest
+			o.Kind, name = SourceKind(kind), rest
 		}
 		s, body, problems := parseFile(filepath.FromSlash(name), data, o)
 		return dumpSkill(s, string(body)) + dumpProblems(problems)

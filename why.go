@@ -20,10 +20,10 @@ import (
 // A Why answers why a skill is there, or is not.
 type Why struct {
 	Name     string
-	Found    []Finding // all that a name means, or would; what it calls comes first
-	Near     []string  // if nothing was found: at most three names that are like it
-	Places   []Place   // every place looked at, in the order of precedence
-	Problems []Problem // of what was found
+	Found    []Finding  // all that a name means, or would; what it calls comes first
+	Near     []string   // if nothing was found: at most three names that are like it
+	Places   []Location // every place looked at, in the order of precedence
+	Problems []Problem  // of what was found
 }
 
 // Called is the name of the skill that was found first; else the one asked for.
@@ -36,8 +36,8 @@ func (w Why) Called() string {
 
 // A Finding is one skill that a name could mean.
 type Finding struct {
-	Entry
-	State  State
+	Candidate
+	State  SkillState
 	Reason string // a sentence
 	As     string // how the name means it: name, alias, label, part, path, prefix (see Catalog.Unprefixed)
 	Line   *Line  // what the model sees of it; nil: nothing
@@ -54,7 +54,7 @@ func (c *Catalog) Why(name string, v View) Why {
 	called := c.Skill(name)
 	paths := map[string]bool{}
 	for _, e := range c.entries {
-		f := Finding{Entry: e, As: meaning(e, name, path)}
+		f := Finding{Candidate: e, As: meaning(e, name, path)}
 		if f.As == "" && called != nil && e.Skill == called {
 			f.As = "prefix"
 		}
@@ -92,7 +92,7 @@ func (c *Catalog) Why(name string, v View) Why {
 // unread is the Finding of something that was not read and would be a skill of
 // that name: a link that was refused, or a directory that is too deep.
 func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
-	f := Finding{Entry: Entry{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
+	f := Finding{Candidate: Candidate{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
 	switch p.Code {
 	case CodeSymlinkOutside, CodeLinkAsText, CodeLimitReached:
 	case "unreadable":
@@ -100,11 +100,11 @@ func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
 			return f, false // an entry
 		}
 	case CodeDuplicateFile:
-		f.Entry.State, f.State = Duplicate, Duplicate
+		f.Candidate.State, f.State = Duplicate, Duplicate
 	default:
 		return f, false
 	}
-	if slices.ContainsFunc(c.entries, func(e Entry) bool { return e.Path == p.Path }) {
+	if slices.ContainsFunc(c.entries, func(e Candidate) bool { return e.Path == p.Path }) {
 		return f, false
 	}
 	if p.Path == path {
@@ -127,7 +127,7 @@ func (f Finding) rank(called *Skill) int {
 	return slices.Index([]string{"name", "alias", "label", "part", "path"}, f.As)
 }
 
-func meaning(e Entry, name, path string) string {
+func meaning(e Candidate, name, path string) string {
 	s := e.Skill
 	switch {
 	case e.Name() == name:
@@ -181,7 +181,7 @@ func (c *Catalog) reason(f Finding, v View) string {
 		return "a person can call it; the model cannot (disable-model-invocation)"
 	case !s.Offered():
 		return "a person can call it; the model does not see it, because it has no description"
-	case len(s.Paths) > 0 && f.Entry.State == Conditional:
+	case len(s.Paths) > 0 && f.Candidate.State == Conditional:
 		return "a tool touched a file that matches " + strings.Join(s.Paths, ", ")
 	case s.NotUser:
 		return "the model can call it; a person cannot (user-invocable)"
@@ -201,7 +201,7 @@ func (c *Catalog) Overruled(v View) []Problem {
 			p.Path = s.Path
 			p.Message = fmt.Sprintf("skills.overrides: %s is managed by the administrator of this machine and cannot be off",
 				name)
-		case !slices.Contains([]State{"on", Pinned, Required, NameOnly, UserOnly, Off}, state):
+		case !slices.Contains([]SkillState{"on", Pinned, Required, NameOnly, UserOnly, Off}, state):
 			p.Message = fmt.Sprintf("skills.overrides: %s: %q is not one of on, pinned, required, name-only, user-only, off",
 				name, state)
 		default:
@@ -280,8 +280,8 @@ func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {
 	return files, err
 }
 
-// A Command is what a person may type after a slash.
-type Command struct {
+// A SlashCommand is what a person may type after a slash.
+type SlashCommand struct {
 	Name        string // as it is typed, without the slash
 	Kind        string // skill, command, template, or what the caller calls it
 	Description string // one line
@@ -303,17 +303,17 @@ func Steering() []string {
 // names always win, then skills in their order, then rest. A skill whose name
 // is taken is called skill:NAME, another thing KIND:NAME, and a Problem says
 // so. Skills that a person cannot call are left out.
-func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem) {
+func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, []Problem) {
 	v.For = ByUser
-	all := append(make([]Command, 0, len(first)+len(c.skills)+len(rest)), first...)
+	all := append(make([]SlashCommand, 0, len(first)+len(c.skills)+len(rest)), first...)
 	for _, s := range c.skills {
 		if !s.NotUser && c.unavailable(s, v, ByUser) == "" {
-			all = append(all, Command{Name: s.Name, Kind: "skill", Description: s.Summary(), Hint: s.ArgumentHint, Skill: s})
+			all = append(all, SlashCommand{Name: s.Name, Kind: "skill", Description: s.Summary(), Hint: s.ArgumentHint, Skill: s})
 		}
 	}
 	all = append(all, rest...)
 	var problems []Problem
-	taken := make(map[string]*Command, len(all))
+	taken := make(map[string]*SlashCommand, len(all))
 	for i := range all {
 		cmd := &all[i]
 		if by := taken[cmd.Name]; by != nil {
@@ -336,7 +336,7 @@ func (c *Catalog) Commands(v View, first, rest []Command) ([]Command, []Problem)
 }
 
 // described says what has a name.
-func (c *Command) described() string {
+func (c *SlashCommand) described() string {
 	switch {
 	case c.Skill != nil:
 		return "the skill " + c.Skill.Path
@@ -348,16 +348,16 @@ func (c *Command) described() string {
 	return "a " + c.Kind
 }
 
-// Called finds the Command of a name in what Commands returned: as it is
+// Called finds the SlashCommand of a name in what Commands returned: as it is
 // listed there, or as KIND:NAME, which calls it whatever else has the name.
-func Called(all []Command, name string) (Command, bool) {
+func Called(all []SlashCommand, name string) (SlashCommand, bool) {
 	kind, rest, qualified := strings.Cut(name, ":")
-	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == name })
+	i := slices.IndexFunc(all, func(c SlashCommand) bool { return c.Name == name })
 	if i < 0 && qualified {
-		i = slices.IndexFunc(all, func(c Command) bool { return c.Kind == kind && c.Name == rest })
+		i = slices.IndexFunc(all, func(c SlashCommand) bool { return c.Kind == kind && c.Name == rest })
 	}
 	if i < 0 {
-		return Command{}, false
+		return SlashCommand{}, false
 	}
 	return all[i], true
 }

@@ -137,8 +137,8 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by, call stri
 // tokens estimates, at 4 bytes a token.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
-func (r *run) scopes(state session.State) Scope {
-	return Scope{Skills: state.Scopes, Bounds: r.bound, Log: r.log}
+func (r *run) scopes(state session.State) Scopes {
+	return Scopes{Skills: state.Scopes, Bounds: r.bound, Log: r.log}
 }
 
 // force returns the model and the effort of the next request: those of the

@@ -57,7 +57,7 @@ type Agent struct {
 
 	Limits  Limits
 	Retry   Retry
-	Release Release // how long skill texts stay
+	Release ReleasePolicy // how long skill texts stay
 	// NoCompact: the conversation is compacted neither near the model's window
 	// nor when that is full, see [Agent.Compact].
 	NoCompact bool
@@ -84,7 +84,7 @@ type Skills struct {
 	// now. Those with Expand are templates; the others, of kind command, are the
 	// program's, which it runs itself: they only take their names here. nil: there
 	// are none.
-	Commands func() []knack.Command
+	Commands func() []knack.SlashCommand
 	// Finder finds skills for the model, and those that are suggested after what
 	// the user says. nil: one that keeps no index.
 	Finder *knack.Finder
@@ -98,7 +98,7 @@ type Skills struct {
 	// ignored.
 	Touched func(ctx context.Context, paths []string) []knack.Problem
 	// Shell runs inline commands of skills, see [ShellIn]; nil: they stay text.
-	Shell func(Scope) knack.Shell
+	Shell func(Scopes) knack.Shell
 	// Vars are the variables of skill texts beside CLAUDE_SESSION_ID.
 	Vars map[string]string
 }
@@ -106,11 +106,11 @@ type Skills struct {
 // A Policy decides what may run. The zero Policy allows only what asks for
 // nothing.
 type Policy struct {
-	// Gate decides calls while the skills and hooks of a Scope are in use, see
-	// [Scope.Rules]; nil: only those run that ask for nothing, see [tool.Gate].
-	Gate func(Scope) tool.Gate
+	// Gate decides calls while the skills and hooks of Scopes are in use, see
+	// [Scopes.Overlay]; nil: only those run that ask for nothing, see [tool.Gate].
+	Gate func(Scopes) tool.Gate
 	// Hooks are those in use; nil, and a nil set: none.
-	Hooks func(Scope) *hook.Set
+	Hooks func(Scopes) *hook.Set
 	// Typed is asked when the user types a skill's name, which consents to what it
 	// declares but not against a deny rule: its error, usually a *knack.Refusal,
 	// refuses. nil: nothing is refused.

@@ -16,7 +16,7 @@ import (
 )
 
 // open lets everything pass.
-func open(agent.Scope) tool.Gate {
+func open(agent.Scopes) tool.Gate {
 	return tool.AllowAll
 }
 

@@ -12,8 +12,8 @@ import (
 // Namespace is everything that a person can type after a slash: the commands
 // that steer the program, skills, then the other Commands in their order. The
 // Problems tell of names that lost theirs.
-func (a *Agent) Namespace() ([]knack.Command, []knack.Problem) {
-	var first, rest []knack.Command
+func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
+	var first, rest []knack.SlashCommand
 	if a.Skills.Commands != nil {
 		steering := knack.Steering()
 		for _, c := range a.Skills.Commands() {
@@ -52,7 +52,7 @@ func (r *run) found(name string) bool {
 }
 
 // unknown refuses a name that nothing has, and says which are like it.
-func unknown(all []knack.Command, name string) error {
+func unknown(all []knack.SlashCommand, name string) error {
 	names := make([]string, len(all))
 	for i, c := range all {
 		names[i] = c.Name

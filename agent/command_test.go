@@ -15,7 +15,7 @@ import (
 
 // A Go host adds templates as values: what the user types becomes a prompt.
 func ExampleAgent_commands() {
-	weather := knack.Command{
+	weather := knack.SlashCommand{
 		Name: "weather", Kind: "template", Hint: "CITY", Description: "ask about the weather",
 		Expand: func(_ context.Context, args string) (string, error) {
 			return "What is the weather like in " + args + "?", nil
@@ -23,7 +23,7 @@ func ExampleAgent_commands() {
 	}
 	a := agent.Agent{
 		Model:  llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."}),
-		Skills: agent.Skills{Commands: func() []knack.Command { return []knack.Command{weather} }},
+		Skills: agent.Skills{Commands: func() []knack.SlashCommand { return []knack.SlashCommand{weather} }},
 	}
 	log := session.New(session.Header{})
 	for e, err := range a.Run(context.Background(), log, agent.Typed("/weather Bern")) {
@@ -45,13 +45,13 @@ func ExampleAgent_commands() {
 func TestCommands(t *testing.T) {
 	got := ""
 	// expands is a command that shows which one was called, and says nothing to the model.
-	expands := func(name, kind string) knack.Command {
-		return knack.Command{Name: name, Kind: kind, Expand: func(_ context.Context, args string) (string, error) {
+	expands := func(name, kind string) knack.SlashCommand {
+		return knack.SlashCommand{Name: name, Kind: kind, Expand: func(_ context.Context, args string) (string, error) {
 			got = strings.TrimSpace(kind + " " + args)
 			return "", nil
 		}}
 	}
-	failing := knack.Command{Name: "fails", Kind: "command", Expand: func(context.Context, string) (string, error) {
+	failing := knack.SlashCommand{Name: "fails", Kind: "command", Expand: func(context.Context, string) (string, error) {
 		return "", errors.New("it failed")
 	}}
 	for _, tt := range []struct{ line, want string }{
@@ -79,8 +79,8 @@ func TestCommands(t *testing.T) {
 			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"),
 			"hidden": skill("user-invocable: false\n", "hidden"),
 		})
-		a.Skills.Commands = func() []knack.Command {
-			return []knack.Command{expands("help", "template"), expands("say", "template"), expands("help", "command"),
+		a.Skills.Commands = func() []knack.SlashCommand {
+			return []knack.SlashCommand{expands("help", "template"), expands("say", "template"), expands("help", "command"),
 				expands("cost", "command"),
 				expands("hidden", "command"), expands("say", "command"), failing, {Name: "program", Kind: "command"}}
 		}
@@ -119,8 +119,8 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		text := said[0]
 		said = said[1:]
 		return agent.Typed(text), true
-	}, Skills: agent.Skills{Commands: func() []knack.Command {
-		return []knack.Command{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",
+	}, Skills: agent.Skills{Commands: func() []knack.SlashCommand {
+		return []knack.SlashCommand{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",
 			Expand: func(context.Context, string) (string, error) { return "asked", nil }}}
 	}}}
 	log := session.New(session.Header{})

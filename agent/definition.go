@@ -54,7 +54,7 @@ type Definition struct {
 	Path string // of its file; "": it has none
 	// Origin is where it comes from: managed, explicit (the command line), user,
 	// project, plugin or bundled.
-	Origin knack.Kind
+	Origin knack.SourceKind
 }
 
 // Loosens reports whether its mode may let more pass than the run's: only that of
@@ -78,7 +78,7 @@ const (
 // tools that it may name, beside those that every rule knows. A Problem informs
 // its author; ok is false where there is nothing to use. A field that is wrong
 // loses no other.
-func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string) (d Definition,
+func ParseDefinition(path string, data []byte, from knack.SourceKind, tools ...string) (d Definition,
 	problems []knack.Problem, ok bool) {
 	r := definitionReader{path: path, tools: tools}
 	switch {
@@ -122,7 +122,7 @@ func ParseDefinition(path string, data []byte, from knack.Kind, tools ...string)
 // ParseDefinitions reads definitions written as one JSON object, name to
 // fields, as --agents takes them. The text of an agent is its field prompt. The
 // error says that text is no such object.
-func ParseDefinitions(text string, from knack.Kind, tools ...string) ([]Definition, []knack.Problem, error) {
+func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]Definition, []knack.Problem, error) {
 	var all map[string]map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, nil, fmt.Errorf("not an object of agents by name: %w", err)
@@ -316,7 +316,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 // A definitionField is a key being read into a Definition.
 type definitionField struct {
 	*definitionReader
-	frontmatter.Entry
+	frontmatter.Pair
 	raw json.RawMessage
 }
 

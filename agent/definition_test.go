@@ -108,7 +108,7 @@ func TestDefinitionsJSON(t *testing.T) {
 
 // TestLoosens: only a person's or an administrator's definition may.
 func TestLoosens(t *testing.T) {
-	for kind, want := range map[knack.Kind]bool{
+	for kind, want := range map[knack.SourceKind]bool{
 		knack.Managed: true, knack.Explicit: true, knack.User: true,
 		knack.Project: false, knack.Plugin: false, knack.Bundled: false, knack.Additional: false, "": false,
 	} {

@@ -393,7 +393,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
 	child.Steer, child.Policy.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
-	child.Release = Release{name: "never"} // nobody goes on with it
+	child.Release = ReleasePolicy{name: "never"} // nobody goes on with it
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {

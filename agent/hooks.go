@@ -73,7 +73,7 @@ func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 }
 
 // hooks are those in force.
-func (r *run) hooks(sc Scope) *hook.Set {
+func (r *run) hooks(sc Scopes) *hook.Set {
 	if r.Policy.Hooks == nil {
 		return nil
 	}
@@ -181,8 +181,8 @@ func (r *run) stop(why string) {
 }
 
 // guarded adds the hooks that guard calls to the Gate's scope.
-func (r *run) guarded(sc Scope, set *hook.Set) Scope {
-	guard := func(e hook.Event) gate.Hook {
+func (r *run) guarded(sc Scopes, set *hook.Set) Scopes {
+	guard := func(e hook.Event) gate.HookFunc {
 		if !set.Has(e) {
 			return nil
 		}
@@ -285,7 +285,7 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 			if !json.Valid(input) {
 				input, _ = json.Marshal(string(input))
 			}
-			batch.Calls = append(batch.Calls, hook.Call{Tool: c.Name, Input: input, ID: c.ID, Response: response(results[i]),
+			batch.Calls = append(batch.Calls, hook.BatchCall{Tool: c.Name, Input: input, ID: c.ID, Response: response(results[i]),
 				Error: results[i].IsError})
 		}
 		r.fire(ctx, set, batch)
@@ -309,7 +309,7 @@ func (r *run) hooksOnInput(ctx context.Context, in hook.Input, steering bool, ac
 	if r.Policy.Hooks == nil {
 		return nil
 	}
-	sc := Scope{Log: r.log}
+	sc := Scopes{Log: r.log}
 	if steering {
 		sc = r.scopes(r.log.State())
 	}

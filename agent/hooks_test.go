@@ -35,7 +35,7 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 		t.Fatal(problems)
 	}
 	w := &witness{}
-	r := &hook.Runner{Run: func(ctx context.Context, c hook.Command) (hook.Output, error) {
+	r := &hook.Runner{Run: func(ctx context.Context, c hook.Process) (hook.Output, error) {
 		w.mu.Lock()
 		w.told = append(w.told, string(c.Stdin))
 		w.mu.Unlock()
@@ -55,9 +55,9 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 		t.Fatal(err)
 	}
 	return &agent.Agent{Model: m, Tools: tool.Set{echo()},
-		Policy: agent.Policy{Hooks: func(agent.Scope) *hook.Set { return w.set },
-			Gate: func(sc agent.Scope) tool.Gate {
-				return g.With(gate.Scoped{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
+		Policy: agent.Policy{Hooks: func(agent.Scopes) *hook.Set { return w.set },
+			Gate: func(sc agent.Scopes) tool.Gate {
+				return g.With(gate.Overlay{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
 			}}}, w
 }
 
@@ -71,7 +71,7 @@ func TestHookNotes(t *testing.T) {
 	}
 	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("done"))
 	a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "x"}]}], "PostToolBatch": [{"hooks": [{"command": "2|all of them"}]}]}`)
-	w.set.Runner.Run = func(_ context.Context, c hook.Command) (hook.Output, error) {
+	w.set.Runner.Run = func(_ context.Context, c hook.Process) (hook.Output, error) {
 		_, call, ok := strings.Cut(string(c.Stdin), `"tool_use_id":"`)
 		if !ok || c.Hook.Event == hook.PostToolBatch {
 			return hook.Output{Code: 2, Stderr: []byte("batch")}, nil
@@ -148,7 +148,7 @@ func TestHookCancel(t *testing.T) {
 		a, w := hooked(t, m, `{"`+event+`": [{"hooks": [{"command": "wait"}]}]}`)
 		ctx, cancel := context.WithCancel(t.Context())
 		inner := w.set.Runner.Run
-		w.set.Runner.Run = func(ctx context.Context, c hook.Command) (hook.Output, error) {
+		w.set.Runner.Run = func(ctx context.Context, c hook.Process) (hook.Output, error) {
 			cancel()
 			return inner(ctx, c)
 		}
@@ -180,7 +180,7 @@ func TestHookSteering(t *testing.T) {
 			return agent.Input{}, false
 		}
 		said = true
-		w.set.Runner.Run = func(context.Context, hook.Command) (hook.Output, error) {
+		w.set.Runner.Run = func(context.Context, hook.Process) (hook.Output, error) {
 			return hook.Output{Code: 2, Stderr: []byte("not now")}, nil
 		}
 		return agent.Typed("steer"), true

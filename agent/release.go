@@ -14,10 +14,10 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Release is a policy for how long the text of a skill stays in the
+// A ReleasePolicy is a policy for how long the text of a skill stays in the
 // conversation. What the user typed to call it always stays. The zero Release
 // is Auto. Whatever the policy, the user and the model may release by hand.
-type Release struct {
+type ReleasePolicy struct {
 	name string
 	n    int // of after and answers
 }
@@ -26,11 +26,11 @@ type Release struct {
 // to come is more than the cost of writing the rest of the prompt to the cache
 // again. It keeps the text of a skill called in the turn that just ended, unless
 // the window fills up.
-var Auto = Release{}
+var Auto = ReleasePolicy{}
 
 // ParseRelease reads auto, eager, never, after:N (user turns; after alone is
 // after:3), answers:N (model answers), summary or manual.
-func ParseRelease(s string) (Release, error) {
+func ParseRelease(s string) (ReleasePolicy, error) {
 	name, count, numbered := strings.Cut(s, ":")
 	switch {
 	case numbered && (name == "after" || name == "answers"):
@@ -42,18 +42,18 @@ func ParseRelease(s string) (Release, error) {
 			}
 			return Auto, fmt.Errorf("skills.release: %q: %s: needs a number of %s, 1 or more", s, name, what)
 		}
-		return Release{name, n}, nil
+		return ReleasePolicy{name, n}, nil
 	case s == "after":
-		return Release{name, 3}, nil
+		return ReleasePolicy{name, 3}, nil
 	case s == "auto" || s == "":
 		return Auto, nil
 	case slices.Contains([]string{"eager", "never", "summary", "manual"}, s):
-		return Release{name: s}, nil
+		return ReleasePolicy{name: s}, nil
 	}
 	return Auto, fmt.Errorf("skills.release: %q is none of auto, eager, never, after:N, answers:N, summary, manual", s)
 }
 
-func (p Release) String() string {
+func (p ReleasePolicy) String() string {
 	switch {
 	case p.name == "":
 		return "auto"
@@ -65,17 +65,17 @@ func (p Release) String() string {
 
 // of is the policy for one text: an author's scope is used where the user has
 // no policy.
-func (p Release) of(t session.Text) Release {
+func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
 	if p != Auto {
 		return p
 	}
 	switch n, err := strconv.Atoi(t.Scope); {
 	case t.Scope == "turn":
-		return Release{name: "eager"}
+		return ReleasePolicy{name: "eager"}
 	case t.Scope == "session":
-		return Release{name: "never"}
+		return ReleasePolicy{name: "never"}
 	case err == nil && n > 0:
-		return Release{"after", n}
+		return ReleasePolicy{"after", n}
 	}
 	return Auto
 }

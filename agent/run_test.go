@@ -68,7 +68,7 @@ func TestShown(t *testing.T) {
 		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY")})
 	log := session.New(session.Header{ID: "s"})
-	a.Policy.Gate = func(s agent.Scope) tool.Gate {
+	a.Policy.Gate = func(s agent.Scopes) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			d := permission.Decision{Verdict: permission.Allow}
 			if p.Name == "echo" {
@@ -143,7 +143,7 @@ func TestStarted(t *testing.T) {
 func TestNothingSent(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "x"), "fail": skill("", "now: !`false`\n")})
-	a.Skills.Shell = func(agent.Scope) knack.Shell {
+	a.Skills.Shell = func(agent.Scopes) knack.Shell {
 		return func(context.Context, *knack.Activation, string, []string) (string, error) {
 			return "", errors.New("exit 1")
 		}
@@ -168,7 +168,7 @@ func TestNothingSent(t *testing.T) {
 func TestCancelStart(t *testing.T) {
 	a := skilled(t, llmtest.New(), map[string]string{"slow": skill("", "now: !`sleep 9`\n")})
 	ctx, cancel := context.WithCancel(t.Context())
-	a.Skills.Shell = func(agent.Scope) knack.Shell {
+	a.Skills.Shell = func(agent.Scopes) knack.Shell {
 		return func(ctx context.Context, _ *knack.Activation, _ string, _ []string) (string, error) {
 			cancel()
 			<-ctx.Done()

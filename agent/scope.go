@@ -10,14 +10,14 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A Scope is what the skills in force ask of the run: what they grant and
+// A Scopes is what the skills in force ask of the run: what they grant and
 // deny. It says nothing of whether that is allowed.
-type Scope struct {
+type Scopes struct {
 	Skills []session.Scope
 	Bounds []Bound // of a sub-agent
 	Log    *session.Log
 	// The hooks in force, for the Gate; nil: none guards.
-	PreToolUse, PermissionRequest gate.Hook
+	PreToolUse, PermissionRequest gate.HookFunc
 }
 
 // A Bound is what bounds a sub-agent: its definition, or a skill in force
@@ -33,13 +33,13 @@ type Bound struct {
 	Hooks json.RawMessage
 	Dir   string // where paths of a skill's Hooks start
 	// Sandbox is the skill's, which goes on restricting commands.
-	Sandbox *knack.Sandbox
+	Sandbox *knack.Restrictions
 }
 
 // Gated is the Gate of a [Policy] whose calls g decides, where all skills are the
-// host's own. [Scope.Scoped] is for hosts with skills of strangers.
-func Gated(g *gate.Gate) func(Scope) tool.Gate {
-	return func(sc Scope) tool.Gate { return g.With(sc.Scoped("", nil)) }
+// host's own. [Scopes.Scoped] is for hosts with skills of strangers.
+func Gated(g *gate.Gate) func(Scopes) tool.Gate {
+	return func(sc Scopes) tool.Gate { return g.With(sc.Overlay("", nil)) }
 }
 
 // Scoped is what a gate decides by while the skills, agents and hooks of sc are
@@ -47,14 +47,14 @@ func Gated(g *gate.Gate) func(Scope) tool.Gate {
 // a skill: whether strangers wrote it, its folder, its limits; nil: all skills
 // are the host's own. ceiling is whether the grants of skills in whose scope a
 // sub-agent was started bound it; "": they do not.
-func (sc Scope) Scoped(ceiling gate.Ceiling, about func(skill string, own *knack.Sandbox) gate.Scope) gate.Scoped {
+func (sc Scopes) Overlay(ceiling gate.Ceiling, about func(skill string, own *knack.Restrictions) gate.SkillRules) gate.Overlay {
 	if about == nil {
-		about = func(string, *knack.Sandbox) gate.Scope { return gate.Scope{} }
+		about = func(string, *knack.Restrictions) gate.SkillRules { return gate.SkillRules{} }
 	}
 	if ceiling == "" {
 		ceiling = gate.CeilingOff
 	}
-	in := gate.Scoped{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest}
+	in := gate.Overlay{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest}
 	for _, k := range sc.Skills {
 		origin := permission.Origin("skill:" + k.Skill)
 		g := about(k.Skill, k.Sandbox)
@@ -63,7 +63,7 @@ func (sc Scope) Scoped(ceiling gate.Ceiling, about func(skill string, own *knack
 		in.Skills = append(in.Skills, g)
 	}
 	for _, o := range sc.Bounds {
-		g := gate.Scope{Skill: o.Skill, Bound: ceiling}
+		g := gate.SkillRules{Skill: o.Skill, Bound: ceiling}
 		origin := permission.Origin("skill:" + o.Skill)
 		if o.Agent != "" {
 			g.Skill, g.Bound, origin = "agent "+o.Agent, gate.CeilingOn, permission.Origin("agent "+o.Agent)

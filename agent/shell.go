@@ -22,13 +22,13 @@ import (
 // decided with the values of its variables, and runs as it is written. Output
 // that is too long for the text is kept in files of tempDir; "": the system's
 // directory for temporary files.
-func ShellIn(ws workspace.Workspace, gate func(Scope) tool.Gate, tempDir string) func(Scope) knack.Shell {
-	return func(sc Scope) knack.Shell {
+func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string) func(Scopes) knack.Shell {
+	return func(sc Scopes) knack.Shell {
 		return inline(ws, gate, sc, tempDir)
 	}
 }
 
-func inline(ws workspace.Workspace, gate func(Scope) tool.Gate, sc Scope, tempDir string) knack.Shell {
+func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, tempDir string) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		with := sc // what bounds the agent bounds this command
 		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants,

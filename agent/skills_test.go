@@ -145,7 +145,7 @@ func TestScopeEnds(t *testing.T) {
 	a := skilled(t, m, map[string]string{"git": skill("allowed-tools: Bash(git status:*), Read\ndisallowed-tools: Write\n",
 		"x")})
 	var seen []string
-	a.Policy.Gate = func(s agent.Scope) tool.Gate {
+	a.Policy.Gate = func(s agent.Scopes) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			if p.Name == "echo" {
 				text := ""
@@ -400,7 +400,7 @@ func TestApprovedBytes(t *testing.T) {
 	two.Calls = append(two.Calls, llmtest.Call{Name: "Skill", Input: map[string]any{"skill": "deploy"}})
 	a := skilledBy(cat, llmtest.New(two, llmtest.Reply("ok")))
 	asked := 0
-	a.Policy.Gate = func(agent.Scope) tool.Gate {
+	a.Policy.Gate = func(agent.Scopes) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			if asked++; asked == 1 {
 				permit, err := tool.AllowAll.Ask(ctx, p)

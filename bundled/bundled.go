@@ -111,8 +111,8 @@ func Names() []string {
 }
 
 // Place says that the skills are in the program, not on disk.
-func (s *Set) Place() knack.Place {
-	return knack.Place{Kind: knack.Bundled, Trust: knack.Trusted}
+func (s *Set) Place() knack.Location {
+	return knack.Location{Kind: knack.Bundled, Trust: knack.Trusted}
 }
 
 // Skills yields the skills, as knack.Source asks.

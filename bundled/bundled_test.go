@@ -130,7 +130,7 @@ func TestGates(t *testing.T) {
 		}
 		c := knack.Load(ctx, set)
 		var all []string
-		for _, e := range c.Entries() {
+		for _, e := range c.Candidates() {
 			if e.Name() == "dream" || e.Name() == "night" {
 				all = append(all, e.Name()+" "+string(e.State))
 			}

@@ -146,7 +146,7 @@ func (s *Session) claimServer(c *mcp.Server) bool {
 
 // serverOrigin is the origin that the servers of a definition have for rules:
 // what the user did not write has that of a project.
-func serverOrigin(from knack.Kind) permission.Origin {
+func serverOrigin(from knack.SourceKind) permission.Origin {
 	switch from {
 	case knack.Managed:
 		return permission.Managed

@@ -114,7 +114,7 @@ func (p *Project) valueChoices(key string) *Question {
 }
 
 // skillHelp is what a list says of a skill: source, state, size, description.
-func skillHelp(e knack.Entry, state knack.State) string {
+func skillHelp(e knack.Candidate, state knack.SkillState) string {
 	help := fmt.Sprintf("%s, %s", e.Origin.Kind, state)
 	if e.Skill == nil {
 		return help
@@ -132,7 +132,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 			Exit: ExitUsage}
 	}
 	p, cat := s.engine.Project(), s.Catalog()
-	i := slices.IndexFunc(cat.Entries(), func(e knack.Entry) bool { return e.Name() == name })
+	i := slices.IndexFunc(cat.Candidates(), func(e knack.Candidate) bool { return e.Name() == name })
 	if i < 0 {
 		err := &Error{Err: fmt.Errorf("there is no skill %q", plain.Line(name)), Hint: "/skills lists them"}
 		var names []string
@@ -144,7 +144,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 		}
 		return Reply{}, err
 	}
-	e := cat.Entries()[i]
+	e := cat.Candidates()[i]
 	state := cat.State(e, p.view)
 	var b lines
 	b.add("%s: %s", plain.Line(name), plain.Line(skillHelp(e, state)))
@@ -158,7 +158,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 	q.choose("/why "+name, "explain it", "why it was or was not loaded, and what it may do")
 	override := "/settings skills.overrides." + name + " "
 	for _, o := range []struct {
-		state       knack.State
+		state       knack.SkillState
 		label, help string
 	}{
 		{knack.Active, "turn it on", "the model may call it"},

@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// A Command is a command of the program, which users type after a slash.
-type Command struct {
+// A ProgramCommand is a command of the program, which users type after a slash.
+type ProgramCommand struct {
 	Name        string // without the slash
 	Hint        string // of its arguments
 	Description string // one line
@@ -24,8 +24,8 @@ type Command struct {
 }
 
 // program is the table of the program's own commands, in the order of /help.
-func program() []Command {
-	return []Command{
+func program() []ProgramCommand {
+	return []ProgramCommand{
 		{Name: "help", Description: "list the commands", Run: help, Anytime: true},
 		{Name: "hotkeys", Description: "list the keys", Run: showHotkeys, Anytime: true},
 		{Name: "quit", Description: "leave", Run: quit},
@@ -77,45 +77,45 @@ func program() []Command {
 const kind = "command"
 
 // described are commands as the agent and the user know them.
-func described(all []Command) []knack.Command {
-	out := make([]knack.Command, len(all))
+func described(all []ProgramCommand) []knack.SlashCommand {
+	out := make([]knack.SlashCommand, len(all))
 	for i, c := range all {
-		out[i] = knack.Command{Name: c.Name, Kind: kind, Hint: c.Hint, Description: c.Description}
+		out[i] = knack.SlashCommand{Name: c.Name, Kind: kind, Hint: c.Hint, Description: c.Description}
 	}
 	return out
 }
 
 // ProgramCommands are the program's own commands, in the order of /help.
-func ProgramCommands() []knack.Command { return described(program()) }
+func ProgramCommands() []knack.SlashCommand { return described(program()) }
 
 // Commands is everything that can be typed after a slash: the program's
 // commands, skills, templates and those of the host.
-func (s *Session) Commands() []knack.Command {
+func (s *Session) Commands() []knack.SlashCommand {
 	all, _ := s.engine.Project().namespace(s.Catalog(), s.Given().Commands, s.promptCommands()...)
 	return all
 }
 
 // command finds the command of the program that a line calls.
-func (s *Session) command(in agent.Input) (c Command, args string, ok bool) {
+func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok bool) {
 	name, args, slash := agent.Slash(in.Text)
 	if !slash || !in.Host && !in.Named && in.Typed != in.Text { // what was piped in runs nothing
-		return Command{}, "", false
+		return ProgramCommand{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)
 	if !ok || found.Kind != kind {
-		return Command{}, "", false
+		return ProgramCommand{}, "", false
 	}
 	own := strings.TrimPrefix(found.Name, kind+":")
 	all := slices.Concat(program(), s.Given().Commands)
-	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == own })
+	i := slices.IndexFunc(all, func(c ProgramCommand) bool { return c.Name == own })
 	if i < 0 {
-		return Command{}, "", false
+		return ProgramCommand{}, "", false
 	}
 	return all[i], args, true
 }
 
 // runCommand runs a command, and puts its name and arguments into the reply.
-func (s *Session) runCommand(ctx context.Context, c Command, args string) (Reply, error) {
+func (s *Session) runCommand(ctx context.Context, c ProgramCommand, args string) (Reply, error) {
 	r, err := c.Run(ctx, s, args)
 	r.Command, r.Args = c.Name, args
 	return r, err
@@ -124,8 +124,8 @@ func (s *Session) runCommand(ctx context.Context, c Command, args string) (Reply
 func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	all := s.Commands()
 	table := ProgramCommands()
-	rank := func(c knack.Command) int { // as the table has them, then what else is no skill
-		i := slices.IndexFunc(table, func(d knack.Command) bool {
+	rank := func(c knack.SlashCommand) int { // as the table has them, then what else is no skill
+		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {
 			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
 		})
 		if i < 0 {
@@ -133,8 +133,8 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 		return i
 	}
-	shown := slices.DeleteFunc(slices.Clone(all), func(c knack.Command) bool { return c.Skill != nil })
-	slices.SortStableFunc(shown, func(a, b knack.Command) int { return rank(a) - rank(b) })
+	shown := slices.DeleteFunc(slices.Clone(all), func(c knack.SlashCommand) bool { return c.Skill != nil })
+	slices.SortStableFunc(shown, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
 	type row struct {
 		Name        string `json:"name"`
 		Kind        string `json:"kind"`
@@ -146,14 +146,14 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 		value = append(value, row{c.Name, c.Kind, c.Hint, c.Description})
 	}
 	shown = append(shown,
-		knack.Command{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
-		knack.Command{Name: "/TEXT", Description: "sends /TEXT to the model"})
+		knack.SlashCommand{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
+		knack.SlashCommand{Name: "/TEXT", Description: "sends /TEXT to the model"})
 	return Reply{Text: strings.TrimRight(CommandList(shown, ""), "\n"), Value: value}, nil
 }
 
 // CommandList is a line for each command.
-func CommandList(all []knack.Command, indent string) string {
-	typed := func(c knack.Command) string { return plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint)) }
+func CommandList(all []knack.SlashCommand, indent string) string {
+	typed := func(c knack.SlashCommand) string { return plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint)) }
 	width := 0
 	for _, c := range all {
 		if n := utf8.RuneCountInString(typed(c)); n <= 24 {

@@ -12,15 +12,15 @@ import (
 
 // serverValue is an MCP server, for programs.
 type serverValue struct {
-	Name      string    `json:"name"`
-	State     mcp.State `json:"state"`
-	Reason    string    `json:"reason,omitempty"`
-	Transport string    `json:"transport"`
-	Origin    string    `json:"origin"`
-	Protocol  string    `json:"protocol,omitempty"`
-	Tools     []string  `json:"tools"`
-	Prompts   []string  `json:"prompts"`
-	Skills    int       `json:"skills,omitempty"`
+	Name      string          `json:"name"`
+	State     mcp.ServerState `json:"state"`
+	Reason    string          `json:"reason,omitempty"`
+	Transport string          `json:"transport"`
+	Origin    string          `json:"origin"`
+	Protocol  string          `json:"protocol,omitempty"`
+	Tools     []string        `json:"tools"`
+	Prompts   []string        `json:"prompts"`
+	Skills    int             `json:"skills,omitempty"`
 }
 
 func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {

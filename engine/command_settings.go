@@ -64,9 +64,9 @@ func setEffort(ctx context.Context, s *Session, level string) (Reply, error) {
 
 // settingValue is a setting, with the places that set it.
 type settingValue struct {
-	Key    string          `json:"key"`
-	Value  json.RawMessage `json:"value"`
-	Places []config.Place  `json:"places"`
+	Key    string            `json:"key"`
+	Value  json.RawMessage   `json:"value"`
+	Places []config.Position `json:"places"`
 }
 
 func settings(ctx context.Context, s *Session, args string) (Reply, error) {
@@ -126,7 +126,7 @@ func (p *Project) Set(key, value string) (Reply, error) {
 	}
 	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; workspace, sandbox and tools follow it from the next start, "+
 		"the rest from now on", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
-		Value: settingValue{Key: key, Value: data, Places: []config.Place{{Origin: permission.User, Path: path}}}}, nil
+		Value: settingValue{Key: key, Value: data, Places: []config.Position{{Origin: permission.User, Path: path}}}}, nil
 }
 
 // showSetting is a setting with the places that set it.
@@ -144,7 +144,7 @@ func (p *Project) showSetting(v config.Value) string {
 }
 
 // showPlace says where a setting comes from.
-func (p *Project) showPlace(x config.Place) string {
+func (p *Project) showPlace(x config.Position) string {
 	if x.Path == "command line" {
 		return x.Path
 	}
@@ -244,14 +244,14 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 }
 
 // reloaded says what a reload changed.
-func (s *Session) reloaded(c Change) Reply {
+func (s *Session) reloaded(c Reloaded) Reply {
 	was, now := c.Was, c.Now
 	var b lines
 	b.add("skills: %s", difference(c.WasSkills, c.NowSkills, func(k *knack.Skill) (string, string) {
 		return k.Name,
 			k.ID + "\x00" + k.Summary()
 	}))
-	b.add("templates: %s", difference(was.templates, now.templates, func(c knack.Command) (string, string) {
+	b.add("templates: %s", difference(was.templates, now.templates, func(c knack.SlashCommand) (string, string) {
 		return c.Name, c.Source + "\x00" + c.Description + "\x00" + c.Hint
 	}))
 	b.add("agents: %s", difference(was.agents, now.agents, func(d agent.Definition) (string, string) {

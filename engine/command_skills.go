@@ -17,11 +17,11 @@ import (
 
 // skillValue is a skill in a list.
 type skillValue struct {
-	Name        string      `json:"name"`
-	Kind        knack.Kind  `json:"kind"`
-	State       knack.State `json:"state"`
-	Description string      `json:"description,omitempty"`
-	Path        string      `json:"path,omitempty"`
+	Name        string           `json:"name"`
+	Kind        knack.SourceKind `json:"kind"`
+	State       knack.SkillState `json:"state"`
+	Description string           `json:"description,omitempty"`
+	Path        string           `json:"path,omitempty"`
 }
 
 // maxListed is the number of skills that /skills finds.
@@ -30,13 +30,13 @@ const maxListed = 20
 // listSkills lists all skills, or those that fit words, the best first.
 func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	cat, view := s.Catalog(), s.View()
-	entries, none := cat.Entries(), "there are no skills here"
+	entries, none := cat.Candidates(), "there are no skills here"
 	if words = strings.TrimSpace(words); words != "" {
 		found, err := s.engine.finder.Find(ctx, cat, words, maxListed, nil)
 		if err != nil {
 			return Reply{}, err
 		}
-		of := make(map[*knack.Skill]knack.Entry, len(entries))
+		of := make(map[*knack.Skill]knack.Candidate, len(entries))
 		for _, e := range entries {
 			of[e.Skill] = e
 		}
@@ -112,13 +112,13 @@ func release(_ context.Context, s *Session, name string) (Reply, error) {
 
 // agentValue is an agent in a list.
 type agentValue struct {
-	Name     string     `json:"name"`
-	Kind     knack.Kind `json:"kind"`
-	Model    string     `json:"model,omitempty"`
-	Tools    []string   `json:"tools"` // null: all
-	Shadowed bool       `json:"shadowed,omitempty"`
-	Working  int        `json:"working"`
-	Path     string     `json:"path,omitempty"`
+	Name     string           `json:"name"`
+	Kind     knack.SourceKind `json:"kind"`
+	Model    string           `json:"model,omitempty"`
+	Tools    []string         `json:"tools"` // null: all
+	Shadowed bool             `json:"shadowed,omitempty"`
+	Working  int              `json:"working"`
+	Path     string           `json:"path,omitempty"`
 }
 
 // listAgents shows which agents there are, and which work. With the id of one that
@@ -237,7 +237,7 @@ func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
 	v := []hookValue{}
 	p := s.engine.Project()
 	if t := s.newTurn(); t.hooks != nil {
-		if set := t.hooks.of(agent.Scope{Skills: s.log.State().Scopes}); set != nil {
+		if set := t.hooks.of(agent.Scopes{Skills: s.log.State().Scopes}); set != nil {
 			for i := range set.Hooks {
 				h := &set.Hooks[i]
 				v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.Place, h.State()})

@@ -118,8 +118,8 @@ func (e *Engine) WatchSkills(ctx context.Context, changed func(*knack.Catalog)) 
 	return e.library.Watch(ctx, changed)
 }
 
-// A Change is what Reload replaced.
-type Change struct {
+// A Reloaded is what Reload replaced.
+type Reloaded struct {
 	Was, Now             *Project
 	WasSkills, NowSkills []*knack.Skill
 }
@@ -128,19 +128,19 @@ type Change struct {
 // leaves it as it is. Turns that are running, and agents in the background,
 // keep the one they have. Workspace, sandbox and tools stay those that the first
 // session began with.
-func (e *Engine) Reload(ctx context.Context) (Change, error) {
+func (e *Engine) Reload(ctx context.Context) (Reloaded, error) {
 	return e.reload(ctx, e.Project().options)
 }
 
-func (e *Engine) reload(ctx context.Context, o Options) (Change, error) {
+func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	was := e.Project()
 	now, err := Load(ctx, o)
 	if err != nil {
-		return Change{}, err
+		return Reloaded{}, err
 	}
-	c := Change{Was: was, Now: now, WasSkills: e.Catalog().Skills()}
+	c := Reloaded{Was: was, Now: now, WasSkills: e.Catalog().Skills()}
 	if err := e.use(now); err != nil {
-		return Change{}, errors.Join(err, now.Close())
+		return Reloaded{}, errors.Join(err, now.Close())
 	}
 	e.library.Replace(ctx, now.sources...)
 	e.reloadServers()
@@ -151,17 +151,17 @@ func (e *Engine) reload(ctx context.Context, o Options) (Change, error) {
 // Trust approves what was shown of the project, bound to its content, and
 // loads the project again. Without items it approves the folder, whose
 // configuration git and other programs obey.
-func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Change, error) {
+func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error) {
 	p := e.Project()
 	t, err := openTrust(p.options.Env, p.dir, false)
 	if err != nil {
-		return Change{}, err
+		return Reloaded{}, err
 	}
 	o := p.options
 	if o.Env.StateDir() == "" { // an approval cannot be stored: it holds for this run
 		o.Trust = true
 	} else if err := t.Approve(items...); err != nil {
-		return Change{}, err
+		return Reloaded{}, err
 	}
 	return e.reload(ctx, o)
 }

@@ -212,7 +212,7 @@ func TestAfterClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrClosed) {
 		t.Error(err)
 	}
 	if err := s.Set(t.Context(), session.Setting{Title: "x"}); !errors.Is(err, engine.ErrClosed) {
@@ -341,7 +341,7 @@ func TestSay(t *testing.T) {
 	var s *engine.Session
 	var said []string
 	say := func(text string, when engine.When) engine.Queued {
-		q, err := s.Say(t.Context(), engine.Message{Input: agent.Typed(text), When: when})
+		q, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed(text), When: when})
 		switch {
 		case err != nil:
 			said = append(said, err.Error())
@@ -368,7 +368,7 @@ func TestSay(t *testing.T) {
 	})
 	m := llmtest.New(calls("talk", "{}"), llmtest.Reply("one"), calls("talk", "{}"), llmtest.Reply("three"))
 	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{talk}}})
-	if _, err := s.Say(t.Context(), engine.Message{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrIdle) {
+	if _, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrIdle) {
 		t.Error(err)
 	}
 	got := run(t, s, "go")
@@ -480,7 +480,7 @@ func TestGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	greet := engine.Command{Name: "greet", Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply,
+	greet := engine.ProgramCommand{Name: "greet", Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply,
 		error) {
 		return engine.Reply{Text: "Hello " + args, Value: s.ID()}, nil
 	}}
@@ -490,7 +490,7 @@ func TestGiven(t *testing.T) {
 			error) {
 			return tool.Text("nothing"), nil
 		})},
-		Hooks: []hook.Hook{guard}, Commands: []engine.Command{greet},
+		Hooks: []hook.Hook{guard}, Commands: []engine.ProgramCommand{greet},
 		Agents: []agent.Definition{{Name: "reviewer", Description: "Reviews.", Prompt: "You review."}},
 	}})
 	if got := fmt.Sprint(s.Problems()); !strings.Contains(got, "the host's tool read is not available") {

@@ -39,7 +39,7 @@ func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 }
 
 // runHook runs a hook's command where tools act, and under the same sandbox.
-func (s *Session) runHook(ctx context.Context, c hook.Command) (hook.Output, error) {
+func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, error) {
 	h := c.Hook
 	env := []string{"CLAUDE_PROJECT_DIR=" + s.engine.Project().root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
 	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin), Scripts: c.Scripts}
@@ -88,12 +88,12 @@ func (s *Session) Summary(name string, input json.RawMessage) string {
 }
 
 // hookTool reports how hooks know a tool.
-func (s *Session) hookTool(name string) hook.Tool {
+func (s *Session) hookTool(name string) hook.ToolMapping {
 	t, ok := s.Tool(name)
 	if !ok {
-		return hook.Tool{}
+		return hook.ToolMapping{}
 	}
-	return hook.Tool{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
+	return hook.ToolMapping{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
 }
 
 // fits reports whether a call fits a permission rule, or may.

@@ -33,7 +33,7 @@ func ruleText(text string) error {
 
 // settingsHooks are the hooks of settings files, the highest last: of two that
 // rewrite an input the last one counts.
-func settingsHooks(parts []config.Part) (hooks []hook.Hook, problems []knack.Problem) {
+func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.Problem) {
 	for _, part := range slices.Backward(parts) {
 		found, bad := hook.Parse(part.JSON, ruleText)
 		for i := range found {
@@ -59,7 +59,7 @@ func hookProblem(path string, b hook.Problem) knack.Problem {
 }
 
 // placeIn is the line and the column of a byte of a part.
-func placeIn(part config.Part, at int) (line, column int) {
+func placeIn(part config.Section, at int) (line, column int) {
 	if part.Line == 0 {
 		return 0, 0 // the command line
 	}
@@ -112,7 +112,7 @@ type hookSet struct {
 }
 
 // of is the set of hooks under skills. Each hook verifies what it would run.
-func (t *hookSet) of(sc agent.Scope) *hook.Set {
+func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 	var all []hook.Hook
 	for _, k := range sc.Skills {
 		if k.Hooks != nil {

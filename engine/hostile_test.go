@@ -415,7 +415,7 @@ func (s *site) options() sources.Options {
 	o.Managed = []string{}
 	o.Check = func(path string, data []byte, _ bool) error { return s.check(path, data) }
 	if s.links {
-		o.Trust = func(knack.Kind, string) knack.Trust { return knack.Trusted }
+		o.Trust = func(knack.SourceKind, string) knack.Trust { return knack.Trusted }
 	}
 	return o
 }
@@ -443,7 +443,7 @@ func (s *site) settings() *config.Config {
 	return c
 }
 
-func (s *site) templates() []knack.Command {
+func (s *site) templates() []knack.SlashCommand {
 	all, _ := instructions.Templates(instructions.Options{
 		Dir: s.dir, Root: s.dir, Home: s.home, ConfigHome: filepath.Join(s.home, ".config/knack"),
 		Secret: permission.PathContext{Dir: s.dir, Home: s.home}.Secret,
@@ -512,10 +512,10 @@ func (s *site) granted(name, line string) string {
 	if s.mode == permission.Bypass {
 		s.mode = permission.Default
 	}
-	var scopes []gate.Scope
+	var scopes []gate.SkillRules
 	if act, err := s.invoke(name, knack.ByModel, nil); err == nil {
 		rules, _ := permission.ParseRules(act.Grants, permission.Origin("skill:"+name), s.dir)
-		scopes = append(scopes, gate.Scope{Skill: name, Allow: rules})
+		scopes = append(scopes, gate.SkillRules{Skill: name, Allow: rules})
 	}
 	input, err := json.Marshal(map[string]string{"command": line})
 	if err != nil {
@@ -525,7 +525,7 @@ func (s *site) granted(name, line string) string {
 		error) {
 		return []permission.Subject{{Kind: "Bash", Text: line}}, nil
 	}}
-	if _, err := s.gate().With(gate.Scoped{Skills: scopes}).Ask(context.Background(), p); err != nil {
+	if _, err := s.gate().With(gate.Overlay{Skills: scopes}).Ask(context.Background(), p); err != nil {
 		return ""
 	}
 	return line
@@ -590,7 +590,7 @@ func (s *site) passes(name string) string {
 // fired is what hooks would run as the session starts.
 func (s *site) fired(hooks []hook.Hook) string {
 	ran := ""
-	set := &hook.Set{Hooks: hooks, Runner: &hook.Runner{Run: func(_ context.Context, c hook.Command) (hook.Output, error) {
+	set := &hook.Set{Hooks: hooks, Runner: &hook.Runner{Run: func(_ context.Context, c hook.Process) (hook.Output, error) {
 		ran = c.Hook.String()
 		return hook.Output{}, nil
 	}}}

@@ -17,13 +17,13 @@ import (
 // skillSandboxes are the restrictions that settings put on skills, by name. All
 // settings count, a project's too: they only restrict. An invalid entry is the
 // strictest restriction.
-func skillSandboxes(parts []config.Part) (all map[string][]*knack.Sandbox, problems []knack.Problem) {
-	all = map[string][]*knack.Sandbox{}
+func skillSandboxes(parts []config.Section) (all map[string][]*knack.Restrictions, problems []knack.Problem) {
+	all = map[string][]*knack.Restrictions{}
 	for _, part := range parts {
 		var entries map[string]json.RawMessage
 		json.Unmarshal(part.JSON, &entries) // config has made sure that it is an object
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
-			var s knack.Sandbox
+			var s knack.Restrictions
 			d := json.NewDecoder(bytes.NewReader(entries[name]))
 			d.DisallowUnknownFields()
 			err := d.Decode(&s)
@@ -31,7 +31,7 @@ func skillSandboxes(parts []config.Part) (all map[string][]*knack.Sandbox, probl
 				err = fmt.Errorf("network is %q, not none or hosts", s.Network)
 			}
 			if err != nil {
-				s = knack.Sandbox{Network: "none", Write: []string{}}
+				s = knack.Restrictions{Network: "none", Write: []string{}}
 				problems = append(problems, knack.Problem{
 					Code: knack.CodeJSONInvalid, Severity: knack.Error, Path: part.Path, Line: part.Line, Column: part.Column,
 					Message: fmt.Sprintf("sandbox.skills: %s: %v; its commands get no network and write nothing", name, err),
@@ -45,7 +45,7 @@ func skillSandboxes(parts []config.Part) (all map[string][]*knack.Sandbox, probl
 }
 
 // sandboxesOf are the restrictions on a skill: its own, and those of settings.
-func (p *Project) sandboxesOf(skill string, own *knack.Sandbox) []*knack.Sandbox {
+func (p *Project) sandboxesOf(skill string, own *knack.Restrictions) []*knack.Restrictions {
 	all := slices.Clone(p.sandboxes[skill])
 	if own != nil {
 		all = append(all, own)
@@ -54,7 +54,7 @@ func (p *Project) sandboxesOf(skill string, own *knack.Sandbox) []*knack.Sandbox
 }
 
 // limits are what commands may do while a skill is in force.
-func (t *turn) limits(skill string, own *knack.Sandbox) []workspace.Limit {
+func (t *turn) limits(skill string, own *knack.Restrictions) []workspace.Limit {
 	var all []workspace.Limit
 	home := t.project.options.Env.Home()
 	for _, b := range t.project.sandboxesOf(skill, own) {

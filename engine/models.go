@@ -257,7 +257,7 @@ func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, m
 // modelSettings are the settings of models as tables. Settings that cannot be
 // read are an error, because they say where keys and prompts go.
 func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
-	one := func(key string) (part config.Part) {
+	one := func(key string) (part config.Section) {
 		if parts := c.Raw[key]; len(parts) > 0 {
 			part = parts[0] // the highest
 		}
@@ -462,8 +462,8 @@ func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]s
 	return names, nil
 }
 
-// A Server is a provider that can be used: it has a key, or needs none.
-type Server struct {
+// A Provider is a provider that can be used: it has a key, or needs none.
+type Provider struct {
 	Provider string `json:"provider"`
 	URL      string `json:"url"`
 	Key      string `json:"key,omitempty"` // where the key comes from; "": none is needed
@@ -471,12 +471,12 @@ type Server struct {
 
 // Servers lists the providers that can be used, in the order in which they are
 // chosen. None is contacted.
-func (m *Models) Servers() []Server {
-	var all []Server
+func (m *Models) Servers() []Provider {
+	var all []Provider
 	table, keys := models.Known(m.Tables...), OpenKeys(m.Env)
 	for _, p := range table.Providers {
 		e, _ := table.Endpoint(p, "", m.Env.Get)
-		s := Server{Provider: p.Name, URL: e.BaseURL}
+		s := Provider{Provider: p.Name, URL: e.BaseURL}
 		for _, name := range append(slices.Clone(p.KeyEnv), p.TokenEnv) {
 			if s.Key == "" && name != "" && strings.TrimSpace(m.Env.Get(name)) != "" {
 				s.Key = name

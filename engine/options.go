@@ -99,7 +99,7 @@ type Given struct {
 	Hooks    []hook.Hook        // after those of skills, before those of settings; see [hook.New]
 	Agents   []agent.Definition // before those of the project
 	Tools    tool.Set           // decided by the same gate; one of a built-in tool's name is left out
-	Commands []Command          // after the program's own
+	Commands []ProgramCommand   // after the program's own
 	Servers  []mcp.Server       // MCP servers, such as those in the host's own process; see [mcp.Server]
 	// Elicit answers what MCP servers ask; nil: the Person who answers all else does.
 	Elicit Person

@@ -40,16 +40,16 @@ type Project struct {
 	sources []knack.Source
 	bundled *bundled.Set
 	view    knack.View // how skills are listed
-	usage   Usage
+	usage   SkillUsage
 
 	hooks        []hook.Hook // of settings
 	hookProblems []knack.Problem
 
-	sandboxes       map[string][]*knack.Sandbox // by skill, of settings
+	sandboxes       map[string][]*knack.Restrictions // by skill, of settings
 	sandboxProblems []knack.Problem
 
 	texts     instructions.Options
-	templates []knack.Command
+	templates []knack.SlashCommand
 	agents    []agent.Definition
 	problems  []knack.Problem // of templates and agents
 
@@ -157,7 +157,7 @@ func (p *Project) findSources(ctx context.Context) {
 	s.Skills, s.AddDirs, s.Bare, s.NoSkills = o.Skills, o.AddDirs, o.Bare, o.NoSkills
 	s.NoUser, s.NoProject = !p.uses("user"), !p.uses("project")
 	for _, k := range p.config.Settings.Skills.Order {
-		s.Order = append(s.Order, knack.Kind(k))
+		s.Order = append(s.Order, knack.SourceKind(k))
 	}
 	var added []string
 	for _, d := range o.AddDirs {
@@ -170,7 +170,7 @@ func (p *Project) findSources(ctx context.Context) {
 		return p.trust.Check(path, data)
 	}
 	s.Replaces = p.trust.Replaces
-	s.Trust = func(kind knack.Kind, dir string) knack.Trust {
+	s.Trust = func(kind knack.SourceKind, dir string) knack.Trust {
 		dir = realPath(dir)
 		if p.trust.Links(dir) {
 			return knack.Trusted
@@ -222,9 +222,9 @@ func (p *Project) setView() {
 	}
 	for name, state := range set.Skills.Overrides {
 		if p.view.Overrides == nil {
-			p.view.Overrides = map[string]knack.State{}
+			p.view.Overrides = map[string]knack.SkillState{}
 		}
-		p.view.Overrides[name] = knack.State(state)
+		p.view.Overrides[name] = knack.SkillState(state)
 	}
 	// 0 and what is no number count as not set.
 	if n, err := strconv.Atoi(p.options.Env.Get("SLASH_COMMAND_TOOL_CHAR_BUDGET")); err == nil && n > 1 {
@@ -296,8 +296,8 @@ func (p *Project) Settings() Settings {
 // View determines how skills are listed.
 func (p *Project) View() knack.View { return p.view }
 
-// Usage reports how often the user has used which skills.
-func (p *Project) Usage() Usage { return p.usage }
+// SkillUsage reports how often the user has used which skills.
+func (p *Project) Usage() SkillUsage { return p.usage }
 
 // Finder finds skills by words, and keeps its index in the state directory.
 func (p *Project) Finder() *knack.Finder {
@@ -322,16 +322,16 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 
 // namespace is everything that can be typed after a slash, and what is wrong
 // with it.
-func (p *Project) namespace(cat *knack.Catalog, given []Command, more ...knack.Command) ([]knack.Command,
+func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand, more ...knack.SlashCommand) ([]knack.SlashCommand,
 	[]knack.Problem) {
 	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view,
-		Commands: func() []knack.Command { return p.commands(given, more...) }}}
+		Commands: func() []knack.SlashCommand { return p.commands(given, more...) }}}
 	return a.Namespace()
 }
 
 // commands are the templates and the program's commands, as the agent and the
 // user know them; where names collide, the first has it.
-func (p *Project) commands(given []Command, more ...knack.Command) []knack.Command {
+func (p *Project) commands(given []ProgramCommand, more ...knack.SlashCommand) []knack.SlashCommand {
 	return slices.Concat(p.templates, more, described(program()), described(given))
 }
 

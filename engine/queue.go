@@ -9,14 +9,14 @@ import (
 	"github.com/knack-agent/knack/agent"
 )
 
-// A Message is what the user says while a turn runs.
-type Message struct {
+// A QueuedMessage is what the user says while a turn runs.
+type QueuedMessage struct {
 	agent.Input
 	ID   string // set by Say, if it is ""
 	When When
 }
 
-// When says when a Message enters the conversation. The zero When is Next.
+// When says when a message enters the conversation. The zero When is Next.
 type When uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	Now               // at once: the turn is cancelled, and this is the next one
 )
 
-// Queued says what became of a Message: it waits in the queue, or it was a
+// Queued says what became of a message: it waits in the queue, or it was a
 // command, which has replied.
 type Queued struct {
 	ID    string
@@ -39,7 +39,7 @@ var ErrCommandWaits = errors.New("this command runs when the turn has ended")
 // is run at once, if it can run at any time; another one runs when the turn has
 // ended: as Later it is queued, otherwise the error is ErrCommandWaits. If no
 // turn runs, the error is ErrIdle: the message is for Run.
-func (s *Session) Say(ctx context.Context, m Message) (Queued, error) {
+func (s *Session) Say(ctx context.Context, m QueuedMessage) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
 	}
@@ -78,7 +78,7 @@ var errInterrupted = errors.New("interrupted by the next message")
 func (s *Session) Unsay(id string) bool {
 	s.mu.Lock()
 	n := len(s.queue)
-	s.queue = slices.DeleteFunc(s.queue, func(m Message) bool { return m.ID == id })
+	s.queue = slices.DeleteFunc(s.queue, func(m QueuedMessage) bool { return m.ID == id })
 	found := len(s.queue) < n
 	s.mu.Unlock()
 	if found {
@@ -89,21 +89,21 @@ func (s *Session) Unsay(id string) bool {
 
 // steer hands the agent the next message that enters the running turn.
 func (s *Session) steer() (agent.Input, bool) {
-	m, ok := s.take(func(m Message) bool { return m.When == Next })
+	m, ok := s.take(func(m QueuedMessage) bool { return m.When == Next })
 	return m.Input, ok
 }
 
 // next takes the message that the next turn is about.
-func (s *Session) next() (Message, bool) {
-	return s.take(func(Message) bool { return true })
+func (s *Session) next() (QueuedMessage, bool) {
+	return s.take(func(QueuedMessage) bool { return true })
 }
 
-func (s *Session) take(which func(Message) bool) (Message, bool) {
+func (s *Session) take(which func(QueuedMessage) bool) (QueuedMessage, bool) {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.queue, which)
 	if i < 0 {
 		s.mu.Unlock()
-		return Message{}, false
+		return QueuedMessage{}, false
 	}
 	m := s.queue[i]
 	s.queue = slices.Delete(s.queue, i, i+1)

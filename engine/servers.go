@@ -495,15 +495,15 @@ func (s *Session) clients() []*mcp.Client {
 
 // promptCommands are the prompts of the servers, which the user types as
 // /mcp__server__prompt.
-func (s *Session) promptCommands() []knack.Command {
-	var all []knack.Command
+func (s *Session) promptCommands() []knack.SlashCommand {
+	var all []knack.SlashCommand
 	for _, c := range s.clients() {
 		for _, p := range c.Prompts() {
 			hint := ""
 			for _, a := range p.Arguments {
 				hint += " " + strings.ToUpper(a)
 			}
-			all = append(all, knack.Command{Name: p.Name, Kind: "mcp", Description: p.Description, Hint: strings.TrimSpace(hint),
+			all = append(all, knack.SlashCommand{Name: p.Name, Kind: "mcp", Description: p.Description, Hint: strings.TrimSpace(hint),
 				Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, error) {
 					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)

@@ -41,7 +41,7 @@ type Session struct {
 	hooks      *hook.Runner // nil: there are none
 	background *agent.Background
 	jobs       *jobs
-	read       *coding.State  // what the conversation knows of files
+	read       *coding.Memory // what the conversation knows of files
 	coding     coding.Options // of its tools
 	files      tool.Set       // all tools of its own, active or not
 	active     tool.Set       // those of them that are active
@@ -65,7 +65,7 @@ type Session struct {
 	agentServers map[string]string
 	started      bool           // SessionStart hooks have run
 	catalog      *knack.Catalog // at the last ConfigChange event
-	queue        []Message
+	queue        []QueuedMessage
 	waiting      []Question
 	asked        int             // questions and messages so far
 	planned      permission.Mode // see planFrom
@@ -125,7 +125,7 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 	p := e.Project()
 	s := &Session{
 		engine: e, options: o, log: log, began: len(log.Entries()), source: "startup", ws: ws, person: who,
-		background: &agent.Background{Wait: o.Wait}, read: coding.NewState(), change: make(chan struct{}),
+		background: &agent.Background{Wait: o.Wait}, read: coding.NewMemory(), change: make(chan struct{}),
 	}
 	if s.began > 0 {
 		s.source = "resume"

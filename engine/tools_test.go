@@ -82,13 +82,13 @@ func TestNewTool(t *testing.T) {
 		t.Fatal(problems)
 	}
 	s := hook.Set{Hooks: hooks, Runner: &hook.Runner{
-		Run: func(_ context.Context, c hook.Command) (hook.Output, error) {
+		Run: func(_ context.Context, c hook.Process) (hook.Output, error) {
 			told = string(c.Stdin)
 			return hook.Output{Stdout: []byte(`{"hookSpecificOutput": {"updatedInput": {"file_path": "b"}}}`)}, nil
 		},
-		Tool: func(name string) hook.Tool {
+		Tool: func(name string) hook.ToolMapping {
 			t, _ := set.Find(name)
-			return hook.Tool{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
+			return hook.ToolMapping{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
 		},
 	}}
 	out := s.Fire(t.Context(), hook.Input{Event: hook.PreToolUse, Tool: "peek",
@@ -127,7 +127,7 @@ func TestNewTool(t *testing.T) {
 	const lines = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[` +
 		`{"type":"tool_use","id":"c","name":"LookAt","input":{"file_path":"b"}}]}}`
-	read, err := transcript.Read(strings.NewReader(lines), transcript.ReadOptions{Agents: []transcript.Agent{claude.Agent},
+	read, err := transcript.Read(strings.NewReader(lines), transcript.ReadOptions{Agents: []transcript.Importer{claude.Agent},
 		Tools: set})
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func (t *turn) newAgent() *agent.Agent {
 		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late, Aliases: t.given.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
-			Commands: func() []knack.Command { return p.commands(t.given.Commands, s.promptCommands()...) },
+			Commands: func() []knack.SlashCommand { return p.commands(t.given.Commands, s.promptCommands()...) },
 			Touched:  s.touched,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
@@ -117,9 +117,9 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 }
 
 // gateFor is the Gate of an agent whose calls pass g.
-func (t *turn) gateFor(g *gate.Gate) func(agent.Scope) tool.Gate {
+func (t *turn) gateFor(g *gate.Gate) func(agent.Scopes) tool.Gate {
 	ceiling := gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)
-	return func(sc agent.Scope) tool.Gate { return g.With(sc.Scoped(ceiling, t.about)) }
+	return func(sc agent.Scopes) tool.Gate { return g.With(sc.Overlay(ceiling, t.about)) }
 }
 
 // newGate makes the gate of the session, with the answers given in it.
@@ -152,8 +152,8 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 }
 
 // about is what the gate must know of a skill in use.
-func (t *turn) about(name string, own *knack.Sandbox) gate.Scope {
-	g := gate.Scope{Foreign: true, Limits: t.limits(name, own)}
+func (t *turn) about(name string, own *knack.Restrictions) gate.SkillRules {
+	g := gate.SkillRules{Foreign: true, Limits: t.limits(name, own)}
 	if skill := t.session.Catalog().Skill(name); skill != nil {
 		g.Foreign, g.Dir = foreign(skill.Origin.Kind), skill.Dir
 		if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
@@ -169,7 +169,7 @@ func (t *turn) ignored(k *knack.Skill, text string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if t.gate.Ignores(gate.Scope{Skill: k.Name, Foreign: foreign(k.Origin.Kind)}, r) {
+	if t.gate.Ignores(gate.SkillRules{Skill: k.Name, Foreign: foreign(k.Origin.Kind)}, r) {
 		return coversAll(k)
 	}
 	return ""
@@ -182,7 +182,7 @@ func coversAll(k *knack.Skill) string {
 }
 
 // foreign reports whether skills of a kind are strangers' work.
-func foreign(k knack.Kind) bool {
+func foreign(k knack.SourceKind) bool {
 	switch k {
 	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
 		return true

@@ -15,10 +15,10 @@ import (
 // maxUsed bounds the usage that is kept: the skills used last.
 const maxUsed = 1000
 
-// A Usage reports how often the user has used which skills, by name, in all
+// A SkillUsage reports how often the user has used which skills, by name, in all
 // projects. It need not be exact: a file that cannot be read counts as never
 // used, and of two conversations that end at the same instant one may be lost.
-type Usage map[string]Used
+type SkillUsage map[string]Used
 
 // Used is how often, and when last, a skill was used.
 type Used struct {
@@ -29,8 +29,8 @@ type Used struct {
 func usageFile(env Env) string { return env.StateFile("usage.json") }
 
 // ReadUsage reads the usage of all sessions so far; nil: there is none.
-func ReadUsage(env Env) Usage {
-	var u Usage
+func ReadUsage(env Env) SkillUsage {
+	var u SkillUsage
 	data, err := os.ReadFile(usageFile(env))
 	if err != nil || json.Unmarshal(data, &u) != nil {
 		return nil
@@ -39,7 +39,7 @@ func ReadUsage(env Env) Usage {
 }
 
 // Order is the names, the most used first; of those used alike the last used.
-func (u Usage) Order() []string {
+func (u SkillUsage) Order() []string {
 	return slices.SortedFunc(maps.Keys(u), func(a, b string) int {
 		return cmp.Or(u[b].Count-u[a].Count, u[b].Last.Compare(u[a].Last), cmp.Compare(a, b))
 	})
@@ -47,7 +47,7 @@ func (u Usage) Order() []string {
 
 // NoteUsage adds the skills that were called in a part of a session.
 func NoteUsage(env Env, entries []session.Entry) {
-	var u Usage
+	var u SkillUsage
 	for _, e := range entries {
 		name := ""
 		switch {
@@ -61,7 +61,7 @@ func NoteUsage(env Env, entries []session.Entry) {
 		}
 		if u == nil {
 			if u = ReadUsage(env); u == nil {
-				u = Usage{}
+				u = SkillUsage{}
 			}
 		}
 		n := u[name]

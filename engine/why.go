@@ -24,7 +24,7 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	problems := p.Problems(cat)
 	folders := slices.Clone(p.sources)
 	for _, below := range sources.NewNested(p.dir, p.scan).All(ctx) {
-		if slices.ContainsFunc(w.Places, func(at knack.Place) bool { return at.Path == below.Path }) {
+		if slices.ContainsFunc(w.Places, func(at knack.Location) bool { return at.Path == below.Path }) {
 			continue // it has come up
 		}
 		found, more := waiting(ctx, cat, below, w.Name, name)
@@ -78,7 +78,7 @@ func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name,
 // excluded finds what an ignore file leaves out of a folder.
 func excluded(ctx context.Context, folder *knack.Folder, name, path string) (found []knack.Finding) {
 	for _, x := range folder.Excluded(ctx) {
-		f := knack.Finding{Entry: knack.Entry{Path: x.Path, Origin: folder.Origin, State: knack.Ignored},
+		f := knack.Finding{Candidate: knack.Candidate{Path: x.Path, Origin: folder.Origin, State: knack.Ignored},
 			State: knack.Ignored,
 			As:    "name", Reason: "an ignore file in " + folder.Path + " leaves it out: " + x.By}
 		switch {

@@ -65,8 +65,8 @@ const (
 	CeilingOn  Ceiling = "on"  // what is not in the list is denied
 )
 
-// A Scope is what one skill in force grants and denies.
-type Scope struct {
+// A SkillRules is what one skill in force grants and denies.
+type SkillRules struct {
 	Skill string
 	Allow []permission.Rule // with the origin "skill:NAME"
 	Deny  []permission.Rule
@@ -103,10 +103,10 @@ type Record struct {
 	Hook     string              // what a hook had a say in: "", PreToolUse, PermissionRequest
 }
 
-// A Hook is asked about a call. d is the decision that PermissionRequest hooks
+// A HookFunc is asked about a call. d is the decision that PermissionRequest hooks
 // are asked about. An error means that the hook itself failed, as
 // Opinion.Failed does.
-type Hook func(ctx context.Context, p tool.Proposal, d permission.Decision) (Opinion, error)
+type HookFunc func(ctx context.Context, p tool.Proposal, d permission.Decision) (Opinion, error)
 
 // An Opinion is what hooks say. The zero Opinion says nothing.
 type Opinion struct {
@@ -129,10 +129,10 @@ const (
 	SaysDeny
 )
 
-// A Scoped holds what is in force for one call beside the rules of a Gate.
-type Scoped struct {
-	Skills                        []Scope
-	PreToolUse, PermissionRequest Hook // nil: none
+// An Overlay holds what is in force for one call beside the rules of a Gate.
+type Overlay struct {
+	Skills                        []SkillRules
+	PreToolUse, PermissionRequest HookFunc // nil: none
 }
 
 // A Denied is the error for a call that may not run. Its text is for the model.
@@ -274,11 +274,11 @@ func rulesOf(answers []answer) []permission.Rule {
 
 // Ask decides a call with no skills and hooks in force.
 func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-	return g.With(Scoped{}).Ask(ctx, p)
+	return g.With(Overlay{}).Ask(ctx, p)
 }
 
 // With is the Gate under the skills and hooks in force.
-func (g *Gate) With(in Scoped) tool.Gate {
+func (g *Gate) With(in Overlay) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
 		a.p.Input = bytes.Clone(p.Input) // what is decided belongs to the Gate alone, and is what runs
@@ -351,7 +351,7 @@ func (a *asking) allowance() workspace.Allowance {
 // An asking is one call on its way through the gate.
 type asking struct {
 	*Gate
-	in Scoped
+	in Overlay
 	p  tool.Proposal // its Input is the one that would run
 	r  Record
 
@@ -480,7 +480,7 @@ func reason(op Opinion, who string) string {
 
 // Decide judges subjects as a call's would be, without asking anybody: a
 // skill's inline command runs only if the verdict is Allow.
-func (g *Gate) Decide(scopes []Scope, subjects ...permission.Subject) permission.Decision {
+func (g *Gate) Decide(scopes []SkillRules, subjects ...permission.Subject) permission.Decision {
 	return g.decide(scopes, subjects).Decision
 }
 
@@ -493,7 +493,7 @@ type judgement struct {
 	files   []File // that it allows by their bytes
 }
 
-func (g *Gate) decide(scopes []Scope, subjects []permission.Subject) judgement {
+func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgement {
 	given, place := g.given(), g.opt.Place
 	g.answers.mu.Lock()
 	ask, deny := slices.Clone(g.answers.ask), slices.Clone(g.answers.deny)
@@ -694,7 +694,7 @@ func (g *Gate) given() []answer {
 
 // Ignores reports whether a rule that a skill grants is not in effect because
 // it covers everything and the skill is not the user's own.
-func (g *Gate) Ignores(s Scope, r permission.Rule) bool {
+func (g *Gate) Ignores(s SkillRules, r permission.Rule) bool {
 	return s.Foreign && r.Broad() && !Names(g.opt.Rules, s.Skill) &&
 		!slices.ContainsFunc(s.Accepted, func(a permission.Rule) bool { return a.String() == r.String() })
 }
@@ -708,7 +708,7 @@ func Names(rules permission.Rules, skill string) bool {
 
 // covers explains why a skill's grants do not cover running these files; "" if
 // they do.
-func (s Scope) covers(files []File) string {
+func (s SkillRules) covers(files []File) string {
 	for _, f := range files {
 		if !inside(s.Dir, f.Path) {
 			return fmt.Sprintf("%s is outside of the folder of skill %q, which grants it", f.Path, s.Skill)
@@ -722,7 +722,7 @@ func (s Scope) covers(files []File) string {
 
 // linked explains why a skill's grants do not cover running these files: a link in the
 // skill's own folder leads to a file of the workspace, which is not the skill's.
-func (s Scope) linked(files []File, roots []string) string {
+func (s SkillRules) linked(files []File, roots []string) string {
 	for _, f := range files {
 		own := slices.ContainsFunc(f.names, func(name string) bool { return subpath.Contains(s.Dir, name) })
 		if own && !inside(s.Dir, f.Path) && slices.ContainsFunc(roots,
@@ -737,7 +737,7 @@ func (s Scope) linked(files []File, roots []string) string {
 // bounds a sub-agent, where that is a ceiling: it must name what is done, also
 // where it would be harmless. The Skill tool and questions to the person are
 // outside of it.
-func (g *Gate) ceiling(j *judgement, sc Scope, subjects []permission.Subject, mode permission.Mode) {
+func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subject, mode permission.Mode) {
 	how := g.opt.Ceiling
 	if sc.Bound != "" {
 		how = sc.Bound
@@ -766,7 +766,7 @@ func (g *Gate) ceiling(j *judgement, sc Scope, subjects []permission.Subject, mo
 
 // lists reports whether a skill's list names a subject. A command that is
 // harmless by itself is named where any command is.
-func (g *Gate) lists(sc Scope, s permission.Subject) bool {
+func (g *Gate) lists(sc SkillRules, s permission.Subject) bool {
 	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Place, s)
 	if d.Verdict != permission.Allow {
 		return false

@@ -31,7 +31,9 @@ func command(line string) tool.Proposal {
 	return bash().Propose("call-1", data)
 }
 
-func with(g *gate.Gate, scopes ...gate.Scope) tool.Gate { return g.With(gate.Scoped{Skills: scopes}) }
+func with(g *gate.Gate, scopes ...gate.SkillRules) tool.Gate {
+	return g.With(gate.Overlay{Skills: scopes})
+}
 
 func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {
 	t.Helper()
@@ -204,7 +206,7 @@ func TestOrder(t *testing.T) {
 	g := newGate(t, gate.Options{
 		Approver: p,
 		Audit:    func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
-	}).With(gate.Scoped{PreToolUse: func(_ context.Context, p tool.Proposal, _ permission.Decision) (gate.Opinion, error) {
+	}).With(gate.Overlay{PreToolUse: func(_ context.Context, p tool.Proposal, _ permission.Decision) (gate.Opinion, error) {
 		order = append(order, "PreToolUse "+string(p.Input))
 		return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
 	}, PermissionRequest: func(_ context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
@@ -223,7 +225,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestHooks(t *testing.T) {
-	say := func(op gate.Opinion, err error) gate.Hook {
+	say := func(op gate.Opinion, err error) gate.HookFunc {
 		return func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) { return op, err }
 	}
 	allow, deny, askIt := gate.Opinion{Says: gate.SaysAllow}, gate.Opinion{Says: gate.SaysDeny, Reason: "not on my watch"},
@@ -235,7 +237,7 @@ func TestHooks(t *testing.T) {
 		Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
 	for _, c := range []struct {
 		name         string
-		pre, request gate.Hook
+		pre, request gate.HookFunc
 		line         string
 		runs         string // "" refused
 		mode         permission.Mode
@@ -262,7 +264,7 @@ func TestHooks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: some, Mode: c.mode})
-			got, err := run(t, g.With(gate.Scoped{PreToolUse: c.pre, PermissionRequest: c.request}), c.line)
+			got, err := run(t, g.With(gate.Overlay{PreToolUse: c.pre, PermissionRequest: c.request}), c.line)
 			if (err == nil) != (c.runs != "") || got != c.runs {
 				t.Errorf("runs %q, %v", got, err)
 			}
@@ -421,7 +423,7 @@ func TestLinkedScript(t *testing.T) {
 		t.Fatal(problems)
 	}
 	g := newGate(t, gate.Options{Place: permission.PathContext{Dir: dir}})
-	sc := []gate.Scope{{Skill: "pdf", Allow: allow, Dir: skill}}
+	sc := []gate.SkillRules{{Skill: "pdf", Allow: allow, Dir: skill}}
 	for name, want := range map[string]permission.Verdict{
 		"own.sh": permission.Allow, "own2.sh": permission.Allow, "shared.sh": permission.Allow,
 		"file.sh": permission.Ask, "folder/x.sh": permission.Ask,
@@ -472,12 +474,12 @@ func TestScopes(t *testing.T) {
 		}
 		return nil
 	}
-	scope := func(list ...string) gate.Scope {
-		return gate.Scope{Skill: "pdf", Dir: skill, Approved: approved, Foreign: true, Allow: rules(t, "skill:pdf", list...)}
+	scope := func(list ...string) gate.SkillRules {
+		return gate.SkillRules{Skill: "pdf", Dir: skill, Approved: approved, Foreign: true, Allow: rules(t, "skill:pdf", list...)}
 	}
 	mine := scope("Bash(python3:*)")
 	mine.Approved, mine.Foreign = nil, false
-	denies := gate.Scope{Skill: "careful", Deny: rules(t, "skill:careful", "Bash(make:*)")}
+	denies := gate.SkillRules{Skill: "careful", Deny: rules(t, "skill:careful", "Bash(make:*)")}
 	user := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
 		Deny: rules(t, permission.User, "Bash(rm:*)"), Ask: rules(t, permission.User, "Bash(git push:*)")}
 	named := user
@@ -486,26 +488,26 @@ func TestScopes(t *testing.T) {
 		name    string
 		rules   permission.Rules
 		ceiling gate.Ceiling
-		scopes  []gate.Scope
+		scopes  []gate.SkillRules
 		line    string
 		runs    bool
 	}{
-		{"a grant", user, "", []gate.Scope{scope("Bash(npm ci)")}, "npm ci", true},
+		{"a grant", user, "", []gate.SkillRules{scope("Bash(npm ci)")}, "npm ci", true},
 		{"no grant, no call", user, "", nil, "npm ci", false},
-		{"a grant never beats deny", user, "", []gate.Scope{scope("Bash(rm:*)")}, "rm x", false},
-		{"a grant never beats ask", user, "", []gate.Scope{scope("Bash(git push:*)")}, "git push", false},
-		{"a skill's denial holds", user, "", []gate.Scope{denies}, "make", false},
-		{"a project's skill does not grant everything", user, "", []gate.Scope{scope("Bash")}, "npm ci", false},
-		{"unless a person's rules name it", named, "", []gate.Scope{scope("Bash")}, "npm ci", true},
-		{"its own script", user, "", []gate.Scope{scope("Bash(python3:*)")}, "python3 " + inside, true},
-		{"a script outside of its folder", user, "", []gate.Scope{scope("Bash(python3:*)")}, "python3 " + outside, false},
-		{"a person's own skill", user, "", []gate.Scope{mine}, "python3 " + outside, true},
-		{"ceiling: what the list names", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)")}, "npm ci", true},
-		{"ceiling: what only the person allows", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)")}, "make", false},
-		{"ceiling that asks", user, gate.CeilingAsk, []gate.Scope{scope("Bash(npm ci)")}, "make", false},
-		{"no ceiling", user, gate.CeilingOff, []gate.Scope{scope("Bash(npm ci)")}, "make", true},
-		{"no list, no ceiling", user, gate.CeilingOn, []gate.Scope{{Skill: "x"}}, "make", true},
-		{"two ceilings", user, gate.CeilingOn, []gate.Scope{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
+		{"a grant never beats deny", user, "", []gate.SkillRules{scope("Bash(rm:*)")}, "rm x", false},
+		{"a grant never beats ask", user, "", []gate.SkillRules{scope("Bash(git push:*)")}, "git push", false},
+		{"a skill's denial holds", user, "", []gate.SkillRules{denies}, "make", false},
+		{"a project's skill does not grant everything", user, "", []gate.SkillRules{scope("Bash")}, "npm ci", false},
+		{"unless a person's rules name it", named, "", []gate.SkillRules{scope("Bash")}, "npm ci", true},
+		{"its own script", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + inside, true},
+		{"a script outside of its folder", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + outside, false},
+		{"a person's own skill", user, "", []gate.SkillRules{mine}, "python3 " + outside, true},
+		{"ceiling: what the list names", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "npm ci", true},
+		{"ceiling: what only the person allows", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
+		{"ceiling that asks", user, gate.CeilingAsk, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
+		{"no ceiling", user, gate.CeilingOff, []gate.SkillRules{scope("Bash(npm ci)")}, "make", true},
+		{"no list, no ceiling", user, gate.CeilingOn, []gate.SkillRules{{Skill: "x"}}, "make", true},
+		{"two ceilings", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.PathContext{Dir: dir}})
@@ -528,7 +530,7 @@ func TestScopes(t *testing.T) {
 
 func TestCeilingAsks(t *testing.T) {
 	p := &person{answers: []gate.Answer{yes(gate.Session)}}
-	sc := gate.Scope{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
+	sc := gate.SkillRules{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
 	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk,
 		Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
 	if _, err := run(t, with(g, sc), "make"); err == nil {
@@ -645,7 +647,7 @@ func TestHookAsks(t *testing.T) {
 	asks := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
 		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
 	}
-	_, err = g.With(gate.Scoped{PreToolUse: asks}).Ask(t.Context(), in)
+	_, err = g.With(gate.Overlay{PreToolUse: asks}).Ask(t.Context(), in)
 	if err == nil || err.Error() != "bash was not run: it is Friday, and nobody can be asked" {
 		t.Errorf("%v", err)
 	}
@@ -826,7 +828,7 @@ func TestFailedGuard(t *testing.T) {
 			if !headless {
 				o.Approver = p
 			}
-			_, err := newGate(t, o).With(gate.Scoped{PreToolUse: fails}).Ask(t.Context(), command("make"))
+			_, err := newGate(t, o).With(gate.Overlay{PreToolUse: fails}).Ask(t.Context(), command("make"))
 			if ran := err == nil; ran != (want == "asked" && !headless) || (len(p.saw) == 1) != (want == "asked" && !headless) {
 				t.Errorf("mode %s, headless %v: %v, asked %d times", mode, headless, err, len(p.saw))
 			}

@@ -20,7 +20,7 @@ func TestGuardSeesWhatRuns(t *testing.T) {
 		for _, order := range [][]string{{"guard", "rewriter"}, {"rewriter", "guard"}} {
 			asked := map[string]int{}
 			in := make(chan string, 8)
-			s := set(t, guards(order...), func(_ context.Context, cmd Command) (Output, error) {
+			s := set(t, guards(order...), func(_ context.Context, cmd Process) (Output, error) {
 				in <- cmd.Line
 				switch {
 				case cmd.Line == "rewriter":

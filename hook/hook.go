@@ -240,7 +240,7 @@ type Input struct {
 	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse
 	Milli      *int64          `json:"duration_ms,omitempty"`   // PostToolUse, PostToolUseFailure: how long it ran
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
-	Calls      []Call          `json:"tool_calls,omitempty"` // PostToolBatch
+	Calls      []BatchCall     `json:"tool_calls,omitempty"` // PostToolBatch
 
 	Error  string `json:"error,omitempty"`  // PostToolUseFailure, StopFailure
 	Reason string `json:"reason,omitempty"` // PermissionDenied, SessionEnd, SkillReleased
@@ -270,8 +270,8 @@ type Input struct {
 	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
 }
 
-// A Call is one call of a PostToolBatch.
-type Call struct {
+// A BatchCall is one call of a PostToolBatch.
+type BatchCall struct {
 	Tool     string          `json:"tool_name"`
 	Input    json.RawMessage `json:"tool_input,omitempty"`
 	ID       string          `json:"tool_use_id"`

@@ -83,7 +83,7 @@ func TestParse(t *testing.T) {
 }
 
 // set is hooks of a mapping, run by a func.
-func set(t *testing.T, text string, run func(ctx context.Context, c Command) (Output, error)) *Set {
+func set(t *testing.T, text string, run func(ctx context.Context, c Process) (Output, error)) *Set {
 	t.Helper()
 	hooks, problems := Parse([]byte(text), rule)
 	if len(problems) > 0 {
@@ -96,7 +96,7 @@ func set(t *testing.T, text string, run func(ctx context.Context, c Command) (Ou
 
 // prints is a runner whose commands are what they print: "2 text" ends with
 // that code and prints to standard error.
-func prints(_ context.Context, c Command) (Output, error) {
+func prints(_ context.Context, c Process) (Output, error) {
 	var o Output
 	if n, rest, ok := strings.Cut(c.Line, "|"); ok {
 		fmt.Sscan(n, &o.Code)
@@ -195,11 +195,11 @@ func TestRequest(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	names := func(tool string) Tool {
+	names := func(tool string) ToolMapping {
 		if tool == "bash" {
-			return Tool{Names: []string{"Bash", "bash"}}
+			return ToolMapping{Names: []string{"Bash", "bash"}}
 		}
-		return Tool{}
+		return ToolMapping{}
 	}
 	for _, c := range []struct {
 		matcher string
@@ -237,7 +237,7 @@ func TestMatch(t *testing.T) {
 // it strict; once is for the session.
 func TestOnceEach(t *testing.T) {
 	var ran atomic.Int32
-	run := func(ctx context.Context, c Command) (Output, error) {
+	run := func(ctx context.Context, c Process) (Output, error) {
 		ran.Add(1)
 		return Output{Code: 1}, nil
 	}
@@ -258,12 +258,12 @@ func TestOnceEach(t *testing.T) {
 // TestTool: hooks know tools and their fields by other names.
 func TestTool(t *testing.T) {
 	var got string
-	s := set(t, guards("x"), func(_ context.Context, c Command) (Output, error) {
+	s := set(t, guards("x"), func(_ context.Context, c Process) (Output, error) {
 		got = string(c.Stdin)
 		return Output{Stdout: []byte(`{"hookSpecificOutput":{"updatedInput":{"file_path":"b <&>"}}}`)}, nil
 	})
-	s.Runner.Tool = func(name string) Tool {
-		return Tool{
+	s.Runner.Tool = func(name string) ToolMapping {
+		return ToolMapping{
 			Names: []string{"Read", "read"},
 			Encode: func(in json.RawMessage) json.RawMessage {
 				return json.RawMessage(strings.Replace(string(in), "path", name+"_path", 1))
@@ -300,7 +300,7 @@ func TestMute(t *testing.T) {
 // TestTimes: hooks of an event run side by side, and each has its time.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sleeps := func(ctx context.Context, c Command) (Output, error) {
+		sleeps := func(ctx context.Context, c Process) (Output, error) {
 			d, err := time.ParseDuration(c.Line)
 			if err != nil {
 				return Output{}, err
@@ -343,7 +343,7 @@ func TestTimes(t *testing.T) {
 func TestAsync(t *testing.T) {
 	started, ended := make(chan bool), make(chan error, 1)
 	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "x", "async": true}]}]}`,
-		func(ctx context.Context, c Command) (Output, error) {
+		func(ctx context.Context, c Process) (Output, error) {
 			started <- true
 			<-ctx.Done()
 			ended <- ctx.Err()
@@ -459,7 +459,7 @@ func TestContext(t *testing.T) {
 		{UserPromptSubmit, long, strings.Repeat("ä", maxText) + "\n[10 more bytes are left out.]"},
 	} {
 		text := fmt.Sprintf(`{%q: [{"hooks": [{"command": "x"}]}]}`, c.event)
-		s := set(t, text, func(context.Context, Command) (Output, error) { return Output{Stdout: []byte(c.printed)}, nil })
+		s := set(t, text, func(context.Context, Process) (Output, error) { return Output{Stdout: []byte(c.printed)}, nil })
 		o := s.Fire(t.Context(), Input{Event: c.event})
 		if got := strings.Join(o.Context, "|"); got != c.context || len(o.Failed) > 0 {
 			t.Errorf("%s %.40s: %.80q %v", c.event, c.printed, got, o.Failed)
@@ -552,7 +552,7 @@ func FuzzReply(f *testing.F) {
 			for _, code := range []int{0, 1, 2, 127} {
 				text := fmt.Sprintf(`{%q: [{"hooks": [{"command": "x"}]}]}`, e)
 				hooks, _ := Parse([]byte(text), nil)
-				s := Set{Hooks: hooks, Runner: &Runner{Run: func(context.Context, Command) (Output, error) {
+				s := Set{Hooks: hooks, Runner: &Runner{Run: func(context.Context, Process) (Output, error) {
 					return Output{Code: code, Stdout: []byte(out), Stderr: []byte(stderr)}, nil
 				}}}
 				o := s.Fire(context.Background(), Input{Event: e, Tool: "bash"})

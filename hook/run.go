@@ -26,9 +26,9 @@ const (
 	endTimeout     = 1500 * time.Millisecond
 )
 
-// A Command is what Runner.Run runs: Hook.Args or Hook.Path without a shell,
+// A Process is what Runner.Run runs: Hook.Args or Hook.Path without a shell,
 // else Hook.Command with one.
-type Command struct {
+type Process struct {
 	Hook  *Hook
 	Line  string   // shell text; used when Args is empty
 	Args  []string // an argument vector
@@ -45,9 +45,9 @@ type Output struct {
 	Stderr []byte // at most MaxOutput
 }
 
-// A Tool is how hooks know a tool. The zero Tool is one that they know by its
+// A ToolMapping is how hooks know a tool. The zero Tool is one that they know by its
 // own name and fields.
-type Tool struct {
+type ToolMapping struct {
 	Names []string // in matchers; hooks are given the first
 	// Encode writes an input in the field names that hooks know, and Decode reads
 	// one. nil: they are the tool's own.
@@ -61,7 +61,7 @@ type Runner struct {
 	// Run runs a command. Its error says that it could not be run, or is ctx's
 	// cause. It keeps at most MaxOutput bytes of each stream and reads the rest
 	// away. nil: commands cannot be run.
-	Run func(ctx context.Context, c Command) (Output, error)
+	Run func(ctx context.Context, c Process) (Output, error)
 	// Client posts to URLs; nil: http.DefaultClient. A redirect to another host,
 	// or one that loses the event, is not followed.
 	Client *http.Client
@@ -71,8 +71,8 @@ type Runner struct {
 	Fill func(*Input)
 	// Fits reports whether a call fits a permission rule, or may; nil: it does.
 	Fits func(rule string, in *Input) bool
-	// Tool reports how hooks know a tool; nil: by its one name.
-	Tool func(name string) Tool
+	// ToolMapping reports how hooks know a tool; nil: by its one name.
+	Tool func(name string) ToolMapping
 
 	mu      sync.Mutex
 	once    map[string]bool // keys of hooks that ran and run no more
@@ -262,7 +262,7 @@ func (r *Runner) first(key string) bool {
 	return true
 }
 
-func (r *Runner) tool(name string) (t Tool) {
+func (r *Runner) tool(name string) (t ToolMapping) {
 	if r.Tool != nil {
 		t = r.Tool(name)
 	}
@@ -284,7 +284,7 @@ func (r *Runner) text(in Input) ([]byte, error) {
 	if in.Tool != "" {
 		encode(&in.Tool, &in.ToolInput)
 	}
-	in.Calls = append([]Call(nil), in.Calls...)
+	in.Calls = append([]BatchCall(nil), in.Calls...)
 	for i := range in.Calls {
 		encode(&in.Calls[i].Tool, &in.Calls[i].Input)
 	}
@@ -356,7 +356,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	if r.Run == nil {
 		return reply{}, errors.New("commands cannot be run here")
 	}
-	c := Command{Hook: h, Line: h.Command, Stdin: text}
+	c := Process{Hook: h, Line: h.Command, Stdin: text}
 	if h.Verify != nil {
 		var err error
 		if c.Scripts, err = h.Verify(); err != nil {

@@ -32,14 +32,14 @@ type Options struct {
 	// Getenv is the environment that ${NAME} refers to; nil: it is empty.
 	Getenv func(string) string
 	HTTP   http.RoundTripper // nil: the default one
-	// State is a directory for what was approved of tools, and for their last known
+	// ServerState is a directory for what was approved of tools, and for their last known
 	// lists; "": neither is stored.
 	State string
 	// TempDir is where results are stored that are too long for a model; "": what
 	// is cut is gone.
 	TempDir string
 	// Tokens stores the tokens of servers that need a login; nil: there are none.
-	Tokens Tokens
+	Tokens TokenStore
 	// Changed is called when tools or states have changed, from any goroutine.
 	Changed func()
 	Debug   *slog.Logger // nil: nothing is logged
@@ -57,22 +57,22 @@ type Client struct {
 	all    sync.WaitGroup
 }
 
-// A State is how a server is doing.
-type State string
+// A ServerState is how a server is doing.
+type ServerState string
 
 const (
-	Waiting    State = "waiting" // not started yet
-	Connecting State = "connecting"
-	Connected  State = "connected"
-	Failed     State = "failed"      // Reason says why
-	NeedsLogin State = "needs login" // see [Client.Login]
-	Stopped    State = "stopped"
+	Waiting    ServerState = "waiting" // not started yet
+	Connecting ServerState = "connecting"
+	Connected  ServerState = "connected"
+	Failed     ServerState = "failed"      // Reason says why
+	NeedsLogin ServerState = "needs login" // see [Client.Login]
+	Stopped    ServerState = "stopped"
 )
 
 // A Status describes one server. Its texts are untrusted.
 type Status struct {
 	Server
-	State    State
+	State    ServerState
 	Reason   string // why it is not connected
 	Version  string // of the protocol
 	Title    string // the name and the version that the server gives itself
@@ -195,7 +195,7 @@ type peer struct {
 	again  chan struct{} // asks for another attempt
 
 	mu         sync.Mutex
-	state      State
+	state      ServerState
 	reason     string
 	version    string
 	title      string
@@ -217,7 +217,7 @@ type peer struct {
 	skillLists    int               // how often it has changed
 }
 
-func (p *peer) set(state State, reason string) {
+func (p *peer) set(state ServerState, reason string) {
 	p.mu.Lock()
 	changed := p.state != state || p.reason != reason
 	p.state, p.reason = state, reason
@@ -532,7 +532,7 @@ func (p *peer) connection() *sdk.ClientSession {
 // ready waits for a connection, as long as one is being made.
 func (p *peer) ready(ctx context.Context) (*sdk.ClientSession, error) {
 	p.client.Start()
-	now := func() (*sdk.ClientSession, State, string) {
+	now := func() (*sdk.ClientSession, ServerState, string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.session, p.state, p.reason

@@ -30,15 +30,15 @@ type Question struct {
 type Field struct {
 	Name, Title, Help string
 	Type              string // string, number, integer, boolean
-	Choices           []Choice
+	Choices           []Option
 	Many              bool // of Choices: several
 	Required          bool
 	Default           string
 	Min, Max          *float64
 }
 
-// A Choice is one of several values.
-type Choice struct{ Value, Title string }
+// An Option is one of several values.
+type Option struct{ Value, Title string }
 
 // An Answer is what the user says. Accepted false means no.
 type Answer struct {
@@ -152,7 +152,7 @@ func formOf(schema any) ([]Field, error) {
 			f.Default = clip(fmt.Sprint(x.Default), 500)
 		}
 		for i, v := range x.Enum {
-			c := Choice{Value: v, Title: clip(v, 200)}
+			c := Option{Value: v, Title: clip(v, 200)}
 			if i < len(x.EnumNames) {
 				c.Title = clip(x.EnumNames[i], 200)
 			}
@@ -165,11 +165,11 @@ func formOf(schema any) ([]Field, error) {
 			}
 			f.Many, options = true, x.Items.AnyOf
 			for _, v := range x.Items.Enum {
-				f.Choices = append(f.Choices, Choice{Value: v, Title: clip(v, 200)})
+				f.Choices = append(f.Choices, Option{Value: v, Title: clip(v, 200)})
 			}
 		}
 		for _, o := range options {
-			f.Choices = append(f.Choices, Choice{Value: o.Const, Title: clip(cmp.Or(o.Title, o.Const), 200)})
+			f.Choices = append(f.Choices, Option{Value: o.Const, Title: clip(cmp.Or(o.Title, o.Const), 200)})
 		}
 		switch {
 		case len(f.Choices) > maxChoices:

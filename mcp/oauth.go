@@ -22,9 +22,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Tokens stores the tokens of logins. Keys consist of the server's address and the
+// A TokenStore stores the tokens of logins. Keys consist of the server's address and the
 // issuer, never of the server's name, which a project could choose.
-type Tokens interface {
+type TokenStore interface {
 	Get(key string) (string, error) // "": there is none
 	Set(key, value string) error
 	Remove(key string) error

@@ -350,7 +350,7 @@ func TestRefresh(t *testing.T) {
 	for name, c := range map[string]struct {
 		expires int
 		set     func(p *protected)
-		state   State
+		state   ServerState
 		refresh bool // once
 	}{
 		"valid":             {3600, func(p *protected) {}, Connected, false},

@@ -21,7 +21,7 @@ type grant struct {
 }
 
 // granted finds the rule that allows a command.
-func (j *judge) granted(c *bash.Command, cov cover, dirs []string, moved bool, dangers []bash.Danger) grant {
+func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved bool, dangers []bash.Danger) grant {
 	sub := Subject{Kind: "Bash", Text: c.Text}
 	if cov.by != nil && (cov.all || covered(c, cov.words, dangers)) {
 		by := *cov.by
@@ -88,7 +88,7 @@ func (j *judge) granted(c *bash.Command, cov cover, dirs []string, moved bool, d
 }
 
 // inner returns the cover of a grant for a command inside the one it allows.
-func (g *grant) inner(c *bash.Command, in bash.Inner) cover {
+func (g *grant) inner(c *bash.SimpleCommand, in bash.Inner) cover {
 	switch {
 	case g.by == nil:
 		return cover{}
@@ -104,7 +104,7 @@ func (g *grant) inner(c *bash.Command, in bash.Inner) cover {
 
 // covered reports whether the rule for the outer command, which spells out the
 // first words of this command, allows it.
-func covered(c *bash.Command, words int, dangers []bash.Danger) bool {
+func covered(c *bash.SimpleCommand, words int, dangers []bash.Danger) bool {
 	if words < 1 || c.Opaque != "" {
 		return false
 	}
@@ -123,7 +123,7 @@ func covered(c *bash.Command, words int, dangers []bash.Danger) bool {
 
 // relative reports whether a word that a rule spells out is a relative path,
 // which cd changes the meaning of.
-func relative(c *bash.Command, lead int) bool {
+func relative(c *bash.SimpleCommand, lead int) bool {
 	for i := 0; i < len(c.Words) && i < lead; i++ {
 		v, ok := c.Words[i].Value()
 		if !ok || bash.IsAbs(v) || strings.HasPrefix(v, "-") || strings.Contains(v, "://") {
@@ -170,7 +170,7 @@ func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok b
 }
 
 // narrowestRule returns the narrowest rule that allows a command, "" if none can.
-func narrowestRule(c *bash.Command) string {
+func narrowestRule(c *bash.SimpleCommand) string {
 	var b strings.Builder
 	b.WriteString("Bash(")
 	for i := range c.Words {

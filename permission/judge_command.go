@@ -14,7 +14,7 @@ import (
 // files that it names.
 
 // command judges one simple command and what it runs and touches.
-func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
+func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	sub := Subject{Kind: "Bash", Text: c.Text}
 	asked := false // a rule has asked already; denials of inner commands still count
 	switch j.denied(sub, c) {
@@ -92,7 +92,7 @@ func (j *judge) command(s *bash.Script, c *bash.Command, cov cover) {
 
 // denied judges a command by the deny and ask rules, matched as widely as
 // possible, and returns the verdict; Allow means that none of them matches.
-func (j *judge) denied(s Subject, c *bash.Command) Verdict {
+func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
 	if len(j.deny)+len(j.ask) == 0 {
 		return Allow
 	}
@@ -139,7 +139,7 @@ func (j *judge) denied(s Subject, c *bash.Command) Verdict {
 }
 
 // hasUnknown reports whether the value of a word is not known.
-func hasUnknown(c *bash.Command) bool {
+func hasUnknown(c *bash.SimpleCommand) bool {
 	for i := range c.Words {
 		if _, ok := c.Words[i].Value(); !ok {
 			return true
@@ -150,7 +150,7 @@ func hasUnknown(c *bash.Command) bool {
 
 // notFree returns why a read-only command needs approval in the directories
 // where it runs; "": it does not.
-func (j *judge) notFree(c *bash.Command, dirs []string, known, moved bool) string {
+func (j *judge) notFree(c *bash.SimpleCommand, dirs []string, known, moved bool) string {
 	if c.Effect != bash.Reads {
 		return ""
 	}
@@ -206,7 +206,7 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 
 // withRefs returns a command in which the commit names that git prints do not
 // count as options, if the repository has no tag that looks like one.
-func (j *judge) withRefs(c *bash.Command, dirs []string) *bash.Command {
+func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleCommand {
 	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
 	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
 		return c
@@ -237,7 +237,7 @@ func temporary(name string, n names) bool {
 
 // dangers returns the words of a command that a rule must spell out, given the
 // directories where it runs.
-func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
+func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 	inside := func(d bash.Danger) bool {
 		if d.Dir == "" {
 			return false
@@ -261,7 +261,7 @@ func (j *judge) dangers(c *bash.Command, dirs []string) []bash.Danger {
 
 // obeyed returns a file that changes which program a command's name runs, if
 // one exists in the directories where it runs or above.
-func (j *judge) obeyed(c *bash.Command, dirs []string) string {
+func (j *judge) obeyed(c *bash.SimpleCommand, dirs []string) string {
 	if c.Obeys == "" || c.Effect != bash.Reads {
 		return ""
 	}
@@ -281,7 +281,7 @@ func (j *judge) obeyed(c *bash.Command, dirs []string) string {
 }
 
 // files judges the files that a command's words name.
-func (j *judge) files(s *bash.Script, c *bash.Command, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
+func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
 	judgedFree := allowed
 	if judgedFree == nil && !free {
 		judgedFree = &Judged{} // only denials count: the command itself asks

@@ -62,10 +62,10 @@ type cover struct {
 	all   bool
 }
 
-func (j *judge) script(s *bash.Script, cov cover) {
+func (j *judge) script(s *bash.CommandLine, cov cover) {
 	for _, item := range s.Items {
 		switch x := item.(type) {
-		case *bash.Command:
+		case *bash.SimpleCommand:
 			j.command(s, x, cov)
 		case *bash.Redirect:
 			j.redirect(s, x)
@@ -94,7 +94,7 @@ func (j *judge) script(s *bash.Script, cov cover) {
 
 // dirs returns the directories in which a command may run; ok is false if they
 // are not known.
-func (j *judge) dirs(s *bash.Script, at int) (dirs []string, ok bool) {
+func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
 	dirs = []string{j.paths.Dir}
 	n := min(at, len(s.Moves))
 	if s.Loose {
@@ -116,7 +116,7 @@ func (j *judge) dirs(s *bash.Script, at int) (dirs []string, ok bool) {
 	return dirs, true
 }
 
-func (j *judge) redirect(s *bash.Script, f *bash.Redirect) {
+func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 	kind := "Read"
 	if f.Write {
 		kind = "Edit"
@@ -153,7 +153,7 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 	s := Subject{Kind: "Bash", Text: x.Text}
 	words := []bash.Word{bash.Known(x.Text)}
 	words[0].Literal = bash.PlainWord(x.Text)
-	if j.denied(s, &bash.Command{Words: words, Text: x.Text}) != Allow {
+	if j.denied(s, &bash.SimpleCommand{Words: words, Text: x.Text}) != Allow {
 		return
 	}
 	if cov.all {
@@ -210,7 +210,7 @@ func (j *judge) patterns() bool {
 }
 
 // deniedOnly matches only the deny rules with the commands inside an opaque one.
-func (j *judge) deniedOnly(s *bash.Script) {
+func (j *judge) deniedOnly(s *bash.CommandLine) {
 	for _, c := range s.Commands {
 		written := lines(c)
 		for i := range j.deny {

@@ -14,7 +14,7 @@ import (
 // lines encodes a command for matching with deny and ask rules: the program by
 // its base name and as written, escapes resolved, without git's global options,
 // in lower case, with and without the assignments before it.
-func lines(c *bash.Command) [][]byte {
+func lines(c *bash.SimpleCommand) [][]byte {
 	buf := make([]byte, 0, len(c.Text)+8)
 	write := func(words []bash.Word, base bool) []byte {
 		from := len(buf)
@@ -166,7 +166,7 @@ func fixed(line []byte, dangers []bash.Danger) []bool {
 
 // withAssigns puts the assignments before a command in front of its words,
 // which a rule must spell out.
-func withAssigns(c *bash.Command, words []bash.Word, dangers []bash.Danger) ([]bash.Word, []bash.Danger, []byte) {
+func withAssigns(c *bash.SimpleCommand, words []bash.Word, dangers []bash.Danger) ([]bash.Word, []bash.Danger, []byte) {
 	all := make([]bash.Word, 0, len(c.Assigns)+len(words))
 	var ds []bash.Danger
 	for i, a := range c.Assigns {

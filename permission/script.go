@@ -4,10 +4,10 @@ import "github.com/knack-agent/knack/permission/internal/bash"
 
 // The facts that [ParseCommand] finds in a command line, independent of rules.
 type (
-	// A Script is a parsed command line.
-	Script = bash.Script
-	// A Command is one simple command.
-	Command = bash.Command
+	// A CommandLine is a parsed command line.
+	CommandLine = bash.CommandLine
+	// A SimpleCommand is one simple command.
+	SimpleCommand = bash.SimpleCommand
 	// A Word is one word of a command, with what is known about its value.
 	Word = bash.Word
 	// A File is a file that a command's words name.
@@ -26,4 +26,4 @@ type (
 // The result omits what is harmless by itself: operators, comments,
 // here-documents (but not the substitutions in them) and assignments to ordinary
 // shell variables.
-func ParseCommand(text string) (*Script, error) { return bash.Parse(text, 0) }
+func ParseCommand(text string) (*CommandLine, error) { return bash.Parse(text, 0) }

@@ -170,7 +170,7 @@ type Activation struct {
 	Hooks json.RawMessage `json:"hooks,omitempty"`
 	Dir   string          `json:"dir,omitempty"`
 	// Sandbox restricts the commands that run while the skill is in force.
-	Sandbox *knack.Sandbox `json:"sandbox,omitempty"`
+	Sandbox *knack.Restrictions `json:"sandbox,omitempty"`
 }
 
 // Granted are the rules that are in effect: nil if the skill requested none.

@@ -57,9 +57,9 @@ type Scope struct {
 	Ignored        []string // see Activation
 	Accepted       []string // see Activation
 	Model, Effort  string
-	Hooks          json.RawMessage // see knack.Activation
-	Dir            string          // that paths of Hooks start at
-	Sandbox        *knack.Sandbox  // see knack.Activation
+	Hooks          json.RawMessage     // see knack.Activation
+	Dir            string              // that paths of Hooks start at
+	Sandbox        *knack.Restrictions // see knack.Activation
 }
 
 // A Text is the text of an activation that is in the conversation.

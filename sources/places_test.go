@@ -73,7 +73,7 @@ func TestHomeless(t *testing.T) {
 	}
 	o.Home, o.ClaudeConfig = "", ""
 	o.ConfigHome = filepath.Join(root, "xdg") // given, though there is no home
-	o.Order = []knack.Kind{knack.User, knack.Legacy}
+	o.Order = []knack.SourceKind{knack.User, knack.Legacy}
 	if got := places(root, sources.Default(t.Context(), root, o)); !slices.Equal(got,
 		strings.Split("user xdg/knack/skills;legacy xdg/knack/commands;legacy .claude/commands;legacy .knack/commands",
 			";")) {
@@ -101,7 +101,7 @@ func TestDirectories(t *testing.T) {
 	o := sources.Options{Home: filepath.Join(root, "home"), Managed: []string{}, AddDirs: []string{"../../../added"},
 		Skills: []string{"../../../given/.knack/skills/named", "../../../given/.agents/x.md", "../../../given/.pi/y",
 			"../../../given/.claude/z", "../../../given/plain"},
-		Trust: func(knack.Kind, string) knack.Trust { return knack.Trusted }}
+		Trust: func(knack.SourceKind, string) knack.Trust { return knack.Trusted }}
 	cat := knack.Load(t.Context(), sources.Default(t.Context(), ".", o)...)
 	got := map[string]string{}
 	for _, s := range cat.Skills() {
@@ -125,7 +125,7 @@ func TestDirectories(t *testing.T) {
 	}
 	v := knack.View{For: knack.ByModel, Touched: []string{filepath.Join(root, "home", "repo", "main.go")}}
 	active := ""
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		if len(e.Skill.Paths) > 0 && cat.State(e, v) == knack.Active {
 			active += e.Name() + " "
 		}
@@ -158,7 +158,7 @@ func TestChecks(t *testing.T) {
 	cat := knack.Load(t.Context(), slices.Concat(sources.Default(t.Context(), repo, o),
 		sources.NewNested(repo, o).Look("sub/x"))...)
 	states := ""
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		states += e.Name() + " " + string(e.State) + ", "
 	}
 	if states != "mine active, own active, added active, cmd untrusted, nested active, " {

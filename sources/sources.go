@@ -45,12 +45,12 @@ type Options struct {
 	// Order lists the kinds to use, the first of a name winning; nil: all, in
 	// their order of precedence. Managed cannot be left out: it comes first
 	// where it is not named.
-	Order []knack.Kind
+	Order []knack.SourceKind
 
 	// Trust is asked for project folders, the commands among them (Legacy),
 	// additional folders, and the directories that links out of these lead to.
 	// nil: additional ones are trusted, since a person named them, others not.
-	Trust func(kind knack.Kind, dir string) knack.Trust
+	Trust func(kind knack.SourceKind, dir string) knack.Trust
 
 	// Check, if not nil, decides instead of Trust on what is in project folders,
 	// file by file: see [knack.Folder]. Links that lead out of them stay a
@@ -88,8 +88,8 @@ func ManagedDirs(goos string) []string {
 }
 
 // order is the precedence of kinds.
-func order() []knack.Kind {
-	return []knack.Kind{knack.Managed, knack.Explicit, knack.User, knack.Project, knack.Additional, knack.Legacy,
+func order() []knack.SourceKind {
+	return []knack.SourceKind{knack.Managed, knack.Explicit, knack.User, knack.Project, knack.Additional, knack.Legacy,
 		knack.Bundled, knack.BuiltinPlugin, knack.Plugin, knack.MCP}
 }
 
@@ -102,7 +102,7 @@ func Default(_ context.Context, dir string, o Options) []knack.Source {
 		kinds = order()
 	}
 	if !slices.Contains(kinds, knack.Managed) {
-		kinds = slices.Concat([]knack.Kind{knack.Managed}, kinds)
+		kinds = slices.Concat([]knack.SourceKind{knack.Managed}, kinds)
 	}
 	t := newTable(dir, o)
 	var all []knack.Source
@@ -171,7 +171,7 @@ func Root(dir string) string {
 	}
 }
 
-func (t table) kind(kind knack.Kind) (all []knack.Source) {
+func (t table) kind(kind knack.SourceKind) (all []knack.Source) {
 	add := func(f *knack.Folder) {
 		f.Origin.Kind = kind
 		all = append(all, f)
@@ -253,7 +253,7 @@ func (t table) user(what string) []string {
 }
 
 // folders returns the folders of skills of a directory.
-func (t table) folders(kind knack.Kind, dir, root string) []*knack.Folder {
+func (t table) folders(kind knack.SourceKind, dir, root string) []*knack.Folder {
 	var all []*knack.Folder
 	for _, row := range layout.Rows(layout.Skill) {
 		all = append(all, t.folder(kind, dir, row, root))
@@ -273,7 +273,7 @@ func Folder(dir, place, root string) *knack.Folder {
 	return nil
 }
 
-func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) *knack.Folder {
+func (t table) folder(kind knack.SourceKind, dir string, row layout.Row, root string) *knack.Folder {
 	path := filepath.Join(dir, filepath.FromSlash(row.Path))
 	check := t.Check
 	if kind == knack.Additional {
@@ -291,7 +291,7 @@ func (t table) folder(kind knack.Kind, dir string, row layout.Row, root string) 
 	}
 }
 
-func (t table) trust(kind knack.Kind, dir string) knack.Trust {
+func (t table) trust(kind knack.SourceKind, dir string) knack.Trust {
 	switch {
 	case t.Trust != nil:
 		return t.Trust(kind, dir)
@@ -301,7 +301,7 @@ func (t table) trust(kind knack.Kind, dir string) knack.Trust {
 	return knack.Untrusted
 }
 
-func (t table) outside(kind knack.Kind, dir string) knack.Trust {
+func (t table) outside(kind knack.SourceKind, dir string) knack.Trust {
 	if t.Trust == nil {
 		return knack.Untrusted
 	}

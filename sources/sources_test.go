@@ -52,7 +52,7 @@ func places(root string, all []knack.Source) []string {
 	return list
 }
 
-func label(kind knack.Kind) []knack.Source {
+func label(kind knack.SourceKind) []knack.Source {
 	return []knack.Source{knack.FS(os.DirFS("testdata/none"), knack.Origin{Kind: kind, Label: "it"})}
 }
 
@@ -94,13 +94,13 @@ func TestDefault(t *testing.T) {
 			slices.Concat(two, []string{"explicit home/repo/one.md"}, four("additional", "added"), []string{"bundled it"})},
 		"no skills": {full("", func(o *sources.Options) { o.NoSkills = true }), two},
 		"order": {full("", func(o *sources.Options) {
-			o.Order = []knack.Kind{knack.MCP, knack.Managed,
+			o.Order = []knack.SourceKind{knack.MCP, knack.Managed,
 				knack.Bundled, knack.MCP}
 		}), slices.Concat([]string{"mcp it"}, two, []string{"bundled it"})},
-		"managed must be": {full("", func(o *sources.Options) { o.Order = []knack.Kind{knack.MCP} }),
+		"managed must be": {full("", func(o *sources.Options) { o.Order = []knack.SourceKind{knack.MCP} }),
 			append(slices.Clone(two), "mcp it")},
 		"XDG, CLAUDE_CONFIG": {full("", func(o *sources.Options) {
-			o.Order = []knack.Kind{knack.User}
+			o.Order = []knack.SourceKind{knack.User}
 			o.ConfigHome = at("xdg")
 			o.ClaudeConfig = at("cc")
 			o.Managed = []string{}
@@ -125,7 +125,7 @@ func TestProject(t *testing.T) {
 		"home":             "",
 		"else/where":       "else/where",
 	} {
-		o := sources.Options{Home: at("home"), Managed: []string{}, Order: []knack.Kind{knack.Project}}
+		o := sources.Options{Home: at("home"), Managed: []string{}, Order: []knack.SourceKind{knack.Project}}
 		var got []string
 		for _, p := range places(root, sources.Default(t.Context(), at(dir), o)) {
 			if d, ok := strings.CutSuffix(strings.TrimPrefix(p, "project "), "/.claude/skills"); ok {
@@ -150,7 +150,7 @@ func TestTrust(t *testing.T) {
 		o.Home, o.Managed, o.AddDirs, o.Skills = at("home"), []string{}, []string{at("added")}, []string{at("given")}
 		var list []string
 		cat := knack.Load(t.Context(), sources.Default(t.Context(), at("repo"), o)...)
-		for _, e := range cat.Entries() {
+		for _, e := range cat.Candidates() {
 			list = append(list, e.Name()+":"+string(e.State))
 		}
 		return strings.Join(list, " ")
@@ -160,7 +160,7 @@ func TestTrust(t *testing.T) {
 		t.Errorf("nobody to ask: %s, want %s", got, want)
 	}
 	var asked []string
-	o := sources.Options{Trust: func(kind knack.Kind, dir string) knack.Trust {
+	o := sources.Options{Trust: func(kind knack.SourceKind, dir string) knack.Trust {
 		rel, _ := filepath.Rel(root, dir)
 		if _, err := os.Stat(dir); err == nil {
 			asked = append(asked, string(kind)+" "+filepath.ToSlash(rel))
@@ -190,7 +190,7 @@ func TestManaged(t *testing.T) {
 	load := func(o sources.Options) (*knack.Catalog, string) {
 		cat := knack.Load(t.Context(), sources.Default(t.Context(), filepath.Join(root, "repo"), o)...)
 		var list []string
-		for _, e := range cat.Entries() {
+		for _, e := range cat.Candidates() {
 			list = append(list, fmt.Sprintf("%s %s %s", e.Name(), e.Origin.Kind, e.State))
 		}
 		return cat, strings.Join(list, ", ")
@@ -200,7 +200,7 @@ func TestManaged(t *testing.T) {
 		"shadowed, own user active"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	v := knack.View{For: knack.ByModel, Overrides: map[string]knack.State{"a": knack.Off, "own": knack.Off,
+	v := knack.View{For: knack.ByModel, Overrides: map[string]knack.SkillState{"a": knack.Off, "own": knack.Off,
 		"b": knack.NameOnly}}
 	if got, want := cat.Listing(v).Text, "- a: At knack/skills/a/SKILL.md\n- b\n- c: At claude/skills/c/SKILL.md\n- d: "+
 		"At claude/.claude/skills/d/SKILL.md\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "own") {
@@ -222,7 +222,7 @@ func TestNested(t *testing.T) {
 		"repo/pkg/gen/.claude/skills/no/SKILL.md", "repo/pkg/node_modules/m/.claude/skills/no/SKILL.md",
 		"repo/pkg/.hid/.claude/skills/no/SKILL.md", "repo/other/.claude/skills/no/SKILL.md")
 	dir := filepath.Join(root, "repo", "pkg")
-	o := sources.Options{Managed: []string{}, Trust: func(knack.Kind, string) knack.Trust { return knack.Trusted }}
+	o := sources.Options{Managed: []string{}, Trust: func(knack.SourceKind, string) knack.Trust { return knack.Trusted }}
 	n := sources.NewNested(dir, o)
 	for _, c := range []struct{ touched, want string }{
 		{"file.go", ""},
@@ -275,7 +275,7 @@ func ExampleDefault() {
 
 	ctx := context.Background()
 	opts := sources.Options{ // sources.FromEnv(os.Getenv) would add the user's own
-		Trust: func(kind knack.Kind, dir string) knack.Trust { return knack.Trusted },
+		Trust: func(kind knack.SourceKind, dir string) knack.Trust { return knack.Trusted },
 	}
 	cat := knack.Load(ctx, sources.Default(ctx, dir, opts)...)
 	fmt.Print(cat.Listing(knack.View{For: knack.ByModel}).Text)

@@ -305,7 +305,7 @@ func turnOf(l *session.Log, m llm.Model, limits agent.Limits) error {
 		n++
 		return tool.Text(fmt.Sprintf("%d\n", n) + strings.Repeat("a line of a file, one of several\n", 18)), nil
 	})
-	open := func(agent.Scope) tool.Gate { return tool.AllowAll }
+	open := func(agent.Scopes) tool.Gate { return tool.AllowAll }
 	a := &agent.Agent{Model: m, Tools: tool.Set{look}, Limits: limits, Policy: agent.Policy{Gate: open}}
 	for _, err := range a.Run(context.Background(), l, agent.Typed("go on")) {
 		if err != nil {

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	defer e.Close()
 	u := &user{bufio.NewScanner(in), out}
 	s, err := e.Start(ctx, u, engine.SessionOptions{Given: engine.Given{
-		Tools: tool.Set{clock()}, Commands: []engine.Command{hello},
+		Tools: tool.Set{clock()}, Commands: []engine.ProgramCommand{hello},
 	}})
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func clock() tool.Tool {
 }
 
 // hello is a command of the host's: it needs no model.
-var hello = engine.Command{Name: "hello", Hint: "[NAME]", Description: "say hello",
+var hello = engine.ProgramCommand{Name: "hello", Hint: "[NAME]", Description: "say hello",
 	Run: func(_ context.Context, s *engine.Session, name string) (engine.Reply, error) {
 		return engine.Reply{Text: "Hello " + name + ", this is session " + s.ID()}, nil
 	}}

@@ -29,19 +29,19 @@ func versionCommand() *cobra.Command {
 
 // A checkup is what `knack doctor` finds.
 type checkup struct {
-	Version  string          `json:"version"`
-	Go       string          `json:"go"`
-	System   string          `json:"system"`
-	Dir      string          `json:"dir"`
-	Model    string          `json:"model"` // that a run would use; "": none
-	ModelWhy string          `json:"modelProblem,omitempty"`
-	Servers  []engine.Server `json:"servers"`
-	Sandbox  sandboxCheckup  `json:"sandbox"`
-	Trusted  bool            `json:"trusted"` // nothing of the project is left out
-	Terminal terminalCheckup `json:"terminal"`
-	Skills   map[string]int  `json:"skills"` // by state
-	Off      []offItem       `json:"off"`    // what is not used, and why
-	Problems []knack.Problem `json:"problems"`
+	Version  string            `json:"version"`
+	Go       string            `json:"go"`
+	System   string            `json:"system"`
+	Dir      string            `json:"dir"`
+	Model    string            `json:"model"` // that a run would use; "": none
+	ModelWhy string            `json:"modelProblem,omitempty"`
+	Servers  []engine.Provider `json:"servers"`
+	Sandbox  sandboxCheckup    `json:"sandbox"`
+	Trusted  bool              `json:"trusted"` // nothing of the project is left out
+	Terminal terminalCheckup   `json:"terminal"`
+	Skills   map[string]int    `json:"skills"` // by state
+	Off      []offItem         `json:"off"`    // what is not used, and why
+	Problems []knack.Problem   `json:"problems"`
 }
 
 type sandboxCheckup struct {
@@ -99,7 +99,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 		Problems: append([]knack.Problem{}, e.Problems()...),
 	}
 	if x.Servers == nil {
-		x.Servers = []engine.Server{}
+		x.Servers = []engine.Provider{}
 	}
 	set := p.Settings()
 	// A configured server would have to be asked which models it has.
@@ -122,7 +122,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 		}
 		x.Sandbox.Report = sandbox.New(policy, mode).Report()
 	}
-	for _, s := range cat.Entries() {
+	for _, s := range cat.Candidates() {
 		x.Skills[string(s.State)]++
 		switch s.State {
 		case knack.Gated, knack.NotTrusted, knack.Off, knack.Broken, knack.Shadowed:
@@ -153,7 +153,7 @@ func readsPipe(in io.Reader) bool {
 	return !ok || !term.IsTerminal(int(f.Fd()))
 }
 
-func firstServer(all []engine.Server) string {
+func firstServer(all []engine.Provider) string {
 	if len(all) == 0 {
 		return "the provider"
 	}
@@ -201,7 +201,7 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 	line("terminal", "%s, %s%s, %s", cmp.Or(plain.Line(x.Terminal.Type), "TERM is not set"),
 		yes(x.Terminal.Output, "a terminal", "not a terminal"), size, yes(x.Terminal.Colour, "colours", "no colours"))
 	var states []string
-	for _, s := range []knack.State{knack.Active, knack.Conditional, knack.NameOnly, knack.UserOnly} {
+	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.NameOnly, knack.UserOnly} {
 		if n := x.Skills[string(s)]; n > 0 {
 			states = append(states, fmt.Sprintf("%d %s", n, s))
 		}

@@ -128,7 +128,7 @@ func TestHelpSkills(t *testing.T) {
 			t.Errorf("%s is no key", key)
 		}
 	}
-	for _, s := range []knack.State{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated, knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
+	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated, knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
 		if !mentions(text, string(s)) {
 			t.Errorf("the state %s is not in help skills", s)
 		}

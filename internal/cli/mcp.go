@@ -229,13 +229,13 @@ type mcpServerJSON struct {
 	Origin    permission.Origin `json:"origin"`
 	Path      string            `json:"path"`
 
-	State    mcp.State `json:"state,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-	Protocol string    `json:"protocol,omitempty"`
-	Server   string    `json:"server,omitempty"`
-	Tools    []string  `json:"tools,omitempty"`
-	Prompts  []string  `json:"prompts,omitempty"`
-	Skills   int       `json:"skills,omitempty"`
+	State    mcp.ServerState `json:"state,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Protocol string          `json:"protocol,omitempty"`
+	Server   string          `json:"server,omitempty"`
+	Tools    []string        `json:"tools,omitempty"`
+	Prompts  []string        `json:"prompts,omitempty"`
+	Skills   int             `json:"skills,omitempty"`
 }
 
 func serverJSON(s mcp.Server) mcpServerJSON {

@@ -84,7 +84,7 @@ func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start stri
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		if name := e.Name(); strings.HasPrefix(name, start) && plain.Line(name) == name && !slices.Contains(names, name) {
 			names = append(names, name)
 		}

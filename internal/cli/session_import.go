@@ -96,7 +96,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 // none runs.
 func readTranscript(in io.Reader, name string) (*transcript.Transcript, error) {
 	return transcript.Read(in, transcript.ReadOptions{
-		Name: name, Agents: []transcript.Agent{claude.Agent, pi.Agent}, Tools: engine.KnownTools(),
+		Name: name, Agents: []transcript.Importer{claude.Agent, pi.Agent}, Tools: engine.KnownTools(),
 	})
 }
 

@@ -42,36 +42,36 @@ func skillCommand() *cobra.Command {
 
 // skillJSON is a skill as `skill show --json` prints it.
 type skillJSON struct {
-	Name            string          `json:"name"`
-	CommandName     string          `json:"commandName"`
-	Description     string          `json:"description"`
-	WhenToUse       string          `json:"whenToUse"`
-	Listing         string          `json:"listing"` // what the model sees; "" nothing
-	Body            *string         `json:"body,omitempty"`
-	AllowedTools    []string        `json:"allowedTools"`
-	DisallowedTools []string        `json:"disallowedTools"`
-	Arguments       []string        `json:"arguments"`
-	Paths           []string        `json:"paths"`
-	Hooks           json.RawMessage `json:"hooks"` // an object or a list; null: none
-	Fields          fields          `json:"fields"`
-	Origin          originJSON      `json:"origin"`
-	Path            string          `json:"path"`
-	Resources       []string        `json:"resources"`
-	Tokens          knack.Tokens    `json:"tokens"`
-	State           knack.State     `json:"state"`
-	Loaded          bool            `json:"loaded"`
-	Uses            int             `json:"uses"`     // by this person, in all projects
-	LastUsed        *time.Time      `json:"lastUsed"` // null: never
-	Problems        []knack.Problem `json:"problems"`
+	Name            string           `json:"name"`
+	CommandName     string           `json:"commandName"`
+	Description     string           `json:"description"`
+	WhenToUse       string           `json:"whenToUse"`
+	Listing         string           `json:"listing"` // what the model sees; "" nothing
+	Body            *string          `json:"body,omitempty"`
+	AllowedTools    []string         `json:"allowedTools"`
+	DisallowedTools []string         `json:"disallowedTools"`
+	Arguments       []string         `json:"arguments"`
+	Paths           []string         `json:"paths"`
+	Hooks           json.RawMessage  `json:"hooks"` // an object or a list; null: none
+	Fields          fields           `json:"fields"`
+	Origin          originJSON       `json:"origin"`
+	Path            string           `json:"path"`
+	Resources       []string         `json:"resources"`
+	Tokens          knack.Tokens     `json:"tokens"`
+	State           knack.SkillState `json:"state"`
+	Loaded          bool             `json:"loaded"`
+	Uses            int              `json:"uses"`     // by this person, in all projects
+	LastUsed        *time.Time       `json:"lastUsed"` // null: never
+	Problems        []knack.Problem  `json:"problems"`
 }
 
 type originJSON struct {
-	Kind  knack.Kind `json:"kind"`
-	Label string     `json:"label,omitempty"`
-	ID    string     `json:"id"`
-	Dir   string     `json:"dir"`
-	Shell bool       `json:"shell"` // inline commands may run, if the rules allow them
-	Trust string     `json:"trust"`
+	Kind  knack.SourceKind `json:"kind"`
+	Label string           `json:"label,omitempty"`
+	ID    string           `json:"id"`
+	Dir   string           `json:"dir"`
+	Shell bool             `json:"shell"` // inline commands may run, if the rules allow them
+	Trust string           `json:"trust"`
 }
 
 // fields keeps the order of the frontmatter's keys.
@@ -102,7 +102,7 @@ type catalogView struct {
 	project *engine.Project
 	view    knack.View
 	all     []knack.Problem // of settings too
-	used    engine.Usage
+	used    engine.SkillUsage
 
 	lines    map[*knack.Skill]knack.Line // what json needs, made when it is first asked
 	problems map[string][]knack.Problem
@@ -123,7 +123,7 @@ func (c *catalogView) index() {
 }
 
 // json describes an entry, its body only if asked.
-func (c *catalogView) json(ctx context.Context, e knack.Entry, withBody bool) skillJSON {
+func (c *catalogView) json(ctx context.Context, e knack.Candidate, withBody bool) skillJSON {
 	c.index()
 	j := skillJSON{
 		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.view), Loaded: e.Skill != nil,

@@ -21,11 +21,11 @@ type budgetJSON struct {
 }
 
 type budgetLine struct {
-	CommandName string     `json:"commandName"`
-	Kind        knack.Kind `json:"kind"`
-	Chars       int        `json:"chars"`
-	Full        int        `json:"full"`
-	Cut         knack.Cut  `json:"cut"` // "": whole
+	CommandName string           `json:"commandName"`
+	Kind        knack.SourceKind `json:"kind"`
+	Chars       int              `json:"chars"`
+	Full        int              `json:"full"`
+	Cut         knack.Cut        `json:"cut"` // "": whole
 }
 
 func skillBudgetCommand() *cobra.Command {

@@ -14,15 +14,15 @@ import (
 
 // foundJSON is one answer of skill find.
 type foundJSON struct {
-	CommandName string     `json:"commandName"`
-	Kind        knack.Kind `json:"kind"`
-	Label       string     `json:"label,omitempty"`
-	Path        string     `json:"path"`
-	Description string     `json:"description"`
-	WhenToUse   string     `json:"whenToUse"`
-	Named       bool       `json:"named"` // the words are its name, alias or label, or have it
-	Score       float64    `json:"score"` // comes from the words alone; higher is better
-	Share       float64    `json:"share"` // of the words, from 0 to 1; rare ones count more
+	CommandName string           `json:"commandName"`
+	Kind        knack.SourceKind `json:"kind"`
+	Label       string           `json:"label,omitempty"`
+	Path        string           `json:"path"`
+	Description string           `json:"description"`
+	WhenToUse   string           `json:"whenToUse"`
+	Named       bool             `json:"named"` // the words are its name, alias or label, or have it
+	Score       float64          `json:"score"` // comes from the words alone; higher is better
+	Share       float64          `json:"share"` // of the words, from 0 to 1; rare ones count more
 }
 
 func skillFindCommand() *cobra.Command {

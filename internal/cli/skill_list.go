@@ -46,7 +46,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 			}
 			if asJSON {
 				return writeList(c.OutOrStdout(), func(yield func(skillJSON) bool) {
-					for _, e := range cat.Entries() {
+					for _, e := range cat.Candidates() {
 						if !yield(cat.json(c.Context(), e, false)) {
 							return
 						}
@@ -55,7 +55,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 			}
 			listSkills(c.OutOrStdout(), cat, all, terminalWidth(c.OutOrStdout()))
 			printProblems(c.ErrOrStderr(), cat.project, listProblems(cat, all), all)
-			if len(cat.Entries()) == 0 {
+			if len(cat.Candidates()) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: no skills were found here")
 				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows where "+
 					"skills are looked for")
@@ -103,7 +103,7 @@ func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
 		wide = width
 	}
 	var rows [][]string
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		state := cat.State(e, cat.view)
 		switch state {
 		case knack.Shadowed, knack.Duplicate, knack.Gated, knack.Broken:
@@ -180,7 +180,7 @@ func terminalWidth(w io.Writer) int {
 }
 
 // lastUsed is the day of a skill's last use.
-func lastUsed(u engine.Usage, name string) string {
+func lastUsed(u engine.SkillUsage, name string) string {
 	if n, ok := u[name]; ok {
 		return n.Last.Local().Format(time.DateOnly)
 	}

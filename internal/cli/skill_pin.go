@@ -86,8 +86,8 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 	return nil
 }
 
-func withOverride(all map[string]knack.State, name string, state knack.State) map[string]knack.State {
-	changed := map[string]knack.State{name: state}
+func withOverride(all map[string]knack.SkillState, name string, state knack.SkillState) map[string]knack.SkillState {
+	changed := map[string]knack.SkillState{name: state}
 	for n, s := range all {
 		if n != name {
 			changed[n] = s

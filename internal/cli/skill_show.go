@@ -91,16 +91,16 @@ Nothing of the skill runs: --expanded leaves inline commands as they are.`,
 
 // findSkill finds the entry that a name or a path means, and the Catalog that
 // holds it.
-func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, *catalogView, error) {
+func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Candidate, *catalogView, error) {
 	if !isPath(arg) {
 		if w := cat.Why(arg, cat.view); len(w.Found) > 0 {
-			return w.Found[0].Entry, cat, nil
+			return w.Found[0].Candidate, cat, nil
 		} else if _, err := os.Stat(arg); err != nil {
 			hint := "knack skill list"
 			if len(w.Near) > 0 {
 				hint = "knack skill show " + plain.Line(w.Near[0])
 			}
-			return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("there is no skill %q", arg), Hint: hint}
+			return knack.Candidate{}, nil, &engine.Error{Err: fmt.Errorf("there is no skill %q", arg), Hint: hint}
 		}
 	}
 	path, err := filepath.Abs(arg)
@@ -108,29 +108,29 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Entry, 
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: no such file or directory", plain.Line(arg)),
+		return knack.Candidate{}, nil, &engine.Error{Err: fmt.Errorf("%s: no such file or directory", plain.Line(arg)),
 			Hint: "knack skill list"}
 	}
 	id := path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		id = real
 	}
-	for _, e := range cat.Entries() { // one that a source holds has a state
+	for _, e := range cat.Candidates() { // one that a source holds has a state
 		if s := e.Skill; s != nil && s.ID != "" && (s.ID == id || filepath.Dir(s.ID) == id &&
 			strings.EqualFold(filepath.Base(s.ID), "SKILL.md")) {
 			return e, cat, nil
 		}
 	}
 	only := knack.Load(ctx, knack.Dir(path, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: cat.view.Dir}))
-	switch entries := only.Entries(); {
+	switch entries := only.Candidates(); {
 	case len(entries) == 1:
 		return entries[0], &catalogView{Catalog: only, project: cat.project, view: cat.view, all: only.Problems(),
 			used: cat.used}, nil
 	case len(entries) > 1:
-		return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s contains %d skills", plain.Line(arg), len(entries)),
+		return knack.Candidate{}, nil, &engine.Error{Err: fmt.Errorf("%s contains %d skills", plain.Line(arg), len(entries)),
 			Hint: "knack skill list --skill " + plain.Line(arg)}
 	}
-	return knack.Entry{}, nil, &engine.Error{Err: fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)),
+	return knack.Candidate{}, nil, &engine.Error{Err: fmt.Errorf("%s: there is no SKILL.md", plain.Line(arg)),
 		Hint: "knack skill new NAME"}
 }
 
@@ -141,7 +141,7 @@ func isPath(arg string) bool {
 
 // expandedText is what the model would get of a skill, alone in a Catalog: what
 // shadows it is not asked.
-func expandedText(ctx context.Context, e knack.Entry, v knack.View, args string) (string, error) {
+func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args string) (string, error) {
 	if e.Skill == nil {
 		return "", errors.New("a broken skill has no text")
 	}
@@ -171,7 +171,7 @@ func shownSkill(s *knack.Skill) *knack.Skill {
 	return &shown
 }
 
-func brokenSkill(cat *catalogView, e knack.Entry) error {
+func brokenSkill(cat *catalogView, e knack.Candidate) error {
 	for _, p := range cat.all {
 		if p.Path == e.Path {
 			return &engine.Error{Err: p, Hint: p.Hint}
@@ -180,7 +180,7 @@ func brokenSkill(cat *catalogView, e knack.Entry) error {
 	return fmt.Errorf("%s could not be loaded", plain.Line(e.Path))
 }
 
-func showSkill(w io.Writer, p *engine.Project, j skillJSON, e knack.Entry) {
+func showSkill(w io.Writer, p *engine.Project, j skillJSON, e knack.Candidate) {
 	row := func(key, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "%-13s %s\n", key, value)

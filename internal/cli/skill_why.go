@@ -41,12 +41,12 @@ type findingJSON struct {
 }
 
 type placeJSON struct {
-	Kind    knack.Kind `json:"kind"`
-	Label   string     `json:"label,omitempty"`
-	Path    string     `json:"path,omitempty"`
-	Trust   string     `json:"trust"`
-	Missing bool       `json:"missing"`
-	Skills  int        `json:"skills"`
+	Kind    knack.SourceKind `json:"kind"`
+	Label   string           `json:"label,omitempty"`
+	Path    string           `json:"path,omitempty"`
+	Trust   string           `json:"trust"`
+	Missing bool             `json:"missing"`
+	Skills  int              `json:"skills"`
 }
 
 func skillWhyCommand() *cobra.Command {
@@ -125,7 +125,7 @@ session, whose touched files also count for conditional skills.`,
 func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...), Looked: []placeJSON{}}
 	for _, f := range w.Found {
-		fj := findingJSON{skillJSON: cat.json(ctx, f.Entry, false), As: f.As, Reason: f.Reason, Asks: []string{}}
+		fj := findingJSON{skillJSON: cat.json(ctx, f.Candidate, false), As: f.As, Reason: f.Reason, Asks: []string{}}
 		fj.State = f.State
 		if f.Winner != nil {
 			fj.Winner = f.Winner.Path

@@ -54,7 +54,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	front.Complete = func(text string) []string { return t.session.Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
 	front.Say = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
-		return t.session.Say(ctx, engine.Message{Input: agent.Typed(text), When: when})
+		return t.session.Say(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
 	}
 
 	if done, err := s.ChooseModel(ctx); err != nil {

@@ -70,15 +70,15 @@ type Options struct {
 type Config struct {
 	Settings Settings
 	Rules    permission.Rules
-	Raw      map[string][]Part // hooks, mcpServers, providers, models.known, marketplaces
+	Raw      map[string][]Section // hooks, mcpServers, providers, models.known, marketplaces
 	Problems []knack.Problem
 
-	from   map[string][]Place
+	from   map[string][]Position
 	values []Value
 }
 
-// A Place is where a value in force comes from.
-type Place struct {
+// A Position is where a value in force comes from.
+type Position struct {
 	Origin permission.Origin `json:"origin"`
 	Path   string            `json:"path"`
 	Line   int               `json:"line,omitempty"`
@@ -88,7 +88,7 @@ type Place struct {
 // Where reports where the values of a key come from, the highest first: one
 // place for a scalar, one for each item of a list; the keys of an object are
 // asked for as "features.dream". It is empty where no one set it.
-func (c *Config) Where(key string) []Place { return c.from[key] }
+func (c *Config) Where(key string) []Position { return c.from[key] }
 
 // A layer is a file of settings, read.
 type layer struct {
@@ -105,7 +105,7 @@ type layer struct {
 // Load reads settings. The error is about what a person named on the command
 // line, or a policy that cannot be read; everything else is in the Problems.
 func Load(o Options) (*Config, error) {
-	c := &Config{Raw: map[string][]Part{}, from: map[string][]Place{}}
+	c := &Config{Raw: map[string][]Section{}, from: map[string][]Position{}}
 	l := loader{Options: o, c: c}
 	if err := l.managed(); err != nil {
 		return nil, err
@@ -564,7 +564,7 @@ func (l *loader) key(k key) any {
 			l.rules(y, k, n)
 		case k.kind == raw:
 			p := l.at(y, n)
-			l.c.Raw[k.name] = append(l.c.Raw[k.name], Part{Origin: p.Origin, Path: p.Path, Line: p.Line, Column: p.Column,
+			l.c.Raw[k.name] = append(l.c.Raw[k.name], Section{Origin: p.Origin, Path: p.Path, Line: p.Line, Column: p.Column,
 				JSON: json.RawMessage(y.data[n.at:n.end])})
 			l.c.from[k.name] = append(l.c.from[k.name], p)
 		case k.kind == list:
@@ -596,15 +596,15 @@ func (l *loader) key(k key) any {
 				}
 				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot withdraw it
 					fields[m.key] = m.val.value()
-					l.c.from[k.name+"."+m.key] = []Place{l.at(y, m.val)}
+					l.c.from[k.name+"."+m.key] = []Position{l.at(y, m.val)}
 				}
 			}
 		case k.kind == perProvider: // one value for all: what is below it does not count
 			fields[""] = n.text
-			l.c.from[k.name] = []Place{l.at(y, n)}
+			l.c.from[k.name] = []Position{l.at(y, n)}
 			return fields
 		default:
-			l.c.from[k.name] = []Place{l.at(y, n)}
+			l.c.from[k.name] = []Position{l.at(y, n)}
 			if k.orNumber() {
 				return n.text
 			}
@@ -623,12 +623,12 @@ func (l *loader) key(k key) any {
 	return nil
 }
 
-func (l *loader) at(y layer, n *node) Place {
+func (l *loader) at(y layer, n *node) Position {
 	line, column := y.place(n.at)
 	if y.flag && y.path == "command line" {
 		line, column = 0, 0
 	}
-	return Place{y.origin, y.path, line, column}
+	return Position{y.origin, y.path, line, column}
 }
 
 func (n *node) value() any {

@@ -86,9 +86,9 @@ func (p *PerProvider) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*map[string]string)(p))
 }
 
-// A Part is a value that is handed on as it was written: hooks, servers and
+// A Section is a value that is handed on as it was written: hooks, servers and
 // the like, one from each file that has some, highest first.
-type Part struct {
+type Section struct {
 	Origin permission.Origin
 	Path   string // the file
 	Line   int    // where the value starts

@@ -18,7 +18,7 @@ import (
 type Value struct {
 	Key    string
 	JSON   json.RawMessage
-	Places []Place
+	Places []Position
 }
 
 // Values are the keys that someone set, in the order of `knack help

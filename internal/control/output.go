@@ -182,7 +182,7 @@ func (o *Messages) init(ctx context.Context) Init {
 	if !v.Index && !s.Lacks("Skill") && len(cat.Listing(v).Entries) > 0 {
 		m.Tools = append(m.Tools, "Skill")
 	}
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		if (e.State == knack.Active || e.State == knack.Conditional) && cat.State(e, v) != knack.Off {
 			m.Skills = append(m.Skills, e.Name())
 		}

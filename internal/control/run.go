@@ -115,7 +115,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 // A SignalError is the cause of a context that a signal cancelled.
 type SignalError struct {
 	Name string
-	Code engine.Exit
+	Code engine.ExitCode
 }
 
 func (e SignalError) Error() string { return e.Name }

@@ -304,7 +304,7 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
 		return false
 	}
-	said, err := session.Say(ctx, engine.Message{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
+	said, err := session.Say(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
 	case err != nil: // the turn is over, or a command waits for its end
 		return false

@@ -2,7 +2,7 @@
 // the text below it, and reads that YAML even where its author broke it.
 //
 // [Split] finds the fences; [Parse] turns the lines between them into ordered
-// [Entry] values, one for each key, repairing what it can and noting each
+// [Pair] values, one for each key, repairing what it can and noting each
 // repair; [JSON] keeps a value of any shape. All are linear in their input and
 // never panic.
 package frontmatter
@@ -25,7 +25,7 @@ type File struct {
 	Body  []byte // the text: what follows them, and what precedes them
 	Line  int    // the number of Head's first line, from 1
 	Fence Fence
-	Notes []Note // about the fences; all of Kind Repaired
+	Notes []Problem // about the fences; all are Repaired
 }
 
 var bom = []byte("\ufeff")
@@ -40,7 +40,7 @@ const (
 // Split finds the fences. The opening one is the first line after a byte order
 // mark and blank lines; the closing one is a line of --- at column 0 and
 // blanks. Where there are no such lines, it accepts what authors and their
-// tools get wrong, and adds a Note: text attached to a fence, a whole file
+// tools get wrong, and adds a Problem: text attached to a fence, a whole file
 // inside a Markdown fence, text or a comment before the frontmatter, the
 // markers of a merge conflict. A file whose lines end with CR alone is read as
 // if they ended with LF.
@@ -67,7 +67,7 @@ func Split(data []byte) File {
 }
 
 func (f *File) note(line int, hint, message string) {
-	f.Notes = append(f.Notes, Note{Repaired, line, 0, message, hint})
+	f.Notes = append(f.Notes, Problem{Repaired, line, 0, message, hint})
 }
 
 // locate finds the fences of a file without merge conflicts.

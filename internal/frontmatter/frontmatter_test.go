@@ -65,7 +65,7 @@ func TestSplit(t *testing.T) {
 
 var reason = regexp.MustCompile(` \(.*\)|: [^:]*token$|: did not find [^:]*$`)
 
-func notes(all []Note) string {
+func notes(all []Problem) string {
 	var b strings.Builder
 	for _, n := range all {
 		// Without the reason that the YAML library gives, in its own words.
@@ -175,7 +175,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func parsed(entries []Entry, all []Note) string {
+func parsed(entries []Pair, all []Problem) string {
 	var lines []string
 	for _, e := range entries {
 		data, err := JSON(e.Value)

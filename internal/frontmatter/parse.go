@@ -16,10 +16,10 @@ const (
 	maxAliases = 16
 )
 
-// An Entry is one key and its value. Lines and columns are 1-based and count
+// A Pair is one key and its value. Lines and columns are 1-based and count
 // from the top of the file, in Value's nodes too; below a repaired line they
 // can be off by what the repair inserted.
-type Entry struct {
+type Pair struct {
 	Key    string
 	Value  *yaml.Node
 	Line   int
@@ -27,19 +27,19 @@ type Entry struct {
 	Source string // the value's text if it is a flow list or mapping on one line: [a] | [b]
 }
 
-// A Kind is what a Note is about.
-type Kind uint8
+// A ProblemKind is what a Problem is about.
+type ProblemKind uint8
 
 const (
-	Repaired  Kind = iota // read otherwise than written
-	Invalid               // not read
-	Duplicate             // a key that a later one of its name replaces
-	Limit                 // deeper or with more aliases than is read
+	Repaired  ProblemKind = iota // read otherwise than written
+	Invalid                      // not read
+	Duplicate                    // a key that a later one of its name replaces
+	Limit                        // deeper or with more aliases than is read
 )
 
-// A Note informs the author of what was wrong with the file.
-type Note struct {
-	Kind         Kind
+// A Problem informs the author of what was wrong with the file.
+type Problem struct {
+	Kind         ProblemKind
 	Line, Column int // 1-based, of the file
 	Message      string
 	Hint         string // "" none
@@ -47,12 +47,12 @@ type Note struct {
 
 // Parse reads the lines between the fences; line is the number of the first of
 // them in the file. The entries are in the order of the file, each key once.
-// What is broken is repaired, then left out, entry by entry; each gives a Note.
-func Parse(head []byte, line int) ([]Entry, []Note) { return parse(head, line, load) }
+// What is broken is repaired, then left out, entry by entry; each gives a Problem.
+func Parse(head []byte, line int) ([]Pair, []Problem) { return parse(head, line, load) }
 
 // ParseFast is Parse for lists of many files: it reads plain heads without the
 // YAML library. What grants or runs is read by Parse.
-func ParseFast(head []byte, line int) ([]Entry, []Note) {
+func ParseFast(head []byte, line int) ([]Pair, []Problem) {
 	return parse(head, line, func(text []byte) (*yaml.Node, error) {
 		if root := simple(text); root != nil {
 			return root, nil
@@ -61,7 +61,7 @@ func ParseFast(head []byte, line int) ([]Entry, []Note) {
 	})
 }
 
-func parse(head []byte, line int, load func([]byte) (*yaml.Node, error)) ([]Entry, []Note) {
+func parse(head []byte, line int, load func([]byte) (*yaml.Node, error)) ([]Pair, []Problem) {
 	p := parser{offset: line - 1, load: load}
 	head = p.windowsPaths(head)
 	root, err := load(head)
@@ -114,12 +114,12 @@ type parser struct {
 	load    func([]byte) (*yaml.Node, error)
 	offset  int // lines of the file before the text being read
 	aliases int
-	entries []Entry
-	notes   []Note
+	entries []Pair
+	notes   []Problem
 }
 
-func (p *parser) note(k Kind, line, column int, hint, format string, args ...any) {
-	p.notes = append(p.notes, Note{k, line, column, fmt.Sprintf(format, args...), hint})
+func (p *parser) note(k ProblemKind, line, column int, hint, format string, args ...any) {
+	p.notes = append(p.notes, Problem{k, line, column, fmt.Sprintf(format, args...), hint})
 }
 
 // take keeps the entries of a mapping that was read from text.
@@ -141,7 +141,7 @@ func (p *parser) take(root *yaml.Node, text []byte) {
 				kindName(key))
 			continue
 		}
-		e := Entry{Key: key.Value, Value: value, Line: key.Line + p.offset, Column: key.Column}
+		e := Pair{Key: key.Value, Value: value, Line: key.Line + p.offset, Column: key.Column}
 		if value.Style&yaml.FlowStyle != 0 {
 			e.Source = lines.flow(value)
 		}
@@ -197,7 +197,7 @@ func (p *parser) duplicate(key string, line, column int) {
 }
 
 // unique returns the entries, the last of each key.
-func (p *parser) unique() []Entry {
+func (p *parser) unique() []Pair {
 	last := make(map[string]int, len(p.entries))
 	for i, e := range p.entries {
 		last[e.Key] = i
@@ -205,7 +205,7 @@ func (p *parser) unique() []Entry {
 	if len(last) == len(p.entries) {
 		return p.entries
 	}
-	var kept []Entry
+	var kept []Pair
 	for i, e := range p.entries {
 		if last[e.Key] != i {
 			p.duplicate(e.Key, e.Line, e.Column)

@@ -46,7 +46,7 @@ func (p *parser) salvage(text string, whole error) {
 	p.offset = file
 	switch {
 	case len(p.entries) == 0:
-		p.notes = append(p.notes[:before], Note{Invalid, file + wholeLine, wholeColumn,
+		p.notes = append(p.notes[:before], Problem{Invalid, file + wholeLine, wholeColumn,
 			"the frontmatter is not valid YAML and was left out: " + why,
 			"write one `key: value` a line, values with `: ` in quotes"})
 	case len(p.notes) == before:

@@ -2,7 +2,7 @@
 // .gitignore, .ignore and .fdignore of every directory, and the repository's
 // .git/info/exclude.
 //
-// A walker keeps the [Scope] of the directory it is in; for a single path
+// A walker keeps the [Dir] of the directory it is in; for a single path
 // there is [Tree.Match]. The rules are git's: the last pattern that matches
 // wins, a deeper file beats a higher one, and nothing below an excluded
 // directory comes back. Within a directory .ignore beats .gitignore, and
@@ -33,20 +33,20 @@ const maxSize = 1 << 20
 // life of a program.
 type Tree struct {
 	fsys fs.FS
-	root *Scope
+	root *Dir
 
 	mu     sync.Mutex
-	scopes map[string]*Scope // by path; only those that Match entered
+	scopes map[string]*Dir // by path; only those that Match entered
 }
 
 // New makes a Tree of a file system, such as os.DirFS of a directory. The
 // repository's own excludes count if the root is the root of a repository.
 func New(fsys fs.FS) *Tree {
-	t := &Tree{fsys: fsys, scopes: map[string]*Scope{}}
-	t.root = &Scope{tree: t}
+	t := &Tree{fsys: fsys, scopes: map[string]*Dir{}}
+	t.root = &Dir{tree: t}
 	if text := read(fsys, ".git/info/exclude"); text != nil {
 		// A scope of its own, above the root's, because the root's files win.
-		t.root = &Scope{tree: t, up: &Scope{tree: t, rules: Parse(text)}}
+		t.root = &Dir{tree: t, up: &Dir{tree: t, rules: Parse(text)}}
 	}
 	t.root.rules = t.load("", nil)
 	return t
@@ -122,19 +122,19 @@ func (t *Tree) Explain(rel string, isDir bool) string {
 }
 
 // Root is the scope of the tree's own directory.
-func (t *Tree) Root() *Scope { return t.root }
+func (t *Tree) Root() *Dir { return t.root }
 
-// A Scope is what is excluded in one directory. It is immutable.
-type Scope struct {
+// A Dir is what is excluded in one directory. It is immutable.
+type Dir struct {
 	tree  *Tree
-	up    *Scope // the next one above that has rules
+	up    *Dir   // the next one above that has rules
 	rel   string // "" for the root
 	rules Rules
 }
 
 // Match reports whether an entry of the directory is excluded. That the directory
 // itself is not is the walker's to have seen to.
-func (s *Scope) Match(name string, isDir bool) bool {
+func (s *Dir) Match(name string, isDir bool) bool {
 	full := join(s.rel, name)
 	for a := s; a != nil; a = a.up {
 		if len(a.rules) == 0 {
@@ -154,8 +154,8 @@ func (s *Scope) Match(name string, isDir bool) bool {
 // Enter is the scope of a directory in this one. The directory's entries, from
 // a walker that has read them, spare three attempts to open files; nil means
 // that they are not known.
-func (s *Scope) Enter(name string, entries []fs.DirEntry) *Scope {
-	child := &Scope{tree: s.tree, up: s, rel: join(s.rel, name)}
+func (s *Dir) Enter(name string, entries []fs.DirEntry) *Dir {
+	child := &Dir{tree: s.tree, up: s, rel: join(s.rel, name)}
 	if len(s.rules) == 0 {
 		child.up = s.up
 	}

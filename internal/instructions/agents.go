@@ -54,7 +54,7 @@ func agentPlace(d agent.Definition) string {
 }
 
 // agents reads the *.md files of directories.
-func (l *loader) agents(defs []agent.Definition, from knack.Kind, dirs ...string) []agent.Definition {
+func (l *loader) agents(defs []agent.Definition, from knack.SourceKind, dirs ...string) []agent.Definition {
 	project := from == knack.Project
 	for _, dir := range dirs {
 		if dir == "" {

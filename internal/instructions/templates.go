@@ -23,15 +23,15 @@ const maxShort = 60 // characters of a description that no one wrote
 var templateRow = layout.Rows(layout.Template)[0]
 
 // Templates finds prompt templates: Markdown files that a person says by name,
-// /NAME ARGS, each a [knack.Command] of kind template. First of a name wins:
+// /NAME ARGS, each a [knack.SlashCommand] of kind template. First of a name wins:
 // those of Options.Templates, then those of the project (.knack/prompts,
 // .pi/prompts, the nearest directory first), then the person's own. What a
 // project brings must pass Options.Check, when it is found and again when it
 // is used: the text is read each time. A template is text: it grants and runs
 // nothing.
-func Templates(o Options) ([]knack.Command, []knack.Problem) {
+func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
 	l := loader{Options: o}
-	var found []knack.Command
+	var found []knack.SlashCommand
 	for _, path := range o.Templates {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			found = append(found, l.template(path, false)...)
@@ -47,9 +47,9 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 	found = append(found, l.templates(join(o.ConfigHome, "prompts"), false)...)
 	found = append(found, l.templates(join(o.Home, ".pi/agent/prompts"), false)...)
 
-	var won []knack.Command
+	var won []knack.SlashCommand
 	for _, c := range found {
-		if i := slices.IndexFunc(won, func(w knack.Command) bool { return w.Name == c.Name }); i >= 0 {
+		if i := slices.IndexFunc(won, func(w knack.SlashCommand) bool { return w.Name == c.Name }); i >= 0 {
 			if won[i].Source != c.Source {
 				l.problem(knack.CodeNameCollision, c.Source, "the template /%s is taken by %s, which comes first", c.Name,
 					won[i].Source)
@@ -62,11 +62,11 @@ func Templates(o Options) ([]knack.Command, []knack.Problem) {
 }
 
 // templates reads the templates of a directory, not those below it.
-func (l *loader) templates(dir string, project bool) []knack.Command {
+func (l *loader) templates(dir string, project bool) []knack.SlashCommand {
 	if dir == "" {
 		return nil
 	}
-	var all []knack.Command
+	var all []knack.SlashCommand
 	for _, path := range l.files(dir, templateRow, project) {
 		all = append(all, l.template(path, project)...)
 	}
@@ -74,7 +74,7 @@ func (l *loader) templates(dir string, project bool) []knack.Command {
 }
 
 // template reads one; none if it cannot be used.
-func (l *loader) template(path string, project bool) []knack.Command {
+func (l *loader) template(path string, project bool) []knack.SlashCommand {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name,
 		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
@@ -91,7 +91,7 @@ func (l *loader) template(path string, project bool) []knack.Command {
 		l.found.Problems = append(l.found.Problems, p)
 	}
 	again := loader{Options: l.Options}
-	return []knack.Command{{
+	return []knack.SlashCommand{{
 		Name: name, Kind: "template", Source: path, Description: t.short, Hint: t.hint,
 		Expand: func(_ context.Context, args string) (string, error) {
 			t, err := again.readTemplate(path, project)

@@ -27,8 +27,8 @@ type Dir interface {
 	Close() error
 }
 
-// An Entry is what a walk meets.
-type Entry struct {
+// A Found is what a walk meets.
+type Found struct {
 	Dir    Dir    // that holds it; only good during the visit
 	Parent string // path of Dir below the walk's root, with slashes; "" for the root
 	Name   string
@@ -36,7 +36,7 @@ type Entry struct {
 }
 
 // Path is the entry's path below the walk's root, with slashes.
-func (e *Entry) Path() string {
+func (e *Found) Path() string {
 	if e.Parent == "" {
 		return e.Name
 	}
@@ -45,11 +45,11 @@ func (e *Entry) Path() string {
 
 // A Walk reports how to go through a tree.
 type Walk struct {
-	Root   Dir           // stays open
-	Ignore *ignore.Scope // of Root; nil: nothing is excluded
+	Root   Dir         // stays open
+	Ignore *ignore.Dir // of Root; nil: nothing is excluded
 	// Skip leaves an entry and what is below it out; nil: nothing is. It is
 	// called concurrently. Entries named ".git" are always left out.
-	Skip func(*Entry) bool
+	Skip func(*Found) bool
 	// Problem is called with what could not be read; the walk continues. It is called
 	// concurrently; nil: problems are ignored.
 	Problem func(path string, err error)
@@ -62,7 +62,7 @@ const chunk = 64
 // visitor of its own made by visitor, and yields what the visits return in the
 // order of the paths, component by component. Breaking out of the loop or
 // cancelling ctx ends it; all goroutines have then ended, too.
-func Each[T any](ctx context.Context, w Walk, visitor func() func(*Entry) []T) iter.Seq[T] {
+func Each[T any](ctx context.Context, w Walk, visitor func() func(*Found) []T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		root := &node[T]{dir: &openDir{Dir: w.Root}, scope: w.Ignore, done: make(chan struct{})}
 		root.dir.refs.Store(2) // one for the node, one for the caller
@@ -85,8 +85,8 @@ type node[T any] struct {
 	parent  *openDir
 	path    string
 	name    string
-	scope   *ignore.Scope // of the directory, or of parent while it is not open
-	entries []Entry       // to be visited; nil for a directory
+	scope   *ignore.Dir   // of the directory, or of parent while it is not open
+	entries []Found       // to be visited; nil for a directory
 	done    chan struct{} // closed when the rest is set
 	out     []T
 	kids    []*node[T] // after out
@@ -141,7 +141,7 @@ func (k *walk[T]) next() *node[T] {
 	return n
 }
 
-func (k *walk[T]) work(visit func(*Entry) []T) {
+func (k *walk[T]) work(visit func(*Found) []T) {
 	for n := k.next(); n != nil; n = k.next() {
 		if n.entries == nil {
 			k.list(n)
@@ -192,7 +192,7 @@ func (k *walk[T]) list(n *node[T]) {
 		n.scope = n.scope.Enter(n.name, entries)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	var run []Entry
+	var run []Found
 	flush := func() {
 		switch {
 		case len(run) == 0:
@@ -205,14 +205,14 @@ func (k *walk[T]) list(n *node[T]) {
 		run = nil
 	}
 	for i, e := range entries {
-		entry := Entry{Dir: n.dir.Dir, Parent: n.path, Name: e.Name(), Type: e.Type()}
+		entry := Found{Dir: n.dir.Dir, Parent: n.path, Name: e.Name(), Type: e.Type()}
 		if entry.Name == ".git" ||
 			n.scope != nil && n.scope.Match(entry.Name, e.IsDir()) ||
 			k.Skip != nil && k.Skip(&entry) {
 			continue
 		}
 		if run == nil {
-			run = make([]Entry, 0, min(chunk, len(entries)-i))
+			run = make([]Found, 0, min(chunk, len(entries)-i))
 		}
 		run = append(run, entry)
 		if e.IsDir() {

@@ -51,8 +51,8 @@ func open(t *testing.T, dir string) Dir {
 	return d
 }
 
-func paths() func(*Entry) []string {
-	return func(e *Entry) []string {
+func paths() func(*Found) []string {
+	return func(e *Found) []string {
 		if e.Type.IsDir() {
 			return []string{e.Path() + "/"}
 		}

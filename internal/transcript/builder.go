@@ -31,7 +31,7 @@ type pendingCall struct {
 	result *session.Entry
 }
 
-// A Builder makes a session of what an agent recorded. An [Agent] calls its methods
+// A Builder makes a session of what an agent recorded. An [Importer] calls its methods
 // in the order of the transcript; what would not be a valid conversation (a call
 // without a result, results in another order, notes between them) it puts right.
 type Builder struct {

@@ -22,8 +22,8 @@ const (
 // Knack is the name of the agent whose transcripts are sessions of ours.
 const Knack = "Knack"
 
-// An Agent is a program whose transcripts can be read.
-type Agent struct {
+// An Importer is a program whose transcripts can be read.
+type Importer struct {
 	Name string
 	// Wrote reports whether a line, the i-th from 0, shows that the agent wrote it.
 	Wrote func(i int, line json.RawMessage) bool
@@ -35,7 +35,7 @@ type Agent struct {
 type ReadOptions struct {
 	Name string // of the file, for problems
 	// Agents are those whose transcripts are read, besides Knack.
-	Agents []Agent
+	Agents []Importer
 	// Tools gives calls of other agents the names of ours, where their input is
 	// one of ours; nil: they stay as they are.
 	Tools tool.Set
@@ -86,7 +86,7 @@ func Read(r io.Reader, o ReadOptions) (*Transcript, error) {
 }
 
 // agentOf returns which agent wrote the lines; nil: none of these.
-func agentOf(agents []Agent, all []Line) *Agent {
+func agentOf(agents []Importer, all []Line) *Importer {
 	for i, l := range all {
 		for k := range agents {
 			if agents[k].Wrote(i, l.Data) {

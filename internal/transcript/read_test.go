@@ -18,7 +18,7 @@ import (
 )
 
 func options(name string) transcript.ReadOptions {
-	return transcript.ReadOptions{Name: name, Agents: []transcript.Agent{claude.Agent, pi.Agent}}
+	return transcript.ReadOptions{Name: name, Agents: []transcript.Importer{claude.Agent, pi.Agent}}
 }
 
 func read(t testing.TB, text string) *transcript.Transcript {

@@ -24,7 +24,7 @@ func (f folder) loaded(p *Project) []string {
 		}
 		return p.Check(path, data)
 	}}
-	o.Trust = func(_ knack.Kind, dir string) knack.Trust {
+	o.Trust = func(_ knack.SourceKind, dir string) knack.Trust {
 		if p.Links(dir) {
 			return knack.Trusted
 		}

@@ -32,24 +32,24 @@ const (
 	Settings = layout.Settings
 )
 
-// A State is the state of approval of an item.
-type State string
+// An ItemState is the state of approval of an item.
+type ItemState string
 
 const (
-	New      State = "new"
-	Changed  State = "changed"
-	Approved State = "approved"
+	New      ItemState = "new"
+	Changed  ItemState = "changed"
+	Approved ItemState = "approved"
 )
 
 // An Item is one thing that a project would load.
 type Item struct {
-	Kind   Kind     `json:"kind"`
-	Path   string   `json:"path"` // relative to the root, with slashes
-	State  State    `json:"state"`
-	Hash   string   `json:"hash,omitempty"`
-	Target string   `json:"target,omitempty"` // of a link that leaves the root: where it leads
-	Files  int      `json:"files"`
-	Loads  []string `json:"loads,omitempty"` // what it would do, a line each; untrusted text
+	Kind   Kind      `json:"kind"`
+	Path   string    `json:"path"` // relative to the root, with slashes
+	State  ItemState `json:"state"`
+	Hash   string    `json:"hash,omitempty"`
+	Target string    `json:"target,omitempty"` // of a link that leaves the root: where it leads
+	Files  int       `json:"files"`
+	Loads  []string  `json:"loads,omitempty"` // what it would do, a line each; untrusted text
 	// Commands are the inline commands that run when it is invoked, as they are
 	// written; untrusted text.
 	Commands []string `json:"commands,omitempty"`

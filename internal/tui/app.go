@@ -111,7 +111,7 @@ type app struct {
 	pick      func(item) // what the open picker does
 	cancelled func()     // called when it is closed; nil: nothing is
 	menuFrom  int        // bytes of the prompt that the menu replaces
-	commands  []knack.Command
+	commands  []knack.SlashCommand
 	files     []string                // for @; nil: not read yet
 	named     []item                  // what can follow @; nil: to be made of files and agents
 	reading   bool                    // files are being read

@@ -144,8 +144,8 @@ func projectFiles(ctx context.Context, dir string) []string {
 	}
 	defer root.Close()
 	walk := search.Walk{Root: root, Ignore: ignore.New(os.DirFS(dir)).Root()}
-	for f := range search.Each(ctx, walk, func() func(*search.Entry) []string {
-		return func(e *search.Entry) []string {
+	for f := range search.Each(ctx, walk, func() func(*search.Found) []string {
+		return func(e *search.Found) []string {
 			if !e.Type.IsRegular() {
 				return nil
 			}

@@ -154,9 +154,9 @@ func (a *app) submit(in agent.Input, when engine.When) {
 		with, err := s.Attach(ctx, in)
 		var q engine.Queued
 		if err == nil {
-			q, err = s.Say(ctx, engine.Message{Input: with, When: when})
+			q, err = s.Say(ctx, engine.QueuedMessage{Input: with, When: when})
 			if errors.Is(err, engine.ErrCommandWaits) {
-				q, err = s.Say(ctx, engine.Message{Input: with, When: engine.Later})
+				q, err = s.Say(ctx, engine.QueuedMessage{Input: with, When: engine.Later})
 			}
 		}
 		return func() {

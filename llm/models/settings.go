@@ -13,9 +13,9 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// A Setting is what a user's settings say about one provider, new or known:
+// A ProviderSettings is what a user's settings say about one provider, new or known:
 // the values of `providers`.
-type Setting struct {
+type ProviderSettings struct {
 	BaseURL   string            `json:"baseURL"`
 	Format    Format            `json:"format"` // messages, responses, chat or gemini; a new provider: chat
 	Headers   map[string]string `json:"headers"`
@@ -27,7 +27,7 @@ type Setting struct {
 	Strong    string            `json:"strong"`
 }
 
-// Settings makes a Table of the settings `providers` (an object of [Setting]
+// Settings makes a Table of the settings `providers` (an object of [ProviderSettings]
 // by name) and `models.known` (an object of [Model] by "provider/model", or by
 // "model" for all providers). Either may be empty. Keys of models.known that
 // mean nothing are ignored and reported, a sentence each.
@@ -49,7 +49,7 @@ func Settings(providers, known json.RawMessage) (t Table, ignored []string, err 
 			t.Models[id] = m
 		}
 	}
-	var all map[string]Setting
+	var all map[string]ProviderSettings
 	if len(providers) > 0 {
 		if err := strict(providers, &all); err != nil {
 			return t, nil, fmt.Errorf("providers: %w", err)

@@ -510,7 +510,7 @@ func TestAsk(t *testing.T) {
 
 // TestTodo: one list, in this tool's terms and in those of other agents.
 func TestTodo(t *testing.T) {
-	st := NewState()
+	st := NewMemory()
 	set := Tools(newWorkspace(t), Options{State: st})
 	for _, c := range []struct {
 		name string

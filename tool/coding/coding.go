@@ -63,8 +63,8 @@ type Options struct {
 	// Ask puts questions to the user, which are answered together: one answer for
 	// each. nil: nobody can be asked.
 	Ask func(context.Context, []Question) (answers []string, err error)
-	// State is what the conversation knows of files; nil: it is a new one.
-	State *State
+	// Memory is what the conversation knows of files; nil: it is a new one.
+	State *Memory
 	Files FileOptions
 }
 
@@ -78,7 +78,7 @@ func guidelines(lines ...string) func(tool.Set) []string {
 func Tools(ws workspace.Workspace, o Options) tool.Set {
 	st := o.State
 	if st == nil {
-		st = NewState()
+		st = NewMemory()
 	}
 	return slices.Concat(
 		tool.Set{readTool(ws, st, o.Files)},

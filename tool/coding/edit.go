@@ -56,7 +56,7 @@ type ChangeDetails struct {
 // maxEdit is the largest file that is edited or compared, in bytes.
 const maxEdit = 64 << 20
 
-func editTool(ws writeFS, st *State, o FileOptions) tool.Tool {
+func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 	t := tool.New("edit", strings.TrimSpace(editText), func(ctx context.Context, in editInput,
 		call tool.Input) (tool.Result, error) {
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)
@@ -122,7 +122,7 @@ func (c *change) edited(in editInput, o FileOptions) (data []byte, text string, 
 
 // changes makes the Changes of a tool that changes a file. planned returns the
 // old text and what would change in it.
-func changes[In pathInput](ws writeFS, st *State, planned func(*change, In) (string, []udiff.Edit,
+func changes[In pathInput](ws writeFS, st *Memory, planned func(*change, In) (string, []udiff.Edit,
 	error)) func(context.Context, json.RawMessage) ([]tool.Change, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]tool.Change, error) {
 		var in In
@@ -232,14 +232,14 @@ func foldEdit(in map[string]any) {
 // A change is a file about to be changed, which nobody else changes meanwhile.
 type change struct {
 	ws        writeFS
-	st        *State
+	st        *Memory
 	abs, real string
 	exists    bool
 	old       []byte
 }
 
 // findChange resolves the path of a change.
-func findChange(ctx context.Context, ws writeFS, st *State, path string) (*change, error) {
+func findChange(ctx context.Context, ws writeFS, st *Memory, path string) (*change, error) {
 	abs, err := resolve(ctx, ws, path)
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func findChange(ctx context.Context, ws writeFS, st *State, path string) (*chang
 }
 
 // beginChange waits for its turn and reads the file. done ends the turn.
-func beginChange(ctx context.Context, ws writeFS, st *State, path string, call tool.Input) (c *change, done func(),
+func beginChange(ctx context.Context, ws writeFS, st *Memory, path string, call tool.Input) (c *change, done func(),
 	err error) {
 	if c, err = findChange(ctx, ws, st, path); err != nil {
 		return nil, nil, err

@@ -24,7 +24,7 @@ import (
 type bench struct {
 	dir   string
 	ws    *workspace.Local
-	state *State
+	state *Memory
 	opts  FileOptions
 	tools tool.Set
 }
@@ -44,7 +44,7 @@ func newBench(t testing.TB, o FileOptions, files ...string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{dir: dir, ws: ws, state: NewState(), opts: o}
+	b := &bench{dir: dir, ws: ws, state: NewMemory(), opts: o}
 	b.tools = Tools(ws, Options{State: b.state, Files: o})
 	return b
 }

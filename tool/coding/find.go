@@ -43,8 +43,8 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
-		visitor := func() func(*search.Entry) []string {
-			return func(e *search.Entry) []string {
+		visitor := func() func(*search.Found) []string {
+			return func(e *search.Found) []string {
 				if !g.match(e) {
 					return nil
 				}

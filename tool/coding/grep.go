@@ -183,12 +183,12 @@ func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions,
 			}
 		}
 	}
-	asked := func(e *search.Entry) bool {
+	asked := func(e *search.Found) bool {
 		return e.Type.IsRegular() && (g.Glob == "" || only.match(e))
 	}
-	visitor := func() func(*search.Entry) []hit {
+	visitor := func() func(*search.Found) []hit {
 		s := searcher()
-		return func(e *search.Entry) []hit {
+		return func(e *search.Found) []hit {
 			if !asked(e) || candidates != nil && !candidates[tr.real+"/"+e.Path()] {
 				return nil
 			}

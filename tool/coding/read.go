@@ -55,7 +55,7 @@ const (
 	readBlock   = 64 << 10
 )
 
-func readTool(ws readFS, st *State, o FileOptions) tool.Tool {
+func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 	t := tool.New("read", strings.TrimSpace(readText), func(ctx context.Context, in readInput,
 		call tool.Input) (tool.Result, error) {
 		if in.Limit != nil && *in.Limit <= 0 {
@@ -127,7 +127,7 @@ type reading struct {
 	size    int64 // when it was opened
 	end     int64 // of what is read: a file that grows ends at its size
 	model   llm.Info
-	state   *State
+	state   *Memory
 	real    string
 	page    page
 	details ReadDetails

@@ -278,7 +278,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 	agree := func(t interface{ Fatalf(string, ...any) }, root string, path []string) {
 		secret, out := FileOptions{}.secretEntry(ws, root), false
 		for i := range path {
-			out = out || secret(&search.Entry{Parent: strings.Join(path[:i], "/"), Name: path[i]})
+			out = out || secret(&search.Found{Parent: strings.Join(path[:i], "/"), Name: path[i]})
 		}
 		full := filepath.Join(append([]string{root}, path...)...)
 		if want := place.Secret(full); out != want || (FileOptions{}).secret(ws, full) != want {
@@ -376,7 +376,7 @@ func TestRemoteTree(t *testing.T) {
 	if len(searches) != 1 || searches[0] != "func B" {
 		t.Errorf("searched for %q", searches)
 	}
-	b.tools = tool.Set{readTool(plain, NewState(), FileOptions{})}
+	b.tools = tool.Set{readTool(plain, NewMemory(), FileOptions{})}
 	b.want(t, "read", `{"path":"~/x"}`,
 		"error: ~ is not known in this workspace: write the path in full, or relative to DIR")
 }

@@ -119,16 +119,16 @@ func (o FileOptions) secret(ws pathFS, abs string) bool {
 
 // secretEntry is secret for the entries of a walk below root that were met by
 // way of directories which are none.
-func (o FileOptions) secretEntry(ws pathFS, root string) func(*search.Entry) bool {
+func (o FileOptions) secretEntry(ws pathFS, root string) func(*search.Found) bool {
 	if o.Secret != nil {
-		return func(e *search.Entry) bool { return o.Secret(filepath.Join(root, filepath.FromSlash(e.Path()))) }
+		return func(e *search.Found) bool { return o.Secret(filepath.Join(root, filepath.FromSlash(e.Path()))) }
 	}
 	list := newSecretList(homes(ws)...)
 	if list.file(root) {
-		return func(*search.Entry) bool { return true }
+		return func(*search.Found) bool { return true }
 	}
 	below := list.below(root)
-	return func(e *search.Entry) bool {
+	return func(e *search.Found) bool {
 		if list.name(e.Name) {
 			return true
 		}

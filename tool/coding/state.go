@@ -7,38 +7,38 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A State is what one conversation knows of the files it works on: the content
+// A Memory is what one conversation knows of the files it works on: the content
 // of each when it last read or wrote it, so that edit and write refuse to
 // overwrite what it has not seen; and its list of steps. It is safe for concurrent use.
-type State struct {
+type Memory struct {
 	locks *locks
 	mu    sync.Mutex
 	seen  map[string]uint64 // real path to hash of the content
 	todos []Todo
 }
 
-// NewState makes the State of a new conversation.
-func NewState() *State {
-	return &State{locks: &locks{held: map[string]*lock{}}, seen: map[string]uint64{}}
+// NewMemory makes the Memory of a new conversation.
+func NewMemory() *Memory {
+	return &Memory{locks: &locks{held: map[string]*lock{}}, seen: map[string]uint64{}}
 }
 
-// Fork makes the State of a conversation that begins within another: it has
+// Fork makes the Memory of a conversation that begins within another: it has
 // read nothing yet, and its edits wait for those of the other.
-func (s *State) Fork() *State {
-	return &State{locks: s.locks, seen: map[string]uint64{}}
+func (s *Memory) Fork() *Memory {
+	return &Memory{locks: s.locks, seen: map[string]uint64{}}
 }
 
 // seed makes hashes of contents worthless to who would like to forge one.
 var seed = maphash.MakeSeed()
 
-func (s *State) saw(real string, hash uint64) {
+func (s *Memory) saw(real string, hash uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen[real] = hash
 }
 
 // stale reports whether a file was read with another content than it has.
-func (s *State) stale(real string, data []byte) bool {
+func (s *Memory) stale(real string, data []byte) bool {
 	s.mu.Lock()
 	hash, ok := s.seen[real]
 	s.mu.Unlock()

@@ -35,12 +35,12 @@ type todoChange struct {
 }
 
 // todoDetails are the Details of a result: the list as it is then. Sessions keep
-// them, and [State.RestoreTodos] reads them.
+// them, and [Memory.RestoreTodos] reads them.
 type todoDetails struct {
 	Items []Todo `json:"items"`
 }
 
-func todoTool(st *State) tool.Tool {
+func todoTool(st *Memory) tool.Tool {
 	t := tool.New("todo", strings.TrimSpace(todoText), func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
 		error) {
 		st.mu.Lock()
@@ -168,7 +168,7 @@ func foldStep(step map[string]any) {
 
 // RestoreTodos sets the list to the one in the Details of a todo result; nil: an
 // empty one.
-func (s *State) RestoreTodos(details json.RawMessage) {
+func (s *Memory) RestoreTodos(details json.RawMessage) {
 	var d todoDetails
 	if json.Unmarshal(details, &d) != nil {
 		d.Items = nil

@@ -85,7 +85,7 @@ func (t *tree) Close() error {
 // those of the directories above it, up to the repository or the workspace,
 // included; secrets are left out, and counted where they are directories or
 // files that are asked for.
-func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*search.Entry) bool) search.Walk {
+func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*search.Found) bool) search.Walk {
 	top := t.real
 	for dir := t.real; ; dir = filepath.Dir(dir) {
 		if _, err := ws.Lstat(ctx, filepath.Join(dir, ".git")); err == nil {
@@ -110,7 +110,7 @@ func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*s
 		}
 	}
 	secret := o.secretEntry(ws, t.real)
-	return search.Walk{Root: t.dir, Ignore: scope, Problem: t.problem, Skip: func(e *search.Entry) bool {
+	return search.Walk{Root: t.dir, Ignore: scope, Problem: t.problem, Skip: func(e *search.Found) bool {
 		if !secret(e) {
 			return false
 		}
@@ -219,7 +219,7 @@ func newGlob(pattern, root string) (glob, error) {
 	return g, nil
 }
 
-func (g *glob) match(e *search.Entry) bool {
+func (g *glob) match(e *search.Found) bool {
 	if g.dirs && !e.Type.IsDir() {
 		return false
 	}

@@ -26,7 +26,7 @@ func (in writeInput) path() string { return in.Path }
 // maxDiff is how much text is compared for the details, in bytes of old and new.
 const maxDiff = 4 << 20
 
-func writeTool(ws writeFS, st *State) tool.Tool {
+func writeTool(ws writeFS, st *Memory) tool.Tool {
 	t := tool.New("write", strings.TrimSpace(writeText), func(ctx context.Context, in writeInput,
 		call tool.Input) (tool.Result, error) {
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)

@@ -101,7 +101,7 @@ func blocks(content json.RawMessage) []block {
 
 // Agent is Claude Code. Its files begin with lines of several types, of which not
 // all say whose they are.
-var Agent = transcript.Agent{
+var Agent = transcript.Importer{
 	Name: "Claude Code",
 	Wrote: func(_ int, data json.RawMessage) bool {
 		var l struct {

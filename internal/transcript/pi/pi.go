@@ -89,7 +89,7 @@ func partsOf(content json.RawMessage) []part {
 }
 
 // Agent is Pi.
-var Agent = transcript.Agent{
+var Agent = transcript.Importer{
 	Name: "Pi",
 	Wrote: func(i int, data json.RawMessage) bool {
 		var h struct {

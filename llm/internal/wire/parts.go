@@ -11,11 +11,11 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A Kind is a way to send media.
-type Kind uint8
+// A MediaForm is a way to send media.
+type MediaForm uint8
 
 const (
-	None Kind = iota // send Unshown instead
+	None MediaForm = iota // send Unshown instead
 	Image
 	PDF
 	TextFile
@@ -23,7 +23,7 @@ const (
 
 // MediaKind reports how to send media to a model. A model whose window is unknown
 // is itself unknown, and is sent everything.
-func MediaKind(i *llm.Info, m *llm.Media) Kind {
+func MediaKind(i *llm.Info, m *llm.Media) MediaForm {
 	unknown := i.Window == 0
 	switch m.MIME {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

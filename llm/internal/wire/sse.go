@@ -8,8 +8,8 @@ import (
 	"iter"
 )
 
-// An Event is one server-sent event. Data is valid until the next one.
-type Event struct {
+// A SSE is one server-sent event. Data is valid until the next one.
+type SSE struct {
 	Name string
 	Data []byte
 }
@@ -24,8 +24,8 @@ var errTooLong = errors.New("an event of the stream is too long")
 // joined by LF, an event without data is none. An event that is not closed by
 // a blank line when the stream ends is yielded too, because some compatible
 // servers leave the last blank line out; whether it is whole shows in its JSON.
-func Events(r io.Reader) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func Events(r io.Reader) iter.Seq2[SSE, error] {
+	return func(yield func(SSE, error) bool) {
 		br := bufio.NewReaderSize(r, 16<<10)
 		var (
 			line, data []byte
@@ -34,7 +34,7 @@ func Events(r io.Reader) iter.Seq2[Event, error] {
 			first      = true
 		)
 		emit := func() bool {
-			ev := Event{name, data}
+			ev := SSE{name, data}
 			ok := !some || yield(ev, nil)
 			name, data, some = "", data[:0], false
 			return ok
@@ -46,7 +46,7 @@ func Events(r io.Reader) iter.Seq2[Event, error] {
 				line, first = bytes.TrimPrefix(line, []byte("\ufeff")), false
 			}
 			if err != nil && err != io.EOF {
-				yield(Event{}, err)
+				yield(SSE{}, err)
 				return
 			}
 			if len(line) == 0 {
@@ -62,7 +62,7 @@ func Events(r io.Reader) iter.Seq2[Event, error] {
 				name = string(value)
 			case "data":
 				if len(data)+len(value) > maxEvent {
-					yield(Event{}, errTooLong)
+					yield(SSE{}, errTooLong)
 					return
 				}
 				if some {

@@ -37,9 +37,9 @@ var errTooLarge = errors.New("the answer is larger than the model's output limit
 // Post sends body and yields the server-sent events of the answer. The
 // error that ends it is ctx's own if that is why, else an [*llm.Error]. The
 // caller decides whether events that end without an error are complete.
-func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		fail := func(err error) { yield(Event{}, err) }
+func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body) iter.Seq2[SSE, error] {
+	return func(yield func(SSE, error) bool) {
+		fail := func(err error) { yield(SSE{}, err) }
 
 		pieces, err := body.pieces()
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 
 // classify determines what a command is: a read-only command, a wrapper, a
 // runner of other commands, a writer of files, or just a program.
-func (a *analysis) classify(c *Command, loose bool) {
+func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	name, ok := c.Words[0].Value()
 	if !ok {
 		c.Opaque = "the command's name is not known before it runs"
@@ -75,7 +75,7 @@ func AfterDashes(words []Word, i int) bool {
 	return false
 }
 
-func (a *analysis) changeDir(c *Command, base string, loose bool) {
+func (a *analysis) changeDir(c *SimpleCommand, base string, loose bool) {
 	var target *Word
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
@@ -85,7 +85,7 @@ func (a *analysis) changeDir(c *Command, base string, loose bool) {
 		target = w
 		break
 	}
-	to := Move{Word: target, Loose: loose}
+	to := Chdir{Word: target, Loose: loose}
 	if base == "popd" || target == nil || target.Is("-") || target.Values == nil || target.Glob ||
 		strings.HasPrefix(target.Prefix, "-") || a.vars["CDPATH"] != nil {
 		to.Any = true
@@ -126,7 +126,7 @@ func plainJoin(words []Word) (string, bool) {
 	return b.String(), true
 }
 
-func (a *analysis) env(c *Command) {
+func (a *analysis) env(c *SimpleCommand) {
 	i := 1
 	c.Effect = Wraps
 	for ; i < len(c.Words); i++ {
@@ -164,7 +164,7 @@ func (a *analysis) env(c *Command) {
 }
 
 // xargs finds the command to which xargs adds words.
-func (a *analysis) xargs(c *Command) {
+func (a *analysis) xargs(c *SimpleCommand) {
 	for i := range c.Words {
 		if v, ok := c.Words[i].Value(); ok && (strings.HasPrefix(v, "-a") || strings.HasPrefix(v, "--arg-file")) {
 			c.Opaque = "its words come from a file"
@@ -224,7 +224,7 @@ func (a *analysis) xargs(c *Command) {
 	c.Inner = append(c.Inner, Inner{a.child(words, c.At), name})
 }
 
-func (a *analysis) shell(c *Command) {
+func (a *analysis) shell(c *SimpleCommand) {
 	name, _ := c.Words[0].Value()
 	base := path.Base(name)
 	parsed := base == "sh" || base == "bash" || base == "dash" || base == "ash" || base == "rbash" || base == "ksh" ||
@@ -287,7 +287,7 @@ func (a *analysis) shell(c *Command) {
 	}
 }
 
-func (a *analysis) find(c *Command) {
+func (a *analysis) find(c *SimpleCommand) {
 	c.Effect = Reads
 	paths, follow := true, false
 	start := ""
@@ -333,7 +333,7 @@ func (a *analysis) find(c *Command) {
 			}
 			sub := a.child(words, c.At)
 			if v == "-execdir" || v == "-okdir" {
-				sub.Moves = append(append([]Move{}, sub.Moves...), Move{Any: true})
+				sub.Moves = append(append([]Chdir{}, sub.Moves...), Chdir{Any: true})
 				sub.Loose = true
 			}
 			c.Inner = append(c.Inner, Inner{sub, i + 1})
@@ -387,7 +387,7 @@ func takesValue(v string) bool {
 	return strings.HasPrefix(v, "-newer") && len(v) == 8
 }
 
-func (a *analysis) fd(c *Command) {
+func (a *analysis) fd(c *SimpleCommand) {
 	c.Effect = Reads
 	c.Files = append(c.Files, File{Text: "."})
 	pattern, follow := false, false

@@ -9,7 +9,7 @@ import (
 // run any program, an unknown subcommand is an alias of the repository's
 // configuration or a program, and many subcommands have options that run what
 // they are given.
-func (a *analysis) git(c *Command) {
+func (a *analysis) git(c *SimpleCommand) {
 	c.Git = true
 	i, done := gitGlobals(c)
 	c.Subcommand = min(i, len(c.Words))
@@ -37,7 +37,7 @@ func (a *analysis) git(c *Command) {
 }
 
 // danger notes a word that a rule must spell out.
-func (c *Command) danger(word int, reason string) {
+func (c *SimpleCommand) danger(word int, reason string) {
 	c.Danger = append(c.Danger, Danger{Word: word, Reason: reason})
 }
 
@@ -48,7 +48,7 @@ const (
 
 // gitGlobals reads the options before the subcommand, and returns its index.
 // done says that there is nothing else to see.
-func gitGlobals(c *Command) (i int, done bool) {
+func gitGlobals(c *SimpleCommand) (i int, done bool) {
 	for i = 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
 		if !ok || len(v) < 2 || v[0] != '-' {
@@ -99,7 +99,7 @@ var gitOptionTable = []struct {
 
 // gitOptions notes the options of a subcommand, from a word on, that run a
 // program or write a file.
-func gitOptions(c *Command, sub string, from int) {
+func gitOptions(c *SimpleCommand, sub string, from int) {
 	dashes := false
 	for i := from; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -157,7 +157,7 @@ const gitRunners = "filter-branch send-email instaweb daemon shell credential cr
 	"fsmonitor--daemon for-each-repo mailinfo fast-import fast-export quiltimport"
 
 // gitSubcommand notes what the words of a subcommand run or write.
-func (a *analysis) gitSubcommand(c *Command, sub string, i int) {
+func (a *analysis) gitSubcommand(c *SimpleCommand, sub string, i int) {
 	rest, at := c.Words[i+1:], i+1
 	switch {
 	case listed(gitRunners, sub):
@@ -190,7 +190,7 @@ func (a *analysis) gitSubcommand(c *Command, sub string, i int) {
 
 // gitFiles notes the files that a reading subcommand names: those outside, and
 // those whose content it shows.
-func gitFiles(c *Command, sub string, rest []Word) {
+func gitFiles(c *SimpleCommand, sub string, rest []Word) {
 	shows := listed("show diff cat-file blame log", sub)
 	for k := range rest {
 		v, ok := rest[k].Value()

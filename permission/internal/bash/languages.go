@@ -20,7 +20,7 @@ func holdsWord(s, name string) bool {
 }
 
 // builtin recognises builtins of the shell whose words can run code.
-func (a *analysis) builtin(c *Command, name string) bool {
+func (a *analysis) builtin(c *SimpleCommand, name string) bool {
 	switch name {
 	case "read":
 		c.Effect = Reads
@@ -75,7 +75,7 @@ func (a *analysis) builtin(c *Command, name string) bool {
 }
 
 // printf is free without -v, whose name is evaluated.
-func printf(c *Command) {
+func printf(c *SimpleCommand) {
 	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -115,7 +115,7 @@ func countsBytes(formats []string) bool {
 
 // set is free for the options that scripts begin with, and for positional
 // parameters.
-func set(c *Command) {
+func set(c *SimpleCommand) {
 	if len(c.Words) == 1 {
 		c.Reason = "set alone prints every variable"
 		return
@@ -146,7 +146,7 @@ func set(c *Command) {
 
 // testCommand is free where its shape is plain: expansions stand in quotes and
 // cannot be taken for the operator.
-func testCommand(c *Command) {
+func testCommand(c *SimpleCommand) {
 	words := c.Words[1:]
 	if c.Words[0].Is("[") {
 		if len(words) == 0 || !words[len(words)-1].Is("]") {
@@ -191,7 +191,7 @@ func testCommand(c *Command) {
 }
 
 // awk is free when its program cannot run, read or write anything by itself.
-func awk(c *Command) {
+func awk(c *SimpleCommand) {
 	c.Effect = Reads
 	program := -1
 	for i := 1; i < len(c.Words); i++ {
@@ -252,7 +252,7 @@ func awkActs(s string) bool {
 }
 
 // sed is free when its script is of the commands that only edit the stream.
-func sed(c *Command) {
+func sed(c *SimpleCommand) {
 	c.Effect = Reads
 	script, ended := false, false
 	inPlace := false

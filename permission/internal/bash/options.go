@@ -168,7 +168,7 @@ var programs = sync.OnceValue(func() map[string]*program {
 // otherCode marks the words from the given one on, a program's name and its
 // arguments, that make it run other code. open says that a rule for all uses of
 // the command covers them.
-func otherCode(c *Command, from int, open bool) {
+func otherCode(c *SimpleCommand, from int, open bool) {
 	name, ok := c.Words[from].Value()
 	if !ok {
 		return

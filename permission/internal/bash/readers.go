@@ -21,7 +21,7 @@ type reader struct {
 	cwd   bool // without files it reads the working directory
 	any   bool // nothing that it is given makes it do more than print
 
-	check func(c *Command) // looks for more
+	check func(c *SimpleCommand) // looks for more
 }
 
 var readerTable = []reader{
@@ -83,13 +83,13 @@ var readers = sync.OnceValue(func() map[string]*reader {
 })
 
 // programsThatRead have a language of their own, in which they may do more.
-var programsThatRead = map[string]func(c *Command){
+var programsThatRead = map[string]func(c *SimpleCommand){
 	"awk": awk, "gawk": awk, "mawk": awk, "nawk": awk, "sed": sed, "gsed": sed, "test": testCommand, "[": testCommand,
 	"printf": printf, "set": set, "ps": ps,
 }
 
 // readOnly decides whether a command only reads, and which files.
-func readOnly(c *Command, name string) {
+func readOnly(c *SimpleCommand, name string) {
 	if read := programsThatRead[name]; read != nil {
 		read(c)
 		return
@@ -211,7 +211,7 @@ func abbreviates(flag, list string) bool {
 
 // readsBelow notes that a command reads the files below its directories (tree)
 // or at least their names, with links followed or not.
-func (c *Command) readsBelow(tree, follow bool) {
+func (c *SimpleCommand) readsBelow(tree, follow bool) {
 	for i := range c.Files {
 		c.Files[i].Tree = c.Files[i].Tree || tree
 		c.Files[i].Follow = c.Files[i].Follow || follow
@@ -232,7 +232,7 @@ func isCluster(w *Word) bool {
 }
 
 // hasLetter reports whether a cluster of options holds a letter.
-func (c *Command) hasLetter(letter byte) bool {
+func (c *SimpleCommand) hasLetter(letter byte) bool {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
 		if ok && v == "--" {
@@ -245,7 +245,7 @@ func (c *Command) hasLetter(letter byte) bool {
 	return false
 }
 
-func listsThroughLinks(c *Command) {
+func listsThroughLinks(c *SimpleCommand) {
 	recursive, follows := c.hasLetter('R'), c.hasLetter('L')
 	for i := range c.Words {
 		for _, v := range c.Words[i].Values {
@@ -259,7 +259,7 @@ func listsThroughLinks(c *Command) {
 }
 
 // grepDirectories finds -d recurse, which is -r by another name.
-func grepDirectories(c *Command) {
+func grepDirectories(c *SimpleCommand) {
 	for i := range c.Words {
 		for _, v := range c.Words[i].Values {
 			if strings.HasSuffix(v, "recurse") && (i > 0 && c.Words[i-1].Is("-d", "--directories") ||
@@ -271,7 +271,7 @@ func grepDirectories(c *Command) {
 }
 
 // responseFile finds @file, whose content is taken for options.
-func responseFile(c *Command) {
+func responseFile(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range spellings(&c.Words[i]) {
 			if strings.HasPrefix(v, "@") {
@@ -282,7 +282,7 @@ func responseFile(c *Command) {
 }
 
 // jqProgram finds what gives a jq program the environment or other files.
-func jqProgram(c *Command) {
+func jqProgram(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range c.Words[i].Values {
 			if why := jqActs(v); why != "" {
@@ -309,7 +309,7 @@ func jqActs(program string) string {
 }
 
 // dateSets finds what sets the clock.
-func dateSets(c *Command) {
+func dateSets(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
 		switch {
@@ -329,7 +329,7 @@ func dateSets(c *Command) {
 }
 
 // ps is free without what shows the environment of other programs.
-func ps(c *Command) {
+func ps(c *SimpleCommand) {
 	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -388,7 +388,7 @@ var probes = sync.OnceValue(func() map[string][]*probe {
 })
 
 // isProbe recognises questions such as node --version, npm list, gh pr view.
-func isProbe(c *Command, name string) bool {
+func isProbe(c *SimpleCommand, name string) bool {
 	if len(c.Words) == 2 {
 		for _, p := range probes()[name] {
 			if c.Words[1].Is(strings.Fields(p.words)...) {

@@ -1,16 +1,16 @@
 package bash
 
-// A Script is a parsed command line: what bash would do, as far as that is known
+// A CommandLine is a parsed command line: what bash would do, as far as that is known
 // without running it.
-type Script struct {
-	Commands []*Command  // in the order of the text, those inside substitutions and functions too
-	Files    []*Redirect // redirections to and from files
-	Assigns  []*Assign   // assignments that may change what a program does
-	Unclear  []Unclear   // constructs that no rule can allow
+type CommandLine struct {
+	Commands []*SimpleCommand // in the order of the text, those inside substitutions and functions too
+	Files    []*Redirect      // redirections to and from files
+	Assigns  []*Assign        // assignments that may change what a program does
+	Unclear  []Unclear        // constructs that no rule can allow
 
-	Items []any  // all of the above, in order
-	Moves []Move // changes of the directory, in order
-	Loose bool   // a change is in a loop or a function: it may apply to every command
+	Items []any   // all of the above, in order
+	Moves []Chdir // changes of the directory, in order
+	Loose bool    // a change is in a loop or a function: it may apply to every command
 }
 
 // An Effect is what a command does according to its name and words.
@@ -22,8 +22,8 @@ const (
 	Wraps               // it does what its Inner commands do
 )
 
-// A Command is one simple command.
-type Command struct {
+// A SimpleCommand is one simple command.
+type SimpleCommand struct {
 	Text  string // its words as written, joined by single spaces
 	Words []Word
 
@@ -64,7 +64,7 @@ type Danger struct {
 
 // An Inner is what a command runs in turn.
 type Inner struct {
-	Script *Script
+	Script *CommandLine
 	Name   int // the word that names the inner command; a rule that spells it out covers it. -1: none does
 }
 
@@ -114,8 +114,8 @@ type Unclear struct {
 	Limit bool // it exceeds a limit of the analysis
 }
 
-// A Move is a change of the working directory.
-type Move struct {
+// A Chdir is a change of the working directory.
+type Chdir struct {
 	Word  *Word // where to
 	Loose bool  // it is in a loop or a function
 	Any   bool  // its target directory is not known

@@ -29,7 +29,7 @@ type variable struct {
 // analysis is the state of parsing one text.
 type analysis struct {
 	src      string
-	script   *Script
+	script   *CommandLine
 	entries  []entry
 	vars     map[string]*variable
 	order    []string
@@ -69,7 +69,7 @@ var (
 
 // Parse parses a bash command line. spare is the number of characters it may
 // be longer than maxLength.
-func Parse(text string, spare int) (*Script, error) {
+func Parse(text string, spare int) (*CommandLine, error) {
 	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
 		return nil, errLong
 	}
@@ -77,7 +77,7 @@ func Parse(text string, spare int) (*Script, error) {
 	return parse(text, 0, &n)
 }
 
-func parse(text string, depth int, count *int) (*Script, error) {
+func parse(text string, depth int, count *int) (*CommandLine, error) {
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
 			return nil, ErrHidden
@@ -110,7 +110,7 @@ func parse(text string, depth int, count *int) (*Script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not understood as bash: %w", err)
 	}
-	a := &analysis{src: text, script: &Script{}, depth: depth, count: count}
+	a := &analysis{src: text, script: &CommandLine{}, depth: depth, count: count}
 	a.stmts(f.Stmts)
 	for _, d := range a.declared {
 		if a.arrays[d.name] {
@@ -1026,13 +1026,13 @@ func (a *analysis) file(e *entry) {
 	s.Items = append(s.Items, f)
 }
 
-// command converts a call to a Command and classifies it.
+// command converts a call to a SimpleCommand and classifies it.
 func (a *analysis) command(e *entry, index int) {
 	words := make([]Word, len(e.call.Args))
 	for i, w := range e.call.Args {
 		words[i] = a.word(w)
 	}
-	c := &Command{Words: words, Text: join(words), At: a.at(e)}
+	c := &SimpleCommand{Words: words, Text: join(words), At: a.at(e)}
 	if e.stdin != nil && quotedWord(e.stdin.Word) && e.stdin.Hdoc != nil {
 		c.stdin, c.hasDoc = e.stdin.Hdoc.Lit(), true
 	}
@@ -1094,9 +1094,9 @@ func join(words []Word) string {
 }
 
 // child makes a script of words that a command runs as a command.
-func (a *analysis) child(words []Word, at int) *Script {
-	c := &Command{Words: words, Text: join(words), At: at}
-	sub := &analysis{script: &Script{}, depth: a.depth + 1, count: a.count}
+func (a *analysis) child(words []Word, at int) *CommandLine {
+	c := &SimpleCommand{Words: words, Text: join(words), At: at}
+	sub := &analysis{script: &CommandLine{}, depth: a.depth + 1, count: a.count}
 	*sub.count++
 	if sub.depth > maxDepth || *sub.count > 4*maxCommands {
 		sub.add(Unclear{shorten(c.Text), "nested too deep", true})
@@ -1107,17 +1107,17 @@ func (a *analysis) child(words []Word, at int) *Script {
 	if len(sub.script.Moves) > len(a.script.Moves) { // builtin cd
 		a.script.Moves = sub.script.Moves
 	}
-	sub.script.Commands = []*Command{c}
+	sub.script.Commands = []*SimpleCommand{c}
 	sub.script.Items = append(sub.script.Items, c)
 	return sub.script
 }
 
 // code makes a script of text that a command runs as shell code. Directories
 // that it changes to count from here on for the outer script too.
-func (a *analysis) code(text string) *Script {
-	var s *Script
+func (a *analysis) code(text string) *CommandLine {
+	var s *CommandLine
 	if a.depth+1 > maxDepth {
-		s = &Script{}
+		s = &CommandLine{}
 		u := Unclear{shorten(text), "nested too deep", true}
 		s.Unclear, s.Items = []Unclear{u}, []any{u}
 		return s
@@ -1125,14 +1125,14 @@ func (a *analysis) code(text string) *Script {
 	s, err := parse(text, a.depth+1, a.count)
 	if err != nil {
 		u := Unclear{shorten(text), err.Error(), true}
-		return &Script{Unclear: []Unclear{u}, Items: []any{u}}
+		return &CommandLine{Unclear: []Unclear{u}, Items: []any{u}}
 	}
 	if len(a.script.Moves) > 0 {
-		s.Moves = append(append([]Move{}, a.script.Moves...), s.Moves...)
+		s.Moves = append(append([]Chdir{}, a.script.Moves...), s.Moves...)
 		s.Loose = true
 	}
 	if len(s.Moves) > len(a.script.Moves) {
-		a.script.Moves = append(a.script.Moves, Move{Any: true})
+		a.script.Moves = append(a.script.Moves, Chdir{Any: true})
 	}
 	return s
 }

@@ -99,7 +99,7 @@ const reasonOptions = "its options are not understood"
 
 // runner recognises commands that run others, and marks those in which they
 // cannot be found.
-func (a *analysis) runner(c *Command, base string) bool {
+func (a *analysis) runner(c *SimpleCommand, base string) bool {
 	if a.special(c, base) || queries(c, base) {
 		return true
 	}
@@ -134,7 +134,7 @@ func (a *analysis) runner(c *Command, base string) bool {
 }
 
 // special recognises commands that hold others in ways of their own.
-func (a *analysis) special(c *Command, base string) bool {
+func (a *analysis) special(c *SimpleCommand, base string) bool {
 	switch base {
 	case "env":
 		a.env(c)
@@ -175,7 +175,7 @@ func beginWith(words []Word, first []string) bool {
 }
 
 // queries recognises uses of runners that run nothing.
-func queries(c *Command, base string) bool {
+func queries(c *SimpleCommand, base string) bool {
 	switch base {
 	case "command":
 		i := skipOptions(c.Words, 1, "pvV", "", "")
@@ -202,7 +202,7 @@ func queries(c *Command, base string) bool {
 }
 
 // unwrap finds the command in a wrapper, whose options begin at a word.
-func (a *analysis) unwrap(c *Command, w *wrapper, from int) {
+func (a *analysis) unwrap(c *SimpleCommand, w *wrapper, from int) {
 	i := from
 	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); w.number && from < len(c.Words) && ok && len(v) > 1 &&
 		v[0] == '-' && Digits(v[1:]) {
@@ -274,7 +274,7 @@ func skipOptions(words []Word, from int, plain, valued, long string) int {
 }
 
 // kubectl finds the command of kubectl exec, behind --.
-func (a *analysis) kubectl(c *Command) {
+func (a *analysis) kubectl(c *SimpleCommand) {
 	if len(c.Words) < 2 || !c.Words[1].Is("exec") {
 		return
 	}
@@ -289,7 +289,7 @@ func (a *analysis) kubectl(c *Command) {
 	c.Opaque = "the command inside cannot be found"
 }
 
-func (a *analysis) eval(c *Command) {
+func (a *analysis) eval(c *SimpleCommand) {
 	rest := c.Words[1:]
 	if len(rest) > 0 && rest[0].Is("--") {
 		rest = rest[1:]
@@ -302,14 +302,14 @@ func (a *analysis) eval(c *Command) {
 	c.Inner = append(c.Inner, Inner{a.code(text), -1})
 }
 
-func (a *analysis) sourced(c *Command) {
+func (a *analysis) sourced(c *SimpleCommand) {
 	if len(c.Words) > 1 {
 		c.Inner = append(c.Inner, Inner{a.child(c.Words[1:], c.At), 1})
 	}
-	a.script.Moves = append(a.script.Moves, Move{Any: true})
+	a.script.Moves = append(a.script.Moves, Chdir{Any: true})
 }
 
-func (a *analysis) trap(c *Command) {
+func (a *analysis) trap(c *SimpleCommand) {
 	i := skipOptions(c.Words, 1, "lp", "", "")
 	if i < 0 || i >= len(c.Words)-1 || c.Words[i].Is("-", "") {
 		if i >= 0 {
@@ -325,7 +325,7 @@ func (a *analysis) trap(c *Command) {
 	c.Effect = Wraps
 	late := a.code(text)
 	if late.Loose = true; len(a.entries) > 1 {
-		late.Moves = append(late.Moves, Move{Any: true}) // it runs later, wherever that is
+		late.Moves = append(late.Moves, Chdir{Any: true}) // it runs later, wherever that is
 	}
 	c.Inner = append(c.Inner, Inner{late, -1})
 }

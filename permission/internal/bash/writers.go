@@ -14,7 +14,7 @@ type writer struct {
 	reads  string // options whose value is a file that it reads
 	words  role   // what the words that are no options are
 
-	check func(c *Command) // looks for more
+	check func(c *SimpleCommand) // looks for more
 }
 
 type role uint8
@@ -63,7 +63,7 @@ var writers = sync.OnceValue(func() map[string]*writer {
 
 // writes notes which files a command writes, and the words that no wildcard of a
 // rule may cover.
-func writes(c *Command, name string) {
+func writes(c *SimpleCommand, name string) {
 	w := writers()[name]
 	if w == nil {
 		return
@@ -109,7 +109,7 @@ func runsProgram(word, list string) bool {
 
 // operands returns the words that are no options, and notes the files that
 // options name. value has the letters of options whose value is the next word.
-func (c *Command) operands(value string) (words []*Word) {
+func (c *SimpleCommand) operands(value string) (words []*Word) {
 	ended := false
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -134,7 +134,7 @@ func (c *Command) operands(value string) (words []*Word) {
 }
 
 // rsyncShell finds -e in a cluster.
-func rsyncShell(c *Command) {
+func rsyncShell(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		if v, _ := c.Words[i].Value(); isCluster(&c.Words[i]) && len(v) > 2 && strings.Contains(v, "e") {
 			c.danger(i, v+" of rsync can run another program")
@@ -143,7 +143,7 @@ func rsyncShell(c *Command) {
 }
 
 // tarLetters finds -F and -I in a cluster, with or without its dash.
-func tarLetters(c *Command) {
+func tarLetters(c *SimpleCommand) {
 	for i := 1; i < len(c.Words) && len(c.Danger) == 0; i++ {
 		v, ok := c.Words[i].Value()
 		if ok && (i == 1 || strings.HasPrefix(v, "-")) && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "FI") {
@@ -153,7 +153,7 @@ func tarLetters(c *Command) {
 }
 
 // atFile finds the files that curl sends: -d @file.
-func atFile(c *Command) {
+func atFile(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
 		if _, file, has := strings.Cut(v, "@"); ok && has && !strings.Contains(v, "://") {
@@ -163,7 +163,7 @@ func atFile(c *Command) {
 }
 
 // sortOutput finds the file of sort -o.
-func sortOutput(c *Command) {
+func sortOutput(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		if !isCluster(&c.Words[i]) {
 			continue
@@ -178,13 +178,13 @@ func sortOutput(c *Command) {
 }
 
 // secondFile is the one that uniq and xxd write.
-func secondFile(c *Command) {
+func secondFile(c *SimpleCommand) {
 	if n := len(c.Files); n > 1 {
 		c.Files[n-1].Write = true
 	}
 }
 
-func ddFiles(c *Command) {
+func ddFiles(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, _ := c.Words[i].Value()
 		if file, ok := strings.CutPrefix(v, "of="); ok {
