@@ -120,8 +120,8 @@ func readSource(ctx context.Context, src Source) (r reading) {
 }
 
 func place(src Source) Location {
-	if p, ok := src.(interface{ Place() Location }); ok {
-		return p.Place()
+	if p, ok := src.(interface{ Location() Location }); ok {
+		return p.Location()
 	}
 	return Location{}
 }
@@ -299,13 +299,13 @@ func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
 // by name. The caller must not change it.
 func (c *Catalog) Skills() []*Skill { return c.skills }
 
-// Entries returns every skill that was found, by source, then by name. The caller
+// Candidates returns every skill that was found, by source, then by name. The caller
 // must not change it.
 func (c *Catalog) Candidates() []Candidate { return c.entries }
 
-// Places returns where the sources looked, in their order. The caller must not
+// Locations returns where the sources looked, in their order. The caller must not
 // change it.
-func (c *Catalog) Places() []Location { return c.places }
+func (c *Catalog) Locations() []Location { return c.places }
 
 // Problems returns the problems of loading. The caller must not change it.
 func (c *Catalog) Problems() []Problem { return c.problems }

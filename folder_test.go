@@ -260,8 +260,8 @@ func TestChecked(t *testing.T) {
 	if codes["changed-since-approval"] != 1 || codes["unreadable"] != 1 || codes["untrusted"] != 1 {
 		t.Errorf("%v", cat.Problems())
 	}
-	if p := f.Location(); p.Trust != Untrusted || cat.Places()[0].Trust != Untrusted || cat.Places()[0].Skills != 6 {
-		t.Errorf("%+v, %+v", p, cat.Places()[0])
+	if p := f.Location(); p.Trust != Untrusted || cat.Locations()[0].Trust != Untrusted || cat.Locations()[0].Skills != 6 {
+		t.Errorf("%+v, %+v", p, cat.Locations()[0])
 	}
 	// What was good when it was found may not be any more.
 	if _, err := cat.Invoke(t.Context(), Invocation{Name: "large"}); err != nil ||
@@ -326,7 +326,7 @@ func TestOtherSource(t *testing.T) {
 	if p := c.Problems()[0]; p.Code != "unreadable" || p.Severity != Error || p.Message != "unexpected EOF" {
 		t.Errorf("%+v", p)
 	}
-	ps := c.Places()
+	ps := c.Locations()
 	if len(ps) != 3 || ps[0] != (Location{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin ||
 		ps[1].Trust != Trusted || ps[2] != (Location{}) {
 		t.Errorf("%+v", ps)

@@ -20,7 +20,7 @@ type fsSource struct {
 	origin Origin
 }
 
-func (s fsSource) Place() Location {
+func (s fsSource) Location() Location {
 	return Location{Kind: s.origin.Kind, Label: s.origin.Label, Trust: s.origin.Trust}
 }
 
@@ -119,5 +119,5 @@ func (p prefixed) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	}
 }
 
-func (p prefixed) Place() Location   { return place(p.Source) }
-func (p prefixed) watched() []string { return watched(p.Source) }
+func (p prefixed) Location() Location { return place(p.Source) }
+func (p prefixed) watched() []string  { return watched(p.Source) }

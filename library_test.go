@@ -159,7 +159,7 @@ type changing struct {
 }
 
 func (c *changing) Skills(context.Context) iter.Seq2[*Skill, error] { return c.yield }
-func (c *changing) Place() Location                                 { return c.place }
+func (c *changing) Location() Location                              { return c.place }
 
 func TestWatch(t *testing.T) {
 	for _, poll := range []time.Duration{0, 10 * time.Millisecond} {

@@ -110,8 +110,8 @@ func Names() []string {
 	return names
 }
 
-// Place says that the skills are in the program, not on disk.
-func (s *Set) Place() knack.Location {
+// Location says that the skills are in the program, not on disk.
+func (s *Set) Location() knack.Location {
 	return knack.Location{Kind: knack.Bundled, Trust: knack.Trusted}
 }
 

@@ -135,7 +135,7 @@ func TestGates(t *testing.T) {
 				all = append(all, e.Name()+" "+string(e.State))
 			}
 		}
-		if p := c.Places()[0]; p.Kind != knack.Bundled || p.Trust != knack.Trusted {
+		if p := c.Locations()[0]; p.Kind != knack.Bundled || p.Trust != knack.Trusted {
 			t.Errorf("place %+v", p)
 		}
 		return strings.Join(all, ", ")

@@ -32,7 +32,7 @@ func TestManagedDirs(t *testing.T) {
 	}
 	var got []string
 	for _, p := range knack.Load(t.Context(), sources.Default(t.Context(), t.TempDir(),
-		sources.Options{NoSkills: true})...).Places() {
+		sources.Options{NoSkills: true})...).Locations() {
 		got = append(got, p.Path)
 	}
 	if !slices.Equal(got, want) {

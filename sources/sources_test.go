@@ -42,7 +42,7 @@ func tree(t testing.TB, names ...string) string {
 // places returns where sources look, below root.
 func places(root string, all []knack.Source) []string {
 	var list []string
-	for _, p := range knack.Load(context.Background(), all...).Places() {
+	for _, p := range knack.Load(context.Background(), all...).Locations() {
 		rel, err := filepath.Rel(root, p.Path)
 		if err != nil || p.Path == "" {
 			rel = p.Label

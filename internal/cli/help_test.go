@@ -135,7 +135,7 @@ func TestHelpSkills(t *testing.T) {
 	}
 	home := filepath.Join(dir, "home")
 	for _, src := range sources.Default(t.Context(), filepath.Join(home, "repo"), sources.Options{Home: home}) {
-		p := knack.Load(t.Context(), src).Places()[0]
+		p := knack.Load(t.Context(), src).Locations()[0]
 		rel, err := filepath.Rel(home, p.Path)
 		if err != nil || p.Kind == knack.Managed || p.Kind == knack.Legacy {
 			continue // told in other words
