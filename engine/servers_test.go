@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -141,5 +142,60 @@ func TestResourcesOfBoth(t *testing.T) {
 	}
 	if strings.Count(text, "note://") < 2 {
 		t.Errorf("the list: %s", text)
+	}
+}
+
+// TestFailureOnce: a server that fails again and again is reported once.
+func TestFailureOnce(t *testing.T) {
+	t.Parallel()
+	tries := make(chan struct{}, 100)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no", http.StatusInternalServerError)
+		select {
+		case tries <- struct{}{}:
+		default:
+		}
+	}))
+	defer web.Close()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: llmtest.New(), NoSettings: true,
+		Values: map[string]any{"mcpServers": map[string]any{"bad": map[string]any{"type": "http", "url": web.URL}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ConnectServers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // attempts after the first
+		for len(tries) > 0 {
+			<-tries
+		}
+		e.MCP().Retry("bad")
+		select {
+		case <-tries:
+		case <-t.Context().Done():
+			t.Fatal("it was not tried again")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var st engine.Status
+	for st = range s.Watch(ctx) {
+		if st.Servers[0].State == mcp.Failed {
+			break
+		}
+	}
+	n := 0
+	for _, p := range st.Problems {
+		if strings.Contains(p.Message, "MCP server bad is not connected") {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d reports: %v", n, st.Problems)
 	}
 }

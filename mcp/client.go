@@ -296,7 +296,20 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 	defer cancel()
 	var transport sdk.Transport
 	var prog *program
-	explain := func(err error) error { return err }
+	broken := newFault()
+	explain := func(err error) error {
+		var answer *jsonrpc.Error
+		_, what, bad := strings.Cut(err.Error(), "invalid character ") // the SDK does not wrap it
+		switch {
+		case broken.get() != nil:
+			return broken.get()
+		case bad && !errors.As(err, &answer):
+			return fmt.Errorf("stopped: it sent something that is not a message: invalid character %s", what)
+		case prog != nil:
+			return prog.reason(err)
+		}
+		return err
+	}
 	switch {
 	case s.Open != nil:
 		conn, err := s.Open(within)
@@ -305,14 +318,13 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 		}
 		transport = frames{conn}
 	case s.URL != "":
-		if transport, err = c.http(within, s); err != nil {
+		if transport, err = c.http(within, s, broken); err != nil {
 			return err
 		}
 	default:
-		if prog, transport, err = c.program(s); err != nil {
+		if prog, transport, err = c.program(s, broken); err != nil {
 			return permanentError{err}
 		}
-		explain = prog.reason
 		defer prog.stop(2 * time.Second)
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "knack", Version: cmp.Or(c.opt.Version, "devel")}, p.options())
@@ -332,11 +344,8 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 		}
 		return explain(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		session.Wait()
-	}()
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }()
 	defer func() {
 		p.mu.Lock()
 		p.session = nil
@@ -375,8 +384,13 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-ended:
-		return explain(errors.New("the connection ended"))
+	case <-broken.done:
+		return broken.err
+	case err := <-ended:
+		if err == nil {
+			err = errors.New("the connection ended")
+		}
+		return explain(err)
 	}
 }
 
@@ -417,6 +431,16 @@ func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, pr
 		abandon()
 		return nil, ctx.Err()
 	case <-ended:
+		select { // what it sent before is the better reason
+		case r := <-done:
+			if r.err == nil {
+				r.session.Close()
+				r.err = errors.New("it ended at once")
+			}
+			cancel()
+			return nil, r.err
+		case <-time.After(time.Second):
+		}
 		abandon()
 		return nil, errors.New("it ended before it answered")
 	}

@@ -103,11 +103,11 @@ type program struct {
 	stderr tail
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // why it ended; read after ended is closed
+	err    error // why it ended by itself; read after ended is closed
 }
 
 // program runs a server's program. The transport speaks with it.
-func (c *Client) program(s Server) (*program, sdk.Transport, error) {
+func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	if c.opt.Run == nil {
 		return nil, nil, errors.New("programs cannot be started here")
 	}
@@ -123,7 +123,8 @@ func (c *Client) program(s Server) (*program, sdk.Transport, error) {
 		defer close(p.ended)
 		exit, err := c.opt.Run(ctx, s, cmd)
 		switch {
-		case err != nil && ctx.Err() == nil:
+		case ctx.Err() != nil:
+		case err != nil:
 			p.err = err
 		case exit.Signal != "":
 			p.err = fmt.Errorf("the program ended by signal %s", exit.Signal)
@@ -133,7 +134,8 @@ func (c *Client) program(s Server) (*program, sdk.Transport, error) {
 		stdout.CloseWithError(io.EOF)
 		stdin.CloseWithError(io.ErrClosedPipe)
 	}()
-	return p, &sdk.IOTransport{Reader: out, Writer: &quietWriter{w: in}, MaxLineLength: maxMessage}, nil
+	m := &meter{ReadCloser: out, fault: f, most: maxUnasked}
+	return p, &sdk.IOTransport{Reader: m, Writer: &quietWriter{w: in, wrote: m.reset}, MaxLineLength: 2 * maxMessage}, nil
 }
 
 // stop ends the program: it has seen the end of its input, and gets a moment.
@@ -167,6 +169,7 @@ func (p *program) reason(err error) error {
 // read: a server that hangs must not hold its caller. What waits is bounded.
 type quietWriter struct {
 	w       io.WriteCloser
+	wrote   func() // is called at each Write
 	mu      sync.Mutex
 	waiting [][]byte
 	size    int
@@ -176,6 +179,7 @@ type quietWriter struct {
 }
 
 func (q *quietWriter) Write(p []byte) (int, error) {
+	q.wrote()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -252,12 +256,21 @@ func (t *tail) last() string {
 }
 
 // bounded keeps a server's answers within limits, and its credentials with it.
+// After a fault nothing more is sent.
 type bounded struct {
 	base    http.RoundTripper
 	headers map[string]string
+	fault   *fault // nil: each answer has its own
 }
 
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	f := b.fault
+	if f == nil {
+		f = newFault()
+	}
+	if err := f.get(); err != nil {
+		return nil, err
+	}
 	req = req.Clone(req.Context())
 	for k, v := range b.headers {
 		if req.Header.Get(k) == "" {
@@ -268,12 +281,11 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxMessage), res.Body}
+	m := &meter{ReadCloser: res.Body, fault: f, most: maxMessage}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		m.most = maxUnasked
 	}
+	res.Body = m
 	return res, nil
 }
 
@@ -291,7 +303,7 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 }
 
 // http is the transport of a server that has an address.
-func (c *Client) http(ctx context.Context, s Server) (sdk.Transport, error) {
+func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, error) {
 	if _, err := checkURL(s.URL); err != nil {
 		return nil, err
 	}
@@ -314,8 +326,8 @@ func (c *Client) http(ctx context.Context, s Server) (sdk.Transport, error) {
 	}
 	t := &sdk.StreamableClientTransport{
 		Endpoint:     s.URL,
-		HTTPClient:   &http.Client{Transport: &bounded{base, headers}, CheckRedirect: sameOrigin},
-		MaxEventSize: maxMessage,
+		HTTPClient:   &http.Client{Transport: &bounded{base, headers, f}, CheckRedirect: sameOrigin},
+		MaxEventSize: 2 * maxMessage,
 	}
 	if h := c.oauth(headers, s); h != nil {
 		t.OAuthHandler = h

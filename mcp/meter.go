@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Bounds of what a server sends without being asked again: after the last message
+// to its program, or in one answer over HTTP.
+const (
+	maxUnasked = 128 << 20 // bytes
+	maxFlood   = 20_000    // messages
+)
+
+// A fault is why a connection was ended from this side. It keeps the first.
+type fault struct {
+	once sync.Once
+	err  error         // read after done is closed
+	done chan struct{} // closed when there is one
+}
+
+func newFault() *fault { return &fault{done: make(chan struct{})} }
+
+func (f *fault) set(err error) error {
+	f.once.Do(func() {
+		f.err = err
+		close(f.done)
+	})
+	return f.get()
+}
+
+// get is the fault, nil if there is none.
+func (f *fault) get() error {
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}
+
+// A meter reads what a server sends, within bounds.
+type meter struct {
+	io.ReadCloser
+	fault *fault
+	most  int64 // bytes in all
+
+	mu    sync.Mutex
+	size  int64 // since the last reset
+	lines int
+	line  int64 // bytes of the line that is being read
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	if err := m.fault.get(); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	left := min(m.most-m.size, maxMessage-m.line) + 1
+	m.mu.Unlock()
+	if int64(len(p)) > left {
+		p = p[:left]
+	}
+	n, err := m.ReadCloser.Read(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size += int64(n)
+	m.lines += bytes.Count(p[:n], []byte{'\n'})
+	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
+		m.line = int64(n - i - 1)
+	} else {
+		m.line += int64(n)
+	}
+	switch {
+	case m.line > maxMessage || m.size > m.most && m.most <= maxMessage:
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent a message of more than %d MiB", maxMessage>>20))
+	case m.size > m.most:
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d MiB that nobody asked for", m.most>>20))
+	case m.lines > maxFlood:
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d messages that nobody asked for", maxFlood))
+	}
+	return n, err
+}
+
+// reset begins to count again: the server was asked for something.
+func (m *meter) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size, m.lines = 0, 0
+}
