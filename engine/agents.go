@@ -105,7 +105,7 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 		}
 		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
 	}
-	client := s.engine.newClient(p, servers, nil)
+	client := s.engine.newClient(p, servers, s.changed)
 	x.Tools = func() tool.Set {
 		set := client.Tools(s.elicit)
 		if client.HasResources() {
@@ -114,6 +114,9 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 		return s.usable(set)
 	}
 	x.Start = func(ctx context.Context) func() {
+		s.mu.Lock()
+		s.agentClients = append(s.agentClients, agentClient{d.Name, client})
+		s.mu.Unlock()
 		client.Start()
 		if client.Wait(ctx) == nil {
 			for _, st := range client.Servers() {
@@ -122,9 +125,20 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 				}
 			}
 		}
-		return func() { client.Close() }
+		return func() {
+			s.mu.Lock()
+			s.agentClients = slices.DeleteFunc(s.agentClients, func(x agentClient) bool { return x.client == client })
+			s.mu.Unlock()
+			client.Close()
+		}
 	}
 	return x
+}
+
+// An agentClient is the client of the servers of a sub-agent that runs.
+type agentClient struct {
+	agent  string
+	client *mcp.Client
 }
 
 // claimServer reports whether the server of an agent is the first of its name in

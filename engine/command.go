@@ -61,7 +61,7 @@ func program() []ProgramCommand {
 		{Name: "agents", Hint: "[ID]", Description: "list agents and what runs in the background",
 			Run: listAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
-		{Name: "mcp", Hint: "[login NAME]", Description: "list the MCP servers; login, logout or retry one", Run: mcpServers},
+		{Name: "mcp", Hint: "[login NAME]", Description: "list the MCP servers or show one; login, logout, retry", Run: mcpServers},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
 		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings,
 			Anytime: true},

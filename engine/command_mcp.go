@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,16 +22,21 @@ type serverValue struct {
 	Tools     []string        `json:"tools"`
 	Prompts   []string        `json:"prompts"`
 	Skills    int             `json:"skills,omitempty"`
+	LoggedIn  bool            `json:"logged_in,omitempty"`
+	Agent     string          `json:"agent,omitempty"` // the sub-agent that works with it; "": the session
+	Problems  []string        `json:"problems,omitempty"`
 }
+
+const mcpUsage = "/mcp, /mcp NAME, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]"
 
 func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 	verb, name, _ := strings.Cut(strings.TrimSpace(args), " ")
 	name = strings.TrimSpace(name)
-	if verb == "" || name == "" && verb != "retry" {
-		if verb != "" {
-			return Reply{}, fmt.Errorf("/mcp, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]")
-		}
+	switch {
+	case verb == "":
 		return s.listServers(), nil
+	case name == "" && verb != "retry":
+		return s.showServer(verb)
 	}
 	client := s.engine.client()
 	if name != "" && !slices.ContainsFunc(client.Servers(), func(x mcp.Status) bool { return x.Name == name }) {
@@ -64,17 +70,84 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 		}
 		return Reply{Text: "logged in to " + plain.Line(name)}, nil
 	}
-	return Reply{}, fmt.Errorf("/mcp, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]")
+	return Reply{}, errors.New(mcpUsage)
+}
+
+// serverValues are the servers of the session and of the sub-agents that run now.
+func (s *Session) serverValues() []serverValue {
+	all := []serverValue{}
+	add := func(c *mcp.Client, agent string) {
+		for _, x := range c.Servers() {
+			v := serverValue{Name: x.Name, State: x.State, Reason: x.Reason, Transport: x.Transport(),
+				Origin: string(x.Origin), Protocol: x.Version, Tools: x.Tools, Prompts: x.Prompts, Skills: x.Skills,
+				LoggedIn: c.LoggedIn(x.Name), Agent: agent}
+			for _, p := range x.Problems {
+				v.Problems = append(v.Problems, p.Message)
+			}
+			all = append(all, v)
+		}
+	}
+	for _, c := range s.clients() {
+		add(c, "")
+	}
+	s.mu.Lock()
+	running := slices.Clone(s.agentClients)
+	s.mu.Unlock()
+	for _, r := range running {
+		add(r.client, r.agent)
+	}
+	return all
+}
+
+// owner says who defined a server, and which sub-agent has it.
+func (v *serverValue) owner() string {
+	if v.Agent == "" {
+		return v.Origin
+	}
+	return v.Origin + ", agent " + plain.Line(v.Agent)
+}
+
+func (v *serverValue) state() string {
+	if v.LoggedIn && v.State != mcp.NeedsLogin {
+		return string(v.State) + ", logged in"
+	}
+	return string(v.State)
+}
+
+// showServer shows what one server offers.
+func (s *Session) showServer(name string) (Reply, error) {
+	all := slices.DeleteFunc(s.serverValues(), func(v serverValue) bool { return v.Name != name })
+	if len(all) == 0 {
+		return Reply{}, &Error{Err: fmt.Errorf("there is no MCP server %q; %s", plain.Line(name), mcpUsage), Hint: "/mcp"}
+	}
+	var b strings.Builder
+	for _, v := range all {
+		fmt.Fprintf(&b, "%s: %s (%s, defined by %s)\n", plain.Line(v.Name), v.state(), v.Transport, v.owner())
+		if v.Reason != "" {
+			fmt.Fprintf(&b, "  %s\n", Clip(v.Reason, 500))
+		}
+		for _, t := range v.Tools {
+			fmt.Fprintf(&b, "  %s\n", plain.Line(t))
+		}
+		for _, t := range v.Prompts {
+			fmt.Fprintf(&b, "  /%s\n", plain.Line(t))
+		}
+		if v.Skills > 0 {
+			fmt.Fprintf(&b, "  %s\n", plain.Count(v.Skills, "skill"))
+		}
+		for _, p := range v.Problems {
+			fmt.Fprintf(&b, "  problem: %s\n", Clip(p, 300))
+		}
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n"), Value: all}, nil
 }
 
 func (s *Session) listServers() Reply {
-	value := []serverValue{}
+	value := s.serverValues()
 	table := &Table{Columns: []string{"NAME", "STATE", "TOOLS", "DEFINED BY", ""}}
-	for _, x := range s.Servers() {
-		value = append(value, serverValue{x.Name, x.State, x.Reason, x.Transport(), string(x.Origin), x.Version, x.Tools,
-			x.Prompts, x.Skills})
-		table.Rows = append(table.Rows, []string{plain.Line(x.Name), string(x.State), fmt.Sprint(len(x.Tools)),
-			string(x.Origin), Clip(x.Reason, 80)})
+	for _, v := range value {
+		table.Rows = append(table.Rows, []string{plain.Line(v.Name), v.state(), fmt.Sprint(len(v.Tools)), v.owner(),
+			Clip(v.Reason, 80)})
 	}
 	if len(value) == 0 {
 		return Reply{Text: "there are no MCP servers; knack mcp add NAME defines one", Value: value}

@@ -63,6 +63,7 @@ type Session struct {
 	withOwn   ownCatalog  // see Catalog
 	// agentServers are definitions of MCP servers of agents, by name: see claimServer.
 	agentServers map[string]string
+	agentClients []agentClient
 	started      bool           // SessionStart hooks have run
 	catalog      *knack.Catalog // at the last ConfigChange event
 	queue        []QueuedMessage

@@ -404,6 +404,20 @@ func (i *issuers) of(e oauth2.Endpoint) string {
 	return u.Scheme + "://" + u.Host
 }
 
+// LoggedIn reports whether a token is stored for a server.
+func (c *Client) LoggedIn(name string) bool {
+	p := c.find(name)
+	if p == nil || !p.server.Remote() || c.opt.Tokens == nil {
+		return false
+	}
+	s, err := p.server.expand(c.opt.Getenv)
+	if err != nil {
+		return false
+	}
+	t, err := c.load(s)
+	return err == nil && t.Token != nil
+}
+
 // Logout forgets the token of a server.
 func (c *Client) Logout(name string) error {
 	p := c.find(name)
