@@ -1,0 +1,82 @@
+package engine_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestAttachResource: @server:uri in what the user types puts the resource into the
+// prompt; deny rules hold, and what is no server is a word.
+func TestAttachResource(t *testing.T) {
+	t.Parallel()
+	server := sdk.NewServer(&sdk.Implementation{Name: "docs", Version: "1"}, nil)
+	for _, uri := range []string{"note://a/b", "https://docs.example/x?y=1"} {
+		server.AddResource(&sdk.Resource{Name: "note", URI: uri},
+			func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, Text: "text of " + uri}}}, nil
+			})
+	}
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+		&sdk.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(web.Close) // after the engines
+	session := func(deny []string) (*engine.Session, *llmtest.Script) {
+		m := llmtest.New(llmtest.Answer{Text: "read"})
+		e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
+			NoSettings: true, Values: map[string]any{"permissions.deny": append([]string{}, deny...), "sandbox.mode": "off",
+				"mcpServers": map[string]any{"docs": map[string]any{"type": "http", "url": web.URL}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, m
+	}
+	// It need not be connected: typing the name connects it.
+	s, m := session(nil)
+	in, err := s.Attach(t.Context(),
+		agent.Typed("compare @docs:note://a/b, @docs:https://docs.example/x?y=1 and @other:note://a/b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Run(t.Context(), in) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text string
+	for _, x := range m.Requests()[0].Messages {
+		text += llm.TextOf(x.Parts)
+	}
+	for _, want := range []string{"compare @docs:note://a/b, ", "<resource server=\"docs\" uri=\"note://a/b\">", "text of note://a/b",
+		"text of https://docs.example/x?y=1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if strings.Count(text, "<resource ") != 2 {
+		t.Errorf("other resources: %s", text)
+	}
+	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://none")); err == nil || !strings.Contains(err.Error(), "docs:note://none cannot be attached") {
+		t.Error(err)
+	}
+	if in, err := s.Attach(t.Context(), agent.Input{Text: "@docs:note://a/b"}); err != nil || len(in.Parts) != 0 {
+		t.Errorf("text that nobody typed: %v %v", in.Parts, err)
+	}
+	s, _ = session([]string{"mcp__docs__read"})
+	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://a/b")); err == nil || !strings.Contains(err.Error(), "cannot be attached") {
+		t.Errorf("a deny rule: %v", err)
+	}
+}
