@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -196,17 +197,13 @@ func Errorf(format string, args ...any) Result {
 // json tag says omitempty or omitzero. It panics if In has no schema, which is
 // a mistake in the program.
 func New[In any](name, description string, run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
-	schema, err := jsonschema.For[In](nil)
-	if err != nil {
-		panic("tool: " + name + ": " + err.Error())
-	}
-	data, err := json.Marshal(schema)
+	schema, err := schemaOf(reflect.TypeFor[In]())
 	if err != nil {
 		panic("tool: " + name + ": " + err.Error())
 	}
 	return Tool{
-		Name: name, Description: description, Schema: data,
-		made: sync.OnceValue(func() shape { return shapeOf(data) }),
+		Name: name, Description: description, Schema: schema.data,
+		made: schema.shape,
 		fits: func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
 		Run: func(ctx context.Context, call Input) (Result, error) {
 			var in In
@@ -216,6 +213,32 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 			return run(ctx, in, call)
 		},
 	}
+}
+
+// A derived schema is that of an input type.
+type derived struct {
+	data  json.RawMessage
+	shape func() shape
+}
+
+// schemas has the derived schema of each input type: deriving them is a fifth of the program's start, and each session
+// makes the same tools.
+var schemas sync.Map
+
+func schemaOf(t reflect.Type) (derived, error) {
+	if have, ok := schemas.Load(t); ok {
+		return have.(derived), nil
+	}
+	schema, err := jsonschema.ForType(t, nil)
+	if err != nil {
+		return derived{}, err
+	}
+	data, err := json.Marshal(schema)
+	if err != nil {
+		return derived{}, err
+	}
+	have, _ := schemas.LoadOrStore(t, derived{data, sync.OnceValue(func() shape { return shapeOf(data) })})
+	return have.(derived), nil
 }
 
 // SubjectsOf makes a Tool's Subjects from a func over its typed input.
