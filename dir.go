@@ -674,8 +674,12 @@ func (w *walk) cached(s spot, e cachedFile, name, real string) (look, bool) {
 // checked out as text, as git does where links are not supported. "": it is no
 // such file.
 func textLink(data []byte, size int64) string {
-	text := strings.TrimRight(string(data), "\r\n")
-	if int64(len(data)) != size || text == "" || !utf8.ValidString(text) || path.IsAbs(text) ||
+	whole := int64(len(data)) == size
+	if data = bytes.TrimRight(data, "\r\n"); !whole || bytes.IndexByte(data, '\n') >= 0 {
+		return "" // as almost all files
+	}
+	text := string(data)
+	if text == "" || !utf8.ValidString(text) || path.IsAbs(text) ||
 		!strings.Contains(text, "/") && !strings.EqualFold(path.Ext(text), ".md") ||
 		strings.ContainsFunc(text, func(r rune) bool {
 			return r <= ' ' || strings.ContainsRune("\\:*?\"<>|`#", r) ||
