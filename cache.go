@@ -45,7 +45,7 @@ type cachedFile struct {
 	raw  string
 }
 
-const cacheMagic = "knackls\x01"
+const cacheMagic = "knackls\x02"
 
 // openCache reads the cache of a folder in dir; nil if the folder is on a file
 // system whose times and inodes cannot be relied on.
@@ -274,11 +274,7 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 		w.number(uint64(s.bodyAt))
 		w.number(s.stamp)
 		w.text(string(s.Hooks))
-		w.number(uint64(len(s.fields)))
-		for _, f := range s.fields {
-			w.text(f.key)
-			w.text(f.value)
-		}
+		w.text(s.fields)
 	}
 	w.number(uint64(len(problems)))
 	for _, p := range problems {
@@ -289,6 +285,30 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 		w.number(uint64(p.Column))
 	}
 	return string(w)
+}
+
+// encodeFields is the form in which a Skill has its fields: most programs never
+// look at those of thousands of skills.
+func encodeFields(list []field) string {
+	size := 0
+	for _, f := range list {
+		size += len(f.key) + len(f.value) + 4
+	}
+	w := make(cacheWriter, 0, size)
+	for _, f := range list {
+		w.text(f.key)
+		w.text(f.value)
+	}
+	return string(w)
+}
+
+// list is the reverse.
+func (s *Skill) list() []field {
+	var list []field
+	for d := (cacheReader{rest: s.fields}); d.rest != ""; {
+		list = append(list, field{d.text(), d.text()})
+	}
+	return list
 }
 
 // texts are the fields of a Skill that come out of its file, as are lists and
@@ -340,12 +360,7 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 		if hooks := d.text(); hooks != "" {
 			s.Hooks = []byte(hooks)
 		}
-		if n := d.count(); n > 0 {
-			s.fields = make([]field, n)
-		}
-		for i := range s.fields {
-			s.fields[i] = field{d.text(), d.text()}
-		}
+		s.fields = d.text()
 	default:
 		return nil, nil, false
 	}

@@ -195,7 +195,7 @@ func (c *checker) check(file string) {
 // keys reports what other programs do not know or refuse.
 func (c *checker) keys() {
 	var extensions []string
-	for _, f := range c.skill.fields {
+	for _, f := range c.skill.list() {
 		switch canonical(f.key) {
 		case "name", "description", "license", "compatibility":
 		case "metadata":

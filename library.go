@@ -107,8 +107,7 @@ func (l *Library) Replace(ctx context.Context, sources ...Source) *Catalog {
 func (r reading) equal(o reading) bool {
 	same := func(a, b *Skill) bool {
 		return a == b || a.Size == b.Size && a.ID == b.ID && a.Name == b.Name && a.Summary() == b.Summary() &&
-			a.Gated == b.Gated && a.Origin == b.Origin &&
-			slices.EqualFunc(a.fields, b.fields, func(x, y field) bool { return x == y })
+			a.Gated == b.Gated && a.Origin == b.Origin && a.fields == b.fields
 	}
 	return r.place == o.place && slices.EqualFunc(r.skills, o.skills, same) && slices.Equal(r.problems, o.problems)
 }

@@ -109,12 +109,11 @@ These skills are no longer available:
 // TestSwap: whatever of a skill changes, the Catalog is another one.
 func TestSwap(t *testing.T) {
 	now := Skill{Name: "a", ID: "a", Path: "/a", Description: "D.", Size: 1, Origin: Origin{Kind: MCP, Trust: Remote},
-		fields: []field{{"license", "1"}}}
+		fields: encodeFields([]field{{"license", "1"}})}
 	var problem error
 	src := new(changing)
 	src.yield = func(yield func(*Skill, error) bool) {
 		s := now
-		s.fields = slices.Clone(now.fields)
 		_ = yield(&s, nil) && (problem == nil || yield(nil, problem))
 	}
 	lib := NewLibrary(t.Context(), src)
@@ -126,7 +125,8 @@ func TestSwap(t *testing.T) {
 		"name": func() { now.Name = "b" }, "ID": func() { now.ID = "b" }, "description": func() { now.Description = "E." },
 		"when_to_use": func() { now.WhenToUse = "W." }, "size": func() { now.Size = 2 },
 		"gate": func() { now.Gated = "x is off" }, "trust": func() { now.Origin.Trust = Trusted },
-		"field": func() { now.fields[0].value = "2" }, "key": func() { now.fields[0].key = "version" },
+		"field":   func() { now.fields = encodeFields([]field{{"license", "2"}}) },
+		"key":     func() { now.fields = encodeFields([]field{{"version", "2"}}) },
 		"problem": func() { problem = Problem{Code: "x", Message: "new"} }, "place": func() { src.place.Missing = true },
 	} {
 		before := lib.Catalog()

@@ -122,23 +122,25 @@ func parse(path string, data []byte, o Origin, whole bool,
 	// A text that the Skill has as a field of its own is not kept twice, unless
 	// it was changed.
 	for _, t := range p.texts {
-		if kept, _ := s.shared(s.fields[t.field].key); kept != t.text {
-			s.fields[t.field].value = string(jsonString(t.text))
+		if kept, _ := s.shared(p.list[t.field].key); kept != t.text {
+			p.list[t.field].value = string(jsonString(t.text))
 		}
 	}
+	s.fields = encodeFields(p.list)
 	return s, f.Body, p.problems
 }
 
 // A reader reads one file and collects its Problems.
 type reader struct {
 	path     string
-	nameLine int    // line of the name; 0: none
+	nameLine int // line of the name; 0: none
+	list     []field
 	texts    []text // of fields without a value: the Skill should have them
 	problems []Problem
 }
 
 type text struct {
-	field int // of Skill.fields
+	field int // of reader.list
 	text  string
 }
 
@@ -299,13 +301,13 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 	exact := func(key string) bool {
 		return slices.ContainsFunc(entries, func(e frontmatter.Pair) bool { return e.Key == key })
 	}
-	s.fields = make([]field, 0, len(entries))
+	p.list = make([]field, 0, len(entries))
 	for _, e := range entries {
 		key := canonical(e.Key)
 		var value []byte
 		var err error
 		if _, ok := s.shared(e.Key); ok && e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() == "!!str" {
-			p.texts = append(p.texts, text{len(s.fields), e.Value.Value})
+			p.texts = append(p.texts, text{len(p.list), e.Value.Value})
 		} else {
 			value, err = frontmatter.TextJSON(e.Value)
 		}
@@ -313,11 +315,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 			p.problem(CodeLimitReached, Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)
 			continue
 		}
-		kept := field{key: strings.Clone(e.Key), value: string(value)}
-		if key == e.Key {
-			kept.key = key // the constant: thousands of skills share it
-		}
-		s.fields = append(s.fields, kept)
+		p.list = append(p.list, field{e.Key, string(value)})
 		switch {
 		case key == "":
 			if k := near(e.Key); k != "" && !exact(k) {

@@ -65,7 +65,7 @@ type Skill struct {
 	// Prompt computes the text. nil: it is the body of the file.
 	Prompt func(context.Context, Invocation) (string, error)
 
-	fields []field
+	fields string // keys and values of the frontmatter, see encodeFields
 	bodyAt int    // where the body starts in the file
 	stamp  uint64 // tells the bytes of the file from others; 0 unknown
 }
@@ -84,8 +84,9 @@ type Field struct {
 
 // Fields returns every key of the frontmatter in the order of the file.
 func (s *Skill) Fields() []Field {
-	fields := make([]Field, len(s.fields))
-	for i, f := range s.fields {
+	list := s.list()
+	fields := make([]Field, len(list))
+	for i, f := range list {
 		value := json.RawMessage(f.value)
 		if f.value == "" {
 			text, _ := s.shared(f.key)

@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -25,7 +24,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -111,11 +109,11 @@ func measure(out io.Writer, sizes []int, runs int) (*result, error) {
 			time.Sleep(settled) // so that files can be kept
 		}
 		ways := []way{
-			{name: "floor: read 4 KiB", run: func() error { return want(n, "the floor")(floor(dir, readHead)) }},
+			{name: "floor: read 4 KiB", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.ReadHead)) }},
 			{name: "knack.Load", run: from(&knack.Folder{Origin: user})},
-			{name: "floor: stat", run: func() error { return want(n, "the floor")(floor(dir, statOnly)) }, floor: 2},
+			{name: "floor: stat", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.StatFile)) }, floor: 2},
 			{name: "knack.Load, unchanged", run: cached, floor: 2},
-			{name: "floor: read, hash", run: func() error { return want(n, "the floor")(floor(dir, readHash)) }, floor: 4},
+			{name: "floor: read, hash", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.ReadHash)) }, floor: 4},
 			{name: "knack.Load, hashed", run: from(&knack.Folder{Origin: knack.Origin{Kind: knack.Project}, Check: checkHash}),
 				floor: 4},
 		}
@@ -274,73 +272,6 @@ func generate(dir string, n int) (described int, err error) {
 		described += len(description)
 	}
 	return described, nil
-}
-
-// floor does the least with each file of the tree, in parallel.
-func floor(dir string, file func(path string, buf []byte) error) (int, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, err
-	}
-	work := make(chan []fs.DirEntry, len(entries)/64+1)
-	for part := range slices.Chunk(entries, 64) {
-		work <- part
-	}
-	close(work)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	total := 0
-	var failed error
-	for range max(4, 2*runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			buf := make([]byte, 4<<10)
-			for part := range work {
-				for _, e := range part {
-					n, err := eachFile(filepath.Join(dir, e.Name()), buf, file)
-					mu.Lock()
-					if total += n; err != nil {
-						failed = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return total, failed
-}
-
-func eachFile(dir string, buf []byte, file func(path string, buf []byte) error) (n int, err error) {
-	files, err := os.ReadDir(dir)
-	for _, f := range files {
-		if err := file(filepath.Join(dir, f.Name()), buf); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, err
-}
-
-func readHead(path string, buf []byte) error {
-	h, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	_, err = h.Read(buf)
-	return err
-}
-
-func statOnly(path string, _ []byte) error {
-	_, err := os.Lstat(path)
-	return err
-}
-
-func readHash(path string, _ []byte) error {
-	data, err := os.ReadFile(path)
-	sum := sha256.Sum256(data)
-	runtime.KeepAlive(sum)
-	return err
 }
 
 // checkHash is what a trusted project costs: a hash of what is read.

@@ -6,7 +6,12 @@
 // Agents and tools are looked for on PATH; name=path names the program of one
 // (pi=/opt/pi/bin/pi). Knack is built from this module. An agent that is not
 // there, or cannot be driven, is in the result with the reason. -only names
-// those to run, and parts of the work: start, calls, tools.
+// those to run, -parts what is measured: start, calls, tools.
+//
+//	go run ./bench/peers -only knack -parts start -user -n 0,1000,10000
+//
+// shows what a start over the user's own skills takes once they are cached,
+// beside a program that only stats them.
 package main
 
 import (
@@ -36,6 +41,7 @@ type config struct {
 	sizes   []int
 	calls   int
 	runs    int
+	user    bool          // skills are the user's
 	limit   time.Duration // of one run of a program
 	parts   []string
 	only    []string
@@ -72,6 +78,9 @@ type program struct {
 
 func main() {
 	bench.Launched()
+	if dir := os.Getenv(statting); dir != "" {
+		stat(dir)
+	}
 	log.SetFlags(0)
 	log.SetPrefix("peers: ")
 	sizes := flag.String("n", "0,100,1000,5000", "numbers of skills")
@@ -79,6 +88,8 @@ func main() {
 	runs := flag.Int("runs", 9, "runs of each, after one to warm up")
 	limit := flag.Duration("limit", 2*time.Minute, "longest time of one run")
 	parts := flag.String("parts", "start,calls,tools", "what to measure")
+	user := flag.Bool("user", false,
+		"put the skills into the home, not the project, and add a program that only stats them")
 	only := flag.String("only", "", "agents to run (default: all)")
 	keep := flag.String("keep", "", "directory to keep first requests in")
 	tree := flag.String("tree", "", "directory that search tools search (default: Go's source)")
@@ -90,7 +101,7 @@ func main() {
 	}
 	flag.Parse()
 	c := config{agents: agents, calls: *k, runs: *runs, limit: *limit, parts: strings.Split(*parts, ","),
-		paths: map[string]string{}, keep: *keep, tree: *tree, out: os.Stdout}
+		paths: map[string]string{}, keep: *keep, tree: *tree, user: *user, out: os.Stdout}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
@@ -304,7 +315,11 @@ func (c *config) prompt(ctx context.Context, p *program, home, project string, l
 // program alone.
 func (c *config) project(p *program, what string, n int) (home, dir string, err error) {
 	home, dir = c.home(p, what), filepath.Join(c.dir, p.Name, what, "project")
-	if _, err = bench.Skills(filepath.Join(dir, filepath.FromSlash(p.Skills)), n); err != nil {
+	skills := filepath.Join(dir, filepath.FromSlash(p.Skills))
+	if c.user {
+		skills = filepath.Join(home, filepath.FromSlash(p.Skills))
+	}
+	if _, err = bench.Skills(skills, n); err != nil {
 		return "", "", err
 	}
 	for _, d := range []string{home, dir} {

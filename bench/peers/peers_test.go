@@ -21,6 +21,9 @@ const asKnack = "as-knack.exe"
 
 func TestMain(m *testing.M) {
 	bench.Launched()
+	if dir := os.Getenv(statting); dir != "" {
+		stat(dir)
+	}
 	if filepath.Base(os.Args[0]) == asKnack {
 		os.Exit(cli.Main())
 	}
@@ -41,7 +44,7 @@ func TestMeasure(t *testing.T) {
 	copyTo(t, knack)
 	var out strings.Builder
 	c := &config{
-		agents: agents, sizes: []int{0, 3}, calls: 2, runs: 1, limit: time.Minute, parts: []string{"start", "calls", "tools"},
+		agents: agents, sizes: []int{0, 3}, user: true, calls: 2, runs: 1, limit: time.Minute, parts: []string{"start", "calls", "tools"},
 		only: []string{"knack", "codex", "pi"}, tree: tree, out: &out, say: t.Logf,
 		paths: map[string]string{"knack": knack, "pi": filepath.Join(tree, "ring.go"), "codex": filepath.Join(tree, "none"),
 			"rg": "", "fd": ""},
@@ -51,7 +54,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Starts) != 2 || res.Starts[1].Whole != 3 || res.Starts[1].First.N != 1 || res.Starts[1].First.Median <= 0 ||
+	if len(res.Starts) != 3 || res.Starts[2].Name != "stat only" || res.Starts[2].CPU.N != 1 || res.Starts[1].Whole != 3 || res.Starts[1].First.N != 1 || res.Starts[1].First.Median <= 0 ||
 		res.Starts[1].Bytes <= res.Starts[0].Bytes {
 		t.Errorf("starts: %+v", res.Starts)
 	}

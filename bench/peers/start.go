@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/knack-agent/knack/bench"
 	"github.com/knack-agent/knack/llm/llmtest"
@@ -66,6 +70,14 @@ func (c *config) starts(ctx context.Context, res *result) error {
 				}
 			})
 		}
+		var floor start
+		if c.user && n > 0 {
+			if n >= 100 {
+				time.Sleep(settled) // so that the warm-up caches the files
+			}
+			fs = append(fs, c.floor(ctx, &floor, filepath.Join(c.home(res.ready()[0], what),
+				filepath.FromSlash(res.ready()[0].Skills)), n))
+		}
 		bench.InTurn(c.runs, fs...)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -84,6 +96,10 @@ func (c *config) starts(ctx context.Context, res *result) error {
 			}
 			t.Add(r.Name, r.First, r.Wall, r.CPU, r.RSS, r.Bytes, r.Tokens, r.Names, r.Begun, r.Whole)
 		}
+		if floor.Name != "" {
+			res.Starts = append(res.Starts, floor)
+			t.Add(floor.Name, "", floor.Wall, floor.CPU, floor.RSS)
+		}
 		if err := t.Write(c.out); err != nil {
 			return err
 		}
@@ -92,6 +108,45 @@ func (c *config) starts(ctx context.Context, res *result) error {
 		}
 	}
 	return nil
+}
+
+// settled is longer than a file must have been as it is to be kept in a cache.
+const settled = 2100 * time.Millisecond
+
+// statting is the environment variable that makes this program stat the files
+// of a directory of skills, and do nothing else.
+const statting = "KNACK_BENCH_STAT"
+
+func stat(dir string) {
+	n, err := bench.Floor(dir, bench.StatFile)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n)
+	os.Exit(0)
+}
+
+// floor measures a program that only stats n skills.
+func (c *config) floor(ctx context.Context, row *start, dir string, n int) func(int) {
+	*row = start{Name: "stat only", Skills: n}
+	var wall, cpu, rss []float64
+	return func(round int) {
+		self, err := os.Executable()
+		if err != nil || row.Problem != "" || ctx.Err() != nil {
+			return
+		}
+		use, out, err := bench.Run(ctx, c.dir, append(os.Environ(), statting+"="+dir), self)
+		if err != nil || strings.TrimSpace(out) != strconv.Itoa(n) {
+			row.Problem = fmt.Sprintf("%q %v", out, err)
+			c.failing = append(c.failing, row.Name+": "+row.Problem)
+			return
+		}
+		if round < 0 {
+			return
+		}
+		wall, cpu, rss = append(wall, ms(use.Wall)), append(cpu, ms(use.CPU)), append(rss, float64(use.RSS)/mib)
+		row.Wall, row.CPU, row.RSS = bench.StatOf(wall), bench.StatOf(cpu), bench.StatOf(rss)
+	}
 }
 
 func (c *config) keepBody(name string, body []byte) {
