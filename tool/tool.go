@@ -13,9 +13,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
@@ -213,32 +210,6 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 			return run(ctx, in, call)
 		},
 	}
-}
-
-// A derived schema is that of an input type.
-type derived struct {
-	data  json.RawMessage
-	shape func() shape
-}
-
-// schemas has the derived schema of each input type: deriving them is a fifth of the program's start, and each session
-// makes the same tools.
-var schemas sync.Map
-
-func schemaOf(t reflect.Type) (derived, error) {
-	if have, ok := schemas.Load(t); ok {
-		return have.(derived), nil
-	}
-	schema, err := jsonschema.ForType(t, nil)
-	if err != nil {
-		return derived{}, err
-	}
-	data, err := json.Marshal(schema)
-	if err != nil {
-		return derived{}, err
-	}
-	have, _ := schemas.LoadOrStore(t, derived{data, sync.OnceValue(func() shape { return shapeOf(data) })})
-	return have.(derived), nil
 }
 
 // SubjectsOf makes a Tool's Subjects from a func over its typed input.

@@ -42,7 +42,7 @@ func Main() int {
 // conversation goes back to steadyGC once it is open.
 func lazyGC() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(800)
+		debug.SetGCPercent(600)
 	}
 }
 

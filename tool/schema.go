@@ -1,0 +1,111 @@
+package tool
+
+import (
+	"encoding/json"
+	"reflect"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// A derived schema is that of an input type.
+type derived struct {
+	data  json.RawMessage
+	shape func() shape
+}
+
+// schemas has the derived schema of each input type: deriving them is a fifth of the program's start, and each session
+// makes the same tools.
+var schemas sync.Map
+
+func schemaOf(t reflect.Type) (derived, error) {
+	if have, ok := schemas.Load(t); ok {
+		return have.(derived), nil
+	}
+	schema, err := jsonschema.ForType(t, nil)
+	if err != nil {
+		return derived{}, err
+	}
+	data, ok := appendSchema(nil, schema)
+	if !ok {
+		if data, err = json.Marshal(schema); err != nil {
+			return derived{}, err
+		}
+	}
+	have, _ := schemas.LoadOrStore(t, derived{data, sync.OnceValue(func() shape { return shapeOf(data) })})
+	return have.(derived), nil
+}
+
+// appendSchema writes a schema as json.Marshal does, which encodes and checks what is nested once for each level. ok
+// is false where the schema has other members than those of the types that inputs are made of.
+func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
+	if s.Not != nil && reflect.DeepEqual(s, &jsonschema.Schema{Not: &jsonschema.Schema{}}) {
+		return append(b, "false"...), true
+	}
+	other := *s
+	other.Type, other.Types, other.Properties, other.PropertyOrder, other.Items = "", nil, nil, nil, nil
+	other.Description, other.Required, other.AdditionalProperties = "", nil, nil
+	if !reflect.ValueOf(other).IsZero() || len(s.Properties) != len(s.PropertyOrder) {
+		return nil, false
+	}
+	start := len(b)
+	write := func(v any) {
+		data, err := json.Marshal(v)
+		ok = ok && err == nil
+		b = append(b, data...)
+	}
+	member := func(name string) {
+		if len(b) > start {
+			b = append(b, ',')
+		} else {
+			b = append(b, '{')
+		}
+		b = append(append(append(b, '"'), name...), '"', ':')
+	}
+	schema := func(s *jsonschema.Schema) {
+		if ok {
+			b, ok = appendSchema(b, s)
+		}
+	}
+	ok = true
+	if s.Type != "" {
+		member("type")
+		write(s.Type)
+	} else if s.Types != nil {
+		member("type")
+		write(s.Types)
+	}
+	if s.Properties != nil {
+		member("properties")
+		b = append(b, '{')
+		for i, name := range s.PropertyOrder {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			write(name)
+			b = append(b, ':')
+			schema(s.Properties[name])
+		}
+		b = append(b, '}')
+	}
+	if s.Items != nil {
+		member("items")
+		schema(s.Items)
+	}
+	if s.Description != "" {
+		member("description")
+		write(s.Description)
+	}
+	if len(s.Required) > 0 {
+		member("required")
+		write(s.Required)
+	}
+	if s.AdditionalProperties != nil {
+		member("additionalProperties")
+		schema(s.AdditionalProperties)
+	}
+	if len(b) == start {
+		return append(b, "true"...), ok
+	}
+	return append(b, '}'), ok
+}
