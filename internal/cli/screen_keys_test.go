@@ -50,7 +50,7 @@ const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x
 
 // TestScreenPaste: a long paste is a chip on the screen and in the history, and
 // whole in what is sent; an image comes from the clipboard program of PATH, never
-// from one in the project.
+// from one in the project, and one that hangs is given up.
 func TestScreenPaste(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -62,7 +62,9 @@ func TestScreenPaste(t *testing.T) {
 		llmtest.Answer{When: "what is", Text: "A pixel."},
 	))
 	bin := filepath.Join(d.home(), "bin")
-	d.program(t, filepath.Join(bin, clipboardProgram), "echo \"$@\" > $HOME/asked\ncat $HOME/pixel.png\n")
+	d.program(t, filepath.Join(bin, clipboardProgram), "echo \"$@\" > $HOME/asked\ntest ! -e $HOME/hang || sleep 1000\nhelper\n")
+	d.program(t, filepath.Join(bin, "helper"), "cat $HOME/pixel.png\n")
+	d.program(t, filepath.Join(d.dir, "bin", "helper"), "touch $HOME/hijacked\n")
 	d.program(t, filepath.Join(d.dir, "bin", clipboardProgram), "touch $HOME/hijacked\n")
 	d.file(t, "../pixel.png", pixel)
 	d.env = append(d.env, "DISPLAY=:9", "WAYLAND_DISPLAY=", "PATH="+filepath.Join(d.dir, "bin")+":bin:"+bin+":"+os.Getenv("PATH"))
@@ -77,6 +79,9 @@ func TestScreenPaste(t *testing.T) {
 	k.shows(w, h, `what is\[image image-1\.png, 1 KB\]`)
 	k.types("\r")
 	k.shows(w, h, `A pixel\.\n\n❯`)
+	d.file(t, "../hang", "")
+	k.types("\x16")
+	k.shows(w, h, `no image in the clipboard: `+clipboardProgram+` has not answered in 2s`)
 	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil || !strings.Contains(string(data), clipboardAsked) {
 		t.Errorf("the clipboard program was asked for %q, %v", data, err)
 	}

@@ -73,24 +73,56 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// joined are keys with texts that follow each other as one.
+func joined(keys []Key) []Key {
+	var all []Key
+	for _, k := range keys {
+		if n := len(all); n > 0 && k.Name == "text" && all[n-1].Name == "text" {
+			all[n-1].Text += k.Text
+			continue
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// FuzzDecode: whatever bytes arrive, in whatever pieces, the keys are the same, have
+// names, and texts without control characters.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte("\x1b[200~paste\x1b[201~\x1b[1;5Cx\xff"), uint8(3))
+	for _, seed := range []string{
+		"\x1b[200~paste\x1b[201~\x1b[1;5Cx\xff",
+		"\x1b[200~two\r\nlines \x1b[20\x1b[201\x1b[201~\x1b[201~",
+		"\x1b[200~\xe6\x97\x1b[201~\xe6\x97\xa5\xf0\x9f\x91\xa9",
+		"\x1b]11;rgb:ffff/ffff/dddd\x1b\\\x1b]52;c;aGk=\x07\x1bP1$r0m\x1b\\\x1b[?62;22c",
+		"\x1b[999999999999999999999;99999999999999999999u\x1b[-1;;;;;;;;;;;;;;;;~\x1b[4294967296:3:3;2:3u",
+		"\x1b[27;5;1114112~\x1b[55296u\x1b[57358u\x1b[1;256A\x1b[M\xff\xff\xff\x1bO\x1b\x1b\x1b[",
+	} {
+		f.Add([]byte(seed), uint8(len(seed)))
+	}
 	f.Fuzz(func(t *testing.T, b []byte, cut uint8) {
-		var d Decoder
-		n := int(cut%8) + 1
-		for len(b) > 0 {
-			k := min(n, len(b))
-			for _, key := range d.Decode(b[:k]) {
+		if len(b) > maxSequence { // longer ones are given up
+			return
+		}
+		var whole, pieces Decoder
+		want := joined(append(whole.Decode(b), whole.Flush()...))
+		var got []Key
+		for rest, n := b, int(cut%8)+1; len(rest) > 0; {
+			k := min(n, len(rest))
+			for _, key := range pieces.Decode(rest[:k]) {
 				if key.Name == "" || !utf8.ValidString(key.Text) {
 					t.Fatalf("the key %+v", key)
 				}
 				if key.Name == "text" && strings.ContainsFunc(key.Text, func(r rune) bool { return r < ' ' }) {
 					t.Fatalf("a control character is text: %q", key.Text)
 				}
+				got = append(got, key)
 			}
-			b = b[k:]
+			rest = rest[k:]
 		}
-		d.Flush()
+		got = joined(append(got, pieces.Flush()...))
+		if names(got) != names(want) {
+			t.Errorf("%q in pieces of %d: %q, want %q", b, cut%8+1, names(got), names(want))
+		}
 	})
 }
 

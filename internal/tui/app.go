@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/editor"
@@ -108,10 +107,10 @@ type app struct {
 	conv      *conversation
 	view      view
 	questions []*question
-	pick      func(item) // what the open picker does
-	cancelled func()     // called when it is closed; nil: nothing is
-	menuFrom  int        // bytes of the prompt that the menu replaces
-	commands  []knack.SlashCommand
+	pick      func(item)              // what the open picker does
+	cancelled func()                  // called when it is closed; nil: nothing is
+	menuFrom  int                     // bytes of the prompt that the menu replaces
+	commands  []item                  // for /; nil: to be made
 	files     []string                // for @; nil: not read yet
 	named     []item                  // what can follow @; nil: to be made of files and agents
 	reading   bool                    // files are being read

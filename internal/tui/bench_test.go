@@ -60,12 +60,7 @@ func BenchmarkTyping(b *testing.B) {
 
 // BenchmarkCompletion is what a key costs while files are offered.
 func BenchmarkCompletion(b *testing.B) {
-	items := make([]item, 100_000)
-	for i := range items {
-		f := fmt.Sprintf("internal/package%d/some_file_%d_test.go", i%1000, i)
-		items[i] = item{value: "@" + f, label: f}
-	}
-	p := newPicker("", items)
+	p := newPicker("", manyFiles(100_000))
 	queries := []string{"s", "so", "som", "pkg7test", "file_99"}
 	for i := 0; b.Loop(); i++ {
 		p.query = queries[i%len(queries)]

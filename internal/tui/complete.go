@@ -69,10 +69,10 @@ func (a *app) menu() {
 	}
 	query := strings.TrimLeft(word, "/@")
 	m := a.view.menu
-	if m == nil || len(m.items) != len(items) {
-		m = newPicker("", items)
+	if m == nil || &m.items[0] != &items[0] {
+		m = &picker{items: items}
 	}
-	m.items, m.query = items, query
+	m.query = query
 	m.filter()
 	a.view.menu, a.menuFrom = m, len(word)
 	if len(m.found) == 0 {
@@ -82,11 +82,12 @@ func (a *app) menu() {
 
 // slash returns everything that can be typed after a slash.
 func (a *app) slash() []item {
-	if a.commands == nil {
-		a.commands = a.session.Commands()
+	if a.commands != nil {
+		return a.commands
 	}
-	items := make([]item, 0, len(a.commands)+len(local))
-	for _, c := range a.commands {
+	all := a.session.Commands()
+	items := make([]item, 0, len(all)+len(local))
+	for _, c := range all {
 		if plain.Line(c.Name) != c.Name {
 			continue // it cannot be typed as it is shown
 		}
@@ -100,6 +101,7 @@ func (a *app) slash() []item {
 	for _, c := range local {
 		items = append(items, item{value: "/" + c.name, label: "/" + c.name, help: c.help, ready: true})
 	}
+	a.commands = items
 	return items
 }
 

@@ -3,12 +3,14 @@ package tui
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,12 +74,12 @@ func (a *app) pasteImage() {
 }
 
 // clipboard runs a program that is on the PATH, in a directory that is neither
-// relative nor part of the project.
+// relative nor part of the project; what it starts is looked for there as well.
 func clipboard(ctx context.Context, argv []string, path, project string) ([]byte, error) {
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) || dir == project || strings.HasPrefix(dir, project+string(filepath.Separator)) {
-			continue
-		}
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		return !filepath.IsAbs(dir) || dir == project || strings.HasPrefix(dir, project+string(filepath.Separator))
+	})
+	for _, dir := range dirs {
 		program := filepath.Join(dir, argv[0])
 		if info, err := os.Stat(program); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 			continue
@@ -86,8 +88,11 @@ func clipboard(ctx context.Context, argv []string, path, project string) ([]byte
 		c := exec.CommandContext(ctx, program, argv[1:]...)
 		c.Dir = filepath.Dir(program)
 		c.Stdout = &out
-		c.WaitDelay = clipboardTime
-		if err := c.Run(); err != nil {
+		c.Env = append(os.Environ(), "PATH="+strings.Join(dirs, string(filepath.ListSeparator)))
+		c.WaitDelay = time.Millisecond // what it started may keep the output open
+		if err := c.Run(); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("%s has not answered in %s", argv[0], clipboardTime)
+		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", argv[0], err)
 		}
 		return out.Bytes(), nil

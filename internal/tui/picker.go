@@ -33,6 +33,11 @@ type picker struct {
 	top    int   // the first that is shown
 	closed bool  // the query cannot be typed: for a few fixed choices
 
+	// What matched the last query, in the order of items: a query that goes on from
+	// it is looked for among these alone, because there may be 100,000 files.
+	matching []int
+	matched  string // that query
+
 	current string     // the value that is in force; "": none
 	moved   func(item) // if not nil, is called with the item under the cursor
 }
@@ -44,7 +49,11 @@ func newPicker(title string, items []item) *picker {
 }
 
 func (p *picker) filter() {
-	p.found, p.at, p.top = rank(p.items, p.query), 0, 0
+	if p.matched == "" || !strings.HasPrefix(p.query, p.matched) {
+		p.matching = nil
+	}
+	p.found, p.matching = rank(p.items, p.matching, p.query)
+	p.matched, p.at, p.top = p.query, 0, 0
 	if p.query == "" && p.current != "" {
 		p.at = max(slices.IndexFunc(p.found, func(i int) bool { return p.items[i].value == p.current }), 0)
 	}
@@ -213,53 +222,59 @@ func (p *picker) preview(width, room int) []styled.Line {
 	return out
 }
 
-// rank returns the items that match a query, best first: all of its words must
-// match, letters in order. Without a query all are returned in their order.
-func rank(items []item, query string) []int {
+// rank returns the items that match a query, best first, and the same in their
+// order: all of its words must match, letters in order. Without a query all match.
+// If among is not nil, only these items are looked at.
+func rank(items []item, among []int, query string) (best, matching []int) {
 	words := strings.Fields(strings.ToLower(query))
-	scores := make([]int, len(items))
-	most, n := 0, 0
-	for i, it := range items {
-		help := ""
-		score, ok := 1, true
-		for _, w := range words {
-			n := similar.Score(it.label, w)
-			if n == 0 {
-				if help == "" {
-					help = strings.ToLower(it.help)
-				}
-				if help != "" && strings.Contains(help, w) {
-					n = 1
-				}
-			}
-			if n == 0 {
-				ok = false
-				break
-			}
-			score += n
+	n := len(items)
+	if among != nil {
+		n = len(among)
+	}
+	matching = make([]int, 0, n)
+	scores := make([]int, 0, n)
+	most := 0
+	for j := range n {
+		i := j
+		if among != nil {
+			i = among[j]
 		}
-		if ok {
-			scores[i] = score
+		if score := items[i].score(words); score > 0 {
+			matching, scores = append(matching, i), append(scores, score)
 			most = max(most, score)
-			n++
 		}
 	}
-	// Sorted by counting: there may be 100,000 files, and few different scores.
+	// Sorted by counting: there are few different scores.
 	starts := make([]int, most+2)
 	for _, s := range scores {
-		if s > 0 {
-			starts[most-s+1]++
-		}
+		starts[most-s+1]++
 	}
 	for i := 1; i < len(starts); i++ {
 		starts[i] += starts[i-1]
 	}
-	out := make([]int, n)
-	for i, s := range scores {
-		if s > 0 {
-			out[starts[most-s]] = i
-			starts[most-s]++
-		}
+	best = make([]int, len(matching))
+	for j, s := range scores {
+		best[starts[most-s]] = matching[j]
+		starts[most-s]++
 	}
-	return out
+	return best, matching
+}
+
+// score rates how well an item matches words in lower case; 0: it does not.
+func (it *item) score(words []string) int {
+	score, help := 1, ""
+	for _, w := range words {
+		n := similar.Score(it.label, w)
+		if n == 0 {
+			if help == "" {
+				help = strings.ToLower(it.help)
+			}
+			if help == "" || !strings.Contains(help, w) {
+				return 0
+			}
+			n = 1
+		}
+		score += n
+	}
+	return score
 }
