@@ -14,7 +14,8 @@ import (
 	"github.com/knack-agent/knack/internal/styled"
 )
 
-// Render returns a whole text as lines of at most width cells.
+// Render returns a whole text as lines of at most width cells; lines of code may be
+// longer.
 func Render(src string, width int) []styled.Line {
 	var s Stream
 	s.Write(src)
@@ -127,10 +128,15 @@ func (r *renderer) list(n *ast.List) {
 	}
 }
 
-// code puts lines of code as they are: nothing is drawn around them, so that
-// what is copied from the screen is the code.
+// code puts lines of code as they are: nothing is drawn around them, and those that
+// are too long are left to the terminal to break, so that what is copied from the
+// screen is the code. Within a list or a quote they are broken here.
 func (r *renderer) code(lines []styled.Line) {
 	for _, l := range lines {
+		if len(r.first) == 0 && len(r.rest) == 0 {
+			r.put(l)
+			continue
+		}
 		for _, row := range styled.Break(l, max(1, r.width-r.rest.Width())) {
 			r.put(row)
 		}

@@ -108,7 +108,8 @@ func (s *Stream) Close() {
 	s.closed = true
 }
 
-// Take returns the lines that became final since the last call.
+// Take returns the lines that became final since the last call, of at most width
+// cells; lines of code may be longer.
 func (s *Stream) Take(width int) []styled.Line {
 	var lines []styled.Line
 	for _, p := range s.ready {
@@ -118,14 +119,18 @@ func (s *Stream) Take(width int) []styled.Line {
 	return lines
 }
 
-// Live returns the lines of what can still change.
+// Live returns the rows of what can still change, of at most width cells.
 func (s *Stream) Live(width int) []styled.Line {
 	rest := *s
 	rest.ready = nil
 	rest.open = append([]string(nil), s.open...)
 	rest.context = append([]string(nil), s.context...)
 	rest.Close()
-	return rest.Take(width)
+	var rows []styled.Line
+	for _, l := range rest.Take(width) {
+		rows = append(rows, styled.Break(l, max(width, 1))...)
+	}
+	return rows
 }
 
 func (s *Stream) render(p piece, width int) []styled.Line {

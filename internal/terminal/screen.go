@@ -44,7 +44,11 @@ func (s *Screen) Size() (width, height int) { return s.width, s.height }
 // all that follows them are written whole, one after the other, so that nothing is
 // lost if the terminal has just changed its size and the program does not know it yet.
 // For the same reason it goes down by newlines only, which scroll where there is no
-// row. Lines must not be wider than the terminal.
+// row.
+//
+// A committed line that is wider than the terminal is broken by the terminal itself,
+// which then knows that the rows are one line: it is copied as one, and broken anew
+// when the window changes. Lines of the live area are cut.
 func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	if most := s.height - 1; len(live) > most {
 		cut := len(live) - max(most, 1)
@@ -52,13 +56,18 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		cursor.Row = max(cursor.Row-cut, 0)
 	}
 	rows := make([][]byte, 0, len(commit)+len(live))
+	soft := map[int]bool{} // rows that go on with the line of the row before
 	for _, l := range commit {
-		rows = append(rows, s.Theme.Append(nil, l.Cut(s.width)))
+		for i, part := range styled.Break(l, s.width) {
+			soft[len(rows)] = i > 0
+			rows = append(rows, s.Theme.Append(nil, part))
+		}
 	}
+	committed := len(rows)
 	for _, l := range live {
 		rows = append(rows, s.Theme.Append(nil, l.Cut(s.width)))
 	}
-	if len(rows) == len(commit) { // the cursor needs a row
+	if len(rows) == committed { // the cursor needs a row
 		rows = append(rows, nil)
 	}
 
@@ -95,7 +104,12 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		if i < len(s.rows) && bytes.Equal(row, s.rows[i]) {
 			continue
 		}
-		to(i)
+		if soft[i] {
+			b.WriteString("\x1b[?7h") // the terminal breaks lines, if somebody has turned that off
+			at = i
+		} else {
+			to(i)
+		}
 		if i < len(s.rows) {
 			b.WriteString("\x1b[2K")
 		}
@@ -112,8 +126,8 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		s.rows = s.rows[:len(rows)]
 	}
 	// From here on the rows of the live area count alone.
-	at -= len(commit)
-	s.rows = append(s.rows[:0:0], s.rows[len(commit):]...)
+	at -= committed
+	s.rows = append(s.rows[:0:0], s.rows[committed:]...)
 	cursorRow := min(max(cursor.Row, 0), len(s.rows)-1)
 	if !first || at != cursorRow || cursor != s.cursor {
 		begin()

@@ -184,9 +184,9 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestScreenExact: whatever is committed is in the terminal once and in order,
-// at every size, also when the live area is higher than the terminal and when
-// the terminal grows.
+// TestScreenExact: whatever is committed is in the terminal once, in order and as
+// whole lines, at every size, also when the live area is higher than the terminal,
+// when lines are wider, and when the terminal grows.
 func TestScreenExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(4, 30).Draw(t, "width"), rapid.IntRange(2, 12).Draw(t, "height")
@@ -208,10 +208,11 @@ func TestScreenExact(t *testing.T) {
 			live = append([]styled.Line(nil), live[final:]...)
 			for range rapid.IntRange(0, 5).Draw(t, "new") {
 				n++
-				live = append(live, styled.S(styled.Text, fmt.Sprint("w", n)))
+				long := strings.Repeat("x日", rapid.SampledFrom([]int{0, 0, 0, 1, 5, 20}).Draw(t, "long"))
+				live = append(live, styled.S(styled.Text, fmt.Sprint("w", n, long)))
 			}
 			for _, l := range commit {
-				want = append(want, l.Cut(w).String())
+				want = append(want, l.String())
 			}
 			bottom := styled.S(styled.Text, "> "+strings.Repeat("x", rapid.IntRange(0, w-2).Draw(t, "typed")))
 			rows := append(append([]styled.Line(nil), live...), bottom, styled.S(styled.Dim, "status"))

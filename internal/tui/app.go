@@ -60,7 +60,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer func() { a.session.Close() }()
 	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,
-		func(k terminal.Key) { a.post(func() { a.key(k) }) }); err != nil {
+		func(k terminal.Key) {
+			select {
+			case a.pressedKeys <- k:
+			case <-a.ctx.Done():
+			}
+		}); err != nil {
 		return err
 	}
 	defer a.terminal.Close()
@@ -93,16 +98,18 @@ func Run(ctx context.Context, o Options) error {
 // app is the state of the interface. All of it belongs to the goroutine of
 // loop; others reach it through post.
 type app struct {
-	o        Options
-	ctx      context.Context
-	cancel   context.CancelFunc
-	posts    chan func()
-	session  *engine.Session
-	terminal *terminal.Terminal
-	screen   *terminal.Screen
-	keys     bindings
-	history  editor.History
-	prompt   editor.Editor
+	o      Options
+	ctx    context.Context
+	cancel context.CancelFunc
+	posts  chan func()
+	// pressedKeys are handled at once; what a turn posts waits for the next frame.
+	pressedKeys chan terminal.Key
+	session     *engine.Session
+	terminal    *terminal.Terminal
+	screen      *terminal.Screen
+	keys        bindings
+	history     editor.History
+	prompt      editor.Editor
 
 	conv      *conversation
 	view      view
@@ -132,11 +139,13 @@ type app struct {
 	}
 }
 
-// frame is the least time between two frames that no key asked for.
-const frame = 33 * time.Millisecond
+// frame is the time between two frames of a turn, but for those that a key asks
+// for. What is posted between them is not even looked at: waking up for each piece
+// of an answer would cost more than drawing it.
+const frame = 50 * time.Millisecond
 
 func newApp(ctx context.Context, o Options) *app {
-	a := &app{o: o, posts: make(chan func(), 256)}
+	a := &app{o: o, posts: make(chan func(), 256), pressedKeys: make(chan terminal.Key, 64)}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	a.conv = &conversation{width: 80, summary: func(name string, in []byte) string {
 		return a.session.Summary(name, in)
@@ -180,14 +189,21 @@ func (a *app) loop() error {
 	defer release()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	later := time.NewTimer(time.Hour)
-	defer later.Stop()
+	next := time.NewTimer(time.Hour) // the next frame of a turn
+	defer next.Stop()
 	if err := a.draw(); err != nil {
 		return err
 	}
+	var handled time.Time // when posts were
 	for !a.quit {
+		posts := a.posts
+		if wait := frame - time.Since(handled); wait > 0 && a.busy() {
+			posts = nil
+			next.Reset(wait)
+		}
 		select {
-		case do := <-a.posts:
+		case do := <-posts:
+			handled = time.Now()
 			do()
 			for more := true; more && !a.quit; { // what came together is one frame
 				select {
@@ -197,11 +213,18 @@ func (a *app) loop() error {
 					more = false
 				}
 			}
-			if wait := frame - time.Since(a.drawn); wait > 0 && a.busy() {
-				later.Reset(wait)
-				continue
+		case k := <-a.pressedKeys:
+			a.key(k)
+			for more := true; more && !a.quit; {
+				select {
+				case k := <-a.pressedKeys:
+					a.key(k)
+				default:
+					more = false
+				}
 			}
-		case <-later.C:
+		case <-next.C:
+			continue
 		case <-ticker.C:
 			if !a.busy() {
 				w, h := a.terminal.Size()

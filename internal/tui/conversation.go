@@ -24,7 +24,7 @@ type conversation struct {
 	thinking bool                                // reasoning is shown
 	summary  func(name string, in []byte) string // of a call's input
 
-	final []styled.Line // not committed yet
+	final []styled.Line // not committed yet; code may be wider than the terminal
 	last  block         // what the last final line belongs to
 
 	answer    *markdown.Stream // nil: no answer is being streamed
@@ -482,9 +482,7 @@ func (c *conversation) lastResult() bool {
 	}
 	c.endAnswer()
 	c.separate()
-	for _, l := range markdown.Highlight("", c.results[len(c.results)-1]) {
-		c.add(blockReply, styled.Break(l, c.width)...)
-	}
+	c.add(blockReply, markdown.Highlight("", c.results[len(c.results)-1])...)
 	return true
 }
 

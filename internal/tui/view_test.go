@@ -460,3 +460,26 @@ func TestLongMessage(t *testing.T) {
 		t.Errorf("%d rows, the last %q", n, last)
 	}
 }
+
+// TestCopiedCode: what is copied from the screen is the code: a line that is too long
+// for the terminal is one line, before and after the window changes its width.
+func TestCopiedCode(t *testing.T) {
+	code := "func main() {\n    fmt.Println(\"" + strings.Repeat("words 日本語 ", 12) + "\")\n}"
+	s := newStage(t, 40, 14)
+	for _, piece := range strings.SplitAfter("Look:\n\n```go\n"+code+"\n```\n\nThat is it.", " ") {
+		s.view.conv.event(text(piece), noon)
+		s.show()
+	}
+	s.view.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
+	s.show()
+	if all := s.vt.All(); !strings.Contains(all, "Look:\n\n"+code+"\n\nThat is it.") {
+		t.Errorf("the code is not whole:\n%s", all)
+	}
+	s.vt.Reflow(70, 14)
+	s.screen.Redraw()
+	s.screen.Resize(70, 14)
+	s.show()
+	if all := s.vt.All(); !strings.Contains(all, code) {
+		t.Errorf("the code is not whole in a wider window:\n%s", all)
+	}
+}

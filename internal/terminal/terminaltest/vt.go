@@ -147,13 +147,13 @@ func (v *VT) escape(s string) int {
 	if err != nil {
 		n = 1
 	}
-	v.wrap = v.wrap && last == 'm'
+	v.wrap = v.wrap && (last == 'm' || params == "?7")
 	switch {
 	case last == 'm' && (params == "" || params == "0"):
 		v.style = ""
 	case last == 'm':
 		v.style = strings.TrimPrefix(v.style+";"+params, ";")
-	case params == "?2026" && (last == 'h' || last == 'l'), params == "?2004", params == ">1" && last == 'u',
+	case params == "?2026" && (last == 'h' || last == 'l'), params == "?7" && last == 'h', params == "?2004", params == ">1" && last == 'u',
 		params == "<" && last == 'u':
 	case last == 'c': // asks for the attributes: nobody answers
 	case params == "?25":
