@@ -180,7 +180,7 @@ func (m *Models) advice(e *llm.Error, id string) string {
 	table := models.Known(m.Tables...)
 	p, ok := table.Provider(name)
 	switch {
-	case !ok:
+	case !ok, e.Status == http.StatusPaymentRequired: // a key is of no help
 	case e.Kind == llm.Auth:
 		if p.KeyHelper != "" {
 			return "knack help models: the setting providers." + name + ".keyHelper prints the key"
@@ -198,6 +198,7 @@ func (m *Models) advice(e *llm.Error, id string) string {
 				near = append(near, other)
 			}
 		}
+		near = slices.DeleteFunc(near, func(other string) bool { return other == id })
 		if len(near) > 0 {
 			return "knack --model " + strings.Join(near, ", or ")
 		}
@@ -264,14 +265,21 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 		return part
 	}
 	known := one("models.known")
-	t, ignored, err := models.Settings(one("providers").JSON, known.JSON)
+	given := one("providers")
+	t, ignored, err := models.Settings(given.JSON, known.JSON)
 	if err != nil {
-		return nil, nil, &Error{Err: fmt.Errorf("settings: %w", err), Hint: "knack help settings"}
+		place := ""
+		if m := (*models.Mistake)(nil); errors.As(err, &m) {
+			line, column := given.Locate(m.Path...)
+			place = fmt.Sprintf("%s:%d:%d: ", given.Path, line, column)
+		}
+		return nil, nil, &Error{Err: fmt.Errorf("settings: %s%w", place, err), Hint: "knack help models", Exit: ExitUsage}
 	}
 	var problems []knack.Problem
-	for _, text := range ignored {
+	for _, m := range ignored {
+		line, column := known.Locate(m.Path...)
 		problems = append(problems, knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Warn,
-			Path: known.Path, Line: known.Line, Column: known.Column, Message: text, Hint: "knack help settings"})
+			Path: known.Path, Line: line, Column: column, Message: m.Error(), Hint: "knack help models"})
 	}
 	// One id is the alias itself; an id for a provider is that provider's.
 	set := c.Settings.Models

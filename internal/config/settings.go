@@ -2,7 +2,9 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -94,4 +96,27 @@ type Section struct {
 	Line   int    // where the value starts
 	Column int
 	JSON   json.RawMessage
+}
+
+// Locate returns the line and the column of the key at the end of a path of keys,
+// or of the last key of the path that there is.
+func (s Section) Locate(keys ...string) (line, column int) {
+	f := file{data: s.JSON, add: func(knack.Problem) {}}
+	n, _ := f.parse()
+	at := 0
+	for _, key := range keys {
+		i := -1
+		if n != nil {
+			i = slices.IndexFunc(n.members, func(m member) bool { return m.key == key })
+		}
+		if i < 0 {
+			break
+		}
+		at, n = n.members[i].at, n.members[i].val
+	}
+	line, column = f.place(at)
+	if line == 1 {
+		column += s.Column - 1
+	}
+	return s.Line + line - 1, column
 }

@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,8 +131,31 @@ func TestSettingsRefuse(t *testing.T) {
 			t.Errorf("%s is taken", bad)
 		}
 	}
-	if _, _, err := models.Settings(nil, json.RawMessage(`{"x": {"window": "wide"}}`)); err == nil {
-		t.Error("a misspelt key is taken")
+}
+
+// TestSettingsMistakes: what is wrong is explained in words.
+func TestSettingsMistakes(t *testing.T) {
+	for _, c := range []struct{ providers, known, want string }{
+		{`{"x": {"bseURL": "http://x"}}`, ``, `providers.x.bseURL: it is not a key; did you mean baseURL?`},
+		{`{"x": {"baseURL": 3}}`, ``, `providers.x.baseURL: it is 3, and must be a string`},
+		{`{"x": {"headers": "a: b"}}`, ``, `providers.x.headers: it is "a: b", and must be an object`},
+		{`{"x": 3}`, ``, `providers.x: 3 is not an object`},
+		{``, `[]`, `models.known: [] is not an object`},
+		{``, `{"x": 3}`, `models.known: x: 3 is not an object`},
+		{``, `{"x": {"max_output": "wide"}}`, `models.known: x: max_output: it is "wide", and must be a whole number`},
+		{``, `{"x": {"input": "5"}}`, `models.known: x: input: it is "5", and must be a number`},
+		{``, `{"x": {"thinking": 1}}`, `models.known: x: thinking: it is 1, and must be true or false`},
+		{``, `{"x": {"window": -1}}`, `models.known: x: window: -1 is negative`},
+		{``, `{"x": {"output": -1}}`, `models.known: x: output: -1 is negative`},
+		{``, `{"x": {"takes": "image video"}}`, `models.known: x: takes: "video" is neither image nor pdf`},
+	} {
+		_, mistakes, err := models.Settings(json.RawMessage(c.providers), json.RawMessage(c.known))
+		if len(mistakes) == 1 && err == nil {
+			err = mistakes[0]
+		}
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s%s: %v", c.providers, c.known, err)
+		}
 	}
 }
 
@@ -145,12 +169,16 @@ func TestKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`models.known: box/gemma: "colour" is not a key; the keys are window, max_output, takes, thinking, budget, input, output, read, write, long`,
-		`models.known: llama: "max-output" is not a key; did you mean max_output?`,
+		`models.known: box/gemma: colour: it is not a key; the keys are window, max_output, takes, thinking, budget, input, output, read, write, long`,
+		`models.known: llama: max-output: it is not a key; did you mean max_output?`,
 		`models.known: llama: output: 4096 is not a price: it is US dollars for a million tokens; the limit of tokens is max_output`,
 	}
-	if got := strings.Join(ignored, "\n"); got != strings.Join(want, "\n") {
-		t.Errorf("ignored:\n%s", got)
+	var got []string
+	for _, m := range ignored {
+		got = append(got, m.Error())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ignored:\n%s", strings.Join(got, "\n"))
 	}
 	table := models.Known(extra)
 	for _, provider := range []string{"ollama", "vllm"} {

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,44 +26,61 @@ type ProviderSettings struct {
 	Strong    string            `json:"strong"`
 }
 
+// A Mistake is a setting that is wrong.
+type Mistake struct {
+	Setting string   // providers or models.known
+	Path    []string // the keys below it
+	Text    string
+}
+
+func (m *Mistake) Error() string {
+	if m.Setting == "providers" {
+		return strings.Join(append([]string{m.Setting}, m.Path...), ".") + ": " + m.Text
+	}
+	return strings.Join(append([]string{m.Setting}, m.Path...), ": ") + ": " + m.Text
+}
+
 // Settings makes a Table of the settings `providers` (an object of [ProviderSettings]
 // by name) and `models.known` (an object of [Model] by "provider/model", or by
-// "model" for all providers). Either may be empty. Keys of models.known that
-// mean nothing are ignored and reported, a sentence each.
-func Settings(providers, known json.RawMessage) (t Table, ignored []string, err error) {
+// "model" for all providers). Either may be empty. What is wrong in models.known
+// is ignored and reported; in providers, which say where keys and prompts go, it
+// is an error, a [Mistake].
+func Settings(providers, known json.RawMessage) (t Table, ignored []*Mistake, err error) {
 	if len(known) > 0 {
-		var all map[string]map[string]json.RawMessage
-		if err := json.Unmarshal(known, &all); err != nil {
-			return t, nil, fmt.Errorf("models.known: %w", err)
-		}
+		all, mistakes := fields(known, "models.known")
+		ignored = mistakes
 		t.Models = map[string]Model{}
 		for _, id := range slices.Sorted(maps.Keys(all)) {
-			m, said, err := oneModel(all[id])
-			if err != nil {
-				return t, nil, fmt.Errorf("models.known: %s: %w", id, err)
-			}
-			for _, s := range said {
-				ignored = append(ignored, fmt.Sprintf("models.known: %s: %s", id, s))
-			}
+			m, mistakes := oneModel(id, all[id])
+			ignored = append(ignored, mistakes...)
 			t.Models[id] = m
 		}
 	}
-	var all map[string]ProviderSettings
+	all := map[string]ProviderSettings{}
 	if len(providers) > 0 {
-		if err := strict(providers, &all); err != nil {
-			return t, nil, fmt.Errorf("providers: %w", err)
+		values, mistakes := fields(providers, "providers")
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			var s ProviderSettings
+			mistakes = append(mistakes, decode(values[name], &s, "providers", name)...)
+			all[name] = s
 		}
+		if len(mistakes) > 0 {
+			return t, nil, mistakes[0]
+		}
+	}
+	wrong := func(name, key, format string, args ...any) (Table, []*Mistake, error) {
+		return t, nil, &Mistake{"providers", []string{name, key}, fmt.Sprintf(format, args...)}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
 		switch s.Format {
 		case "", Messages, Responses, Chat, Gemini:
 		default:
-			return t, nil, fmt.Errorf("providers.%s.format: %q is none of messages, responses, chat, gemini", name, s.Format)
+			return wrong(name, "format", "%q is none of messages, responses, chat, gemini", s.Format)
 		}
 		if u, err := url.Parse(s.BaseURL); s.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
 			u.Scheme != "https") {
-			return t, nil, fmt.Errorf("providers.%s.baseURL: %q is not an http or https URL", name, s.BaseURL)
+			return wrong(name, "baseURL", "%q is not an http or https URL", s.BaseURL)
 		}
 		p := Provider{Name: name, Format: s.Format, Base: s.BaseURL, Header: s.Headers, KeyHelper: s.KeyHelper,
 			Proxy: s.Proxy, Configured: s.BaseURL != ""}
@@ -89,45 +105,99 @@ func Settings(providers, known json.RawMessage) (t Table, ignored []string, err 
 const maxPrice = 2000
 
 // oneModel reads a value of models.known.
-func oneModel(keys map[string]json.RawMessage) (m Model, ignored []string, err error) {
-	whole, err := json.Marshal(keys)
-	if err == nil {
-		err = json.Unmarshal(whole, &m)
+func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
+	mistakes = decode(data, &m, "models.known", id)
+	wrong := func(key, format string, args ...any) {
+		mistakes = append(mistakes, &Mistake{"models.known", []string{id, key}, fmt.Sprintf(format, args...)})
 	}
-	if err != nil {
-		return m, nil, err
-	}
-	var names []string
-	for f := range reflect.TypeFor[Model]().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if slices.Contains(names, key) {
-			continue
-		}
-		text := fmt.Sprintf("%q is not a key", key)
-		switch near := similar.Names(strings.ToLower(strings.ReplaceAll(key, "-", "_")), names); {
-		case len(near) > 0:
-			text += "; did you mean " + near[0] + "?"
-		default:
-			text += "; the keys are " + strings.Join(names, ", ")
-		}
-		ignored = append(ignored, text)
-	}
-	for name, price := range map[string]*float64{"input": &m.Input, "output": &m.Output} {
+	for key, price := range map[string]*float64{"input": &m.Input, "output": &m.Output} {
 		if *price > maxPrice {
-			ignored = append(ignored, fmt.Sprintf("%s: %g is not a price: it is US dollars for a million tokens; the limit "+
-				"of tokens is max_output", name, *price))
+			wrong(key, "%g is not a price: it is US dollars for a million tokens; the limit of tokens is max_output", *price)
 			*price = 0
 		}
 	}
-	slices.Sort(ignored)
-	return m, ignored, nil
+	for key, n := range map[string]*float64{"input": &m.Input, "output": &m.Output, "read": &m.Read, "write": &m.Write} {
+		if *n < 0 {
+			wrong(key, "%g is negative", *n)
+			*n = 0
+		}
+	}
+	for key, n := range map[string]*int{"window": &m.Window, "max_output": &m.MaxOutput} {
+		if *n < 0 {
+			wrong(key, "%d is negative", *n)
+			*n = 0
+		}
+	}
+	for word := range strings.FieldsSeq(m.Takes) {
+		if word != "image" && word != "pdf" {
+			wrong("takes", "%q is neither image nor pdf", word)
+		}
+	}
+	slices.SortStableFunc(mistakes, func(a, b *Mistake) int { return strings.Compare(a.Error(), b.Error()) })
+	return m, mistakes
 }
 
-func strict(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	return dec.Decode(v)
+// fields are the members of a JSON object.
+func fields(data json.RawMessage, setting string, path ...string) (map[string]json.RawMessage, []*Mistake) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return nil, []*Mistake{{setting, path, fmt.Sprintf("%s is not an object", shorten(data))}}
+	}
+	return all, nil
+}
+
+// decode reads a JSON object into a struct. A key that the struct does not have and
+// a value of another type are left out.
+func decode(data json.RawMessage, into any, setting string, path ...string) []*Mistake {
+	values, mistakes := fields(data, setting, path...)
+	v := reflect.ValueOf(into).Elem()
+	var names []string
+	at := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+		at[name] = v.Field(i)
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		to, ok := at[key]
+		text := ""
+		switch {
+		case !ok:
+			text = "it is not a key; the keys are " + strings.Join(names, ", ")
+			lower := strings.Split(strings.ToLower(strings.Join(names, " ")), " ")
+			if near := similar.Names(strings.ToLower(strings.ReplaceAll(key, "-", "_")), lower); len(near) > 0 {
+				text = "it is not a key; did you mean " + names[slices.Index(lower, near[0])] + "?"
+			}
+		case json.Unmarshal(values[key], to.Addr().Interface()) != nil:
+			to.SetZero()
+			text = fmt.Sprintf("it is %s, and must be %s", shorten(values[key]), wanted(to.Type()))
+		default:
+			continue
+		}
+		mistakes = append(mistakes, &Mistake{setting, append(slices.Clone(path), key), text})
+	}
+	return mistakes
+}
+
+// wanted is the JSON type of a Go type, in words.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	}
+	return "an object"
+}
+
+// shorten is JSON for a message.
+func shorten(data json.RawMessage) string {
+	if text := []rune(string(data)); len(text) > 40 {
+		return string(text[:40]) + "…"
+	}
+	return string(data)
 }
