@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/control"
 	"github.com/knack-agent/knack/internal/plain"
 )
 
@@ -42,19 +43,35 @@ func (o *textOutput) Event(e engine.Event) {
 			printProblem(o.errs, o.project, p)
 		}
 	}
-	if r := e.Retry; r != nil {
-		wait := ""
-		if r.Wait > 0 {
-			wait = fmt.Sprintf(" in %s", r.Wait.Round(100*time.Millisecond))
-		}
-		fmt.Fprintf(o.errs, "knack: retry %d%s: %s\n", r.Attempt, wait, plain.Line(r.Err.Error()))
-	}
+	printRetry(o.errs, e)
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
 		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
 	}
 	if e.End != nil {
 		o.text = e.End.Text
 	}
+}
+
+// printRetry shows the wait before another attempt to reach a model.
+func printRetry(w io.Writer, e engine.Event) {
+	if r := e.Retry; r != nil {
+		wait := ""
+		if r.Wait > 0 {
+			wait = fmt.Sprintf(" in %s", r.Wait.Round(100*time.Millisecond))
+		}
+		fmt.Fprintf(w, "knack: retry %d%s: %s\n", r.Attempt, wait, plain.Line(r.Err.Error()))
+	}
+}
+
+// jsonOutput prints one result at the end, and shows retries on errs meanwhile.
+type jsonOutput struct {
+	control.Output
+	errs io.Writer
+}
+
+func (o jsonOutput) Event(e engine.Event) {
+	printRetry(o.errs, e)
+	o.Output.Event(e)
 }
 
 func (o *textOutput) End(err error) {

@@ -29,7 +29,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	case "text":
 		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
 	case "json":
-		out = control.NewMessages(c.OutOrStdout(), false)
+		out = jsonOutput{control.NewMessages(c.OutOrStdout(), false), c.ErrOrStderr()}
 	case "stream-json":
 		messages = control.NewMessages(c.OutOrStdout(), true)
 		messages.Partial = f.partial

@@ -536,6 +536,8 @@ func (o *Messages) result(err error) Result {
 		r.Subtype, r.Errors = "error_during_execution", []string{"interrupted"}
 	case r.Reason == "stopped":
 		r.Subtype, r.Errors = "error_during_execution", []string{engine.Stopped(t.end.Why).Error()}
+	case t.stop == llm.Failed:
+		r.Subtype, r.Errors = "error_during_execution", []string{"the procedure failed"}
 	}
 	r.IsError = r.Subtype != "success"
 	for _, id := range o.prompts {

@@ -365,6 +365,9 @@ func (r report) err(e *llm.Endpoint, status int) *llm.Error {
 		status = n
 	}
 	out := &llm.Error{Status: status, Kind: r.kind(code, status), Message: redact(e.Info.ID+": "+r.Message, e.Key)}
+	if status == http.StatusNotFound && r.Message != "" { // which may be only "model: NAME"
+		out.Message = redact(e.Info.ID+": not found: "+r.Message, e.Key)
+	}
 	if r.Message == "" {
 		out.Message = e.Info.ID + ": " + r.Type + code
 	}
