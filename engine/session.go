@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -178,7 +180,8 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.files = coding.Tools(s.ws, s.coding)
 	base := coding.Default + ",Agent"
-	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(s.options.Tools, base))
+	spec, skill := skillTerm(s.options.Tools)
+	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {
 		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(), Hint: x.Hint})
 	}
@@ -187,14 +190,34 @@ func (s *Session) setTools(p *Project) {
 	} else {
 		s.without = []string{"Agent"}
 	}
-	if s.options.Tools != "" && len(chosen) == 0 && len(s.without) > 0 {
-		s.without = append(s.without, "Skill") // no tools are no tools
+	none := s.options.Tools != "" && len(chosen) == 0 && len(s.without) > 0
+	if skill == "-" || none && skill == "" { // no tools are no tools
+		s.without = append(s.without, "Skill")
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
 		s.hidden = planTools(s.enterPlan, s.exitPlan, func() bool { return s.planFrom() != "" })
 	}
 	s.problems = append(s.problems, s.Give(s.options.Given)...)
+}
+
+// skillTerm takes the tool Skill, which depends on the run, out of a choice of
+// tools. skill is how the choice names it: "", "+" or "-".
+func skillTerm(spec string) (rest, skill string) {
+	var kept []string
+	for i, term := range strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		switch term {
+		case "Skill", "+Skill":
+			if skill = "+"; term == "Skill" && i == 0 {
+				kept = append(kept, "none") // this tool and no other
+			}
+		case "-Skill":
+			skill = "-"
+		default:
+			kept = append(kept, term)
+		}
+	}
+	return strings.Join(kept, ","), skill
 }
 
 // Give replaces what the host adds to the session. It counts from the next turn

@@ -133,8 +133,8 @@ func Select(all Set, base, spec string) (Set, []knack.Problem) {
 			if t, ok := all.Find(name); !found && ok {
 				on[slices.IndexFunc(all, func(u Tool) bool { return u.Name == t.Name })], found = want, true
 			}
-			// A pattern may be written for a server that is not there today.
-			if !found && !strings.Contains(name, "*") {
+			// A server's tools may come later, or not today.
+			if !found && !strings.Contains(name, "*") && !strings.HasPrefix(name, "mcp__") {
 				problems = append(problems, knack.Problem{
 					Code: knack.CodeToolPattern, Severity: knack.Warn,
 					Message: fmt.Sprintf("tools: there is no tool %q", name), Hint: suggestion(name, all),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 // completions offers values of flags to the shell.
@@ -33,10 +35,57 @@ func (f *runFlags) completions(c *cobra.Command) {
 		return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
 	})
 	c.RegisterFlagCompletionFunc("resume", completeSession)
+	fixed("debug", append([]string{"all"}, engine.DebugTopics...)...)
+	fixed("setting-sources", "user", "project", "user,project")
+	fixed("permission-prompt-tool", "stdio")
+	c.ValidArgsFunction = completeAgent
+}
+
+// completeAgent offers the agents that a prompt may ask for.
+func completeAgent(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	if !strings.HasPrefix(word, "@") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	p, err := engine.Load(c.Context(), engine.Options{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer p.Close()
+	var names []string
+	for _, a := range p.Agents() {
+		names = append(names, "@agent-"+a.Name+"\t"+plain.Line(a.Description))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeServer offers the names of MCP servers.
+func completeServer(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	p, err := engine.Load(c.Context(), engine.Options{})
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer p.Close()
+	servers, _ := p.Servers()
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTool offers the names of tools.
+func completeTool(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return coding.Tools(nil, coding.Options{Jobs: new(coding.Jobs)}).Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSession offers the sessions of the working directory, the last first.
-func completeSession(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func completeSession(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if c.HasParent() && len(args) > 0 { // session show takes one
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	p, err := engine.Load(c.Context(), engine.Options{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -211,6 +211,7 @@ func mcpRemoveCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&project, "project", false, "from the project's .mcp.json")
+	c.ValidArgsFunction = completeServer
 	return c
 }
 
@@ -312,6 +313,7 @@ func mcpGetCommand() *cobra.Command {
 	}
 	f.register(c)
 	f.registerServers(c)
+	c.ValidArgsFunction = completeServer
 	return c
 }
 
@@ -397,6 +399,7 @@ is read and compared with what the server lists.`,
 	f.registerServers(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&verify, "verify", false, "read every file of the skills, and compare it with the list")
+	c.ValidArgsFunction = completeServer
 	return c
 }
 
@@ -454,6 +457,7 @@ machine's terminal, paste the address that the browser was sent to in the end.`,
 	}
 	f.register(c)
 	f.registerServers(c)
+	c.ValidArgsFunction = completeServer
 	return c
 }
 
@@ -493,5 +497,6 @@ func mcpLogoutCommand() *cobra.Command {
 	}
 	f.register(c)
 	f.registerServers(c)
+	c.ValidArgsFunction = completeServer
 	return c
 }

@@ -73,7 +73,7 @@ func (l *ruleList) Type() string   { return "rules" }
 
 // chosenTools is the value of --tools; given empty, it is none.
 func chosenTools(c *cobra.Command, tools string) string {
-	if c.Flags().Changed("tools") && strings.TrimSpace(tools) == "" {
+	if c.Flags().Changed("tools") && strings.Trim(tools, ", \t\n") == "" {
 		return "none"
 	}
 	return tools

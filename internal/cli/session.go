@@ -97,6 +97,7 @@ that of a sub-agent, which its parent's session names.`,
 			return nil
 		},
 	}
+	c.ValidArgsFunction = completeSession
 	c.Flags().BoolVar(&asJSON, "json", false, "print the entries, one object a line")
 	return c
 }

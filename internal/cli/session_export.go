@@ -46,6 +46,7 @@ written in it, including secrets. Check it before you pass it on.`,
 		},
 	}
 	resultJSON(c)
+	c.ValidArgsFunction = completeSession
 	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: as the file's name ends, else html")
 	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
 	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
@@ -110,6 +111,7 @@ copy ends with that entry; "knack session show ID --json" shows their numbers.`,
 			return err
 		},
 	}
+	c.ValidArgsFunction = completeSession
 	c.Flags().StringVar(&at, "at", "", "the `number` of the last entry to copy")
 	return c
 }

@@ -122,6 +122,7 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 			return nil
 		},
 	}
+	c.ValidArgsFunction = completeTool
 	c.Flags().StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
 	c.Flags().BoolVar(&trusted, "trust", false, "trust this project for this call")
 	c.Flags().StringVar(&place, "workspace", "", "where it runs: a directory, ssh://host/dir or docker://container/dir")

@@ -99,7 +99,7 @@ type answer struct {
 
 // readFrame reads a line. field is the member that is wrong.
 func readFrame(line []byte) (f frame, field string, err error) {
-	if err := json.Unmarshal(line, &f); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(line, []byte("\ufeff")), &f); err != nil {
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
 			return f, wrong.Field, fmt.Errorf("it is a JSON %s", wrong.Value)
@@ -132,18 +132,33 @@ func readPrompt(f frame) (p prompt, field string, err error) {
 			p.Typed = p.Text
 		}
 	}()
+	if role := f.Message.Role; role != "" && role != "user" {
+		return p, "message.role", fmt.Errorf("it is %q, not user", role)
+	}
 	field = "message.content"
+	if len(f.Message.Content) == 0 {
+		return p, field, errors.New("it is missing")
+	}
 	if json.Unmarshal(f.Message.Content, &p.Text) == nil {
 		if strings.TrimSpace(p.Text) == "" {
 			return p, field, errors.New("it is empty")
 		}
 		return p, "", nil
 	}
-	var content []Block
-	if err := json.Unmarshal(f.Message.Content, &content); err != nil {
-		return p, field, fmt.Errorf("it is neither a string nor a list of blocks: %w", err)
+	var content []json.RawMessage
+	if json.Unmarshal(f.Message.Content, &content) != nil {
+		return p, field, errors.New("it is neither a string nor a list of blocks")
 	}
-	for i, b := range content {
+	for i, data := range content {
+		var b Block
+		if err := json.Unmarshal(data, &b); err != nil {
+			at := fmt.Sprintf("%s[%d]", field, i)
+			var wrong *json.UnmarshalTypeError
+			if errors.As(err, &wrong) {
+				at, err = strings.TrimSuffix(at+"."+wrong.Field, "."), fmt.Errorf("it is a JSON %s", wrong.Value)
+			}
+			return p, at, err
+		}
 		switch {
 		case b.Type == "text" && b.Text != nil && i == 0:
 			p.Text = *b.Text
@@ -151,6 +166,8 @@ func readPrompt(f frame) (p prompt, field string, err error) {
 			p.Parts = append(p.Parts, llm.Text(*b.Text))
 		case (b.Type == "image" || b.Type == "document") && b.Source != nil && b.Source.Type == "base64":
 			p.Parts = append(p.Parts, llm.Part{Media: &llm.Media{MIME: b.Source.MIME, Data: b.Source.Data}})
+		case b.Type == "text":
+			return p, fmt.Sprintf("%s[%d].text", field, i), errors.New("it is missing")
 		default:
 			return p, fmt.Sprintf("%s[%d].type", field, i), fmt.Errorf("a block of type %q cannot be sent", b.Type)
 		}

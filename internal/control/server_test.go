@@ -294,6 +294,14 @@ func TestOddInput(t *testing.T) {
 		{`{"type":"control_response"}`, `"field":"response"`},
 		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`, `no request \"nobody\" waits`},
 		{`{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}`, `a block of type \"tool_result\" cannot be sent`},
+		{`{"type":"user","message":{"role":"user"}}`, `"field":"message.content","error":"it is missing"`},
+		{`{"type":"user","message":{"role":"user","content":7}}`, `it is neither a string nor a list of blocks"`},
+		{`{"type":"user","message":{"role":"user","content":[{"type":"text","text":7}]}}`,
+			`"field":"message.content[0].text","error":"it is a JSON number"`},
+		{`{"type":"user","message":{"role":"user","content":["a"]}}`, `"field":"message.content[0]","error":"it is a JSON string"`},
+		{`{"type":"user","message":{"role":"user","content":[{"type":"text"}]}}`,
+			`"field":"message.content[0].text","error":"it is missing"`},
+		{`{"type":"user","message":{"role":"assistant","content":"a"}}`, `"field":"message.role"`},
 		{`{"type":"user","message":{"role":"user","content":"` + strings.Repeat("x", maxLine) + `"}}`, `more than 32 MiB`},
 	} {
 		h.say("%s", c.line)
@@ -305,7 +313,7 @@ func TestOddInput(t *testing.T) {
 	h.must(h.ask("3", `{"subtype":"initialize","hooks":7}`), `"subtype":"error"`)
 	h.say(`{"type":"keep_alive"}`)
 	h.say(`{"type":"control_cancel_request","request_id":"unknown"}`)
-	h.user("hello")
+	h.say("\ufeff" + `{"type":"user","message":{"role":"user","content":"hello"}}` + "\r")
 	h.expect(`"type":"result"`, `"result":"fine"`)
 	fmt.Fprint(h.in, `{"type":"user"`) // half a line
 	err := h.end()
