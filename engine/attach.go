@@ -76,10 +76,18 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			continue
 		}
 		if !isFile(path) {
-			if _, err := s.ws.Stat(ctx, path); err != nil && strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@") {
+			why := ""
+			switch info, err := s.ws.Stat(ctx, path); {
+			case err == nil && info.IsDir():
+				why = "it is a directory"
+			case err == nil:
+				why = "it is not a regular file"
+			case strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@"):
+				why = "there is no such file"
+			}
+			if why != "" {
 				s.engine.notice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
-					Message: fmt.Sprintf("@%s: there is no such file; the text is sent as it is", path),
-					Hint:    "ls " + filepath.Dir(path)})
+					Message: fmt.Sprintf("@%s: %s; the text is sent as it is", path, why), Hint: "ls " + filepath.Dir(path)})
 			}
 			continue
 		}

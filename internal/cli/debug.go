@@ -23,10 +23,13 @@ func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
 	switch topics {
 	case "", "0", "false":
 		return nil, nil
-	case "1", "true", "all":
+	case "1", "true":
 		only = engine.DebugTopics
 	default:
 		only = strings.Split(topics, ",")
+	}
+	if slices.Contains(only, "all") {
+		only = slices.Concat(slices.DeleteFunc(only, func(s string) bool { return s == "all" }), engine.DebugTopics)
 	}
 	for _, topic := range only {
 		if !slices.Contains(engine.DebugTopics, topic) {

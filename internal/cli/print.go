@@ -61,7 +61,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	defer e.Close()
 	var schema *control.Schema
-	if f.jsonSchema != "" {
+	if c.Flags().Changed("json-schema") {
 		if schema, err = control.ReadSchema(f.jsonSchema); err != nil {
 			return err
 		}
@@ -95,7 +95,11 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		if strings.ContainsFunc(path, unicode.IsSpace) || strings.HasPrefix(path, "agent-") || strings.Contains(path, "://") {
 			continue
 		}
-		return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: there is no such file to attach", plain.Line(path))
+		why := "there is no such file to attach"
+		if info, err := os.Stat(s.Path(path)); err == nil && !info.Mode().IsRegular() {
+			why = "only files can be attached"
+		}
+		return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: %s", plain.Line(path), why)
 	}
 	if err := r.Begin(ctx); err != nil {
 		return err

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -52,7 +54,7 @@ if there is an error in any skill.`,
 			for _, arg := range args {
 				skills, err := skillsIn(arg)
 				if err != nil {
-					return notSkills(err)
+					return notSkills(c, arg, err)
 				}
 				found = append(found, skills...)
 			}
@@ -76,7 +78,7 @@ if there is an error in any skill.`,
 				printChecked(c, skills)
 			}
 			if unread != nil {
-				return notSkills(unread)
+				return notSkills(c, "", unread)
 			}
 			if failed > 0 {
 				// What is wrong has been said.
@@ -89,9 +91,36 @@ if there is an error in any skill.`,
 	return c
 }
 
-func notSkills(err error) error {
-	return &engine.Error{Err: fmt.Errorf("skill check: %w", err),
-		Hint: "name a skill's directory, a directory of skills or a .skill file"}
+func notSkills(c *cobra.Command, arg string, err error) error {
+	return &engine.Error{Err: fmt.Errorf("skill check: %w", plainPath(err)),
+		Hint: cmp.Or(pathHint(c, arg), "name a skill's directory, a directory of skills or a .skill file")}
+}
+
+// plainPath leaves the name of the system call out of an error.
+func plainPath(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%s: %w", failed.Path, failed.Err)
+	}
+	return err
+}
+
+// pathHint is the command to type where a skill's name was given for its path; "":
+// there is no such skill.
+func pathHint(c *cobra.Command, name string) string {
+	if _, err := os.Lstat(name); name == "" || err == nil {
+		return ""
+	}
+	cat, err := (&projectFlags{}).load(c.Context())
+	if err != nil {
+		return ""
+	}
+	for _, e := range cat.Entries() {
+		if e.Name() == name && filepath.IsAbs(e.Path) {
+			return c.CommandPath() + " " + plain.Line(cat.project.Short(filepath.Dir(e.Path)))
+		}
+	}
+	return ""
 }
 
 // skillsIn returns the skills that a path holds: their directories, or the path

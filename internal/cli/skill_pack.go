@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,7 +44,8 @@ SKILL.md at the top), which is written again. A skill with errors is not packed.
 func packSkill(c *cobra.Command, path, output string) error {
 	name, files, err := packed(path)
 	if err != nil {
-		return fmt.Errorf("skill pack: %s: %w", path, err)
+		return &engine.Error{Err: fmt.Errorf("skill pack: %s: %w", path, err), Hint: cmp.Or(pathHint(c, path),
+			"knack skill pack PATH: a skill's directory or a .skill file")}
 	}
 	found, err := skillsIn(path)
 	if err != nil {

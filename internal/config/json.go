@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
@@ -125,6 +126,9 @@ func (f *file) parse() (n *node, whole bool) {
 	hint := ""
 	if bytes.HasPrefix(f.data[min(at, len(f.data)):], []byte("/")) {
 		hint = "JSON has no comments"
+	}
+	if syntax != nil && strings.Contains(syntax.Error(), "escape code") {
+		hint = `in JSON, a backslash is written \\`
 	}
 	f.problem(at, knack.CodeJSONInvalid, knack.Error, hint, "%v"+brokenNote, err)
 	return n, false

@@ -225,7 +225,15 @@ func (l *loader) commandLine() error {
 			}
 		}
 		if _, whole := l.read(y, path, data); !whole {
-			return fmt.Errorf("--settings: %s", l.c.Problems[len(l.c.Problems)-1])
+			broken := l.c.Problems[len(l.c.Problems)-1]
+			broken.Message = strings.TrimSuffix(broken.Message, brokenNote) // nothing of it applies: there is no run
+			if broken.Hint != "" {
+				broken.Message += " (" + broken.Hint + ")"
+			}
+			if path == "--settings" { // which the place of the problem names
+				return errors.New(broken.String())
+			}
+			return fmt.Errorf("--settings: %s", broken)
 		}
 	}
 	return nil

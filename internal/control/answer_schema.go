@@ -1,10 +1,13 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -23,6 +26,9 @@ func ReadSchema(value string) (*Schema, error) {
 	wrong := func(err error) error {
 		return engine.Usagef(`--json-schema '{"type": "object", "required": ["answer"]}'`, "--json-schema: %w", err)
 	}
+	if strings.TrimSpace(value) == "" {
+		return nil, wrong(errors.New("it is empty"))
+	}
 	if !strings.HasPrefix(strings.TrimSpace(value), "{") {
 		data, err := os.ReadFile(value)
 		if err != nil {
@@ -40,7 +46,11 @@ func ReadSchema(value string) (*Schema, error) {
 // ParseSchema reads a JSON Schema.
 func ParseSchema(data []byte) (*Schema, error) {
 	var schema jsonschema.Schema
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if err := json.Unmarshal(data, &schema); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(&schema); err != nil {
 		return nil, err
 	}
 	resolved, err := schema.Resolve(nil)
@@ -48,6 +58,30 @@ func ParseSchema(data []byte) (*Schema, error) {
 		return nil, err
 	}
 	return &Schema{string(data), resolved}, nil
+}
+
+// checkTypes finds types that no value has: no answer would match them.
+func checkTypes(s *jsonschema.Schema) error {
+	types := s.Types
+	if s.Type != "" {
+		types = append(slices.Clone(types), s.Type)
+	}
+	for _, name := range types {
+		if !slices.Contains([]string{"object", "array", "string", "number", "integer", "boolean", "null"}, name) {
+			return fmt.Errorf("%q is not a type of JSON Schema", name)
+		}
+	}
+	below := slices.Concat(s.PrefixItems, s.AnyOf, s.OneOf, s.AllOf, slices.Collect(maps.Values(s.Properties)),
+		slices.Collect(maps.Values(s.Defs)), []*jsonschema.Schema{s.Items, s.AdditionalProperties})
+	for _, x := range below {
+		if x == nil {
+			continue
+		}
+		if err := checkTypes(x); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Prompt asks the model to answer by the schema.
