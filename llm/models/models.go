@@ -235,13 +235,22 @@ func (t Table) near(name string) []string {
 	return similar.Names(name, t.names(""))
 }
 
-// NearOf are the names of a provider's models that are most like one.
+// NearOf are the names of a provider's models that are most like one, or else the
+// aliases and providers that are.
 func (t Table) NearOf(p Provider, name string) []string {
 	near := similar.Names(name, t.names(p.Name))
 	for i := range near {
 		near[i] = p.Name + "/" + near[i]
 	}
-	return near
+	if len(near) > 0 {
+		return near
+	}
+	words := slices.Concat([]string{"fast", "default", "strong"}, slices.Sorted(maps.Keys(p.Aliases)),
+		slices.Sorted(maps.Keys(t.Aliases)))
+	for _, other := range t.Providers {
+		words = append(words, other.Name)
+	}
+	return similar.Names(strings.ToLower(name), words)
 }
 
 // names are those of a provider's models, of all with provider "", sorted.
