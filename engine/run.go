@@ -175,6 +175,9 @@ func (s *Session) explain(t *turn, err error) error {
 	if errors.As(err, &blocked) {
 		return &Error{Err: err, Hint: "knack help hooks", Exit: ExitRefused}
 	}
+	if errors.Is(err, session.ErrNotRecorded) {
+		return &Error{Err: err, Hint: "knack --no-session …; or set XDG_STATE_HOME to a directory that you can write"}
+	}
 	var e *llm.Error
 	if errors.As(err, &e) && t.agent.Model != nil {
 		if hint := s.engine.Models().advice(e, t.agent.Model.Info().ID); hint != "" {

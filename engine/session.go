@@ -530,7 +530,11 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	store := p.options.Env.Sessions(p.dir)
 	id := o.Resume
 	if o.Latest {
-		all, _ := store.List()
+		all, err := store.List()
+		if err != nil { // the last session may be the damaged one
+			e.notice(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
+				Hint: "knack session list"})
+		}
 		all = slices.DeleteFunc(all, session.Summary.Empty)
 		if len(all) == 0 {
 			return nil, &Error{Err: errors.New("there is no session to resume in this directory"),

@@ -297,17 +297,17 @@ func (l *Log) append(e Entry) (Entry, error) {
 	}
 	if l.pending != "" {
 		if err := l.begin(); err != nil {
-			l.failed = fmt.Errorf("session: %w", err)
+			l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 			return e, l.failed
 		}
 	}
 	if l.file != nil {
 		line, err := json.Marshal(e)
 		if err != nil {
-			return e, fmt.Errorf("session: %w", err)
+			return e, fmt.Errorf("%w: %w", ErrNotRecorded, err)
 		}
 		if _, err := l.file.Write(append(line, '\n')); err != nil {
-			l.failed = fmt.Errorf("session: %w", err)
+			l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 			return e, l.failed
 		}
 		if l.latest != "" && (e.Type == TypeUser || e.Type == TypeTurnEnd) {
@@ -320,6 +320,9 @@ func (l *Log) append(e Entry) (Entry, error) {
 	}
 	return e, nil
 }
+
+// ErrNotRecorded is the error for a log that cannot be written.
+var ErrNotRecorded = errors.New("the session cannot be recorded")
 
 // note names this session in the file latest. An error is ignored: without the
 // file, or with an old one, only the order of a list differs.
@@ -338,7 +341,7 @@ func (l *Log) Sync() error {
 		return l.failed
 	}
 	if err := l.file.Sync(); err != nil {
-		l.failed = fmt.Errorf("session: %w", err)
+		l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 	}
 	return l.failed
 }

@@ -70,6 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0
 	}
 	code := engine.ExitFailed
+	err = explained(err)
 	var f *engine.Error
 	if errors.As(err, &f) && f.Exit != 0 {
 		code = f.Exit
@@ -82,6 +83,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "knack: hint: %s\n", f.Hint)
 	}
 	return int(code)
+}
+
+// explained puts errors of the library of commands, and of a working directory that
+// is gone, in our words.
+func explained(err error) error {
+	var call *os.SyscallError
+	if errors.As(err, &call) && call.Syscall == "getwd" {
+		return &engine.Error{Err: fmt.Errorf("the working directory is gone: %w", call.Err), Hint: "cd DIR"}
+	}
+	// "if any flags in the group [show yes] are set none of the others can be; [show yes] were all set"
+	if group, ok := strings.CutPrefix(err.Error(), "if any flags in the group ["); ok {
+		names, _, _ := strings.Cut(group, "]")
+		return engine.Usagef("use one of them", "--%s cannot be used together",
+			strings.Join(strings.Fields(names), ", --"))
+	}
+	return err
 }
 
 // commands are those below knack.

@@ -42,7 +42,7 @@ of the transcript.`,
 			for _, path := range args {
 				id, err := importFile(c, path)
 				if err != nil {
-					errs = append(errs, err)
+					errs = append(errs, plainPath(err))
 					continue
 				}
 				if made = append(made, map[string]string{"path": path, "session": id}); !asJSON {
@@ -52,7 +52,10 @@ of the transcript.`,
 			if asJSON {
 				errs = append(errs, writeJSON(c.OutOrStdout(), made))
 			}
-			return errors.Join(errs...)
+			if err := errors.Join(errs...); err != nil {
+				return &engine.Error{Err: err, Hint: "knack session import ~/.claude/projects/DIR/SESSION.jsonl"}
+			}
+			return nil
 		},
 	}
 	resultJSON(c)

@@ -115,7 +115,7 @@ func pathHint(c *cobra.Command, name string) string {
 	if err != nil {
 		return ""
 	}
-	for _, e := range cat.Entries() {
+	for _, e := range cat.Candidates() {
 		if e.Name() == name && filepath.IsAbs(e.Path) {
 			return c.CommandPath() + " " + plain.Line(cat.project.Short(filepath.Dir(e.Path)))
 		}

@@ -153,8 +153,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	case len(open) == 0 && refused == 0 && p.Trusted():
 		return nil
 	case len(open) == 0 && refused == 0:
-		fmt.Fprintln(c.OutOrStdout(), "It provides nothing that needs approval. Git and other programs follow its "+
-			"configuration.")
+		fmt.Fprintln(c.OutOrStdout(), "Git and other programs follow its configuration.")
 		if !f.yes {
 			ok, err := confirm(c, "Trust the folder?")
 			if err != nil {

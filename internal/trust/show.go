@@ -25,7 +25,7 @@ func writeCommands(w io.Writer, commands []string) {
 // first, and the rules that were kept for it.
 func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 	if len(items) == 0 {
-		fmt.Fprintln(w, "It provides nothing that needs trust.")
+		fmt.Fprintln(w, "It provides nothing that needs approval.")
 	}
 	approved := 0
 	for _, it := range items {
