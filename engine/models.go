@@ -305,8 +305,8 @@ var errNoModel = errors.New("no model: there is no key in the environment and no
 func noModel() error {
 	return &Error{Err: errNoModel,
 		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
-			"knack: hint: export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
-			"knack: hint: knack --model offline …, which needs neither and runs procedures only"}
+			"export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
+			"knack --model offline …, which needs neither and runs procedures only"}
 }
 
 // provider is the one to use where none is named; "": there is none.

@@ -80,7 +80,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "knack: error: %s\n", strings.ReplaceAll(err.Error(), "\nknack:", "\n  knack:"))
 	}
 	if f != nil && f.Hint != "" {
-		fmt.Fprintf(stderr, "knack: hint: %s\n", f.Hint)
+		for hint := range strings.Lines(f.Hint) {
+			fmt.Fprintf(stderr, "knack: hint: %s\n", strings.TrimSuffix(hint, "\n"))
+		}
 	}
 	return int(code)
 }

@@ -30,6 +30,8 @@ func TestFirstStart(t *testing.T) {
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you."), llmtest.Reply("And again.")))
 	k := d.open(t)
 	k.wants(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*offline.*not now.*  : `)
+	k.types("9\r")
+	k.wants(`a number from 1 to 7`)
 	k.types("1\r")
 	k.wants(`Key of anthropic: `)
 	k.types(llmtest.Key + "\r")
@@ -55,8 +57,11 @@ func TestFirstStart(t *testing.T) {
 	k = keyless(t, serve(t)).open(t)
 	k.wants(`(?s)not now.*  : `)
 	k.types(ctrlC)
-	k.wants(`no model: `)
+	k.wants(`(?s)no model: .*\nhint: export ANTHROPIC_API_KEY.*\nhint: export OLLAMA_HOST.*\nhint: knack --model offline`)
 	k.leaves()
+	if strings.Contains(k.all.String(), "knack: hint") {
+		t.Errorf("a hint of the command line is shown at the prompt: %q", k.all.String())
+	}
 
 	k = keyless(t, serve(t)).open(t)
 	k.wants(`(?s)not now.*  : `)
@@ -70,7 +75,7 @@ func TestFirstStartScreen(t *testing.T) {
 	t.Parallel()
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you.")))
 	k := d.onScreen(t, 100, 30)
-	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*not now`)
+	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*a local server: Ollama, LM Studio, llama.cpp or vLLM.*not now`)
 	k.types("1")
 	k.shows(100, 30, `Key of anthropic`)
 	k.types(llmtest.Key + "\r")

@@ -218,7 +218,7 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 func hinted(err error) error {
 	var f *engine.Error
 	if errors.As(err, &f) && f.Hint != "" {
-		return fmt.Errorf("%w\nhint: %s", err, f.Hint)
+		return fmt.Errorf("%w\nhint: %s", err, strings.ReplaceAll(f.Hint, "\n", "\nhint: "))
 	}
 	return err
 }

@@ -55,23 +55,28 @@ func (f *Front) title(text, title string) {
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(title))
 }
 
-// pick lets the user choose an option by its number, its label or its ID. ""
-// means that what they typed is none.
+// pick lets the user choose an option by its number, its label or its ID, and asks
+// again for a number that none has. "" means that what they typed is none.
 func (f *Front) pick(options []engine.Option) (id string, err error) {
 	for i, o := range options {
 		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
 	}
-	s, err := f.answer("  : ")
-	if err != nil {
-		return "", err
-	}
-	s = strings.TrimSpace(s)
-	for i, o := range options {
-		if s == fmt.Sprint(i+1) || s == o.ID || s == o.Label || s != "" && s == o.ID[:1] {
-			return o.ID, nil
+	for {
+		s, err := f.answer("  : ")
+		if err != nil {
+			return "", err
 		}
+		s = strings.TrimSpace(s)
+		for i, o := range options {
+			if s == fmt.Sprint(i+1) || s == o.ID || s == o.Label || s != "" && s == o.ID[:1] {
+				return o.ID, nil
+			}
+		}
+		if _, err := strconv.Atoi(s); err != nil {
+			return "", nil
+		}
+		fmt.Fprintf(f.Out, "  a number from 1 to %d\n", len(options))
 	}
-	return "", nil
 }
 
 // fill asks for one field after the other.

@@ -164,14 +164,17 @@ func (p *picker) lines(width, room int) []styled.Line {
 		rows-- // for the count
 	}
 	p.top = max(min(max(p.top, p.at-rows+1), p.at), 0)
-	wide := 0
+	wide, help := 0, false
 	for _, i := range p.found[p.top:min(p.top+rows, len(p.found))] {
 		wide = max(wide, styled.Width(p.items[i].label))
+		help = help || p.items[i].help != ""
 	}
 	if p.current != "" {
 		wide += 2
 	}
-	wide = min(wide, max(width/2, 12))
+	if help { // beside the labels
+		wide = min(wide, max(width/2, 12))
+	}
 	for j := p.top; j < min(p.top+rows, len(p.found)); j++ {
 		it := p.items[p.found[j]]
 		style, lead := styled.Text, "  "
