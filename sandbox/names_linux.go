@@ -45,6 +45,9 @@ type names struct {
 	full    bool            // more than maxDirs
 	said    bool            // that it is full
 	journal journal
+
+	absent absent
+	mounts mountTable
 }
 
 // A thing is what a name stands for.
@@ -78,6 +81,8 @@ type present struct {
 	env    []string         // .env files
 	gits   []string         // git directories to guard
 	outer  []string         // those of them that lie outside the roots
+	absent *absent
+	mounts *mountTable
 }
 
 // begin is called before a command.
@@ -89,13 +94,14 @@ func (n *names) begin() present {
 		n.journal.begin(n.known)
 	}
 	n.running++
-	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer}
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, &n.absent, &n.mounts}
 }
 
 // refresh brings what is known up to date. While a command runs, what is new
 // may be its doing: end decides about it.
 func (n *names) refresh() {
-	for path, t := range n.look() {
+	found, gone := n.look()
+	for path, t := range found {
 		if _, ok := n.known[path]; ok || n.running == 0 {
 			n.known[path] = t
 		}
@@ -103,10 +109,8 @@ func (n *names) refresh() {
 	if n.running > 0 {
 		return
 	}
-	for path := range n.known {
-		if _, ok := identify(path); !ok {
-			delete(n.known, path)
-		}
+	for _, path := range gone {
+		delete(n.known, path)
 	}
 	for dir := range n.bare {
 		n.bare[dir] = true
@@ -148,7 +152,7 @@ func (n *names) end(opened []string) (notes []string) {
 	if n.running == 0 {
 		defer n.journal.end()
 	}
-	found := n.look()
+	found, _ := n.look()
 	var aside []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
@@ -168,7 +172,10 @@ func (n *names) end(opened []string) (notes []string) {
 	}
 	for path, t := range n.known {
 		// A link cannot be mounted over: put back one that was taken away.
-		if _, ok := identify(path); ok || t.link == "" || withinAny(opened, path) {
+		if t.link == "" || withinAny(opened, path) {
+			continue
+		}
+		if _, ok := identify(path); ok {
 			continue
 		}
 		if err := os.Symlink(t.link, path); err == nil {
@@ -263,9 +270,9 @@ func (n *names) aside(path string) string {
 }
 
 // look brings dirs up to date and returns the protected things that are not
-// known, or not as they are now.
-func (n *names) look() map[string]thing {
-	found := map[string]thing{}
+// known, or not as they are now, and the known ones that do not exist any more.
+func (n *names) look() (found map[string]thing, gone []string) {
+	found = map[string]thing{}
 	for dir, seen := range n.dirs {
 		if now, ok := ctime(dir); !ok {
 			delete(n.dirs, dir)
@@ -283,14 +290,19 @@ func (n *names) look() map[string]thing {
 			delete(n.env, path)
 		}
 	}
+	parents := parents{}
 	for path := range n.known { // replaced in a directory that did not change otherwise
-		n.note(path, found)
+		if t, ok := parents.identify(path); !ok {
+			gone = append(gone, path)
+		} else if n.known[path] != t {
+			found[path] = t
+		}
 	}
 	for _, things := range []map[string]thing{n.known, found} {
 		for _, dir := range n.gits(things) {
 			for _, part := range guardGit(dir).readOnly {
-				if !placeholderAt(part) {
-					n.note(part.name, found)
+				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
+					found[part.name] = t
 				}
 			}
 		}
@@ -303,7 +315,7 @@ func (n *names) look() map[string]thing {
 			delete(n.bare, dir)
 		}
 	}
-	return found
+	return found, gone
 }
 
 func readNames(dir string) ([]string, error) {
@@ -376,12 +388,25 @@ func (n *names) note(path string, found map[string]thing) {
 	}
 }
 
-func identify(path string) (thing, bool) {
-	var st, parent syscall.Stat_t
-	if syscall.Lstat(path, &st) != nil || syscall.Stat(filepath.Dir(path), &parent) != nil {
+func identify(path string) (thing, bool) { return parents{}.identify(path) }
+
+// parents are the inodes of directories, for identifying several things in each.
+type parents map[string]uint64
+
+func (p parents) identify(path string) (thing, bool) {
+	var st syscall.Stat_t
+	if syscall.Lstat(path, &st) != nil {
 		return thing{}, false
 	}
-	t := thing{dev: uint64(st.Dev), ino: st.Ino, parent: parent.Ino, dir: st.Mode&syscall.S_IFMT == syscall.S_IFDIR}
+	dir := filepath.Dir(path)
+	if _, ok := p[dir]; !ok {
+		var st syscall.Stat_t
+		if syscall.Stat(dir, &st) != nil {
+			return thing{}, false
+		}
+		p[dir] = st.Ino
+	}
+	t := thing{dev: uint64(st.Dev), ino: st.Ino, parent: p[dir], dir: st.Mode&syscall.S_IFMT == syscall.S_IFDIR}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
 		t.link, _ = os.Readlink(path)
 	}

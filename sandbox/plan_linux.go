@@ -72,10 +72,10 @@ type view struct {
 
 // sight creates the view for one command with an environment.
 func (p *Policy) sight(allow workspace.Allowance, env []string, now present, keep []string) (*view, error) {
+	links := &resolver{absent: now.absent}
 	v := new(view)
 	p.makeCaches()
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
-	links := resolver{}
 	opened := append(links.real(allow.Write), allow.Write...)
 
 	// Writable paths.
@@ -146,7 +146,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	// Hidden paths.
 	v.opened = links.real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
-	for _, path := range append(append(links.real(p.Secrets), links.real(now.env)...), links.sockets()...) {
+	for _, path := range append(append(links.real(p.Secrets), links.real(now.env)...), links.sockets(now.mounts)...) {
 		switch {
 		case withinAny(readable, path):
 		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):
@@ -272,130 +272,6 @@ func (v *view) remove(succeeded bool) {
 		case info.IsDir() && succeeded && slices.Contains(v.permitted, path):
 		case info.IsDir(), info.Size() == 0 && info.ModTime().Equal(untouched):
 			os.Remove(path) // a directory only if it is empty
-		}
-	}
-}
-
-// real resolves links; what does not exist is left out.
-func real(paths []string) []string { return resolver{}.real(paths) }
-
-// A resolver resolves the links of many paths and looks at each directory once. It
-// serves one command: the next one may find other links.
-type resolver map[string]string
-
-func (r resolver) real(paths []string) []string {
-	var out []string
-	for _, path := range paths {
-		if !filepath.IsAbs(path) {
-			continue
-		}
-		to := ""
-		if filepath.Clean(path) == path {
-			to = r.resolve(path)
-		} else { // what ".." means depends on links
-			to, _ = filepath.EvalSymlinks(path)
-		}
-		if to != "" {
-			out = append(out, to)
-		}
-	}
-	return out
-}
-
-// resolve resolves a clean path; "" if it does not exist.
-func (r resolver) resolve(path string) string {
-	if path == "/" {
-		return path
-	}
-	if to, ok := r[path]; ok {
-		return to
-	}
-	name := strings.LastIndexByte(path, '/')
-	dir := r.resolve(path[:max(name, 1)])
-	if dir == "" {
-		return ""
-	}
-	to := path
-	if dir != path[:name] {
-		to = filepath.Join(dir, path[name+1:])
-	}
-	var st syscall.Stat_t
-	if syscall.Lstat(to, &st) != nil {
-		return "" // not kept: it may be created
-	}
-	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
-		var err error
-		if to, err = filepath.EvalSymlinks(to); err != nil {
-			return ""
-		}
-	}
-	r[path] = to
-	return to
-}
-
-// sockets lists the sockets in the file system that have a listener or are
-// mounted: a read-only mount does not prevent connections.
-func (r resolver) sockets() []string {
-	var found, cwds []string
-	check := func(path string) {
-		var st syscall.Stat_t
-		if syscall.Lstat(path, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFSOCK {
-			found = append(found, path)
-		}
-	}
-	// Num RefCount Protocol Flags Type St Inode Path: the first line says so.
-	data := readProc("/proc/net/unix")
-	_, table, _ := strings.Cut(string(data), "\n")
-	for _, l := range strings.Split(table, "\n") {
-		// The path is the eighth field, if there is one, and may hold blanks.
-		for range 7 {
-			_, l, _ = strings.Cut(strings.TrimLeft(l, " "), " ")
-		}
-		switch {
-		case strings.HasPrefix(l, "/"):
-			check(l)
-		case l != "" && l[0] != '@':
-			// As it was bound: relative to a directory that somebody was in.
-			if cwds == nil {
-				cwds, _ = filepath.Glob("/proc/[0-9]*/cwd")
-			}
-			for _, cwd := range cwds {
-				if dir, err := os.Readlink(cwd); err == nil {
-					check(filepath.Join(dir, l))
-				}
-			}
-		}
-	}
-	// id parent major:minor root mountpoint …: only a bind mount has a root.
-	data = readProc("/proc/self/mountinfo")
-	for _, l := range strings.Split(string(data), "\n") {
-		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") &&
-			!strings.Contains(l, " - fuse") {
-			check(f[4])
-		}
-	}
-	return r.real(found)
-}
-
-// readProc reads a file of /proc in as few pieces as possible, since its size is
-// not known.
-func readProc(name string) []byte {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	buf, n := make([]byte, 32<<10), 0
-	for {
-		got, err := unix.Read(fd, buf[n:])
-		if err == unix.EINTR {
-			continue
-		}
-		if got <= 0 || err != nil {
-			return buf[:n]
-		}
-		if n += got; len(buf)-n < 4096 {
-			buf = append(buf, make([]byte, len(buf))...)
 		}
 	}
 }

@@ -709,6 +709,16 @@ func TestBetweenCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A secret in a directory whose missing names are remembered.
+	if _, exit := b.run("cat ~/.pgpass"); exit.Code == 0 {
+		t.Error("there is a secret")
+	}
+	if err := os.WriteFile(filepath.Join(b.home, ".pgpass"), []byte("SECRET"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := b.run("cat ~/.pgpass"); exit.Code == 0 {
+		t.Errorf("a new secret is read: %q", out)
+	}
 	before := b.contents()
 	b.run("for f in new/.git/config new/.git/hooks/old new/.git/hooks/new .git/worktrees/w/config.worktree " +
 		".git/worktrees/w/commondir .husky/pre-commit .husky/new; do echo x > $f; done; mv .husky h; rm -rf new/.git/hooks")

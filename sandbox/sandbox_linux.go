@@ -189,13 +189,13 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			s.names.end(nil)
 		}
 	}()
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+	var self string // for bwrap, which starts it inside
 	var keep []string
 	switch backend {
 	case bubblewrap:
+		if self, err = os.Executable(); err != nil {
+			return nil, err
+		}
 		keep = append(keep, self)
 	case landlock:
 		now.gits = nil // only mounts protect them

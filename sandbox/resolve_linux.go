@@ -1,0 +1,244 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// real resolves links; what does not exist is left out.
+func real(paths []string) []string { return new(resolver).real(paths) }
+
+// A resolver resolves the links of many paths and looks at each file once. It
+// serves one command: the next one may find other links. The zero resolver
+// remembers nothing of earlier commands.
+type resolver struct {
+	found  map[string]string     // resolved paths
+	dirs   map[string]dirVersion // the directories among them
+	absent *absent
+}
+
+func (r *resolver) real(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		to := ""
+		if filepath.Clean(path) == path {
+			to = r.resolve(path)
+		} else { // what ".." means depends on links
+			to, _ = filepath.EvalSymlinks(path)
+		}
+		if to != "" {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// resolve resolves a clean path; "" if it does not exist.
+func (r *resolver) resolve(path string) string {
+	if path == "/" {
+		return path
+	}
+	if to, ok := r.found[path]; ok {
+		return to
+	}
+	slash := strings.LastIndexByte(path, '/')
+	dir, name := r.resolve(path[:max(slash, 1)]), path[slash+1:]
+	version := r.dirs[dir]
+	if dir == "" || r.absent.has(dir, version, name) {
+		return ""
+	}
+	to := path
+	if dir != path[:slash] {
+		to = filepath.Join(dir, name)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(to, &st); err != nil {
+		if err == unix.ENOENT {
+			r.absent.add(dir, version, name)
+		}
+		return "" // not in found: it may be created
+	}
+	if r.found == nil {
+		r.found, r.dirs = map[string]string{}, map[string]dirVersion{}
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		r.dirs[to] = dirVersion{uint64(st.Dev), st.Ino, st.Ctim.Nano()}
+	case unix.S_IFLNK:
+		var err error
+		if to, err = filepath.EvalSymlinks(to); err != nil {
+			return ""
+		}
+	}
+	r.found[path] = to
+	return to
+}
+
+// A dirVersion changes when a name appears in a directory; the zero value is
+// unknown.
+type dirVersion struct {
+	dev, ino uint64
+	ctime    int64
+}
+
+// absent remembers from command to command which names a directory does not have:
+// most secrets that a home might contain. What exists is looked up each time.
+type absent struct {
+	mu   sync.Mutex
+	dirs map[string]absentNames
+}
+
+type absentNames struct {
+	version dirVersion
+	names   map[string]bool
+}
+
+func (a *absent) has(dir string, version dirVersion, name string) bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, ok := a.dirs[dir]
+	return ok && known.version == version && known.names[name]
+}
+
+// add records that a name was missing after the directory had a version. One that
+// is too new may still be that of the next change.
+func (a *absent) add(dir string, version dirVersion, name string) {
+	if a == nil || version == (dirVersion{}) || time.Since(time.Unix(0, version.ctime)) < fresh {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, ok := a.dirs[dir]
+	if !ok || known.version != version {
+		if a.dirs == nil {
+			a.dirs = map[string]absentNames{}
+		}
+		known = absentNames{version, map[string]bool{}}
+		a.dirs[dir] = known
+	}
+	known.names[name] = true
+}
+
+// sockets lists the sockets in the file system that have a listener or are
+// mounted: a read-only mount does not prevent connections.
+func (r *resolver) sockets(mounts *mountTable) []string {
+	var found, cwds []string
+	check := func(path string) {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
+			found = append(found, path)
+		}
+	}
+	// Num RefCount Protocol Flags Type St Inode Path: the first line says so.
+	table := readProc("/proc/net/unix")
+	_, table, _ = bytes.Cut(table, []byte("\n"))
+	for line := range bytes.Lines(table) {
+		// The path is the eighth field, if there is one, and may hold blanks.
+		l := bytes.TrimSuffix(line, []byte("\n"))
+		for range 7 {
+			_, l, _ = bytes.Cut(bytes.TrimLeft(l, " "), []byte(" "))
+		}
+		switch {
+		case len(l) == 0 || l[0] == '@':
+		case l[0] == '/':
+			check(string(l))
+		default:
+			// As it was bound: relative to a directory that somebody was in.
+			if cwds == nil {
+				cwds, _ = filepath.Glob("/proc/[0-9]*/cwd")
+			}
+			for _, cwd := range cwds {
+				if dir, err := os.Readlink(cwd); err == nil {
+					check(filepath.Join(dir, string(l)))
+				}
+			}
+		}
+	}
+	for _, path := range mounts.points() {
+		check(path)
+	}
+	return r.real(found)
+}
+
+// A mountTable knows the mounts of this program that may be of a single file. It
+// reads them again when the kernel reports a change.
+type mountTable struct {
+	mu   sync.Mutex
+	file *os.File
+	list []string
+}
+
+func (m *mountTable) points() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file != nil && !tableChanged(m.file) {
+		return m.list
+	}
+	if m.file == nil {
+		// Not os.Open: the runtime would poll it and take the reports.
+		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil
+		}
+		m.file = os.NewFile(uintptr(fd), "mountinfo")
+		tableChanged(m.file)
+	}
+	m.list = nil
+	// id parent major:minor root mountpoint …: only a bind mount has a root.
+	for l := range strings.Lines(string(readProc("/proc/self/mountinfo"))) {
+		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") &&
+			!strings.Contains(l, " - fuse") {
+			m.list = append(m.list, f[4])
+		}
+	}
+	return m.list
+}
+
+// tableChanged reports whether an open table of mounts has changed since it was
+// asked before, or opened.
+func tableChanged(f *os.File) bool {
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
+	for {
+		n, err := unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			return n != 0 || err != nil
+		}
+	}
+}
+
+// readProc reads a file of /proc in as few pieces as possible, since its size is
+// not known.
+func readProc(name string) []byte {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	buf, n := make([]byte, 16<<10), 0
+	for {
+		got, err := unix.Read(fd, buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if got <= 0 || err != nil {
+			return buf[:n]
+		}
+		if n += got; len(buf)-n < 4096 {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}
