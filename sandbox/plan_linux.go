@@ -85,12 +85,14 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 			!guarded(p.Protected, path) {
 			continue
 		}
+		links.absent = nil // what is missing is made now
 		if err := v.permit(path); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
 	}
 	v.writable = append(v.writable, links.real(allow.Write)...)
 	if p.only != nil {
+		links.absent = nil
 		v.create(p.only, v.writable, func(path string) bool { return guarded(p.Protected, path) || withinAny(p.Own, path) })
 		v.writable = common(v.writable, links.real(p.only))
 	}
@@ -276,16 +278,15 @@ func (v *view) remove(succeeded bool) {
 	}
 }
 
-// steps builds the mount tree of a view.
-func (v *view) steps() []launch.Step {
-	type entry struct {
-		path string
-		do   launch.Do
-	}
-	const (
-		tempData  = "mode=1777,size=25%"
-		emptyData = "mode=0700,size=64k"
-	)
+// An entry is a path with a mount of its own.
+type entry struct {
+	path  string
+	do    launch.Do
+	above launch.Do // of the nearest entry above it
+}
+
+// entries are the mounts of a view, parents before what lies in them.
+func (v *view) entries() []entry {
 	var entries []entry
 	for _, list := range []struct {
 		do    launch.Do
@@ -295,26 +296,25 @@ func (v *view) steps() []launch.Step {
 		{launch.ReadOnly, v.protected}, {launch.Pin, v.pinned},
 	} {
 		for _, path := range list.paths {
-			entries = append(entries, entry{path, list.do})
+			entries = append(entries, entry{path: path, do: list.do})
 		}
 	}
-	// Parents come before what lies in them; of two entries for one path the
-	// narrower comes last and covers the other.
+	// Of two entries for one path the narrower comes last and covers the other.
 	sort.SliceStable(entries, func(i, j int) bool { return entries[i].path < entries[j].path })
 	// What says no more than the nearest directory above it is left out: each
 	// mount is a border that files cannot be renamed across.
 	var needed []entry
 	for _, e := range entries {
-		above := launch.ReadOnly // everything is, at first
+		e.above = launch.ReadOnly // everything is, at first
 		for _, n := range needed {
 			if subpath.Contains(n.path, e.path) {
-				above = n.do
+				e.above = n.do
 			}
 		}
-		writable := above == launch.Put || above == launch.Pin || above == launch.Tmpfs
+		writable := e.above == launch.Put || e.above == launch.Pin || e.above == launch.Tmpfs
 		switch e.do {
 		case launch.Put:
-			if above == launch.Put || above == launch.Pin {
+			if e.above == launch.Put || e.above == launch.Pin {
 				continue
 			}
 		case launch.ReadOnly, launch.Pin:
@@ -322,39 +322,90 @@ func (v *view) steps() []launch.Step {
 				continue
 			}
 		case launch.PutReadOnly:
-			if above != launch.Tmpfs {
+			if e.above != launch.Tmpfs {
 				continue
 			}
 		}
 		needed = append(needed, e)
 	}
-	steps := []launch.Step{{Do: launch.Private, Path: "/"}}
-	for _, e := range needed {
-		if e.do == launch.Put || e.do == launch.PutReadOnly {
-			steps = append(steps, launch.Step{Do: launch.Hold, Path: e.path})
-		}
+	return needed
+}
+
+// step makes an entry's mount.
+func (v *view) step(e entry) launch.Step {
+	s := launch.Step{Do: e.do, Path: e.path}
+	switch {
+	case e.do == launch.Put || e.do == launch.PutReadOnly:
+		s.File = isFile(e.path)
+	case e.do == launch.Tmpfs && slices.Contains(v.emptied, e.path):
+		s.Data = "mode=0700,size=64k"
+	case e.do == launch.Tmpfs:
+		s.Data = "mode=1777,size=25%"
 	}
-	steps = append(steps, launch.Step{Do: launch.ReadOnlyAll, Path: "/"})
-	for _, e := range needed {
-		s := launch.Step{Do: e.do, Path: e.path}
-		if e.do == launch.Put || e.do == launch.PutReadOnly {
-			s.File = isFile(e.path)
-		}
-		if e.do == launch.Tmpfs {
-			s.Data = tempData
-			if slices.Contains(v.emptied, e.path) {
-				s.Data = emptyData
-			}
-		}
-		steps = append(steps, s)
-	}
-	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"})
+	return s
+}
+
+// hide makes the mounts over hidden paths.
+func (v *view) hide() (steps []launch.Step) {
 	for _, path := range v.hidden {
 		if !withinAny(v.temp, path) || withinAny(v.kept, path) || withinAny(v.writable, path) {
 			steps = append(steps, launch.Step{Do: launch.Hide, Path: path, File: isFile(path)})
 		}
 	}
-	return append(steps, launch.Step{Do: launch.Proc, Path: "/proc"})
+	return steps
+}
+
+// steps builds the mount tree of a view, all at once.
+func (v *view) steps() []launch.Step {
+	entries := v.entries()
+	steps := []launch.Step{{Do: launch.Private, Path: "/"}}
+	for _, e := range entries {
+		if e.do == launch.Put || e.do == launch.PutReadOnly {
+			steps = append(steps, launch.Step{Do: launch.Hold, Path: e.path})
+		}
+	}
+	steps = append(steps, launch.Step{Do: launch.ReadOnlyAll, Path: "/"})
+	for _, e := range entries {
+		steps = append(steps, v.step(e))
+	}
+	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"}, launch.Step{Do: launch.DevOwn, Path: "/dev"})
+	return append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
+}
+
+// parts builds the same tree in two parts. The first is the same for each command
+// of a view; the second is what each command has of its own: temporary
+// directories, with what is kept in them, and mounts over placeholders, which are
+// there only while the command runs.
+func (v *view) parts() (shared, own []launch.Step) {
+	var holds, held, puts []launch.Step
+	for _, e := range v.entries() {
+		s := v.step(e)
+		placeholder := slices.ContainsFunc(v.reserved, func(p *placeholder) bool { return subpath.Contains(p.path, e.path) })
+		if e.do == launch.Put {
+			holds = append(holds, launch.Step{Do: launch.Hold, Path: e.path})
+		}
+		switch {
+		case e.do == launch.Tmpfs || placeholder:
+			own = append(own, s)
+		case e.above == launch.Tmpfs && (e.do == launch.Put || e.do == launch.PutReadOnly):
+			// In place as well: the command's copy has what is mounted in it.
+			held = append(held, launch.Step{Do: launch.Hold, Path: e.path})
+			own = append(own, launch.Step{Do: launch.Put, Path: s.Path, File: s.File})
+			if e.do == launch.PutReadOnly {
+				s.Do = launch.ReadOnly
+			}
+			puts = append(puts, s)
+		case e.above == launch.Tmpfs:
+			own = append(own, s)
+		default:
+			puts = append(puts, s)
+		}
+	}
+	shared = slices.Concat([]launch.Step{{Do: launch.Follow, Path: "/"}}, holds,
+		[]launch.Step{{Do: launch.ReadOnlyAll, Path: "/"}}, puts, []launch.Step{{Do: launch.Dev, Path: "/dev"}}, v.hide())
+	own = slices.Concat([]launch.Step{{Do: launch.Private, Path: "/"}}, held, own,
+		[]launch.Step{{Do: launch.DevOwn, Path: "/dev"}, {Do: launch.Proc, Path: "/proc"}})
+	return shared, own
 }
 
 // isFile reports whether something is there that is no directory.

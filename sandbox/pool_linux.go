@@ -3,16 +3,47 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 
-// kept are the user and the network namespace of a command that has ended, for
-// one that comes later. No command can change them, since none has a capability
-// in them; everything that ran in them is gone; and two commands never have the
-// same ones at a time. What a command can leave behind elsewhere (files, System V
-// memory, processes) belongs to namespaces that are made anew.
-type kept struct{ users, network *os.File }
+// kept are namespaces of a command that has ended, for one that comes later. No
+// command can change them, since none has a capability in them, and each gets a
+// copy of the mounts; everything that ran in them is gone; and two commands never
+// have the same ones at a time. What a command can leave behind elsewhere (files
+// in /tmp and /dev/shm, System V memory, processes) belongs to namespaces and file
+// systems that are made anew.
+type kept struct {
+	users, network *os.File
+	prepared       *prepared // nil: no mounts
+}
+
+// prepared is a mount namespace with the mounts that all commands of a view share.
+type prepared struct {
+	mounts *os.File
+	table  *os.File // of its mounts, which the kernel changes when one is lost
+	key    string
+}
+
+func (k *kept) close() {
+	k.users.Close()
+	k.network.Close()
+	k.prepared.close()
+}
+
+func (p *prepared) close() {
+	if p != nil {
+		p.mounts.Close()
+		p.table.Close()
+	}
+}
 
 // A pool has the namespaces that no command uses. They end with this program,
 // however it ends: nothing but its descriptors refers to them.
@@ -24,15 +55,26 @@ type pool struct {
 // maxKept bounds what is kept after commands that ran at the same time.
 const maxKept = 4
 
-// take returns namespaces that nobody else uses, nil if there are none.
-func (p *pool) take() *kept {
+// take returns namespaces that nobody else uses, nil if there are none. Their
+// mounts are those of key, or nil.
+func (p *pool) take(key string) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
 		return nil
 	}
-	k := p.free[len(p.free)-1]
-	p.free = p.free[:len(p.free)-1]
+	last := len(p.free) - 1
+	for i, k := range p.free {
+		if k.prepared != nil && k.prepared.key == key {
+			p.free[i], p.free[last] = p.free[last], k
+		}
+	}
+	k := p.free[last]
+	p.free = p.free[:last]
+	if m := k.prepared; m != nil && (key == "" || m.key != key || tableChanged(m.table)) {
+		m.close()
+		k.prepared = nil
+	}
 	return k
 }
 
@@ -41,9 +83,33 @@ func (p *pool) give(k *kept, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !again || len(p.free) >= maxKept {
-		k.users.Close()
-		k.network.Close()
+		k.close()
 		return
 	}
 	p.free = append(p.free, k)
+}
+
+// mountsKey identifies mounts that were made by steps while this program's table
+// of mounts had a version. Each path must still be the same file. A mount that is
+// removed with its file changes the table of its namespace; one whose file was
+// renamed remains, and then another file is at the path. That could be another
+// name of the same file, which changes its ctime: one that changed so recently
+// that it may change again unnoticed has no key.
+func mountsKey(steps []launch.Step, version int) string {
+	var key strings.Builder
+	fmt.Fprint(&key, version)
+	for _, s := range steps {
+		var st unix.Stat_t
+		if err := unix.Lstat(s.Path, &st); err != nil {
+			st = unix.Stat_t{}
+		}
+		var changed int64
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a directory has one name
+			if changed = st.Ctim.Nano(); time.Since(time.Unix(0, changed)) < fresh {
+				return ""
+			}
+		}
+		fmt.Fprintf(&key, "\n%d %q %q %d %d %d", s.Do, s.Path, s.Data, st.Dev, st.Ino, changed)
+	}
+	return key.String()
 }

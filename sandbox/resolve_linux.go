@@ -168,7 +168,8 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 			}
 		}
 	}
-	for _, path := range mounts.points() {
+	points, _ := mounts.points()
+	for _, path := range points {
 		check(path)
 	}
 	return r.real(found)
@@ -177,22 +178,25 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 // A mountTable knows the mounts of this program that may be of a single file. It
 // reads them again when the kernel reports a change.
 type mountTable struct {
-	mu   sync.Mutex
-	file *os.File
-	list []string
+	mu      sync.Mutex
+	file    *os.File
+	list    []string
+	version int
 }
 
-func (m *mountTable) points() []string {
+// points returns those mounts, and a number that is another after each change.
+func (m *mountTable) points() ([]string, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.file != nil && !tableChanged(m.file) {
-		return m.list
+		return m.list, m.version
 	}
+	m.version++
 	if m.file == nil {
 		// Not os.Open: the runtime would poll it and take the reports.
 		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil
+			return nil, m.version
 		}
 		m.file = os.NewFile(uintptr(fd), "mountinfo")
 		tableChanged(m.file)
@@ -205,7 +209,7 @@ func (m *mountTable) points() []string {
 			m.list = append(m.list, f[4])
 		}
 	}
-	return m.list
+	return m.list, m.version
 }
 
 // tableChanged reports whether an open table of mounts has changed since it was

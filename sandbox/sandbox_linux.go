@@ -164,7 +164,8 @@ type run struct {
 	stub    bool
 	program *launch.Program // what the launcher carries out
 	kept    *kept
-	empty   bool // the stub has seen the last process end
+	key     string // of mounts that it prepares
+	empty   bool   // the stub has seen the last process end
 	control *net.UnixConn
 	child   *os.File // the launcher's end
 	temp    string   // a private temporary directory, where mounts give none
@@ -211,20 +212,22 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	hosts := append(append([]string(nil), p.Hosts...), c.Allow.Hosts...)
 	args := []string{"knack-sandbox"}
+	var given []*os.File
 	path := "/proc/self/exe"
 	attr := &syscall.SysProcAttr{}
 	switch backend {
 	case namespaces:
 		plan.Init, plan.Loopback = true, !p.Network
-		plan.Steps = r.view.steps()
 		if ownPidMax() {
 			plan.Tasks = p.processes()
 		}
 		r.view.restrict(plan)
 		if r.stub = !s.noStub; r.stub {
 			path = stub()
+			plan.Steps, plan.Fresh = r.view.parts()
 			break
 		}
+		plan.Steps = r.view.steps()
 		// Without these an ordinary user's launcher loses, by being executed,
 		// what the namespace gives it. confine takes them away again.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
@@ -261,15 +264,22 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
 	var encoded []byte
-	var reused *kept
 	if !r.stub {
 		r.program = launch.Setup(plan)
 		encoded = plan.Encode(r.program)
 	} else {
-		if reused = s.pool.take(); reused != nil {
-			r.kept = reused
+		_, version := s.names.mounts.points()
+		r.key = mountsKey(plan.Steps, version)
+		reuse := launch.Nothing
+		if r.kept = s.pool.take(r.key); r.kept != nil {
+			reuse = launch.UserAndNet
+			given = []*os.File{r.kept.users, r.kept.network}
+			if r.kept.prepared != nil {
+				reuse = launch.AndMounts
+				given = append(given, r.kept.prepared.mounts)
+			}
 		}
-		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reused != nil)
+		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reuse)
 		if encoded = r.program.Encode(); encoded == nil {
 			return nil, errors.New("the command and its environment are longer than the sandbox takes")
 		}
@@ -286,10 +296,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
 	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
-	cmd.ExtraFiles = []*os.File{r.child}                                      // becomes launch.Control
-	if reused != nil {                                                        // launch.Users and launch.Network
-		cmd.ExtraFiles = append(cmd.ExtraFiles, reused.users, reused.network)
-	}
+	// They become launch.Control, Users, Network and Mounts.
+	cmd.ExtraFiles = append([]*os.File{r.child}, given...)
 	cmd.SysProcAttr = attr
 	return r, nil
 }
@@ -345,8 +353,12 @@ func (r *run) serve(plan []byte) {
 				r.proxy.serve(received[0])
 				received = received[1:]
 			case kind == launch.Namespaces && len(received) >= 2:
-				r.kept = &kept{os.NewFile(uintptr(received[0]), "user namespace"),
-					os.NewFile(uintptr(received[1]), "network namespace")}
+				r.kept = &kept{users: os.NewFile(uintptr(received[0]), "user namespace"),
+					network: os.NewFile(uintptr(received[1]), "network namespace")}
+				received = received[2:]
+			case kind == launch.Prepared && len(received) >= 2 && r.kept != nil && r.kept.prepared == nil:
+				r.kept.prepared = &prepared{os.NewFile(uintptr(received[0]), "mount namespace"),
+					os.NewFile(uintptr(received[1]), "mountinfo"), r.key}
 				received = received[2:]
 			case kind == launch.FailedAt:
 				r.failure = r.program.Failure(body)

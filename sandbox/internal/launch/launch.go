@@ -36,7 +36,9 @@ const (
 	Control    = 3
 	Users      = 4 // namespaces, see Compile
 	Network    = 5
-	Namespaces = 'n' // two namespaces, passed along
+	Mounts     = 6
+	Namespaces = 'n' // the first two, passed along
+	Prepared   = 'm' // a mount namespace and its table of mounts, passed along
 	Failed     = 'e' // could not be set up; the text says why
 	FailedAt   = 'f' // the same from a stub, see Program.Failure
 	Listening  = 'l' // a listening socket, passed along

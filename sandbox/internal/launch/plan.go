@@ -12,8 +12,10 @@ type Plan struct {
 	Tasks uint64
 	// Loopback brings up the network namespace's own loopback.
 	Loopback bool
-	// Steps build the file system.
-	Steps []Step
+	// Steps build the file system, and then Fresh. Compile makes the former in a mount
+	// namespace that later commands may get a copy of; Fresh are those that are made
+	// for each command.
+	Steps, Fresh []Step
 	// Ports are TCP ports of the loopback to listen on. The listening sockets
 	// are handed to the parent, one message each, in this order.
 	Ports []uint64
@@ -48,6 +50,9 @@ type Do uint64
 const (
 	// Private cuts the mount namespace off from the machine's.
 	Private Do = iota
+	// Follow only keeps changes from reaching the machine: what is unmounted there is
+	// unmounted in the namespace, too.
+	Follow
 	// Hold keeps what is at Path, to be Put back when a mount has covered it.
 	// What does not exist is left out.
 	Hold
@@ -65,6 +70,8 @@ const (
 	Pin
 	// Dev mounts a small /dev.
 	Dev
+	// DevOwn mounts what a command may write to in that /dev.
+	DevOwn
 	// Hide covers a file or directory with one that nobody can open.
 	Hide
 	// Proc mounts a /proc of the new pid namespace.

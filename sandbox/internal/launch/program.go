@@ -172,48 +172,59 @@ func (p *Program) Failure(body string) string {
 }
 
 const (
-	newOnes               = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 	clonePidfd            = 0x1000
 	allOthers      uint64 = 0xffffffff
 	prSetPdeathsig        = 1
 	prSetName             = 15
 )
 
+// Reuse says which namespaces of an earlier command a launcher is given.
+type Reuse int
+
+const (
+	Nothing    Reuse = iota
+	UserAndNet       // [Users] and [Network]
+	AndMounts        // and [Mounts], in which Plan.Steps have been made
+)
+
 // Compile makes the program of a plan with namespaces of its own (Init), for a
-// user and a group. With reuse the user and the network namespace are those of
-// the descriptors [Users] and [Network], which an earlier program handed over:
-// making a network namespace costs as much as all the rest.
+// user and a group. What it does not reuse it hands over to the parent: making a
+// network namespace costs as much as all the rest.
 //
 // Three processes carry it out. The first makes the namespaces and starts the
 // second, which is process 1 of the new pid namespace; it stays outside, in
 // nobody's sight, to end everything when the parent closes the control socket or
-// is gone. The second builds the file system, gives up its rights, starts the
+// is gone. The second completes the file system, gives up its rights, starts the
 // command as the third and adopts what the command leaves behind.
-func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
+func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p := newProgram()
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
+	// The first to go when memory is short. Not essential.
+	p.write("/proc/self/oom_score_adj", "500", true)
 	p.doing = "making namespaces"
-	if reuse {
-		p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
-		p.do(sysSetns, Network, syscall.CLONE_NEWNET)
-		p.do(syscall.SYS_UNSHARE, newOnes)
-	} else {
-		p.do(syscall.SYS_UNSHARE, newOnes|syscall.CLONE_NEWUSER|syscall.CLONE_NEWNET)
+	if reuse == Nothing {
+		p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWUSER|syscall.CLONE_NEWNET)
 		p.write("/proc/self/setgroups", "deny", false)
 		p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
 		p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
-		// A control message: its length, SOL_SOCKET and SCM_RIGHTS, descriptors.
-		rights := p.words(24, 1|1<<32, 0)
-		p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/user", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 16))
-		p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/net", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 20))
-		p.send(Namespaces, rights)
-		p.close(number(rights+16), number(rights+20))
+		p.handOver(Namespaces, "/proc/self/ns/user", "/proc/self/ns/net")
+	} else {
+		p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
+		p.do(sysSetns, Network, syscall.CLONE_NEWNET)
 	}
+	if reuse != AndMounts {
+		p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS)
+		p.mounts(plan.Steps, plan.Tasks)
+		p.doing = "making namespaces"
+		p.handOver(Prepared, "/proc/self/ns/mnt", "/proc/self/mountinfo")
+	} else {
+		p.do(sysSetns, Mounts, syscall.CLONE_NEWNS)
+	}
+	// The mounts are copied: what this command adds, no other sees.
+	p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWIPC)
 	p.doing = "starting the launcher"
-	// The first to go when memory is short. Not essential.
-	p.write("/proc/self/oom_score_adj", "500", true)
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
 	p.bound(true)
@@ -251,7 +262,7 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 	p.do(syscall.SYS_CLOSE, number(ends))
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
-	p.setUp(plan, reuse)
+	p.setUp(plan, plan.Loopback && reuse == Nothing, plan.Fresh)
 	if len(plan.Args) > 0 {
 		p.command(plan)
 	}
@@ -264,18 +275,18 @@ func Compile(plan *Plan, uid, gid int, reuse bool) *Program {
 func Setup(plan *Plan) *Program {
 	p := newProgram()
 	p.bound(plan.Init)
-	p.setUp(plan, false)
+	p.setUp(plan, plan.Loopback, append(plan.Steps[:len(plan.Steps):len(plan.Steps)], plan.Fresh...))
 	return p
 }
 
-func (p *Program) setUp(plan *Plan, reuse bool) {
-	if plan.Loopback && !reuse {
+func (p *Program) setUp(plan *Plan, loopback bool, steps []Step) {
+	if loopback {
 		p.loopback()
 	}
 	for _, port := range plan.Ports {
 		p.listen(port)
 	}
-	p.mounts(plan)
+	p.mounts(steps, plan.Tasks)
 	for _, l := range plan.Limits {
 		p.limit(l)
 	}
@@ -315,6 +326,16 @@ func (p *Program) list(s []string) uint64 {
 // ending is a message with the status of wait, by the address of that.
 func (p *Program) ending(kind byte) number {
 	return number(p.put([]byte{0, kind, 0, 4, 0, 0, 0, 0}) + 4)
+}
+
+// handOver sends two files to the parent.
+func (p *Program) handOver(kind byte, first, second string) {
+	// A control message: its length, SOL_SOCKET and SCM_RIGHTS, descriptors.
+	rights := p.words(24, 1|1<<32, 0)
+	p.do(syscall.SYS_OPENAT, atFdcwd, first, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 16))
+	p.do(syscall.SYS_OPENAT, atFdcwd, second, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 20))
+	p.send(kind, rights)
+	p.close(number(rights+16), number(rights+20))
 }
 
 // send sends a message with descriptors.

@@ -5,23 +5,22 @@ package launch
 import "syscall"
 
 const (
-	atFdcwd          = ^uintptr(99) // -100
-	atEmptyPath      = 0x1000
-	atRecursive      = 0x8000
-	openTreeClone    = 1
-	openTreeCloexec  = syscall.O_CLOEXEC
-	moveFromEmpty    = 0x04
-	moveToEmpty      = 0x40
-	attrReadOnly     = 1
-	attrNoSuid       = 2
-	attrNoDev        = 4
-	attrNoExec       = 8
-	fsconfigString   = 1
-	fsconfigFlag     = 0
-	fsconfigCreate   = 6
-	fsopenCloexec    = 1
-	fsmountCloexec   = 1
-	msPrivateAndRest = syscall.MS_REC | syscall.MS_PRIVATE
+	atFdcwd         = ^uintptr(99) // -100
+	atEmptyPath     = 0x1000
+	atRecursive     = 0x8000
+	openTreeClone   = 1
+	openTreeCloexec = syscall.O_CLOEXEC
+	moveFromEmpty   = 0x04
+	moveToEmpty     = 0x40
+	attrReadOnly    = 1
+	attrNoSuid      = 2
+	attrNoDev       = 4
+	attrNoExec      = 8
+	fsconfigString  = 1
+	fsconfigFlag    = 0
+	fsconfigCreate  = 6
+	fsopenCloexec   = 1
+	fsmountCloexec  = 1
 )
 
 // find opens a path for naming it, through no symbolic link: the parent has
@@ -37,18 +36,21 @@ func (p *Program) close(fds ...number) {
 	}
 }
 
-// mounts adds the steps. Everything goes by descriptors: a path is looked up
-// once and never through a link.
-func (p *Program) mounts(plan *Plan) {
+// mounts adds steps. Everything goes by descriptors: a path is looked up once and
+// never through a link.
+func (p *Program) mounts(steps []Step, tasks uint64) {
 	held := map[string]number{}
 	target, tree := p.slot(), p.slot()
-	for _, s := range plan.Steps {
+	for _, s := range steps {
 		p.doing = "mounting " + s.Path
 		end := p.label()
 		switch s.Do {
 		case Private:
 			p.doing = "making mounts private"
-			p.do(syscall.SYS_MOUNT, "", "/", "", msPrivateAndRest, "")
+			p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+		case Follow:
+			p.doing = "making mounts private"
+			p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_SLAVE, "")
 		case Hold:
 			held[s.Path] = p.slot()
 			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.EACCES)
@@ -86,6 +88,13 @@ func (p *Program) mounts(plan *Plan) {
 			p.attach(tree, target)
 		case Dev:
 			p.dev(target, tree)
+		case DevOwn:
+			for _, m := range deviceMounts {
+				p.doing = "mounting " + m[0]
+				p.find(m[0]).to(target)
+				p.filesystem(m[1], m[2], attrNoSuid|attrNoExec, tree)
+				p.attach(tree, target)
+			}
 		case Hide:
 			p.doing = "hiding " + s.Path
 			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES)
@@ -107,7 +116,7 @@ func (p *Program) mounts(plan *Plan) {
 			p.place(done)
 			p.close(tree, target)
 		case Proc:
-			p.proc(plan.Tasks, target, tree)
+			p.proc(tasks, target, tree)
 		}
 		p.place(end)
 	}
@@ -248,11 +257,7 @@ func (p *Program) dev(target, tree number) {
 		p.do(syscall.SYS_SYMLINKAT, l[0], atFdcwd, l[1])
 	}
 	for _, m := range deviceMounts {
-		p.doing = "mounting " + m[0]
 		p.do(syscall.SYS_MKDIRAT, atFdcwd, m[0], 0o755)
-		p.find(m[0]).to(target)
-		p.filesystem(m[1], m[2], attrNoSuid|attrNoExec, tree)
-		p.attach(tree, target)
 	}
 	p.doing = "hiding"
 	p.touch(hiddenFile, 0, target)
