@@ -1,0 +1,225 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// mounts are those that are kept for the next command, nil if there are none.
+func (b *bench) mounts() *prepared {
+	b.t.Helper()
+	free := b.box.system.pool.free
+	if len(free) != 1 {
+		b.t.Fatalf("%d kept namespaces, want 1", len(free))
+	}
+	return free[0].prepared
+}
+
+// settled waits until a change of a file would be noticed by its time.
+func settled() { time.Sleep(2 * fresh) }
+
+// TestSharedMounts changes what mounts rest on between two commands: the second
+// must be closed as if it were the first, and has the same mounts only where
+// nothing changed.
+func TestSharedMounts(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	at := func(name string) string { return filepath.Join(b.dir, name) }
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(at(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(at(from), at(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("other/x", "kept")
+	write(".git/modules/m/HEAD", "ref: refs/heads/main\n") // so that it is no placeholder
+	write(".git/modules/m/config", "kept")
+	for _, c := range []struct {
+		name   string
+		change func()
+		same   bool
+	}{
+		{"nothing", func() {}, true},
+		{"a file that is not protected", func() { write("sub/new", "x") }, true},
+		{"written in place", func() { write(".mcp.json", "{1}") }, false},
+		{"replaced by renaming", func() { write("new", "kept"); rename("new", ".git/config") }, false},
+		{"removed and made again", func() { os.Remove(at(".mcp.json")); write(".mcp.json", "{2}") }, false},
+		{"another name of the same file", func() {
+			if err := os.Link(at(".mcp.json"), at("link")); err != nil {
+				t.Fatal(err)
+			}
+			rename(".mcp.json", "away")
+			rename("link", ".mcp.json")
+		}, false},
+		{"another directory in its place", func() { rename(".claude", "away2"); rename("other", ".claude") }, false},
+		{"a directory removed and made again", func() {
+			os.RemoveAll(at(".git/hooks"))
+			write(".git/hooks/pre-commit", "kept")
+		}, false},
+		{"a directory above it renamed", func() { rename("sub", "sub2") }, false},
+		{"a directory above it renamed, and back", func() { rename("sub2", "sub"); rename("sub", "sub2") }, true},
+		{"another directory above it", func() {
+			rename(".git", "git")
+			write(".git/HEAD", "ref: refs/heads/main\n")
+			rename("git/config", ".git/config")
+			rename("git/hooks", ".git/hooks")
+		}, false},
+		{"git init", func() {
+			write("in/.git/HEAD", "ref: refs/heads/main\n")
+			write("in/.git/config", "kept")
+			write("in/.git/hooks/old", "kept")
+		}, false},
+		{"a new worktree", func() {
+			write(".git/worktrees/w/commondir", "../..\n")
+			write(".git/worktrees/w/gitdir", at("w/.git\n"))
+			write(".git/worktrees/w/config.worktree", "kept")
+		}, false},
+		{"a new .husky", func() { write(".husky/pre-commit", "kept") }, false},
+		{"a new secret", func() { write("sub2/.env", "SECRET") }, false},
+	} {
+		settled()
+		b.run("true") // with mounts of what is there now
+		settled()
+		if b.run("true"); b.mounts() == nil {
+			t.Fatalf("%s: no mounts are kept", c.name)
+		}
+		before := b.mounts()
+		c.change()
+		settled()
+		contents := b.contents()
+		out, _ := b.run(`for f in .mcp.json .git .git/config .git/commondir .git/config.worktree .git/hooks .git/hooks/old \
+			.git/hooks/new .git/modules .git/modules/new .git/modules/m/config .claude .claude/x .claude/new sub*/.vscode \
+			sub*/.vscode/new in/.git in/.git/config in/.git/hooks in/.git/hooks/old .git/worktrees/w \
+			.git/worktrees/w/commondir .git/worktrees/w/config.worktree .husky .husky/pre-commit .husky/new; do
+				[ -e "$f" ] || continue
+				echo x > $f; mv $f $f.away; ln -f main.txt $f; rm -rf $f.away
+			done 2>/dev/null
+			cat .env sub*/.env* ~/.ssh/*`)
+		if now := b.contents(); now != contents {
+			t.Errorf("%s: changed\n%s\nto\n%s", c.name, contents, now)
+		}
+		if strings.Contains(out, "SECRET") {
+			t.Errorf("%s: a secret is read: %s", c.name, out)
+		}
+		if now := b.mounts(); (now == before) != c.same {
+			t.Errorf("%s: the same mounts: %v", c.name, now == before)
+		}
+	}
+}
+
+// TestNothingShared leaves something wherever a command can write, for the next
+// one, which has a copy of the same mounts.
+func TestNothingShared(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	settled()
+	places := "/tmp /var/tmp /run /dev/shm /dev/pts /dev / " + b.home
+	b.run("true")
+	before := b.mounts()
+	for range 2 {
+		out, _ := b.run("for d in " + places + "; do ls -A $d | grep left; echo x > $d/left; done 2>/dev/null;" +
+			"mkdir /dev/left 2>/dev/null; chmod 777 /dev /dev/.hidden-file 2>/dev/null; cat /dev/.hidden-file 2>/dev/null;" +
+			"cat /proc/sysvipc/shm | wc -l; command -v ipcmk >/dev/null && ipcmk -M 100 >/dev/null")
+		if strings.TrimSpace(out) != "1" || before == nil || b.mounts() != before {
+			t.Errorf("of the command before: %q (the same mounts: %v)", out, before == b.mounts())
+		}
+	}
+}
+
+// TestMounts lists the mounts of a command in its home and in /dev, exactly.
+func TestMounts(t *testing.T) {
+	for _, backend := range []string{namespaces, goLauncher} {
+		b := newBench(t).on(backend)
+		settled()
+		for range 2 {
+			out, _ := b.run("cut -d' ' -f5,6 /proc/self/mountinfo")
+			var got []string
+			for line := range strings.Lines(out) {
+				point, options, _ := strings.Cut(strings.TrimSpace(line), " ")
+				if rel, ok := strings.CutPrefix(point, b.home); ok {
+					mode, _, _ := strings.Cut(options, ",")
+					got = append(got, strings.TrimPrefix(rel, "/")+" "+mode)
+				}
+			}
+			slices.Sort(got)
+			got = slices.Compact(got) // below /tmp, what /tmp covers is listed, too
+			want := []string{" ro", ".aws ro", ".netrc ro", ".ssh ro", "project rw", "project/.claude ro", "project/.env ro",
+				"project/.git rw", "project/.git/commondir ro", "project/.git/config ro", "project/.git/config.worktree ro",
+				"project/.git/hooks ro", "project/.git/info rw", "project/.git/info/attributes ro", "project/.git/modules ro",
+				"project/.mcp.json ro", "project/sub/.env.local ro", "project/sub/.vscode ro"}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: mounts\n%q, want\n%q", backend, got, want)
+			}
+		}
+	}
+}
+
+// TestOpened lists what the checks before and after a command open in the
+// workspace and the home, where nothing has changed since the last command.
+func TestOpened(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	settled()
+	b.run("true") // reads what is new
+	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Skip("NOT TESTED: no inotify:", err)
+	}
+	defer unix.Close(watch)
+	names := map[int32]string{}
+	for _, dir := range []string{"", ".ssh", ".config", "project", "project/.git", "project/.git/hooks", "project/.claude",
+		"project/sub"} {
+		id, err := unix.InotifyAddWatch(watch, filepath.Join(b.home, dir), unix.IN_OPEN|unix.IN_ONLYDIR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[int32(id)] = dir
+	}
+	var ended func(*workspace.Exit)
+	cmd := exec.Command("/bin/true")
+	cmd.Dir = b.dir
+	if ended, err = b.box.Confine(cmd, &workspace.Command{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	ended(&workspace.Exit{})
+	var got []string
+	buf := make([]byte, 1<<16)
+	n, _ := unix.Read(watch, buf)
+	for at := 0; at+unix.SizeofInotifyEvent <= n; {
+		id := int32(binary.NativeEndian.Uint32(buf[at:]))
+		length := int(binary.NativeEndian.Uint32(buf[at+12:]))
+		name := strings.TrimRight(string(buf[at+16:at+16+length]), "\x00")
+		// A directory is reported by its parent, too, and a file without a name is what
+		// a placeholder is made of.
+		if name != "" && name[0] != '#' {
+			got = append(got, filepath.Join(names[id], name))
+		}
+		at += unix.SizeofInotifyEvent + length
+	}
+	slices.Sort(got)
+	want := []string{"project/.git/hooks", "project/.git/info", "project/.git/modules"} // placeholders, if empty
+	if !slices.Equal(got, want) {
+		t.Errorf("opened\n%q, want\n%q", got, want)
+	}
+}
