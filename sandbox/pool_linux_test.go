@@ -127,6 +127,23 @@ func TestSharedMounts(t *testing.T) {
 	}
 }
 
+// TestLostMount removes a directory that is mounted over. Another one may get its
+// number, so only the table of mounts shows it.
+func TestLostMount(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	settled()
+	b.run("true")
+	if m := b.mounts(); m == nil || tableChanged(m.table) {
+		t.Fatalf("kept mounts that changed: %v", m)
+	}
+	if err := os.RemoveAll(filepath.Join(b.dir, ".git/hooks")); err != nil {
+		t.Fatal(err)
+	}
+	if !tableChanged(b.mounts().table) {
+		t.Error("a mount is lost, and its table is the same")
+	}
+}
+
 // TestNothingShared leaves something wherever a command can write, for the next
 // one, which has a copy of the same mounts.
 func TestNothingShared(t *testing.T) {
