@@ -1,0 +1,222 @@
+// Command shell measures what the sandbox adds to a command, and what a turn with
+// one shell call costs with it and without.
+//
+//	go run ./bench/shell [-runs 9] [-n 20] [-json FILE]
+//
+// A turn is a request to a scripted server in this process, an answer with a call
+// of bash, the call, and the entries of the session, which is a file. All of it,
+// the server's work too, is in the figures.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/bench"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/anthropic"
+	"github.com/knack-agent/knack/sandbox"
+	_ "github.com/knack-agent/knack/sandbox/launcher"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A row is one thing in one folder, with a sandbox or without.
+type row struct {
+	Folder  string     `json:"folder"`
+	What    string     `json:"what"`
+	Sandbox bool       `json:"sandbox"`
+	Time    bench.Stat `json:"ms"`
+	CPU     bench.Stat `json:"cpu_ms"`
+	Best    float64    `json:"best_ms"` // of single commands or turns, not of runs
+}
+
+type result struct {
+	When    time.Time     `json:"when"`
+	Machine bench.Machine `json:"machine"`
+	Sandbox string        `json:"sandbox"` // the backend
+	Rows    []row         `json:"rows"`
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("shell: ")
+	runs := flag.Int("runs", 9, "runs of each, in turns")
+	n := flag.Int("n", 20, "commands or turns of a run")
+	asJSON := flag.String("json", "", "file for the result as JSON")
+	flag.Parse()
+	if *runs < 1 || *n < 1 {
+		log.Fatal("-runs and -n need numbers from 1")
+	}
+	res, err := measure(os.Stdout, *runs, *n)
+	if err == nil {
+		err = bench.WriteJSON(*asJSON, res)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func measure(out io.Writer, runs, n int) (*result, error) {
+	tmp, err := os.MkdirTemp("", "knack-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	server := httptest.NewServer(http.HandlerFunc(answer))
+	defer server.Close()
+	model := anthropic.New(llm.Endpoint{Name: "m", BaseURL: server.URL, Client: server.Client(),
+		Info: llm.Info{ID: "test/m"}})
+	store := session.Store{Dir: filepath.Join(tmp, "sessions")}
+
+	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine()}
+	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine,
+		res.When.Format(time.DateTime), runs)
+	var fs []func(int)
+	var failed error
+	var times, cpu [][]float64
+	for _, folder := range []string{"plain", "repository"} {
+		dir := filepath.Join(tmp, "home", folder)
+		if err := layOut(dir, folder == "repository"); err != nil {
+			return nil, err
+		}
+		for _, on := range []bool{false, true} {
+			ws, err := workspace.NewLocal(dir)
+			if err != nil {
+				return nil, err
+			}
+			defer ws.Close()
+			if on {
+				policy, err := sandbox.Default(dir)
+				if err != nil {
+					return nil, err
+				}
+				box := sandbox.New(policy, sandbox.Auto)
+				ws.Confine, res.Sandbox = box.Confine, box.Report().Backend
+			}
+			l, err := store.Create(session.Header{})
+			if err != nil {
+				return nil, err
+			}
+			defer l.Close()
+			tools := coding.Tools(ws, coding.Options{})
+			for _, thing := range []struct {
+				what string
+				do   func() error
+			}{
+				{"true", func() error { return run(ws, workspace.Command{Args: []string{"true"}}) }},
+				{"sh -c :", func() error { return run(ws, workspace.Command{Args: []string{"sh", "-c", ":"}}) }},
+				{"a turn with bash: true", func() error { return turn(tools, l, model) }},
+			} {
+				i := len(res.Rows)
+				res.Rows = append(res.Rows, row{Folder: folder, What: thing.what, Sandbox: on})
+				times, cpu = append(times, nil), append(cpu, nil)
+				fs = append(fs, func(round int) {
+					start, used := time.Now(), bench.CPU()
+					for range n {
+						began := time.Now()
+						if err := thing.do(); err != nil && failed == nil {
+							failed = err
+						}
+						took := time.Since(began).Seconds() * 1000
+						if r := &res.Rows[i]; round >= 0 && (r.Best == 0 || took < r.Best) {
+							r.Best = took
+						}
+					}
+					if round >= 0 {
+						times[i] = append(times[i], time.Since(start).Seconds()*1000/float64(n))
+						cpu[i] = append(cpu[i], (bench.CPU()-used).Seconds()*1000/float64(n))
+					}
+				})
+			}
+		}
+	}
+	if bench.InTurn(runs, fs...); failed != nil {
+		return nil, failed
+	}
+	table := bench.Table{Title: "Commands, sandbox: " + res.Sandbox, Head: []string{"folder", "", "sandbox", "best, ms",
+		"ms", "CPU, ms"}}
+	for i := range res.Rows {
+		r := &res.Rows[i]
+		r.Time, r.CPU = bench.StatOf(times[i]), bench.StatOf(cpu[i])
+		table.Add(r.Folder, r.What, map[bool]string{true: "on", false: "off"}[r.Sandbox], bench.Number(r.Best), r.Time, r.CPU)
+	}
+	return res, table.Write(out)
+}
+
+// layOut makes a folder like one that people work in.
+func layOut(dir string, repository bool) error {
+	files := map[string]string{"main.go": "package main\n", "README.md": "# A project\n", ".env": "KEY=value\n",
+		".claude/skills/a/SKILL.md": "---\ndescription: A skill.\n---\n", "internal/a/a.go": "package a\n"}
+	if repository {
+		for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n",
+			"hooks/sample": "", "info/exclude": "", "objects/info/x": "", "refs/heads/x": ""} {
+			files[".git/"+name] = text
+		}
+	}
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(ws *workspace.Local, c workspace.Command) error {
+	exit, err := ws.Run(context.Background(), c)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("%v: exit %d, %q", c.Args, exit.Code, exit.Refused)
+	}
+	return err
+}
+
+// turn sends one request, whose answer is a call.
+func turn(tools tool.Set, l *session.Log, m llm.Model) error {
+	a := &agent.Agent{Model: m, Tools: tools, Limits: agent.Limits{Requests: 1},
+		Policy: agent.Policy{Gate: func(agent.Scope) tool.Gate { return tool.AllowAll }}}
+	for _, err := range a.Run(context.Background(), l, agent.Typed("go on")) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var answers atomic.Int64
+
+// answer answers a request with a call of bash.
+func answer(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, call, answers.Add(1))
+}
+
+const call = `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
+
+data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_%d","name":"bash","input":{}}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\": \"true\"}"}}
+
+data: {"type":"content_block_stop","index":0}
+
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}
+
+data: {"type":"message_stop"}
+
+`

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"io"
+	"runtime"
+	"testing"
+)
+
+func TestMeasure(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("NOT TESTED: no true and no sh")
+	}
+	res, err := measure(io.Discard, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res.Rows {
+		if r.Time.N != 1 || r.Best <= 0 || r.CPU.Median <= 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(res.Rows) != 12 {
+		t.Errorf("%d rows", len(res.Rows))
+	}
+}
