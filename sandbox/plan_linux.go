@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,8 @@ const (
 	llScopeSignal    = 1 << 1
 	defaultProcesses = 8192
 )
+
+var landlockVersion = sync.OnceValue(launch.LandlockVersion)
 
 func landlockRights(version int) (fs, scope uint64) {
 	fs = llV1
@@ -417,7 +420,7 @@ func isFile(path string) bool {
 // restrict adds Landlock's rules to a plan whose mounts already enforce the
 // policy, as a second line of defence.
 func (v *view) restrict(p *launch.Plan) {
-	version := launch.LandlockVersion()
+	version := landlockVersion()
 	if version < 2 {
 		return // the first version forbids to rename between directories
 	}
@@ -438,7 +441,7 @@ func (v *view) restrict(p *launch.Plan) {
 // without mounts: since they only allow, what may be read is everything beside
 // the secrets, one by one.
 func (v *view) restrictAlone(p *launch.Plan, temp string) {
-	p.FS, p.Scope = landlockRights(launch.LandlockVersion())
+	p.FS, p.Scope = landlockRights(landlockVersion())
 	p.Rules = []launch.Rule{{Path: "/", Access: llReadDir}}
 	for _, path := range append(slices.Clone(v.writable), temp) {
 		// Secrets inside stay readable, or nothing new would be.
@@ -491,15 +494,19 @@ func (p *Policy) memory() uint64 {
 	if p.Memory > 0 {
 		return p.Memory
 	}
+	return mostMemory()
+}
+
+var mostMemory = sync.OnceValue(func() uint64 {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {
 		return 4 << 30
 	}
 	return uint64(info.Totalram) * uint64(info.Unit) / 4 * 3
-}
+})
 
 // ownPidMax reports whether /proc/sys/kernel/pid_max is the namespace's own.
-func ownPidMax() bool {
+var ownPidMax = sync.OnceValue(func() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return false
@@ -507,4 +514,4 @@ func ownPidMax() bool {
 	var major, minor int
 	fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
 	return major > 6 || major == 6 && minor >= 14
-}
+})

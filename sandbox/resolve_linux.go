@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -144,8 +145,10 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 		}
 	}
 	// Num RefCount Protocol Flags Type St Inode Path: the first line says so.
-	table := readProc("/proc/net/unix")
-	_, table, _ = bytes.Cut(table, []byte("\n"))
+	buf := procBuffers.Get().(*[]byte)
+	defer procBuffers.Put(buf)
+	*buf = readProc("/proc/net/unix", *buf)
+	_, table, _ := bytes.Cut(*buf, []byte("\n"))
 	for line := range bytes.Lines(table) {
 		// The path is the eighth field, if there is one, and may hold blanks.
 		l := bytes.TrimSuffix(line, []byte("\n"))
@@ -203,7 +206,7 @@ func (m *mountTable) points() ([]string, int) {
 	}
 	m.list = nil
 	// id parent major:minor root mountpoint …: only a bind mount has a root.
-	for l := range strings.Lines(string(readProc("/proc/self/mountinfo"))) {
+	for l := range strings.Lines(string(readProc("/proc/self/mountinfo", nil))) {
 		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") &&
 			!strings.Contains(l, " - fuse") {
 			m.list = append(m.list, f[4])
@@ -224,25 +227,28 @@ func tableChanged(f *os.File) bool {
 	}
 }
 
-// readProc reads a file of /proc in as few pieces as possible, since its size is
-// not known.
-func readProc(name string) []byte {
+// procBuffers are for tables that are read for each command.
+var procBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// readProc reads a file of /proc into buf, or a larger one, in as few pieces as
+// possible, since its size is not known.
+func readProc(name string, buf []byte) []byte {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return buf[:0]
 	}
 	defer unix.Close(fd)
-	buf, n := make([]byte, 16<<10), 0
+	buf = slices.Grow(buf[:0], 16<<10)
 	for {
-		got, err := unix.Read(fd, buf[n:])
+		got, err := unix.Read(fd, buf[len(buf):cap(buf)])
 		if err == unix.EINTR {
 			continue
 		}
 		if got <= 0 || err != nil {
-			return buf[:n]
+			return buf
 		}
-		if n += got; len(buf)-n < 4096 {
-			buf = append(buf, make([]byte, len(buf))...)
+		if buf = buf[:len(buf)+got]; cap(buf)-len(buf) < 4096 {
+			buf = slices.Grow(buf, cap(buf))
 		}
 	}
 }

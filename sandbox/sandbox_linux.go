@@ -263,10 +263,10 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
-	var encoded []byte
+	var encoded net.Buffers
 	if !r.stub {
 		r.program = launch.Setup(plan)
-		encoded = plan.Encode(r.program)
+		encoded = net.Buffers{plan.Encode(r.program)}
 	} else {
 		_, version := s.names.mounts.points()
 		r.key = mountsKey(plan.Steps, version)
@@ -303,7 +303,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 }
 
 // connect makes the control socket and serves it until it is closed.
-func (r *run) connect(plan []byte) error {
+func (r *run) connect(plan net.Buffers) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -322,14 +322,14 @@ func (r *run) connect(plan []byte) error {
 }
 
 // serve sends the plan and reads the launcher's messages.
-func (r *run) serve(plan []byte) {
+func (r *run) serve(plan net.Buffers) {
 	defer close(r.done)
-	if _, err := r.control.Write(plan); err != nil {
+	if _, err := plan.WriteTo(r.control); err != nil {
 		return
 	}
 	var text []byte
 	var received []int
-	buf, oob := make([]byte, 4096), make([]byte, 256)
+	buf, oob := make([]byte, 512), make([]byte, 64)
 	for {
 		n, oobn, _, _, err := r.control.ReadMsgUnix(buf, oob)
 		if oobn > 0 {
@@ -383,6 +383,7 @@ func (r *run) serve(plan []byte) {
 func (r *run) finish() {
 	r.child.Close() // the last one: serve reads what is left, then the end
 	<-r.done
+	r.program.Release()
 	r.control.Close()
 	if r.proxy != nil {
 		r.proxy.close()

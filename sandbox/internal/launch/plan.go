@@ -2,6 +2,8 @@
 
 package launch
 
+import "slices"
+
 // A Plan is everything that the launcher does, decided by its parent. It is
 // carried out in the order of the fields.
 type Plan struct {
@@ -102,7 +104,7 @@ type start struct {
 // the package documentation).
 func (p *Plan) Encode(program *Program) []byte {
 	c := coder{buf: make([]byte, 4, 4096)}
-	c.start(&start{p.Init, string(program.Encode()), p.Args, p.Dir, p.Env})
+	c.start(&start{p.Init, string(slices.Concat(program.Encode()...)), p.Args, p.Dir, p.Env})
 	n := len(c.buf) - 4
 	c.buf[0], c.buf[1], c.buf[2], c.buf[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
 	return c.buf

@@ -4,6 +4,7 @@ package launch
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ func TestPlan(t *testing.T) {
 	if n := int(b[0])<<24 | int(b[1])<<16 | int(b[2])<<8 | int(b[3]); n != len(b)-4 {
 		t.Errorf("length %d of %d", n, len(b)-4)
 	}
-	want := &start{true, string(program.Encode()), plan.Args, plan.Dir, plan.Env}
+	want := &start{true, string(slices.Concat(program.Encode()...)), plan.Args, plan.Dir, plan.Env}
 	got, ok := decode(b[4:])
 	if !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

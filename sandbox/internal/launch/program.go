@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"sync"
 	"syscall"
 	"unsafe"
 )
@@ -57,9 +58,17 @@ type number uint64
 // A label is a place in a program.
 type label int
 
-func newProgram() *Program {
-	return &Program{known: map[string]uint64{}, calls: make([]op, 0, 600), what: make([]string, 0, 600),
-		data: make([]byte, 0, 8192)}
+// programs are used again: they are by far the largest that a command needs.
+var programs = sync.Pool{New: func() any { return &Program{known: map[string]uint64{}} }}
+
+func newProgram() *Program { return programs.Get().(*Program) }
+
+// Release makes the program's memory available to another one.
+func (p *Program) Release() {
+	clear(p.known)
+	*p = Program{calls: p.calls[:0], data: p.data[:0], what: p.what[:0], labels: p.labels[:0], jumps: p.jumps[:0],
+		known: p.known}
+	programs.Put(p)
 }
 
 // do adds a call. Arguments are numbers, strings (which become addresses of
@@ -141,21 +150,20 @@ func (p *Program) words(w ...uint64) uint64 {
 // slot is a number in memory, -1 at first: no descriptor.
 func (p *Program) slot() number { return number(p.put([]byte{0xff, 0xff, 0xff, 0xff})) }
 
-// Encode writes the program as a launcher reads it; nil if it is too long.
-func (p *Program) Encode() []byte {
+// Encode writes the program as a launcher reads it, in parts that are valid until
+// Release; nil if it is too long.
+func (p *Program) Encode() [][]byte {
 	const size = unsafe.Sizeof(op{})
 	for _, i := range p.jumps {
 		p.calls[i].target = codeBase + uint64(p.labels[p.calls[i].target])*uint64(size)
 	}
-	p.jumps = nil
+	p.jumps = p.jumps[:0]
 	head := []uint64{uint64(len(p.calls)) * uint64(size), uint64(len(p.data))}
 	if max(head[0], head[1]) > dataBase-codeBase {
 		return nil
 	}
-	out := make([]byte, 0, 16+head[0]+head[1])
-	out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16)...)
-	out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0])...)
-	return append(out, p.data...)
+	return [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16),
+		unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0]), p.data}
 }
 
 // Failure reads a message of kind FailedAt.
