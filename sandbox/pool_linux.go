@@ -45,6 +45,11 @@ func (p *prepared) close() {
 	}
 }
 
+// serves reports whether the mounts are those of a key.
+func (p *prepared) serves(key string) bool {
+	return p != nil && key != "" && p.key == key && !tableChanged(p.table)
+}
+
 // A pool has the namespaces that no command uses. They end with this program,
 // however it ends: nothing but its descriptors refers to them.
 type pool struct {
@@ -55,26 +60,15 @@ type pool struct {
 // maxKept bounds what is kept after commands that ran at the same time.
 const maxKept = 4
 
-// take returns namespaces that nobody else uses, nil if there are none. Their
-// mounts are those of key, or nil.
-func (p *pool) take(key string) *kept {
+// take returns namespaces that nobody else uses, nil if there are none.
+func (p *pool) take() *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
 		return nil
 	}
-	last := len(p.free) - 1
-	for i, k := range p.free {
-		if k.prepared != nil && k.prepared.key == key {
-			p.free[i], p.free[last] = p.free[last], k
-		}
-	}
-	k := p.free[last]
-	p.free = p.free[:last]
-	if m := k.prepared; m != nil && (key == "" || m.key != key || tableChanged(m.table)) {
-		m.close()
-		k.prepared = nil
-	}
+	k := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
 	return k
 }
 

@@ -165,12 +165,14 @@ type run struct {
 	program *launch.Program // what the launcher carries out
 	kept    *kept
 	key     string // of mounts that it prepares
-	empty   bool   // the stub has seen the last process end
-	control *net.UnixConn
-	child   *os.File // the launcher's end
-	temp    string   // a private temporary directory, where mounts give none
-	proxy   *proxy
-	done    chan struct{} // closed when serve has ended; what follows is then to be read
+	// outdated are mounts that kept had. The launcher is given them, and does not use them.
+	outdated *prepared
+	empty    bool // the stub has seen the last process end
+	control  *net.UnixConn
+	child    *os.File // the launcher's end
+	temp     string   // a private temporary directory, where mounts give none
+	proxy    *proxy
+	done     chan struct{} // closed when serve has ended; what follows is then to be read
 
 	failure string
 	ready   bool
@@ -224,7 +226,6 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		r.view.restrict(plan)
 		if r.stub = !s.noStub; r.stub {
 			path = stub()
-			plan.Steps, plan.Fresh = r.view.parts()
 			break
 		}
 		plan.Steps = r.view.steps()
@@ -263,28 +264,15 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
-	var encoded net.Buffers
-	if !r.stub {
-		r.program = launch.Setup(plan)
-		encoded = net.Buffers{plan.Encode(r.program)}
-	} else {
-		_, version := s.names.mounts.points()
-		r.key = mountsKey(plan.Steps, version)
-		reuse := launch.Nothing
-		if r.kept = s.pool.take(r.key); r.kept != nil {
-			reuse = launch.UserAndNet
+	if r.stub {
+		if r.kept = s.pool.take(); r.kept != nil {
 			given = []*os.File{r.kept.users, r.kept.network}
 			if r.kept.prepared != nil {
-				reuse = launch.AndMounts
 				given = append(given, r.kept.prepared.mounts)
 			}
 		}
-		r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reuse)
-		if encoded = r.program.Encode(); encoded == nil {
-			return nil, errors.New("the command and its environment are longer than the sandbox takes")
-		}
 	}
-	if err = r.connect(encoded); err != nil {
+	if err = r.connect(plan); err != nil {
 		return nil, err
 	}
 	if s.started != nil {
@@ -303,7 +291,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 }
 
 // connect makes the control socket and serves it until it is closed.
-func (r *run) connect(plan net.Buffers) error {
+func (r *run) connect(plan *launch.Plan) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -321,10 +309,36 @@ func (r *run) connect(plan net.Buffers) error {
 	return nil
 }
 
+// encode writes what the launcher reads. It runs while the launcher starts.
+func (r *run) encode(plan *launch.Plan) net.Buffers {
+	if !r.stub {
+		r.program = launch.Setup(plan)
+		return net.Buffers{plan.Encode(r.program)}
+	}
+	plan.Steps, plan.Fresh = r.view.parts()
+	_, version := r.system.names.mounts.points()
+	r.key = mountsKey(plan.Steps, version)
+	reuse := launch.Nothing
+	if r.kept != nil {
+		if reuse = launch.AndMounts; !r.kept.prepared.serves(r.key) {
+			reuse = launch.UserAndNet
+			r.outdated, r.kept.prepared = r.kept.prepared, nil
+		}
+	}
+	r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reuse)
+	return r.program.Encode()
+}
+
 // serve sends the plan and reads the launcher's messages.
-func (r *run) serve(plan net.Buffers) {
+func (r *run) serve(plan *launch.Plan) {
 	defer close(r.done)
-	if _, err := plan.WriteTo(r.control); err != nil {
+	encoded := r.encode(plan)
+	if encoded == nil {
+		r.failure = "the command and its environment are longer than the sandbox takes"
+		r.control.Close() // ends the launcher
+		return
+	}
+	if _, err := encoded.WriteTo(r.control); err != nil {
 		return
 	}
 	var text []byte
@@ -388,6 +402,7 @@ func (r *run) finish() {
 	if r.proxy != nil {
 		r.proxy.close()
 	}
+	r.outdated.close()
 	if r.kept != nil {
 		r.system.pool.give(r.kept, r.ready && r.empty)
 	}

@@ -230,6 +230,7 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	} else {
 		p.do(sysSetns, Mounts, syscall.CLONE_NEWNS)
 	}
+	p.do(sysCloseRange, Users, allOthers, 0)
 	// The mounts are copied: what this command adds, no other sees.
 	p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWIPC)
 	p.doing = "starting the launcher"
