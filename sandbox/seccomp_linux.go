@@ -113,16 +113,35 @@ func makeFilter(network bool) []byte {
 	return append(f, search(verdicts)...)
 }
 
-// search finds the verdict of the loaded number.
-func search(v []verdict) program {
-	if len(v) == 1 {
-		return v[0].code
+// search finds the verdict of the loaded number: first a tree of comparisons, then
+// the code of each verdict, once.
+func search(verdicts []verdict) program {
+	var tree, codes program
+	starts := map[string]int{}
+	for _, v := range verdicts {
+		if _, ok := starts[string(v.code)]; !ok {
+			starts[string(v.code)] = len(verdicts) - 1 + len(codes)/8
+			codes = append(codes, v.code...)
+		}
 	}
-	var f program
-	below, above := search(v[:len(v)/2]), search(v[len(v)/2:])
-	f.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, 1, 0, v[len(v)/2].from)
-	f.add(unix.BPF_JMP|unix.BPF_JA, 0, 0, uint32(len(above)/8))
-	return slices.Concat(f, above, below)
+	var compare func([]verdict)
+	compare = func(v []verdict) {
+		if len(v) == 1 {
+			return
+		}
+		below, above, next := v[:len(v)/2], v[len(v)/2:], len(tree)/8+1
+		start := func(part []verdict, at int) int {
+			if len(part) == 1 {
+				at = starts[string(part[0].code)]
+			}
+			return at - next
+		}
+		tree.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, start(above, next+len(below)-1), start(below, next), above[0].from)
+		compare(below)
+		compare(above)
+	}
+	compare(verdicts)
+	return append(tree, codes...)
 }
 
 func action(a uint32) program {
