@@ -189,7 +189,7 @@ func run(ws *workspace.Local, c workspace.Command) error {
 // turn sends one request, whose answer is a call.
 func turn(tools tool.Set, l *session.Log, m llm.Model) error {
 	a := &agent.Agent{Model: m, Tools: tools, Limits: agent.Limits{Requests: 1},
-		Policy: agent.Policy{Gate: func(agent.Scope) tool.Gate { return tool.AllowAll }}}
+		Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
 	for _, err := range a.Run(context.Background(), l, agent.Typed("go on")) {
 		if err != nil {
 			return err
