@@ -18,18 +18,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/sandbox"
 	_ "github.com/knack-agent/knack/sandbox/launcher"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -77,9 +70,6 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 	defer os.RemoveAll(tmp)
 	server := httptest.NewServer(http.HandlerFunc(answer))
 	defer server.Close()
-	model := anthropic.New(llm.Endpoint{Name: "m", BaseURL: server.URL, Client: server.Client(),
-		Info: llm.Info{ID: "test/m"}})
-	store := session.Store{Dir: filepath.Join(tmp, "sessions")}
 
 	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine()}
 	fmt.Fprintf(out, "%s\n%s; medians of %d runs in turns, the middle half in brackets\n", res.Machine,
@@ -106,19 +96,18 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 				box := sandbox.New(policy, sandbox.Auto)
 				ws.Confine, res.Sandbox = box.Confine, box.Report().Backend
 			}
-			l, err := store.Create(session.Header{})
+			turn, stop, err := turns(ws, filepath.Join(tmp, "sessions"), server)
 			if err != nil {
 				return nil, err
 			}
-			defer l.Close()
-			tools := coding.Tools(ws, coding.Options{})
+			defer stop()
 			for _, thing := range []struct {
 				what string
 				do   func() error
 			}{
 				{"true", func() error { return run(ws, workspace.Command{Args: []string{"true"}}) }},
 				{"sh -c :", func() error { return run(ws, workspace.Command{Args: []string{"sh", "-c", ":"}}) }},
-				{"a turn with bash: true", func() error { return turn(tools, l, model) }},
+				{"a turn with bash: true", turn},
 			} {
 				i := len(res.Rows)
 				res.Rows = append(res.Rows, row{Folder: folder, What: thing.what, Sandbox: on})
@@ -185,38 +174,3 @@ func run(ws *workspace.Local, c workspace.Command) error {
 	}
 	return err
 }
-
-// turn sends one request, whose answer is a call.
-func turn(tools tool.Set, l *session.Log, m llm.Model) error {
-	a := &agent.Agent{Model: m, Tools: tools, Limits: agent.Limits{Requests: 1},
-		Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
-	for _, err := range a.Run(context.Background(), l, agent.Typed("go on")) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-var answers atomic.Int64
-
-// answer answers a request with a call of bash.
-func answer(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body)
-	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, call, answers.Add(1))
-}
-
-const call = `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
-
-data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_%d","name":"bash","input":{}}}
-
-data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\": \"true\"}"}}
-
-data: {"type":"content_block_stop","index":0}
-
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}
-
-data: {"type":"message_stop"}
-
-`

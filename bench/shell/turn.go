@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/anthropic"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// turns returns a func that sends one request, whose answer is a call, in a
+// session of its own.
+func turns(ws workspace.Workspace, dir string, server *httptest.Server) (turn func() error, stop func() error, err error) {
+	store := session.Store{Dir: dir}
+	l, err := store.Create(session.Header{})
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &agent.Agent{Tools: coding.Tools(ws, coding.Options{}), Limits: agent.Limits{Requests: 1},
+		Model: anthropic.New(llm.Endpoint{Name: "m", BaseURL: server.URL, Client: server.Client(),
+			Info: llm.Info{ID: "test/m"}}),
+		Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
+	return func() error {
+		for _, err := range a.Run(context.Background(), l, agent.Typed("go on")) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, l.Close, nil
+}
+
+var answers atomic.Int64
+
+// answer answers a request with a call of bash.
+func answer(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, call, answers.Add(1))
+}
+
+const call = `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
+
+data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_%d","name":"bash","input":{}}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\": \"true\"}"}}
+
+data: {"type":"content_block_stop","index":0}
+
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}
+
+data: {"type":"message_stop"}
+
+`
