@@ -101,6 +101,12 @@ func (s *Session) TaskOutput(id string, most int) (text string, total int64, err
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], ""), int64(len(text)), nil
 }
 
+// Settings are the settings that someone set, with the places that did.
+func (s *Session) Settings(ctx context.Context) (Reply, error) { return settings(ctx, s, "") }
+
+// Effort is the effort that the next turn begins with; "": the model's own.
+func (s *Session) Effort() string { return s.effort() }
+
 // Cost is what the session has cost, by model.
 func (s *Session) Cost() Reply {
 	r, _ := cost(context.Background(), s, "")

@@ -553,6 +553,41 @@ func (s *Session) ConnectServers(ctx context.Context) error {
 	return nil
 }
 
+// Reconnect connects again to an MCP server that is not connected, and waits for the
+// outcome.
+func (s *Session) Reconnect(ctx context.Context, server string) error {
+	_, client, err := s.server(server)
+	if err != nil {
+		return err
+	}
+	return client.Reconnect(ctx, server)
+}
+
+// EnableServer disables an MCP server, or enables it again. One of the
+// administrator's cannot be disabled.
+func (s *Session) EnableServer(server string, on bool) error {
+	x, client, err := s.server(server)
+	if err != nil {
+		return err
+	}
+	if !on && x.Origin == permission.Managed {
+		return fmt.Errorf("the MCP server %s is managed, and cannot be disabled", server)
+	}
+	return client.Enable(server, on)
+}
+
+// server finds an MCP server of the session, and its client.
+func (s *Session) server(name string) (mcp.Status, *mcp.Client, error) {
+	for _, c := range s.clients() {
+		for _, x := range c.Servers() {
+			if x.Name == name {
+				return x, c, nil
+			}
+		}
+	}
+	return mcp.Status{}, nil, fmt.Errorf("there is no MCP server %q", name)
+}
+
 // giveServers replaces the servers of the host.
 func (s *Session) giveServers(servers []mcp.Server) {
 	s.mu.Lock()

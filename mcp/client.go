@@ -66,6 +66,7 @@ const (
 	Connected  ServerState = "connected"
 	Failed     ServerState = "failed"      // Reason says why
 	NeedsLogin ServerState = "needs login" // see [Client.Login]
+	Disabled   ServerState = "disabled"    // see [Client.Enable]
 	Stopped    ServerState = "stopped"
 )
 
@@ -101,6 +102,7 @@ func New(o Options, servers ...Server) *Client {
 		p := &peer{client: c, server: s, safe: Safe(s.Name), state: Waiting, tried: make(chan struct{}),
 			again: make(chan struct{}, 1)}
 		if by, ok := taken[p.safe]; ok {
+			p.twin = true
 			p.state, p.reason = Failed, fmt.Sprintf("the server %q has the same name to models", by)
 			close(p.tried)
 		}
@@ -148,6 +150,59 @@ func (c *Client) Retry(name string) {
 	}
 }
 
+// Reconnect connects again to a server that is not connected, and waits for the
+// outcome.
+func (c *Client) Reconnect(ctx context.Context, name string) error {
+	p := c.find(name)
+	if p == nil {
+		return fmt.Errorf("there is no MCP server %q", name)
+	}
+	c.Start()
+	p.mu.Lock()
+	if p.twin || p.disabled || p.session != nil && p.state == Connected {
+		p.mu.Unlock()
+		_, err := p.ready(ctx)
+		return err
+	}
+	ended := make(chan struct{})
+	p.waiting = append(p.waiting, ended)
+	p.mu.Unlock()
+	c.Retry(p.server.Name)
+	select {
+	case <-ended:
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := p.ready(ctx)
+	return err
+}
+
+// Enable connects to a server that was disabled, or disables one: it is
+// disconnected, and its tools are gone until it is enabled again.
+func (c *Client) Enable(name string, on bool) error {
+	p := c.find(name)
+	if p == nil {
+		return fmt.Errorf("there is no MCP server %q", name)
+	}
+	p.mu.Lock()
+	was, stop := p.disabled, p.stop
+	p.disabled = !on
+	p.mu.Unlock()
+	switch {
+	case was == !on || p.twin:
+	case on:
+		p.set(Waiting, "")
+	default:
+		p.set(Disabled, "")
+		if stop != nil {
+			stop()
+		}
+	}
+	c.Retry(p.server.Name)
+	return nil
+}
+
 // Close ends all connections and programs.
 func (c *Client) Close() error {
 	c.start.Do(func() {}) // it does not start any more
@@ -193,10 +248,14 @@ type peer struct {
 	safe   string
 	tried  chan struct{} // closed when the first attempt has ended
 	again  chan struct{} // asks for another attempt
+	twin   bool          // another server has its name: it is never started
 
 	mu         sync.Mutex
 	state      ServerState
 	reason     string
+	disabled   bool
+	stop       context.CancelFunc // ends the connection, or the attempt to make it
+	waiting    []chan struct{}    // closed when the next attempt has ended
 	version    string
 	title      string
 	session    *sdk.ClientSession // nil: not connected
@@ -242,13 +301,37 @@ const (
 // closed.
 func (p *peer) keep() {
 	ctx := p.client.ctx
-	tried := sync.OnceFunc(func() { close(p.tried) })
+	first := sync.OnceFunc(func() { close(p.tried) })
+	tried := func() {
+		first()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, c := range p.waiting {
+			close(c)
+		}
+		p.waiting = nil
+	}
 	defer tried()
 	for failures := 0; ctx.Err() == nil; {
+		attempt, stop, ok := p.begin(ctx)
+		if !ok {
+			p.set(Disabled, "")
+			tried()
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.again:
+				failures = 0
+			}
+			continue
+		}
 		p.set(Connecting, "")
 		began := time.Now()
-		err := p.connect(ctx, tried)
-		tried()
+		err := p.connect(attempt, tried)
+		if attempt.Err() != nil && ctx.Err() == nil { // it was disabled
+			continue
+		}
+		stop()
 		if ctx.Err() != nil {
 			return
 		}
@@ -263,6 +346,7 @@ func (p *peer) keep() {
 		} else {
 			p.set(Failed, clip(err.Error(), 1000))
 		}
+		tried()
 		var wait <-chan time.Time
 		if failures < attempts && !permanent(err) {
 			t := time.NewTimer(min(firstBackoff<<(failures-1), maxBackoff))
@@ -277,6 +361,17 @@ func (p *peer) keep() {
 			failures = 0
 		}
 	}
+}
+
+// begin begins an attempt to connect, unless the server is disabled.
+func (p *peer) begin(ctx context.Context) (attempt context.Context, stop context.CancelFunc, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.disabled {
+		return nil, nil, false
+	}
+	attempt, p.stop = context.WithCancel(ctx)
+	return attempt, p.stop, true
 }
 
 // A permanentError is one that another attempt does not change.
@@ -613,6 +708,9 @@ func (c *Client) Tools(ask Asker) tool.Set {
 			if p.session == nil {
 				tools = nil
 			}
+		}
+		if p.disabled {
+			tools = nil
 		}
 		p.mu.Unlock()
 		for _, d := range tools {

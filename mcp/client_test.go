@@ -424,6 +424,70 @@ func TestElicit(t *testing.T) {
 	}
 }
 
+// TestEnable: a server that is disabled is disconnected and offers nothing, until it
+// is enabled; to reconnect waits for the outcome.
+func TestEnable(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	broken, opened := false, 0
+	s := Server{Name: "own", Open: func(ctx context.Context) (Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if opened++; broken {
+			return nil, errors.New("it is broken")
+		}
+		a, b := Pipe()
+		server := sdk.NewServer(&sdk.Implementation{Name: "own", Version: "1"}, nil)
+		sdk.AddTool(server, &sdk.Tool{Name: "one"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+			return nil, nil, nil
+		})
+		go server.Run(context.WithoutCancel(t.Context()), Transport(a))
+		return b, nil
+	}}
+	c := New(Options{}, s, s)
+	defer c.Close()
+	is := func(want State, tools int) {
+		t.Helper()
+		if got := c.Servers()[0]; got.State != want || len(c.Tools(nil)) != tools {
+			t.Errorf("it is %s (%s) with %d tools, want %s with %d", got.State, got.Reason, len(c.Tools(nil)), want, tools)
+		}
+	}
+	if err := c.Reconnect(t.Context(), "own"); err != nil {
+		t.Fatal(err)
+	}
+	is(Connected, 1)
+	for range 2 {
+		if err := c.Enable("own", false); err != nil {
+			t.Fatal(err)
+		}
+		is(Disabled, 0)
+	}
+	if err := c.Reconnect(t.Context(), "own"); err == nil {
+		t.Error("what is disabled was connected")
+	}
+	mu.Lock()
+	broken = true
+	mu.Unlock()
+	if err := c.Enable("own", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reconnect(t.Context(), "own"); err == nil || !strings.Contains(err.Error(), "it is broken") {
+		t.Errorf("the error is %v", err)
+	}
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	for c.Reconnect(t.Context(), "own") != nil { // the attempt that was being made failed
+	}
+	is(Connected, 1)
+	if c.Reconnect(t.Context(), "other") == nil || c.Enable("other", true) == nil {
+		t.Error("there is no such server")
+	}
+	if got := c.Servers()[1].State; got != Failed {
+		t.Errorf("the second of the name is %s", got)
+	}
+}
+
 // TestRemembered: what a server offered last is there before it answers, and a
 // call waits for it.
 func TestRemembered(t *testing.T) {

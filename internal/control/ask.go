@@ -350,7 +350,7 @@ func sourceOf(o permission.Origin) string {
 	case permission.Project:
 		return "projectSettings"
 	}
-	return string(o)
+	return "command" // a skill, or the program
 }
 
 func sameJSON(a, b json.RawMessage) bool {

@@ -168,19 +168,25 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	}
 	p := session.Engine().Project()
 	out := initialized{
-		Commands: commands(session), Agents: []agentInfo{}, Models: listModels(ctx, session), Style: "default",
-		Styles: []string{"default"},
+		Commands: commands(session), Agents: agents(session), Models: listModels(ctx, session), Style: "default",
+		Styles: outputStyles,
 		Hooks:  true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: true,
 		Version: p.Version(), Problems: append([]string{}, u.problems...),
 	}
+	return out, nil
+}
+
+// agents are those that can work for the session, as hosts show them.
+func agents(s *engine.Session) []agentInfo {
+	all := []agentInfo{}
 	seen := map[string]bool{}
-	for _, d := range slices.Concat(session.Given().Agents, p.Agents()) {
+	for _, d := range slices.Concat(s.Given().Agents, s.Engine().Project().Agents()) {
 		if !seen[d.Name] {
 			seen[d.Name] = true
-			out.Agents = append(out.Agents, agentInfo{d.Name, d.Description, d.Model})
+			all = append(all, agentInfo{d.Name, d.Description, d.Model})
 		}
 	}
-	return out, nil
+	return all
 }
 
 // readSetup makes a setup of what the host wants. again says that the session

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,7 +170,7 @@ func (s *server) giveServers(ctx context.Context, session *engine.Session, serve
 // mcpStatus describes a server as hosts know it.
 type mcpStatus struct {
 	Name   string      `json:"name"`
-	Status string      `json:"status"` // connected, failed, needs-auth, pending
+	Status string      `json:"status"` // connected, failed, needs-auth, pending, disabled
 	Error  string      `json:"error,omitempty"`
 	Source string      `json:"source,omitempty"`
 	Scope  string      `json:"scope,omitempty"`
@@ -198,6 +199,8 @@ func statuses(s *engine.Session) []mcpStatus {
 			m.Status, m.Info = "connected", &serverInfo{x.Title, x.Version}
 		case mcp.Failed, mcp.Stopped:
 			m.Status = "failed"
+		case mcp.Disabled:
+			m.Status = "disabled"
 		case mcp.NeedsLogin:
 			m.Status = "needs-auth"
 		}
@@ -242,4 +245,20 @@ func (s *server) setServers(ctx context.Context, session *engine.Session, in str
 		out.Errors[fmt.Sprint(i+1)] = p
 	}
 	return out, nil
+}
+
+func (s *server) reconnect(ctx context.Context, session *engine.Session, in struct {
+	Server string `json:"serverName"`
+}) (any, error) {
+	return nil, session.Reconnect(ctx, in.Server)
+}
+
+func (s *server) toggle(ctx context.Context, session *engine.Session, in struct {
+	Server  string `json:"serverName"`
+	Enabled *bool  `json:"enabled"`
+}) (any, error) {
+	if in.Enabled == nil {
+		return nil, errors.New("enabled is missing")
+	}
+	return nil, session.EnableServer(in.Server, *in.Enabled)
 }

@@ -43,7 +43,7 @@ type Init struct {
 // A ServerStatus is an MCP server.
 type ServerStatus struct {
 	Name   string `json:"name"`
-	Status string `json:"status"`           // connected, failed, pending
+	Status string `json:"status"`           // connected, failed, needs-auth, pending, disabled
 	Source string `json:"source,omitempty"` // sdk: it lives in the host
 	Error  string `json:"error,omitempty"`
 }

@@ -307,6 +307,9 @@ func (o *Messages) Event(e engine.Event) {
 	o.stream(log, parent, e)
 	switch {
 	case e.Reply != nil:
+		if _, ok := e.Reply.Value.(*session.Compaction); ok {
+			o.compacted()
+		}
 		o.out.write(CommandMessage{Type: "system", Subtype: "local_command_output", Head: o.head(0),
 			Name: e.Reply.Command, Content: e.Reply.String(), Reply: e.Reply.Value})
 	case e.Retry != nil:
@@ -314,6 +317,16 @@ func (o *Messages) Event(e engine.Event) {
 	case e.Entry != nil:
 		if m := o.message(log, parent, e.Entry); m != nil {
 			o.out.write(m)
+		}
+	}
+}
+
+// compacted shows the compaction that a command has made.
+func (o *Messages) compacted() {
+	for _, e := range slices.Backward(o.session.Log().Entries()) {
+		if e.Compaction != nil {
+			o.out.write(o.message(o.sessionID(), nil, &e))
+			return
 		}
 	}
 }

@@ -1,16 +1,19 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/permission"
@@ -35,12 +38,29 @@ var handlers = map[string]handler{
 	"mcp_message":             (*server).fromServer,
 	"mcp_status":              onSession((*server).mcpStatus),
 	"mcp_set_servers":         onSession((*server).setServers),
+	"mcp_reconnect":           onSession((*server).reconnect),
+	"mcp_toggle":              onSession((*server).toggle),
+	"get_settings":            onSession((*server).settings),
+	"apply_flag_settings":     onSession((*server).applySettings),
 	"reload_skills":           onSession((*server).reloadSkills),
+	"reload_plugins":          onSession((*server).reloadPlugins),
+	"reload_output_styles":    onSession((*server).reloadStyles),
 	"read_file":               (*server).readFile,
 	"rename_session":          onSession((*server).rename),
 	"stop_task":               onSession((*server).stopTask),
 	"get_task_output":         onSession((*server).taskOutput),
 	"cancel_async_message":    (*server).cancelMessage,
+}
+
+// unsupported explains why requests that hosts know are answered with an error.
+var unsupported = map[string]string{
+	"rewind_files":      "no copies of files are kept; use the version control of the project",
+	"update_settings":   "a host writes no settings; --settings gives some to the program when it starts",
+	"background_tasks":  "a command that runs cannot be moved to the background",
+	"mcp_call":          "the model calls the tools of MCP servers",
+	"mcp_read_resource": "the model reads the resources of MCP servers",
+	"get_usage":         "there are no plans with limits here; get_session_cost has what the session used",
+	"seed_read_state":   "an edit needs a file that the model has read in this session",
 }
 
 // requested answers a request of the host.
@@ -50,6 +70,8 @@ func (s *server) requested(in inboxed) {
 	kind := subtypeOf(in.frame.Request)
 	if h := handlers[kind]; h != nil {
 		response, err = h(s, in.ctx, in.frame.Request)
+	} else if why := unsupported[kind]; why != "" {
+		err = fmt.Errorf("the request %q is not supported: %s", kind, why)
 	} else {
 		err = fmt.Errorf("the request %q is not supported", kind)
 	}
@@ -179,17 +201,26 @@ func (s *server) setModel(ctx context.Context, session *engine.Session, in struc
 	Model *string `json:"model"`
 }) (any, error) {
 	name := ""
-	if in.Model != nil && *in.Model != "default" {
+	if in.Model != nil {
 		name = *in.Model
 	}
-	if name == "" { // that of the settings
-		m, err := session.Engine().Models().Default(ctx, session.Engine().Project().Settings().Model)
-		if err != nil {
-			return nil, err
-		}
-		name = m.Info().ID
+	name, err := modelOrDefault(ctx, session, name)
+	if err != nil {
+		return nil, err
 	}
 	return nil, session.Set(ctx, sessionlog.Setting{Model: name})
+}
+
+// modelOrDefault is a model's name; for "" and default that of the settings.
+func modelOrDefault(ctx context.Context, session *engine.Session, name string) (string, error) {
+	if name != "" && name != "default" {
+		return name, nil
+	}
+	m, err := session.Engine().Models().Default(ctx, session.Engine().Project().Settings().Model)
+	if err != nil {
+		return "", err
+	}
+	return m.Info().ID, nil
 }
 
 func (s *server) setThinking(ctx context.Context, session *engine.Session, in struct {
@@ -227,6 +258,7 @@ type contextUsage struct {
 	Tools      []struct{}        `json:"mcpTools"`
 	Agents     []struct{}        `json:"agents"`
 	Compacts   bool              `json:"isAutoCompactEnabled"`
+	Usage      *Usage            `json:"apiUsage"` // of the last answer; null: there was none
 }
 
 type contextCategory struct {
@@ -241,6 +273,10 @@ func (s *server) contextUsage(ctx context.Context, session *engine.Session, _ st
 	c := session.Context(ctx)
 	out := contextUsage{Total: c.Used, Max: c.Window, RawMax: c.Window, Model: c.Model, Compacts: true,
 		Grid: []struct{}{}, Memory: []struct{}{}, Tools: []struct{}{}, Agents: []struct{}{}}
+	if state := session.Log().State(); state.LastModel != "" {
+		u := usageOf(state.Last)
+		out.Usage = &u
+	}
 	add := func(id, name, kind string, tokens int) {
 		out.Categories = append(out.Categories, contextCategory{id, name, tokens, "text", kind})
 	}
@@ -302,13 +338,21 @@ type ruleEntry struct {
 	Source   string    `json:"source"`
 	Rule     ruleValue `json:"ruleValue"`
 	Text     string    `json:"rule"`
+	Where    string    `json:"editability"` // persistent: in a file; session; readonly
 }
 
 func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	all := []ruleEntry{}
 	add := func(behavior string, rules []permission.Rule) {
 		for _, r := range rules {
-			all = append(all, ruleEntry{behavior, sourceOf(r.Origin), ruleValueOf(r.String()), r.String()})
+			e := ruleEntry{behavior, sourceOf(r.Origin), ruleValueOf(r.String()), r.String(), "readonly"}
+			switch r.Origin {
+			case permission.User, permission.Project, permission.Kept:
+				e.Where = "persistent"
+			case permission.Flag, permission.Session:
+				e.Where = "session"
+			}
+			all = append(all, e)
 		}
 	}
 	rules := session.Rules()
@@ -325,6 +369,93 @@ func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{})
 		State state `json:"state"`
 	}{state{all, []struct{}{}, session.Engine().Project().Dir(), false}}, nil
 }
+
+func (s *server) settings(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
+	reply, err := session.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type applied struct {
+		Model  string  `json:"model"`
+		Effort *string `json:"effort"` // null: the model's own
+	}
+	now := applied{}
+	if m, err := session.Model(ctx); err == nil {
+		now.Model = m.Info().ID
+	}
+	if effort := session.Effort(); effort != "" {
+		now.Effort = &effort
+	}
+	return struct {
+		Settings any     `json:"settings"` // key, value and places
+		Applied  applied `json:"applied"`
+	}{reply.Value, now}, nil
+}
+
+// applySettings changes what can be changed while the program runs: the model and
+// the effort. null takes a change back.
+func (s *server) applySettings(ctx context.Context, session *engine.Session, in struct {
+	Settings map[string]*json.RawMessage `json:"settings"`
+}) (any, error) {
+	var to sessionlog.Setting
+	for _, key := range slices.Sorted(maps.Keys(in.Settings)) {
+		value := ""
+		if data := in.Settings[key]; data != nil && json.Unmarshal(*data, &value) != nil {
+			return nil, fmt.Errorf("%s is not a string or null", key)
+		}
+		switch key {
+		case "model":
+			name, err := modelOrDefault(ctx, session, value)
+			if err != nil {
+				return nil, err
+			}
+			to.Model = name
+		case "effort", "effortLevel":
+			to.Effort = cmp.Or(value, sessionlog.DefaultEffort)
+		default:
+			return nil, fmt.Errorf("%s cannot be changed while the program runs, only model and effortLevel can: "+
+				"--settings gives it to the program when it starts", key)
+		}
+	}
+	if to == (sessionlog.Setting{}) {
+		return nil, nil
+	}
+	return nil, session.Set(ctx, to)
+}
+
+// reloadPlugins reads settings and all that the directory provides again.
+func (s *server) reloadPlugins(ctx context.Context, session *engine.Session, in struct {
+	Plugins []json.RawMessage `json:"add_plugins"`
+}) (any, error) {
+	if len(in.Plugins) > 0 {
+		return nil, errors.New("add_plugins is not supported")
+	}
+	if _, err := session.Engine().Reload(ctx); err != nil {
+		return nil, err
+	}
+	errs := 0
+	for _, x := range session.Engine().Problems() {
+		if x.Severity == knack.Error {
+			errs++
+		}
+	}
+	return struct {
+		Commands []slashCommand `json:"commands"`
+		Agents   []agentInfo    `json:"agents"`
+		Plugins  []Plugin       `json:"plugins"`
+		Servers  []mcpStatus    `json:"mcpServers"`
+		Errors   int            `json:"error_count"`
+	}{commands(session), agents(session), []Plugin{}, statuses(session), errs}, nil
+}
+
+func (s *server) reloadStyles(context.Context, *engine.Session, struct{}) (any, error) {
+	return struct {
+		Styles []string `json:"available_output_styles"`
+	}{outputStyles}, nil
+}
+
+// outputStyles are the styles that hosts may offer: there is one.
+var outputStyles = []string{"default"}
 
 func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	if _, err := session.Engine().Reload(ctx); err != nil {

@@ -238,8 +238,11 @@ func (s *server) withdraw(id string) {
 	}
 }
 
-// handleAll handles the lines of the inbox in their order.
+// handleAll handles the lines of the inbox in their order, but for requests that
+// wait for a server.
 func (s *server) handleAll(ctx context.Context) {
+	var slow sync.WaitGroup
+	defer slow.Wait()
 	for {
 		s.mu.Lock()
 		if len(s.inbox) == 0 {
@@ -265,7 +268,11 @@ func (s *server) handleAll(ctx context.Context) {
 		case "user":
 			s.prompted(ctx, in)
 		case "control_request":
-			s.requested(in)
+			if subtypeOf(in.frame.Request) == "mcp_reconnect" {
+				slow.Go(func() { s.requested(in) })
+			} else {
+				s.requested(in)
+			}
 		}
 	}
 }
