@@ -49,6 +49,16 @@ func TestPeerAgentSDK(t *testing.T) {
 			llmtest.Use("mcp__calc__add", map[string]any{"a": 2, "b": 3}), {Want: []string{"sum 5"}, Text: "five"},
 			llmtest.Use("mcp__calc__add", map[string]any{"a": 2, "b": 3}), llmtest.Reply("no"),
 		}},
+		{"elicit", false, []llmtest.Answer{
+			llmtest.Use("mcp__forms__form", map[string]any{}), {Want: []string{"accept Ann"}, Calls: bash("ls").Calls},
+			{Want: []string{"elsewhere: ls"}, Text: "done"},
+			llmtest.Use("mcp__forms__form", map[string]any{}), {Want: []string{"decline nobody"}, Text: "declined"},
+		}},
+		{"odd", true, []llmtest.Answer{
+			llmtest.Reply("homeless"), {Want: []string{"APPENDED WORDS"}, Text: "plain"},
+			bash("touch thrown"), {Want: []string{"my fault"}, Text: "no"},
+			bash("true"), bash("true"), bash("echo $$ > pid; exec sleep 1000"),
+		}},
 		{"interrupt", false, []llmtest.Answer{bash("sleep 1000"), {When: "go on", Text: "on it"}}},
 		{"resume", false, []llmtest.Answer{
 			llmtest.Reply("noted"), {Want: []string{"remember 7"}, Text: "seven"}, {Want: []string{"remember 7"}, Text: "seven again"},
@@ -97,6 +107,32 @@ func TestPythonTransport(t *testing.T) {
 	runScript(t, d, python, "testdata/agentsdk.py", knackPath(t))
 	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPeerPythonSDK runs the Agent SDK for Python with knack as its program.
+func TestPeerPythonSDK(t *testing.T) {
+	packages := os.Getenv("KNACK_PYTHON_SDK")
+	if packages == "" {
+		t.Skip("KNACK_PYTHON_SDK does not name directories with claude_agent_sdk and what it imports")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	bash := func(command string) llmtest.Answer { return llmtest.Use("bash", map[string]any{"command": command}) }
+	server := serve(t,
+		llmtest.Answer{Want: []string{"SYSTEM WORDS"}, Calls: bash("touch denied").Calls},
+		llmtest.Answer{Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"), bash("touch three"),
+		llmtest.Reply("all done"), bash("sleep 1000"), llmtest.Reply("on it"),
+		llmtest.Answer{Want: []string{"touch three"}, Text: "remembered"}, llmtest.Answer{Want: []string{"touch three"}, Text: "remembered"},
+		llmtest.Answer{Want: []string{"JSON Schema"}, Text: `{"count": 3}`},
+	)
+	d := newDesk(t, server)
+	d.env = append(d.env, "PYTHONPATH="+packages)
+	runScript(t, d, python, "testdata/pythonsdk.py", knackPath(t))
+	if r := server.Refused(); len(r) > 0 {
+		t.Errorf("refused: %q", r)
 	}
 }
 

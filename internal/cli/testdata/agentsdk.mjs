@@ -1,7 +1,7 @@
 // Drives knack with the Agent SDK from npm: node agentsdk.mjs SCENARIO
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
 const modules = process.env.KNACK_NPM + '/node_modules/';
 const sdk = await import(modules + '@anthropic-ai/claude-agent-sdk/sdk.mjs');
@@ -98,6 +98,33 @@ const scenarios = {
 		assert.equal(calls.length, 1);
 	},
 
+	// A server in the host asks the user; a tool of it replaces one of ours.
+	async elicit() {
+		const { z } = await import(modules + 'zod/index.js');
+		const asked = [];
+		const make = () => {
+			const server = sdk.createSdkMcpServer({ name: 'forms', version: '1.0.0', tools: [
+				sdk.tool('form', 'Asks', {}, async () => {
+					const r = await server.instance.server.elicitInput({ message: 'Who?', requestedSchema: {
+						type: 'object', properties: { name: { type: 'string' } }, required: ['name'] } });
+					return { content: [{ type: 'text', text: r.action + ' ' + (r.content?.name ?? 'nobody') }] };
+				}),
+				sdk.tool('shell', 'Runs', { command: z.string() }, async ({ command }) =>
+					({ content: [{ type: 'text', text: 'elsewhere: ' + command }] })),
+			] });
+			return server;
+		};
+		const more = { allowedTools: ['mcp__forms'], toolAliases: { Bash: 'mcp__forms__shell' } };
+		const all = await run('go', { ...more, mcpServers: { forms: make() }, onElicitation: async (r) => {
+			asked.push(r.serverName + ' ' + r.message + ' ' + Object.keys(r.requestedSchema.properties));
+			return { action: 'accept', content: { name: 'Ann' } };
+		} });
+		assert.deepEqual(asked, ['forms Who? name']);
+		assert.equal(result(all).result, 'done');
+		const declined = await run('go', { ...more, mcpServers: { forms: make() } }); // nobody answers
+		assert.equal(result(declined).result, 'declined');
+	},
+
 	async interrupt() {
 		const input = channel();
 		const q = sdk.query({ prompt: input, options: options({ allowedTools: ['Bash(sleep:*)'], includePartialMessages: true }) });
@@ -183,6 +210,43 @@ const scenarios = {
 		assert.deepEqual(all.filter((m) => m.type === 'result').flatMap((r) => r.user_message_uuids), ids);
 	},
 
+	// Hosts that do unusual things.
+	async odd() {
+		const fails = async (more, want) => {
+			await assert.rejects(run('go', more), want);
+		};
+		await fails({ cwd: '/does/not/exist' }, /./);
+		await fails({ extraArgs: { disallowedTols: 'Bash' } }, /./);
+		const nowhere = { ...process.env };
+		delete nowhere.HOME;
+		assert.equal(result(await run('go', { env: nowhere })).result, 'homeless');
+		assert.equal(result(await run('go', { settingSources: [], additionalDirectories: ['/tmp'], includePartialMessages: true,
+			extraArgs: { sandbox: 'off', 'future-flag': 'value' }, effort: 'high', maxThinkingTokens: 2000,
+			systemPrompt: { type: 'preset', preset: 'claude_code', append: 'APPENDED WORDS' } })).result, 'plain');
+		// A callback that throws allows nothing.
+		const thrown = await run('go', { canUseTool: async () => { throw new Error('my fault'); } });
+		assert.ok(!existsSync('thrown'));
+		assert.equal(result(thrown).permission_denials.length, 1);
+		// Limits.
+		assert.equal(result(await run('go', { maxTurns: 1, allowedTools: ['Bash(true)'] })).subtype, 'error_max_turns');
+		assert.equal(result(await run('go', { maxBudgetUsd: 0.0000001, allowedTools: ['Bash(true)'] })).subtype,
+			'error_max_budget_usd');
+		// The host goes away in the middle of a call.
+		const abortController = new AbortController();
+		const until = async (what) => { while (!what()) await new Promise((r) => setTimeout(r, 20)); };
+		await assert.rejects(async () => {
+			for await (const m of sdk.query({ prompt: 'go', options: options({ abortController,
+				permissionMode: 'bypassPermissions', allowDangerouslySkipPermissions: true }) })) {
+				if (m.type !== 'assistant') continue;
+				await until(() => existsSync('pid') && readFileSync('pid', 'utf8').endsWith('\n'));
+				abortController.abort();
+			}
+		}, /abort/i);
+		await until(() => { // what ran has ended
+			try { process.kill(+readFileSync('pid', 'utf8'), 0); return false; } catch { return true; }
+		});
+	},
+
 	async control() {
 		const input = channel();
 		const q = sdk.query({ prompt: input, options: options({ permissionMode: 'default' }) });
@@ -192,6 +256,18 @@ const scenarios = {
 		await assert.rejects(q.setPermissionMode('bypassPermissions'), /when the program starts/);
 		await q.setModel('opus');
 		await q.setMaxThinkingTokens(2000);
+		await q.setMaxThinkingTokens(null);
+		await q.applyFlagSettings({ effortLevel: 'high' });
+		await assert.rejects(q.applyFlagSettings({ permissions: { allow: ['Bash'] } }));
+		await assert.rejects(q.reconnectMcpServer('none'), /no MCP server/);
+		await assert.rejects(q.toggleMcpServer('none', false), /no MCP server/);
+		assert.deepEqual((await q.reloadPlugins()).plugins, []);
+		assert.deepEqual((await q.reloadOutputStyles()).available_output_styles, ['default']);
+		assert.ok(await q.accountInfo());
+		assert.ok((await q.supportedModels()).length > 0 && (await q.supportedAgents()).length > 0);
+		assert.ok((await q.reinitialize()).commands.length > 0);
+		await assert.rejects(q.seedReadState('x', 1), /not supported/);
+		await assert.rejects(q.updateSettings('userSettings', { effortLevel: 'low' }), /not supported/);
 		const usage = await q.getContextUsage();
 		assert.ok(usage.totalTokens > 0 && usage.maxTokens > 0);
 		assert.deepEqual(await q.mcpServerStatus(), []);
