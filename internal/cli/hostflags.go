@@ -18,7 +18,8 @@ import (
 // expects the restriction.
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
 	"sandbox",
-	"max-turns", "max-cost", "max-budget-usd", "setting-sources", "strict-mcp-config", "bare", "no-skills", "no-session"}
+	"max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config", "bare", "no-skills",
+	"no-session", "no-session-persistence"}
 
 // withoutUnknown leaves out the flags of a host that this program does not know,
 // each with the value after it, where arguments ask for --input-format
@@ -45,11 +46,11 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 			structured = structured || known != nil && known.Name == "input-format" && strings.HasSuffix(arg, "=stream-json")
 			kept = append(kept, arg)
 		default:
-			if near := similar.Names(name, restricting); len(near) > 0 && similar.Distance(name, near[0], 2) <= 2 {
+			if near := restrictingNear(name); near != "" {
 				if !structured && !wantsStructured(args) {
 					return args, nil, nil
 				}
-				return nil, nil, engine.Usagef("knack --"+near[0], "unknown flag: --%s; did you mean --%s?", name, near[0])
+				return nil, nil, engine.Usagef("knack --"+near, "unknown flag: --%s; did you mean --%s?", name, near)
 			}
 			what := "--" + name
 			if !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
@@ -64,6 +65,18 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 		return args, nil, nil
 	}
 	return kept, problems, nil
+}
+
+// restrictingNear is the restricting flag that a name is nearest to, if it is at most
+// two edits away.
+func restrictingNear(name string) string {
+	near, least := "", 3
+	for _, r := range restricting {
+		if d := similar.Distance(name, r, 2); d < least && name != "name" { // which other agents have, near to bare
+			near, least = r, d
+		}
+	}
+	return near
 }
 
 // wantsStructured reports whether arguments ask for structured input, wherever.
