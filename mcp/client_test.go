@@ -446,7 +446,7 @@ func TestEnable(t *testing.T) {
 	}}
 	c := New(Options{}, s, s)
 	defer c.Close()
-	is := func(want State, tools int) {
+	is := func(want ServerState, tools int) {
 		t.Helper()
 		if got := c.Servers()[0]; got.State != want || len(c.Tools(nil)) != tools {
 			t.Errorf("it is %s (%s) with %d tools, want %s with %d", got.State, got.Reason, len(c.Tools(nil)), want, tools)
