@@ -329,11 +329,11 @@ func TestScreenCommandsDuringTurn(t *testing.T) {
 	k.types("plan\r")
 	k.shows(w, h, `(?s)mode: plan\n.*○ bash until.*interrupts\n❯\nplan +anthropic`)
 	k.types("/nex\x1b\x7fnew \r")
-	k.shows(w, h, `queued: /new\n❯\n`)
+	k.shows(w, h, `after this turn: /new\n❯\n`)
 	k.types("\x1b[1;3A") // Alt-Up
 	k.shows(w, h, `❯ /new\n`)
 	k.types("\x15/clear\r")
-	k.shows(w, h, `queued: /clear\n❯\n`)
+	k.shows(w, h, `after this turn: /clear\n❯\n`)
 	d.file(t, "go", "")
 	k.shows(w, h, `(?s)Worked\.\n\n› /clear\n.*\n\n❯\nplan`)
 	k.quits()

@@ -33,7 +33,7 @@ func TestSlash(t *testing.T) {
 	k.types("/re\t\t")
 	k.wants(`/release.*/reload.*/resume.*/review`)
 	k.types("view main.go\r")
-	k.wants(`\(says: Review main\.go\., \d+ tokens\)`)
+	k.wants(`\(sent to the model: Review main\.go\., \d+ tokens\)`)
 	k.wants(`Reviewed\.`)
 	k.says("/context")
 	k.wants(`system prompt +\d`)
@@ -78,7 +78,7 @@ func TestSlashWhileItRuns(t *testing.T) {
 		k.wants(c.want)
 	}
 	d.file(t, "go", "")
-	k.wants(`says: Say more\.`)
+	k.wants(`sent to the model: Say more\.`)
 	k.wants(`More, then\.`)
 	k.wants(`a new session: \d`)
 	k.leaves()

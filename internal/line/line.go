@@ -38,7 +38,7 @@ type Front struct {
 	Color   bool
 	History string // a file; "": nothing is remembered
 	First   string // a prompt that is there already
-	// Summary says a call of a tool in one line, untrusted text; nil: its input.
+	// Summary describes a call of a tool in one line, untrusted text; nil: its input.
 	Summary func(tool string, input json.RawMessage) string
 	// Complete returns what a line that begins with a slash may become.
 	Complete func(line string) []string
@@ -54,12 +54,12 @@ type Front struct {
 	left   bool                    // the user has left
 }
 
-// ErrQuit, returned by what Talk is given, ends it.
+// ErrQuit is returned by the func that is passed to Talk, to end it.
 var ErrQuit = errors.New("quit")
 
-// Talk reads prompts and hands them to do, until the user leaves or do
+// Talk reads prompts and calls do with each, until the user leaves or do
 // returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
-// for a word to the model, and cancels at the second time.
+// for a message to the model, and cancels at the second time.
 func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	f.open()
 	if f.History != "" {
@@ -139,7 +139,7 @@ func (f *Front) interruptible(line string, do func(context.Context, string) erro
 	return err
 }
 
-// steer asks for a word to the model; false: stop.
+// steer asks for a message to the model; false: stop.
 func (f *Front) steer(ctx context.Context) bool {
 	f.screen.Lock()
 	defer f.screen.Unlock()
@@ -264,8 +264,8 @@ func (f *Front) again(r *agent.Retrying) string {
 	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
 }
 
-// sub shows what a sub-agent did: what it calls, and what it may not. What it
-// says is for the agent that started it.
+// sub shows the calls of a sub-agent, and those that were refused. Its answer is for
+// the agent that started it.
 func (f *Front) sub(e engine.Event) {
 	say := func(s string) {
 		f.fresh()
@@ -284,8 +284,8 @@ func (f *Front) sub(e engine.Event) {
 	}
 }
 
-// agent is a line for a sub-agent that starts or has ended. What it says is
-// shown where no call shows it.
+// agent writes a line for a sub-agent that starts or has ended, and its answer if no
+// call shows that.
 func (f *Front) agent(a *session.Agent) {
 	f.fresh()
 	if a.Reason == "" {
@@ -313,7 +313,7 @@ func (f *Front) entry(e *session.Entry) {
 	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
 		f.fresh()
 		text := e.User.Parts[0].Text
-		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(says: %s, %d tokens)",
+		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(sent to the model: %s, %d tokens)",
 			plain.Line(clip(strings.Join(strings.Fields(text), " "), 100)), (len(text)+3)/4)))
 	case e.Answer != nil:
 		f.fresh()

@@ -43,7 +43,7 @@ func (r *reader) discard() {
 	flush(r.in)
 }
 
-// got takes in a key.
+// got queues a key.
 func (r *reader) got(k terminal.Key) {
 	r.mu.Lock()
 	r.keys = append(r.keys, k)

@@ -69,7 +69,7 @@ func (t *Terminal) Light() (light, known bool) {
 	return b == 2, b != 0
 }
 
-// key takes in the answers of the terminal and hands on the rest.
+// key reads the replies of the terminal and passes on the keys.
 func (t *Terminal) key(k Key) {
 	switch k.Name {
 	case "attributes":

@@ -34,7 +34,7 @@ type Options struct {
 	// background.
 	Theme  string
 	Colour bool // whether anything may be coloured
-	// Notify says what happens when the user is waited for: bell, osc9, off, or a
+	// Notify is how the user is notified when an answer is needed: bell, osc9, off, or a
 	// command; "": bell.
 	Notify string
 	// History and Bindings are files; "": there is none.
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if !a.setTheme(cmp.Or(o.Theme, "auto")) {
 		a.setTheme("auto")
-		a.conv.note(styled.Warn, "there is no theme "+o.Theme)
+		a.conv.note(styled.Warn, "unknown theme "+o.Theme)
 	}
 	a.conv.width, _ = a.screen.Size()
 	if o.Greeting != "" {
@@ -154,8 +154,7 @@ func newApp(ctx context.Context, o Options) *app {
 	return a
 }
 
-// post hands the loop something to do. It does not block for ever: what comes
-// after the end is dropped.
+// post queues a func for the loop. After the end of the interface it is dropped.
 func (a *app) post(do func()) {
 	select {
 	case a.posts <- do:
@@ -251,7 +250,7 @@ func (a *app) loop() error {
 // busy reports whether something in the live area changes by itself.
 func (a *app) busy() bool { return a.view.running || len(a.shells) > 0 }
 
-// resized takes in a new size. The live area is erased where the terminal left
+// resized applies a new size. The live area is erased where the terminal left
 // it, and drawn anew.
 func (a *app) resized(width, height int) bool {
 	if w, h := a.screen.Size(); w == width && h == height {
@@ -282,7 +281,7 @@ func (a *app) draw() error {
 	return a.screen.Show(final, live, cursor)
 }
 
-// leave erases the live area and says how to come back.
+// leave erases the live area and shows how to resume the session.
 func (a *app) leave(err error) error {
 	if a.stop != nil {
 		a.stop(context.Canceled)

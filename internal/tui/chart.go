@@ -89,15 +89,16 @@ func rows(ch *engine.Chart, width int) []styled.Line {
 			continue
 		}
 		l := styled.Line{{Text: label + "  "}}
-		if room := min(width-labels-texts-4, chartWidth); room > 0 {
+		if maxCells := min(width-labels-texts-4, chartWidth); maxCells > 0 {
 			n := 0
 			if most > 0 {
-				n = int(b.Value*float64(room)/most + 0.5)
+				n = int(b.Value*float64(maxCells)/most + 0.5)
 			}
 			if n == 0 && b.Value > 0 {
 				n = 1
 			}
-			l = append(l, styled.Span{Text: strings.Repeat("█", n) + strings.Repeat(" ", room-n) + "  ", Style: styled.Accent})
+			bar := strings.Repeat("█", n) + strings.Repeat(" ", maxCells-n) + "  "
+			l = append(l, styled.Span{Text: bar, Style: styled.Accent})
 		}
 		out = append(out, append(l, styled.Span{Text: value}).Cut(width))
 	}

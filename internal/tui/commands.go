@@ -113,8 +113,8 @@ func (a *app) setTheme(name string) bool {
 	return ok
 }
 
-// light reports whether the background is light: as the terminal answered, else
-// as the environment says, else it is dark.
+// light reports whether the background is light: as the terminal has replied, else
+// as COLORFGBG has it, else it is dark.
 func (a *app) light() bool {
 	if light, known := a.terminal.Light(); known {
 		return light
@@ -126,7 +126,7 @@ func (a *app) light() bool {
 
 func (a *app) keepTheme(name string) {
 	if !a.setTheme(name) {
-		a.view.hint = "there is no theme " + name
+		a.view.hint = "unknown theme " + name
 		return
 	}
 	a.o.Theme = name

@@ -64,6 +64,8 @@ const (
 	diffLines    = 60 // of a diff that are shown
 	keptResults  = 20
 	resultIndent = "  "
+	// failedCommand begins the last line of a result of a shell command that failed.
+	failedCommand = "Command "
 )
 
 func (c *conversation) add(b block, lines ...styled.Line) {
@@ -158,7 +160,7 @@ func (c *conversation) endReasoning() {
 	c.reasoning = ""
 }
 
-// event takes in what a run did.
+// event applies an event of a run.
 func (c *conversation) event(e agent.Event, now time.Time) {
 	c.now = now
 	switch {
@@ -252,7 +254,7 @@ func typedIn(u *session.User) string {
 }
 
 // subEntry shows what a sub-agent recorded: its calls and what it may not do.
-// What it says is for the agent that started it.
+// Its answer is for the agent that started it.
 func (c *conversation) subEntry(e agent.Event) {
 	switch {
 	case e.Entry.Result != nil:
@@ -319,7 +321,7 @@ func (c *conversation) keep(text string) {
 	}
 }
 
-// longCall is how long a call takes before its heading says so.
+// longCall is how long a call must take for its heading to show the time.
 const longCall = 2 * time.Second
 
 // took is how long a call ran; zero: that is not known.
@@ -333,7 +335,7 @@ func (k *call) took(now time.Time) time.Duration {
 	return now.Sub(k.since)
 }
 
-// heading is the one line that says what a call does.
+// heading is the one line that describes a call.
 func (c *conversation) heading(k *call) styled.Line {
 	if k.head == nil {
 		k.head = c.newHeading(k)
@@ -380,8 +382,12 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 		all = all[n:]
 	}
 	lead := styled.S(styled.Text, resultIndent)
-	for _, l := range all {
+	for i, l := range all {
 		width := max(c.width-len(resultIndent), 1)
+		style := style
+		if isError && strings.HasPrefix(all[len(all)-1], failedCommand) && i < len(all)-1 {
+			style = styled.Dim // output of a command that has failed
+		}
 		line := styled.S(style, plain.Line(strings.ReplaceAll(start(l, (resultLines+1)*width), "\t", "    ")))
 		rows := styled.Break(line, width)
 		if isError { // sentences, not columns
@@ -429,8 +435,8 @@ func (c *conversation) end(e *agent.End) {
 }
 
 // live returns the lines of what is running: the open block of the answer, and the
-// running calls. At most room lines are returned, the last ones.
-func (c *conversation) live(room int, now time.Time) []styled.Line {
+// running calls. At most maxRows lines are returned, the last ones.
+func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 	var lines []styled.Line
 	if c.answer != nil {
 		if open := c.answer.Live(c.width); len(open) > 0 {
@@ -441,7 +447,7 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 		}
 	} else if c.thinking && c.reasoning != "" {
 		lead := styled.S(styled.Dim, "  ")
-		for _, l := range lastLines(strings.TrimSpace(c.reasoning), room) {
+		for _, l := range lastLines(strings.TrimSpace(c.reasoning), maxRows) {
 			lines = append(lines, styled.Wrap(styled.S(styled.Dim|styled.Italic, plain.Line(l)), c.width, lead, lead)...)
 		}
 	}
@@ -469,8 +475,8 @@ func (c *conversation) live(room int, now time.Time) []styled.Line {
 	if c.retry != "" {
 		lines = append(lines, styled.S(styled.Warn, "· "+plain.Line(c.retry)).Cut(c.width))
 	}
-	if len(lines) > room {
-		lines = lines[len(lines)-max(room, 0):]
+	if len(lines) > maxRows {
+		lines = lines[len(lines)-max(maxRows, 0):]
 	}
 	return lines
 }

@@ -31,10 +31,10 @@ type dialog struct {
 	problem string // why the last value was not accepted
 	shown   bool   // the body is in the scrollback
 	about   string // what the call does, in one line
-	// held: it appeared while the user was typing a prompt, so that Enter or a
+	// locked: it appeared while the user was typing a prompt, so that Enter or a
 	// digit may not be meant for it. An arrow key, which a prompt's end does not
 	// need, makes it take answers.
-	held bool
+	locked bool
 }
 
 // Values of items that are not options of the question.
@@ -206,10 +206,10 @@ func (d *dialog) title() styled.Line {
 	return l
 }
 
-// keys says which keys answer.
+// keys describes the keys that answer.
 func (d *dialog) keys() string {
 	switch {
-	case d.held:
+	case d.locked:
 		return ""
 	case d.text != nil && (d.edit || d.other || len(d.q.Options) > 0):
 		return "  enter: done · esc: back"
@@ -224,7 +224,7 @@ func (d *dialog) keys() string {
 }
 
 // controls are the rows below the body: field, choices, or text.
-func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.Cursor) {
+func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor terminal.Cursor) {
 	cursor.Row = -1
 	if len(d.q.Fields) > 0 {
 		f := d.q.Fields[d.field]
@@ -243,7 +243,7 @@ func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.C
 		secret := len(d.q.Fields) > 0 && d.q.Fields[d.field].Type == engine.FieldSecret
 		rows, row, col := d.text.Rows(max(width-styled.Width(lead), 2))
 		top := 0
-		if most := max(room-len(out), 1); len(rows) > most { // the rows around the cursor
+		if most := max(maxRows-len(out), 1); len(rows) > most { // the rows around the cursor
 			top = min(max(row-most+1, 0), len(rows)-most)
 			rows, row = rows[top:top+most], row-top
 		}
@@ -262,19 +262,19 @@ func (d *dialog) controls(width, room int) (out []styled.Line, cursor terminal.C
 		}
 		return out, cursor
 	}
-	if d.held {
+	if d.locked {
 		out = append(out, styled.Wrap(styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose."), width,
 			nil, nil)...)
 	}
-	return append(out, d.list.lines(width, room-len(out))...), cursor
+	return append(out, d.list.lines(width, maxRows-len(out))...), cursor
 }
 
 // key handles a key. done means that the dialog is over, with its answer.
 func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
-	if d.held {
+	if d.locked {
 		switch k.String() {
 		case "up", "down":
-			d.held = false
+			d.locked = false
 			return a, false
 		case "esc", "ctrl+c": // declining is harmless
 		default:

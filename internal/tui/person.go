@@ -23,7 +23,7 @@ func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 		asked.dialog.about = a.conv.summary(q.Call.Tool, q.Call.Input)
 	}
 	a.post(func() {
-		asked.dialog.held = q.Call != nil && a.prompt.Text() != ""
+		asked.dialog.locked = q.Call != nil && a.prompt.Text() != ""
 		a.questions = append(a.questions, asked)
 		a.notify("Knack is waiting for your answer")
 	})

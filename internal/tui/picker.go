@@ -38,7 +38,7 @@ type picker struct {
 	matching []int
 	matched  string // that query
 
-	current string     // the value that is in force; "": none
+	current string     // the value that applies now; "": none
 	moved   func(item) // if not nil, is called with the item under the cursor
 }
 
@@ -59,7 +59,7 @@ func (p *picker) filter() {
 	}
 }
 
-// opened puts the cursor on the value that is in force.
+// opened puts the cursor on the value that applies now.
 func (p *picker) opened(current string) *picker {
 	p.current = current
 	p.filter()
@@ -147,19 +147,19 @@ func (p *picker) search(width int) ([]styled.Line, terminal.Cursor) {
 	return []styled.Line{l.Cut(width)}, terminal.Cursor{Col: min(col, width-1)}
 }
 
-// lines draws the list in at most room rows.
-func (p *picker) lines(width, room int) []styled.Line {
+// lines draws the list in at most maxRows rows.
+func (p *picker) lines(width, maxRows int) []styled.Line {
 	var out []styled.Line
 	if p.title != "" {
 		out = append(out, styled.S(styled.Bold, p.title).Cut(width))
-		room--
+		maxRows--
 	}
 	if len(p.found) == 0 {
 		return append(out, styled.S(styled.Dim, "  nothing matches").Cut(width))
 	}
-	preview := p.preview(width, room)
-	room -= len(preview)
-	rows := max(min(room, len(p.found)), 1)
+	preview := p.preview(width, maxRows)
+	maxRows -= len(preview)
+	rows := max(min(maxRows, len(p.found)), 1)
 	if len(p.found) > rows && rows > 2 {
 		rows-- // for the count
 	}
@@ -199,7 +199,7 @@ func (p *picker) lines(width, room int) []styled.Line {
 		}
 		out = append(out, l.Cut(width))
 	}
-	if len(p.found) > rows && room > 2 {
+	if len(p.found) > rows && maxRows > 2 {
 		out = append(out, styled.S(styled.Dim, fmt.Sprintf("  %d of %d", p.at+1, len(p.found))).Cut(width))
 	}
 	return append(out, preview...)
@@ -208,10 +208,10 @@ func (p *picker) lines(width, room int) []styled.Line {
 // previewRows bounds what is shown of an item's preview.
 const previewRows = 4
 
-// preview shows more about the item under the cursor, where there is room.
-func (p *picker) preview(width, room int) []styled.Line {
+// preview shows more about the item under the cursor, if there are rows left for it.
+func (p *picker) preview(width, maxRows int) []styled.Line {
 	it, ok := p.picked()
-	if !ok || it.preview == "" || it.preview == it.label || room < 8 {
+	if !ok || it.preview == "" || it.preview == it.label || maxRows < 8 {
 		return nil
 	}
 	lead := styled.S(styled.Dim, "  │ ")

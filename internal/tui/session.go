@@ -65,7 +65,7 @@ func (a *app) begin() {
 	})
 }
 
-// status takes in the state of a session.
+// status applies the state of a session.
 func (a *app) status(s *engine.Session, st engine.Status) {
 	if s != a.session {
 		return
@@ -77,12 +77,16 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	v.status.branch = branch(s.Engine().Project().Dir())
 	v.queue = v.queue[:0]
 	for _, m := range st.Queue {
-		v.queue = append(v.queue, m.Text)
+		when := "queued: "
+		if m.When == engine.Later {
+			when = "after this turn: "
+		}
+		v.queue = append(v.queue, when+m.Text)
 	}
 	a.tasks()
 }
 
-// tasks takes in what runs in the background, and which agents have ended there. It
+// tasks reads what runs in the background, and which agents have ended there. It
 // reports whether that changed.
 func (a *app) tasks() bool {
 	var jobs, agents []string
@@ -144,7 +148,7 @@ func (a *app) show(log *session.Log) {
 	a.usage(log.State())
 }
 
-// usage takes in what the session has used.
+// usage reads what the session has used.
 func (a *app) usage(st session.State) {
 	u := st.Last
 	a.view.status.used = u.Input + u.CacheRead + u.CacheWrite + u.Output

@@ -41,7 +41,7 @@ func (a *app) turn(in agent.Input) {
 	}()
 }
 
-// event takes in what a turn did.
+// event applies an event of a turn.
 func (a *app) event(e engine.Event) {
 	a.conv.event(e.Event, time.Now())
 	switch {
@@ -101,7 +101,7 @@ func (a *app) choose(q *engine.Question) {
 	})
 }
 
-// longTurn is how long a turn takes before its end says so.
+// longTurn is how long a turn must take for its end to show the time.
 const longTurn = 5 * time.Second
 
 // done ends a turn.

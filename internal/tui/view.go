@@ -22,7 +22,7 @@ type view struct {
 	picker *picker // open list; nil: none
 	menu   *picker // completions of the prompt; nil: none
 
-	queue   []string // sent during a turn and not used yet
+	queue   []string // sent during a turn and not used yet, each with when it will be
 	todos   []todo
 	agents  []string // in the background
 	jobs    []string // commands in the background
@@ -41,7 +41,7 @@ type status struct {
 	used   int // tokens of the window
 	window int
 	cost   float64
-	skills []string // in force
+	skills []string // in use
 	branch string
 	title  string
 }
@@ -64,35 +64,35 @@ var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "
 // live returns the lines of the live area for a terminal of that size, and
 // where the cursor is. There are fewer lines than the terminal has rows.
 func (v *view) live(width, height int, now time.Time) (lines []styled.Line, cursor terminal.Cursor) {
-	room := max(height-1, 1)
+	maxRows := max(height-1, 1)
 	if v.dialog != nil {
-		return v.question(width, room)
+		return v.question(width, maxRows)
 	}
-	top := v.conv.live(room, now)
+	top := v.conv.live(maxRows, now)
 	// The running calls keep at least a third of the area.
-	bottom, cursor := v.bottom(width, room-min(len(top), room/3), now)
-	top = top[max(0, len(top)-(room-len(bottom))):]
+	bottom, cursor := v.bottom(width, maxRows-min(len(top), maxRows/3), now)
+	top = top[max(0, len(top)-(maxRows-len(bottom))):]
 	cursor.Row += len(top)
 	return append(top, bottom...), cursor
 }
 
 // question shows a dialog in the place of the prompt.
-func (v *view) question(width, room int) ([]styled.Line, terminal.Cursor) {
+func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	d := v.dialog
 	title := d.title()
 	if v.more > 0 {
 		title = append(title, styled.Span{Text: fmt.Sprintf("  and %d more", v.more), Style: styled.Dim})
 	}
-	controls, cursor := d.controls(width, max(room-1, 1))
+	controls, cursor := d.controls(width, max(maxRows-1, 1))
 	var body []styled.Line
 	if !d.shown {
 		body = d.body(width)
-		if keep := room - 1 - len(controls); len(body) > keep { // cannot happen once it is in the scrollback
+		if keep := maxRows - 1 - len(controls); len(body) > keep { // cannot happen once it is in the scrollback
 			body = body[:max(keep, 0)]
 		}
 	}
 	out := append([]styled.Line{title.Cut(width)}, body...)
-	spare := room - len(out) - len(controls)
+	spare := maxRows - len(out) - len(controls)
 	if keys := d.keys(); keys != "" && spare > 0 {
 		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
 		spare--
@@ -129,14 +129,14 @@ func (v *view) writeTall(width, height int) {
 
 // bottom is everything below what is being streamed: activity, lists, the
 // prompt, the status line.
-func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.Cursor) {
-	prompt, cursor := v.input(width, room)
+func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, terminal.Cursor) {
+	prompt, cursor := v.input(width, maxRows)
 	if v.picker != nil {
 		prompt, cursor = v.picker.search(width)
 	}
 	status := v.statusLine(width)
 	var lists []styled.Line
-	left := room - len(prompt) - 1
+	left := maxRows - len(prompt) - 1
 	add := func(lines ...styled.Line) {
 		for _, l := range lines {
 			if left > 0 {
@@ -161,7 +161,7 @@ func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.C
 				add(styled.S(styled.Dim, fmt.Sprintf("  … %d more queued", len(v.queue)-i)))
 				break
 			}
-			add(styled.S(styled.Dim, "  queued: "+plain.Line(strings.Join(strings.Fields(q), " "))))
+			add(styled.S(styled.Dim, "  "+plain.Line(strings.Join(strings.Fields(q), " "))))
 		}
 		for _, a := range v.agents {
 			add(styled.S(styled.Dim, "  "+plain.Line(a)))
@@ -182,7 +182,7 @@ func (v *view) bottom(width, room int, now time.Time) ([]styled.Line, terminal.C
 	if v.menu != nil && left > 0 {
 		out = append(out, v.menu.lines(width, min(left, menuRows))...)
 	}
-	if len(out) < room {
+	if len(out) < maxRows {
 		out = append(out, status)
 	}
 	return out, cursor
@@ -236,11 +236,11 @@ func (v *view) todoLines() []styled.Line {
 	return out
 }
 
-// input is the prompt with its text. It takes at most half of the room.
-func (v *view) input(width, room int) ([]styled.Line, terminal.Cursor) {
+// input is the prompt with its text. It takes at most half of the rows.
+func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	const lead = "❯ "
 	rows, row, col := v.prompt.Rows(max(width-2, 2))
-	most := max(room/2, 1)
+	most := max(maxRows/2, 1)
 	top := 0
 	if len(rows) > most {
 		top = min(max(row-most+1, 0), len(rows)-most)

@@ -72,7 +72,7 @@ var scenes = []struct {
 		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "2"}}, noon.Add(time.Second))
 		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, noon)
 		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
-		v.queue = []string{"and then\nlint it"}
+		v.queue = []string{"queued: and then\nlint it", "after this turn: /clear"}
 		v.agents = []string{"agent reviewer: reviews the change"}
 		v.jobs = []string{"make\nserve", "npm run watch"}
 	}},
@@ -366,7 +366,7 @@ func TestTypeAhead(t *testing.T) {
 		d := newDialog(engine.Question{Title: "Allow this command?", From: "gate",
 			Call:    &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"make"}`)},
 			Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}})
-		d.held = true
+		d.locked = true
 		return d
 	}
 	d := ask()
@@ -481,5 +481,19 @@ func TestCopiedCode(t *testing.T) {
 	s.show()
 	if all := s.vt.All(); !strings.Contains(all, code) {
 		t.Errorf("the code is not whole in a wider window:\n%s", all)
+	}
+}
+
+// TestFailedCommand: of a command that has failed only how it ended is marked.
+func TestFailedCommand(t *testing.T) {
+	c := conversation{width: 80}
+	styles := ""
+	for _, l := range c.output("one\ntwo\n\nCommand exited with code 1", true) {
+		if len(l) > 1 {
+			styles += fmt.Sprintf("%s %v|", l[1].Text, l[1].Style == styled.Bad)
+		}
+	}
+	if want := "one false|two false| false|Command exited with code 1 true|"; styles != want {
+		t.Errorf("%s, want %s", styles, want)
 	}
 }

@@ -153,8 +153,8 @@ func (v *VT) escape(s string) int {
 		v.style = ""
 	case last == 'm':
 		v.style = strings.TrimPrefix(v.style+";"+params, ";")
-	case params == "?2026" && (last == 'h' || last == 'l'), params == "?7" && last == 'h', params == "?2004", params == ">1" && last == 'u',
-		params == "<" && last == 'u':
+	case params == "?2026" && (last == 'h' || last == 'l'), params == "?7" && last == 'h', params == "?2004",
+		params == ">1" && last == 'u', params == "<" && last == 'u':
 	case last == 'c': // asks for the attributes: nobody answers
 	case params == "?25":
 		v.hidden = last == 'l'
