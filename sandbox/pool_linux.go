@@ -5,6 +5,7 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 // systems that are made anew.
 type kept struct {
 	users, network *os.File
+	online         bool      // network is the machine's
 	prepared       *prepared // nil: no mounts
 }
 
@@ -60,15 +62,17 @@ type pool struct {
 // maxKept bounds what is kept after commands that ran at the same time.
 const maxKept = 4
 
-// take returns namespaces that nobody else uses, nil if there are none.
-func (p *pool) take() *kept {
+// take returns namespaces that nobody else uses, with the machine's network or one
+// of their own; nil if there are none.
+func (p *pool) take(online bool) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) == 0 {
+	i := slices.IndexFunc(p.free, func(k *kept) bool { return k.online == online })
+	if i < 0 {
 		return nil
 	}
-	k := p.free[len(p.free)-1]
-	p.free = p.free[:len(p.free)-1]
+	k := p.free[i]
+	p.free = slices.Delete(p.free, i, i+1)
 	return k
 }
 

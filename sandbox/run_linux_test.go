@@ -427,6 +427,37 @@ func TestNetwork(t *testing.T) {
 }
 
 // TestRefused wants each refusal with its path and its rule.
+// TestWholeNetwork opens the network: the machine's own services can be reached,
+// and only by a policy that says so, whatever ran before.
+func TestWholeNetwork(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
+		t.Run(backend, func(t *testing.T) {
+			b := newBench(t, func(p *Policy, _ *system) { p.Network = true }).on(backend)
+			none := []workspace.Limit{{NoNetwork: true}}
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, limits := range [][]workspace.Limit{nil, none, nil, none} {
+				var out strings.Builder
+				if _, err := b.local.Run(context.Background(), workspace.Command{Args: []string{exe}, Limits: limits,
+					Env: []string{callEnv + "=tcp to " + l.Addr().String()}, Output: &out,
+					Allow: workspace.Allowance{Read: []string{exe}}}); err != nil {
+					t.Fatal(err)
+				}
+				if done := strings.Contains(out.String(), "done"); done != (limits == nil) {
+					t.Errorf("command %d, limits %v: %q", i, limits, out.String())
+				}
+			}
+		})
+	}
+}
+
 func TestClosedReports(t *testing.T) {
 	b := newBench(t).complete()
 	for _, c := range []struct{ line, want string }{

@@ -265,7 +265,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
 	if r.stub {
-		if r.kept = s.pool.take(); r.kept != nil {
+		if r.kept = s.pool.take(p.Network); r.kept != nil {
 			given = []*os.File{r.kept.users, r.kept.network}
 			if r.kept.prepared != nil {
 				given = append(given, r.kept.prepared.mounts)
@@ -367,7 +367,7 @@ func (r *run) serve(plan *launch.Plan) {
 				r.proxy.serve(received[0])
 				received = received[1:]
 			case kind == launch.Namespaces && len(received) >= 2:
-				r.kept = &kept{users: os.NewFile(uintptr(received[0]), "user namespace"),
+				r.kept = &kept{online: r.policy.Network, users: os.NewFile(uintptr(received[0]), "user namespace"),
 					network: os.NewFile(uintptr(received[1]), "network namespace")}
 				received = received[2:]
 			case kind == launch.Prepared && len(received) >= 2 && r.kept != nil && r.kept.prepared == nil:

@@ -12,7 +12,8 @@ type Plan struct {
 	Init bool
 	// Tasks bounds the processes and threads of the pid namespace; 0: not set.
 	Tasks uint64
-	// Loopback brings up the network namespace's own loopback.
+	// Loopback is set for a network namespace of the command's own, and brings up its
+	// loopback. Otherwise it has the machine's network.
 	Loopback bool
 	// Steps build the file system, and then Fresh. Compile makes the former in a mount
 	// namespace that later commands may get a copy of; Fresh are those that are made

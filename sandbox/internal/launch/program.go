@@ -213,14 +213,20 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.write("/proc/self/oom_score_adj", "500", true)
 	p.doing = "making namespaces"
 	if reuse == Nothing {
-		p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWUSER|syscall.CLONE_NEWNET)
+		spaces := syscall.CLONE_NEWUSER
+		if plan.Loopback {
+			spaces |= syscall.CLONE_NEWNET
+		}
+		p.do(syscall.SYS_UNSHARE, spaces)
 		p.write("/proc/self/setgroups", "deny", false)
 		p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
 		p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
 		p.handOver(Namespaces, "/proc/self/ns/user", "/proc/self/ns/net")
 	} else {
 		p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
-		p.do(sysSetns, Network, syscall.CLONE_NEWNET)
+		if plan.Loopback {
+			p.do(sysSetns, Network, syscall.CLONE_NEWNET)
+		}
 	}
 	if reuse != AndMounts {
 		p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS)
