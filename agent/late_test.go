@@ -102,3 +102,32 @@ func TestLateSearch(t *testing.T) {
 		t.Errorf("%d tools, loaded %q", len(st.Tools), st.Loaded)
 	}
 }
+
+// TestLateBytes: 500 tools cost the bytes of their names and separators, beside what
+// one such tool costs.
+func TestLateBytes(t *testing.T) {
+	t.Parallel()
+	size := func(set tool.Set) int {
+		m := llmtest.New(llmtest.Answer{Text: "done"})
+		m.Model = llm.Info{Window: 200_000}
+		runLate(t, m, func() tool.Set { return set })
+		r := m.Requests()[0]
+		n := 0
+		for _, x := range r.Messages {
+			n += len(llm.TextOf(x.Parts))
+		}
+		for _, x := range r.Tools {
+			n += len(x.Name) + len(x.Description) + len(x.Schema)
+		}
+		return n
+	}
+	set := tool.Set{lateTool("mcp__big__first", strings.Repeat("text ", 20_000))}
+	one, names := size(set), 0
+	for i := range 499 {
+		set = append(set, lateTool(fmt.Sprintf("mcp__big__tool%d", i), strings.Repeat("text ", 400)))
+		names += len(", ") + len(set[i+1].Name)
+	}
+	if all := size(set); all-one != names {
+		t.Errorf("499 more tools cost %d bytes, their names are %d", all-one, names)
+	}
+}

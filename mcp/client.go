@@ -265,6 +265,7 @@ type peer struct {
 	problems   []knack.Problem
 	calls      []*call           // that run, the last one last
 	files      map[string][]byte // of skills, by digest
+	scopes     []string          // that the server wants a token to have
 	fileBytes  int
 	refreshing bool
 	stale      bool // lists changed while they were read
@@ -434,7 +435,7 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 			err = fmt.Errorf("it did not answer within %s", cmp.Or(s.Timeout, connectTime))
 		}
 		var login *loginError
-		if errors.As(err, &login) {
+		if errors.As(err, &login) || errors.As(broken.get(), &login) {
 			return login
 		}
 		return explain(err)
@@ -676,6 +677,10 @@ func (p *peer) ready(ctx context.Context) (*sdk.ClientSession, error) {
 
 // explain makes a server's error readable.
 func explain(err error) error {
+	var login *loginError
+	if errors.As(err, &login) {
+		return login
+	}
 	var e *jsonrpc.Error
 	if errors.As(err, &e) {
 		return errors.New(clip(e.Message, 2000))

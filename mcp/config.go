@@ -58,6 +58,8 @@ type Server struct {
 // OAuth is what a user can set about the authorization of a server.
 type OAuth struct {
 	ClientID string `json:"clientId,omitempty"` // registered beforehand; "": the document, or dynamic registration
+	// ClientSecret is that of a client registered beforehand, best as ${NAME}.
+	ClientSecret string `json:"clientSecret,omitempty"`
 	// ClientDocument is the address of a metadata document that describes the
 	// client to servers which take one; its redirect URI is http://127.0.0.1/callback.
 	ClientDocument string   `json:"clientMetadataUrl,omitempty"`
@@ -371,6 +373,7 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 		s.Args[i] = put(s.Args[i])
 	}
 	s.Env, s.Headers = values(s.Env), values(s.Headers)
+	s.OAuth.ClientSecret = put(s.OAuth.ClientSecret)
 	return s, failed
 }
 

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,19 +141,20 @@ func (c *Client) remove(s Server) error {
 
 // oauth is how requests to a server are authorized: with the stored token. nil:
 // with the headers of its definition alone.
-func (c *Client) oauth(headers map[string]string, s Server) auth.OAuthHandler {
+func (c *Client) oauth(headers map[string]string, s Server, f *fault) auth.OAuthHandler {
 	for k := range headers {
 		if strings.EqualFold(k, "Authorization") {
 			return nil
 		}
 	}
-	return &storedAuth{client: c, server: s}
+	return &storedAuth{client: c, server: s, fault: f}
 }
 
 // storedAuth uses the token of an earlier login, and refreshes it.
 type storedAuth struct {
 	client *Client
 	server Server
+	fault  *fault // of the connection: without a login it ends
 
 	mu        sync.Mutex
 	stored    storedToken
@@ -235,16 +237,44 @@ func (a *storedAuth) Authorize(_ context.Context, req *http.Request, res *http.R
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stored.Token == nil || !unauthorized {
-		return &loginError{Safe(a.server.Name)}
+	login := &loginError{Safe(a.server.Name)}
+	if !unauthorized { // the token does not allow this one request
+		a.wantScopes(res)
+		a.stored = storedToken{} // the next request has that of the next login
+		return login
+	}
+	if a.stored.Token == nil {
+		return a.fault.set(login)
 	}
 	if req.Header.Get("Authorization") != "Bearer "+a.stored.Token.AccessToken {
 		return nil // another request has refreshed it meanwhile
 	}
 	if time.Since(a.refreshed) < time.Minute {
-		return &loginError{Safe(a.server.Name)}
+		return a.fault.set(login)
 	}
-	return a.refresh()
+	err := a.refresh()
+	if errors.As(err, &login) {
+		return a.fault.set(login)
+	}
+	return err
+}
+
+// wantScopes remembers what a server says that a token needs, for the next login.
+func (a *storedAuth) wantScopes(res *http.Response) {
+	p := a.client.find(a.server.Name)
+	if p == nil || res == nil {
+		return
+	}
+	challenges, _ := oauthex.ParseWWWAuthenticate(res.Header.Values("WWW-Authenticate"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range challenges {
+		for _, scope := range strings.Fields(c.Params["scope"]) {
+			if len(p.scopes) < 50 && len(scope) < 200 && !slices.Contains(p.scopes, scope) {
+				p.scopes = append(p.scopes, scope)
+			}
+		}
+	}
 }
 
 // plain is an HTTP client without the server's headers.
@@ -308,11 +338,24 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 			return oauth2.StaticTokenSource(t), nil // a refresh here would use up what is stored
 		},
 	}
-	if len(s.OAuth.Scopes) > 0 {
-		config.ScopeFilter = func([]string) []string { return s.OAuth.Scopes }
+	config.ScopeFilter = func(scopes []string) []string {
+		if len(s.OAuth.Scopes) > 0 {
+			scopes = s.OAuth.Scopes
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, more := range p.scopes {
+			if !slices.Contains(scopes, more) {
+				scopes = append(slices.Clone(scopes), more)
+			}
+		}
+		return scopes
 	}
 	if s.OAuth.ClientID != "" {
 		config.PreregisteredClient = &oauthex.ClientCredentials{ClientID: s.OAuth.ClientID}
+		if s.OAuth.ClientSecret != "" {
+			config.PreregisteredClient.ClientSecretAuth = &oauthex.ClientSecretAuth{ClientSecret: s.OAuth.ClientSecret}
+		}
 	} else {
 		if s.OAuth.ClientDocument != "" {
 			config.ClientIDMetadataDocumentConfig = &auth.ClientIDMetadataDocumentConfig{URL: s.OAuth.ClientDocument}

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +18,7 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/oauth2"
 
 	"github.com/knack-agent/knack/workspace"
 )
@@ -454,5 +457,43 @@ func TestHeadersHelper(t *testing.T) {
 		if want != "" && len(p.credentials) > 0 {
 			t.Errorf("%s: the server got %q", output, p.credentials)
 		}
+	}
+}
+
+// TestLoginOfNewServers: a server that knows only the newer protocol refuses the
+// older handshake in another way; it needs a login all the same.
+func TestLoginOfNewServers(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"initialize"`) {
+			http.Error(w, "Missing MCP-Protocol-Version header", http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "log in", http.StatusUnauthorized)
+	}))
+	defer web.Close()
+	c := client(t, Options{Tokens: &memoryTokens{}}, Server{Name: "s", URL: web.URL})
+	if st := c.Servers()[0]; st.State != NeedsLogin || !strings.Contains(st.Reason, "knack mcp login s") {
+		t.Errorf("%s: %s", st.State, st.Reason)
+	}
+}
+
+// TestMoreScopes: what a server says that a token needs is asked for by the next
+// login, and the token is read again.
+func TestMoreScopes(t *testing.T) {
+	t.Parallel()
+	c := New(Options{}, Server{Name: "s", URL: "https://example.com/mcp"})
+	defer c.Close()
+	a := &storedAuth{client: c, server: c.peers[0].server, fault: newFault(), stored: storedToken{Token: &oauth2.Token{AccessToken: "old"}}}
+	res := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Www-Authenticate": {
+		`Bearer error="insufficient_scope", scope="files:read files:write"`}}}
+	var login *loginError
+	if err := a.Authorize(t.Context(), nil, res); !errors.As(err, &login) || a.fault.get() != nil {
+		t.Errorf("%v, fault %v", err, a.fault.get())
+	}
+	if got := strings.Join(c.peers[0].scopes, " "); got != "files:read files:write" || a.stored.Token != nil {
+		t.Errorf("scopes %q, token %v", got, a.stored.Token)
 	}
 }

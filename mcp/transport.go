@@ -329,7 +329,7 @@ func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, e
 		HTTPClient:   &http.Client{Transport: &bounded{base, headers, f}, CheckRedirect: sameOrigin},
 		MaxEventSize: 2 * maxMessage,
 	}
-	if h := c.oauth(headers, s); h != nil {
+	if h := c.oauth(headers, s, f); h != nil {
 		t.OAuthHandler = h
 	}
 	return t, nil
