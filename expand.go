@@ -697,7 +697,7 @@ func (e *expansion) rules(rules []string, deny bool) []string {
 		}
 		e.activation.problem(Problem{Code: CodeToolPattern, Severity: Warn, Path: e.skill.Path,
 			Message: "the rule " + rule + " " + said + ": the directory " + plain.Line(special) +
-				" holds characters of a pattern",
+				" contains pattern characters",
 			Hint: "move the skill to a directory without them"})
 	}
 	return out

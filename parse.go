@@ -556,7 +556,7 @@ func (p *reader) describe(s *Skill, body []byte) {
 	paragraph, _ := firstParagraph(body)
 	if s.Description = strings.Clone(paragraph); s.Description == "" {
 		p.problem(CodeDescriptionMissing, Error, 1, 0, hint,
-			"there is no description and no text to take one from: a model is not told of the skill")
+			"there is no description and no text to take one from: models do not see the skill")
 		return
 	}
 	p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; the first paragraph of the text serves as one")
@@ -946,7 +946,7 @@ func (e *entry) hooks() json.RawMessage {
 		for i := 0; i+1 < len(e.value.Content); i += 2 {
 			event, matchers := deref(e.value.Content[i]), deref(e.value.Content[i+1])
 			if !isEvent(event.Value) {
-				invalid(event, "%q is no event", event.Value)
+				invalid(event, "%q is not an event", event.Value)
 				continue
 			}
 			if matchers.Kind != yaml.SequenceNode {
@@ -971,7 +971,7 @@ func (e *entry) hooks() json.RawMessage {
 			event, path, command := scalar(h, "event"), scalar(h, "path"), scalar(h, "command")
 			switch {
 			case !isEvent(event):
-				invalid(h, "%q is no event", event)
+				invalid(h, "%q is not an event", event)
 			case (path == "") == (command == ""):
 				invalid(h, "%s needs either path or command", event)
 			case path != "" && !filepath.IsLocal(filepath.FromSlash(strings.ReplaceAll(path, `\`, "/"))):

@@ -308,7 +308,8 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 	all := append(make([]SlashCommand, 0, len(first)+len(c.skills)+len(rest)), first...)
 	for _, s := range c.skills {
 		if !s.NotUser && c.unavailable(s, v, ByUser) == "" {
-			all = append(all, SlashCommand{Name: s.Name, Kind: "skill", Description: s.Summary(), Hint: s.ArgumentHint, Skill: s})
+			all = append(all, SlashCommand{Name: s.Name, Kind: "skill", Description: s.Summary(),
+				Hint: s.ArgumentHint, Skill: s})
 		}
 	}
 	all = append(all, rest...)

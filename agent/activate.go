@@ -97,7 +97,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 }
 
 // activate records a skill that was called: one entry with two views.
-func (r *run) activate(ctx context.Context, act *knack.Activation, by, call string, in Input) error {
+func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Caller, call string, in Input) error {
 	sum := sha256.Sum256([]byte(act.Prompt))
 	hash := hex.EncodeToString(sum[:])
 	state := r.log.State()

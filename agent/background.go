@@ -191,9 +191,9 @@ func recordEnds(ended []*worker) error {
 	return errors.Join(errs...)
 }
 
-// arrivals records what has ended in the background, and shows what it did.
+// finishedAgents records what has ended in the background, and shows what it did.
 // more is closed when more ends; nil: nothing works.
-func (r *run) arrivals() (any bool, more <-chan struct{}, err error) {
+func (r *run) finishedAgents() (any bool, more <-chan struct{}, err error) {
 	if r.Roster.Background == nil {
 		return false, nil, nil
 	}
@@ -216,7 +216,7 @@ func (r *run) arrivals() (any bool, more <-chan struct{}, err error) {
 // background; false: there is nothing to wait for.
 func (r *run) await(ctx context.Context) (bool, error) {
 	for {
-		any, more, err := r.arrivals()
+		any, more, err := r.finishedAgents()
 		if any || err != nil {
 			return any, err
 		}
@@ -238,7 +238,7 @@ func (r *run) leave(cancelled bool) error {
 		return nil
 	}
 	r.Roster.Background.cancel(r.log, context.Canceled)
-	_, _, err := r.arrivals()
+	_, _, err := r.finishedAgents()
 	return err
 }
 

@@ -159,9 +159,9 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 		return nil, ErrNothingToCompact
 	}
 
-	in := hook.Input{Event: hook.PreCompact, Trigger: string(session.TriggerAuto), Custom: instructions}
+	in := hook.Input{Event: hook.PreCompact, Trigger: hook.TriggerAuto, Custom: instructions}
 	if trigger == session.TriggerManual {
-		in.Trigger = string(trigger)
+		in.Trigger = hook.TriggerManual
 	}
 	if out, err := r.hook(ctx, in); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func typedIn(e session.Entry) string {
 		return e.User.Typed
 	case e.User != nil && len(e.User.Parts) > 0:
 		return e.User.Parts[0].Text
-	case e.Activation != nil && e.Activation.By == "user":
+	case e.Activation != nil && e.Activation.By == session.ByUser:
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}
 	return ""
@@ -465,7 +465,7 @@ func written(e session.Entry, said, data int) (all []string) {
 		parts(who, e.Result.Parts, data)
 	case e.Activation != nil:
 		a := e.Activation
-		add("the "+a.By+" loads the skill "+a.Skill, cmp.Or(a.Args, "(no arguments)"), said)
+		add("the "+string(a.By)+" loads the skill "+a.Skill, cmp.Or(a.Args, "(no arguments)"), said)
 		add("text of the skill "+a.Skill, a.Prompt, data)
 		parts("attached", a.Parts, data)
 	case e.Note != nil:

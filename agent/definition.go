@@ -187,7 +187,7 @@ func (r *definitionReader) problem(code knack.Code, sev knack.Severity, line, co
 func (r *definitionReader) described(d *Definition) {
 	if d.Description == "" {
 		r.problem(knack.CodeDescriptionMissing, knack.Warn, 1, 0,
-			"there is no description: a model is told no more than the name")
+			"there is no description: models only see the name")
 	}
 }
 
@@ -254,7 +254,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		d.Effort = strings.ToLower(f.text())
 		if n, err := strconv.Atoi(d.Effort); d.Effort != "" && (err != nil || n <= 0) &&
 			!slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, d.Effort) {
-			f.wrong(knack.CodeFieldType, "effort: %q is none of low, medium, high, xhigh, max, or a number; it was ignored",
+			f.wrong(knack.CodeFieldType, "effort: %q must be one of low, medium, high, xhigh, max, or a number; it was ignored",
 				d.Effort)
 			d.Effort = ""
 		}

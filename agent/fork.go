@@ -295,7 +295,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		return session.Agent{}, fmt.Errorf("the agent was not started, because the session cannot be written: %w", err)
 	}
 	if what.Background {
-		sub.emit = func(Event) {} // shown when it has ended, see arrivals
+		sub.emit = func(Event) {} // shown when it has ended, see finishedAgents
 		return what, r.Roster.Background.start(ctx, r.log, sub, t)
 	}
 	end := sub.work(ctx, t)
@@ -339,7 +339,7 @@ func (r *run) receive(ctx context.Context, t task) error {
 	var err error
 	if t.act != nil {
 		r.typedWords = t.in.Typed
-		err = r.activate(ctx, t.act, "fork", t.call, t.in)
+		err = r.activate(ctx, t.act, session.ByFork, t.call, t.in)
 	} else {
 		err = r.user(Text(t.prompt), "", false)
 	}
@@ -382,7 +382,7 @@ func (r *run) preload(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return r.activate(ctx, act, "agent", "", Input{})
+	return r.activate(ctx, act, session.ByAgent, "", Input{})
 }
 
 // fit gives the agent of a definition what the definition says, within what
@@ -393,7 +393,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
 	child.Steer, child.Policy.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
-	child.Release = ReleasePolicy{name: "never"} // nobody goes on with it
+	child.Release = ReleasePolicy{kind: releaseNever} // its conversation is not continued
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
@@ -616,7 +616,7 @@ func (r *run) agentTool() tool.Tool {
 	t := tool.New(agentTool, text, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
 		d, problem := r.definition(in.Agent, nil)
 		if strings.TrimSpace(in.Prompt) == "" {
-			return tool.Result{}, errors.New("prompt is empty: say what the agent is to do")
+			return tool.Result{}, errors.New("prompt is empty: describe the task of the agent")
 		}
 		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, about: cmp.Or(in.Description, in.Prompt),
 			background: in.Background})

@@ -19,7 +19,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// maxBlocks is how often in a run a Stop hook may send the model on.
+// maxBlocks is how often a Stop hook may make the model continue, in one run.
 const maxBlocks = 8
 
 // A Blocked is the error for an input that a hook refused: nothing of it was
@@ -33,11 +33,11 @@ func (b *Blocked) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
 }
 
-// hooked is what a run knows of hooks.
+// hooked is the state of hooks in a run.
 type hooked struct {
 	set     *hook.Set // in force for the calls under way
 	calling bool      // calls are under way, whose results come before any note
-	blocks  int       // how often a Stop hook sent the model on
+	blocks  int       // how often a Stop hook made the model continue
 
 	mu    sync.Mutex
 	notes []hookNote // of hooks, not recorded yet
@@ -51,16 +51,16 @@ type hookNote struct {
 	note session.Note
 }
 
-// Hook tells hooks of an event outside of a run, such as SessionStart, and
-// records what they say. Its error is that of the log.
+// Hook runs the hooks of an event outside of a run, such as SessionStart, and
+// records what they answer. Its error is that of the log.
 func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook.Outcome, error) {
 	r := &run{Agent: a, log: log, emit: func(Event) {}, seen: log.Last()}
 	return r.hook(ctx, in)
 }
 
-// hook tells hooks of an event, and records what they say to the model and to
-// people: at once, or while calls are under way after their results. It may be
-// called from tools.
+// hook runs the hooks of an event, and records their texts for the model and for
+// the user: at once, or after the results of the calls that are running. It may
+// be called from tools.
 func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 	if r.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
@@ -80,7 +80,7 @@ func (r *run) hooks(sc Scopes) *hook.Set {
 	return r.Policy.Hooks(sc)
 }
 
-// fire tells the hooks of a set, and keeps what they say for flush.
+// fire runs the hooks of a set, and keeps their texts until flush records them.
 func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
 	if !set.Has(in.Event) {
 		return hook.Outcome{}
@@ -99,11 +99,11 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 		about += ":" + in.Tool
 	}
 	var notes []session.Note
-	if model := slices.Clone(out.Context); len(model) > 0 || out.Block && feeds(in.Event) {
+	if model := slices.Clone(out.Context); len(model) > 0 || out.Block && blockContinues(in.Event) {
 		for i := range model {
 			model[i] = about + " hook additional context: " + model[i]
 		}
-		if out.Block && feeds(in.Event) {
+		if out.Block && blockContinues(in.Event) {
 			model = append(model, about+" hook: "+out.Reason)
 		}
 		notes = append(notes, session.Note{Model: strings.Join(model, "\n")})
@@ -127,9 +127,9 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	return out
 }
 
-// feeds reports whether the reason of a block is sent to the model, which then
-// continues: what was blocked has already happened.
-func feeds(e hook.Event) bool {
+// blockContinues reports whether the reason of a block is sent to the model, which
+// then continues, because what was blocked has already happened.
+func blockContinues(e hook.Event) bool {
 	switch e {
 	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SubagentStop, hook.SkillActivated:
 		return true
@@ -137,7 +137,7 @@ func feeds(e hook.Event) bool {
 	return false
 }
 
-// flush records what hooks said, in the order of the calls that it is about.
+// flush records the texts of hooks, in the order of the calls that they are about.
 func (r *run) flush(calls []llm.ToolCall) error {
 	h := &r.hooked
 	h.mu.Lock()
@@ -180,7 +180,7 @@ func (r *run) stop(why string) {
 	}
 }
 
-// guarded adds the hooks that guard calls to the Gate's scope.
+// guarded adds the hooks that guard calls to what the gate decides by.
 func (r *run) guarded(sc Scopes, set *hook.Set) Scopes {
 	guard := func(e hook.Event) gate.HookFunc {
 		if !set.Has(e) {
@@ -200,7 +200,7 @@ func (r *run) guarded(sc Scopes, set *hook.Set) Scopes {
 	return sc
 }
 
-// denied tells hooks of calls that the gate refused.
+// denied runs the PermissionDenied hooks for calls that the gate refuses.
 func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 	if g == nil || !set.Has(hook.PermissionDenied) {
 		return g
@@ -216,7 +216,7 @@ func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 	})
 }
 
-// stoppable ends the run where the user, asked about a call, wants that.
+// stoppable ends the run if the user, asked about a call, chooses that.
 func (r *run) stoppable(g tool.Gate) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		permit, err := g.Ask(ctx, p)
@@ -228,8 +228,8 @@ func (r *run) stoppable(g tool.Gate) tool.Gate {
 	})
 }
 
-// followed tells hooks that a tool ran, before a call that waits for this one
-// starts.
+// followed runs the PostToolUse hooks after a tool, before a call that waits for
+// this one starts.
 func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
 		return t
@@ -256,8 +256,7 @@ func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 	return t
 }
 
-// response is a result as hooks read it: what the tool says to programs, else
-// its text.
+// response is a result as hooks read it: its structured form, or else its text.
 func response(res tool.Result) json.RawMessage {
 	v := res.Structured
 	if v == nil {
@@ -273,8 +272,8 @@ func response(res tool.Result) json.RawMessage {
 	return data
 }
 
-// settled tells hooks that all calls of an answer have ended, and records what
-// hooks said about them.
+// settled runs the PostToolBatch hooks once all calls of an answer have ended, and
+// records what hooks answered about them.
 func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	set := r.hooked.set
 	r.hooked.set, r.hooked.calling = nil, false
@@ -285,8 +284,8 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 			if !json.Valid(input) {
 				input, _ = json.Marshal(string(input))
 			}
-			batch.Calls = append(batch.Calls, hook.BatchCall{Tool: c.Name, Input: input, ID: c.ID, Response: response(results[i]),
-				Error: results[i].IsError})
+			batch.Calls = append(batch.Calls, hook.BatchCall{Tool: c.Name, Input: input, ID: c.ID,
+				Response: response(results[i]), Error: results[i].IsError})
 		}
 		r.fire(ctx, set, batch)
 	}
@@ -295,13 +294,13 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 
 // submitted runs the UserPromptSubmit hooks on an input. act is the skill that it
 // calls, whose hooks are in force from here on; nil: none.
-func (r *run) submitted(ctx context.Context, said string, steering bool, act *knack.Activation) error {
-	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: said}, steering, act)
+func (r *run) submitted(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
+	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// expanded asks hooks about a typed /name; from is what kind of thing it is.
+// expanded runs the hooks for a typed /name; from is its kind: skill, template …
 func (r *run) expanded(ctx context.Context, name, args, line, from string, steering bool) error {
-	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: "slash_command",
+	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
 }
 
@@ -330,9 +329,9 @@ func hookDir(act *knack.Activation) string {
 	return act.Dir
 }
 
-// activated tells hooks of a skill that came into force. Its own SessionStart
-// hooks run now, unless the skill was in force before.
-func (r *run) activated(ctx context.Context, act *knack.Activation, by string, before session.State) error {
+// activated runs the SkillActivated hooks. The SessionStart hooks of the skill
+// itself run now, unless the skill was in force before.
+func (r *run) activated(ctx context.Context, act *knack.Activation, by session.Caller, before session.State) error {
 	if r.Policy.Hooks == nil {
 		return nil
 	}
@@ -342,21 +341,22 @@ func (r *run) activated(ctx context.Context, act *knack.Activation, by string, b
 		return before.InTurn &&
 			s.Skill == name
 	}) {
-		r.fire(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: "skill", Model: r.Model.Info().ID})
+		r.fire(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
+			Model: r.Model.Info().ID})
 	}
-	r.fire(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: by})
+	r.fire(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
 	return r.flush(nil)
 }
 
-// released tells hooks that a skill's text left the conversation.
+// released runs the SkillReleased hooks: a skill's text left the conversation.
 func (r *run) released(ctx context.Context, skill, why string) error {
 	_, err := r.hook(ctx, hook.Input{Event: hook.SkillReleased, Skill: skill, Reason: why})
 	return err
 }
 
-// goesOn asks Stop hooks, of a sub-agent SubagentStop hooks, whether the run may
-// end with this answer.
-func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
+// blockedFromStopping runs the Stop hooks (in a sub-agent the SubagentStop hooks) and
+// reports whether one of them makes the run continue after this answer.
+func (r *run) blockedFromStopping(ctx context.Context, answer *llm.Response) (bool, error) {
 	active := r.hooked.blocks > 0
 	event := hook.Stop
 	if r.parent != nil {
@@ -373,7 +373,7 @@ func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
 	return true, nil
 }
 
-// failed tells hooks that a run ends with an error.
+// failed runs the StopFailure hooks: the run ends with an error.
 func (r *run) failed(ctx context.Context, why error) {
 	r.hook(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
 }

@@ -154,7 +154,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			} else if more {
 				continue
 			}
-			if on, err := r.goesOn(ctx, answer); err != nil {
+			if on, err := r.blockedFromStopping(ctx, answer); err != nil {
 				return "", err
 			} else if on {
 				continue
@@ -178,7 +178,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
 		}
-		if _, _, err := r.arrivals(); err != nil {
+		if _, _, err := r.finishedAgents(); err != nil {
 			return "", err
 		}
 	}
@@ -431,7 +431,7 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 	}
 	for i, res := range results {
 		if res.Activation != nil {
-			if err := r.activate(ctx, res.Activation, "model", calls[i].ID, Input{}); err != nil {
+			if err := r.activate(ctx, res.Activation, session.ByModel, calls[i].ID, Input{}); err != nil {
 				return err
 			}
 		}

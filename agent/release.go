@@ -15,12 +15,33 @@ import (
 )
 
 // A ReleasePolicy is a policy for how long the text of a skill stays in the
-// conversation. What the user typed to call it always stays. The zero Release
+// conversation. What the user typed to call it always stays. The zero value
 // is Auto. Whatever the policy, the user and the model may release by hand.
 type ReleasePolicy struct {
-	name string
+	kind releaseKind
 	n    int // of after and answers
 }
+
+// A releaseKind is a policy by name. "" is auto.
+type releaseKind string
+
+const (
+	releaseEager   releaseKind = "eager"
+	releaseNever   releaseKind = "never"
+	releaseAfter   releaseKind = "after"   // n user turns
+	releaseAnswers releaseKind = "answers" // n answers of the model
+	releaseSummary releaseKind = "summary"
+	releaseManual  releaseKind = "manual"
+)
+
+// Why a text was released, in the log and to hooks.
+const (
+	reasonTurnOver   = "its turn is over"
+	reasonSummarised = "summarised"
+	reasonFull       = "the window fills up"
+	reasonCacheLost  = "the cache was lost anyway"
+	reasonCost       = "keeping it would cost more"
+)
 
 // Auto releases a text when that saves cost: when what is saved on all requests
 // to come is more than the cost of writing the rest of the prompt to the cache
@@ -32,35 +53,38 @@ var Auto = ReleasePolicy{}
 // after:3), answers:N (model answers), summary or manual.
 func ParseRelease(s string) (ReleasePolicy, error) {
 	name, count, numbered := strings.Cut(s, ":")
+	kind := releaseKind(name)
 	switch {
-	case numbered && (name == "after" || name == "answers"):
+	case numbered && (kind == releaseAfter || kind == releaseAnswers):
 		n, err := strconv.Atoi(count)
 		if err != nil || n < 1 {
 			what := "user turns"
-			if name == "answers" {
+			if kind == releaseAnswers {
 				what = "answers"
 			}
 			return Auto, fmt.Errorf("skills.release: %q: %s: needs a number of %s, 1 or more", s, name, what)
 		}
-		return ReleasePolicy{name, n}, nil
-	case s == "after":
-		return ReleasePolicy{name, 3}, nil
+		return ReleasePolicy{kind, n}, nil
+	case numbered:
+	case kind == releaseAfter:
+		return ReleasePolicy{kind, 3}, nil
 	case s == "auto" || s == "":
 		return Auto, nil
-	case slices.Contains([]string{"eager", "never", "summary", "manual"}, s):
-		return ReleasePolicy{name: s}, nil
+	case slices.Contains([]releaseKind{releaseEager, releaseNever, releaseSummary, releaseManual}, kind):
+		return ReleasePolicy{kind: kind}, nil
 	}
-	return Auto, fmt.Errorf("skills.release: %q is none of auto, eager, never, after:N, answers:N, summary, manual", s)
+	return Auto, fmt.Errorf("skills.release: %q: must be one of auto, eager, never, after:N, answers:N, summary, manual",
+		s)
 }
 
 func (p ReleasePolicy) String() string {
 	switch {
-	case p.name == "":
+	case p.kind == "":
 		return "auto"
 	case p.n > 0:
-		return fmt.Sprintf("%s:%d", p.name, p.n)
+		return fmt.Sprintf("%s:%d", p.kind, p.n)
 	}
-	return p.name
+	return string(p.kind)
 }
 
 // of is the policy for one text: an author's scope is used where the user has
@@ -71,11 +95,11 @@ func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
 	}
 	switch n, err := strconv.Atoi(t.Scope); {
 	case t.Scope == "turn":
-		return ReleasePolicy{name: "eager"}
+		return ReleasePolicy{kind: releaseEager}
 	case t.Scope == "session":
-		return ReleasePolicy{name: "never"}
+		return ReleasePolicy{kind: releaseNever}
 	case err == nil && n > 0:
-		return ReleasePolicy{"after", n}
+		return ReleasePolicy{releaseAfter, n}
 	}
 	return Auto
 }
@@ -102,13 +126,13 @@ func (r *run) expire(ctx context.Context) error {
 		}
 		var err error
 		switch p := r.Agent.Release.of(t); {
-		case p.name == "eager":
-			err = r.release(ctx, t, "its turn is over", "")
-		case p.name == "after" && state.Turns-t.Turn+1 >= p.n:
+		case p.kind == releaseEager:
+			err = r.release(ctx, t, reasonTurnOver, "")
+		case p.kind == releaseAfter && state.Turns-t.Turn+1 >= p.n:
 			err = r.release(ctx, t, "after "+plain.Count(p.n, "turn"), "")
-		case p.name == "answers" && state.Requests-t.Request >= p.n:
+		case p.kind == releaseAnswers && state.Requests-t.Request >= p.n:
 			err = r.release(ctx, t, "after "+plain.Count(p.n, "answer"), "")
-		case p.name == "summary":
+		case p.kind == releaseSummary:
 			err = r.summarise(ctx, t)
 		}
 		if err != nil {
@@ -124,7 +148,7 @@ func (r *run) outdated(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
-		if p := r.Agent.Release.of(t); p.name == "answers" && state.Requests-t.Request >= p.n && !t.Asking {
+		if p := r.Agent.Release.of(t); p.kind == releaseAnswers && state.Requests-t.Request >= p.n && !t.Asking {
 			texts = append(texts, t)
 		}
 	}
@@ -152,15 +176,13 @@ func (r *run) sweep(ctx context.Context) error {
 	}
 	for _, t := range state.Texts {
 		if r.Agent.Release.of(t) == Auto {
-			if err := r.release(ctx, t, windowFills, ""); err != nil {
+			if err := r.release(ctx, t, reasonFull, ""); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
-
-const windowFills = "the window fills up"
 
 // crowded reports whether so many tokens are much of the window.
 func (r *run) crowded(used int) bool {
@@ -192,9 +214,9 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 	case len(texts) == 0:
 		return nil, ""
 	case r.cold(state):
-		return texts, "the cache was lost anyway"
+		return texts, reasonCacheLost
 	case r.crowded(used):
-		return texts, windowFills
+		return texts, reasonFull
 	}
 	read, write := 0.1, 1.25 // what most caches cost
 	if p := info.Price; p.Input > 0 {
@@ -216,7 +238,7 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 			best, from = net, i
 		}
 	}
-	return texts[from:], "keeping it would cost more"
+	return texts[from:], reasonCost
 }
 
 // cold reports whether the provider's cache of this conversation is gone.
@@ -243,9 +265,9 @@ func (r *run) release(ctx context.Context, t session.Text, why, summary string) 
 	return r.released(ctx, t.Skill, why)
 }
 
-const summaryRequest = `The text below is a skill: instructions that were followed in an earlier part of a conversation. Write one paragraph of at most 100 words with what still matters for later turns: rules, formats, decisions, paths. Write nothing else.
-
-`
+const summaryRequest = "The text below is a skill: instructions that were followed in an earlier part of a " +
+	"conversation. Write one paragraph of at most 100 words with what still matters for later turns: rules, " +
+	"formats, decisions, paths. Write nothing else.\n\n"
 
 // summarise replaces a text by a paragraph from the fast model. If that fails,
 // the text is released without one: the user asked for the space.
@@ -264,7 +286,7 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			}
 		}
 	}
-	return r.release(ctx, t, "summarised", summary)
+	return r.release(ctx, t, reasonSummarised, summary)
 }
 
 // ReleaseByHand takes the text of a skill, or of all with the name "all", out

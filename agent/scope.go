@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A Scopes is what the skills in force ask of the run: what they grant and
-// deny. It says nothing of whether that is allowed.
+// Scopes are the effects of the skills in force on a run: what they grant and
+// deny. Whether that counts is decided by the Gate.
 type Scopes struct {
 	Skills []session.Scope
 	Bounds []Bound // of a sub-agent
@@ -20,34 +20,37 @@ type Scopes struct {
 	PreToolUse, PermissionRequest gate.HookFunc
 }
 
-// A Bound is what bounds a sub-agent: its definition, or a skill in force
+// A Bound restricts a sub-agent: its definition, or a skill that was in force
 // where it was started. It grants nothing.
 type Bound struct {
 	Agent, Skill string // exactly one is set
 	Denies       []string
-	// Names are the skill's grants, which are a bound where they are one for the
-	// skill; or the tools of a definition, if not nil nothing else may run.
+	// Names are the grants of the skill, which restrict the sub-agent if they
+	// restrict the skill; or the tools of the definition: nothing else may run. nil:
+	// no restriction.
 	Names []string
-	// Hooks are the skill's, which go on guarding, or the definition's; they
-	// allow nothing.
+	// Hooks are those of the skill, which still guard calls, or of the definition.
+	// Their votes to allow do not count.
 	Hooks json.RawMessage
 	Dir   string // where paths of a skill's Hooks start
-	// Sandbox is the skill's, which goes on restricting commands.
+	// Sandbox still restricts commands as the skill demands.
 	Sandbox *knack.Restrictions
 }
 
-// Gated is the Gate of a [Policy] whose calls g decides, where all skills are the
-// host's own. [Scopes.Scoped] is for hosts with skills of strangers.
+// Gated makes the Gate of a [Policy] from g, for hosts that trust all their skills.
+// Others use [Scopes.Overlay].
 func Gated(g *gate.Gate) func(Scopes) tool.Gate {
 	return func(sc Scopes) tool.Gate { return g.With(sc.Overlay("", nil)) }
 }
 
-// Scoped is what a gate decides by while the skills, agents and hooks of sc are
-// in use: what they grant and deny, as rules. about says what else is known of
-// a skill: whether strangers wrote it, its folder, its limits; nil: all skills
-// are the host's own. ceiling is whether the grants of skills in whose scope a
-// sub-agent was started bound it; "": they do not.
-func (sc Scopes) Overlay(ceiling gate.Ceiling, about func(skill string, own *knack.Restrictions) gate.SkillRules) gate.Overlay {
+// Overlay makes the rules by which a gate decides while the skills, agents and
+// hooks of sc are in use. about returns what else is known of a skill: whether it
+// is foreign, its folder, its limits; nil: the host trusts all skills. ceiling says
+// whether a sub-agent is restricted to the grants of the skills that were in force
+// where it was started; "": it is not.
+func (sc Scopes) Overlay(ceiling gate.Ceiling,
+	about func(skill string, own *knack.Restrictions) gate.SkillRules) gate.Overlay {
+
 	if about == nil {
 		about = func(string, *knack.Restrictions) gate.SkillRules { return gate.SkillRules{} }
 	}
@@ -76,8 +79,7 @@ func (sc Scopes) Overlay(ceiling gate.Ceiling, about func(skill string, own *kna
 	return in
 }
 
-// rulesOf are the rules among texts; the others were reported when the skill was
-// read.
+// rulesOf parses rules. Invalid ones were reported when the skill was read.
 func rulesOf(texts []string, origin permission.Origin) []permission.Rule {
 	var all []permission.Rule
 	for _, text := range texts {

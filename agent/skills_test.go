@@ -93,7 +93,7 @@ func TestBothCallers(t *testing.T) {
 		for _, e := range log.Branch() {
 			if e.Activation != nil {
 				prompts[by] = e.Activation.Prompt
-				if e.Activation.By != by {
+				if string(e.Activation.By) != by {
 					t.Errorf("by %s, want %s", e.Activation.By, by)
 				}
 			}
@@ -492,7 +492,7 @@ func TestTypedWords(t *testing.T) {
 		got := ""
 		for _, e := range log.Entries() {
 			if e.Activation != nil {
-				got += e.Activation.Skill + " by " + e.Activation.By
+				got += e.Activation.Skill + " by " + string(e.Activation.By)
 			}
 		}
 		if got != c.loads {

@@ -28,7 +28,7 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 	if err := r.interrupted(); err != nil {
 		return true, err
 	}
-	if _, _, err := r.arrivals(); err != nil {
+	if _, _, err := r.finishedAgents(); err != nil {
 		return true, err
 	}
 	if err := r.showListing(); err != nil {
@@ -93,7 +93,7 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		in.Text = in.Text[1:]
 	}
 	if in.Text == "" && len(in.Parts) == 0 {
-		return nil, errors.New("nothing was said")
+		return nil, errors.New("the message is empty")
 	}
 	return func() error { return r.user(in, "", steering) }, nil
 }
@@ -114,16 +114,16 @@ func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind
 // named activates the skill that an input calls by name, and returns who called
 // it. What the user typed is their approval; any other text has only the
 // authority of a model's call.
-func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation, by string,
-	err error) {
+func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation,
+	by session.Caller, err error) {
 	if r.Skills.Catalog == nil {
 		return nil, "", &knack.Refusal{Code: knack.RefusedUnknown}
 	}
 	inv := knack.Invocation{Name: name, Args: args, By: knack.ByUser}
-	by = "user"
+	by = session.ByUser
 	s := r.Skills.Catalog().Skill(name)
 	if in.Typed != in.Text && !in.Named {
-		inv.By, by = knack.ByModel, "input"
+		inv.By, by = knack.ByModel, session.ByInput
 		if s != nil {
 			if inv.Hash, err = r.allowed(ctx, s, name, "input"); err != nil {
 				return nil, "", err

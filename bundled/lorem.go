@@ -35,7 +35,7 @@ func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 	if arg := strings.TrimSpace(in.Args); arg != "" {
 		var err error
 		if n, err = strconv.Atoi(strings.ReplaceAll(arg, ",", "")); err != nil {
-			return "", fmt.Errorf("%.40q is no number of tokens: type /lorem-ipsum 2000", arg)
+			return "", fmt.Errorf("%.40q is not a number of tokens: type /lorem-ipsum 2000", arg)
 		}
 	}
 	if n < 1 || n > maxTokens {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/permission"
 )
@@ -110,13 +111,13 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (type it)",
 			Allow: true})
 	}
-	a, err := s.ask(ctx, "permission_prompt", title, q)
+	a, err := s.ask(ctx, hook.NoticePermission, title, q)
 	if err != nil || a.Declined || a.Option != "always" {
 		return err == nil && !a.Declined && a.Option == "turn", false, err
 	}
 	confirm := Question{Title: title, From: "gate",
 		Fields: []Field{{Name: "always", Label: "Type always to confirm, anything else is no", Required: true}}}
-	a, err = s.ask(ctx, "permission_prompt", title, confirm)
+	a, err = s.ask(ctx, hook.NoticePermission, title, confirm)
 	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"
 	return typed, typed, err
 }

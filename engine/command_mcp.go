@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/mcp"
 )
@@ -54,7 +55,7 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 		return Reply{Text: "logged out of " + plain.Line(name)}, nil
 	case "login":
 		err := client.Login(ctx, name, func(ctx context.Context, page string) (string, error) {
-			a, err := s.ask(ctx, "question", "log in to "+name, Question{
+			a, err := s.ask(ctx, hook.NoticeQuestion, "log in to "+name, Question{
 				Title: "Log in to the MCP server " + name, From: "command", URL: page,
 				Text: "Open the page and log in. If the browser is on another machine, enter the address that it is sent to " +
 					"in the end.",

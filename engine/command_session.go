@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -19,7 +20,7 @@ import (
 // replace makes the session that takes the place of s: with another log, the
 // same mode and the same background commands. source is that of the
 // SessionStart event: clear or resume.
-func (s *Session) replace(ctx context.Context, log *session.Log, source string) (*Session, error) {
+func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
 	o := s.options
 	o.Given = s.Given()
 	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
@@ -29,7 +30,7 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source string) 
 	}
 	next.source = source
 	s.mu.Lock()
-	s.reason = source
+	s.reason = string(source)
 	s.mu.Unlock()
 	return next, nil
 }
@@ -97,7 +98,7 @@ func startNew(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	next, err := s.replace(ctx, log, "clear")
+	next, err := s.replace(ctx, log, hook.SourceClear)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -126,7 +127,7 @@ func resume(ctx context.Context, s *Session, id string) (Reply, error) {
 	if err != nil {
 		return Reply{}, &Error{Err: err, Hint: "/resume lists them"}
 	}
-	next, err := s.replace(ctx, log, "resume")
+	next, err := s.replace(ctx, log, hook.SourceResume)
 	if err != nil {
 		return Reply{}, err
 	}

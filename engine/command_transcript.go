@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/userdirs"
 	"github.com/knack-agent/knack/llm"
@@ -166,7 +167,7 @@ func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply,
 	if err := errors.Join(log.Graft(branch), log.Sync()); err != nil {
 		return Reply{}, errors.Join(err, log.Close())
 	}
-	next, err := s.replace(ctx, log, "resume")
+	next, err := s.replace(ctx, log, hook.SourceResume)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -180,7 +181,7 @@ func typedIn(e session.Entry) string {
 	switch {
 	case e.User != nil:
 		return cmp.Or(e.User.Typed, llm.JoinText(e.User.Parts, "\n"), "(an attachment)")
-	case e.Activation != nil && e.Activation.By == "user":
+	case e.Activation != nil && e.Activation.By == session.ByUser:
 		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
 	}
 	return ""

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/llm/offline"
@@ -19,7 +20,7 @@ func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 	if _, err := s.Model(ctx); s.person == nil || !errors.Is(err, errNoModel) {
 		return "", nil
 	}
-	a, err := s.ask(ctx, "question", "Knack asks which model to use", Question{
+	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks which model to use", Question{
 		Title: "Which model should Knack use?", From: "command",
 		Text: "There is no key of a model provider, and no local server is configured.",
 		Options: []Option{
@@ -59,7 +60,8 @@ func (s *Session) chooseLocal(ctx context.Context) (string, error) {
 			server.Options = append(server.Options, Option{ID: p.Name, Label: p.Name + " at " + p.Base})
 		}
 	}
-	a, err := s.ask(ctx, "question", "Knack asks for a local server", Question{Title: "Local server", From: "command",
+	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks for a local server", Question{Title: "Local server",
+		From: "command",
 		Fields: []Field{
 			server, {Name: "model", Label: "Which of its models?", Help: "such as llama3", Required: true},
 		}})

@@ -135,14 +135,14 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 		s.started = true
 		s.mu.Unlock()
 		events := []hook.Input{in}
-		if s.source != "clear" {
+		if s.source != hook.SourceClear {
 			for _, d := range s.context {
-				kind := "Project"
+				kind := hook.MemoryProject
 				if !subpath.Contains(realPath(t.project.root), realPath(d.Path)) {
-					kind = "User"
+					kind = hook.MemoryUser
 				}
 				events = append(events, hook.Input{Event: hook.InstructionsLoaded, File: d.Path, MemoryType: kind,
-					Loaded: "session_start"})
+					Loaded: hook.LoadedSessionStart})
 			}
 		}
 		for _, in := range events {
@@ -203,13 +203,13 @@ func (s *Session) tellChange(ctx context.Context, t *turn) error {
 	if was == nil || was == now {
 		return nil
 	}
-	_, err := t.agent.Hook(ctx, s.log, hook.Input{Event: hook.ConfigChange, Source: "skills"})
+	_, err := t.agent.Hook(ctx, s.log, hook.Input{Event: hook.ConfigChange, Source: hook.SourceSkills})
 	return err
 }
 
 // notify tells hooks that the user is needed, as long as they are: until what
 // it returns is called.
-func (s *Session) notify(ctx context.Context, kind, message string) (stop func()) {
+func (s *Session) notify(ctx context.Context, kind hook.Notice, message string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {

@@ -74,8 +74,9 @@ func (m *Models) Price(info llm.Info) error {
 		return nil
 	}
 	return &Error{
-		Err:  fmt.Errorf("limits.cost (--max-cost): the price of %s is unknown, so what it costs cannot be limited", info.ID),
-		Hint: fmt.Sprintf(`in settings, US dollars for a million tokens: {"models": {"known": {%q: {"input": 1, "output": 5}}}}`, info.ID),
+		Err: fmt.Errorf("limits.cost (--max-cost): the price of %s is unknown, so what it costs cannot be limited", info.ID),
+		Hint: fmt.Sprintf(`in settings, US dollars for a million tokens: `+
+			`{"models": {"known": {%q: {"input": 1, "output": 5}}}}`, info.ID),
 		Exit: ExitUsage,
 	}
 }

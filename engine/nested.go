@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/internal/trust"
@@ -74,7 +75,7 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	var b strings.Builder
 	p.WriteItems(&b, items)
 	title := fmt.Sprintf("Trust %s of %s?", plain.Count(len(items), "skill"), strings.Join(names, ", "))
-	a, err := s.ask(ctx, "permission_prompt", title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"),
+	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"),
 		From:    "trust",
 		Options: []Option{{ID: "no", Label: "no, leave them out"}, {ID: "yes", Label: "yes, as they are now", Allow: true}}})
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/tool/coding"
 )
 
@@ -111,11 +112,12 @@ func Filled(name, text string) Answer {
 
 // ask puts a question to the person, if there is one, and runs Notification
 // hooks of kind, as long as it is open.
-func (s *Session) ask(ctx context.Context, kind, message string, q Question) (Answer, error) {
+func (s *Session) ask(ctx context.Context, kind hook.Notice, message string, q Question) (Answer, error) {
 	return s.askPerson(ctx, s.person, kind, message, q)
 }
 
-func (s *Session) askPerson(ctx context.Context, who Person, kind, message string, q Question) (Answer, error) {
+func (s *Session) askPerson(ctx context.Context, who Person, kind hook.Notice, message string, q Question) (Answer,
+	error) {
 	if who == nil {
 		return Answer{}, ErrCannot
 	}
@@ -157,7 +159,7 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		}
 		q.Options = append(q.Options, o)
 	}
-	a, err := s.ask(ctx, "permission_prompt", "Knack asks whether "+r.Tool+" may run", q)
+	a, err := s.ask(ctx, hook.NoticePermission, "Knack asks whether "+r.Tool+" may run", q)
 	if err != nil {
 		return gate.Answer{}, err
 	}
@@ -215,7 +217,7 @@ func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]strin
 		}
 		q.Title = strings.Join(names, " · ")
 	}
-	a, err := s.ask(ctx, "question", q.Title, q)
+	a, err := s.ask(ctx, hook.NoticeQuestion, q.Title, q)
 	if err != nil {
 		return nil, err
 	}
@@ -236,14 +238,14 @@ func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]strin
 // agrees asks whether to do something; text is shown before, and yes is the
 // label of doing it.
 func (s *Session) agrees(ctx context.Context, question, text, yes string) (bool, error) {
-	a, err := s.ask(ctx, "question", question, Question{Title: question, Text: text, From: "command",
+	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, From: "command",
 		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
 	return a.Option == "yes" && !a.Declined, err
 }
 
 // secret asks for something that must not be seen.
 func (s *Session) secret(ctx context.Context, label string) (string, error) {
-	a, err := s.ask(ctx, "question", label, Question{Title: label, From: "command",
+	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, From: "command",
 		Fields: []Field{{Name: "secret", Label: label, Type: FieldSecret, Required: true}}})
 	if err == nil && a.Declined {
 		err = errors.New("nothing was entered")

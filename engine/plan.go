@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -98,7 +99,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 		return tool.Errorf("There is no plan: pass it as plan."), nil
 	}
 	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
-	a, err := s.ask(ctx, "permission_prompt", title, Question{Title: title, Text: plan, From: "plan", Options: []Option{
+	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, From: "plan", Options: []Option{
 		{ID: "no", Label: "no, go on planning"}, {ID: "yes", Label: "yes, carry it out", Allow: true}}})
 	switch {
 	case errors.Is(err, ErrCannot):

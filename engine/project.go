@@ -322,8 +322,9 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 
 // namespace is everything that can be typed after a slash, and what is wrong
 // with it.
-func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand, more ...knack.SlashCommand) ([]knack.SlashCommand,
-	[]knack.Problem) {
+func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand,
+	more ...knack.SlashCommand) ([]knack.SlashCommand, []knack.Problem) {
+
 	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view,
 		Commands: func() []knack.SlashCommand { return p.commands(given, more...) }}}
 	return a.Namespace()

@@ -503,8 +503,8 @@ func (s *Session) promptCommands() []knack.SlashCommand {
 			for _, a := range p.Arguments {
 				hint += " " + strings.ToUpper(a)
 			}
-			all = append(all, knack.SlashCommand{Name: p.Name, Kind: "mcp", Description: p.Description, Hint: strings.TrimSpace(hint),
-				Source: "MCP server " + p.Server,
+			all = append(all, knack.SlashCommand{Name: p.Name, Kind: "mcp", Description: p.Description,
+				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, error) {
 					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)
 					return llm.JoinText(parts, "\n"), err

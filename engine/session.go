@@ -35,8 +35,8 @@ type Session struct {
 	options SessionOptions
 	person  Person // nil: nobody can be asked
 	log     *session.Log
-	began   int    // entries of the log before this Session
-	source  string // of the SessionStart event: startup, resume, clear
+	began   int         // entries of the log before this Session
+	source  hook.Source // of the SessionStart event
 
 	ws         workspace.Workspace
 	gate       *gate.Gate
@@ -127,11 +127,11 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 	}
 	p := e.Project()
 	s := &Session{
-		engine: e, options: o, log: log, began: len(log.Entries()), source: "startup", ws: ws, person: who,
+		engine: e, options: o, log: log, began: len(log.Entries()), source: hook.SourceStartup, ws: ws, person: who,
 		background: &agent.Background{Wait: o.Wait}, read: coding.NewMemory(), change: make(chan struct{}),
 	}
 	if s.began > 0 {
-		s.source = "resume"
+		s.source = hook.SourceResume
 	}
 	for _, d := range log.Damage() {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn,

@@ -16,13 +16,13 @@ import (
 )
 
 // An Approver asks the user. It is called for one request at a time and may
-// take as long as they need. An error means that nobody answered: the call is
-// refused, in the words of a *[Denied].
+// take as long as they need. An error means that there is no answer: the call is
+// refused, with the text of the error if it is a *[Denied].
 type Approver interface {
 	Approve(ctx context.Context, r Request) (Answer, error)
 }
 
-// ApproverFunc is an Approver of a func.
+// An ApproverFunc is a func that is an Approver.
 type ApproverFunc func(context.Context, Request) (Answer, error)
 
 func (f ApproverFunc) Approve(ctx context.Context, r Request) (Answer, error) { return f(ctx, r) }
@@ -64,7 +64,7 @@ func (r *Request) Title() string {
 	return title
 }
 
-// A Choice is an answer's kind. The zero Choice is No.
+// A Choice is what the user chose. The zero Choice is No.
 type Choice uint8
 
 const (
@@ -76,7 +76,7 @@ const (
 
 func (c Choice) String() string { return [...]string{"no", "once", "session", "always"}[c] }
 
-// An Answer is what the user answers.
+// An Answer is the user's answer to a Request.
 type Answer struct {
 	Choice Choice
 	Reason string // with No: given to the model
@@ -132,8 +132,8 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 	return Answer{Choice: Once}, nil
 }
 
-// askUser asks the user. again says that the call must be decided anew: what
-// was decided on has changed meanwhile, or an answer to another call settled it.
+// askUser asks the user. again reports that the call must be decided again, because
+// its files or input changed meanwhile, or an answer to another call covers it.
 func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again bool, err error) {
 	none := tool.Permit{}
 	if a.opt.Approver == nil {
@@ -217,7 +217,7 @@ func (a *asking) notShown(subjects []permission.Subject, err error) error {
 	return a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
-// approve takes the answer to a request; an error refuses the call.
+// approve applies the answer to a request; an error refuses the call.
 func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 	a.r.Asked = true
 	a.r.Answer, err = a.opt.Approver.Approve(ctx, *req)
@@ -241,7 +241,7 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 	a.r.Answer.Choice = No
 	a.r.Decision.Verdict = permission.Deny
 	text := "The user declined this call of " + a.p.Name
-	if a.opt.Approver == Typed { // it is theirs
+	if a.opt.Approver == Typed { // the user typed the call
 		text = a.p.Name + " was not run"
 	}
 	if a.r.Answer.Reason != "" {
@@ -296,7 +296,7 @@ func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err e
 	return changed, nil
 }
 
-// update puts changes in force for the rest of the session.
+// update applies changes for the rest of the session.
 func (g *Gate) update(updates []Update) error {
 	var allow []answer
 	var ask, deny []permission.Rule
@@ -346,7 +346,7 @@ func (g *Gate) update(updates []Update) error {
 	return nil
 }
 
-// remember makes rules of an answer.
+// remember turns an answer into rules.
 func (g *Gate) remember(req Request, c Choice) error {
 	if c != Session && c != Always {
 		return nil
@@ -386,7 +386,7 @@ func (g *Gate) remember(req Request, c Choice) error {
 	return nil
 }
 
-// headless is the answer to the model where nobody can be asked.
+// headless is the text for the model if the user cannot be asked.
 func headless(name string, j judgement) string {
 	why := cmp.Or(j.Reason, "no rule allows it")
 	if j.Rule != "" {

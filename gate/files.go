@@ -20,7 +20,7 @@ import (
 )
 
 // A File is a script that a call would run, by its content. Its text is
-// strangers'.
+// untrusted.
 type File struct {
 	Path    string // absolute, without links
 	Hash    string // SHA-256 in hex; "" if it cannot be read
@@ -65,8 +65,8 @@ func readFile(path string) File {
 	return f
 }
 
-// differs returns a file that an answer was not given for, or not with these
-// bytes. What cannot be read is never as it was.
+// differs returns a file that the answer does not cover, or whose bytes have changed
+// since. A file that cannot be read counts as changed.
 func differs(files, bound []File) (File, bool) {
 	for _, f := range files {
 		ok := slices.ContainsFunc(bound, func(b File) bool { return b.Path == f.Path && b.Hash == f.Hash && f.Hash != "" })
@@ -139,8 +139,8 @@ func names(s permission.Subject, dirs []string, files []File) bool {
 	return false
 }
 
-// missing is a path that a command line would run and that is no file now: by
-// the time the command starts anything may be there. "": none.
+// missing is a path that a command line would run and that is not a file yet: its
+// content is unknown until the command starts. "": none.
 func missing(s permission.Subject, dirs []string) string {
 	for _, words := range commands(s) {
 		for _, name := range scripts.Named(words) {
@@ -159,7 +159,7 @@ func missing(s permission.Subject, dirs []string) string {
 func asApproved(files []File) (list []workspace.Script) {
 	for _, f := range files {
 		if f.Hash == "" {
-			continue // nobody has seen its bytes
+			continue // its bytes were not shown
 		}
 		for _, name := range f.names {
 			list = append(list, workspace.Script{Name: name, Path: f.Path, Data: f.data})

@@ -1,8 +1,8 @@
 // Package gate decides each call through hooks, rules and the user, and binds
 // what is approved to the bytes that were shown.
 //
-// Most people want [New] with the rules, the mode and the place of a session,
-// and an [Approver] where somebody can be asked. [Gate.Ask] is the one entry
+// [New] takes the rules, the mode and the directories of a session, and an
+// [Approver] if the user can be asked. [Gate.Ask] is the one entry
 // point; [Gate.With] gives it the skills and hooks in force. Without an Approver
 // whatever would be asked is refused, and the refusal names the rule that would
 // have allowed it.
@@ -38,8 +38,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Options configure a Gate. The zero Options know no rule and nobody to ask:
-// nothing passes that is not harmless by itself.
+// Options configure a Gate. The zero Options have no rules and no Approver: only
+// calls that need no permission pass.
 type Options struct {
 	Rules permission.Rules // of settings and the command line
 	Mode  permission.Mode  // "": Default
@@ -50,32 +50,32 @@ type Options struct {
 	Ceiling  Ceiling  // skills.enforceAllowedTools
 	Agent    string   // the sub-agent whose calls these are; "": none
 
-	// Audit is given every decision, one at a time; nil: nobody listens. It
-	// must not call the Gate.
+	// Audit is called with every decision, one at a time; nil: decisions are not
+	// recorded. It must not call the Gate.
 	Audit func(Record)
 }
 
-// A Ceiling reports whether the allowed-tools of a skill in force bound what may
-// run, beside granting it. The zero Ceiling does not.
+// A Ceiling says whether the allowed-tools of a skill in force also restrict what
+// may run, in addition to granting it. The zero Ceiling does not restrict.
 type Ceiling string
 
 const (
 	CeilingOff Ceiling = "off"
-	CeilingAsk Ceiling = "ask" // what is not in the list is asked
+	CeilingAsk Ceiling = "ask" // the user is asked about what is not in the list
 	CeilingOn  Ceiling = "on"  // what is not in the list is denied
 )
 
-// A SkillRules is what one skill in force grants and denies.
+// SkillRules are what one skill in force grants and denies.
 type SkillRules struct {
 	Skill string
 	Allow []permission.Rule // with the origin "skill:NAME"
 	Deny  []permission.Rule
-	// Bound, if not "", says that Allow grants nothing and bounds what may run in
-	// this way, whatever Options.Ceiling says: of a sub-agent, what is in force
-	// where it was started, and its definition.
+	// Bound, if not "", means that Allow grants nothing and restricts what may run
+	// in this way, whatever Options.Ceiling is: for a sub-agent, the skills that were
+	// in force where it was started, and its definition.
 	Bound Ceiling
 
-	// Foreign says that a project or a plugin brought the skill: its grants of
+	// Foreign: the skill is of a project or a plugin. Its grants of
 	// everything (Bash, *) do not count unless the user's rules name the skill, or
 	// they are among Accepted, which the user accepted for the skill as it is.
 	Foreign  bool
@@ -98,24 +98,24 @@ type Record struct {
 	Call     string
 	Tool     string
 	Decision permission.Decision // the verdict is Allow or Deny, or Ask where nobody could be asked
-	Asked    bool                // a person was asked
-	Answer   Answer              // what they said
-	Hook     string              // what a hook had a say in: "", PreToolUse, PermissionRequest
+	Asked    bool                // the user was asked
+	Answer   Answer              // the user's
+	Hook     string              // the event whose hook voted: "", PreToolUse, PermissionRequest
 }
 
-// A HookFunc is asked about a call. d is the decision that PermissionRequest hooks
-// are asked about. An error means that the hook itself failed, as
+// A HookFunc returns the votes of hooks on a call. d is the decision so far, for
+// PermissionRequest hooks. An error means that the hook itself failed, as
 // Opinion.Failed does.
 type HookFunc func(ctx context.Context, p tool.Proposal, d permission.Decision) (Opinion, error)
 
-// An Opinion is what hooks say. The zero Opinion says nothing.
+// An Opinion is the merged answer of hooks. The zero Opinion changes nothing.
 type Opinion struct {
 	Says   Say
 	Input  json.RawMessage // replaces the call's input; nil: leaves it
 	Reason string
-	// Failed says that a hook which guards calls could not answer. The user is
-	// asked then; where nobody is asked (headless, and in the modes bypass and
-	// dontAsk) the call is refused.
+	// Failed: a hook that guards calls could not answer. The user is asked then; if
+	// they cannot be asked (headless, and in the modes bypass and dontAsk) the call
+	// is refused.
 	Failed bool
 }
 
@@ -129,7 +129,7 @@ const (
 	SaysDeny
 )
 
-// An Overlay holds what is in force for one call beside the rules of a Gate.
+// An Overlay is what is in force for one call in addition to the rules of a Gate.
 type Overlay struct {
 	Skills                        []SkillRules
 	PreToolUse, PermissionRequest HookFunc // nil: none
@@ -145,11 +145,11 @@ type Denied struct {
 func (d *Denied) Error() string { return d.Text }
 
 // A Gate holds what changes during a session: its mode and the answers given
-// in it. It is safe for concurrent use; people are asked one thing at a time.
+// in it. It is safe for concurrent use; the user is asked one question at a time.
 type Gate struct {
 	opt     Options
 	answers *answers // of the session: shared with forks and replacements
-	session *mode    // likewise
+	session *mode    // shared as answers are
 	mode    func() permission.Mode
 }
 
@@ -165,7 +165,7 @@ func (m *mode) get() permission.Mode {
 	return m.now
 }
 
-// answers are what the user answered in this session, and what is kept.
+// answers are the answers of this session, and those that are stored.
 type answers struct {
 	asking chan struct{} // holds a token while the user is asked
 
@@ -200,7 +200,7 @@ func New(o Options) (*Gate, error) {
 	for _, k := range kept {
 		r, err := permission.ParseRule(k.Rule, permission.Kept)
 		if err != nil {
-			return nil, fmt.Errorf("a kept rule: %w", err)
+			return nil, fmt.Errorf("a stored rule: %w", err)
 		}
 		g.answers.kept = append(g.answers.kept, answer{rule: r, files: k.Files})
 	}
@@ -240,7 +240,7 @@ func (g *Gate) Replace(rules permission.Rules, place permission.PathContext) *Ga
 	return &next
 }
 
-// Stricter is the mode of the two that lets less pass; an empty one is no mode.
+// Stricter returns the mode that allows less; "" is no mode.
 func Stricter(a, b permission.Mode) permission.Mode {
 	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk,
 		permission.Plan}
@@ -257,7 +257,7 @@ func (g *Gate) SessionRules() []permission.Rule {
 	return rulesOf(g.answers.session)
 }
 
-// KeptRules are the rules that the answer "always" made, and that count here.
+// KeptRules are the rules made by the answer "always" that apply here.
 func (g *Gate) KeptRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
@@ -281,7 +281,7 @@ func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 func (g *Gate) With(in Overlay) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
-		a.p.Input = bytes.Clone(p.Input) // what is decided belongs to the Gate alone, and is what runs
+		a.p.Input = bytes.Clone(p.Input) // a private copy: exactly what is decided on runs
 		permit, err := a.decideCall(ctx)
 		if err == nil {
 			permit.Allow = a.allowance()
@@ -367,7 +367,7 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 	if err := a.preToolUse(ctx); err != nil {
 		return none, err
 	}
-	for range 6 { // a hook, the user or a changed file begins anew, but not for ever
+	for range 6 { // a change by a hook, the user or on disk starts again, but not without end
 		subjects, err := a.p.Named(ctx, a.p.Input)
 		if err != nil {
 			return none, err
@@ -424,7 +424,7 @@ func (a *asking) preToolUse(ctx context.Context) error {
 	return nil
 }
 
-// voted adds the vote of the PreToolUse hooks to a judgement.
+// voted merges the vote of the PreToolUse hooks into a judgement.
 func (a *asking) voted(j judgement) judgement {
 	mode := a.Mode()
 	switch {
@@ -443,8 +443,8 @@ func (a *asking) voted(j judgement) judgement {
 	return j
 }
 
-// permissionRequest asks the PermissionRequest hooks about a call that the user
-// would be asked about. again says that they want another input.
+// permissionRequest runs the PermissionRequest hooks for a call that needs the
+// user's approval. again reports that they changed the input.
 func (a *asking) permissionRequest(ctx context.Context, j judgement) (again bool) {
 	if a.r.Decision.Verdict != permission.Ask || a.in.PermissionRequest == nil {
 		return false
@@ -478,13 +478,13 @@ func reason(op Opinion, who string) string {
 	return cmp.Or(op.Reason, who+" denied it")
 }
 
-// Decide judges subjects as a call's would be, without asking anybody: a
-// skill's inline command runs only if the verdict is Allow.
+// Decide judges subjects like those of a call, without asking the user: an inline
+// command of a skill runs only if the verdict is Allow.
 func (g *Gate) Decide(scopes []SkillRules, subjects ...permission.Subject) permission.Decision {
 	return g.decide(scopes, subjects).Decision
 }
 
-// A judgement is a decision and what an answer to it must know.
+// A judgement is a decision with what limits the answers to it.
 type judgement struct {
 	permission.Decision
 	fixed   bool   // no allow rule can change it: an ask rule or a ceiling said so

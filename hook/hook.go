@@ -1,15 +1,15 @@
-// Package hook asks user commands what they think of an event.
+// Package hook runs commands of the user on events, and merges their answers.
 //
 // A [Hook] is data: [Parse] reads those of a settings file or of a skill. A
-// [Set] is the hooks in force at some moment with the [Runner] that runs them,
-// and most people want its [Set.Fire]:
+// [Set] is the hooks in force at some moment with the [Runner] that runs them;
+// [Set.Fire] runs those of one event:
 //
 //	out := set.Fire(ctx, hook.Input{Event: hook.PreToolUse, Tool: "bash", ToolInput: in})
 //	if out.Vote == hook.Deny { … }
 //
-// What the event concerns runs side by side, each command once however often
-// it is written down, and what all of them say is one [Outcome]: deny beats
-// ask, ask beats allow. This package decides nothing about permission: an
+// The hooks that match the event run concurrently, each command once even if it
+// is configured several times. Their answers are merged into one [Outcome]: deny
+// beats ask, ask beats allow. This package decides nothing about permission: an
 // Outcome is a vote, and the rules beat it.
 //
 // How a command is run (where, in which sandbox), how a model is asked, and what
@@ -66,8 +66,8 @@ func Events() []Event {
 		SkillReleased}
 }
 
-// Guards reports whether what is about to happen waits for the hooks of the
-// event, and must not happen because one of them broke.
+// Guards reports whether a call waits for the hooks of the event, and must not
+// run unasked if one of them fails.
 func (e Event) Guards() bool { return e == PreToolUse || e == PermissionRequest }
 
 // OfTool reports whether the event is about one call of a tool: its matchers
@@ -80,8 +80,9 @@ func (e Event) OfTool() bool {
 	return false
 }
 
-// listens reports whether what a hook of the event adds reaches the model.
-func (e Event) listens() bool {
+// reachesModel reports whether context that a hook of the event adds is sent to
+// the model.
+func (e Event) reachesModel() bool {
 	switch e {
 	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded,
 		SkillReleased:
@@ -90,7 +91,7 @@ func (e Event) listens() bool {
 	return true
 }
 
-// A Type is a way to ask.
+// A Type is how a hook runs.
 type Type string
 
 const (
@@ -98,6 +99,41 @@ const (
 	OfHTTP    Type = "http"    // a URL, to which the input is posted
 	OfPrompt  Type = "prompt"  // a question to the fast model
 	OfFunc    Type = "func"    // a func of the host, see [New]
+)
+
+// A Source says why a session starts (SessionStart) or what changed (ConfigChange).
+type Source string
+
+const (
+	SourceStartup Source = "startup"
+	SourceResume  Source = "resume"
+	SourceClear   Source = "clear"  // an empty session in the place of another
+	SourceSkill   Source = "skill"  // the hooks of a skill that was just activated
+	SourceSkills  Source = "skills" // of ConfigChange
+)
+
+// A Trigger says who started a compaction.
+type Trigger string
+
+const (
+	TriggerManual Trigger = "manual" // the user
+	TriggerAuto   Trigger = "auto"   // the program
+)
+
+// A Notice says what the user is needed for (Notification).
+type Notice string
+
+const (
+	NoticePermission Notice = "permission_prompt"
+	NoticeQuestion   Notice = "question"
+)
+
+// Values of other fields of Input.
+const (
+	ExpansionSlash     = "slash_command"
+	LoadedSessionStart = "session_start"
+	MemoryProject      = "Project"
+	MemoryUser         = "User"
 )
 
 // A Hook is one entry of a hooks setting. It is immutable.
@@ -115,13 +151,13 @@ type Hook struct {
 	If       string        // a permission rule that the call must fit; "": every call
 	Timeout  time.Duration // 0: the event's own
 	Once     bool          // only the first time in a session
-	Async    bool          // nobody waits for it, and what it says is lost
-	Required bool          // of a guard: blocks where it breaks, instead of asking
+	Async    bool          // it runs in the background, and its answer is ignored
+	Required bool          // of a guard: blocks if it fails, instead of asking the user
 
 	Origin string // who wrote it: managed, flag, user, project, skill:NAME
 	Place  string // where it is written, for people
 	Dir    string // the folder of the skill that brought it; "": none
-	Mute   bool   // its votes to allow do not count: nobody vouches for who wrote it
+	Mute   bool   // its votes to allow do not count: its author is not trusted
 
 	// Verify is called before Command or Path runs, and returns the scripts that it
 	// may run. An error keeps it from running: a script is not the one that was
@@ -130,14 +166,14 @@ type Hook struct {
 
 	words  []string       // Matcher as names, sorted; nil: all, or re
 	re     *regexp.Regexp // Matcher as an expression
-	broken string         // why a guard could not be read: it always fails
+	broken string         // why the definition of a guard is invalid: it always fails
 }
 
 // A Script is a file that a hook runs, with the bytes that were approved.
 type Script = scripts.Script
 
 // A Func is a hook in the program itself: it is given the event's input and
-// returns an answer, both as commands read and print them. nil says nothing.
+// returns an answer, both in the JSON that commands read and print. nil is no answer.
 type Func func(ctx context.Context, input json.RawMessage) (answer json.RawMessage, err error)
 
 // New makes a hook of a func. Hooks of one name are run once for an event. The
@@ -148,7 +184,7 @@ func New(event Event, matcher, name string, f Func) (Hook, error) {
 	return h, err
 }
 
-// String says for people what the hook runs, on one line.
+// String describes on one line what the hook runs, for display.
 func (h *Hook) String() string {
 	what := h.Command
 	switch {
@@ -157,7 +193,7 @@ func (h *Hook) String() string {
 	case h.Type == OfHTTP:
 		what = h.URL
 		if u, err := url.Parse(what); err == nil {
-			what = u.Redacted() // a password is for nobody's screen
+			what = u.Redacted() // without the password
 		}
 	case h.Type == OfPrompt:
 		what = h.Prompt
@@ -182,8 +218,8 @@ func (h *Hook) key() string {
 	return string(k)
 }
 
-// matches holds the matcher against what the event is about: the names of a
-// tool, or one word. An event that has none is matched by every hook.
+// matches compares the matcher with what the event is about: the names of a
+// tool, or one word. Every hook matches an event that has neither.
 func (h *Hook) matches(about []string) bool {
 	if len(about) == 0 {
 		return true
@@ -245,29 +281,28 @@ type Input struct {
 	Error  string `json:"error,omitempty"`  // PostToolUseFailure, StopFailure
 	Reason string `json:"reason,omitempty"` // PermissionDenied, SessionEnd, SkillReleased
 
-	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as it was said
-	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion: slash_command, mcp_prompt
-	Command   string `json:"command_name,omitempty"`   // UserPromptExpansion
-	Arguments string `json:"command_args,omitempty"`   // UserPromptExpansion
-	From      string `json:"command_source,omitempty"` // UserPromptExpansion: the kind of its origin
-	// SessionStart: startup, resume, clear, skill; ConfigChange: skills …
-	Source     string `json:"source,omitempty"`
-	Model      string `json:"model,omitempty"` // SessionStart
-	Active     *bool  `json:"stop_hook_active,omitempty"`
-	Last       string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
-	Message    string `json:"message,omitempty"`                // Notification
-	Kind       string `json:"notification_type,omitempty"`      // Notification
-	AgentID    string `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
-	AgentType  string `json:"agent_type,omitempty"`
-	Trigger    string `json:"trigger,omitempty"`             // PreCompact, PostCompact: manual, auto
-	Custom     string `json:"custom_instructions,omitempty"` // PreCompact
-	Summary    string `json:"compact_summary,omitempty"`     // PostCompact
-	File       string `json:"file_path,omitempty"`           // FileChanged, InstructionsLoaded, ConfigChange
-	MemoryType string `json:"memory_type,omitempty"`         // InstructionsLoaded
-	Loaded     string `json:"load_reason,omitempty"`         // InstructionsLoaded
-	Skill      string `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
-	SkillArgs  string `json:"skill_args,omitempty"`          // SkillActivated
-	By         string `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
+	Prompt     string  `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
+	Expansion  string  `json:"expansion_type,omitempty"` // UserPromptExpansion
+	Command    string  `json:"command_name,omitempty"`   // UserPromptExpansion
+	Arguments  string  `json:"command_args,omitempty"`   // UserPromptExpansion
+	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: the kind of its origin
+	Source     Source  `json:"source,omitempty"`         // SessionStart, ConfigChange
+	Model      string  `json:"model,omitempty"`          // SessionStart
+	Active     *bool   `json:"stop_hook_active,omitempty"`
+	Last       string  `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
+	Message    string  `json:"message,omitempty"`                // Notification
+	Kind       Notice  `json:"notification_type,omitempty"`      // Notification
+	AgentID    string  `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
+	AgentType  string  `json:"agent_type,omitempty"`
+	Trigger    Trigger `json:"trigger,omitempty"`             // PreCompact, PostCompact
+	Custom     string  `json:"custom_instructions,omitempty"` // PreCompact
+	Summary    string  `json:"compact_summary,omitempty"`     // PostCompact
+	File       string  `json:"file_path,omitempty"`           // FileChanged, InstructionsLoaded, ConfigChange
+	MemoryType string  `json:"memory_type,omitempty"`         // InstructionsLoaded
+	Loaded     string  `json:"load_reason,omitempty"`         // InstructionsLoaded
+	Skill      string  `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
+	SkillArgs  string  `json:"skill_args,omitempty"`          // SkillActivated
+	By         string  `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
 }
 
 // A BatchCall is one call of a PostToolBatch.
@@ -279,22 +314,22 @@ type BatchCall struct {
 	Error    bool            `json:"is_error,omitempty"`
 }
 
-// about is what matchers of an event that is not a tool's are held against; ""
-// for an event that has none.
+// about is what matchers of an event that is not about a tool are compared with;
+// "" for an event that has nothing to compare.
 func (in *Input) about() string {
 	switch in.Event {
 	case SessionStart, ConfigChange:
-		return in.Source
+		return string(in.Source)
 	case SessionEnd:
 		return in.Reason
 	case UserPromptExpansion:
 		return in.Command
 	case Notification:
-		return in.Kind
+		return string(in.Kind)
 	case SubagentStart, SubagentStop:
 		return in.AgentType
 	case PreCompact, PostCompact:
-		return in.Trigger
+		return string(in.Trigger)
 	case FileChanged:
 		return in.File[strings.LastIndexAny(in.File, `/\`)+1:]
 	case InstructionsLoaded:
@@ -305,7 +340,7 @@ func (in *Input) about() string {
 	return ""
 }
 
-// A Vote is what hooks say of a call. The zero Vote is none.
+// A Vote is what hooks decide about a call. The zero Vote is no opinion.
 type Vote uint8
 
 const (
@@ -317,38 +352,39 @@ const (
 
 func (v Vote) String() string { return [...]string{"nothing", "allow", "ask", "deny"}[v] }
 
-// An Outcome is what the hooks of one event say together. The zero Outcome
-// says nothing.
+// An Outcome is the merged answer of the hooks of one event. The zero Outcome
+// changes nothing.
 type Outcome struct {
-	// Vote is of guards: deny beats ask beats allow. A guard that broke votes
+	// Vote is of guards: deny beats ask beats allow. A guard that failed votes
 	// Ask, or Deny if it is required.
 	Vote Vote
 	// Block is of the other events: exit code 2, or the decision "block". What
 	// it means is the event's.
 	Block  bool
 	Reason string // of Vote or Block
-	// Input replaces the call's; nil: nobody does, or somebody denies. Of
-	// several the last in order counts, and of votes to allow only its own: the
-	// others allowed what will not run. The call must be decided anew.
+	// Input replaces the input of the call; nil: no hook replaces it, or one
+	// denies. If several do, the last one counts, and votes to allow count only from
+	// that hook: the others allowed an input that will not run. The call must be
+	// decided again.
 	Input json.RawMessage
-	// Context is for the model, Messages are for people; a text for each hook
-	// that said something, at most 10,000 characters each.
+	// Context is for the model, Messages are for the user: one text for each hook
+	// that had one, at most 10,000 characters each.
 	Context  []string
 	Messages []string
 	// Stop ends the run after this event ("continue": false); of a guard it is
 	// a vote to deny, too.
 	Stop       bool
 	StopReason string
-	// Broken says that a guard could not be run or understood: nobody knows what
-	// it would have said, and only an explicit approval may stand in for it.
+	// Broken means that a guard could not be run, or its answer not be read. Its
+	// decision is unknown, so the call needs an explicit approval.
 	Broken bool
-	// Failed are the hooks that broke, or that ended with a code that means
-	// nothing.
+	// Failed are the errors of hooks that could not run, or that ended with an exit
+	// code without a meaning.
 	Failed []error
 	Ran    int // hooks that were run and waited for
 }
 
-// State says in words for people what is particular about a hook.
+// State lists the options of a hook that differ from the default, for display.
 func (h *Hook) State() []string {
 	var all []string
 	for word, on := range map[string]bool{"required": h.Required, "async": h.Async, "once": h.Once} {

@@ -249,7 +249,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 			return "it has no prompt"
 		}
 	default:
-		return fmt.Sprintf("the type %q is none of command, http and prompt", h.Type)
+		return fmt.Sprintf("the type %q must be one of command, http and prompt", h.Type)
 	}
 	if seconds != nil {
 		if !(*seconds > 0) || *seconds > maxTimeout.Seconds() {
@@ -288,7 +288,7 @@ func eventOf(name string) (e Event, why string) {
 		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
 		return "", name + " is an event of other agents; Knack has no such event"
 	}
-	return "", fmt.Sprintf("%q is no event", name)
+	return "", fmt.Sprintf("%q is not an event", name)
 }
 
 // A value is a piece of JSON with its place: where it starts in the text that

@@ -455,9 +455,8 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 	return readReply(h.Event, body)
 }
 
-const judgement = `A hook of this session asks you to judge an event. Answer with one JSON object and nothing else: {"ok": true} if the event may go on, or {"ok": false, "reason": "why not, in one sentence"}.
-
-`
+const judgement = "A hook of this session asks you to judge an event. Answer with one JSON object and nothing else: " +
+	`{"ok": true} if the event may go on, or {"ok": false, "reason": "why not, in one sentence"}.` + "\n\n"
 
 // judge asks the fast model.
 func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error) {
@@ -487,7 +486,7 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 	}
 	reason := bounded(v.Reason)
 	if reason == "" {
-		reason = "the model says no"
+		reason = "the model answered no, without a reason"
 	}
 	return reply{vote: Deny, block: true, reason: reason}, nil
 }
@@ -532,7 +531,7 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		}
 		o.Block = true
 	}
-	if r.context != "" && e.listens() {
+	if r.context != "" && e.reachesModel() {
 		o.Context = append(o.Context, r.context)
 	}
 	if r.message != "" {

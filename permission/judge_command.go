@@ -281,7 +281,9 @@ func (j *judge) obeyed(c *bash.SimpleCommand, dirs []string) string {
 }
 
 // files judges the files that a command's words name.
-func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string, dirsKnown bool, allowed *Judged, free bool) {
+func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string, dirsKnown bool, allowed *Judged,
+	free bool) {
+
 	judgedFree := allowed
 	if judgedFree == nil && !free {
 		judgedFree = &Judged{} // only denials count: the command itself asks

@@ -117,8 +117,8 @@ func (c *Compaction) face() string {
 		}
 	}
 	if len(again) > 0 {
-		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; load one again when you need it: %s.",
-			strings.Join(again, ", "))
+		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; "+
+			"load one again when you need it: %s.", strings.Join(again, ", "))
 	}
 	if len(closed) > 0 {
 		fmt.Fprintf(&b, "\n\nThe text of these skills is no longer in this conversation; only the user can load them "+

@@ -141,7 +141,7 @@ type Activation struct {
 	Args  string `json:"args,omitempty"`
 	// user, input (text that nobody typed), model, fork (the task of a sub-agent), agent (its
 	// definition)
-	By      string     `json:"by"`
+	By      Caller     `json:"by"`
 	Call    string     `json:"call,omitempty"` // the model's call
 	Hash    string     `json:"hash"`           // of Prompt
 	Notice  string     `json:"notice"`
@@ -173,6 +173,17 @@ type Activation struct {
 	Sandbox *knack.Restrictions `json:"sandbox,omitempty"`
 }
 
+// A Caller says who activated a skill.
+type Caller string
+
+const (
+	ByUser  Caller = "user"
+	ByInput Caller = "input" // a text that nobody typed calls it by name
+	ByModel Caller = "model"
+	ByFork  Caller = "fork"  // it is the task of a sub-agent
+	ByAgent Caller = "agent" // the definition of a sub-agent loads it
+)
+
 // Granted are the rules that are in effect: nil if the skill requested none.
 func (a *Activation) Granted() []string {
 	if a.Grants == nil {
@@ -191,7 +202,7 @@ func (a *Activation) Granted() []string {
 // conversation when its text leaves it. "": the model called it, and its call
 // is in the conversation.
 func (a *Activation) words() string {
-	if a.By != "user" && a.By != "input" {
+	if a.By != ByUser && a.By != ByInput {
 		return ""
 	}
 	words := fmt.Sprintf("<command-name>%s</command-name>\n", a.Skill)
@@ -204,12 +215,12 @@ func (a *Activation) words() string {
 // Origin says for people who called the skill.
 func (a *Activation) Origin() string {
 	switch a.By {
-	case "fork":
+	case ByFork:
 		return "the task of this agent"
-	case "agent":
+	case ByAgent:
 		return "loaded by the agent's definition"
 	}
-	return "called by the " + a.By
+	return "called by the " + string(a.By)
 }
 
 // Note is what the program tells the model between its answers, and what

@@ -194,7 +194,7 @@ func (l *Log) load(path string) (good int64, err error) {
 			err = errors.New("its numbers are wrong")
 		}
 		if err == nil && !e.whole() {
-			err = errors.New("it does not say what happened")
+			err = errors.New("it has no type")
 		}
 		if !whole || (err != nil && last) {
 			// Torn by a crash: it was never acknowledged.

@@ -253,7 +253,7 @@ func toldEvents(ts *testscript.TestScript, neg bool, args []string) {
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
 		var in hook.Input
 		ts.Check(json.Unmarshal([]byte(line), &in))
-		fmt.Fprintln(&out, strings.TrimSpace(string(in.Event)+" "+in.Source+in.Reason))
+		fmt.Fprintln(&out, strings.TrimSpace(string(in.Event)+" "+string(in.Source)+in.Reason))
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
 }

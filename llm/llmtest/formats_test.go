@@ -302,7 +302,7 @@ func TestIdle(t *testing.T) {
 	e.Idle = 30 * time.Millisecond
 	a := ask(t.Context(), anthropic.New(e), &llm.Request{Messages: []llm.Message{user(llm.Text("hi"))}})
 	var le *llm.Error
-	if !errors.As(a.err, &le) || le.Kind != llm.Broken || !strings.Contains(le.Message, "said nothing for") {
+	if !errors.As(a.err, &le) || le.Kind != llm.Broken || !strings.Contains(le.Message, "sent nothing for") {
 		t.Errorf("got %v", a.err)
 	}
 }

@@ -76,7 +76,7 @@ func Settings(providers, known json.RawMessage) (t Table, ignored []*Mistake, er
 		switch s.Format {
 		case "", Messages, Responses, Chat, Gemini:
 		default:
-			return wrong(name, "format", "%q is none of messages, responses, chat, gemini", s.Format)
+			return wrong(name, "format", "%q must be one of messages, responses, chat, gemini", s.Format)
 		}
 		if u, err := url.Parse(s.BaseURL); s.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
 			u.Scheme != "https") {

@@ -72,7 +72,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			case errors.Is(err, errTooLarge):
 				return &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + err.Error(), Err: err}
 			case ctx.Err() != nil:
-				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s said nothing for %v", e.Info.ID, idle), Err: err}
+				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s sent nothing for %v", e.Info.ID, idle), Err: err}
 			}
 			kind, text := unreachable(err)
 			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+text, e.Key), Err: err}
