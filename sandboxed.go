@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Restrictions is what a skill demands of the sandbox while it is in force. It
-// only restricts: what the policy forbids stays forbidden.
+// Restrictions are what a skill demands of the sandbox while it is in force. They
+// only restrict: what the policy forbids stays forbidden.
 type Restrictions struct {
 	// Network is "none", or "hosts" for those that the policy opens; "" is hosts.
 	Network string `json:"network,omitempty"`
@@ -17,7 +17,7 @@ type Restrictions struct {
 	Write []string `json:"write"`
 }
 
-// String says it for people. The paths are the author's words.
+// String describes them for display. The paths are untrusted text.
 func (s *Restrictions) String() string {
 	var all []string
 	if s.Network == "none" {

@@ -146,7 +146,7 @@ func meaning(e Candidate, name, path string) string {
 	return ""
 }
 
-// reason says in a sentence why a finding is in its state.
+// reason explains in a sentence why a finding is in its state.
 func (c *Catalog) reason(f Finding, v View) string {
 	s := f.Skill
 	switch f.State {

@@ -92,7 +92,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 		in.Vars = map[string]string{}
 	}
 	in.Vars["CLAUDE_SESSION_ID"] = r.root().log.ID()
-	_, in.Vars["CLAUDE_EFFORT"] = r.force(state)
+	_, in.Vars["CLAUDE_EFFORT"] = r.effectiveModel(state)
 	return in
 }
 
@@ -141,10 +141,10 @@ func (r *run) scopes(state session.State) Scopes {
 	return Scopes{Skills: state.Scopes, Bounds: r.bound, Log: r.log}
 }
 
-// force returns the model and the effort of the next request: those of the
+// effectiveModel returns the model and the effort of the next request: those of the
 // skill activated last that names one, else the session's, else the agent's. An
 // unknown model is not used; the activation reports it.
-func (r *run) force(state session.State) (llm.Model, string) {
+func (r *run) effectiveModel(state session.State) (llm.Model, string) {
 	model, effort := r.Model, r.Effort
 	if state.Effort != "" {
 		effort = state.Effort

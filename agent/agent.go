@@ -64,8 +64,8 @@ type Agent struct {
 	// Project, if not nil, changes what the model is sent, not the log. Parts that
 	// are texts of skills have Skill set.
 	Project func([]llm.Message) []llm.Message
-	// Steer hands over what the user says while the run goes on; it enters after
-	// the current answer's calls. nil: nothing is said.
+	// Steer returns the messages that the user has sent during the run; they enter
+	// after the calls of the current answer. nil: there are none.
 	Steer func() (Input, bool)
 	// Debug logs requests, hooks and what failed without an effect on the run, each
 	// with a topic attribute: model, hook or skill. nil: nothing is logged.
@@ -206,7 +206,7 @@ func Text(s string) Input { return Input{Text: s} }
 func Typed(s string) Input { return Input{Text: s, Typed: s} }
 
 // An Event is something that a run did; beside Agent exactly one field is set.
-// What Entry holds is recorded; the rest is only to be shown.
+// Entry is recorded in the session; the other fields are only for display.
 type Event struct {
 	Agent *Sub // the sub-agent that did it; nil: the run itself
 
@@ -248,7 +248,7 @@ type Progress struct {
 	Result tool.Result
 }
 
-// Retrying says that a request failed and is sent again.
+// Retrying: a request failed and is sent again.
 type Retrying struct {
 	Attempt int // 1 for the first repetition
 	Wait    time.Duration

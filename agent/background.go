@@ -11,7 +11,7 @@ import (
 )
 
 // Background holds the sub-agents that work while the conversation that
-// started them goes on, and the goroutines that they run in. The zero
+// started them continues, and the goroutines that they run in. The zero
 // Background has none. Close it before the logs of the conversations. It is
 // safe for concurrent use, and for several sessions.
 type Background struct {
@@ -23,7 +23,7 @@ type Background struct {
 	mu      sync.Mutex
 	closed  bool
 	all     []*worker     // in the order of their starts, without those whose end is recorded
-	changed chan struct{} // closed when one ends; nil: nobody waits
+	changed chan struct{} // closed when one ends; nil: nothing waits
 	done    sync.WaitGroup
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Namespace is everything that a person can type after a slash: the commands
 // that steer the program, skills, then the other Commands in their order. The
-// Problems tell of names that lost theirs.
+// Problems name those whose name was already used.
 func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
 	var first, rest []knack.SlashCommand
 	if a.Skills.Commands != nil {
@@ -51,7 +51,7 @@ func (r *run) found(name string) bool {
 	return r.Skills.Catalog != nil && len(r.Skills.Catalog().Why(name, r.Skills.View).Found) > 0
 }
 
-// unknown refuses a name that nothing has, and says which are like it.
+// unknown refuses an unknown name, and suggests similar ones.
 func unknown(all []knack.SlashCommand, name string) error {
 	names := make([]string, len(all))
 	for i, c := range all {

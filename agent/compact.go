@@ -67,11 +67,11 @@ func Clear(log *session.Log) (*session.Compaction, error) {
 	return c, log.Sync()
 }
 
-// room compacts where the next request comes near the window. Without a
+// compactIfNearLimit compacts if the next request comes near the size of the window. Without a
 // summary the run goes on: the window is not full yet. It is tried once.
-func (r *run) room(ctx context.Context) error {
+func (r *run) compactIfNearLimit(ctx context.Context) error {
 	state := r.log.State()
-	model, _ := r.force(state)
+	model, _ := r.effectiveModel(state)
 	window := model.Info().Window
 	if r.NoCompact || r.full || window == 0 || state.Requests == state.Compacted {
 		return nil // an answer must have come since the last one
@@ -91,8 +91,8 @@ func (r *run) room(ctx context.Context) error {
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
 }
 
-// overflow makes room after a request that the provider found too long. Where
-// that was done already, or cannot be, the error says so.
+// overflow compacts after the provider refused a request as too long. The error
+// says that this was already done, or cannot be.
 func (r *run) overflow(ctx context.Context, full error, already bool) error {
 	if already {
 		return fmt.Errorf("compacted, and still too long: %w", full)
@@ -120,12 +120,12 @@ func (r *run) overhead(state session.State) int {
 // before the summary is there.
 func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction, error) {
 	state := r.log.State()
-	model, _ := r.force(state)
+	model, _ := r.effectiveModel(state)
 	overhead := r.overhead(state)
 	size, perByte := r.log.Size(overhead)
 	window := model.Info().Window
 	if trigger == session.TriggerOverflow && (window == 0 || size < window) {
-		window = size // whatever it is said to be, this much was too much
+		window = size // whatever its documented size, this much was too much
 	}
 	if window == 0 {
 		window = unknownWindow
@@ -136,7 +136,7 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 	room := bytes(int(roomShare * float64(window)))
 	old, kept, previous := r.log.Cut(bytes(keep), room)
 	if trigger != session.TriggerAuto && !slices.ContainsFunc(old, matters) {
-		old, kept, previous = r.log.Cut(0, room) // something has to go, though it be little
+		old, kept, previous = r.log.Cut(0, room) // something must be left out, even if it is little
 	}
 	if !slices.ContainsFunc(old, matters) {
 		return nil, ErrNothingToCompact
@@ -202,7 +202,7 @@ func cutResults(old, kept []session.Entry) bool {
 	return false
 }
 
-// matters reports whether a summary has something to say of an entry.
+// matters reports whether an entry belongs into a summary.
 func matters(e session.Entry) bool {
 	return e.User != nil || e.Activation != nil || e.Agent != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
 }
@@ -476,7 +476,7 @@ func written(e session.Entry, said, data int) (all []string) {
 	return all
 }
 
-// middle cuts a text of more than so many bytes in its middle, and says so.
+// middle cuts a text of more than limit bytes in its middle, with a notice.
 func middle(s string, most int) string {
 	if len(s) <= most {
 		return s

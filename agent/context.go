@@ -4,14 +4,14 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Context says what the next request would hold: bytes of each part, and
+// A Context is the content of the next request: bytes of each part, and
 // what all of them come to.
 type Context struct {
 	System   int // the system text
 	Tools    int // names, descriptions and schemas, without the list of skills
 	Listing  int // the list of skills; in index mode it is counted in System
 	Texts    int // of skills
-	Messages int // all else that was said
+	Messages int // all other messages
 	Tokens   int // of all, estimated from what the provider counted last
 }
 
@@ -19,7 +19,7 @@ type Context struct {
 func (a *Agent) Context(log *session.Log) Context {
 	r := &run{Agent: a, log: log}
 	state := log.State()
-	if state.Listing == nil && r.lists() { // nothing was said yet
+	if state.Listing == nil && r.lists() { // before the first request
 		l := r.Skills.Catalog().Listing(r.view(state))
 		state.Listing, state.Announced = &session.Listing{Text: l.Text}, l.Fingerprints()
 	}

@@ -42,7 +42,7 @@ type Definition struct {
 	// far as the agent that starts it has them.
 	UsesServers []string
 	// MCPServers defines MCP servers of its own, as a JSON object by name. They run
-	// while it works; nobody else has their tools.
+	// while it works; only it has their tools.
 	MCPServers json.RawMessage
 
 	// StartsAny says that the agents which it starts may have tools that it does

@@ -44,8 +44,8 @@ func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) 
 	return a, nil
 }
 
-// suggest adds to what the user said the skills that clearly fit it, if the
-// listing had to cut what it says of skills. Each is suggested once.
+// suggest adds to a message of the user the skills that clearly fit it, if the
+// listing had to cut descriptions. Each is suggested once.
 func (r *run) suggest(ctx context.Context, in Input) error {
 	state := r.log.State()
 	if r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
@@ -95,7 +95,7 @@ func (r *run) startIndexing(ctx context.Context) {
 	})
 }
 
-// stopIndexing ends it: what is not finished starts anew in the next turn.
+// stopIndexing ends it: what is not finished starts again in the next turn.
 func (r *run) stopIndexing() {
 	if r.indexing != nil {
 		r.indexing()

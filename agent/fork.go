@@ -120,7 +120,7 @@ func (r *run) depth() (n int) {
 // forks reports whether a skill runs in an agent of its own here.
 func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
 
-// mayFork refuses what would go on for ever: agents in agents in agents, and a
+// mayFork refuses endless recursion: agents in agents in agents, and a
 // skill in the agent that runs it. skill is "" where no skill is run.
 func (r *run) mayFork(skill string) error {
 	for x := r; x.parent != nil && skill != ""; x = x.parent {
@@ -235,8 +235,8 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	return permit, err
 }
 
-// allowed asks the Gate about a skill that nobody but us calls, as if the model
-// did, and returns the hash of what was decided on.
+// allowed asks the Gate about a skill that the program itself loads, as if the model
+// called it, and returns the hash of what was decided on.
 func (r *run) allowed(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
 	t := tool.Skill("", r.skillSubjects, nil)
 	permit, err := r.passes(ctx, &t, call, tool.SkillInput{Skill: name})
@@ -257,8 +257,8 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		return session.Agent{}, err
 	}
 	if t.act != nil {
-		// A stranger's text does not work in the mode that the person's own
-		// definition has.
+		// An untrusted text does not run in the mode that the user's own
+		// definition sets.
 		lent := *t.def
 		if lent.Origin = t.act.Skill.Origin.Kind; !lent.Loosens() {
 			t.def = &lent
@@ -283,7 +283,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		if e.Agent == nil {
 			e.Agent = &Sub{Name: what.Name, Log: what.Log, Call: what.Call, Depth: sub.depth()}
 		}
-		r.tell(e)
+		r.forward(e)
 	}
 	// A call whose start is not on disk could be repeated after a crash.
 	err = r.agentEntry(what)
@@ -526,9 +526,9 @@ func (r *run) agentEntry(a session.Agent) error {
 	return err
 }
 
-// tell emits what a sub-agent does: through the goroutine that emits, while
+// forward emits what a sub-agent does: through the goroutine that emits, while
 // calls run.
-func (r *run) tell(e Event) {
+func (r *run) forward(e Event) {
 	if r.calls != nil {
 		r.calls <- e
 		return
@@ -574,7 +574,7 @@ func (r *run) forkInput(ctx context.Context, act *knack.Activation, in Input, st
 			r.pending = &t
 			return nil
 		}
-		_, err := r.delegate(ctx, t) // its entry tells the model what came of it
+		_, err := r.delegate(ctx, t) // its entry informs the model of the result
 		return err
 	}, nil
 }
@@ -677,7 +677,7 @@ func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subje
 	return []permission.Subject{{Kind: agentTool, Text: name, Default: permission.Allow}}
 }
 
-// agentList tells the model of the agents, a line each.
+// agentList lists the agents for the model, a line each.
 func (r *run) agentList() string {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -701,7 +701,7 @@ func (r *run) agentList() string {
 // maxDescribed bounds the description of one agent that a model sees, in characters.
 const maxDescribed = 1536
 
-// oneLine keeps a stranger's description inside its line of a list.
+// oneLine keeps an untrusted description on its line of a list.
 func oneLine(s string) string {
 	s = plain.Line(strings.Join(strings.Fields(s), " "))
 	s = strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(s)

@@ -129,7 +129,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if err := r.outdated(ctx); err != nil {
 			return "", err
 		}
-		if err := r.room(ctx); err != nil {
+		if err := r.compactIfNearLimit(ctx); err != nil {
 			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
@@ -188,7 +188,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 // the answer.
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
-	model, effort := r.force(state)
+	model, effort := r.effectiveModel(state)
 	compacted := false
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
@@ -270,7 +270,7 @@ func part(text string) *llm.Response {
 }
 
 // retry waits until a failed request may be sent again. Its error is that of
-// the request where it may not be, or says that nobody waits any more.
+// the request where it may not be, or that of the cancelled context.
 func (r *run) retry(ctx context.Context, attempt int, err error) error {
 	wait, again := r.again(attempt, err)
 	if !again {
@@ -280,7 +280,7 @@ func (r *run) retry(ctx context.Context, attempt int, err error) error {
 	return r.sleep(ctx, wait)
 }
 
-// again says whether, and after how long, a failed request is sent again.
+// again reports whether, and after how long, a failed request is sent again.
 func (r *run) again(attempt int, err error) (time.Duration, bool) {
 	var e *llm.Error
 	if !errors.As(err, &e) || !e.Temporary() {
@@ -303,7 +303,7 @@ func (r *run) again(attempt int, err error) (time.Duration, bool) {
 	wait = wait/2 + rand.N(wait/2+1)
 	if e.RetryAfter > 0 {
 		if e.RetryAfter > limit {
-			return 0, false // longer than anybody should sit here
+			return 0, false // longer than a user should wait
 		}
 		wait = e.RetryAfter
 	}
@@ -459,8 +459,8 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	}
 }
 
-// limit says which limit is reached, of the run or of one that started it; ""
-// for none.
+// limit describes the limit that is reached, of the run or of one that started it;
+// "" for none.
 func (r *run) limit() (limit Limit, why string) {
 	for x := r; x != nil; x = x.parent {
 		if limit, why := x.reached(); why != "" {

@@ -243,11 +243,11 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 
 // cold reports whether the provider's cache of this conversation is gone.
 func (r *run) cold(state session.State) bool {
-	model, _ := r.force(state)
+	model, _ := r.effectiveModel(state)
 	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
-// ahead is how many requests there is room for in the window, at the rate at
+// ahead is how many requests still fit into the window, at the rate at
 // which this session grows, until the window counts as full.
 func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)

@@ -15,7 +15,7 @@ import (
 // accept asks the user whether rules of a skill's allowed-tools that cover
 // everything, such as Bash, are to be in effect: until the turn ends, or, which
 // has to be typed, always, as long as the files of the skill stay as they are.
-// Where nobody can be asked they are not, unless the user accepted them before.
+// If the user cannot be asked they are not, unless the user accepted them before.
 func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string,
 	error) {
 	s, p := t.session, t.project
@@ -45,7 +45,7 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, nil // nobody answered
+		return nil, nil // there was no answer
 	}
 	if !yes {
 		t.setAccepted(key, false)

@@ -1,7 +1,7 @@
 package engine
 
-// A Chart is a drawing: shares of a whole, or values beside each other. It says
-// what the text of its [Reply] says, for front ends that can draw.
+// A Chart is a drawing: shares of a whole, or values beside each other. It has the
+// same content as the text of its [Reply], for front ends that can draw.
 type Chart struct {
 	Title string
 	Whole float64 // what the bars are shares of; 0: they are compared with each other

@@ -143,7 +143,7 @@ func (p *Project) showSetting(v config.Value) string {
 	return b.String()
 }
 
-// showPlace says where a setting comes from.
+// showPlace describes where a setting comes from.
 func (p *Project) showPlace(x config.Position) string {
 	if x.Path == "command line" {
 		return x.Path
@@ -243,7 +243,7 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return r, nil
 }
 
-// reloaded says what a reload changed.
+// reloaded describes what a reload changed.
 func (s *Session) reloaded(c Reloaded) Reply {
 	was, now := c.Was, c.Now
 	var b lines

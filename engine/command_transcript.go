@@ -223,8 +223,8 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 }
 
 // tree shows what the user said on all branches, or moves to an entry: the next
-// message goes on from there. Moving to a message of the user's own takes it
-// back, to be said anew.
+// message continues from there. Moving to a message of the user's own takes it
+// back, to be sent again.
 func tree(_ context.Context, s *Session, at string) (Reply, error) {
 	if len(s.log.Entries()) == 0 {
 		return Reply{}, errNothingSaid

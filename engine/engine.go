@@ -158,7 +158,7 @@ func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error
 		return Reloaded{}, err
 	}
 	o := p.options
-	if o.Env.StateDir() == "" { // an approval cannot be stored: it holds for this run
+	if o.Env.StateDir() == "" { // an approval cannot be stored: it counts for this run
 		o.Trust = true
 	} else if err := t.Approve(items...); err != nil {
 		return Reloaded{}, err

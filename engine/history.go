@@ -90,8 +90,7 @@ func Touched(log *session.Log) []string {
 	return slices.Sorted(maps.Keys(log.State().Touched))
 }
 
-// compacted says what a compaction did to the text of a skill, "" for nothing
-// that it says.
+// compacted describes what a compaction did to the text of a skill; "": nothing.
 func compacted(c *session.Compaction, name string) string {
 	i := slices.IndexFunc(c.Skills, func(k session.KeptText) bool { return k.Skill == name })
 	switch {

@@ -79,7 +79,7 @@ func (s *Session) Tool(name string) (*tool.Tool, bool) {
 	return nil, false
 }
 
-// Summary says a call of a tool in one line. It may hold what strangers wrote.
+// Summary describes a call of a tool in one line of untrusted text.
 func (s *Session) Summary(name string, input json.RawMessage) string {
 	if t, ok := s.Tool(name); ok {
 		return t.Line(input)
@@ -114,8 +114,8 @@ func (s *Session) fits(rule string, in *hook.Input) bool {
 		subjects...).Verdict == permission.Deny
 }
 
-// Begin tells hooks that the session starts, and which context files it has.
-// What they say is in the events. An error means that a hook ended the session
+// Begin runs the hooks for the start of the session and for its context files.
+// Their texts are in the events. An error means that a hook ended the session
 // before it began, or that the log cannot be written.
 func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -158,7 +158,7 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// fire tells hooks of an event, and yields what they say.
+// fire runs the hooks of an event, and yields their texts.
 func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(Event, error) bool) (hook.Outcome,
 	error) {
 	last := s.log.Last()
@@ -174,8 +174,7 @@ func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(E
 	return out, nil
 }
 
-// endHooks tells hooks that the session ends, once for each start, and ends the
-// hooks that nobody waits for.
+// endHooks runs the SessionEnd hooks, once for each start, and stops async hooks.
 func (s *Session) endHooks() {
 	if s.hooks == nil {
 		return
@@ -193,8 +192,8 @@ func (s *Session) endHooks() {
 	s.hooks.Close()
 }
 
-// tellChange tells hooks that there are other skills than before.
-func (s *Session) tellChange(ctx context.Context, t *turn) error {
+// skillsChanged runs the ConfigChange hooks if the skills are others than before.
+func (s *Session) skillsChanged(ctx context.Context, t *turn) error {
 	now := s.Catalog()
 	s.mu.Lock()
 	was := s.catalog
@@ -207,8 +206,7 @@ func (s *Session) tellChange(ctx context.Context, t *turn) error {
 	return err
 }
 
-// notify tells hooks that the user is needed, as long as they are: until what
-// it returns is called.
+// notify runs the Notification hooks: the user is needed, until stop is called.
 func (s *Session) notify(ctx context.Context, kind hook.Notice, message string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup

@@ -117,7 +117,7 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 	for _, k := range sc.Skills {
 		if k.Hooks != nil {
 			found, _ := skillHooks(k.Skill, k.Hooks, k.Dir)
-			// What a stranger's skill may not grant itself its hooks may not either.
+			// What an untrusted skill may not grant itself, its hooks may not either.
 			skill := t.skills().Skill(k.Skill)
 			for i := range found {
 				found[i].Mute = skill == nil || foreign(skill.Origin.Kind)
@@ -153,12 +153,12 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 	return &hook.Set{Hooks: all, Runner: t.runner}
 }
 
-// verify returns the scripts of a hook, and compares what a stranger's hook would
+// verify returns the scripts of a hook, and compares what an untrusted hook would
 // run with what the user approved:
 // of a skill that is its whole folder, of an agent a script in a folder of
 // resources, of settings what approved looks at. Other scripts in the working
 // tree may be changed by anybody, the model too, which then would run what
-// nobody decided on: for hooks of settings they must be as they were found
+// was never approved: for hooks of settings they must be as they were found
 // first.
 func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	p := t.project
@@ -339,7 +339,7 @@ func head(path string, n int64) ([]byte, error) {
 }
 
 // readHooks takes the hooks of settings. Scripts that a project's hooks would
-// run and nobody approved are problems now, so that a person is asked.
+// run and that were not approved are problems now, so that the user is asked.
 func (p *Project) readHooks() {
 	p.hooks, p.hookProblems = settingsHooks(p.config.Raw["hooks"])
 	for i := range p.hooks {

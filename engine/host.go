@@ -21,7 +21,7 @@ func (s *Session) Rules() permission.Rules {
 }
 
 // ReadFile reads a file for the host, at most that many bytes; more says that
-// there are others. The rules must allow it: nobody is asked.
+// there are others. The rules must allow it: the user is not asked.
 func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []byte, abs string, more bool, err error) {
 	abs = s.ws.Path(path)
 	// What the rules refuse must look the same as what does not exist.

@@ -65,7 +65,7 @@ func (s Keys) Providers() ([]string, error) {
 // Has reports whether a provider's key is stored.
 func (s Keys) Has(name string) bool { _, ok := s.entries[name]; return ok }
 
-// Where says where a stored key is: in a file, or in the keyring.
+// Where returns where a stored key is: in a file, or in the keyring.
 func (s Keys) Where(name string) string {
 	if s.entries[name].Key != "" {
 		return s.file

@@ -59,7 +59,7 @@ func (m *Models) Default(ctx context.Context, name string) (llm.Model, error) {
 // Named is the model that a name means while another is in use: current is the
 // ID of that one, whose provider says what fast or haiku means. An unknown name
 // without a provider is an error. The offline model is never left: what
-// somebody else's skill names must not send a conversation over the network.
+// another author's skill names must not send a conversation over the network.
 func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, error) {
 	return m.find(ctx, modelName{name, current})
 }

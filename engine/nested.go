@@ -79,7 +79,7 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 		From:    "trust",
 		Options: []Option{{ID: "no", Label: "no, leave them out"}, {ID: "yes", Label: "yes, as they are now", Allow: true}}})
 	switch {
-	case err != nil: // nobody answered: the problems say what is left out
+	case err != nil: // there was no answer: the problems name what is left out
 	case a.Option == "yes" && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
 			s.engine.notice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,

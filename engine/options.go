@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Options say which directory is opened and how. The zero Options are the
+// Options configure which directory is opened, and how. The zero Options are the
 // current directory, as the command line without flags opens it.
 type Options struct {
 	Dir string // the working directory; "": that of the process
@@ -67,7 +67,7 @@ type Options struct {
 // DebugTopics are the topics of Options.Debug.
 var DebugTopics = []string{"model", "permission", "hook", "skill"}
 
-// SessionOptions say how a conversation begins. The zero SessionOptions are a
+// SessionOptions configure how a conversation begins. The zero SessionOptions are a
 // new one that is recorded.
 type SessionOptions struct {
 	ID     string // of a new session; "": one is made
@@ -87,7 +87,7 @@ type SessionOptions struct {
 	Requests int           // the limit of a turn where the settings give none; 0: none
 	Timeout  time.Duration // of a command that names none; 0: none
 	// Wait makes a turn go on until agents in the background have ended: for a
-	// program that nobody will come back to.
+	// program that will not be resumed.
 	Wait bool
 
 	Given Given

@@ -24,11 +24,11 @@ type Person interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// ErrCannot is returned by a Person that cannot put a question to anybody.
+// ErrCannot is returned by a Person that cannot ask the user.
 var ErrCannot = errors.New("nobody can be asked")
 
 // A Question asks for exactly one of these: to pick one of Options, to fill in
-// Fields, or to visit URL. Its texts may come from models and strangers: control
+// Fields, or to visit URL. Its texts may come from models and other untrusted sources: control
 // characters must be made visible before they reach a terminal.
 type Question struct {
 	ID    string // unique in the session
@@ -52,7 +52,7 @@ type Option struct {
 	Help    string      // what it means, if not ""
 	Preview string      // more about it, several lines
 	Allow   bool        // of an approval: it lets the call run
-	Lasts   gate.Choice // of an approval: how long it holds
+	Lasts   gate.Choice // of an approval: how long it counts
 }
 
 // A Field is something to fill in.

@@ -9,14 +9,14 @@ import (
 	"github.com/knack-agent/knack/agent"
 )
 
-// A QueuedMessage is what the user says while a turn runs.
+// A QueuedMessage is a message that the user sends while a turn runs.
 type QueuedMessage struct {
 	agent.Input
 	ID   string // set by Say, if it is ""
 	When When
 }
 
-// When says when a message enters the conversation. The zero When is Next.
+// A When is when a message enters the conversation. The zero When is Next.
 type When uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	Now               // at once: the turn is cancelled, and this is the next one
 )
 
-// Queued says what became of a message: it waits in the queue, or it was a
+// Queued is what became of a message: it waits in the queue, or it was a
 // command, which has replied.
 type Queued struct {
 	ID    string
@@ -35,7 +35,7 @@ type Queued struct {
 // ErrCommandWaits is the error for a command that cannot run during a turn.
 var ErrCommandWaits = errors.New("this command runs when the turn has ended")
 
-// Say takes in what the user says while a turn runs. A command of the program
+// Say takes a message that the user sends while a turn runs. A command of the program
 // is run at once, if it can run at any time; another one runs when the turn has
 // ended: as Later it is queued, otherwise the error is ErrCommandWaits. If no
 // turn runs, the error is ErrIdle: the message is for Run.

@@ -12,8 +12,8 @@ import (
 )
 
 // A Reply is what a command of the program answers: text and perhaps a table
-// for people, and the same as a value for programs. Texts may hold what
-// strangers wrote: control characters must be made visible before they reach a
+// for people, and the same as a value for programs. Texts may be
+// untrusted: control characters must be made visible before they reach a
 // terminal.
 type Reply struct {
 	Command string // its name
@@ -29,10 +29,10 @@ type Reply struct {
 	Choices *Question
 	// Chart, if not nil, can be drawn in place of Text.
 	Chart *Chart
-	// Prompt, if not "", is said to the model in the user's name.
+	// Prompt, if not "", is sent to the model as a message of the user.
 	Prompt string
 	// Next, if not nil, replaces the session: the caller closes this one, begins
-	// Next and goes on with it.
+	// Next and continues with it.
 	Next *Session
 	// Quit asks the front end to end.
 	Quit bool

@@ -21,13 +21,13 @@ type Event struct {
 	Reply *Reply
 }
 
-// ErrBusy is the error for a Run while another one of the session goes on.
+// ErrBusy is the error for a Run while another one of the session is running.
 var ErrBusy = errors.New("a turn of this session is running")
 
-// ErrIdle is the error for a Say that no turn takes in.
+// ErrIdle is the error for a Say while no turn is running.
 var ErrIdle = errors.New("no turn of this session is running")
 
-// Run does what the user says: a command of the program, a skill, a template or
+// Run runs what the user entered: a command of the program, a skill, a template or
 // a prompt. It yields events until the turn is over, the last with End set, and
 // goes on with what was said meanwhile; then End is set once for each. An error
 // ends it, and the log is whole all the same. Cancelling ctx, or leaving the
@@ -87,7 +87,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		}
 	}
 	t := s.newTurn()
-	if err := s.tellChange(ctx, t); err != nil {
+	if err := s.skillsChanged(ctx, t); err != nil {
 		yield(Event{}, err)
 		return false
 	}

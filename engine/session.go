@@ -33,7 +33,7 @@ import (
 type Session struct {
 	engine  *Engine
 	options SessionOptions
-	person  Person // nil: nobody can be asked
+	person  Person // nil: the user cannot be asked
 	log     *session.Log
 	began   int         // entries of the log before this Session
 	source  hook.Source // of the SessionStart event
@@ -255,7 +255,7 @@ func (s *Session) Given() Given {
 	return s.given
 }
 
-// View says which skills the model is shown, and how.
+// View selects which skills the model is shown, and how.
 func (s *Session) View() knack.View { return s.viewOf(s.engine.Project()) }
 
 func (s *Session) viewOf(p *Project) knack.View {
@@ -461,7 +461,7 @@ func (s *Session) set(ctx context.Context, to session.Setting) error {
 	return nil
 }
 
-// resolve finds a model by a name that is given while the session goes on.
+// resolve finds a model by a name that is given during the session.
 func (s *Session) resolve(ctx context.Context, name string) (llm.Model, error) {
 	current := ""
 	if m, err := s.Model(ctx); err == nil {

@@ -18,7 +18,7 @@ import (
 type ShellCommand struct {
 	Command    string
 	Unconfined bool              // outside the sandbox
-	Progress   func(tool.Result) // nil: nobody watches
+	Progress   func(tool.Result) // nil: progress is not shown
 }
 
 // Shell runs a command that the user typed. That counts as approval, but deny

@@ -23,7 +23,7 @@ type Status struct {
 	Mode     permission.Mode
 	Running  bool            // a turn runs
 	Waiting  []Question      // open questions, without answers
-	Queue    []QueuedMessage // said and not taken in yet
+	Queue    []QueuedMessage // sent by the user and not yet in the conversation
 	Agents   []session.Agent // in the background, until the model sees how they ended
 	Jobs     []Job           // background commands
 	Servers  []mcp.Status    // MCP servers, those of the host last

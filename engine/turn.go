@@ -181,7 +181,7 @@ func coversAll(k *knack.Skill) string {
 		"or with the rule Skill(%s) in your settings", k.Name)
 }
 
-// foreign reports whether skills of a kind are strangers' work.
+// foreign reports whether skills of a kind are written by others than the user.
 func foreign(k knack.SourceKind) bool {
 	switch k {
 	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:

@@ -166,7 +166,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	}
 }
 
-// CutReason says for people why a listing entry was cut.
+// CutReason describes why a listing entry was cut, for display.
 func CutReason(c knack.Cut) string {
 	return map[knack.Cut]string{
 		knack.CutEntry:    "longer than an entry may be",
@@ -178,7 +178,7 @@ func CutReason(c knack.Cut) string {
 	}[c]
 }
 
-// Asks says what activating a skill would grant or change.
+// Asks lists what activating a skill would grant or change.
 func (p *Project) Asks(s *knack.Skill) []string {
 	var all []string
 	add := func(format string, value string) {

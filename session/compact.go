@@ -30,7 +30,7 @@ type Compaction struct {
 	// for word, oldest first.
 	Typed []string `json:"typed,omitempty"`
 	// Request is what the user typed at the beginning of the user turn that was
-	// cut in two, word for word: the work goes on.
+	// cut in two, word for word: the work continues.
 	Request string `json:"request,omitempty"`
 	Kept    int    `json:"kept,omitempty"` // the first entry that stays as it was; 0: none does
 
@@ -61,7 +61,7 @@ func (k KeptText) Left() int {
 	return k.Tokens
 }
 
-// Line tells people what was done.
+// Line describes what was done, for display.
 func (c *Compaction) Line() string {
 	if c.Trigger == TriggerClear {
 		return "context emptied; the session keeps everything"
@@ -221,7 +221,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 	}
 	for _, e := range tail {
 		if e.Note != nil {
-			s.tell(e.Note.Announced)
+			s.announce(e.Note.Announced)
 			s.Tools = join(s.Tools, e.Note.Tools)
 		}
 	}

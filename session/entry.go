@@ -87,7 +87,7 @@ func (e *Entry) touches() bool {
 		e.Activation != nil && len(e.Activation.Touched) > 0
 }
 
-// User is what a person said. Steering marks words that came while the run
+// User is a message of the user. Steering marks one that came while the run
 // was going on; every other User begins a user turn.
 type User struct {
 	Parts    []llm.Part `json:"parts"`
@@ -108,7 +108,7 @@ type Answer struct {
 	Partial bool           `json:"partial,omitempty"`
 }
 
-// Started says that a call that is not read-only is about to run. It is on
+// Started records that a call that is not read-only is about to run. It is on
 // disk before the call starts: a Started without a Result may have happened,
 // and is never run again.
 type Started struct {
@@ -130,17 +130,15 @@ type Decision struct {
 	Tool   string              `json:"tool"`
 	Asked  bool                `json:"asked,omitempty"`
 	Answer string              `json:"told,omitempty"` // the user's
-	Hook   string              `json:"hook,omitempty"` // the event whose hooks had a say
+	Hook   string              `json:"hook,omitempty"` // the event whose hooks voted
 	By     permission.Decision `json:"by"`
 }
 
-// Activation is a skill that came into force. It has two faces: Notice for
+// Activation is a skill that came into force. It has two texts: Notice for
 // people, Prompt for the model.
 type Activation struct {
-	Skill string `json:"skill"`
-	Args  string `json:"args,omitempty"`
-	// user, input (text that nobody typed), model, fork (the task of a sub-agent), agent (its
-	// definition)
+	Skill   string     `json:"skill"`
+	Args    string     `json:"args,omitempty"`
 	By      Caller     `json:"by"`
 	Call    string     `json:"call,omitempty"` // the model's call
 	Hash    string     `json:"hash"`           // of Prompt
@@ -212,7 +210,7 @@ func (a *Activation) words() string {
 	return words + "\n"
 }
 
-// Origin says for people who called the skill.
+// Origin describes who called the skill, for display.
 func (a *Activation) Origin() string {
 	switch a.By {
 	case ByFork:
@@ -223,8 +221,8 @@ func (a *Activation) Origin() string {
 	return "called by the " + string(a.By)
 }
 
-// Note is what the program tells the model between its answers, and what
-// people see of it ("" nothing).
+// Note is a text of the program for the model between its answers, and a text for
+// the user about it ("": none).
 type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
@@ -237,7 +235,7 @@ type Note struct {
 	Loaded []string `json:"loaded,omitempty"`
 	// Suggested names the skills that it suggests.
 	Suggested []string `json:"suggested,omitempty"`
-	// Hook is the event whose hooks said it; "": the program says it.
+	// Hook is the event whose hooks wrote it; "": the program did.
 	Hook string `json:"hook,omitempty"`
 	// Skills are those that an announcement is about; nil: it is none.
 	Skills *SkillChanges `json:"skills,omitempty"`
@@ -294,7 +292,7 @@ type Move struct {
 // DefaultEffort, as the effort of a Setting, takes back what was set before.
 const DefaultEffort = "default"
 
-// Setting changes what holds from here on. Empty fields change nothing.
+// Setting changes settings of the session from here on. Empty fields change nothing.
 type Setting struct {
 	Model  string          `json:"model,omitempty"`
 	Effort string          `json:"effort,omitempty"`

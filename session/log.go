@@ -26,7 +26,7 @@ const Version = 1
 // maxGap bounds how many entries in a row may be unreadable.
 const maxGap = 1000
 
-// How often, and with which pause, a lock that somebody holds is tried again.
+// How often, and after which pause, a lock that another process has is tried again.
 const (
 	lockTries = 100
 	lockPause = 20 * time.Millisecond
@@ -88,7 +88,7 @@ func (l *Log) ID() string { return l.header.ID }
 // Memo is where an adapter keeps what it sent of the session's messages.
 func (l *Log) Memo() *llm.Memo { return &l.memo }
 
-// Damage says what of the file could not be read, a sentence each.
+// Damage describes what could not be read of the file, a sentence each.
 func (l *Log) Damage() []string { return l.damage }
 
 // ErrLocked means that another process writes the session.
@@ -235,7 +235,7 @@ func (l *Log) put(e Entry) {
 	}
 }
 
-// refold makes state and view anew, after the leaf has moved.
+// refold computes state and view again, after the leaf has moved.
 func (l *Log) refold() {
 	l.state, l.view = State{}, view{}
 	for _, e := range l.branch(l.leaf) {
@@ -433,7 +433,7 @@ func (l *Log) Move(id int) error {
 }
 
 // over ends the skills of a turn that the program's end or a move of the leaf
-// cut off: nobody works on it any more, and what has been trusted and allowed
+// cut off: no run continues it, and what has been trusted and allowed
 // since is not known here. The turn itself is ended by the next one.
 func (l *Log) over() { l.state.Scopes = nil }
 
@@ -445,7 +445,7 @@ func (l *Log) Resumed() bool {
 	return l.resumed
 }
 
-// State returns what holds at the leaf. The caller must not change it.
+// State returns the state at the leaf. The caller must not change it.
 func (l *Log) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// State is what holds at a moment of a session.
+// State is what is in force at a moment of a session.
 type State struct {
 	InTurn   bool // a user turn has begun and not ended
 	Turns    int  // user turns begun
@@ -160,7 +160,7 @@ func (s *State) fold(e Entry) {
 		s.Listing = e.Listing
 		s.Announced = e.Listing.Announced
 	case TypeNote:
-		s.tell(e.Note.Announced)
+		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = join(s.Tools, e.Note.Tools), join(s.Loaded, e.Note.Loaded)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {
@@ -226,9 +226,9 @@ func asks(m llm.Message) bool {
 	return false
 }
 
-// tell replaces Announced by one with the news. It is not changed in place: copies of
+// announce replaces Announced by a copy with the changes. It is not changed in place: copies of
 // the state share it, since it may have an entry for each of 10,000 skills.
-func (s *State) tell(news map[string]string) {
+func (s *State) announce(news map[string]string) {
 	if len(news) == 0 {
 		return
 	}

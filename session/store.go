@@ -83,7 +83,7 @@ func (s Store) marked(l *Log) *Log {
 	return l
 }
 
-// Open goes on with a session; id may be the beginning of one ID only.
+// Open opens a session to continue it; id may be the beginning of one ID only.
 func (s Store) Open(id string) (*Log, error) { return s.open(id, true) }
 
 // Read reads a session, which may be open elsewhere. Nothing can be appended.
@@ -148,11 +148,11 @@ type Summary struct {
 	Header
 	Changed time.Time `json:"changed"`
 	Title   string    `json:"title,omitempty"`
-	First   string    `json:"first,omitempty"` // the first thing that the user said, on any branch
+	First   string    `json:"first,omitempty"` // the first message of the user, on any branch
 	Turns   int       `json:"turns"`
 }
 
-// Empty reports whether nobody said anything in the session, on any branch.
+// Empty reports whether the session has no message of the user, on any branch.
 func (s Summary) Empty() bool { return s.Turns == 0 && s.First == "" }
 
 // List returns the sessions, the last changed first: that is the one in which

@@ -178,7 +178,7 @@ func (a *Agent) Text() string {
 	return who + " has ended. Its answer:\n\n" + a.Report()
 }
 
-// Line tells people of a sub-agent that starts, or has ended.
+// Line describes a sub-agent that starts or has ended, for display.
 func (a *Agent) Line() string {
 	if a.Reason == "" {
 		return "agent " + a.Name + ": " + a.Task

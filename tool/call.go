@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Gate decides whether a call may run. The error's text tells the model why
+// A Gate decides whether a call may run. The error's text explains to the model why
 // it may not. Ask may take as long as a user needs to answer.
 //
 // A nil Gate means that nobody decides: only calls pass whose every subject has
@@ -52,7 +52,7 @@ type Proposal struct {
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 }
 
-// A Permit says what may run: this input, which does these things and no
+// A Permit is what may run: this input, which does these things and no
 // others.
 type Permit struct {
 	Input    json.RawMessage
@@ -228,7 +228,7 @@ func Unfinished(call llm.ToolCall) Result {
 }
 
 // prepare finds the tool of a call and checks its input: with a nil Tool the
-// Result says what is wrong.
+// Result describes what is wrong.
 func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Input, res Result) {
 	found, ok := tools.Find(call.Name)
 	if !ok {
@@ -273,7 +273,7 @@ func (t *Tool) key(in Input) (key string) {
 	}
 	defer func() {
 		if recover() != nil {
-			key = "" // its run will tell
+			key = "" // unknown until it runs
 		}
 	}()
 	return t.Key(in.JSON)

@@ -43,7 +43,7 @@ func shapeOf(data json.RawMessage) shape {
 // run: other names of fields are renamed ([Tool].Fold), null for an optional
 // field is no field, "1" is 1 where a number is due and 1 is "1" where text is,
 // "true" is true, and JSON in a string is what it says where an object or array
-// is due. Then the schema must hold. The error names every bad path and repeats
+// is expected. Then the input must match the schema. The error names every bad path and repeats
 // what was received.
 func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
 	sh := t.shape()
@@ -97,7 +97,7 @@ func (t *Tool) shape() shape {
 	return shapeOf(t.Schema)
 }
 
-// check holds an input against the schema.
+// check compares an input with the schema.
 func (t *Tool) check(data json.RawMessage) error {
 	sh := t.shape()
 	if sh.resolved == nil {
@@ -274,7 +274,7 @@ func wholeNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatInt(int64(f), 10))
 }
 
-// takes reports whether a schema says that it takes a type. One that says
+// takes reports whether a schema accepts a type. One that says
 // nothing takes all but null.
 func takes(root, s *jsonschema.Schema, typ string) bool {
 	if s = deref(root, s); s == nil {
@@ -329,8 +329,8 @@ func deref(root, s *jsonschema.Schema) *jsonschema.Schema {
 	return nil
 }
 
-// faults says what is wrong with an input, path by path. The validator stops
-// at the first; err is what it said, for what the walk does not see.
+// faults lists what is wrong with an input, path by path. The validator stops at
+// the first error; err is that one, for what the walk does not find.
 func (t *Tool) faults(in map[string]any, err error) []string {
 	sh := t.shape()
 	w := walk{root: sh.schema}

@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Set is the tools of a run. The first of a name wins; [Join] says which.
+// A Set is the tools of a run. The first of a name wins; [Join] reports the others.
 type Set []Tool
 
 // Find returns the tool of a name or an alias. Names are forgiving where they
@@ -42,7 +42,7 @@ func (s Set) Find(name string) (*Tool, bool) {
 	return nil, false
 }
 
-// Line says a call of one of the tools in one line, of untrusted text.
+// Line describes a call of one of the tools in one line of untrusted text.
 func (s Set) Line(name string, input json.RawMessage) string {
 	if t, ok := s.Find(name); ok {
 		return t.Line(input)

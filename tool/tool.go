@@ -20,7 +20,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Tool is something a model can call. Everything that anybody needs to know of
+// A Tool is something a model can call. Everything that is known of
 // it is in the value: rules, hooks, front ends and exports keep no list of tools.
 type Tool struct {
 	Name string
@@ -30,7 +30,7 @@ type Tool struct {
 	Label       string // for the user; "": Name
 	Description string
 	Schema      json.RawMessage // JSON Schema of the input, an object
-	Origin      string          // who offers it, for the user: "plugin x", "MCP server y"; "": Knack
+	Origin      string          // where it comes from, for display: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
 	// Unlisted reports that a model is not informed of the tool now, but may call
 	// it: skills written for other agents name it. nil: it is listed.
@@ -38,7 +38,7 @@ type Tool struct {
 
 	// Summary describes an input in one line, for the user; nil: see [Tool.Line].
 	Summary func(input json.RawMessage) string
-	// Guidelines, if any, returns what the system prompt says about the use of the
+	// Guidelines, if any, returns what the system prompt contains about the use of the
 	// tool, a sentence each, where it is active beside others.
 	Guidelines func(active Set) []string
 	// Ordered tools ask for order: of the calls of one answer, those before one
@@ -52,20 +52,20 @@ type Tool struct {
 	// checked: from the field names of other agents, see [Rename]. Unfold is the
 	// way back, for hooks that were written for other agents.
 	Fold, Unfold func(in map[string]any)
-	// Subjects names what a call wants to do. nil: the tool's name with no text.
+	// Subjects returns what a call would do. nil: the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
-	// Changes, if any, says what a call would change in files, so that the user
-	// sees it before they answer. The error says that the call cannot succeed, or
+	// Changes, if any, returns what a call would change in files, so that the user
+	// sees it before they answer. The error means that the call cannot succeed, or
 	// why the change cannot be shown; it may quote the file.
 	Changes func(ctx context.Context, input json.RawMessage) ([]Change, error)
 	// Denied, if any, is what programs get for a call that the gate refused:
 	// the Structured field of its Result.
 	Denied func(input json.RawMessage) any
-	// Run runs a call whose input fits Schema. The error says that the tool
-	// could not do it, and is sent to the model as it is.
+	// Run runs a call whose input fits Schema. The error means that the tool
+	// failed, and its text is sent to the model as it is.
 	Run func(ctx context.Context, call Input) (Result, error)
 
-	made func() shape                // of Schema; nil: made anew for each call
+	made func() shape                // of Schema; nil: computed for each call
 	fits func(json.RawMessage) error // that Run can decode an input; nil: it decodes it itself
 }
 
@@ -135,7 +135,7 @@ type Change struct {
 type Input struct {
 	ID   string // of the call
 	JSON json.RawMessage
-	// Subjects is what the gate decided on; nil: nobody decided. A tool that opens
+	// Subjects is what the gate decided on; nil: there is no gate. A tool that opens
 	// something makes sure that it is one of them.
 	Subjects []permission.Subject
 	// Limits and Scripts are for every command that the call runs: see
@@ -167,7 +167,7 @@ func Rename(in map[string]any, names ...string) {
 	}
 }
 
-// A Result is what a tool says. Parts go to the model, Details to people,
+// A Result is what a tool returns. Parts go to the model, Details to people,
 // Structured to programs.
 type Result struct {
 	Parts      []llm.Part        `json:"parts"`
@@ -182,7 +182,7 @@ type Result struct {
 // Text is a result of one text.
 func Text(s string) Result { return Result{Parts: []llm.Part{llm.Text(s)}} }
 
-// Errorf is a result that tells the model of an error.
+// Errorf is a result that reports an error to the model.
 func Errorf(format string, args ...any) Result {
 	r := Text(fmt.Sprintf(format, args...))
 	r.IsError = true
