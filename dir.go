@@ -85,17 +85,17 @@ type Folder struct {
 	Cache string
 
 	mu   sync.Mutex
-	last []seenFile // the outcomes of the last reading
-	dirs []string   // directories of the last reading, for a watcher
+	last []readBefore // the outcomes of the last reading
+	dirs []string     // directories of the last reading, for a watcher
 
 	later          time.Duration // for tests: what is added to the time now
 	opened         int64         // files opened in the last reading
 	found, refused int           // skills of the last reading, and those that Check refused
 }
 
-// A seen is the outcome of reading a file, which is not read again while its time
+// A readResult is the outcome of reading a file, which is not read again while its time
 // and size stay the same.
-type seen struct {
+type readResult struct {
 	skill    *Skill
 	problems []Problem
 	mod      time.Time
@@ -103,10 +103,10 @@ type seen struct {
 	trust    Trust
 }
 
-// A seenFile is a file and its outcome.
-type seenFile struct {
+// A readBefore is a file with the outcome of reading it.
+type readBefore struct {
 	path string
-	seen
+	readResult
 }
 
 // fresh is how old a file must be, when it is read, so that the next change is
@@ -144,12 +144,12 @@ func (f *Folder) Location() Location {
 func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
-		w := &walk{ctx: ctx, last: make(map[string]seen, len(f.last)), next: []seenFile{}, links: map[string]bool{},
+		w := &walk{ctx: ctx, last: make(map[string]readResult, len(f.last)), next: []readBefore{}, links: map[string]bool{},
 			fsys:   disk{},
 			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check,
 			replaces: f.Replaces}
 		for _, s := range f.last {
-			w.last[s.path] = s.seen
+			w.last[s.path] = s.readResult
 		}
 		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
 			w.cache = openCache(f.Cache, f)
@@ -280,8 +280,8 @@ type walk struct {
 	check    func(path string, data []byte, head bool) error
 	replaces func(path string) bool
 
-	last     map[string]seen
-	next     []seenFile
+	last     map[string]readResult
+	next     []readBefore
 	links    map[string]bool // real paths of directories that links led to
 	dirs     []string
 	searched int
@@ -298,8 +298,8 @@ type outcome struct {
 	problems []Problem
 }
 
-// A spot is a directory to look at, or a file to read.
-type spot struct {
+// A searchPath is a directory to search, or a file to read.
+type searchPath struct {
 	path, real string
 	rel        string // from the folder; "" is the folder itself
 	depth      int
@@ -310,10 +310,10 @@ type spot struct {
 	file       bool
 }
 
-// A look is what a spot turned out to be.
-type look struct {
+// A fileResult is what was found at a searchPath.
+type fileResult struct {
 	*outcome
-	seen    seen
+	read    readResult
 	fresh   *cachedFile // what was read, if there is a cache
 	scope   *ignore.Dir
 	entries []fs.DirEntry // of a directory that is no skill
@@ -340,7 +340,7 @@ func (w *walk) start(dir, root string) {
 		return
 	}
 	w.top = real
-	top := spot{path: dir, real: real, trust: w.origin.Trust, bound: real, file: !info.IsDir()}
+	top := searchPath{path: dir, real: real, trust: w.origin.Trust, bound: real, file: !info.IsDir()}
 	if root != "" {
 		if w.root, err = w.fsys.real(root); err != nil {
 			w.problem(unreadable(root, err))
@@ -352,7 +352,7 @@ func (w *walk) start(dir, root string) {
 			return
 		}
 	}
-	for level := []spot{top}; len(level) > 0 && w.ctx.Err() == nil; {
+	for level := []searchPath{top}; len(level) > 0 && w.ctx.Err() == nil; {
 		level = w.level(level)
 	}
 	slices.SortStableFunc(w.found, func(a, b outcome) int {
@@ -369,25 +369,25 @@ func (w *walk) start(dir, root string) {
 	})
 }
 
-// level reads the spots of one depth and returns the spots below them.
-func (w *walk) level(spots []spot) (below []spot) {
+// level reads the paths of one depth and returns the paths below them.
+func (w *walk) level(paths []searchPath) (below []searchPath) {
 	const chunk = 512 // read before the bounds are checked again
-	all := make([]look, min(chunk, len(spots)))
-	w.found, w.dirs, w.next = slices.Grow(w.found, len(spots)), slices.Grow(w.dirs, len(spots)),
-		slices.Grow(w.next, len(spots))
-	for len(spots) > 0 && w.ctx.Err() == nil {
-		n := min(chunk, len(spots))
-		looks := all[:n]
+	all := make([]fileResult, min(chunk, len(paths)))
+	w.found, w.dirs, w.next = slices.Grow(w.found, len(paths)), slices.Grow(w.dirs, len(paths)),
+		slices.Grow(w.next, len(paths))
+	for len(paths) > 0 && w.ctx.Err() == nil {
+		n := min(chunk, len(paths))
+		results := all[:n]
 		parallel(n, func() func(int) {
 			buf := make([]byte, headSize)
-			return func(i int) { looks[i] = w.look(spots[i], &buf) }
+			return func(i int) { results[i] = w.examine(paths[i], &buf) }
 		})
-		for i := range looks {
-			l, s := &looks[i], &spots[i]
+		for i := range results {
+			l, s := &results[i], &paths[i]
 			if l.outcome != nil {
 				w.found = append(w.found, *l.outcome)
-				if !l.seen.mod.IsZero() {
-					w.next = append(w.next, seenFile{l.path, l.seen})
+				if !l.read.mod.IsZero() {
+					w.next = append(w.next, readBefore{l.path, l.read})
 				}
 			}
 			if l.fresh != nil {
@@ -408,21 +408,21 @@ func (w *walk) level(spots []spot) (below []spot) {
 			}
 			below = append(below, w.below(s, l)...)
 		}
-		spots = spots[n:]
+		paths = paths[n:]
 	}
 	return below
 }
 
-// below returns the spots in a directory.
-func (w *walk) below(s *spot, l *look) (below []spot) {
+// below returns the paths in a directory.
+func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 	scope := l.scope
-	below = make([]spot, 0, len(l.entries))
+	below = make([]searchPath, 0, len(l.entries))
 	for _, e := range l.entries {
 		name := e.Name()
 		if name[0] == '.' || name == "node_modules" || s.rel == "" && strings.EqualFold(name, "SKILL.md") && !e.IsDir() {
 			continue
 		}
-		next := spot{path: w.fsys.join(s.path, name), rel: path.Join(s.rel, name),
+		next := searchPath{path: w.fsys.join(s.path, name), rel: path.Join(s.rel, name),
 			depth: s.depth + 1, bound: s.bound, trust: s.trust, scope: scope}
 		if next.real = next.path; s.real != s.path { // one copy of the bytes
 			next.real = w.fsys.join(s.real, name)
@@ -469,9 +469,9 @@ func (w *walk) below(s *spot, l *look) (below []spot) {
 	return below
 }
 
-// crossed sets the trust of a spot that a link led to. It returns false if the
-// spot must not be read: it could be any file that the user can read.
-func (w *walk) crossed(s *spot) bool {
+// crossed sets the trust of a path that a link led to. It returns false if the
+// path must not be read: it could be any file that the user can read.
+func (w *walk) crossed(s *searchPath) bool {
 	switch {
 	case w.root == "":
 	case subpath.Contains(w.root, s.real):
@@ -500,8 +500,8 @@ func (w *walk) ask(link, real string) Trust {
 	return Untrusted
 }
 
-// look reads the skill at a spot, or the entries of a directory without one.
-func (w *walk) look(s spot, buf *[]byte) look {
+// examine reads the skill at a path, or the entries of a directory without one.
+func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 	if s.file {
 		if s.scope == nil && !strings.EqualFold(filepath.Base(s.path), "SKILL.md") {
 			s.loose = true // a file that was named
@@ -539,7 +539,7 @@ func (w *walk) look(s spot, buf *[]byte) look {
 
 // read reads the head of a file. The result has no outcome if there is no such
 // file or it is excluded.
-func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
+func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	real := s.real
 	switch {
 	case s.file:
@@ -548,8 +548,8 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	default:
 		real = w.fsys.join(s.real, filepath.Base(name))
 	}
-	fail := func(err error) look {
-		return look{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
+	fail := func(err error) fileResult {
+		return fileResult{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
 	}
 	excluded := func() bool {
 		return s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)),
@@ -561,7 +561,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 		if id, keep = statID(name); keep {
 			if e, ok := w.cache.find(name, id); ok {
 				if excluded() {
-					return look{}
+					return fileResult{}
 				}
 				if l, ok := w.cached(s, e, name, real); ok {
 					return l
@@ -571,23 +571,23 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	}
 	f, err := w.fsys.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return look{}
+		return fileResult{}
 	}
 	w.opened.Add(1)
 	var asked []Problem
 	at := name // where its bytes are
 	if errors.Is(err, errLink) {
 		if real, err = w.fsys.real(name); err == nil {
-			// Several looks run in parallel: the problems go into the outcome, not to w.
+			// Several files are examined in parallel: the problems go into the outcome, not to w.
 			inner := walk{root: w.root, outside: w.outside, origin: w.origin}
-			link := spot{path: name, real: real, file: true, trust: s.trust, bound: s.bound}
+			link := searchPath{path: name, real: real, file: true, trust: s.trust, bound: s.bound}
 			open := inner.crossed(&link)
 			s.trust = link.trust
 			for _, o := range inner.found {
 				asked = append(asked, o.problems...)
 			}
 			if !open {
-				return look{outcome: &outcome{path: name, problems: asked}}
+				return fileResult{outcome: &outcome{path: name, problems: asked}}
 			}
 			if w.root != "" && subpath.Contains(w.root, real) {
 				at = real
@@ -604,7 +604,7 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	}
 	defer f.Close()
 	if excluded() {
-		return look{}
+		return fileResult{}
 	}
 	info, err := f.Stat()
 	switch {
@@ -613,15 +613,15 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 	case !info.Mode().IsRegular():
 		return fail(errors.New("not a regular file"))
 	case info.Size() > maxFile:
-		return look{outcome: &outcome{path: name, problems: []Problem{{Code: CodeTooLarge, Severity: Error, Path: name,
+		return fileResult{outcome: &outcome{path: name, problems: []Problem{{Code: CodeTooLarge, Severity: Error, Path: name,
 			Message: fmt.Sprintf("%d bytes: a skill's file has at most %d", info.Size(), maxFile),
 			Hint:    "move what is not needed at once into other files"}}}}
 	}
-	l.seen = seen{mod: info.ModTime(), size: info.Size(), trust: s.trust}
-	if old, ok := w.last[name]; ok && w.check == nil && old.mod.Equal(l.seen.mod) && old.size == l.seen.size &&
+	l.read = readResult{mod: info.ModTime(), size: info.Size(), trust: s.trust}
+	if old, ok := w.last[name]; ok && w.check == nil && old.mod.Equal(l.read.mod) && old.size == l.read.size &&
 		old.trust == s.trust &&
 		(old.skill == nil || old.skill.ID == real) {
-		l.seen = old
+		l.read = old
 	} else {
 		head, err := readHead(f, info.Size(), buf)
 		if err != nil {
@@ -631,42 +631,42 @@ func (w *walk) read(s spot, name string, buf *[]byte) (l look) {
 			return w.follow(s, name, at, to, bytes.Clone(head))
 		}
 		if w.check == nil {
-			l.seen.skill, l.seen.problems = w.parse(s, name, real, head, info.Size())
+			l.read.skill, l.read.problems = w.parse(s, name, real, head, info.Size())
 		} else if err := w.checked(&l, s, f, name, at, real, head, info.Size()); err != nil {
 			return fail(err)
 		}
 	}
-	if k := l.seen.skill; k != nil && k.stamp == 0 {
+	if k := l.read.skill; k != nil && k.stamp == 0 {
 		k.stamp = hashNumber(hashNumber(hashSeed, uint64(info.ModTime().UnixNano())), uint64(info.Size()))
 	}
 	if keep {
-		l.fresh = &cachedFile{name, id, encodeOutcome(l.seen.skill, l.seen.problems)}
+		l.fresh = &cachedFile{name, id, encodeOutcome(l.read.skill, l.read.problems)}
 	}
-	if l.seen.skill == nil && l.seen.problems == nil {
-		return look{fresh: l.fresh} // a loose file that is no skill
+	if l.read.skill == nil && l.read.problems == nil {
+		return fileResult{fresh: l.fresh} // a loose file that is no skill
 	}
-	l.outcome = &outcome{path: name, skill: l.seen.skill, problems: append(asked, l.seen.problems...)}
-	if time.Since(l.seen.mod) < fresh {
-		l.seen.mod = time.Time{}
+	l.outcome = &outcome{path: name, skill: l.read.skill, problems: append(asked, l.read.problems...)}
+	if time.Since(l.read.mod) < fresh {
+		l.read.mod = time.Time{}
 	}
 	return l
 }
 
 // cached returns what read would for a file that is unchanged since it was cached.
-func (w *walk) cached(s spot, e cachedFile, name, real string) (look, bool) {
+func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult, bool) {
 	skill, problems, ok := decodeOutcome(e.raw, name)
 	if !ok {
-		return look{}, false
+		return fileResult{}, false
 	}
 	if skill == nil && problems == nil {
-		return look{}, true
+		return fileResult{}, true
 	}
 	if skill != nil {
 		skill.ID, skill.Path, skill.Origin = real, name, w.origin
 		w.finish(skill, s, name)
 	}
-	l := look{outcome: &outcome{path: name, skill: skill, problems: problems}}
-	l.seen = seen{skill: skill, problems: problems, mod: time.Unix(0, e.id.mtime), size: e.id.size, trust: s.trust}
+	l := fileResult{outcome: &outcome{path: name, skill: skill, problems: problems}}
+	l.read = readResult{skill: skill, problems: problems, mod: time.Unix(0, e.id.mtime), size: e.id.size, trust: s.trust}
 	return l, true
 }
 
@@ -692,11 +692,11 @@ func textLink(data []byte, size int64) string {
 
 // follow reads the skill that a link checked out as text leads to. at is where
 // the text is, to is the text.
-func (w *walk) follow(s spot, name, at, to string, text []byte) look {
-	refuse := func(problem Problem) look {
-		return look{outcome: &outcome{path: name, problems: []Problem{problem}}}
+func (w *walk) follow(s searchPath, name, at, to string, text []byte) fileResult {
+	refuse := func(problem Problem) fileResult {
+		return fileResult{outcome: &outcome{path: name, problems: []Problem{problem}}}
 	}
-	broken := func(why string) look {
+	broken := func(why string) fileResult {
 		return refuse(Problem{Code: CodeLinkAsText, Severity: Warn, Path: name,
 			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text: " + why,
 			Hint:    "git config core.symlinks true, then check the file out again"})
@@ -727,22 +727,22 @@ func (w *walk) follow(s spot, name, at, to string, text []byte) look {
 	case textLink(data, int64(len(data))) != "":
 		return broken("it links to another one")
 	}
-	var l look
+	var l fileResult
 	if w.check == nil {
-		l.seen.skill, l.seen.problems = w.parse(s, name, real, data, int64(len(data)))
-		if l.seen.skill != nil {
-			l.seen.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.file(real) }
+		l.read.skill, l.read.problems = w.parse(s, name, real, data, int64(len(data)))
+		if l.read.skill != nil {
+			l.read.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.file(real) }
 		}
 	} else if err := w.checked(&l, s, nil, name, real, real, data, int64(len(data))); err != nil {
 		return refuse(unreadable(name, err))
 	}
-	l.outcome = &outcome{path: name, skill: l.seen.skill, problems: l.seen.problems}
+	l.outcome = &outcome{path: name, skill: l.read.skill, problems: l.read.problems}
 	return l // not kept: a change of the target would not be seen
 }
 
 // checked is parse for a folder with a Check. at is where the bytes are. If at is
 // not name, name is a link in the project, whose text is checked as well.
-func (w *walk) checked(l *look, s spot, f io.Reader, name, at, real string, head []byte, size int64) error {
+func (w *walk) checked(l *fileResult, s searchPath, f io.Reader, name, at, real string, head []byte, size int64) error {
 	data, part := head, false
 	switch {
 	case int64(len(head)) >= size: // the file
@@ -764,12 +764,12 @@ func (w *walk) checked(l *look, s spot, f io.Reader, name, at, real string, head
 	if refused != nil {
 		s.trust = Untrusted
 	}
-	l.seen.skill, l.seen.problems = w.parse(s, name, real, head, size)
-	if l.seen.skill == nil {
+	l.read.skill, l.read.problems = w.parse(s, name, real, head, size)
+	if l.read.skill == nil {
 		return nil
 	}
 	check := w.check
-	l.seen.skill.Read = func(context.Context) ([]byte, error) {
+	l.read.skill.Read = func(context.Context) ([]byte, error) {
 		data, err := regular.Read(at, maxFile)
 		if err == nil {
 			err = check(at, data, false)
@@ -777,7 +777,7 @@ func (w *walk) checked(l *look, s spot, f io.Reader, name, at, real string, head
 		return data, err
 	}
 	if refused != nil {
-		l.seen.problems = append(l.seen.problems, asProblem(name, refused))
+		l.read.problems = append(l.read.problems, asProblem(name, refused))
 	}
 	return nil
 }
@@ -792,7 +792,7 @@ func asProblem(name string, err error) Problem {
 }
 
 // parse makes a skill of a head.
-func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill, []Problem) {
+func (w *walk) parse(s searchPath, name, real string, head []byte, size int64) (*Skill, []Problem) {
 	o := w.origin
 	o.Trust = s.trust
 	o.Replaces = w.replaces != nil && s.trust == Trusted && w.replaces(name)
@@ -825,7 +825,7 @@ func (w *walk) parse(s spot, name, real string, head []byte, size int64) (*Skill
 }
 
 // finish sets the funcs of a skill that read the rest of it.
-func (w *walk) finish(skill *Skill, s spot, name string) {
+func (w *walk) finish(skill *Skill, s searchPath, name string) {
 	if w.pack && s.rel == "" && !s.file {
 		skill.List = func(ctx context.Context) ([]string, error) { return resources(ctx, skill, true) }
 	}

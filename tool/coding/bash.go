@@ -144,7 +144,7 @@ func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, 
 			case <-stop:
 				return
 			case <-tick.C:
-				if text, more := out.glance(); more {
+				if text, more := out.unread(); more {
 					progress(tool.Text(text))
 				}
 			}

@@ -24,7 +24,7 @@ type output struct {
 	size    int64
 	breaks  int   // line breaks, as they were written
 	nul     bool  // a NUL near the start: the read tool would refuse the file as binary
-	changed bool  // since the last glance
+	changed bool  // since the last call of unread
 	err     error // of the file
 }
 
@@ -105,8 +105,8 @@ func (o *output) spill() {
 	o.raw = nil
 }
 
-// glance returns the text so far; false if nothing was written since the last call.
-func (o *output) glance() (string, bool) {
+// unread returns the text so far; false if nothing was written since the last call.
+func (o *output) unread() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.changed {
