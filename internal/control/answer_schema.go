@@ -90,7 +90,7 @@ func (s *Schema) Prompt() string {
 		s.text
 }
 
-// check reads an answer, which may stand in a fence.
+// check reads an answer, which may be in a code fence.
 func (s *Schema) check(answer string) (json.RawMessage, error) {
 	text := strings.TrimSpace(answer)
 	if rest, ok := strings.CutPrefix(text, "```"); ok {

@@ -240,19 +240,19 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 	if err != nil {
 		return engine.Answer{}, err
 	}
-	var said toolAnswer
-	if err := json.Unmarshal(data, &said); err != nil {
+	var answer toolAnswer
+	if err := json.Unmarshal(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
-	switch said.Behavior {
+	switch answer.Behavior {
 	case "allow":
 	case "deny":
-		return engine.Answer{Option: gate.No.String(), Reason: said.Message, Stop: said.Interrupt}, nil
+		return engine.Answer{Option: gate.No.String(), Reason: answer.Message, Stop: answer.Interrupt}, nil
 	default:
-		return engine.Answer{}, fmt.Errorf("the host's answer has the behavior %q, not allow or deny", said.Behavior)
+		return engine.Answer{}, fmt.Errorf("the host's answer has the behavior %q, not allow or deny", answer.Behavior)
 	}
 	a := engine.Answer{Option: gate.Once.String()}
-	if in := said.Input; len(in) > 0 && string(in) != "null" && !sameJSON(in, ask.Input) {
+	if in := answer.Input; len(in) > 0 && string(in) != "null" && !sameJSON(in, ask.Input) {
 		if in[0] != '{' {
 			return engine.Answer{}, errors.New("the host's updatedInput is not an object")
 		}
@@ -260,7 +260,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 			a.Input = t.Decode(in)
 		}
 	}
-	for _, u := range said.Updates {
+	for _, u := range answer.Updates {
 		if choice := p.suggested(u, c); choice != gate.No && a.Input == nil {
 			a.Option = choice.String() // the rules that were suggested are bound to the files that were shown
 			continue
@@ -409,13 +409,13 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 	if err != nil {
 		return engine.Answer{}, err
 	}
-	var said toolAnswer
-	if err := json.Unmarshal(data, &said); err != nil {
+	var answer toolAnswer
+	if err := json.Unmarshal(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	var back chooseInput
-	if said.Behavior != "allow" || json.Unmarshal(said.Input, &back) != nil || len(back.Answers) == 0 {
-		return engine.Answer{Declined: true, Reason: said.Message}, nil
+	if answer.Behavior != "allow" || json.Unmarshal(answer.Input, &back) != nil || len(back.Answers) == 0 {
+		return engine.Answer{Declined: true, Reason: answer.Message}, nil
 	}
 	a := engine.Answer{Values: map[string]json.RawMessage{}}
 	for _, f := range q.Fields {

@@ -19,7 +19,7 @@ import (
 	sessionlog "github.com/knack-agent/knack/session"
 )
 
-// An initialize is the first request of a host: how the session shall be.
+// An initialize is the first request of a host: how the session is set up.
 type initialize struct {
 	Hooks        map[string][]hookMatcher   `json:"hooks"`
 	System       texts                      `json:"systemPrompt"`
@@ -124,7 +124,7 @@ type modelInfo struct {
 	Effort      bool   `json:"supportsEffort,omitempty"`
 }
 
-// initialize starts the session as the host wishes.
+// initialize starts the session as the host asks.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, error) {
 	var in initialize
 	if err := json.Unmarshal(request, &in); err != nil {
@@ -189,7 +189,7 @@ func agents(s *engine.Session) []agentInfo {
 	return all
 }
 
-// readSetup makes a setup of what the host wants. again says that the session
+// readSetup makes a setup of the request. again says that the session
 // has started.
 func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 	u.system, u.append, u.title = strings.Join(in.System, "\n\n"), in.Append, in.Title

@@ -70,14 +70,14 @@ func rpcAnswer(frame []byte, data json.RawMessage, err error) []byte {
 	if json.Unmarshal(frame, &call) != nil || call.Method == "" || len(call.ID) == 0 {
 		return nil
 	}
-	var said struct {
+	var answer struct {
 		Response json.RawMessage `json:"mcp_response"`
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &said)
+		err = json.Unmarshal(data, &answer)
 	}
-	if err == nil && len(said.Response) > 0 {
-		return said.Response
+	if err == nil && len(answer.Response) > 0 {
+		return answer.Response
 	}
 	if err == nil {
 		err = fmt.Errorf("the host's answer has no mcp_response")

@@ -246,7 +246,7 @@ type RetryMessage struct {
 	Wait    int64   `json:"retry_delay_ms"`
 	Status  *int    `json:"error_status"`
 	Error   string  `json:"error"`   // the kind: rate_limit, overloaded …
-	Message string  `json:"message"` // what the provider said
+	Message string  `json:"message"` // the provider's
 }
 
 // A NoteMessage is what the program or a hook tells the model between answers.

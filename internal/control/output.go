@@ -426,7 +426,7 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 			Aborted: e.Answer.Partial}
 	case e.User != nil:
 		if parent == nil && o.host && !o.replay {
-			return nil // the host said it
+			return nil // the host sent it
 		}
 		return UserMessage{Type: "user", Head: head, Parent: parent, Message: Spoken{"user", o.blocks(e.User.Parts...)},
 			Typed: e.User.Typed, IsReplay: parent == nil}

@@ -30,7 +30,7 @@ type Options struct {
 	// protocol are answered there. nil: they are errors.
 	Messages *Messages
 
-	// Start starts the session; edit changes its options as the host wishes.
+	// Start starts the session; edit changes its options as the host asks.
 	Start func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error)
 	Show  func(*engine.Engine) // as in Runner
 
@@ -49,7 +49,7 @@ const maxWaiting = 10_000
 const connectTimeout = 10 * time.Second
 
 // errHostGone is the answer to requests of ours when the host has closed our
-// standard input, and why a turn ends when it reads no more.
+// standard input, and why a turn ends when it no longer reads.
 var errHostGone = errors.New("the host has gone")
 
 // errInterrupted is why a turn ends that the host interrupts.
@@ -67,7 +67,7 @@ type server struct {
 	mu       sync.Mutex
 	session  *engine.Session // nil: it has not started
 	host     bool            // initialize was received
-	setup    setup           // what it said
+	setup    setup           // what it set
 	pending  map[string]chan answer
 	asked    int // requests of ours so far
 	closed   bool
@@ -311,12 +311,12 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
 		return false
 	}
-	said, err := session.Say(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
+	queued, err := session.Say(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
 	case err != nil: // the turn is over, or a command waits for its end
 		return false
-	case said.Reply != nil:
-		s.Out.Event(engine.Event{Reply: said.Reply})
+	case queued.Reply != nil:
+		s.Out.Event(engine.Event{Reply: queued.Reply})
 	default:
 		if s.Messages != nil {
 			s.Messages.prompted(p.id, true)
@@ -371,7 +371,7 @@ func (s *server) turns(ctx context.Context) error {
 		log := session.Log()
 		last := log.Last()
 		if p.silent {
-			if err := say(log, p.Input); err != nil {
+			if err := record(log, p.Input); err != nil {
 				return err
 			}
 			continue
@@ -383,7 +383,7 @@ func (s *server) turns(ctx context.Context) error {
 		case err == nil:
 		case ctx.Err() != nil:
 			return s.ended(ctx)
-		case s.isHost(): // the result said it; the host decides what to do
+		case s.isHost(): // the result has the error; the host decides what to do
 		case s.runner.Session.Log() == log && log.Last() == last: // refused, with nothing recorded
 			s.refuse(err)
 		default:
@@ -430,8 +430,8 @@ func (s *server) await(ctx context.Context, session *engine.Session) {
 	}
 }
 
-// say records what the host says without wanting an answer to it.
-func say(log *session.Log, in agent.Input) error {
+// record adds a message of the host to the log that asks for no answer.
+func record(log *session.Log, in agent.Input) error {
 	parts := in.Parts
 	if in.Text != "" {
 		parts = append([]llm.Part{llm.Text(in.Text)}, parts...)
@@ -493,7 +493,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	return err
 }
 
-// start starts the session, once, as the host wishes.
+// start starts the session, once, as the host asks.
 func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
