@@ -162,6 +162,13 @@ func TestLongQuery(t *testing.T) {
 		t.Errorf("%v", hits)
 	}
 	queryTerms(strings.Repeat("界", maxQuery)) // cut between characters
+	// Control characters separate words, and what is no UTF-8 does no harm.
+	for _, query := range []string{"\x00merge\x1b[31m\x07pdf\x9b", "\xff\xfemerge\u202e pdf\xf0\x9f"} {
+		if hits := Search([]*Index{x}, query, 3, nil); len(hits) == 0 || hits[0].Doc != 0 {
+			t.Errorf("%q: %v", query, hits)
+		}
+	}
+	Search([]*Index{x}, strings.Repeat("\x01", 1<<20), 3, nil)
 }
 
 // How much a search allocates does not depend on how many documents it finds.
