@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -83,6 +85,15 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	for _, path := range slices.Concat(o.Skills, o.AddDirs, o.Templates) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, Usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
+		}
+	}
+	for _, text := range o.MCPConfig {
+		data, place, err := readMCPConfig(text)
+		if err == nil && !json.Valid(bytes.TrimPrefix(data, []byte("\ufeff"))) {
+			err = fmt.Errorf("%s: not valid JSON", plain.Line(place))
+		}
+		if err != nil {
+			return nil, &Error{Err: err, Hint: "knack mcp --help", Exit: ExitUsage}
 		}
 	}
 	p.home = env.Home()

@@ -97,16 +97,24 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	return all, problems
 }
 
-// givenServers are those of --mcp-config: a file, or JSON.
-func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
-	place, data := "--mcp-config", []byte(text)
+// readMCPConfig reads a value of --mcp-config, a file or JSON; place names it in
+// problems.
+func readMCPConfig(text string) (data []byte, place string, err error) {
+	place, data = "--mcp-config", []byte(text)
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		place = text
-		var err error
 		if data, err = os.ReadFile(text); err != nil {
-			return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: text,
-				Message: "--mcp-config: " + err.Error()}}
+			return nil, place, fmt.Errorf("--mcp-config: %w", err)
 		}
+	}
+	return data, place, nil
+}
+
+// givenServers are those of --mcp-config, which [Load] could read.
+func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
+	data, place, err := readMCPConfig(text)
+	if err != nil {
+		return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place, Message: err.Error()}}
 	}
 	return mcp.Parse(data, permission.Flag, place)
 }
