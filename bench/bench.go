@@ -8,6 +8,7 @@
 //	go run ./bench/find     how well and how fast skills are found
 //	go run ./bench/turns    what a request costs late in a session
 //	go run ./bench/servers  what MCP servers cost
+//	go run ./bench/shell    what the sandbox adds to a command and to a turn
 //	go run ./bench/peers    Knack beside the agents and search tools on PATH
 //
 // README.md says how they measure, and what came out.
