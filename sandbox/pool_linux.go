@@ -5,6 +5,7 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -110,4 +111,30 @@ func mountsKey(steps []launch.Step, version int) string {
 		fmt.Fprintf(&key, "\n%d %q %q %d %d %d", s.Do, s.Path, s.Data, st.Dev, st.Ino, changed)
 	}
 	return key.String()
+}
+
+// ways identifies the directories that lead to the mounts of steps, below writable ones.
+// Another command may rename one while mounts are made, and back, which changes its
+// ctime. "" means that one changed so recently that it may change again unnoticed; those
+// in which placeholders were just made are mounts of each command, and stay in place.
+func (v *view) ways(steps []launch.Step) string {
+	var all strings.Builder
+	seen := map[string]bool{}
+	for _, s := range steps {
+		for path := s.Path; !seen[path] && withinAny(v.writable, path); path = filepath.Dir(path) {
+			if seen[path] = true; slices.Contains(v.writable, path) {
+				break
+			}
+			var st unix.Stat_t
+			if unix.Lstat(path, &st) != nil {
+				continue
+			}
+			made := func(p *placeholder) bool { return filepath.Dir(p.path) == path }
+			if time.Since(time.Unix(0, st.Ctim.Nano())) < fresh && !slices.ContainsFunc(v.reserved, made) {
+				return ""
+			}
+			fmt.Fprintf(&all, "%q %d %d %d\n", path, st.Dev, st.Ino, st.Ctim.Nano())
+		}
+	}
+	return "ways\n" + all.String()
 }

@@ -144,6 +144,46 @@ func TestLostMount(t *testing.T) {
 	}
 }
 
+// TestMovedWhilePrepared renames the directory above a secret while mounts are made, as
+// another command may, and back: the next command must not get mounts that lie elsewhere.
+func TestMovedWhilePrepared(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	sub, away, other := filepath.Join(b.dir, "sub"), filepath.Join(b.dir, "away"), filepath.Join(b.dir, "other")
+	for _, dir := range []string{sub, other} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, ".env.local"), []byte("SECRET"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(filepath.Join(other, ".env.local"), filepath.Join(other, "x")); err != nil {
+		t.Fatal(err)
+	}
+	swap := func(pairs ...string) {
+		for i := 0; i < len(pairs); i += 2 {
+			if err := os.Rename(pairs[i], pairs[i+1]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	settled()
+	b.box.system.encoded = func() {
+		b.box.system.encoded = nil
+		swap(sub, away, other, sub, filepath.Join(sub, "x"), filepath.Join(sub, ".env.local"))
+	}
+	b.run("true")
+	swap(sub, other, away, sub)
+	settled()
+	if out, _ := b.run("cat sub/.env*"); strings.Contains(out, "SECRET") {
+		t.Errorf("the next command reads the secret: %s", out)
+	}
+	settled()
+	if b.run("true"); b.mounts().key == "" {
+		t.Error("no mounts are kept when nothing moves")
+	}
+}
+
 // TestNothingShared leaves something wherever a command can write, for the next
 // one, which has a copy of the same mounts.
 func TestNothingShared(t *testing.T) {

@@ -41,6 +41,7 @@ type system struct {
 	noStub  bool   // no stub can be executed here
 	pool    pool
 	started func() // for tests: a launcher is about to be started; nil: nothing
+	encoded func() // for tests: a launcher is about to be given its program; nil: nothing
 	// remembered is the file that spared this program trying out namespaces.
 	remembered string
 }
@@ -165,6 +166,7 @@ type run struct {
 	program *launch.Program // what the launcher carries out
 	kept    *kept
 	key     string // of mounts that it prepares
+	ways    string // to them, before they are made
 	// outdated are mounts that kept had. The launcher is given them, and does not use them.
 	outdated *prepared
 	empty    bool // the stub has seen the last process end
@@ -317,7 +319,7 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 	}
 	plan.Steps, plan.Fresh = r.view.parts()
 	_, version := r.system.names.mounts.points()
-	r.key = mountsKey(plan.Steps, version)
+	r.key, r.ways = mountsKey(plan.Steps, version), r.view.ways(plan.Steps)
 	reuse := launch.Nothing
 	if r.kept != nil {
 		if reuse = launch.AndMounts; !r.kept.prepared.serves(r.key) {
@@ -337,6 +339,9 @@ func (r *run) serve(plan *launch.Plan) {
 		r.failure = "the command and its environment are longer than the sandbox takes"
 		r.control.Close() // ends the launcher
 		return
+	}
+	if r.system.encoded != nil {
+		r.system.encoded()
 	}
 	if _, err := encoded.WriteTo(r.control); err != nil {
 		return
@@ -371,6 +376,9 @@ func (r *run) serve(plan *launch.Plan) {
 					network: os.NewFile(uintptr(received[1]), "network namespace")}
 				received = received[2:]
 			case kind == launch.Prepared && len(received) >= 2 && r.kept != nil && r.kept.prepared == nil:
+				if r.ways == "" || r.ways != r.view.ways(plan.Steps) {
+					r.key = "" // a mount may be where its path has only led meanwhile
+				}
 				r.kept.prepared = &prepared{os.NewFile(uintptr(received[0]), "mount namespace"),
 					os.NewFile(uintptr(received[1]), "mountinfo"), r.key}
 				received = received[2:]
