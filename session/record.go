@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"runtime"
 	"slices"
@@ -139,10 +140,15 @@ func decode(lines [][]byte) ([]Entry, []error) {
 	return entries, errs
 }
 
+// maxBrackets bounds how deep the fast decoder can get, which has no limit: without one
+// a damaged line overflows the stack.
+const maxBrackets = 1_000_000
+
 // read decodes a line. The fast decoder takes a third of the time of encoding/json, which explains what is wrong with a
 // line and replaces what is no UTF-8.
 func (e *Entry) read(line []byte) error {
-	if utf8.Valid(line) && fastjson.Unmarshal(line, e) == nil {
+	if bytes.Count(line, []byte{'['})+bytes.Count(line, []byte{'{'}) <= maxBrackets && utf8.Valid(line) &&
+		fastjson.Unmarshal(line, e) == nil {
 		return nil
 	}
 	*e = Entry{}

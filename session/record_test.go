@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,4 +103,14 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%q (-encoding/json +read):\n%s", line, diff)
 		}
 	})
+}
+
+// TestDeepLine reads a damaged line of a log that is nested deeper than the stack is long.
+func TestDeepLine(t *testing.T) {
+	for _, line := range []string{strings.Repeat("[", 5_000_000), `{"user":` + strings.Repeat(`{"a":`, 3_000_000)} {
+		var e Entry
+		if e.read([]byte(line)) == nil {
+			t.Errorf("%.20s… is read", line)
+		}
+	}
 }
