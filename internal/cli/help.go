@@ -123,6 +123,13 @@ func listTopics(root, help *cobra.Command) {
 	for _, topic := range help.Commands() {
 		names = append(names, topic.Name())
 	}
-	root.SetUsageTemplate(root.UsageTemplate() + "{{if not .HasParent}}Use \"knack help [topic]\" for: " +
-		strings.Join(names, ", ") + ".\n{{end}}")
+	// A usage template would link text/template, and for its sake the linker keeps every exported method: 3 MB.
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		err := usage(c)
+		if c == root {
+			c.Printf("Use \"knack help [topic]\" for: %s.\n", strings.Join(names, ", "))
+		}
+		return err
+	})
 }
