@@ -100,8 +100,8 @@ func (p *picker) key(k terminal.Key) bool {
 			return p.toggle()
 		}
 		if p.closed {
-			if n := int(k.Text[0] - '1'); len(k.Text) == 1 && n >= 0 && n < len(p.found) {
-				p.at = n
+			if len(k.Text) == 1 && '1' <= k.Text[0] && int(k.Text[0]-'1') < len(p.found) {
+				p.at = int(k.Text[0] - '1')
 			}
 			return true
 		}

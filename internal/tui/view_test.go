@@ -388,6 +388,17 @@ func TestTypeAhead(t *testing.T) {
 	}
 }
 
+// TestEmptyPaste: a paste of nothing, which terminals send for a clipboard without text,
+// is no answer to an approval.
+func TestEmptyPaste(t *testing.T) {
+	for _, name := range []string{"paste", "text"} {
+		d := newDialog(askCommand("make"))
+		if a, done := d.key(terminal.Key{Name: name}); done {
+			t.Errorf("%s answers %+v", name, a)
+		}
+	}
+}
+
 // askCommand is an approval of a shell command.
 func askCommand(command string) engine.Question {
 	input, _ := json.Marshal(map[string]string{"command": command})
