@@ -10,9 +10,11 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// What is in the file system at the moment of a decision.
+// Queries of the file system at the time of a decision.
 
-// expand returns the files that a word names at this moment.
+// expand returns the files that the word v of a command names at this moment. For a glob these are
+// the matches and the directory that is searched; too many matches, or a pattern with ** or (, are
+// returned together with the pattern itself.
 func (j *judge) expand(a *bash.File, v, dir string) []string {
 	if a.Word == nil || !a.Word.Glob || a.Text != "" {
 		return []string{v}
@@ -45,8 +47,8 @@ func (j *judge) expand(a *bash.File, v, dir string) []string {
 	return out
 }
 
-// hiddenByGlob reports whether bash omits a name that a pattern matches because
-// it begins with a dot and the pattern does not.
+// hiddenByGlob reports whether bash omits a matching name because one of its elements begins with a
+// dot and the same element of the pattern does not.
 func hiddenByGlob(pattern, name string) bool {
 	p, n := strings.Split(filepath.ToSlash(pattern), "/"), strings.Split(filepath.ToSlash(name), "/")
 	for i := range n {
@@ -57,10 +59,10 @@ func hiddenByGlob(pattern, name string) bool {
 	return false
 }
 
-// links lists the links below a directory, reading at most left entries, and
-// reports whether these are all.
+// links lists the symbolic links below a directory. It reads at most *left entries, counting left
+// down, and reports whether the list is complete.
 func (p *PathContext) links(dir string, left *int) (links []string, all bool) {
-	if p.Below != nil { // any of them may be a link
+	if p.Below != nil { // each of them may be a link
 		return p.Below(filepath.FromSlash(dir), *left)
 	}
 	all = true
@@ -77,7 +79,7 @@ func (p *PathContext) links(dir string, left *int) (links []string, all bool) {
 	return links, all
 }
 
-// exists reports whether a file of this name exists or may exist.
+// exists reports whether the file exists. A file that cannot be checked counts as existing.
 func (p *PathContext) exists(file string) bool {
 	if p.Glob != nil {
 		found, err := p.Glob(filepath.FromSlash(escapeGlob(file)))

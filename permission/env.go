@@ -10,10 +10,9 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// CleanPath drops the entries of a PATH that are relative, empty or inside one
-// of the directories given: a name must not resolve to a program of the workspace.
-// Links are followed in both. The verdict on a command is valid only if it runs
-// with the returned PATH.
+// CleanPath removes the entries of a PATH that are relative, empty or inside one of dirs, so that a
+// command name cannot resolve to a program of the workspace. Links are followed in the entries and
+// in dirs. The verdict on a command is valid only if it runs with the returned PATH.
 func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 	p := PathContext{Roots: dirs}
 	var kept []string
@@ -38,17 +37,15 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 	return strings.Join(kept, string(filepath.ListSeparator)), dropped
 }
 
-// GitEnv adds variables to an environment that keep git, run anywhere in dir's
-// repository, from running the programs in the repository's configuration: hooks,
-// file system monitors, external diffs, text converters, filters, pagers,
-// signing programs, editors, helpers. It reads that configuration with git, in
-// nested repositories too. The user's own settings stay effective, except for
+// GitEnv adds variables to an environment so that git does not run the programs named in the
+// configuration of the repository that contains dir: hooks, file system monitors, external diffs,
+// text converters, filters, pagers, signing programs, editors, helpers. It uses git to read this
+// configuration, also in nested repositories. The user's own settings stay effective, except for
 // hooks, monitor and pager, which are disabled.
 //
-// unguarded names the settings that cannot be overridden, or the reason why git
-// could not be run: while it is not empty, git needs approval
-// (PathContext.GitEnv false). The configuration can change while a program runs; a
-// [Git] notices that.
+// unguarded names the settings that cannot be overridden, or the reason why git could not be run.
+// If it is not empty, git commands need approval (PathContext.GitEnv false). A program may change
+// the configuration while it runs; a [Git] detects such changes.
 func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
 	git := NewGit(dir)
 	git.Environ = environ
@@ -59,9 +56,9 @@ func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
 // diff, because git does not accept an empty name.
 const plainDiff = `f() { diff -u --label "a/$1" --label "b/$1" "$2" "$5"; :; }; f`
 
-// gitOverride returns a harmless value for a setting that names a program. known
-// is false for other settings; guarded is false if no override helps. key is in
-// lower case except for its middle part.
+// gitOverride returns a harmless value for a setting that names a program. known is false for all
+// other settings; guarded is false if the setting cannot be overridden. key is in lower case except
+// for its middle part.
 func gitOverride(key string) (value string, known, guarded bool) {
 	first, last := key, key
 	if i := strings.IndexByte(key, '.'); i >= 0 {
@@ -107,14 +104,14 @@ func gitOverride(key string) (value string, known, guarded bool) {
 	return "", false, false
 }
 
-// An Approval records what the user saw when they allowed something: a skill, a
-// script. It is valid as long as nothing in it has changed.
+// An Approval records the content of something that the user allowed, such as a skill or a script.
+// It is valid until a file is added, removed or changed.
 type Approval struct {
 	What  string            `json:"what"`
 	Files map[string]string `json:"files"` // name: sha256 in hex
 }
 
-// Approve binds an approval to the content of the files shown, by name.
+// Approve returns an approval of the given files, a map from name to content.
 func Approve(what string, files map[string][]byte) Approval {
 	a := Approval{What: what, Files: make(map[string]string, len(files))}
 	for name, data := range files {
@@ -124,8 +121,8 @@ func Approve(what string, files map[string][]byte) Approval {
 	return a
 }
 
-// Changed returns the sorted names of files that were added, removed or changed
-// since the approval. If there are any, ask again and show the difference.
+// Changed returns the sorted names of the files that were added, removed or changed since the
+// approval. If there are any, ask again and show the difference.
 func (a Approval) Changed(files map[string][]byte) []string {
 	var out []string
 	now := Approve(a.What, files)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// fileState describes a file by properties that no program can reset: its inode
-// and the time of its last change.
+// fileState describes a file by properties that no program can reset: its inode and the time of the
+// inode's last change.
 func fileState(info fs.FileInfo) (state string, changed time.Time, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

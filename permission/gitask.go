@@ -20,51 +20,50 @@ import (
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
-// A Git determines what the configuration of the repositories in which commands
-// run can make git execute. It runs git in each repository and in those nested in
-// it, and again when a relevant file has changed. The zero Git has no directory;
-// use [NewGit].
+// A Git determines which programs git would run because of the configuration of the repositories in
+// which commands run. It runs git in each repository and in those nested in it, and runs it again
+// after a relevant file has changed. It is safe for concurrent use. The zero Git is not usable; use
+// [NewGit].
 type Git struct {
-	// Environ is the environment in which git finds the user's own configuration, as
-	// os.Environ returns it; nil: that of the process. Set it before the first use.
+	// Environ is the environment, as os.Environ returns it, in which git finds the user's own
+	// configuration; nil means that of the process. Set it before the first use.
 	Environ []string
 
 	dir   string
 	mu    sync.Mutex
-	repos map[string]*repository // by the directory that holds .git
-	other []string               // such directories other than that of dir
+	repos map[string]*repository // by the directory that contains .git
+	other []string               // further keys of repos, from calls of Check
 }
 
-// NewGit returns the Git of a working directory. It does not run git yet.
+// NewGit returns a Git for a working directory. It does not run git yet.
 func NewGit(dir string) *Git { return &Git{dir: dir, repos: map[string]*repository{}} }
 
 const (
-	maxRepositories = 64       // nested in one another
+	maxRepositories = 64       // a repository and those nested in it
 	maxSettings     = 500      // settings that name programs
 	maxConfig       = 4 << 20  // bytes of a configuration as git prints it
 	maxIndex        = 64 << 20 // bytes of an index as git prints it
 	gitTimeout      = 5 * time.Second
-	settled         = 2 * time.Second // a file that changed more recently may change again unnoticed
+	settled         = 2 * time.Second // a younger file may change again without a new change time
 )
 
-// A repository is what git reports about a repository.
+// A repository is what git reported about one repository.
 type repository struct {
 	top       string
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
-	nested    []string    // tops of repositories in it
+	nested    []string    // top directories of the repositories in it
 	dirs      []string    // its git directories
 	err       error       // git could not be run
 
 	files []string // the files that the fields above depend on
-	state []string // of the files; nil: run git again
+	state []string // states of files; nil: run git again
 	until time.Time
 }
 
-// Check inspects the repository that contains a directory. unguarded names the
-// settings that make git run something and cannot be overridden. An error means
-// that git could not be run. In both cases no git command may run there without
-// approval.
+// Check inspects the repository that contains dir. unguarded names the settings that make git run a
+// program and cannot be overridden. An error means that git could not be run. In both cases git
+// commands in dir need approval.
 func (g *Git) Check(dir string) (unguarded []string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,7 +78,7 @@ func (g *Git) Check(dir string) (unguarded []string, err error) {
 	return unguarded, err
 }
 
-// tagsLikeOptions reports whether the repository that contains a directory has a tag that
+// tagsLikeOptions reports whether the repository that contains a directory has a tag whose name
 // begins with a dash.
 func (g *Git) tagsLikeOptions(dir string) (bool, error) {
 	g.mu.Lock()
@@ -108,8 +107,7 @@ func (g *Git) Dirs() []string {
 	return dirs
 }
 
-// all returns the repositories of the working directory and of the directories
-// passed to Check.
+// all returns the repositories of the working directory and of the directories passed to Check.
 func (g *Git) all() []*repository {
 	all := g.ask(topOf(g.dir))
 	for _, top := range g.other {
@@ -122,8 +120,8 @@ func (g *Git) all() []*repository {
 	return all
 }
 
-// Env adds variables to an environment that keep git from running the programs
-// in the configuration of these repositories: see [GitEnv].
+// Env adds variables to an environment so that git does not run the programs named in the
+// configuration of these repositories: see [GitEnv].
 func (g *Git) Env(environ []string) (env, unguarded []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,7 +192,8 @@ func topOf(dir string) string {
 	}
 }
 
-// ask returns the repository of a top directory and those nested in it.
+// ask returns the repository with the given top directory and those nested in it, from the cache
+// where nothing has changed.
 func (g *Git) ask(top string) (all []*repository) {
 	if top == "" {
 		return nil
@@ -214,7 +213,8 @@ func (g *Git) ask(top string) (all []*repository) {
 	return all
 }
 
-// fresh reports whether nothing has changed since git was run.
+// fresh reports whether no relevant file has changed since git was run. An error is kept for a
+// short time.
 func (r *repository) fresh() bool {
 	if r.err != nil {
 		return time.Now().Before(r.until)
@@ -222,8 +222,8 @@ func (r *repository) fresh() bool {
 	return r.state != nil && slices.Equal(r.state, fileStates(r.files))
 }
 
-// fileStates describes files so that every change changes the description; nil
-// if that cannot be guaranteed.
+// fileStates describes files so that every change to one changes the result. It returns nil if that
+// cannot be guaranteed.
 func fileStates(files []string) []string {
 	states := make([]string, len(files))
 	for i, file := range files {
@@ -243,14 +243,14 @@ func fileStates(files []string) []string {
 	return states
 }
 
-// read runs git in one repository.
+// read runs git in one repository and returns the result, with err set if that fails.
 func (g *Git) read(top string) *repository {
 	r := &repository{top: top, until: time.Now().Add(settled)}
 	fail := func(err error) *repository {
 		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", top, err)
 		return r
 	}
-	// git would block on such files or never stop reading them.
+	// With anything but regular files git would block or never stop reading.
 	dot := filepath.Join(top, ".git")
 	info, err := os.Stat(dot)
 	switch {
@@ -309,7 +309,7 @@ func (g *Git) read(top string) *repository {
 			}
 		}
 	}
-	// The included files may depend on anything, so git is run each time.
+	// Included files are not among r.files, so with them git is run each time.
 	if after := fileStates(r.files); before != nil && after != nil && !included &&
 		slices.Equal(before, after[:len(before)]) {
 		r.state = after
@@ -328,7 +328,7 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 	fields := strings.Split(string(out), "\x00")
 	for ; len(fields) > 2; fields = fields[3:] {
 		if scope := fields[0]; scope != "local" && scope != "worktree" {
-			continue // the user's own, or an override of ours
+			continue // set by the user, or an override of ours
 		}
 		key, _, _ := strings.Cut(fields[2], "\n")
 		included = included || strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
@@ -354,9 +354,9 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 	return included, nil
 }
 
-// run runs git in a repository that may be hostile: without the environment,
-// except for the user's home, and with all programs disabled that this command
-// could run.
+// run runs git in a repository that may be hostile. It passes only the few variables of the
+// environment that locate the user's configuration, and disables all programs that the command
+// could run. More than most bytes of output are an error.
 func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	environ := userdirs.Environ(g.Environ)
 	getenv := userdirs.Getenv(environ)
@@ -394,7 +394,8 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bounded is a writer that fails after so many bytes, which ends the program.
+// bounded is a buffer that fails once it would exceed most bytes; the failed write ends the
+// program.
 type bounded struct {
 	bytes.Buffer
 	most int64
@@ -409,7 +410,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// gitProgram finds git in a PATH, outside the directories given.
+// gitProgram finds git in a PATH, ignoring entries inside dirs. search is the PATH without those.
 func gitProgram(list string, dirs ...string) (name, search string, err error) {
 	search, _ = CleanPath(list, dirs...)
 	names := []string{"git"}
@@ -428,8 +429,7 @@ func gitProgram(list string, dirs ...string) (name, search string, err error) {
 	return "", "", errors.New("git is not installed")
 }
 
-// isNotRegular reports whether one of the files of a directory exists and is not
-// a regular file.
+// isNotRegular reports whether one of the named files in dir exists and is not a regular file.
 func isNotRegular(dir string, names ...string) bool {
 	for _, name := range names {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.Mode().IsRegular() {

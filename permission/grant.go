@@ -8,15 +8,15 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// What allows a command: which rule covers it and the commands inside it.
+// Finding the rule that allows a command and the commands inside it.
 
-// A grant is what allows a command: a rule, and how many of the command's words
-// it spells out.
+// A grant is the result of this search: the allowing rule, and how many of the command's words it
+// spells out.
 type grant struct {
 	by    *Judged
 	words int
-	exact bool // the rule spells out all of them
-	files bool // the script that a shell runs is allowed too
+	exact bool // the rule spells out all words
+	files bool // the rule also allows the commands of the script file that a shell runs
 	free  bool // the assignments before the command need no approval of their own
 }
 
@@ -28,12 +28,12 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 		by.Subject = sub
 		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.Assigns) == 0}
 	}
-	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // no wildcard matches a program that runs others
+	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // a wildcard does not match the name of a program that runs other programs
 		dangers = append([]bash.Danger{{Word: 0}}, dangers...)
 	}
 	var buf [256]byte
 	plain := newLine(c.Words, dangers, buf[:0])
-	clean, ok := plain, true // the line without words that lead upwards
+	clean, ok := plain, true // the line with ".." resolved; ok: this was possible
 	climbing := climbs(c.Words)
 	if climbing {
 		var words []bash.Word
@@ -45,7 +45,7 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 		r := &j.allow[i]
 		if r.Any {
 			if c.Opaque != "" && j.patterns() {
-				continue // it may hide something that a rule denies
+				continue // it may hide a command that a rule denies
 			}
 			by := by(sub, Allow, r.Rule)
 			return grant{by: &by, free: true}
@@ -87,7 +87,7 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 	return grant{}
 }
 
-// inner returns the cover of a grant for a command inside the one it allows.
+// inner returns how far a grant for a command also covers a command inside it.
 func (g *grant) inner(c *bash.SimpleCommand, in bash.Inner) cover {
 	switch {
 	case g.by == nil:
@@ -102,8 +102,8 @@ func (g *grant) inner(c *bash.SimpleCommand, in bash.Inner) cover {
 	return cover{}
 }
 
-// covered reports whether the rule for the outer command, which spells out the
-// first words of this command, allows it.
+// covered reports whether the rule for an outer command allows this inner command. The rule spells
+// out the first words of the inner command.
 func covered(c *bash.SimpleCommand, words int, dangers []bash.Danger) bool {
 	if words < 1 || c.Opaque != "" {
 		return false
@@ -115,14 +115,14 @@ func covered(c *bash.SimpleCommand, words int, dangers []bash.Danger) bool {
 	}
 	for i := words; i < len(c.Words); i++ {
 		if w := &c.Words[i]; w.Dash && !w.Literal && !bash.AfterDashes(c.Words, i) {
-			return false // xargs adds words that the rule does not spell out
+			return false // xargs appends words that the rule does not spell out
 		}
 	}
 	return c.Words[0].Literal
 }
 
-// relative reports whether a word that a rule spells out is a relative path,
-// which cd changes the meaning of.
+// relative reports whether one of the first lead words looks like a relative path: its meaning
+// depends on cd.
 func relative(c *bash.SimpleCommand, lead int) bool {
 	for i := 0; i < len(c.Words) && i < lead; i++ {
 		v, ok := c.Words[i].Value()
@@ -139,9 +139,9 @@ func relative(c *bash.SimpleCommand, lead int) bool {
 	return false
 }
 
-// cleaned returns words with ".." resolved where possible, so that what a * in a
-// rule matches lies below the path written before it. ok is false where links
-// make a path lead elsewhere than its text.
+// cleaned returns words with ".." resolved, so that the part of a path that a * in a rule matches
+// is below the part before it. ok is false if, because of links, a resolved path names a different
+// file than the original.
 func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok bool) {
 	out = slices.Clone(words)
 	for i := range out {
@@ -169,7 +169,7 @@ func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok b
 	return out, true
 }
 
-// narrowestRule returns the narrowest rule that allows a command, "" if none can.
+// narrowestRule returns the narrowest rule that allows a command; "" if no rule can.
 func narrowestRule(c *bash.SimpleCommand) string {
 	var b strings.Builder
 	b.WriteString("Bash(")

@@ -12,23 +12,23 @@ type judge struct {
 	request   Subject // the command line
 	out       []Judged
 	suggested []string
-	suggest   bool // a rule can answer every question so far
-	doubt     bool // a deny rule may match the next subject added
+	suggest   bool // every question so far can be answered by a rule
+	doubt     bool // a deny rule may match the next subject passed to add
 	seen      map[Judged]bool
-	spelled   bool // inside a command whose suggested rule spells out all of it
+	spelled   bool // the rule suggested for the outer command spells out all its words
 	dots      bool // globs may match names that begin with a dot
 
-	allow, ask, deny []bashRule // rules about commands
+	allow, ask, deny []bashRule // rules for commands
 	ready            bool
 }
 
-// A bashRule is a rule about commands. It is compiled when its first byte first
-// matches that of a line.
+// A bashRule is a rule for commands. It is compiled when a line with its first byte is first
+// matched.
 type bashRule struct {
 	*Rule
 	pattern  pattern
 	compiled bool
-	wide     bool // for denials: in lower case
+	wide     bool // for deny and ask rules: in lower case
 	first    byte // the first byte of every line it matches; 0: any
 }
 
@@ -43,7 +43,7 @@ func (b *bashRule) get() *pattern {
 	return &b.pattern
 }
 
-// prepare selects the rules about commands, once per decision.
+// prepare selects the rules for commands, once per decision.
 func (j *judge) prepare() {
 	if j.ready {
 		return
@@ -72,12 +72,12 @@ func (j *judge) prepare() {
 	j.allow, j.ask, j.deny = pick(j.rules.Allow, false), pick(j.rules.Ask, true), pick(j.rules.Deny, true)
 }
 
-// add records a verdict after applying the mode to it. rule is the narrowest
-// rule that would allow the subject, "" if none can.
+// add records a verdict after applying the mode to it. rule is the narrowest rule that would allow
+// the subject; "" if no rule can.
 func (j *judge) add(x Judged, rule string) {
 	if x.Verdict == Ask {
 		if j.spelled && x.Kind == "Bash" && x.Rule == "" {
-			// The rule suggested for the outer command spells this one out.
+			// The rule suggested for the outer command covers this one too.
 		} else if rule == "" {
 			j.suggest = false
 		} else {
@@ -90,7 +90,7 @@ func (j *judge) add(x Judged, rule string) {
 			}
 		}
 		switch {
-		case j.mode == Bypass && x.Rule != "" && x.Origin == Managed: // the user's choice of a mode does not lift it
+		case j.mode == Bypass && x.Rule != "" && x.Origin == Managed: // choosing a mode does not override a managed rule
 		case j.mode == Bypass && j.doubt:
 			x.Verdict = Deny
 		case j.mode == Bypass:
@@ -135,7 +135,7 @@ func by(s Subject, v Verdict, r *Rule) Judged {
 	return Judged{Subject: s, Verdict: v, Rule: r.String(), Origin: r.Origin}
 }
 
-// notReading adds a question that no rule can answer. Plan mode denies instead.
+// notReading asks about a subject that no rule can allow. In plan mode it denies the subject.
 func (j *judge) notReading(s Subject, reason string) {
 	if j.mode == Plan {
 		j.add(Judged{Subject: s, Verdict: Deny, Reason: join2(reason, reasonPlan)}, "")

@@ -10,13 +10,12 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// One simple command: the rules against it, what it needs approval for, and the
-// files that it names.
+// One simple command: the rules that match it, why it needs approval, and the files that it names.
 
-// command judges one simple command and what it runs and touches.
+// command judges one simple command, the commands inside it and the files that it names.
 func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	sub := Subject{Kind: "Bash", Text: c.Text}
-	asked := false // a rule has asked already; denials of inner commands still count
+	asked := false // a rule has already asked; only denials of inner commands matter now
 	switch j.denied(sub, c) {
 	case Deny:
 		return
@@ -35,7 +34,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		}
 	}
 	if j.mode == Plan || asked {
-		g.by = nil // in plan mode reading needs no rule and nothing else may run
+		g.by = nil // in plan mode reading needs no rule, and nothing else may run
 	}
 	why := j.notFree(c, dirs, known, moved)
 	free := c.Effect == bash.Reads && why == ""
@@ -90,8 +89,8 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	j.files(s, c, dirs, known, g.by, free)
 }
 
-// denied judges a command by the deny and ask rules, matched as widely as
-// possible, and returns the verdict; Allow means that none of them matches.
+// denied judges a command by the deny and ask rules, matched as widely as possible. Allow means
+// that none of them matches.
 func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
 	if len(j.deny)+len(j.ask) == 0 {
 		return Allow
@@ -138,7 +137,7 @@ func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
 	return Allow
 }
 
-// hasUnknown reports whether the value of a word is not known.
+// hasUnknown reports whether the value of some word is unknown.
 func hasUnknown(c *bash.SimpleCommand) bool {
 	for i := range c.Words {
 		if _, ok := c.Words[i].Value(); !ok {
@@ -148,8 +147,8 @@ func hasUnknown(c *bash.SimpleCommand) bool {
 	return false
 }
 
-// notFree returns why a read-only command needs approval in the directories
-// where it runs; "": it does not.
+// notFree returns why a read-only command needs approval in the directories in which it may run; ""
+// if it does not.
 func (j *judge) notFree(c *bash.SimpleCommand, dirs []string, known, moved bool) string {
 	if c.Effect != bash.Reads {
 		return ""
@@ -188,8 +187,8 @@ func (j *judge) notFree(c *bash.SimpleCommand, dirs []string, known, moved bool)
 	return ""
 }
 
-// gitNeedsApproval returns why git needs approval in these directories even if a
-// rule allows it; "": it does not.
+// gitNeedsApproval returns why git needs approval in these directories even if a rule allows it; ""
+// if it does not.
 func (j *judge) gitNeedsApproval(dirs []string) string {
 	if j.paths.Untrusted {
 		return ReasonUntrusted
@@ -204,8 +203,8 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 	return ""
 }
 
-// withRefs returns a command in which the commit names that git prints do not
-// count as options, if the repository has no tag that looks like one.
+// withRefs returns c without the option mark on the commit names that git prints in it, if the
+// repository has no tag that looks like an option.
 func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleCommand {
 	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
 	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
@@ -224,8 +223,8 @@ func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleComma
 	return &clean
 }
 
-// temporary reports whether a file is of no consequence: it is thrown away, or lies
-// where programs keep temporary files.
+// temporary reports whether writing a file needs no protection: it is a standard stream or
+// /dev/null, or all its names are in a directory for temporary files.
 func temporary(name string, n names) bool {
 	if name == "/dev/stdout" || name == "/dev/stderr" {
 		return true
@@ -235,8 +234,7 @@ func temporary(name string, n names) bool {
 	})
 }
 
-// dangers returns the words of a command that a rule must spell out, given the
-// directories where it runs.
+// dangers returns the words of a command that a rule must spell out when it runs in dirs.
 func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 	inside := func(d bash.Danger) bool {
 		if d.Dir == "" {
@@ -259,8 +257,8 @@ func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 	return c.Danger
 }
 
-// obeyed returns a file that changes which program a command's name runs, if
-// one exists in the directories where it runs or above.
+// obeyed returns a file that changes which program the command's name runs, such as a version
+// manager's configuration, if one exists in dirs or above; "" if none does.
 func (j *judge) obeyed(c *bash.SimpleCommand, dirs []string) string {
 	if c.Obeys == "" || c.Effect != bash.Reads {
 		return ""
@@ -280,13 +278,14 @@ func (j *judge) obeyed(c *bash.SimpleCommand, dirs []string) string {
 	return ""
 }
 
-// files judges the files that a command's words name.
+// files judges the files that a command's words name. allowed is the verdict of the rule that
+// allows the command, nil if none does; free means that it needs no rule.
 func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string, dirsKnown bool, allowed *Judged,
 	free bool) {
 
 	judgedFree := allowed
 	if judgedFree == nil && !free {
-		judgedFree = &Judged{} // only denials count: the command itself asks
+		judgedFree = &Judged{} // record only denials: the command itself asks already
 	}
 	for i := range c.Files {
 		a := &c.Files[i]
@@ -329,8 +328,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 		}
 	}
 	if j.deniesFiles() && c.Effect != bash.Reads {
-		// Whatever the program does, its words must not name a file that must not be
-		// read.
+		// Whatever the program does, its words must not name a file that a rule denies.
 		for i := 1; i < len(c.Words); i++ {
 			for _, v := range c.Words[i].Values {
 				for _, part := range []string{v, after(v, "="), after(v, "@"), after(v, ":")} {

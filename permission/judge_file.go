@@ -9,16 +9,15 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Files: those that tools and commands name, and those below directories that
-// commands read.
+// Files that tools and commands name, and files below directories that commands read.
 
 // path judges a file that a tool names.
 func (j *judge) path(s Subject) {
 	j.file(s, j.paths.name(s.Text, j.paths.Dir), nil, false)
 }
 
-// file judges a file by its names. allowed is the verdict of the command that
-// names the file, nil if a tool names it. quiet omits the verdict if it is Allow.
+// file judges a file by its names. allowed is the verdict of the command that names the file; nil
+// if a tool names it. With quiet, an Allow is not recorded.
 func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 	p := j.paths
 	s.Text = n.all[0]
@@ -90,8 +89,7 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 	j.add(Judged{Subject: s, Reason: reason}, suggestion())
 }
 
-// fileRule returns the first rule of a list of denials or questions that is
-// about a file.
+// fileRule returns the first deny or ask rule in list that covers a file.
 func (j *judge) fileRule(list []Rule, s Subject, n names) *Rule {
 	for i := range list {
 		r := &list[i]
@@ -111,8 +109,8 @@ func (j *judge) matchAny(r *Rule, n names) bool {
 	return false
 }
 
-// allows returns a rule that allows a file, if each of its names is allowed by
-// a rule or by the mode.
+// allows returns a rule that allows a file. Each name of the file must be allowed by a rule or by
+// the mode; nil if one is not, or if no rule was needed.
 func (j *judge) allows(s Subject, n names) (by *Rule) {
 	for _, name := range n.all {
 		one := names{all: []string{name}}
@@ -134,8 +132,8 @@ func (j *judge) allows(s Subject, n names) (by *Rule) {
 	return by
 }
 
-// spelledOut reports whether a personal rule spells out, absolute and without
-// a wildcard, a path that otherwise always asks.
+// spelledOut reports whether a personal rule names the path exactly: absolute and without
+// wildcards. Such a rule also allows paths that are protected or secret.
 func (j *judge) spelledOut(s Subject, n names) bool {
 	for i := range j.rules.Allow {
 		r := &j.rules.Allow[i]
@@ -149,8 +147,8 @@ func (j *judge) spelledOut(s Subject, n names) bool {
 	return false
 }
 
-// Opens lists the paths that personal rules of a kind, Read or Edit, spell out,
-// absolute and without a wildcard: they open what is protected, for commands too.
+// Opens lists the paths that personal rules of a kind (Read or Edit) name exactly: absolute and
+// without wildcards. Commands too may use these, even if they are protected or secret.
 func (rs Rules) Opens(kind string) (paths []string) {
 	for i := range rs.Allow {
 		r := &rs.Allow[i]
@@ -164,7 +162,7 @@ func (rs Rules) Opens(kind string) (paths []string) {
 	return paths
 }
 
-// plainPattern returns the path of a pattern "//x" without wildcards.
+// plainPattern returns the path of a pattern "//x"; "" if it has wildcards.
 func plainPattern(s string) string {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -181,7 +179,7 @@ func plainPattern(s string) string {
 	return b.String()
 }
 
-// deniesFiles reports whether a rule denies some files.
+// deniesFiles reports whether a rule denies particular files.
 func (j *judge) deniesFiles() bool {
 	for i := range j.rules.Deny {
 		r := &j.rules.Deny[i]
@@ -192,9 +190,9 @@ func (j *judge) deniesFiles() bool {
 	return false
 }
 
-// below looks for denied files and secrets under a directory that is read
-// recursively. With too many files to check, the call asks if there are deny or
-// ask rules; the built-in secrets are then left to the sandbox.
+// below looks for denied files and secrets below a directory that is read recursively. If there are
+// too many files to check, it asks only because of deny and ask rules; the sandbox then hides the
+// built-in secrets.
 func (j *judge) below(s Subject, n names) {
 	const most = 5000
 	list := j.paths.Below
@@ -232,9 +230,9 @@ func (j *judge) below(s Subject, n names) {
 	}
 }
 
-// throughLinks judges a command that follows the links below a directory: their
-// targets must be in the workspace, unless a rule allows the command. With tree
-// it reads the content of the targets, so they are judged as files too.
+// throughLinks judges a command that follows the links below a directory. The targets must be in
+// the workspace, unless a rule allows the command. tree means that the command reads the content of
+// the targets, so they are judged as files too.
 func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 	const most = 50_000
 	todo, seen, left := []string{n.all[len(n.all)-1]}, map[string]bool{}, most

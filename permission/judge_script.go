@@ -6,8 +6,8 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// Command lines: their commands, redirections and assignments, each judged by
-// itself. The facts come from permission/internal/bash.
+// Command lines: each command, redirection and assignment is judged separately. Package
+// permission/internal/bash extracts them.
 
 // bash judges a command line.
 func (j *judge) bash(s Subject) {
@@ -33,8 +33,8 @@ func (j *judge) bash(s Subject) {
 	j.script(script, cover{})
 }
 
-// mentions reports whether a text that cannot be analysed contains the name of
-// the program that a pattern denies.
+// mentions reports whether text that cannot be analysed contains the name of the program that a
+// deny rule's pattern begins with.
 func mentions(text, pat string) bool {
 	p := compile(strings.ToLower(pat))
 	name, _, _ := strings.Cut(string(p.text), "\x00")
@@ -54,8 +54,8 @@ func mentions(text, pat string) bool {
 	}
 }
 
-// A cover is how much of an inner command the rule for the outer command spells
-// out, in words.
+// A cover is the part of an inner command that the rule for its outer command spells out: a number
+// of words, or all.
 type cover struct {
 	by    *Judged
 	words int
@@ -92,8 +92,8 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 	}
 }
 
-// dirs returns the directories in which a command may run; ok is false if they
-// are not known.
+// dirs returns the directories in which the command at position at may run; ok is false if they are
+// unknown.
 func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
 	dirs = []string{j.paths.Dir}
 	n := min(at, len(s.Moves))
@@ -187,7 +187,8 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 	j.add(Judged{Subject: s, Reason: reasonVariable}, rule)
 }
 
-// everything returns the rule that allows every command, if one does.
+// everything returns the rule that allows all commands; nil if there is none, or if deny or ask
+// rules for particular commands, or plan mode, limit it.
 func (j *judge) everything() *Rule {
 	for i := range j.allow {
 		if r := &j.allow[i]; r.Any && j.mode != Plan && !j.patterns() {
@@ -197,7 +198,7 @@ func (j *judge) everything() *Rule {
 	return nil
 }
 
-// patterns reports whether a rule denies or asks about some commands.
+// patterns reports whether a rule denies or asks about particular commands.
 func (j *judge) patterns() bool {
 	for _, list := range [][]bashRule{j.deny, j.ask} {
 		for i := range list {
@@ -209,7 +210,7 @@ func (j *judge) patterns() bool {
 	return false
 }
 
-// deniedOnly matches only the deny rules with the commands inside an opaque one.
+// deniedOnly applies only the deny rules to the commands inside a command that cannot be analysed.
 func (j *judge) deniedOnly(s *bash.CommandLine) {
 	for _, c := range s.Commands {
 		written := lines(c)

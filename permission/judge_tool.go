@@ -7,7 +7,7 @@ import (
 
 // Tools whose subjects are neither commands nor files.
 
-// other judges a subject that is neither a command nor a path.
+// other judges a subject that is neither a command nor a file.
 func (j *judge) other(s Subject) {
 	rule := s.Kind
 	switch {
@@ -48,7 +48,7 @@ func (j *judge) other(s Subject) {
 	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
 }
 
-// escapeGlob returns a pattern that matches exactly a text.
+// escapeGlob returns a pattern that matches exactly the text s.
 func escapeGlob(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

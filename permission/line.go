@@ -9,11 +9,11 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// Commands as symbols that the patterns of rules are matched with.
+// Commands as sequences of symbols, to be matched with the patterns of rules.
 
-// lines encodes a command for matching with deny and ask rules: the program by
-// its base name and as written, escapes resolved, without git's global options,
-// in lower case, with and without the assignments before it.
+// lines encodes a command for matching with deny and ask rules, in lower case and with escapes
+// resolved. There are several variants: the program by its base name and as written, with and
+// without git's global options, with and without the assignments before the command.
 func lines(c *bash.SimpleCommand) [][]byte {
 	buf := make([]byte, 0, len(c.Text)+8)
 	write := func(words []bash.Word, base bool) []byte {
@@ -78,8 +78,8 @@ func lines(c *bash.SimpleCommand) [][]byte {
 type line struct {
 	words []bash.Word
 	text  []byte
-	fixed []bool // what a rule must spell out
-	open  []bool // what a rule for all uses of the program must spell out
+	fixed []bool // symbols that a rule must spell out
+	open  []bool // symbols that a rule for all uses of the program must spell out
 }
 
 func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
@@ -93,8 +93,8 @@ func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
 	return l
 }
 
-// fixedFor marks what a pattern must spell out: a rule such as Bash(python:*)
-// covers more uses of its program.
+// fixedFor marks the symbols that a pattern must spell out. These are fewer for a rule such as
+// Bash(python:*), which allows all uses of a program.
 func (l *line) fixedFor(p *pattern) []bool {
 	if p.lead == 1 && p.prefix && !p.starred {
 		return l.open
@@ -102,7 +102,7 @@ func (l *line) fixedFor(p *pattern) []bool {
 	return l.fixed
 }
 
-// encode appends words as symbols to a line.
+// encode appends the words as symbols to line.
 func encode(words []bash.Word, line []byte) []byte {
 	ended := false
 	for i := range words {
@@ -129,9 +129,9 @@ func encode(words []bash.Word, line []byte) []byte {
 	return line
 }
 
-// withClimbs returns a line whose elements ".." a rule must spell out: "../*"
-// does not match "../../x". After path.Clean they are at the beginning of a word,
-// so that no other pattern can lead upwards.
+// withClimbs returns the line with each path element ".." marked as one that a rule must spell out:
+// "../*" does not match "../../x". path.Clean has moved these elements to the beginning of a word,
+// so no other pattern can match a path that leads upwards.
 func (l *line) withClimbs() *line {
 	marked := make([]bool, len(l.text))
 	copy(marked, l.fixed)
@@ -145,10 +145,10 @@ func (l *line) withClimbs() *line {
 	return &line{words: l.words, text: l.text, fixed: marked, open: marked}
 }
 
-// nameByte reports whether a symbol is part of a file's name.
+// nameByte reports whether a symbol can be part of a file name.
 func nameByte(b byte) bool { return b > star && b != '/' && b != '=' }
 
-// fixed marks the symbols of dangerous words; nil: there are none.
+// fixed marks the symbols of dangerous words; nil if there are none.
 func fixed(line []byte, dangers []bash.Danger) []bool {
 	if len(dangers) == 0 {
 		return nil
@@ -164,8 +164,8 @@ func fixed(line []byte, dangers []bash.Danger) []bool {
 	return out
 }
 
-// withAssigns puts the assignments before a command in front of its words,
-// which a rule must spell out.
+// withAssigns puts the assignments of a command in front of its words, as words that a rule must
+// spell out.
 func withAssigns(c *bash.SimpleCommand, words []bash.Word, dangers []bash.Danger) ([]bash.Word, []bash.Danger, []byte) {
 	all := make([]bash.Word, 0, len(c.Assigns)+len(words))
 	var ds []bash.Danger
@@ -180,7 +180,7 @@ func withAssigns(c *bash.SimpleCommand, words []bash.Word, dangers []bash.Danger
 	return append(all, words...), ds, nil
 }
 
-// climbs reports whether a word has an element "..".
+// climbs reports whether a word has the path element "..".
 func climbs(words []bash.Word) bool {
 	for i := range words {
 		for _, v := range words[i].Values {

@@ -12,14 +12,14 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// ProtectedPaths returns the names that require approval before they are
-// written, in the syntax of path rules: other programs run them or read their
-// configuration from them. The directories in [PathContext.Own] and every git directory are protected
-// too. The sandbox mounts the same names read-only.
+// ProtectedPaths returns the names of files and directories that must not be written without
+// approval, in the syntax of path rules: other programs execute them or read their configuration
+// from them. The directories in [PathContext.Own] and every git directory are protected too. The
+// sandbox mounts the same names read-only.
 func ProtectedPaths() []string { return slices.Clone(protectedPaths) }
 
-// Secrets returns the files that require approval before they are read, in the
-// syntax of path rules. The sandbox hides the same files.
+// Secrets returns the files that must not be read without approval, in the syntax of path rules.
+// The sandbox hides the same files.
 func Secrets() []string { return slices.Clone(secrets) }
 
 var protectedPaths = []string{
@@ -50,17 +50,17 @@ var secrets = []string{
 	"//proc/**/mem", "//dev/mem", "//dev/kmem", "//run/secrets", "//var/run/secrets",
 }
 
-// names are the spellings of a path: as written, and with links resolved. An
-// allow rule must match all of them, a deny rule any.
+// names are the names of one file: as written, and with links resolved if that differs. An allow
+// rule must match all of them, a deny rule any one.
 type names struct {
 	all     []string
-	unclear string // why the file that it names is not known
+	unclear string // why it is unknown which file this is; "": it is known
 }
 
 // target returns the path with links resolved.
 func (n *names) target() string { return n.all[len(n.all)-1] }
 
-// name returns the names of a path. Relative paths start at dir.
+// name returns the names of the file at text; a relative path starts at dir.
 func (p *PathContext) name(text, dir string) names {
 	text = filepath.ToSlash(text)
 	if strings.HasPrefix(text, "~") {
@@ -107,7 +107,7 @@ func (p *PathContext) name(text, dir string) names {
 	return out
 }
 
-// resolve follows links. It caches the directories for the rest of the decision.
+// resolve follows links. It caches the resolved directories until the decision ends.
 func (p *PathContext) resolve(text string) (string, error) {
 	if p.Resolve != nil {
 		return p.Resolve(filepath.FromSlash(text))
@@ -135,15 +135,15 @@ func (p *PathContext) resolve(text string) (string, error) {
 	return Resolve(last)
 }
 
-// procPath reports whether a path depends on the process that opens it: through
-// its root, its working directory or its descriptors.
+// procPath reports whether a path means something different for each process: it uses the root, the
+// working directory or the descriptors of a process.
 func procPath(s string) bool {
 	if strings.HasPrefix(s, "/dev/fd/") || s == "/dev/stdin" || s == "/dev/stdout" || s == "/dev/stderr" {
 		return true
 	}
 	rest, ok := strings.CutPrefix(path.Clean(s), "/proc/")
 	if !ok {
-		// Paths that only pass through it, such as /proc/self/root/../x.
+		// Paths that only pass through /proc, such as /proc/self/root/../x.
 		return strings.Contains(s, "/proc/self/") || strings.Contains(s, "/proc/thread-self/")
 	}
 	who, what, _ := strings.Cut(rest, "/")
@@ -158,9 +158,9 @@ func procPath(s string) bool {
 	return false
 }
 
-// Resolve follows the links of an absolute path as the kernel would, ".."
-// after links included. Parts that do not exist stay as written, so that the path
-// of a new file resolves too. It fails after 40 links.
+// Resolve follows the links of an absolute path like the kernel, also with ".." after a link. Parts
+// that do not exist stay as written, so that the path of a new file resolves too. It fails after 40
+// links.
 func Resolve(p string) (string, error) {
 	vol := filepath.VolumeName(p)
 	todo := strings.Split(filepath.ToSlash(p[len(vol):]), "/")
@@ -214,7 +214,7 @@ func isNotDir(err error) bool {
 	return errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "not a directory")
 }
 
-// inside reports whether every name lies in the workspace.
+// inside reports whether all names of a file are in the workspace.
 func (p *PathContext) inside(n names) bool {
 	if n.unclear != "" {
 		return false
@@ -240,7 +240,7 @@ func (p *PathContext) roots() []string {
 				continue
 			}
 			if r = path.Clean(filepath.ToSlash(r)); r == "/" {
-				continue // a workspace must not contain the whole file system
+				continue // the whole file system cannot be a workspace
 			}
 			p.rootNames = append(p.rootNames, r)
 			if t := p.name(r, ""); t.unclear == "" {
@@ -251,7 +251,7 @@ func (p *PathContext) roots() []string {
 	return p.rootNames
 }
 
-// dirNames returns the names of a directory that rules start at.
+// dirNames returns the names of a directory that rules are relative to.
 func (p *PathContext) dirNames(dir string) []string {
 	n, ok := p.seen[dir]
 	if !ok {
@@ -264,13 +264,14 @@ func (p *PathContext) dirNames(dir string) []string {
 	return n
 }
 
-// protected returns the pattern of protectedPaths that matches a path.
+// protected returns why a path is protected, such as the matching pattern of protectedPaths; "" if
+// it is not.
 func (p *PathContext) protected(n names) string {
 	if pat := p.listed(n, protectedPaths); pat != "" {
 		return pat
 	}
 	for _, s := range n.all {
-		// A git directory by its layout: worktrees, modules and bare repositories.
+		// A path that looks like one in a git directory: worktrees, modules, bare repositories.
 		if strings.HasSuffix(s, ".git") || strings.Contains(s, ".git/") || strings.Contains(strings.ToLower(s), "/.git/") ||
 			p.gitDirectory(s) {
 			return "a git directory"
@@ -284,8 +285,8 @@ func (p *PathContext) protected(n names) string {
 	return ""
 }
 
-// gitDirectory reports whether a path is in a git directory of any name: one
-// that a .git file or a worktree refers to, or that has the layout of one.
+// gitDirectory reports whether a path is in a git directory, whatever its name: one of a known
+// repository, or one with the layout of a git directory.
 func (p *PathContext) gitDirectory(s string) bool {
 	if p.Git != nil {
 		for _, dir := range p.Git.Dirs() {
@@ -295,7 +296,7 @@ func (p *PathContext) gitDirectory(s string) bool {
 		}
 	}
 	if p.Resolve != nil {
-		return false // files of another machine
+		return false // the files are on another machine
 	}
 	for dir := s; ; dir = path.Dir(dir) {
 		has, ok := p.shapes[dir]
@@ -338,11 +339,11 @@ func (p *PathContext) own() []string {
 	return p.ownNames
 }
 
-// secret returns the pattern of secrets that matches a path.
+// secret returns the pattern of secrets that matches a path; "" if none does.
 func (p *PathContext) secret(n names) string { return p.listed(n, secrets) }
 
-// Secret reports whether reading a path, absolute and without links, requires
-// approval because it is a secret. It uses only the name, and is fast.
+// Secret reports whether the file at path, absolute and without links, is a secret, which must not
+// be read without approval. It uses only the name and is fast.
 func (p PathContext) Secret(path string) bool {
 	return p.listed(names{all: []string{path}}, secrets) != ""
 }
@@ -361,7 +362,7 @@ func (p *PathContext) listed(n names, list []string) string {
 	return ""
 }
 
-// suspicious is a fast check that lets most paths skip the whole list.
+// suspicious is a fast check whether a path can match the lists of protected paths and secrets.
 func suspicious(s string) bool {
 	s = strings.ToLower(s)
 	for _, in := range []string{"/.", "/_", "id_", "/run/", "/library/"} {
@@ -376,15 +377,15 @@ func suspicious(s string) bool {
 	}
 	slash := strings.LastIndexByte(s, '/')
 	if strings.IndexByte(s[:slash+1], '.') >= 0 {
-		return true // everything in a directory with the name of a secret is a secret
+		return true // everything in a directory with a secret's name is secret
 	}
 	base := s[slash+1:]
 	return strings.Contains(base, ".") && !strings.HasSuffix(base, ".go")
 }
 
-// match matches one path with one pattern of gitignore's syntax. A pattern that
-// matches a directory matches everything in it. wide is for deny rules: letter
-// case is ignored and relative patterns match at any depth.
+// match matches a path with a pattern in the syntax of gitignore. A pattern that matches a
+// directory also matches everything in it. wide is for deny and ask rules: letter case is ignored
+// and relative patterns match at any depth.
 func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 	if wide {
 		pattern, s = strings.ToLower(pattern), strings.ToLower(s)
@@ -407,7 +408,7 @@ func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 		dir = fold(dir)
 		return strings.HasPrefix(s, dir+"/") && segments(rest, s[len(dir)+1:]) || rest == "**" && s == dir
 	}
-	linked := func(dir, rest string) bool { // dir as written and with links resolved
+	linked := func(dir, rest string) bool { // tries dir as written and with links resolved
 		if from(dir, rest) {
 			return true
 		}
@@ -454,7 +455,7 @@ func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 	}
 }
 
-// segments matches a path, or a directory above it, against a pattern.
+// segments reports whether a pattern matches a path or a directory above it.
 func segments(pattern, s string) bool {
 	for {
 		seg, rest, more := strings.Cut(pattern, "/")
@@ -487,7 +488,7 @@ func segments(pattern, s string) bool {
 	}
 }
 
-// glob matches one name: * ? [a-z] and \.
+// glob matches a name with a pattern of * ? [a-z] and \.
 func glob(pattern, s string) bool {
 	star, mark := -1, 0
 	i, j := 0, 0
@@ -541,8 +542,8 @@ func glob(pattern, s string) bool {
 	return i == len(pattern)
 }
 
-// class matches a byte against [a-z]; n is the length of the class, 0 if it is
-// not closed.
+// class matches a byte with a class such as [a-z]; n is the length of the class, 0 if it is not
+// closed.
 func class(pattern string, c byte) (ok bool, n int) {
 	i := 1
 	not := i < len(pattern) && (pattern[i] == '!' || pattern[i] == '^')

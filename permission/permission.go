@@ -14,16 +14,15 @@
 // simple command in it, each redirection and each assignment that could change
 // the behaviour of a program is judged separately. What cannot be analysed asks.
 //
-// The package knows no tool, no model and no session. All of it is safe for
-// concurrent use. It reads the file system only to follow links, to expand
-// globs and to look for secrets below a directory that is read recursively; the
-// functions of a [PathContext] replace these. A [Git] runs git to read its
-// configuration.
+// The package does not depend on tools, models or sessions. All of it is safe for concurrent use.
+// It reads the file system only to follow links, to expand globs and to look for secrets below a
+// directory that is read recursively; the functions in a [PathContext] can replace these accesses.
+// A [Git] runs git to read git's configuration.
 package permission
 
 import "fmt"
 
-// A Verdict is what may happen to a subject. The zero Verdict is Ask.
+// A Verdict is the result for a subject. The zero Verdict is Ask.
 type Verdict uint8
 
 const (
@@ -34,10 +33,10 @@ const (
 
 func (v Verdict) String() string { return [...]string{"ask", "allow", "deny"}[v] }
 
-// MarshalText writes the verdict as its name.
+// MarshalText returns the verdict's name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads a verdict's name.
+// UnmarshalText sets the verdict with the given name.
 func (v *Verdict) UnmarshalText(name []byte) error {
 	for _, w := range []Verdict{Ask, Allow, Deny} {
 		if string(name) == w.String() {
@@ -48,19 +47,19 @@ func (v *Verdict) UnmarshalText(name []byte) error {
 	return fmt.Errorf("unknown verdict %q; must be one of allow, ask, deny", name)
 }
 
-// A Mode decides about subjects that no rule covers. The zero Mode is Default.
+// A Mode decides about subjects that no rule covers. Decide treats "" as Default.
 type Mode string
 
 const (
-	Default     Mode = "default"           // reading in the workspace is allowed, the rest asks
-	AcceptEdits Mode = "acceptEdits"       // and so is writing in the workspace
-	Plan        Mode = "plan"              // nothing but reading, whatever rules allow
+	Default     Mode = "default"           // reading in the workspace is allowed, everything else asks
+	AcceptEdits Mode = "acceptEdits"       // as Default, but writing in the workspace is allowed too
+	Plan        Mode = "plan"              // only reading is allowed, whatever the rules allow
 	DontAsk     Mode = "dontAsk"           // ask means deny
 	Bypass      Mode = "bypassPermissions" // ask means allow, unless a managed rule asks; deny still denies
 )
 
-// ParseMode reads a mode's name. It also takes "bypass" and "manual" (for
-// default), and "" for default.
+// ParseMode returns the mode with the given name. It also accepts "bypass", and "manual" or "" for
+// Default.
 func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
 	case Default, AcceptEdits, Plan, DontAsk, Bypass:
@@ -74,40 +73,37 @@ func ParseMode(s string) (Mode, error) {
 		"bypassPermissions", s)
 }
 
-// A Subject is one thing that a call wants to do. Kind is the tool name in the
-// spelling of rules (Bash, Read, Edit, Skill, Agent, WebFetch, mcp__server__tool,
-// or a tool's own name); Text is what the rule's pattern is matched with: a
-// command line, an absolute path, a skill's name, a URL.
+// A Subject is one thing that a call wants to do. Kind is the tool name as rules spell it (Bash,
+// Read, Edit, Skill, Agent, WebFetch, mcp__server__tool, or a tool's own name). Text is matched
+// with the pattern of rules: a command line, an absolute path, a skill's name, a URL.
 type Subject struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 
-	// Tool is the name of the calling tool, so that a rule for Grep does not apply
-	// to the read tool. "": rules for one tool of a kind do not allow.
+	// Tool is the name of the calling tool, so that a rule for Grep does not allow the read tool.
+	// If it is "", an allow rule for a single tool of a kind does not apply.
 	Tool string `json:"-"`
-	// Aliases are other names of the tool in rules; nil: none. It is a pointer so
-	// that Subjects can be compared.
+	// Aliases are other names of the tool in rules; nil means none. It is a pointer so that
+	// Subjects can be compared.
 	Aliases *[]string `json:"-"`
-	// ReadOnly means that the tool changes nothing, so that mode plan does not
-	// deny it.
+	// ReadOnly means that the tool changes nothing, so plan mode does not deny it.
 	ReadOnly bool `json:"-"`
-	// Default is the verdict when no rule covers the subject: Allow for what is
-	// harmless, such as a skill that requests no permissions. Commands and paths
-	// have defaults of their own.
+	// Default is the verdict if no rule covers the subject: Allow for something harmless, such as a
+	// skill that requests no permissions. It is ignored for commands and paths.
 	Default Verdict `json:"-"`
-	// Extra is how many characters of a command line do not count towards the
-	// length above which it needs approval: see [WithValues].
+	// Extra is the number of characters of a command line that do not count towards the length
+	// limit above which it needs approval: see [WithValues].
 	Extra int `json:"-"`
-	// Note is shown to the user who is asked: what allowing the subject grants.
+	// Note is shown to the user with the question: what allowing the subject grants.
 	Note string `json:"-"`
-	// Dir says of an Edit that a directory of this name is made.
+	// Dir means that an Edit creates a directory.
 	Dir bool `json:"-"`
-	// Hash identifies the content that is approved, such as a skill's: what runs
-	// must have the same hash. "": none.
+	// Hash identifies the approved content, such as that of a skill: the content that runs must
+	// have the same hash. "" means none.
 	Hash string `json:"-"`
-	// Server is the origin of the MCP server that the subject belongs to; "": none.
-	// The allow rules of settings count only for servers of their own side: those of
-	// a project for its servers, the user's and the administrator's for all others.
+	// Server is where the subject's MCP server is configured; "" if there is none. Allow rules of a
+	// project's settings apply only to the project's servers, those of the user and the
+	// administrator only to all other servers.
 	Server Origin `json:"-"`
 }
 
@@ -135,27 +131,26 @@ func (o Origin) personal() bool {
 	return false
 }
 
-// Rules are the effective rules.
+// Rules are the rules in effect.
 type Rules struct {
 	Allow, Ask, Deny []Rule
 }
 
-// A PathContext says what paths in a subject mean. The zero PathContext knows
-// no workspace: every path is outside.
+// A PathContext determines how paths in a subject are interpreted. The zero PathContext has no
+// workspace: every path is outside.
 type PathContext struct {
 	Dir   string   // working directory; absolute
-	Roots []string // directories of the workspace in addition to Dir
+	Roots []string // further directories of the workspace
 	Home  string
-	Own   []string // Knack's own directories, in addition to those below Home; protected
+	Own   []string // Knack's own directories, apart from those below Home; protected
 
-	// GitEnv means that commands run with the environment of [GitEnv]: without
-	// it every git command needs a rule or approval.
+	// GitEnv means that commands run with the environment of [GitEnv]. Without it every git command
+	// needs a rule or approval.
 	GitEnv bool
-	// Git inspects the repositories in which commands run, each time a command
-	// is judged: where git cannot be run, git commands need approval. nil: the
-	// caller has inspected them, see GitEnv.
+	// Git inspects the repositories in which commands run, each time a command is judged. Where it
+	// cannot run git, git commands need approval. nil: the caller has inspected them (see GitEnv).
 	Git *Git
-	// Untrusted means that the folder is not trusted: every git command asks.
+	// Untrusted means that the user does not trust the folder: every git command asks.
 	Untrusted bool
 
 	// Resolve follows the links of an absolute path; nil: [Resolve].
@@ -184,8 +179,8 @@ type Decision struct {
 	Suggest []string `json:"suggest,omitempty"`
 }
 
-// A Judged is a subject with its verdict. One subject of a call may become
-// several: a command line becomes its simple commands, redirections and files.
+// A Judged is a subject with its verdict. One subject of a call may become several: a command line
+// is split into its simple commands, redirections and files.
 type Judged struct {
 	Subject
 	Verdict Verdict `json:"verdict"`
@@ -194,8 +189,8 @@ type Judged struct {
 	Reason  string  `json:"reason,omitempty"`
 }
 
-// Decide judges subjects: the call may run only if the verdict is Allow. A
-// call without subjects asks.
+// Decide judges the subjects of a call, which may run only if the verdict is Allow. A call without
+// subjects asks.
 func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	if m == "" {
 		m = Default

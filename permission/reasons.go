@@ -1,11 +1,10 @@
 package permission
 
-// ReasonUntrusted is the reason of a decision that no rule can change, only
-// trust in the folder.
+// ReasonUntrusted is the reason of a decision that only trusting the folder can change, not a rule.
 const ReasonUntrusted = "git would use the configuration of an untrusted folder"
 
-// Reasons shown to the user with a decision. The analysis of a command supplies
-// those that describe the command.
+// Reasons shown to the user with a decision. Reasons for a particular command come from its
+// analysis in permission/internal/bash.
 const (
 	reasonNoRule     = "no rule covers this"
 	reasonNoSubject  = "the call names no subject to decide on"
@@ -29,7 +28,7 @@ const (
 	reasonManyFiles  = "too many files below to check them all against this rule"
 	reasonManyLinks  = "too many files below to check all links"
 
-	// What follows these is the pattern, the file or the word that they are about.
+	// These are followed by the pattern, file or word.
 	reasonProtected  = "protected path: "
 	reasonSecret     = "secret: "
 	reasonLinkLeaves = "a link points outside the workspace, to "

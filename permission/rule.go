@@ -10,13 +10,13 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// A Rule is Tool or Tool(pattern).
+// A Rule is a tool name with an optional pattern: Tool or Tool(pattern).
 type Rule struct {
 	Tool    string
-	Pattern string // "" with Any set: every subject of the tool
+	Pattern string // "" if Any is set: the rule then covers every subject of the tool
 	Any     bool
 	Origin  Origin
-	Base    string // the absolute directory that a pattern "/x" starts at; "": the working directory
+	Base    string // absolute directory to which a pattern "/x" is relative; "": the working directory
 }
 
 func (r Rule) String() string {
@@ -26,7 +26,7 @@ func (r Rule) String() string {
 	return r.Tool + "(" + r.Pattern + ")"
 }
 
-// A Problem is a message about a rule for its author.
+// A Problem is a message about a rule, for the rule's author.
 type Problem struct {
 	Rule     string
 	Severity string // "error": the rule is ignored; "warn", "info": it is kept
@@ -35,8 +35,8 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Rule + ": " + p.Message }
 
-// ParseRule reads Tool or Tool(pattern). It does not check that the tool exists:
-// see [Rule.Problem].
+// ParseRule parses Tool or Tool(pattern). It does not check that the tool exists: see
+// [Rule.Problem].
 func ParseRule(text string, o Origin) (Rule, error) {
 	text = strings.TrimSpace(text)
 	name, pattern, found := strings.Cut(text, "(")
@@ -82,9 +82,9 @@ func ParseRule(text string, o Origin) (Rule, error) {
 	return r, nil
 }
 
-// ParseRules reads a list of rules. The Problems name the rules that cannot be
-// parsed and those for unknown tools; tools are all names of the tools that
-// exist. base is the directory that patterns "/x" start at.
+// ParseRules parses a list of rules. The Problems report the rules that cannot be parsed and those
+// for unknown tools; tools are the names of all existing tools. base is the directory to which
+// patterns "/x" are relative.
 func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule, []Problem) {
 	var rules []Rule
 	var problems []Problem
@@ -103,9 +103,9 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 	return rules, problems
 }
 
-// Problem reports a rule for a tool that does not exist: one of other agents
-// (info) or an unknown one (warn). Such a rule has no effect until a tool of
-// that name is added.
+// Problem reports a rule for a tool that Knack does not have: a tool of another agent (info) or an
+// unknown one (warn). Such a rule has no effect until a tool with that name is added. tools are the
+// names of all existing tools.
 func (r Rule) Problem(tools ...string) (Problem, bool) {
 	if _, ok := kinds[r.Tool]; ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") ||
 		slices.Contains(tools, r.Tool) {
@@ -128,12 +128,12 @@ var elsewhere = []string{
 	"CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
 }
 
-// Elsewhere reports whether a name is that of a tool of other agents that Knack
-// does not have: rules for it have no effect.
+// Elsewhere reports whether name is a tool of other agents that Knack does not have. Rules for it
+// have no effect.
 func Elsewhere(name string) bool { return slices.Contains(elsewhere, name) }
 
-// Broad reports whether a rule covers every use of every tool or of the shell. A
-// project's skill must not grant itself such a rule.
+// Broad reports whether a rule covers all tools or every use of the shell. A project's skill must
+// not grant itself such a rule.
 func (r Rule) Broad() bool {
 	kind, _ := kindOf(r.Tool)
 	if kind == "*" {
@@ -142,9 +142,9 @@ func (r Rule) Broad() bool {
 	return kind == "Bash" && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
 }
 
-// kinds maps the tool names of rules, those of other agents included, to the kind
-// of subject and, if the name covers only one tool of the kind, to that tool. The
-// names of other tools come with their subjects, see [Subject.Aliases].
+// kinds maps the tool names in rules, including those of other agents, to the kind of subject and,
+// if the name covers only one tool of that kind, to that tool. Names of other tools are in
+// [Subject.Aliases].
 var kinds = map[string]struct{ kind, tool string }{
 	"Bash": {"Bash", ""}, "bash": {"Bash", ""},
 	"Read": {"Read", ""}, "read": {"Read", ""},
@@ -159,8 +159,8 @@ var kinds = map[string]struct{ kind, tool string }{
 	"WebFetch":   {"WebFetch", ""}, "web_fetch": {"WebFetch", ""},
 }
 
-// kindOf returns the kind of a tool name, by default the name itself, and the
-// one tool that it covers, "" for all of the kind.
+// kindOf returns the kind of a tool name, by default the name itself, and the one tool that the
+// name covers; "" if it covers all tools of the kind.
 func kindOf(name string) (kind, tool string) {
 	if k, ok := kinds[name]; ok {
 		return k.kind, k.tool
@@ -168,13 +168,13 @@ func kindOf(name string) (kind, tool string) {
 	return name, ""
 }
 
-// called reports whether a name is one of the calling tool's names.
+// called reports whether name is one of the calling tool's names.
 func (s *Subject) called(name string) bool {
 	return s.Tool == name || s.Aliases != nil && slices.Contains(*s.Aliases, name)
 }
 
-// about reports whether a rule covers the tool of a subject, whatever its text.
-// wide is for deny and ask rules.
+// about reports whether a rule covers the tool of a subject, regardless of the subject's text. wide
+// is for deny and ask rules.
 func (r *Rule) about(s *Subject, wide bool) bool {
 	k, t := kindOf(r.Tool)
 	switch {
@@ -190,7 +190,7 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 			own = strings.ToLower(kind)
 		}
 		if wide && t == "write" && (!r.Any || own != "edit") {
-			return true // every tool that writes files
+			return true // such a rule covers every tool that writes files
 		}
 		return own == t
 	case s.called(r.Tool):
@@ -209,10 +209,10 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 	return wide && strings.ContainsRune(k, '*') && (glob(k, kind) || glob(k, s.Tool))
 }
 
-// sides reports whether an allow rule may be about the MCP server of a subject: a
-// rule was made for a server of that name, and a project must not take the name,
-// nor open the user's servers. What the user answers or types is about the server
-// that is there.
+// sides reports whether an allow rule may apply to the MCP server of a subject. A rule is written
+// for one server, but names it only by its name: a project must not define a server with the name
+// of one of the user's, nor allow the user's servers. Rules from answers and from the command line
+// apply to the server that is configured now.
 func (r *Rule) sides(s *Subject) bool {
 	switch {
 	case s.Server == "":
@@ -225,11 +225,11 @@ func (r *Rule) sides(s *Subject) bool {
 	return true
 }
 
-// matchText matches the text of a subject that is neither a command nor a path
-// with a rule's pattern.
+// matchText matches the text of a subject that is neither a command nor a path with the rule's
+// pattern.
 func (r *Rule) matchText(kind, text string, wide bool) bool {
 	pattern := r.Pattern
-	if kind == "PowerShell" && !wide { // it cannot be parsed: only a rule with the whole text allows it
+	if kind == "PowerShell" && !wide { // PowerShell is not parsed: only a rule with the whole text allows it
 		return !r.Any && (pattern == text || pattern == escapeGlob(text))
 	}
 	if r.Any {
@@ -254,8 +254,8 @@ func (r *Rule) matchText(kind, text string, wide bool) bool {
 	return glob(pattern, text)
 }
 
-// matchHost matches the host of an address with a.b, *.a.b (any subdomain) or a
-// pattern whose * matches within one label.
+// matchHost matches the host of an address with a.b, *.a.b (any subdomain) or a pattern in which *
+// matches within one label.
 func matchHost(pattern, address string) bool {
 	if !strings.Contains(address, "://") {
 		address = "https://" + address
@@ -283,11 +283,11 @@ func matchHost(pattern, address string) bool {
 	return true
 }
 
-// Symbols in patterns and command lines in addition to their bytes. The command
-// lines that are judged do not contain these bytes.
+// Symbols in patterns and lines that are not characters. The command lines that are judged do not
+// contain these bytes.
 const (
 	between = 0 // the separator of words
-	dynamic = 1 // unknown text: only a wildcard of the pattern matches it
+	dynamic = 1 // unknown text: only a wildcard matches it
 	never   = 2 // matches nothing
 	star    = 3
 )
@@ -295,14 +295,14 @@ const (
 // A pattern is the compiled pattern of a Bash rule.
 type pattern struct {
 	text    []byte
-	prefix  bool // ended in " *" or ":*": more words may follow
+	prefix  bool // the rule ended in " *" or ":*": more words may follow
 	starred bool
 	lead    int // number of whole words before the first star
 	assigns bool
 }
 
-// compile reads the pattern of a Bash rule. Quotes and backslashes work as in
-// the shell, but a * inside double quotes is a wildcard.
+// compile parses the pattern of a Bash rule. Quotes and backslashes work as in the shell, but a *
+// inside double quotes is a wildcard.
 func compile(s string) pattern {
 	var p pattern
 	s = strings.TrimSpace(s)
@@ -387,11 +387,11 @@ func compile(s string) pattern {
 	return p
 }
 
-// exact reports whether a pattern spells out all of what it matches.
+// exact reports whether a pattern matches only one line.
 func (p *pattern) exact() bool { return !p.prefix && !p.starred }
 
-// match matches a line of symbols with a pattern. fixed marks bytes that no
-// wildcard matches; with loose, unknown text matches anything.
+// match matches a line of symbols with the pattern. fixed marks the bytes that no wildcard matches.
+// With loose, unknown text in the line matches anything.
 func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 	may := func(i int) bool { return line[i] != never && (fixed == nil || !fixed[i]) }
 	if !p.starred && !(loose && strings.IndexByte(string(line), dynamic) >= 0) {
@@ -412,7 +412,7 @@ func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 		}
 		return true
 	}
-	// on[j]: the pattern read so far matches line[:j].
+	// on[j]: the part of the pattern processed so far matches line[:j].
 	on := make([]bool, len(line)+1)
 	next := make([]bool, len(line)+1)
 	on[0] = true

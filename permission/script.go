@@ -2,7 +2,7 @@ package permission
 
 import "github.com/knack-agent/knack/permission/internal/bash"
 
-// The facts that [ParseCommand] finds in a command line, independent of rules.
+// What [ParseCommand] finds in a command line, independent of rules.
 type (
 	// A CommandLine is a parsed command line.
 	CommandLine = bash.CommandLine
@@ -16,7 +16,7 @@ type (
 	Redirect = bash.Redirect
 	// An Assign is an assignment that may change the behaviour of a program.
 	Assign = bash.Assign
-	// An Unclear is a piece of text with the reason why it cannot be analysed.
+	// An Unclear is a piece of text that cannot be analysed, with the reason.
 	Unclear = bash.Unclear
 )
 

@@ -7,14 +7,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// WithValues replaces the references in a command line to the variables of env
-// (K=V) with their values, quoted so that the shell would see the same words. The
-// result is only for judging; the line runs as written, with env. Only plain
-// references in double quotes are replaced; the others, and a line that cannot be
-// parsed, stay as they are and are judged as unknown.
+// WithValues replaces the references in a command line to the variables of env (K=V) with their
+// values, quoted so that the shell would see the same words. The result is only for judging; the
+// line runs as written, with env. Only plain references in double quotes are replaced. Other
+// references, and a line that cannot be parsed, remain and are judged as unknown.
 //
-// extra, for [Subject.Extra], is the number of characters by which values exceed
-// 64 each, so that a long argument does not make a line too long to judge.
+// extra is for [Subject.Extra]: the number of characters by which values are longer than 64 each.
+// Thus a long argument does not make a line too long to judge.
 func WithValues(line string, env []string) (text string, extra int) {
 	values := map[string]string{}
 	for _, kv := range env {
@@ -26,7 +25,7 @@ func WithValues(line string, env []string) (text string, extra int) {
 	if err != nil {
 		return line, 0
 	}
-	// In a line that assigns to one of the variables, the value may differ.
+	// If the line assigns to one of the variables, its value may differ.
 	safe := true
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if a, ok := n.(*syntax.Assign); ok && a.Name != nil {
