@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// passed lists the variables that a command inherits: those it needs to run and
-// to find its tools. A name that ends in "*" is a prefix. An allow list needs no
-// guess about which other variables contain secrets.
+// passed lists the variables that a command inherits: those it needs to run and to find its tools.
+// A name that ends in "*" is a prefix. This is an allow list because no deny list could name every
+// variable that contains a secret.
 var passed = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ", "COLUMNS", "LINES",
 	"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CI", "EDITOR", "PAGER", "SOURCE_DATE_EPOCH",
@@ -29,16 +29,16 @@ var passed = []string{
 	"KNACK_COMMAND", // identifies a command's processes to the workspace
 }
 
-// Environ is the environment of a command under the policy, for one that runs
-// without a sandbox: env without what may hold keys, and what its caller set.
+// Environ returns the environment for a command that runs without a sandbox: env without the
+// variables that may contain keys, plus the variables that the command's caller set.
 func (p *Policy) Environ(env, set []string) []string {
 	out := p.environ(env, set)
 	return slices.DeleteFunc(out, func(kv string) bool { return kv == "TMPDIR=/tmp" })
 }
 
-// environ filters an environment. The variables that the caller of the command
-// set (set), such as a skill's and a hook's, are kept. PATH keeps the absolute
-// entries in which no command of the workspace can create files.
+// environ filters env for a command. The variables in set, which the caller of the command chose
+// (those of a skill or a hook, for example), are kept. PATH keeps only absolute entries in which no
+// command can create files.
 func (p *Policy) environ(env, set []string) []string {
 	own := map[string]bool{"TMPDIR": true}
 	for _, kv := range set {
@@ -85,7 +85,7 @@ func matchName(patterns []string, name string) bool {
 	return false
 }
 
-// setenv sets variables in an environment.
+// setenv sets variables in env and returns the result.
 func setenv(env []string, set ...string) []string {
 next:
 	for _, kv := range set {

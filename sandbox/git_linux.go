@@ -14,21 +14,21 @@ import (
 	"github.com/knack-agent/knack/internal/regular"
 )
 
-// placeholderText marks what the sandbox creates in a git directory while a
-// command runs: a comment in git's files.
+// placeholderText is the content of the files that the sandbox creates in a git directory while a
+// command runs. Git reads it as a comment.
 const placeholderText = "# A placeholder of knack's sandbox, there while a command runs: safe to delete.\n"
 
-// placeholderDir is what a placeholder commondir says: the directory that it
-// lies in, as if there were none. The spelling marks it.
+// placeholderDir is the content of a placeholder commondir file. It names the directory that
+// contains the file, which is what git assumes without one. The unusual spelling identifies the
+// placeholder.
 const placeholderDir = "./././.\n"
 
-// A gitName is a name in a git directory through which git can be made to run
-// a program. Each is read-only while a command runs. One that does not exist
-// is created for that time, since only what exists can be mounted over; its
-// content changes nothing for git.
+// A gitName is a name in a git directory through which git can be made to run a program. It is
+// read-only while a command runs. A name that does not exist is created for that time, because only
+// existing files can be covered by a mount; its content does not change what git does.
 type gitName struct {
 	name string
-	text string // of the placeholder
+	text string // content of the placeholder; "": no placeholder, unless dir is set
 	dir  bool   // it is a directory
 }
 
@@ -41,7 +41,7 @@ var gitNames = []gitName{
 	{"modules", "", true}, // git directories of submodules, which git uses when it finds them
 }
 
-// worktreeNames are those in .git/worktrees/NAME.
+// worktreeNames are the same for .git/worktrees/NAME.
 var worktreeNames = []gitName{
 	{"config.worktree", placeholderText, false},
 	{"commondir", placeholderDir, false},
@@ -49,15 +49,15 @@ var worktreeNames = []gitName{
 	{"modules", "", true},
 }
 
-// A gitGuard is how a git directory is mounted.
+// A gitGuard describes how a git directory is mounted.
 type gitGuard struct {
 	readOnly []gitName // with full paths
-	writable []string  // git directories in a read-only "modules"
-	pinned   []string  // directories on the way to read-only names, which must not be renamed
+	writable []string  // git directories inside a read-only "modules"
+	pinned   []string  // parent directories of read-only names; they must not be renamed
 }
 
-// guardGit finds what is to be guarded in a git directory, in those of its
-// submodules and in those of its worktrees.
+// guardGit finds the names to guard in a git directory and in the git directories of its submodules
+// and worktrees.
 func guardGit(dir string) gitGuard {
 	var g gitGuard
 	g.add(dir, 8)
@@ -88,8 +88,7 @@ func (g *gitGuard) names(dir string, names []gitName) {
 	}
 }
 
-// modules finds the git directories of submodules, whose names may contain
-// slashes.
+// modules finds the git directories of submodules. A submodule's name may contain slashes.
 func (g *gitGuard) modules(dir string, depth int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == 0 {
@@ -109,8 +108,9 @@ func (g *gitGuard) modules(dir string, depth int) {
 	}
 }
 
-// reserve makes placeholders for the names that do not exist and are not
-// opened; false if one could be created by a command and not by us.
+// reserve creates placeholders for the names that do not exist, except those in opened, which the
+// command may write. ok is false if a placeholder could not be created and a command might be able
+// to create that name.
 func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
 	ok = true
 	try := func(n gitName) {
@@ -119,7 +119,7 @@ func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
 		}
 		var st unix.Stat_t
 		if !n.dir && unix.Lstat(n.name, &st) == nil && st.Size != int64(len(n.text)) {
-			return // most often, and not a placeholder
+			return // the usual case: the file exists and is not a placeholder
 		}
 		p, err := reserve(n)
 		switch {
@@ -140,8 +140,8 @@ func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
 	return made, ok
 }
 
-// gitPointer returns the git directories that a .git file names: its own and,
-// for a worktree, the common one.
+// gitPointer returns the resolved git directories that a .git file refers to: its own and, for a
+// worktree, the common one.
 func gitPointer(path string) []string {
 	own, ok := gitFileTarget(path)
 	if !ok {
@@ -153,7 +153,7 @@ func gitPointer(path string) []string {
 	return []string{own}
 }
 
-// gitFileTarget is the directory that a .git file names, resolved.
+// gitFileTarget returns the resolved directory that a .git file names.
 func gitFileTarget(path string) (string, bool) {
 	text, ok := line(path)
 	target, named := strings.CutPrefix(text, "gitdir: ")
@@ -167,7 +167,7 @@ func gitFileTarget(path string) (string, bool) {
 	return target, err == nil
 }
 
-// commonDir is what the commondir file of a git directory names, resolved.
+// commonDir returns the resolved directory that the commondir file in a git directory names.
 func commonDir(dir string) (string, bool) {
 	common, ok := line(dir + "/commondir")
 	if !ok {
@@ -180,8 +180,8 @@ func commonDir(dir string) (string, bool) {
 	return common, err == nil
 }
 
-// worktreeOf reports whether a .git file and a directory own in worktrees of
-// the git directory common name each other, as `git worktree add` makes them.
+// worktreeOf reports whether own is in the worktrees of the git directory common and names both
+// common and the .git file, as `git worktree add` creates it.
 func worktreeOf(common, own, file string) bool {
 	if filepath.Dir(own) != common+"/worktrees" {
 		return false
@@ -197,10 +197,9 @@ func worktreeOf(common, own, file string) bool {
 	return ok && c == common
 }
 
-// outerGit finds git directories outside dir that git writes when it works in
-// dir: that of a repository above, or those that a worktree's .git file names.
-// What such a file says counts only if the place it names points back, since
-// anyone can write one.
+// outerGit returns git directories outside dir that git writes when it works in dir: that of a
+// repository above dir, or the one that the .git file of a worktree names. A .git file counts only
+// if the directory it names refers back to it, because anyone can write a .git file.
 func outerGit(dir, home string) []string {
 	for at := dir; at != "/" && at != home; at = filepath.Dir(at) {
 		path := filepath.Join(at, ".git")
@@ -227,8 +226,8 @@ func outerGit(dir, home string) []string {
 	return nil
 }
 
-// isBareGit reports whether git takes a directory with these entries for a
-// repository, and so reads the configuration in it.
+// isBareGit reports whether git treats a directory with these entries as a repository, and so reads
+// the configuration in it.
 func isBareGit(entries []string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if !slices.Contains(entries, name) {
@@ -238,8 +237,8 @@ func isBareGit(entries []string) bool {
 	return true
 }
 
-// line reads a file of one line. Anything else than a small regular file (a
-// FIFO, a device, an endless file) is not read.
+// line reads a file of one line. It reads only small regular files, not a FIFO, a device or an
+// endless file.
 func line(path string) (string, bool) {
 	b, err := regular.Read(path, 4096)
 	if err != nil {

@@ -16,16 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A journal records, while a command runs, which protected files existed before
-// it. A process that is killed leaves it behind, and the next one compares. Each
-// process has its own file, locked as long as it runs. A journal that cannot be
-// written is ignored: it protects nothing by itself.
+// A journal records, while a command runs, which protected files existed before it. If a process is
+// killed, its journal remains, and the next process compares. Each process locks its own file as
+// long as it runs. A journal that cannot be written is ignored: it enforces nothing.
 type journal struct {
-	base string // of the files' names; "": no journal
+	base string // the files are base.0, base.1, …; "": no journal
 	file *os.File
 }
 
-// maxJournals bounds the programs that keep a journal of one directory.
+// maxJournals limits the processes that keep a journal for one directory.
 const maxJournals = 16
 
 func newJournal(state, dir string) journal {
@@ -36,7 +35,7 @@ func newJournal(state, dir string) journal {
 	return journal{base: filepath.Join(state, hex.EncodeToString(sum[:16]))}
 }
 
-// begin records which protected files exist.
+// begin records which protected files exist now.
 func (j *journal) begin(things map[string]thing) {
 	if j.base == "" {
 		return
@@ -46,7 +45,7 @@ func (j *journal) begin(things map[string]thing) {
 			return
 		}
 		j.each(os.O_CREATE, func(f *os.File) bool {
-			// What an earlier program left is for leftovers to read.
+			// The journal of a killed process is left for leftovers to read.
 			if info, err := f.Stat(); err != nil || info.Size() > 0 {
 				return false
 			}
@@ -63,15 +62,14 @@ func (j *journal) begin(things map[string]thing) {
 	}
 }
 
-// end records that no command runs.
+// end records that no command is running.
 func (j *journal) end() {
 	if j.file != nil {
 		j.file.Truncate(0)
 	}
 }
 
-// each calls f with the files that no living program has, locked, until f
-// keeps one.
+// each locks the files that no running process uses and calls f with each, until f keeps one.
 func (j *journal) each(flags int, f func(*os.File) (kept bool)) {
 	for i := range maxJournals {
 		file, err := os.OpenFile(fmt.Sprintf("%s.%d", j.base, i), os.O_RDWR|unix.O_NOFOLLOW|flags, 0o600)
@@ -85,8 +83,8 @@ func (j *journal) each(flags int, f func(*os.File) (kept bool)) {
 	}
 }
 
-// stale reads and clears what programs left that were killed while a command
-// ran: the protected things that were there before.
+// stale reads and clears the journals of processes that were killed while a command ran. It returns
+// the protected files that existed before those commands; nil if there is no such journal.
 func (j *journal) stale() (before map[string]bool) {
 	if j.base == "" {
 		return nil
@@ -109,7 +107,7 @@ func (j *journal) stale() (before map[string]bool) {
 	return before
 }
 
-// leftovers returns what commands left behind whose session was killed.
+// leftovers returns notes about what the commands of a killed session left behind.
 func (n *names) leftovers() (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,45 +16,43 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// maxDirs bounds the directories of a workspace that are watched for
-// protected names.
+// maxDirs limits the directories of a workspace that are watched for protected names.
 const maxDirs = 2048
 
-// fresh is how near to its last change a directory may have been read and
-// still have changed since unnoticed: clocks of file systems are coarse.
+// fresh is the time after a change in which a directory may change again without a new time stamp,
+// because file systems have coarse clocks. What was read in this time may be outdated.
 const fresh = 50 * time.Millisecond
 
-// skipped are directories in which nobody looks for skills or settings, and
-// which are too large to watch.
+// skipped are directories that are too large to watch and in which no program looks for skills or
+// settings.
 var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target", ".cache", ".tox"}
 
-// names knows the protected names and the .env files of a workspace. It reads
-// every directory once and afterwards only those that changed: ctime cannot be
-// set back from inside.
+// names keeps track of the protected names and the .env files of a workspace. It reads every
+// directory once and then only those whose ctime has changed: a command cannot set ctime back.
 type names struct {
-	roots     []string // and git directories outside them, resolved
+	roots     []string // workspace directories, resolved
 	protected []string
-	outer     []string // git directories outside the roots that belong to Dir
+	outer     []string // git directories outside the roots that git writes when it works in the first root
 
 	mu      sync.Mutex
-	running int // commands
+	running int // number of running commands
 	dirs    map[string]int64
-	known   map[string]thing // protected things, by path
+	known   map[string]thing // protected files and directories, by path
 	env     map[string]bool
-	bare    map[string]bool // directories that git takes for a repository; false: not reported yet
-	full    bool            // more than maxDirs
-	said    bool            // that it is full
+	bare    map[string]bool // directories that git treats as a repository; false: not reported yet
+	full    bool            // there are more than maxDirs directories
+	said    bool            // full has been reported
 	journal journal
 
 	absent absent
 	mounts mountTable
 }
 
-// A thing is what a name stands for.
+// A thing identifies the file or directory at a path.
 type thing struct {
 	dev, ino uint64
-	parent   uint64 // inode of the directory
-	link     string // where a symbolic link leads
+	parent   uint64 // inode of the parent directory
+	link     string // target, if it is a symbolic link
 	dir      bool
 }
 
@@ -75,17 +73,17 @@ func newNames(p Policy) *names {
 	return n
 }
 
-// What names knows when a command begins.
+// A present is the state of the workspace when a command begins.
 type present struct {
-	things map[string]thing // protected, by path
+	things map[string]thing // protected files and directories, by path
 	env    []string         // .env files
 	gits   []string         // git directories to guard
-	outer  []string         // those of them that lie outside the roots
+	outer  []string         // those outside the roots
 	absent *absent
 	mounts *mountTable
 }
 
-// begin is called before a command.
+// begin must be called before a command starts; end must be called after it.
 func (n *names) begin() present {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,8 +95,8 @@ func (n *names) begin() present {
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, &n.absent, &n.mounts}
 }
 
-// refresh brings what is known up to date. While a command runs, what is new
-// may be its doing: end decides about it.
+// refresh updates what is known about the workspace. While a command runs, it does not add new
+// names, which the command may have created: end decides about these.
 func (n *names) refresh() {
 	found, gone := n.look()
 	for path, t := range found {
@@ -117,8 +115,8 @@ func (n *names) refresh() {
 	}
 }
 
-// gits lists the git directories of some protected things: directories named
-// .git, what files of that name point to, and outer.
+// gits lists the git directories among some protected files: directories named .git, the targets of
+// files with that name, and outer.
 func (n *names) gits(things map[string]thing) []string {
 	dirs := slices.Clone(n.outer)
 	for path, t := range things {
@@ -131,7 +129,7 @@ func (n *names) gits(things map[string]thing) []string {
 		}
 		targets := gitPointer(path)
 		if len(targets) == 2 && filepath.Dir(targets[0]) == targets[1]+"/worktrees" {
-			targets = targets[1:] // guarded with the common directory
+			targets = targets[1:] // guarded together with the common directory
 		}
 		for _, dir := range targets {
 			if withinAny(n.roots, dir) && !slices.Contains(n.roots, dir) {
@@ -143,8 +141,8 @@ func (n *names) gits(things map[string]thing) []string {
 	return slices.Compact(dirs)
 }
 
-// end is called after a command. What appeared under a protected name that was
-// not opened is renamed; the result says so.
+// end is called after a command. A file or directory that appeared under a protected name is
+// renamed, unless the name is in opened. The notes report this.
 func (n *names) end(opened []string) (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,12 +155,11 @@ func (n *names) end(opened []string) (notes []string) {
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
-		case withinAny(aside, path): // gone with the directory
+		case withinAny(aside, path): // renamed together with its directory
 			continue
 		case withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
-			// It was mounted over itself where the command ran, so it was
-			// replaced from outside.
+			// A mount protected it from the command, so something outside the sandbox replaced it.
 		default:
 			notes = append(notes, n.aside(path))
 			aside = append(aside, path)
@@ -171,7 +168,7 @@ func (n *names) end(opened []string) (notes []string) {
 		n.known[path] = now
 	}
 	for path, t := range n.known {
-		// A link cannot be mounted over: put back one that was taken away.
+		// A link cannot be covered by a mount, so one that was removed is restored.
 		if t.link == "" || withinAny(opened, path) {
 			continue
 		}
@@ -198,9 +195,8 @@ func (n *names) end(opened []string) (notes []string) {
 	return notes
 }
 
-// isWorktree reports whether a thing belongs to a worktree as
-// `git worktree add` makes it: git uses no other configuration there than that
-// of the repository, which is protected.
+// isWorktree reports whether a file belongs to a worktree as `git worktree add` creates it. There
+// git uses only the configuration of the repository, which is protected.
 func (n *names) isWorktree(path string, t thing) bool {
 	if t.dir || t.link != "" {
 		return false
@@ -229,19 +225,19 @@ func (n *names) isWorktree(path string, t thing) bool {
 	return true
 }
 
-// moved reports whether a thing is one that was known under another name,
-// because a directory above it was renamed.
+// moved reports whether a thing was known under another name, because a directory above it was
+// renamed.
 func (n *names) moved(t thing) bool {
 	for _, k := range n.known {
-		if k.dev == t.dev && k.ino == t.ino && k.link == t.link && k.dir == t.dir { // a link's number can be had again
+		if k.dev == t.dev && k.ino == t.ino && k.link == t.link && k.dir == t.dir { // the inode number of a removed link can be reused
 			return true
 		}
 	}
 	return false
 }
 
-// aside renames what appeared. The rename goes through os.Root: whatever links
-// a command left on the way, nothing outside the workspace is touched.
+// aside renames what appeared at a protected name and returns a note. It uses os.Root, so nothing
+// outside the workspace is touched, whatever links the command created.
 func (n *names) aside(path string) string {
 	root := ""
 	for _, r := range append(n.outer, n.roots...) {
@@ -269,8 +265,8 @@ func (n *names) aside(path string) string {
 	}
 }
 
-// look brings dirs up to date and returns the protected things that are not
-// known, or not as they are now, and the known ones that do not exist any more.
+// look updates dirs. found are the protected files that are new or changed, gone the known ones
+// that no longer exist.
 func (n *names) look() (found map[string]thing, gone []string) {
 	found = map[string]thing{}
 	for dir, seen := range n.dirs {
@@ -291,7 +287,7 @@ func (n *names) look() (found map[string]thing, gone []string) {
 		}
 	}
 	parents := parents{}
-	for path := range n.known { // replaced in a directory that did not change otherwise
+	for path := range n.known { // replaced without another change in its directory
 		if t, ok := parents.identify(path); !ok {
 			gone = append(gone, path)
 		} else if n.known[path] != t {
@@ -327,8 +323,8 @@ func readNames(dir string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// read reads a directory and those below it that are not known, the nearest
-// first: the number is bounded.
+// read reads a directory and the unknown directories below it, breadth first, because their number
+// is limited.
 func (n *names) read(dir string, found map[string]thing) {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		if _, ok := n.dirs[queue[0]]; !ok && len(n.dirs) >= maxDirs {
@@ -339,7 +335,7 @@ func (n *names) read(dir string, found map[string]thing) {
 	}
 }
 
-// readOne returns the directories in dir that are not known.
+// readOne reads one directory and returns the unknown directories in it.
 func (n *names) readOne(dir string, found map[string]thing) (below []string) {
 	seen, ok := ctime(dir)
 	if !ok {
@@ -390,7 +386,7 @@ func (n *names) note(path string, found map[string]thing) {
 
 func identify(path string) (thing, bool) { return parents{}.identify(path) }
 
-// parents are the inodes of directories, for identifying several things in each.
+// parents caches the inodes of parent directories for several calls of identify.
 type parents map[string]uint64
 
 func (p parents) identify(path string) (thing, bool) {

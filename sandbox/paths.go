@@ -1,7 +1,7 @@
 package sandbox
 
-// moreSecrets are hidden from commands in addition to permission.Secrets. The
-// user is not asked about them, since no tool of a project reads them.
+// moreSecrets are hidden from commands in addition to permission.Secrets. Tools may read them
+// without a question to the user, since no tool of a project reads them.
 var moreSecrets = []string{
 	"~/.config/doctl",
 	"~/.config/rclone", "~/.config/sops", "~/.config/age", "~/.config/containers/auth.json", "~/.oci", "~/.bluemix",
@@ -17,13 +17,13 @@ var moreSecrets = []string{
 	// Other agents.
 	"~/.aider.conf.yml",
 	"~/.config/goose", "~/.cursor/mcp.json", "~/.continue/config.yaml", "~/.local/share/amp/secrets.json",
-	// Histories of what the user typed.
+	// Histories of input.
 	"~/.psql_history", "~/.mysql_history",
 }
 
-// toolCaches are what ordinary builds write outside the working directory: the
-// part under of the directory that variable names, or that is used otherwise. A
-// tool without one gets it by the variable private.
+// toolCaches are the directories outside the working directory that ordinary builds write: the
+// subdirectory under of the directory in variable or, if that is not set, of otherwise. If the tool
+// has no cache yet, it gets one through the variable private.
 var toolCaches = []struct{ variable, under, otherwise, private, program string }{
 	{"GOCACHE", "", "~/.cache/go-build", "GOCACHE", "go"},
 	{"GOMODCACHE", "", "~/go/pkg/mod", "GOMODCACHE", "go"},

@@ -13,26 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A placeholder is a name that the sandbox created so that it can be mounted
-// over, and that is removed after the last command that needs it. Each user has a
-// shared lock on it, so that two programs in one repository share one, and one
-// whose program was killed has no lock.
+// A placeholder is a file or directory that the sandbox created so that it can be covered by a
+// mount. It is removed after the last command that needs it. Each program that uses it has a shared
+// lock on it, so two programs in one repository can share it, and a killed program leaves no lock.
 type placeholder struct {
 	path string
 	fd   int
 	dir  bool
-	keep bool // a directory that was there, which is only locked
+	keep bool // a directory that existed before; it is only locked
 }
 
-// errExists says that a name is there and is not a placeholder.
+// errExists means that a name exists and is not a placeholder.
 var errExists = errors.New("exists already")
 
-// reserve makes or shares the placeholder for a name that does not exist. It runs
-// before every command, so it makes system calls without package os, which makes
-// more of them.
+// reserve creates or shares the placeholder for a name that does not exist. It runs before every
+// command and uses system calls directly, because package os would make more of them.
 func reserve(n gitName) (*placeholder, error) {
 	made := false
-	// Another program may be removing it, and a command may have locked it.
+	// Another program may be removing the placeholder, or a command may have locked it, so try for
+	// a second.
 	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
 		fd, err := openName(n.name)
 		if errors.Is(err, unix.ENOENT) {
@@ -62,7 +61,7 @@ func reserve(n gitName) (*placeholder, error) {
 	return nil, fmt.Errorf("%s is locked by another program", n.name)
 }
 
-// openName opens what may be anything.
+// openName opens a file of any type without blocking or following a link.
 func openName(name string) (int, error) {
 	for {
 		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -72,7 +71,7 @@ func openName(name string) (int, error) {
 	}
 }
 
-// release removes the placeholder unless another program needs it.
+// release removes the placeholder unless another program uses it.
 func (p *placeholder) release() {
 	defer unix.Close(p.fd)
 	if p.keep || unix.Flock(p.fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(p.fd, p.path) {
@@ -85,16 +84,16 @@ func (p *placeholder) release() {
 	}
 }
 
-// create makes a placeholder, whole and locked from the first moment: git outside
-// reads these names at any time. The descriptor is -1 for what is to be opened and
-// locked as one that was there.
+// create creates a placeholder that is complete and locked as soon as it has its name, because git
+// outside the sandbox may read it at any time. The descriptor is -1 if the placeholder must still
+// be opened and locked like one that existed before.
 func create(n gitName) (int, error) {
 	if n.dir {
 		return -1, unix.Mkdir(n.name, 0o755)
 	}
 	dir := filepath.Dir(n.name)
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o644)
-	if err != nil { // not on every file system
+	if err != nil { // not supported by every file system
 		return -1, createByName(n)
 	}
 	if _, err = unix.Write(fd, []byte(n.text)); err == nil {
@@ -113,7 +112,7 @@ func create(n gitName) (int, error) {
 	return -1, createByName(n)
 }
 
-// createByName is create for file systems without nameless files.
+// createByName does the same as create on file systems without O_TMPFILE.
 func createByName(n gitName) error {
 	f, err := os.CreateTemp(filepath.Dir(n.name), ".knack-*")
 	if err != nil {
@@ -123,7 +122,7 @@ func createByName(n gitName) error {
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
 	if err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, n.name, unix.RENAME_NOREPLACE)
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not on every file system
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not supported by every file system
 			err = os.Link(f.Name(), n.name)
 			os.Remove(f.Name())
 			return err
@@ -135,8 +134,7 @@ func createByName(n gitName) error {
 	return err
 }
 
-// isPlaceholder reports whether an open file is one of ours, or an empty
-// directory.
+// isPlaceholder reports whether an open file is one of our placeholders, or an empty directory.
 func isPlaceholder(fd int, n gitName) bool {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || (st.Mode&unix.S_IFMT == unix.S_IFDIR) != n.dir {
@@ -167,7 +165,7 @@ func sameFile(fd int, path string) bool {
 	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// placeholderAt reports whether a name is a placeholder now.
+// placeholderAt reports whether there is a placeholder at a name now.
 func placeholderAt(n gitName) bool {
 	fd, err := openName(n.name)
 	if err != nil {

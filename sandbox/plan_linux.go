@@ -23,7 +23,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Landlock's rights, by the version that brought them.
+// Landlock's access rights, by the version that introduced them.
 const (
 	llExecute, llWriteFile, llReadFile, llReadDir = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 
@@ -57,23 +57,23 @@ func landlockRights(version int) (fs, scope uint64) {
 	return fs, scope
 }
 
-// A view is a policy as it is for one command, on this machine now: every path
-// exists and is resolved.
+// A view is a policy applied to one command on this machine now: every path exists and is resolved.
 type view struct {
-	writable  []string // and not under another, unless something lies between
-	temp      []string // replaced by empty directories of the command's own
-	kept      []string // under temp, but read-only there
-	protected []string // read-only though under a writable one
-	pinned    []string // writable, but not to be renamed
-	hidden    []string // not to be opened
-	emptied   []string // hidden, but something in it is kept
-	opened    []string // readable, by an allowance
-	made      []string // for a limit, to be removed if nothing was written
-	permitted []string // for an allowance, likewise
+	writable  []string // none is below another one, unless something else is in between
+	temp      []string // replaced by empty directories for this command
+	kept      []string // below temp, but still visible, read-only
+	protected []string // read-only although below a writable path
+	pinned    []string // writable, but must not be renamed
+	hidden    []string // must not be opened
+	emptied   []string // secret directories of which the allowance opens a part
+	opened    []string // readable because of an allowance
+	made      []string // created for a limit; removed if nothing was written
+	permitted []string // the same for an allowance
 	reserved  []*placeholder
 }
 
-// sight creates the view for one command with an environment.
+// sight returns the view for one command with an environment. keep are paths that must stay visible
+// even if they are below a temporary directory.
 func (p *Policy) sight(allow workspace.Allowance, env []string, now present, keep []string) (*view, error) {
 	links := &resolver{absent: now.absent}
 	v := new(view)
@@ -88,7 +88,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 			!guarded(p.Protected, path) {
 			continue
 		}
-		links.absent = nil // what is missing is made now
+		links.absent = nil // missing paths are created now
 		if err := v.permit(path); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
@@ -137,7 +137,7 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	if p.Home != "" {
 		keep = append(keep, p.Home)
 	}
-	if p.only != nil { // what a limit closes can be read still
+	if p.only != nil { // paths that a limit closes can still be read
 		keep = append(append(append(keep, p.Dir), p.Roots...), p.writable()...)
 	}
 	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
@@ -172,8 +172,8 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	return v, nil
 }
 
-// guard protects what git directories have that makes git run programs. Where
-// a name cannot be reserved, the whole directory is read-only.
+// guard protects the names in git directories that can make git run programs. If one of them cannot
+// be reserved, the whole directory becomes read-only.
 func (v *view) guard(gits, opened []string) {
 	for _, dir := range gits {
 		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
@@ -191,7 +191,7 @@ func (v *view) guard(gits, opened []string) {
 			v.writable = append(v.writable, g.writable...)
 		}
 		for _, n := range g.readOnly {
-			// A link cannot be mounted over: names protects what it leads to.
+			// A link cannot be covered by a mount: names protects its target.
 			if info, err := os.Lstat(n.name); err == nil && info.Mode()&os.ModeSymlink == 0 && !withinAny(opened, n.name) {
 				v.protected = append(v.protected, n.name)
 			}
@@ -199,9 +199,9 @@ func (v *view) guard(gits, opened []string) {
 	}
 }
 
-// meant removes from an allowance the paths in the workspace that resolve to a
-// place outside it: a command may have created the link since the decision. A
-// target that was allowed too has its own entry in the list.
+// meant removes from a list of allowed paths those in the workspace that now resolve to a place
+// outside it: a command may have created the link after the decision. A link's target that was
+// allowed too has its own entry in the list.
 func (p *Policy) meant(paths []string) []string {
 	roots := append(real(append([]string{p.Dir}, p.Roots...)), append([]string{p.Dir}, p.Roots...)...)
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
@@ -210,8 +210,7 @@ func (p *Policy) meant(paths []string) []string {
 	})
 }
 
-// permit makes what an allowance names and what does not exist, with the
-// directories above it.
+// permit creates an allowed path that does not exist, with its parent directories.
 func (v *view) permit(path string) error {
 	parent := filepath.Dir(strings.TrimSuffix(path, "/"))
 	if _, err := os.Lstat(parent); errors.Is(err, fs.ErrNotExist) {
@@ -226,8 +225,8 @@ func (v *view) permit(path string) error {
 	return nil
 }
 
-// create makes the paths of a limit that do not exist and could be created: a
-// file if the name has an extension, else a directory.
+// create creates the paths of a limit that do not exist, where the command could create them
+// itself: a file if the name has an extension, otherwise a directory.
 func (v *view) create(paths, writable []string, not func(string) bool) {
 	for _, path := range paths {
 		parent := real([]string{filepath.Dir(path)})
@@ -243,8 +242,8 @@ func (v *view) create(paths, writable []string, not func(string) bool) {
 	}
 }
 
-// createEmpty makes what an allowance names and what does not exist, so that
-// it can be mounted: a directory if the name ends in a slash.
+// createEmpty creates an empty file, or a directory if the name ends in a slash, so that it can be
+// mounted.
 func createEmpty(path string) error {
 	if strings.HasSuffix(path, "/") {
 		return os.Mkdir(path, 0o755)
@@ -259,18 +258,18 @@ func createEmpty(path string) error {
 	return os.Chtimes(path, untouched, untouched)
 }
 
-// untouched is when a placeholder that nothing was written to was changed: a
-// command that makes an empty file on purpose sets another time.
+// untouched is the modification time of a file that createEmpty made. It shows that nothing was
+// written; a command that creates an empty file on purpose sets a different time.
 var untouched = time.Unix(0, 0)
 
-// remove takes away the placeholders that nothing was written to. An empty
-// directory that the command was permitted to make stays if the command succeeded.
+// remove removes the created files and directories to which nothing was written. If the command
+// succeeded, empty directories that it was allowed to create stay.
 func (v *view) remove(succeeded bool) {
 	for _, p := range slices.Backward(v.reserved) {
 		p.release()
 	}
 	gone := slices.Concat(v.made, v.permitted)
-	for _, path := range slices.Backward(gone) { // what is in a directory first
+	for _, path := range slices.Backward(gone) { // the content of a directory before the directory
 		info, err := os.Lstat(path)
 		switch {
 		case err != nil:
@@ -285,10 +284,10 @@ func (v *view) remove(succeeded bool) {
 type entry struct {
 	path  string
 	do    launch.Do
-	above launch.Do // of the nearest entry above it
+	above launch.Do // do of the nearest entry above it
 }
 
-// entries are the mounts of a view, parents before what lies in them.
+// entries returns the mounts of a view, parents before their content.
 func (v *view) entries() []entry {
 	var entries []entry
 	for _, list := range []struct {
@@ -302,13 +301,13 @@ func (v *view) entries() []entry {
 			entries = append(entries, entry{path: path, do: list.do})
 		}
 	}
-	// Of two entries for one path the narrower comes last and covers the other.
+	// Of two entries for one path the more restrictive comes last and covers the other.
 	sort.SliceStable(entries, func(i, j int) bool { return entries[i].path < entries[j].path })
-	// What says no more than the nearest directory above it is left out: each
-	// mount is a border that files cannot be renamed across.
+	// Entries that change nothing compared with the nearest entry above are omitted, because files
+	// cannot be renamed across a mount.
 	var needed []entry
 	for _, e := range entries {
-		e.above = launch.ReadOnly // everything is, at first
+		e.above = launch.ReadOnly // everything is read-only at first
 		for _, n := range needed {
 			if subpath.Contains(n.path, e.path) {
 				e.above = n.do
@@ -334,7 +333,7 @@ func (v *view) entries() []entry {
 	return needed
 }
 
-// step makes an entry's mount.
+// step returns the step that makes an entry's mount.
 func (v *view) step(e entry) launch.Step {
 	s := launch.Step{Do: e.do, Path: e.path}
 	switch {
@@ -348,7 +347,7 @@ func (v *view) step(e entry) launch.Step {
 	return s
 }
 
-// hide makes the mounts over hidden paths.
+// hide returns the steps that cover the hidden paths.
 func (v *view) hide() (steps []launch.Step) {
 	for _, path := range v.hidden {
 		if !withinAny(v.temp, path) || withinAny(v.kept, path) || withinAny(v.writable, path) {
@@ -358,7 +357,7 @@ func (v *view) hide() (steps []launch.Step) {
 	return steps
 }
 
-// steps builds the mount tree of a view, all at once.
+// steps returns all steps that build the mount tree of a view.
 func (v *view) steps() []launch.Step {
 	entries := v.entries()
 	steps := []launch.Step{{Do: launch.Private, Path: "/"}}
@@ -375,10 +374,9 @@ func (v *view) steps() []launch.Step {
 	return append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
 }
 
-// parts builds the same tree in two parts. The first is the same for each command
-// of a view; the second is what each command has of its own: temporary
-// directories, with what is kept in them, and mounts over placeholders, which are
-// there only while the command runs.
+// parts returns steps that build the same tree in two parts. shared is the same for all commands of
+// a view. own is repeated for each command: temporary directories, what stays visible in them, and
+// mounts over placeholders, which exist only while the command runs.
 func (v *view) parts() (shared, own []launch.Step) {
 	var holds, held, puts []launch.Step
 	for _, e := range v.entries() {
@@ -391,7 +389,8 @@ func (v *view) parts() (shared, own []launch.Step) {
 		case e.do == launch.Tmpfs || placeholder:
 			own = append(own, s)
 		case e.above == launch.Tmpfs && (e.do == launch.Put || e.do == launch.PutReadOnly):
-			// In place as well: the command's copy has what is mounted in it.
+			// Mounted in the shared part as well, so that the command's copy includes the mounts
+			// below it.
 			held = append(held, launch.Step{Do: launch.Hold, Path: e.path})
 			own = append(own, launch.Step{Do: launch.Put, Path: s.Path, File: s.File})
 			if e.do == launch.PutReadOnly {
@@ -411,18 +410,18 @@ func (v *view) parts() (shared, own []launch.Step) {
 	return shared, own
 }
 
-// isFile reports whether something is there that is no directory.
+// isFile reports whether something other than a directory exists at path.
 func isFile(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR
 }
 
-// restrict adds Landlock's rules to a plan whose mounts already enforce the
-// policy, as a second line of defence.
+// restrict adds Landlock rules to a plan whose mounts already enforce the policy, as a second line
+// of defence.
 func (v *view) restrict(p *launch.Plan) {
 	version := landlockVersion()
 	if version < 2 {
-		return // the first version forbids to rename between directories
+		return // version 1 forbids renaming between directories
 	}
 	p.FS, p.Scope = landlockRights(version)
 	p.Rules = []launch.Rule{
@@ -437,14 +436,13 @@ func (v *view) restrict(p *launch.Plan) {
 	}
 }
 
-// restrictAlone makes Landlock's rules hold as much of the policy as they can
-// without mounts: since they only allow, what may be read is everything beside
-// the secrets, one by one.
+// restrictAlone enforces with Landlock as much of the policy as is possible without mounts.
+// Landlock can only allow, so everything except the secrets is allowed for reading, path by path.
 func (v *view) restrictAlone(p *launch.Plan, temp string) {
 	p.FS, p.Scope = landlockRights(landlockVersion())
 	p.Rules = []launch.Rule{{Path: "/", Access: llReadDir}}
 	for _, path := range append(slices.Clone(v.writable), temp) {
-		// Secrets inside stay readable, or nothing new would be.
+		// Secrets inside stay readable, because otherwise no new file would be.
 		p.Rules = append(p.Rules, launch.Rule{Path: path, Access: p.FS})
 	}
 	for _, dev := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty"} {
@@ -462,7 +460,7 @@ func (v *view) restrictAlone(p *launch.Plan, temp string) {
 		}
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if e.Type()&os.ModeSymlink == 0 { // a link is judged by where it leads
+			if e.Type()&os.ModeSymlink == 0 { // a link's access is decided at its target
 				readable(filepath.Join(dir, e.Name()))
 			}
 		}
@@ -473,8 +471,8 @@ func (v *view) restrictAlone(p *launch.Plan, temp string) {
 	}
 }
 
-// limits bounds what a command takes. The number of processes counts in a user
-// namespace of its own only: elsewhere it would count everything of the user.
+// limits returns the resource limits of a command. The number of processes is limited only in a
+// separate user namespace: elsewhere all processes of the user would count.
 func (p *Policy) limits(namespaces bool) []launch.Limit {
 	limits := []launch.Limit{{Resource: unix.RLIMIT_CORE, Max: 1}, {Resource: unix.RLIMIT_DATA, Max: p.memory()}}
 	if namespaces {
@@ -505,7 +503,7 @@ var mostMemory = sync.OnceValue(func() uint64 {
 	return uint64(info.Totalram) * uint64(info.Unit) / 4 * 3
 })
 
-// ownPidMax reports whether /proc/sys/kernel/pid_max is the namespace's own.
+// ownPidMax reports whether /proc/sys/kernel/pid_max belongs to the pid namespace.
 var ownPidMax = sync.OnceValue(func() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -13,52 +13,51 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Policy defines what commands may access. Paths are absolute and need not
-// exist. The zero Policy lets a command write nothing.
+// A Policy defines what commands may access. Paths are absolute and need not exist. With the zero
+// Policy a command can write nothing outside its temporary directory.
 //
-// A command can read everything except Secrets, can write only Dir, Roots, Write
-// and its own temporary directory, and can reach only Hosts. A
-// [workspace.Allowance] permits more to one command.
+// A command can read everything except Secrets, can write only Dir, Roots, Write and its own
+// temporary directory, and can reach only Hosts. A [workspace.Allowance] permits more to one
+// command.
 type Policy struct {
 	Dir   string   `json:"dir"`             // the working directory
-	Roots []string `json:"roots,omitempty"` // further directories that belong to the workspace
+	Roots []string `json:"roots,omitempty"` // further directories of the workspace
 	Home  string   `json:"home,omitempty"`
-	// Write are further directories that can be written, such as the caches of
-	// language tools.
+	// Write are further writable directories, such as the caches of language tools.
 	Write []string `json:"write,omitempty"`
-	// Caches are variables by which language tools find their caches, for the
-	// tools whose cache does not exist: nothing is created in a home because a
-	// command was run. They name places in Cache, or in the command's own
-	// temporary directory if Cache is "".
+	// Caches are variables that tell language tools where their caches are, for tools whose cache
+	// does not exist: running a command must not create directories in the user's home. The
+	// variables are set to directories in Cache, or in the command's own temporary directory if
+	// Cache is "".
 	Caches []string `json:"caches,omitempty"`
 	Cache  string   `json:"cache,omitempty"`
-	// Secrets cannot be read. Files called .env* under Dir and Roots, and sockets
-	// with a listener, are secrets too.
+	// Secrets cannot be read. Files named .env* under Dir and Roots and sockets with a listener are
+	// secrets too.
 	Secrets []string `json:"secrets,omitempty"`
-	// Protected are names ("a" or "a/b") under Dir and Roots, at any depth, that
-	// are not written: they change what programs do later. Knack's own directories are
-	// in Own. ".git" stands for the parts of a repository that can run code.
+	// Protected are names ("a" or "a/b") under Dir and Roots, at any depth, that cannot be written
+	// because they change what programs do later. ".git" means the parts of a repository that can
+	// run code. Own are Knack's own directories, which are protected too.
 	Protected []string `json:"protected,omitempty"`
 	Own       []string `json:"own,omitempty"`
 	Hosts     []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
-	// Network opens the whole network, this machine's own services too. It is for
-	// programs that the user installed, such as servers of tools.
+	// Network opens the whole network, including services on this machine. It is for programs that
+	// the user installed, such as tool servers.
 	Network bool     `json:"network,omitempty"`
 	Env     []string `json:"env,omitempty"` // names of variables to pass, in addition to the built-in list
-	// State is a directory for records of running commands. From them the next
-	// process in Dir learns what a killed one left behind; "": no records.
+	// State is a directory for records of running commands. They show the next process in Dir what
+	// a killed process left behind. "": no records.
 	State     string `json:"state,omitempty"`
-	Processes uint64 `json:"processes,omitempty"` // and threads, all together; 0: 8192
-	Memory    uint64 `json:"memory,omitempty"`    // bytes of data of one process; 0: three quarters of the machine's
+	Processes uint64 `json:"processes,omitempty"` // maximum number of processes and threads together; 0: 8192
+	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data of one process; 0: three quarters of the machine's memory
 
-	only []string // not nil: nothing else can be written, see workspace.Limit
+	only []string // if not nil, the only writable paths, see workspace.Limit
 }
 
-// Default is the policy for commands in dir, from this process's environment.
+// Default returns the policy for commands in dir, using this process's environment.
 func Default(dir string) (Policy, error) { return DefaultFor(dir, nil) }
 
-// DefaultFor is Default for a user whose directories getenv names; nil is
-// os.Getenv.
+// DefaultFor is like Default, but getenv provides the environment that locates the user's
+// directories; nil means os.Getenv.
 func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -71,9 +70,8 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	home := user.Home
 	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
 	for _, s := range permission.Secrets() {
-		// Reading a file with a tool asks for these patterns, but hiding every *.pem
-		// from a build would break its tests. In a project only .env* is hidden
-		// (isEnvFile).
+		// A tool that reads a file matching these patterns asks first, but hiding every *.pem from
+		// a build would break its tests. In a project only .env* is hidden (isEnvFile).
 		abs, rooted := strings.CutPrefix(s, "//")
 		switch {
 		case strings.Contains(s, "*"):
@@ -93,8 +91,8 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	return p, nil
 }
 
-// under returns the policy for a command with limits, which apply to the
-// command's allowance as well.
+// under returns the policy for a command with its limits. It also applies them to the command's
+// allowance.
 func (p Policy) under(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
@@ -114,7 +112,7 @@ func (p Policy) under(c *workspace.Command) Policy {
 	return p
 }
 
-// common lists the directories that lie in one of a and in one of b.
+// common returns the paths that are inside both a directory of a and a directory of b.
 func common(a, b []string) []string {
 	both := []string{}
 	for _, x := range a {
@@ -130,7 +128,7 @@ func common(a, b []string) []string {
 	return slices.Compact(both)
 }
 
-// expand replaces a leading "~"; "" without a home.
+// expand replaces a leading "~" by home; "" if home is unknown.
 func expand(path, home string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok {
@@ -142,8 +140,8 @@ func expand(path, home string) string {
 	return home + rest
 }
 
-// findCaches finds the caches of the language tools that are installed: those
-// that exist, and the variables of those that do not.
+// findCaches finds the caches of the installed language tools: found are existing directories,
+// missing are the variables for the others.
 func findCaches(home string, getenv func(string) string) (found, missing []string) {
 	exists := func(path string) bool {
 		_, err := os.Stat(path)
@@ -163,7 +161,8 @@ func findCaches(home string, getenv func(string) string) (found, missing []strin
 			if _, err := exec.LookPath(c.program); err != nil {
 				continue
 			}
-			// The user set this variable or already has this directory.
+			// If the user set this variable or has this directory, the cache is used even if it is
+			// missing.
 			if !named && (c.under == "" || !exists(base)) {
 				if getenv(c.private) == "" {
 					missing = append(missing, c.private)
@@ -176,7 +175,7 @@ func findCaches(home string, getenv func(string) string) (found, missing []strin
 	return found, missing
 }
 
-// otherwise returns where a tool has its cache if its own variable is not set.
+// otherwise returns the cache directory of a tool whose own variable is not set.
 func otherwise(path, home string, getenv func(string) string) string {
 	for _, v := range [...]struct{ prefix, variable string }{{"~/.cache", "XDG_CACHE_HOME"}, {"~/go", "GOPATH"}} {
 		rest, ok := strings.CutPrefix(path, v.prefix+"/")
@@ -188,9 +187,8 @@ func otherwise(path, home string, getenv func(string) string) string {
 	return expand(path, home)
 }
 
-// makeCaches makes the directories of Write that are missing, but for one with
-// a protected name in the workspace (a home that lies there): that would be
-// taken for the command's doing.
+// makeCaches creates the missing directories of Write, except one with a protected name inside the
+// workspace (if the home is inside it): that would look as if the command had created it.
 func (p *Policy) makeCaches() {
 	roots := append([]string{p.Dir}, p.Roots...)
 	for _, path := range p.writable() {
@@ -198,12 +196,12 @@ func (p *Policy) makeCaches() {
 			continue
 		}
 		if _, err := os.Lstat(path); err != nil {
-			os.MkdirAll(path, 0o755) // failing is the tool's to report
+			os.MkdirAll(path, 0o755) // the tool will report a failure
 		}
 	}
 }
 
-// writable returns the directories outside the workspace that can be written.
+// writable returns the writable directories outside the workspace.
 func (p *Policy) writable() []string {
 	if p.Cache == "" {
 		return p.Write
@@ -234,13 +232,12 @@ func withinAny(dirs []string, path string) bool {
 	return false
 }
 
-// guarded reports whether an element of a path is a protected name.
+// guarded reports whether a path contains a protected name.
 func guarded(protected []string, path string) bool {
 	return slices.ContainsFunc(protected, func(name string) bool { return strings.Contains(path+"/", "/"+name+"/") })
 }
 
-// isEnvFile reports whether a file is one by which projects pass secrets to
-// programs.
+// isEnvFile reports whether a file name is one with which projects pass secrets to programs.
 func isEnvFile(name string) bool {
 	if !strings.HasPrefix(name, ".env") {
 		return false

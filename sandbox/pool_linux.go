@@ -16,22 +16,21 @@ import (
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 
-// kept are namespaces of a command that has ended, for one that comes later. No
-// command can change them, since none has a capability in them, and each gets a
-// copy of the mounts; everything that ran in them is gone; and two commands never
-// have the same ones at a time. What a command can leave behind elsewhere (files
-// in /tmp and /dev/shm, System V memory, processes) belongs to namespaces and file
-// systems that are made anew.
+// kept are the namespaces of a command that has ended, for use by a later command. They are safe to
+// reuse: no command can change them, because none has a capability in them and each gets a copy of
+// the mounts; all processes in them have ended; and two commands never use the same ones at the
+// same time. Everything else that a command can leave behind (files in /tmp and /dev/shm, System V
+// memory, processes) belongs to namespaces and file systems that are created for each command.
 type kept struct {
 	users, network *os.File
-	online         bool      // network is the machine's
-	prepared       *prepared // nil: no mounts
+	online         bool      // network is the machine's network
+	prepared       *prepared // nil: no mount namespace is kept
 }
 
 // prepared is a mount namespace with the mounts that all commands of a view share.
 type prepared struct {
 	mounts *os.File
-	table  *os.File // of its mounts, which the kernel changes when one is lost
+	table  *os.File // its table of mounts; the kernel signals a change when a mount is removed
 	key    string
 }
 
@@ -48,23 +47,23 @@ func (p *prepared) close() {
 	}
 }
 
-// serves reports whether the mounts are those of a key.
+// serves reports whether the mounts are valid for a key.
 func (p *prepared) serves(key string) bool {
 	return p != nil && key != "" && p.key == key && !tableChanged(p.table)
 }
 
-// A pool has the namespaces that no command uses. They end with this program,
-// however it ends: nothing but its descriptors refers to them.
+// A pool contains the namespaces that no command uses. They end with this program, however it ends,
+// because only its descriptors refer to them.
 type pool struct {
 	mu   sync.Mutex
 	free []*kept
 }
 
-// maxKept bounds what is kept after commands that ran at the same time.
+// maxKept limits the namespaces that are kept after commands ran at the same time.
 const maxKept = 4
 
-// take returns namespaces that nobody else uses, with the machine's network or one
-// of their own; nil if there are none.
+// take removes unused namespaces from the pool and returns them; nil if there are none. online
+// selects those with the machine's network instead of their own.
 func (p *pool) take(online bool) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +76,7 @@ func (p *pool) take(online bool) *kept {
 	return k
 }
 
-// give keeps namespaces if they may be used again.
+// give returns namespaces to the pool, or closes them if they must not be used again.
 func (p *pool) give(k *kept, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,12 +87,11 @@ func (p *pool) give(k *kept, again bool) {
 	p.free = append(p.free, k)
 }
 
-// mountsKey identifies mounts that were made by steps while this program's table
-// of mounts had a version. Each path must still be the same file. A mount that is
-// removed with its file changes the table of its namespace; one whose file was
-// renamed remains, and then another file is at the path. That could be another
-// name of the same file, which changes its ctime: one that changed so recently
-// that it may change again unnoticed has no key.
+// mountsKey identifies the mounts that steps make, given the version of this program's mount table.
+// Each path must still be the same file. If a file is removed, its mount is removed too, which
+// changes the table of the namespace. If it is renamed, its mount remains and another file may be
+// at the path. This could be another name of the same file, which would change its ctime. "" means
+// that a ctime is so recent that the file may change again without a new one.
 func mountsKey(steps []launch.Step, version int) string {
 	var key strings.Builder
 	fmt.Fprint(&key, version)
@@ -103,7 +101,7 @@ func mountsKey(steps []launch.Step, version int) string {
 			st = unix.Stat_t{}
 		}
 		var changed int64
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a directory has one name
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a directory has only one name
 			if changed = st.Ctim.Nano(); time.Since(time.Unix(0, changed)) < fresh {
 				return ""
 			}
@@ -113,10 +111,11 @@ func mountsKey(steps []launch.Step, version int) string {
 	return key.String()
 }
 
-// ways identifies the directories that lead to the mounts of steps, below writable ones.
-// Another command may rename one while mounts are made, and back, which changes its
-// ctime. "" means that one changed so recently that it may change again unnoticed; those
-// in which placeholders were just made are mounts of each command, and stay in place.
+// ways identifies the directories between the writable paths and the mounts of steps. Another
+// command may rename one while the mounts are made, and rename it back; this changes its ctime. ""
+// means that a ctime is so recent that the directory may change again without a new one.
+// Directories in which placeholders were just created do not count: they are mounted for each
+// command and cannot be moved.
 func (v *view) ways(steps []launch.Step) string {
 	var all strings.Builder
 	seen := map[string]bool{}

@@ -11,19 +11,18 @@ import (
 	"syscall"
 )
 
-// Testing the namespaces costs as much as a command, so a success is cached until
-// one of the files that decide it changes. An outdated cache never lets a command
-// run unconfined: a launcher that cannot set up the sandbox starts nothing, and
-// the cache is dropped.
+// Testing the namespaces takes as long as running a command, so a success is cached until one of
+// the files that influence it changes. An outdated cache never lets a command run unconfined: a
+// launcher that cannot set up the sandbox starts nothing, and the cached result is removed.
 
-// decides are the files whose content decides whether namespaces can be made.
+// decides are the files whose content determines whether namespaces can be created.
 var decides = []string{
 	"/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/osrelease", "/proc/sys/user/max_user_namespaces",
 	"/proc/sys/kernel/unprivileged_userns_clone", "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 	"/proc/self/attr/current", "/proc/self/uid_map",
 }
 
-// probed is the file that says that namespaces work; "": nothing is kept.
+// probed returns the file whose existence means that namespaces work; "": nothing is cached.
 func (p *Policy) probed() string {
 	if p.State == "" {
 		return ""
@@ -41,11 +40,10 @@ func (p *Policy) probed() string {
 	return filepath.Join(p.State, "namespaces-"+hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// byStub is the content of the cached result where the launcher can be a stub.
+// byStub is the content of the cache file if the stub works as the launcher.
 const byStub = "stub"
 
-// remember caches that namespaces work, and by which launcher, and removes older
-// results.
+// remember caches that namespaces work and which launcher was used, and removes older results.
 func remember(file, by string) {
 	if file == "" || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return

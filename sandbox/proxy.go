@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// proxyPort is where the proxy listens on the command's own loopback.
+// proxyPort is the port of the proxy on the command's own loopback interface.
 const proxyPort = 3128
 
-// A proxy lets a command reach the hosts that were opened for it. It accepts
-// on sockets that listen inside and dials outside; HTTP requests and CONNECT
-// name the host. A port of the machine's own loopback that was opened is
-// forwarded as it is.
+// A proxy lets a command reach the hosts that were allowed for it. It accepts connections on
+// sockets that listen inside the sandbox and dials outside; the host comes from the HTTP request or
+// CONNECT. An allowed port of the machine's loopback interface is forwarded without interpreting
+// its data.
 type proxy struct {
 	hosts    []string
-	forwards []int // ports of the machine's loopback
+	forwards []int // ports of the machine's loopback interface
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -34,7 +34,7 @@ type proxy struct {
 	mu        sync.Mutex
 	listeners []net.Listener
 	conns     map[net.Conn]bool
-	no        []string // hosts that were refused, in order
+	no        []string // refused hosts, in order
 }
 
 func newProxy(hosts []string) *proxy {
@@ -55,11 +55,11 @@ func newProxy(hosts []string) *proxy {
 	return p
 }
 
-// ports are where the launcher is to listen; serve takes the sockets in this
+// ports returns the ports on which the launcher must listen. accept takes the sockets in this
 // order.
 func (p *proxy) ports() []int { return append([]int{proxyPort}, p.forwards...) }
 
-// environ tells programs about the proxy that listens on a port.
+// environ returns the variables that make programs use the proxy on a port.
 func (p *proxy) environ(port int) []string {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
@@ -69,8 +69,8 @@ func (p *proxy) environ(port int) []string {
 	return env
 }
 
-// accept serves a listener until close: the first as a proxy, the others as
-// forwards, in the order of ports.
+// accept serves a listener until close. The first one serves the proxy, the others forward, in the
+// order of ports.
 func (p *proxy) accept(l net.Listener) {
 	p.mu.Lock()
 	port := p.ports()[len(p.listeners)]
@@ -97,7 +97,7 @@ func (p *proxy) accept(l net.Listener) {
 	})
 }
 
-// track closes a connection at the end, or when the proxy is closed.
+// track registers a connection to be closed by close, and returns a func that closes it earlier.
 func (p *proxy) track(c net.Conn) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ func (p *proxy) close() {
 	p.wg.Wait()
 }
 
-// refused says which hosts were asked for in vain. Call it after close.
+// refused returns messages about the refused hosts. Call it after close.
 func (p *proxy) refused() []string {
 	var out []string
 	for _, host := range p.no {
@@ -143,8 +143,7 @@ func hostRule(host string) string {
 	return "WebFetch(domain:" + host + ")"
 }
 
-// request serves one connection of a client that knows of the proxy: one
-// tunnel, or one plain request.
+// request serves one connection of a client that uses the proxy: one tunnel or one plain request.
 func (p *proxy) request(conn net.Conn) {
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	in := bufio.NewReader(conn)
@@ -185,7 +184,7 @@ func (p *proxy) request(conn net.Conn) {
 		p.pipe(conn, in, out)
 		return
 	}
-	// One request a connection: the next might name another host.
+	// Only one request per connection: the next one might name another host.
 	req.Header.Del("Proxy-Connection")
 	req.Header.Del("Proxy-Authorization")
 	req.Header.Set("Connection", "close")
@@ -214,8 +213,8 @@ func (p *proxy) refuse(host, port string) {
 	}
 }
 
-// allows reports whether a host was opened: by its name, a name and a port, or
-// "*.domain" for the names under a domain.
+// allows reports whether a host is allowed: by name, by name and port, or by "*.domain" for the
+// names under a domain.
 func (p *proxy) allows(host, port string) bool {
 	for _, h := range p.hosts {
 		name, only, err := net.SplitHostPort(h)
@@ -239,9 +238,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// errInside refuses an allowed name that resolves to this machine or its local
-// link, because the owner of a name controls its addresses (clouds serve
-// credentials at 169.254.169.254).
+// errInside is the error for an allowed name that resolves to this machine or a link-local address.
+// The owner of a name controls its addresses, and clouds serve credentials at 169.254.169.254.
 var errInside = errors.New("the host's address is this machine or its link")
 
 func (p *proxy) dialPublic(host, port string) (net.Conn, error) {
@@ -269,8 +267,8 @@ func (p *proxy) dial(address string) (net.Conn, error) {
 	return d.DialContext(p.ctx, "tcp", address)
 }
 
-// pipe copies both ways until both sides have ended. in reads from conn, which
-// may have been read ahead.
+// pipe copies in both directions until both sides have ended. in reads from conn and may contain
+// data that has already been read from it.
 func (p *proxy) pipe(conn net.Conn, in io.Reader, out net.Conn) {
 	defer p.track(out)()
 	done := make(chan struct{})

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// serve accepts connections on a listening socket that the launcher made.
+// serve accepts connections on a listening socket that the launcher created.
 func (p *proxy) serve(fd int) {
 	f := os.NewFile(uintptr(fd), "listener")
 	l, err := net.FileListener(f)

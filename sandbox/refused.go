@@ -12,11 +12,11 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// keepOutput is how much of the end of a command's output is searched for
+// keepOutput is the number of bytes at the end of a command's output that are searched for
 // refusals.
 const keepOutput = 64 << 10
 
-// A watcher keeps the end of what a command prints.
+// A watcher keeps the end of a command's output.
 type watcher struct {
 	mu    sync.Mutex // Output and Stderr may be written at the same time
 	lines []byte
@@ -53,7 +53,7 @@ func (w *watcher) add(b []byte) {
 	}
 }
 
-// The messages that programs print when the kernel denies access.
+// Parts of messages that programs print when the kernel denies access.
 var refusals = []string{
 	"read-only file system", "erofs", "permission denied", "eacces", "operation not permitted", "eperm",
 	"device or resource busy", "ebusy", "resource busy", "invalid cross-device link", "exdev",
@@ -68,12 +68,12 @@ var unreachable = []string{
 // maxRefused limits the refusals reported for one command.
 const maxRefused = 10
 
-// A judge returns why the policy refuses a path that a command in dir named and
-// which rule would allow it; "" if the policy does not refuse it.
+// A judge returns a message if the policy refuses a path named by a command in dir: the reason and
+// the rule that would allow it. "" if the policy does not refuse it.
 type judge interface{ judge(dir, name string) string }
 
-// read searches the output for refusals of paths and hosts. Because it interprets
-// messages, it may miss some; but the policy does refuse everything it reports.
+// read searches the output for refused paths and hosts. It interprets messages and may miss some,
+// but everything it reports is refused by the policy.
 func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func containsAny(s string, subs []string) bool {
 	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
 }
 
-// words splits a message where paths and hosts begin and end.
+// words splits a message into words that may be paths or hosts.
 func words(line string) []string {
 	return strings.FieldsFunc(line, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune("'\"`‘’“”()[]<>,;:=", r)
@@ -126,7 +126,7 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// hostIn finds a host name or an address in a word of a message.
+// hostIn returns the host name or address in a word of a message.
 func hostIn(word string) (string, bool) {
 	word = strings.Trim(strings.ToLower(word), ".!?")
 	word = strings.TrimPrefix(word, "//")

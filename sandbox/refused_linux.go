@@ -12,16 +12,16 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// refused returns what the sandbox refused the command, according to its output.
+// refused returns what the sandbox refused to the command, according to the command's output.
 func (w *watcher) refused(r *run) []string {
 	return w.read(r.dir, r.view, func(name string) bool {
 		return !isLoopback(name) && (r.proxy == nil || !r.proxy.allows(name, "443") && !r.proxy.allows(name, "80"))
 	})
 }
 
-// judge implements judge. A relative name may be relative to a directory that the
-// command changed to or to the top of a repository: the file is used if there is
-// only one candidate.
+// judge implements the interface judge. A relative name may be relative to a directory that the
+// command changed to, or to the top of a repository, so a protected or hidden path with this ending
+// is tried as well.
 func (v *view) judge(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return v.path(filepath.Clean(name))
@@ -53,7 +53,7 @@ func (v *view) path(path string) string {
 	if withinAny(append(slices.Clone(v.hidden), v.emptied...), resolved) {
 		return fmt.Sprintf("reading %s: it contains secrets; the rule that allows it: %s", path, readRule(path))
 	}
-	// The deepest of those that hold the path decides.
+	// The deepest path that contains the file decides.
 	best, writable := "", false
 	for _, list := range []struct {
 		paths    []string
@@ -71,7 +71,7 @@ func (v *view) path(path string) string {
 	case writable && slices.Contains(v.pinned, resolved):
 		return fmt.Sprintf("renaming %s: it is protected; the rule that allows it: %s", path, editRule(path))
 	case writable:
-		// Git writes NAME.lock first, and it is NAME that it may not replace.
+		// Git writes NAME.lock first; what it may not replace is NAME.
 		return ""
 	case slices.Contains(v.protected, best):
 		return fmt.Sprintf("writing %s: it is protected; the rule that allows it: %s", path, editRule(path))
@@ -80,7 +80,7 @@ func (v *view) path(path string) string {
 		return "" // a word that only looks like a path
 	}
 	if info, err := os.Lstat(resolved); err == nil && info.Mode().Perm()&0o222 == 0 && !info.IsDir() {
-		return "" // refused without a sandbox too
+		return "" // it would be refused without a sandbox too
 	}
 	return fmt.Sprintf("writing %s: it lies outside the working directory; the rule that opens it: %s", path,
 		editRule(path))

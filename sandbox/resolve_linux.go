@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// real resolves links; what does not exist is left out.
+// real resolves links and omits paths that do not exist.
 func real(paths []string) []string { return new(resolver).real(paths) }
 
-// A resolver resolves the links of many paths and looks at each file once. It
-// serves one command: the next one may find other links. The zero resolver
-// remembers nothing of earlier commands.
+// A resolver resolves the links of many paths and looks at each file once. It serves one command:
+// for the next one the links may differ. The zero resolver has no information from earlier
+// commands.
 type resolver struct {
 	found  map[string]string     // resolved paths
-	dirs   map[string]dirVersion // the directories among them
+	dirs   map[string]dirVersion // versions of the directories in found
 	absent *absent
 }
 
@@ -35,7 +35,7 @@ func (r *resolver) real(paths []string) []string {
 		to := ""
 		if filepath.Clean(path) == path {
 			to = r.resolve(path)
-		} else { // what ".." means depends on links
+		} else { // the meaning of ".." depends on links
 			to, _ = filepath.EvalSymlinks(path)
 		}
 		if to != "" {
@@ -68,7 +68,7 @@ func (r *resolver) resolve(path string) string {
 		if err == unix.ENOENT {
 			r.absent.add(dir, version, name)
 		}
-		return "" // not in found: it may be created
+		return "" // not stored in found: it may be created later
 	}
 	if r.found == nil {
 		r.found, r.dirs = map[string]string{}, map[string]dirVersion{}
@@ -86,15 +86,14 @@ func (r *resolver) resolve(path string) string {
 	return to
 }
 
-// A dirVersion changes when a name appears in a directory; the zero value is
-// unknown.
+// A dirVersion changes when a name appears in a directory. The zero value means unknown.
 type dirVersion struct {
 	dev, ino uint64
 	ctime    int64
 }
 
-// absent remembers from command to command which names a directory does not have:
-// most secrets that a home might contain. What exists is looked up each time.
+// absent remembers between commands which names a directory does not contain: most of the secrets
+// that a home could contain. Existing names are looked up each time. It is safe for concurrent use.
 type absent struct {
 	mu   sync.Mutex
 	dirs map[string]absentNames
@@ -115,8 +114,8 @@ func (a *absent) has(dir string, version dirVersion, name string) bool {
 	return ok && known.version == version && known.names[name]
 }
 
-// add records that a name was missing after the directory had a version. One that
-// is too new may still be that of the next change.
+// add records that a name was missing when the directory had a version. It ignores a version that
+// is so recent that the next change may not alter it.
 func (a *absent) add(dir string, version dirVersion, name string) {
 	if a == nil || version == (dirVersion{}) || time.Since(time.Unix(0, version.ctime)) < fresh {
 		return
@@ -134,8 +133,8 @@ func (a *absent) add(dir string, version dirVersion, name string) {
 	known.names[name] = true
 }
 
-// sockets lists the sockets in the file system that have a listener or are
-// mounted: a read-only mount does not prevent connections.
+// sockets lists the sockets in the file system that have a listener or are mounted. They need
+// special treatment because a read-only mount does not prevent connections.
 func (r *resolver) sockets(mounts *mountTable) []string {
 	var found, cwds []string
 	check := func(path string) {
@@ -144,13 +143,13 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 			found = append(found, path)
 		}
 	}
-	// Num RefCount Protocol Flags Type St Inode Path: the first line says so.
+	// The first line contains the titles: Num RefCount Protocol Flags Type St Inode Path.
 	buf := procBuffers.Get().(*[]byte)
 	defer procBuffers.Put(buf)
 	*buf = readProc("/proc/net/unix", *buf)
 	_, table, _ := bytes.Cut(*buf, []byte("\n"))
 	for line := range bytes.Lines(table) {
-		// The path is the eighth field, if there is one, and may hold blanks.
+		// The path is the eighth field, may be missing, and may contain spaces.
 		l := bytes.TrimSuffix(line, []byte("\n"))
 		for range 7 {
 			_, l, _ = bytes.Cut(bytes.TrimLeft(l, " "), []byte(" "))
@@ -160,7 +159,7 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 		case l[0] == '/':
 			check(string(l))
 		default:
-			// As it was bound: relative to a directory that somebody was in.
+			// The address as it was bound: relative to the working directory of some process.
 			if cwds == nil {
 				cwds, _ = filepath.Glob("/proc/[0-9]*/cwd")
 			}
@@ -178,8 +177,8 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 	return r.real(found)
 }
 
-// A mountTable knows the mounts of this program that may be of a single file. It
-// reads them again when the kernel reports a change.
+// A mountTable knows those mounts of this program that may cover a single file. It reads them again
+// when the kernel reports a change.
 type mountTable struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -187,7 +186,7 @@ type mountTable struct {
 	version int
 }
 
-// points returns those mounts, and a number that is another after each change.
+// points returns the paths of those mounts, and a version number that increases with each change.
 func (m *mountTable) points() ([]string, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,7 +195,7 @@ func (m *mountTable) points() ([]string, int) {
 	}
 	m.version++
 	if m.file == nil {
-		// Not os.Open: the runtime would poll it and take the reports.
+		// Not os.Open: the runtime would poll the file and consume the reports of changes.
 		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, m.version
@@ -205,7 +204,7 @@ func (m *mountTable) points() ([]string, int) {
 		tableChanged(m.file)
 	}
 	m.list = nil
-	// id parent major:minor root mountpoint …: only a bind mount has a root.
+	// id parent major:minor root mountpoint …: only bind mounts have a root other than /.
 	for l := range strings.Lines(string(readProc("/proc/self/mountinfo", nil))) {
 		if f := strings.Fields(l); len(f) > 5 && f[3] != "/" && !strings.Contains(l, " - nfs") &&
 			!strings.Contains(l, " - fuse") {
@@ -215,8 +214,8 @@ func (m *mountTable) points() ([]string, int) {
 	return m.list, m.version
 }
 
-// tableChanged reports whether an open table of mounts has changed since it was
-// asked before, or opened.
+// tableChanged reports whether an open mount table has changed since the last call, or since it was
+// opened.
 func tableChanged(f *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
 	for {
@@ -227,11 +226,11 @@ func tableChanged(f *os.File) bool {
 	}
 }
 
-// procBuffers are for tables that are read for each command.
+// procBuffers are buffers for tables that are read for each command.
 var procBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// readProc reads a file of /proc into buf, or a larger one, in as few pieces as
-// possible, since its size is not known.
+// readProc reads a file of /proc into buf, or a larger buffer, in as few reads as possible; the
+// size of such a file is not known in advance.
 func readProc(name string, buf []byte) []byte {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -17,23 +17,20 @@
 //     [Report.Open] lists.
 //   - None: nothing.
 //
-// On Linux a launcher starts the command: a stub in memory that makes the system
-// calls which this package lists for it, or where that is not possible the same
-// program executed again; package launcher enables both. In namespaces of its own
-// (user, mount, pid, ipc, network) the launcher makes every mount read-only except
-// the policy's, covers secrets, /run, /tmp and /dev, mounts a new /proc, drops all
-// capabilities, applies Landlock and seccomp, and starts the command. When the
-// launcher ends, the kernel kills every process of the command.
+// On Linux a launcher starts the command. It is a stub in memory that makes the system calls which
+// this package lists for it or, where that is not possible, this program executed again; package
+// launcher enables both. In its own namespaces (user, mount, pid, ipc, network) the launcher makes
+// all mounts read-only except those that the policy opens, covers secrets, /run, /tmp and /dev,
+// mounts a new /proc, drops all capabilities, applies Landlock and seccomp, and starts the command.
+// When the launcher ends, the kernel kills every process of the command.
 //
-// A name that a policy protects and that does not exist cannot be mounted over.
-// In git directories it is created for the time of the command; elsewhere, what
-// a command leaves under such a name is renamed when the command has ended, and
-// reported.
+// A protected name that does not exist cannot be covered by a mount. In git directories it is
+// created while the command runs. Elsewhere, what a command leaves under such a name is renamed
+// when the command has ended, and reported.
 //
-// Exit.Refused reports each refusal with the rule that would allow it. Hosts are
-// known from the proxy. Paths are found in the command's output, because the
-// kernel reports them only to the program: a refusal that a program does not
-// print is not reported.
+// Exit.Refused reports each refusal with the rule that would allow it. The proxy knows the refused
+// hosts. Refused paths are found in the command's output, because the kernel reports them only to
+// the program: a refusal that a program does not print is not reported.
 //
 // A Sandbox is safe for concurrent use.
 package sandbox
@@ -52,7 +49,7 @@ import (
 type Mode uint8
 
 const (
-	// Auto confines as much as the machine can. The zero Mode.
+	// Auto, the zero Mode, confines as much as the machine can.
 	Auto Mode = iota
 	// Require refuses commands unless the sandbox is complete.
 	Require
@@ -64,7 +61,7 @@ var modeNames = [...]string{"auto", "require", "off"}
 
 func (m Mode) String() string { return modeNames[m] }
 
-// ParseMode reads auto, require or off.
+// ParseMode returns the mode named auto, require or off.
 func ParseMode(s string) (Mode, error) {
 	for m, name := range modeNames {
 		if s == name {
@@ -74,15 +71,15 @@ func ParseMode(s string) (Mode, error) {
 	return Auto, fmt.Errorf("unknown sandbox mode %q: must be auto, require or off", s)
 }
 
-// Set and Type make *Mode a flag of the command line.
+// Set and Type make *Mode a command-line flag.
 func (m *Mode) Set(s string) (err error) { *m, err = ParseMode(s); return err }
 func (m *Mode) Type() string             { return "auto|require|off" }
 
-// MarshalText and UnmarshalText make a Mode a setting.
+// MarshalText and UnmarshalText make Mode usable in settings.
 func (m Mode) MarshalText() ([]byte, error)     { return []byte(m.String()), nil }
 func (m *Mode) UnmarshalText(text []byte) error { return m.Set(string(text)) }
 
-// A Level is how much of a policy is enforced.
+// A Level is the part of a policy that is enforced.
 type Level uint8
 
 const (
@@ -93,18 +90,18 @@ const (
 
 func (l Level) String() string { return [...]string{"none", "partial", "complete"}[l] }
 
-// MarshalText writes the level as its name.
+// MarshalText returns the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // A Report describes what the sandbox enforces on this machine.
 type Report struct {
 	Level   Level    `json:"level"`
 	Backend string   `json:"backend,omitempty"` // namespaces, bwrap, landlock, sandbox-exec
-	Missing []string `json:"missing,omitempty"` // why not more
+	Missing []string `json:"missing,omitempty"` // why the level is not higher
 	Open    []string `json:"open,omitempty"`    // parts of the policy that are not enforced
 }
 
-// Notice is a message to show the user once, "" when the level is complete.
+// Notice returns a message to show the user once; "" if the level is complete.
 func (r Report) Notice() string {
 	if r.Level == Complete {
 		return ""
@@ -119,7 +116,7 @@ func (r Report) Notice() string {
 	return text
 }
 
-// ErrIncomplete is the error with which Require refuses commands.
+// ErrIncomplete is the error with which mode Require refuses commands.
 var ErrIncomplete = errors.New("a complete sandbox is required")
 
 // A Sandbox confines commands.
@@ -132,14 +129,13 @@ type Sandbox struct {
 	report Report
 }
 
-// New makes a sandbox. It does nothing to the machine before the first command
-// or report.
+// New makes a sandbox. It changes nothing on the machine before the first command or report.
 func New(p Policy, m Mode) *Sandbox {
 	return &Sandbox{policy: p, mode: m, system: newSystem(p)}
 }
 
-// Report returns what the sandbox enforces. The first call tests it, which starts
-// up to three processes.
+// Report returns what the sandbox enforces. The first call tests this and starts up to three
+// processes.
 func (s *Sandbox) Report() Report {
 	s.once.Do(func() {
 		if s.mode == Off {
@@ -151,10 +147,9 @@ func (s *Sandbox) Report() Report {
 	return s.report
 }
 
-// Leftovers returns what appeared under protected names during commands whose
-// session was killed, and removes the sandbox's own placeholders. Call it when a
-// program starts, and show the result to the user. Without Policy.State it returns
-// nothing.
+// Leftovers returns notes about what appeared under protected names during the commands of killed
+// sessions, and removes the placeholders that these left. Call it when a program starts and show
+// the result to the user. Without Policy.State it returns nothing.
 func (s *Sandbox) Leftovers() []string {
 	if s.mode == Off {
 		return nil
@@ -164,9 +159,8 @@ func (s *Sandbox) Leftovers() []string {
 
 var everythingOpen = []string{"commands can do whatever you can"}
 
-// Confine applies the policy to a command that is about to start; it has the
-// signature of Local.Confine in package workspace. Call the func it returns when
-// the command has ended.
+// Confine applies the policy to a command that is about to start. It has the signature of
+// [workspace.Local.Confine]. Call the func that it returns, if not nil, when the command has ended.
 func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 	if s.mode == Off {
 		return nil, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// The program is part of the system; a PATH is not asked for it.
+// sandboxExec is part of the system, so PATH is not searched.
 const sandboxExec = "/usr/bin/sandbox-exec"
 
 type system struct{}
 
 func newSystem(Policy) system { return system{} }
 
-// probe runs nothing under a profile that refuses everything else.
+// probe tests sandbox-exec by running a program that does nothing.
 func (*system) probe(p Policy) Report {
 	if out, err := exec.Command(sandboxExec, "-p", resolve(p, workspace.Allowance{}, "", 0).profile(),
 		"/usr/bin/true").CombinedOutput(); err != nil {
@@ -43,8 +43,7 @@ func resolve(p Policy, a workspace.Allowance, temp string, port int) seatbelt {
 	}
 }
 
-// real resolves links; what does not exist stays as it is written, since a
-// profile may name it.
+// real resolves links. A path that does not exist stays as written, because a profile may name it.
 func real(paths []string) []string {
 	if paths == nil {
 		return nil
@@ -90,7 +89,7 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 	}, nil
 }
 
-// judge implements judge.
+// judge implements the interface judge.
 func (s seatbelt) judge(dir, name string) string {
 	path := name
 	if !filepath.IsAbs(path) {

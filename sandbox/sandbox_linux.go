@@ -35,14 +35,14 @@ const (
 // system is the part of a Sandbox that is specific to Linux.
 type system struct {
 	names *names
-	// without lists the backends that tests disable.
+	// without lists the backends that a test disables.
 	without []string
 	bwrap   string // path of the program
-	noStub  bool   // no stub can be executed here
+	noStub  bool   // the stub cannot be executed here
 	pool    pool
-	started func() // for tests: a launcher is about to be started; nil: nothing
-	encoded func() // for tests: a launcher is about to be given its program; nil: nothing
-	// remembered is the file that spared this program trying out namespaces.
+	started func() // for tests: called before a launcher is started; may be nil
+	encoded func() // for tests: called before a launcher gets its program; may be nil
+	// remembered is the cache file because of which the namespaces were not tested.
 	remembered string
 }
 
@@ -59,8 +59,7 @@ var partlyOpen = []string{
 	"a loopback of its own and hosts opened by name are not there: all network is off",
 }
 
-// probe finds the best backend that works, by starting the launcher with
-// nothing to run.
+// probe finds the best backend that works, by starting the launcher without a command.
 func (s *system) probe(p Policy) Report {
 	var missing []string
 	try := func(backend string) bool {
@@ -153,7 +152,7 @@ func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command
 	return run.ended, nil
 }
 
-// A run is one command under the sandbox.
+// A run is one command in the sandbox.
 type run struct {
 	system *system
 	policy Policy
@@ -165,24 +164,25 @@ type run struct {
 	stub    bool
 	program *launch.Program // what the launcher carries out
 	kept    *kept
-	key     string // of mounts that it prepares
-	ways    string // to them, before they are made
-	// outdated are mounts that kept had. The launcher is given them, and does not use them.
+	key     string // identifies the mounts that it prepares, see mountsKey
+	ways    string // directories above the mounts before they are made, see view.ways
+	// outdated are the former mounts of kept. The launcher gets their descriptor but does not use
+	// it.
 	outdated *prepared
-	empty    bool // the stub has seen the last process end
+	empty    bool // the stub reported that the last process ended
 	control  *net.UnixConn
-	child    *os.File // the launcher's end
-	temp     string   // a private temporary directory, where mounts give none
+	child    *os.File // the launcher's end of the control socket
+	temp     string   // a private temporary directory, for a backend without mounts
 	proxy    *proxy
-	done     chan struct{} // closed when serve has ended; what follows is then to be read
+	done     chan struct{} // closed when serve has ended; the fields below may be read then
 
 	failure string
 	ready   bool
 	status  *syscall.WaitStatus // of the command
 }
 
-// prepare turns cmd into the launcher that will run it. An empty Args only tests
-// the sandbox.
+// prepare changes cmd so that it starts the launcher, which will run the original command. With
+// empty Args it only tests the sandbox.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	r := &run{system: s, policy: p, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
 	now := s.names.begin()
@@ -194,7 +194,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			s.names.end(nil)
 		}
 	}()
-	var self string // for bwrap, which starts it inside
+	var self string // for bwrap, which starts this program inside
 	var keep []string
 	switch backend {
 	case bubblewrap:
@@ -203,7 +203,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		keep = append(keep, self)
 	case landlock:
-		now.gits = nil // only mounts protect them
+		now.gits = nil // only mounts can protect them
 	}
 	if r.view, err = p.sight(c.Allow, cmd.Env, now, keep); err != nil {
 		return nil, err
@@ -231,8 +231,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			break
 		}
 		plan.Steps = r.view.steps()
-		// Without these an ordinary user's launcher loses, by being executed,
-		// what the namespace gives it. confine takes them away again.
+		// Without these capabilities the launcher of an ordinary user would lose the rights in its
+		// namespace when it is executed. confine drops them again.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 		uid, gid := os.Geteuid(), os.Getegid()
 		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
@@ -286,13 +286,13 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
 	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
-	// They become launch.Control, Users, Network and Mounts.
+	// The descriptors launch.Control, Users, Network and Mounts, in this order.
 	cmd.ExtraFiles = append([]*os.File{r.child}, given...)
 	cmd.SysProcAttr = attr
 	return r, nil
 }
 
-// connect makes the control socket and serves it until it is closed.
+// connect makes the control socket and starts to serve it.
 func (r *run) connect(plan *launch.Plan) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -311,7 +311,7 @@ func (r *run) connect(plan *launch.Plan) error {
 	return nil
 }
 
-// encode writes what the launcher reads. It runs while the launcher starts.
+// encode returns what the launcher reads. It runs while the launcher starts.
 func (r *run) encode(plan *launch.Plan) net.Buffers {
 	if !r.stub {
 		r.program = launch.Setup(plan)
@@ -331,7 +331,7 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 	return r.program.Encode()
 }
 
-// serve sends the plan and reads the launcher's messages.
+// serve sends the plan and handles the launcher's messages until the socket is closed.
 func (r *run) serve(plan *launch.Plan) {
 	defer close(r.done)
 	encoded := r.encode(plan)
@@ -377,7 +377,7 @@ func (r *run) serve(plan *launch.Plan) {
 				received = received[2:]
 			case kind == launch.Prepared && len(received) >= 2 && r.kept != nil && r.kept.prepared == nil:
 				if r.ways == "" || r.ways != r.view.ways(plan.Steps) {
-					r.key = "" // a mount may be where its path has only led meanwhile
+					r.key = "" // a directory may have been renamed meanwhile, so a mount may be in the wrong place
 				}
 				r.kept.prepared = &prepared{os.NewFile(uintptr(received[0]), "mount namespace"),
 					os.NewFile(uintptr(received[1]), "mountinfo"), r.key}
@@ -386,7 +386,7 @@ func (r *run) serve(plan *launch.Plan) {
 				r.failure = r.program.Failure(body)
 			case (kind == launch.Exited || kind == launch.Ended) && len(body) == 4:
 				r.empty = kind == launch.Ended
-				if r.status == nil { // the command's comes first
+				if r.status == nil { // the command's status comes first
 					status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
 					r.status = &status
 				}
@@ -401,9 +401,9 @@ func (r *run) serve(plan *launch.Plan) {
 	}
 }
 
-// finish ends whatever prepare started.
+// finish releases everything that prepare created.
 func (r *run) finish() {
-	r.child.Close() // the last one: serve reads what is left, then the end
+	r.child.Close() // the last open copy: serve reads the remaining messages, then the end
 	<-r.done
 	r.program.Release()
 	r.control.Close()
@@ -424,7 +424,7 @@ func (r *run) ended(exit *workspace.Exit) {
 	r.finish()
 	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...))
 	if !r.ready && r.system.remembered != "" {
-		os.Remove(r.system.remembered) // the next program tries it out
+		os.Remove(r.system.remembered) // the next program will test the namespaces again
 	}
 	if r.failure != "" {
 		exit.Refused = append(exit.Refused, "the sandbox could not start the command: "+r.failure)
@@ -433,7 +433,7 @@ func (r *run) ended(exit *workspace.Exit) {
 		exit.Refused = append(exit.Refused, "the sandbox ended before the command had started")
 	}
 	switch s := r.status; {
-	case s == nil: // the launcher was killed, and its end says how
+	case s == nil: // the launcher was killed; exit already describes that
 	case s.Signaled():
 		exit.Code, exit.Signal = 128+int(s.Signal()), s.Signal().String()
 	default:
@@ -446,8 +446,8 @@ func (r *run) ended(exit *workspace.Exit) {
 	}
 }
 
-// bwrapArgs translates the steps to bwrap's options. The launcher runs inside for
-// everything that bwrap has no options for.
+// bwrapArgs translates steps to bwrap's options. The launcher runs inside bwrap and does everything
+// for which bwrap has no option.
 func bwrapArgs(steps []launch.Step) []string {
 	args := []string{
 		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--die-with-parent",

@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// system holds nothing: there is no sandbox for this system.
+// system is empty: there is no sandbox for this system.
 type system struct{}
 
 func newSystem(Policy) system { return system{} }

@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// A seatbelt is what a profile for sandbox-exec is made of: a policy with
-// every path resolved.
+// A seatbelt contains the data for a profile of sandbox-exec: a policy with all paths resolved.
 type seatbelt struct {
 	roots, write, own, secrets, protected []string
-	opened, readable                      []string // by an allowance
-	temp                                  string   // the command's own
-	only                                  []string // not nil: nothing else is written
-	port                                  int      // of the proxy on the loopback
-	network                               bool     // all of it is open
+	opened, readable                      []string // opened by an allowance
+	temp                                  string   // the command's temporary directory
+	only                                  []string // if not nil, the only writable paths
+	port                                  int      // port of the proxy on the loopback interface
+	network                               bool     // the whole network is open
 }
 
-// profile writes the profile. The last rule that matches decides. It is made
-// on every system, so that it can be tested on every system.
+// profile returns the profile. The last matching rule decides. It is compiled on all systems so
+// that it can be tested on all systems.
 func (s seatbelt) profile() string {
 	var b strings.Builder
 	line := func(words ...string) { b.WriteString(strings.Join(words, " ") + "\n") }
@@ -85,21 +84,21 @@ func (s seatbelt) profile() string {
 	return b.String()
 }
 
-// under is a pattern for names in a directory, at any depth.
+// under returns a regular expression for the beginning of paths in a directory, at any depth.
 func under(dir string) string { return "^" + pattern(dir) + "/(.*/)?" }
 
-// quote makes a string of the profile's language.
+// quote returns a string literal of the profile language.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// pattern makes a regular expression that matches exactly s.
+// pattern returns a regular expression that matches exactly s.
 func pattern(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
 		case r == '"':
-			b.WriteString(".") // cannot be said inside #"…"
+			b.WriteString(".") // a quote cannot be written inside #"…"
 		case strings.ContainsRune(`\.+*?()|[]{}^$`, r):
 			b.WriteString(`\` + string(r))
 		default:
@@ -109,7 +108,7 @@ func pattern(s string) string {
 	return b.String()
 }
 
-// fold is pattern for names that the file system finds in any case.
+// fold is like pattern, but ignores letter case, as the file system does.
 func fold(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusedCalls are system calls that no command needs here and that lead out,
-// or have led out, of a sandbox.
+// refusedCalls are system calls that commands do not need and with which a process can leave a
+// sandbox, or could in the past.
 var refusedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
 	unix.SYS_PIDFD_GETFD,
@@ -40,18 +40,17 @@ const (
 	protoSCTP    = 132
 )
 
-// Offsets in struct seccomp_data. Only the low words of arguments are looked
-// at where the kernel itself takes no more (int and unsigned int): what is
-// compared is exactly what takes effect.
+// Offsets in struct seccomp_data. Of an argument that is an int or unsigned int, only the low word
+// is compared, because the kernel itself uses only that word.
 const (
 	offNumber = 0
 	offArch   = 4
 	offArgs   = 16
 )
 
-// filter makes the seccomp program. Without network only unix sockets can be
-// made; with one of its own namespace, plain TCP and UDP of IPv4 and IPv6 and
-// netlink (which programs ask for their addresses).
+// filter makes the seccomp program. Without network, only unix sockets can be created. With
+// network, TCP and UDP over IPv4 and IPv6 are allowed too, and netlink, with which programs query
+// their addresses.
 func filter(network bool) []byte {
 	if network {
 		return filterWithNetwork()
@@ -61,20 +60,20 @@ func filter(network bool) []byte {
 
 var filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true) })
 
-// A verdict is what the filter does with the calls from a number on, until the
-// next verdict: an action, or code that looks at the arguments and ends in one.
+// A verdict is what the filter does with the calls from a number up to the next verdict: an action,
+// or code that checks the arguments and ends in an action.
 type verdict struct {
 	from uint32
 	code program
 }
 
-// makeFilter makes a filter that finds the verdict of a call by halving the range
-// of its number. The kernel runs a new filter once for each call that there is, so
-// a chain of comparisons makes every command slower by 0.2 ms.
+// makeFilter makes a filter that finds the verdict of a call by binary search. The kernel runs a
+// new filter once for each existing call, so a chain of comparisons would delay every command by
+// 0.2 ms.
 func makeFilter(network bool) []byte {
 	special := map[uint32]program{
-		// Its flags lie in memory, where a filter cannot look: callers fall back
-		// to clone.
+		// Its flags are in memory, which a filter cannot read. With ENOSYS, callers fall back to
+		// clone.
 		unix.SYS_CLONE3:     action(errno(unix.ENOSYS)),
 		unix.SYS_CLONE:      refuseBits(0, newNamespaces),
 		unix.SYS_UNSHARE:    refuseBits(0, newNamespaces),
@@ -104,17 +103,17 @@ func makeFilter(network bool) []byte {
 		add(n+1, allow)
 	}
 	if auditArch == unix.AUDIT_ARCH_X86_64 {
-		add(0x40000000, action(errno(unix.ENOSYS))) // the x32 numbers
+		add(0x40000000, action(errno(unix.ENOSYS))) // numbers of the x32 interface
 	}
 	var f program
 	f.load(offArch)
-	f.unless(auditArch, unix.SECCOMP_RET_KILL_PROCESS) // 32-bit calls have other numbers
+	f.unless(auditArch, unix.SECCOMP_RET_KILL_PROCESS) // 32-bit calls have different numbers
 	f.load(offNumber)
 	return append(f, search(verdicts)...)
 }
 
-// search finds the verdict of the loaded number: first a tree of comparisons, then
-// the code of each verdict, once.
+// search returns code that finds the verdict of the loaded number: first a tree of comparisons,
+// then the code of each different verdict.
 func search(verdicts []verdict) program {
 	var tree, codes program
 	starts := map[string]int{}
@@ -150,7 +149,7 @@ func action(a uint32) program {
 	return f
 }
 
-// refuseBits refuses a call with any bit of mask in an argument.
+// refuseBits refuses a call if the argument has any bit of mask.
 func refuseBits(arg, mask uint32) program {
 	var f program
 	f.load(offArgs + 8*arg)
@@ -160,7 +159,7 @@ func refuseBits(arg, mask uint32) program {
 	return f
 }
 
-// terminalFilter refuses to type into a terminal.
+// terminalFilter refuses the ioctl calls that type into a terminal.
 func terminalFilter() program {
 	var f program
 	f.load(offArgs + 8)
@@ -170,7 +169,7 @@ func terminalFilter() program {
 	return f
 }
 
-// unixOnly refuses sockets of another family.
+// unixOnly refuses sockets of all families except AF_UNIX.
 func unixOnly(e unix.Errno) program {
 	var f program
 	f.load(offArgs)
@@ -179,18 +178,19 @@ func unixOnly(e unix.Errno) program {
 	return f
 }
 
-// socketFilter allows the sockets of a network namespace of the command's own.
+// socketFilter allows the sockets for a command with a network.
 func socketFilter() program {
 	var f, inet program
 	f.load(offArgs)
-	// Netlink sockets are raw by name; all others may not be.
+	// Netlink sockets are often of type SOCK_RAW, which is refused for all other families but
+	// AF_UNIX.
 	f.when(unix.AF_UNIX, unix.SECCOMP_RET_ALLOW)
 	f.when(unix.AF_NETLINK, unix.SECCOMP_RET_ALLOW)
 	inet.load(offArgs + 16)
 	inet.when(ipprotoMPTCP, errno(unix.EPROTONOSUPPORT))
 	inet.when(protoSCTP, errno(unix.EPROTONOSUPPORT))
 	inet.load(offArgs + 8)
-	inet.and(0xf) // the rest are flags
+	inet.and(0xf) // the other bits are flags
 	inet.when(unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW)
 	inet.when(unix.SOCK_DGRAM, unix.SECCOMP_RET_ALLOW)
 	inet.ret(errno(unix.EPERM))
@@ -203,7 +203,7 @@ func socketFilter() program {
 
 func errno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// A program is a classic BPF program as the kernel takes it.
+// A program is a classic BPF program in the kernel's format.
 type program []byte
 
 func (f *program) add(code uint16, jt, jf int, k uint32) {
@@ -223,6 +223,6 @@ func (f *program) jump(k uint32, yes, no int) {
 	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, yes, no, k)
 }
 
-// when returns action if what was loaded is k; unless, if it is not.
+// when returns action if the loaded value is k, unless if it is not.
 func (f *program) when(k, action uint32)   { f.jump(k, 0, 1); f.ret(action) }
 func (f *program) unless(k, action uint32) { f.jump(k, 1, 0); f.ret(action) }

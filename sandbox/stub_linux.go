@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 
-// stub is the path of an executable of the launcher's stub, in memory; "" where
-// there is none. Nobody can write to it any more.
+// stub returns the path of the launcher's stub, an executable in memory; "" if there is none. The
+// file is sealed: it cannot be written any more.
 var stub = sync.OnceValue(func() string {
 	if !launch.HaveStub {
 		return ""
@@ -25,7 +25,7 @@ var stub = sync.OnceValue(func() string {
 	if err != nil {
 		return ""
 	}
-	// Above the numbers that a command is started with.
+	// A number higher than those that a command is started with.
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 100)
 	unix.Close(fd)
 	if err != nil {

@@ -4,13 +4,12 @@
 //
 //	import _ "github.com/knack-agent/knack/sandbox/launcher"
 //
-// Import it in package main of a program that uses package sandbox, or in the
-// test of a package that does. Without it package sandbox confines nothing on
-// Linux, and its report says why: a program must not start to act on an
-// environment variable because some dependency imports a library.
+// Import it in package main of a program that uses package sandbox, or in the tests of a package
+// that does. Without it package sandbox confines nothing on Linux, and its report gives this
+// reason. The import is explicit because a program must not start to react to an environment
+// variable only because a dependency imports a library.
 //
-// It imports nothing but syscall, so that a launcher does not initialise the
-// rest of the program.
+// It imports only syscall, so that a launcher does not initialise the rest of the program.
 package launcher
 
 import "github.com/knack-agent/knack/sandbox/internal/launch"

@@ -1,4 +1,4 @@
 //go:build !(linux && (amd64 || arm64))
 
-// Package launcher has no effect on this system, which needs no launcher.
+// Package launcher has no effect on this system, where the sandbox needs no launcher.
 package launcher

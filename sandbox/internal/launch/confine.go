@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Numbers that package syscall lacks. Those from 424 on are the same for every
-// architecture.
+// Constants that package syscall lacks. System call numbers from 424 on are the same on all
+// architectures.
 const (
 	sysOpenTree          = 428
 	sysMoveMount         = 429
@@ -50,8 +50,8 @@ func prctl(option, a, b uintptr) error {
 	return nil
 }
 
-// ignore sets a signal's action to SIG_IGN behind the runtime's back: the
-// runtime resets the signals that it handles when it starts the command.
+// ignore sets a signal's action to SIG_IGN without the runtime knowing: the runtime resets the
+// signals that it handles when it starts the command.
 func ignore(s syscall.Signal) {
 	action := struct {
 		handler, flags, restorer uintptr
@@ -60,8 +60,7 @@ func ignore(s syscall.Signal) {
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-// LandlockVersion is the version of Landlock's interface that the kernel has,
-// 0 if none.
+// LandlockVersion returns the version of the kernel's Landlock interface; 0 if it has none.
 func LandlockVersion() int {
 	v, _, e := syscall.RawSyscall(sysLandlockCreate, 0, 0, landlockCreateVersion)
 	if e != 0 {

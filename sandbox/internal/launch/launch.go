@@ -1,16 +1,16 @@
 //go:build linux && (amd64 || arm64)
 
-// Package launch is the small program between Knack and a confined command. It
-// is the same executable, started again in new namespaces with a control socket
-// as descriptor 3. It carries out a [Plan], starts the command, and kills the
-// whole process tree when the command ends.
+// Package launch is the small program that runs between Knack and a confined command. It is the
+// executable of the running program, started again in new namespaces with a control socket as
+// descriptor 3. It carries out a [Plan], starts the command, and kills the whole process tree when
+// the command ends.
 //
-// A program opts in by importing package sandbox/launcher, whose initialisation
-// calls [Enable]. These two packages import nothing but syscall, and the linker
-// initialises packages by import path as soon as their imports are ready, so a
-// launcher runs before os, fmt, net/http and everything built on them: it pays
-// for the Go runtime and not for the rest of the program. An ordinary start
-// pays for one look at the environment.
+// A program enables this by importing package sandbox/launcher, which calls [Enable] when it is
+// initialised. These two packages import only syscall, and the linker initialises packages in the
+// order of their import paths as soon as their imports are ready. So a launcher runs before os,
+// fmt, net/http and everything built on them are initialised: it needs the time of the Go runtime
+// and not that of the whole program. For an ordinary start the cost is one look-up in the
+// environment.
 package launch
 
 import (
@@ -18,39 +18,37 @@ import (
 	"unsafe"
 )
 
-// EnvName is the variable that makes an enabled program a launcher; the
-// value is Version. The launcher has no other variable with information, because
-// the command can read its environment.
+// EnvName is the variable that makes an enabled program a launcher; its value is Version. No other
+// variable passes information to the launcher, because the command can read its environment.
 const (
 	EnvName = "KNACK_SANDBOX_LAUNCHER"
 	Version = "1"
 )
 
-// Control is the descriptor of the control socket. The parent writes a plan
-// and keeps the socket open for as long as the command may run; when it is
-// closed, everything inside is killed.
+// Control is the descriptor of the control socket. The parent writes a plan to it and keeps it open
+// for as long as the command may run; when it is closed, all processes inside are killed.
 //
-// The launcher answers in messages of a kind, a length in two bytes and a
-// text:
+// The launcher answers with messages: a byte for the kind, the length of the text in two bytes, and
+// the text. The kinds are the characters below.
 const (
 	Control    = 3
-	Users      = 4 // namespaces, see Compile
+	Users      = 4 // descriptors of namespaces, see Compile
 	Network    = 5
 	Mounts     = 6
-	Namespaces = 'n' // the first two, passed along
-	Prepared   = 'm' // a mount namespace and its table of mounts, passed along
-	Failed     = 'e' // could not be set up; the text says why
-	FailedAt   = 'f' // the same from a stub, see Program.Failure
-	Listening  = 'l' // a listening socket, passed along
-	Ready      = 'r' // everything is in force; the command starts now
-	Exited     = 'x' // the command ended: the status of wait in four bytes
-	Ended      = 'z' // process 1 ended, and with it all others: the same; only from a stub
+	Namespaces = 'n' // sends the descriptors of the user and network namespaces
+	Prepared   = 'm' // sends the descriptors of a mount namespace and of its table of mounts
+	Failed     = 'e' // the sandbox could not be set up; the text is the reason
+	FailedAt   = 'f' // the same from a program of system calls, see Program.Failure
+	Listening  = 'l' // sends the descriptor of a listening socket
+	Ready      = 'r' // all restrictions apply; the command starts now
+	Exited     = 'x' // the command ended; the text is the wait status in four bytes
+	Ended      = 'z' // process 1 ended, and with it all others; like Exited, but only from a stub
 )
 
 var enabled bool
 
-// Enable lets this executable be a launcher, and is one if the environment says
-// so: then it does not return.
+// Enable allows this executable to be a launcher. If the environment says that it is one, Enable
+// runs the launcher and does not return.
 func Enable() {
 	enabled = true
 	if v, ok := syscall.Getenv(EnvName); ok && v == Version {
@@ -64,7 +62,7 @@ func Enabled() bool { return enabled }
 
 const failedCode = 125
 
-// fail reports and ends the launcher.
+// fail reports an error to the parent and ends the launcher.
 func fail(what string, err error) {
 	if err != nil {
 		what += ": " + err.Error()
@@ -88,7 +86,7 @@ func send(kind byte, text string) {
 }
 
 func run() {
-	// Nothing that the parent was started with may reach the command.
+	// No descriptor that the parent inherited may reach the command.
 	_, _, e := syscall.Syscall(sysCloseRange, Control, ^uintptr(0)>>1, closeRangeCloexec)
 	if e != 0 {
 		fail("close_range", e)
@@ -96,13 +94,13 @@ func run() {
 	p := readPlan()
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	check("prctl", prctl(prSetDumpable, 0, 0))
-	// The signals that end a process group pass the launcher by: the command
-	// gets them too and has its chance to end in order.
+	// The launcher ignores the signals that end a process group: the command gets them too and can
+	// end in an orderly way.
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		ignore(s)
 	}
 	if p.init {
-		// The first to go when memory is short. Not essential.
+		// Under memory pressure this process is killed first. Not essential.
 		write("/proc/self/oom_score_adj", "500")
 	} else {
 		check("prctl", prctl(prSetChildSubreaper, 1, 0))
@@ -117,7 +115,7 @@ func run() {
 		Files: []uintptr{0, 1, 2},
 	})
 	check("starting "+p.args[0], err)
-	// What the command does not close must not be held open by the launcher.
+	// The launcher must not keep the standard streams open after the command has closed them.
 	for fd := range 3 {
 		syscall.Close(fd)
 	}
@@ -134,8 +132,8 @@ func run() {
 	syscall.Exit(code)
 }
 
-// carryOut makes the calls of a program, as the stub does: for this thread, since
-// initialisation is bound to it and it is the one that starts the command.
+// carryOut makes the system calls of a program, as the stub does. All calls run in this thread:
+// initialisation is bound to it, and it starts the command.
 func carryOut(program string) {
 	size := unsafe.Sizeof(op{})
 	if len(program) < 16 {
@@ -193,7 +191,7 @@ func (o *op) tolerates(e syscall.Errno) bool {
 	return false
 }
 
-// memory is what lies at an address that the Go runtime knows nothing of.
+// memory returns a pointer to an address that the Go runtime does not know.
 func memory(address uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 func readPlan() *start {
@@ -225,8 +223,8 @@ func readFull(b []byte) {
 	}
 }
 
-// watch ends the launcher, and with it everything inside, when the parent has
-// gone or says so by closing the socket.
+// watch ends the launcher, and with it all processes inside, when the parent has ended or closes
+// the socket.
 func watch() {
 	var b [1]byte
 	for {
@@ -241,7 +239,8 @@ func watch() {
 	}
 }
 
-// reap waits for pid and for whatever else has been left to this process.
+// reap waits for pid and for the orphans that this process has adopted. It returns the status of
+// pid.
 func reap(pid int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
@@ -255,14 +254,14 @@ func reap(pid int) syscall.WaitStatus {
 	}
 }
 
-// killRest kills what the command left behind where no pid namespace does it:
-// orphans have come to this process, which asked to be their reaper. In a pid
-// namespace the kernel kills everything when this process exits.
+// killRest kills the processes that the command left behind, where there is no pid namespace.
+// Orphans have become children of this process, which is their subreaper. In a pid namespace the
+// kernel kills all processes when this one exits.
 func killRest() {
 	if syscall.Getpid() == 1 {
 		return
 	}
-	for range 1000 { // each round finds the children of those killed before
+	for range 1000 { // each round finds the children of those killed in the round before
 		pids := children()
 		if len(pids) == 0 {
 			return

@@ -4,34 +4,33 @@ package launch
 
 import "slices"
 
-// A Plan is everything that the launcher does, decided by its parent. It is
-// carried out in the order of the fields.
+// A Plan is everything that the launcher does; the parent decides it. The steps happen in the order
+// of the fields.
 type Plan struct {
-	// Init is set when the launcher is process 1 of a namespace of its own:
-	// it adopts and reaps whatever its command leaves behind.
+	// Init means that the launcher is process 1 of its own pid namespace: it adopts and reaps the
+	// processes that its command leaves behind.
 	Init bool
-	// Tasks bounds the processes and threads of the pid namespace; 0: not set.
+	// Tasks limits the processes and threads of the pid namespace; 0: no limit.
 	Tasks uint64
-	// Loopback is set for a network namespace of the command's own, and brings up its
-	// loopback. Otherwise it has the machine's network.
+	// Loopback means that the command has its own network namespace, whose loopback interface must
+	// be brought up. Otherwise it uses the machine's network.
 	Loopback bool
-	// Steps build the file system, and then Fresh. Compile makes the former in a mount
-	// namespace that later commands may get a copy of; Fresh are those that are made
-	// for each command.
+	// Steps, and then Fresh, build the file system. Compile carries out Steps in a mount namespace
+	// of which later commands may get a copy; Fresh are the steps that each command repeats.
 	Steps, Fresh []Step
-	// Ports are TCP ports of the loopback to listen on. The listening sockets
-	// are handed to the parent, one message each, in this order.
+	// Ports are TCP ports of the loopback interface to listen on. The launcher sends the listening
+	// sockets to the parent in this order, one message each.
 	Ports []uint64
 	// Limits are resource limits.
 	Limits []Limit
-	// FS and Scope are what Landlock handles (access_fs, scoped); both 0: no
-	// Landlock. Rules are what it allows.
+	// FS and Scope are the kinds of access that Landlock restricts (access_fs, scoped); both 0: no
+	// Landlock. Rules are the exceptions that it allows.
 	FS, Scope uint64
 	Rules     []Rule
-	// Filter is a seccomp program, eight bytes an instruction; nil: none.
+	// Filter is a seccomp program of eight bytes per instruction; nil: none.
 	Filter []byte
-	// Args[0] is the path of the program. Nil: stop here and report success,
-	// which is how a parent learns what the machine allows.
+	// Args[0] is the path of the program. nil: report success without starting a command, so that
+	// the parent learns what the machine allows.
 	Args []string
 	Dir  string
 	Env  []string
@@ -41,31 +40,31 @@ type Plan struct {
 type Step struct {
 	Do   Do
 	Path string
-	// Data is for Tmpfs the options: "mode=0700,size=…".
+	// Data contains the options of a Tmpfs: "mode=0700,size=…".
 	Data string
-	// File says that a Put or Hide is one of a file.
+	// File means that the path of a Put or Hide is a file.
 	File bool
 }
 
-// Do is what a step does.
+// Do is the kind of a step.
 type Do uint64
 
 const (
-	// Private cuts the mount namespace off from the machine's.
+	// Private separates the mount namespace from the machine's.
 	Private Do = iota
-	// Follow only keeps changes from reaching the machine: what is unmounted there is
-	// unmounted in the namespace, too.
+	// Follow keeps changes from reaching the machine, but not the reverse: what is unmounted on the
+	// machine is unmounted in the namespace too.
 	Follow
-	// Hold keeps what is at Path, to be Put back when a mount has covered it.
-	// What does not exist is left out.
+	// Hold keeps a copy of the mounts at Path for a later Put, because another mount will cover it.
+	// A path that does not exist is skipped.
 	Hold
 	// ReadOnlyAll makes every mount read-only and ignore set-user-id bits.
 	ReadOnlyAll
-	// Tmpfs mounts an empty file system.
+	// Tmpfs mounts an empty temporary file system.
 	Tmpfs
-	// Put mounts what was held where it was, writable as it was.
+	// Put mounts what Hold kept at its old path, writable as before.
 	Put
-	// PutReadOnly is Put, read-only.
+	// PutReadOnly is like Put, but read-only.
 	PutReadOnly
 	// ReadOnly mounts Path over itself, read-only.
 	ReadOnly
@@ -73,25 +72,25 @@ const (
 	Pin
 	// Dev mounts a small /dev.
 	Dev
-	// DevOwn mounts what a command may write to in that /dev.
+	// DevOwn mounts the writable file systems in that /dev.
 	DevOwn
-	// Hide covers a file or directory with one that nobody can open.
+	// Hide covers a file or directory with one that cannot be opened.
 	Hide
 	// Proc mounts a /proc of the new pid namespace.
 	Proc
 )
 
-// A Limit is a resource limit, soft and hard alike.
+// A Limit is a resource limit, both soft and hard.
 type Limit struct{ Resource, Max uint64 }
 
-// A Rule allows Access (LANDLOCK_ACCESS_FS_*) to Path and what is under it.
+// A Rule allows Access (LANDLOCK_ACCESS_FS_*) to Path and everything below it.
 type Rule struct {
 	Path   string
 	Access uint64
 }
 
-// A start is what the launcher that is this program reads: a program that puts a
-// plan in force, and the command.
+// A start is what a launcher that is a Go program reads: the system calls that carry out a plan,
+// and the command.
 type start struct {
 	init    bool
 	program string
@@ -100,9 +99,9 @@ type start struct {
 	env     []string
 }
 
-// Encode writes the plan as that launcher reads it: its length in four bytes,
-// then the fields of start. encoding/json would cost the launcher its start (see
-// the package documentation).
+// Encode returns what a launcher that is a Go program reads: the length in four bytes, then the
+// fields of start. encoding/json would make the launcher start too slowly (see the package
+// documentation).
 func (p *Plan) Encode(program *Program) []byte {
 	c := coder{buf: make([]byte, 4, 4096)}
 	c.start(&start{p.Init, string(slices.Concat(program.Encode()...)), p.Args, p.Dir, p.Env})
@@ -111,14 +110,14 @@ func (p *Plan) Encode(program *Program) []byte {
 	return c.buf
 }
 
-// decode reads what Encode wrote, without its length.
+// decode reads the result of Encode, without the length.
 func decode(b []byte) (*start, bool) {
 	c, s := coder{buf: b, reading: true}, new(start)
 	c.start(s)
 	return s, !c.bad && len(c.buf) == 0
 }
 
-// coder reads or writes, so that the order of the fields is written down once.
+// A coder encodes or decodes with the same code, so that the order of the fields is written once.
 type coder struct {
 	buf     []byte
 	reading bool
@@ -146,7 +145,7 @@ func list[T any](c *coder, s *[]T, each func(*T)) {
 	n := uint64(len(*s))
 	c.num(&n)
 	if c.reading {
-		if n > uint64(len(c.buf)) { // an element takes a byte at least
+		if n > uint64(len(c.buf)) { // each element needs at least one byte
 			c.bad = true
 			return
 		}

@@ -8,62 +8,62 @@ import (
 	"unsafe"
 )
 
-// A Program is a plan as a launcher carries it out: system calls, one after the
-// other. The parent decides everything; the launcher knows no paths and no policy.
+// A Program is a plan in the form that a launcher carries out: a list of system calls. The parent
+// decides everything; the launcher does not interpret paths or policies.
 type Program struct {
 	calls []op
 	data  []byte
-	what  []string // of each call, for messages
+	what  []string // purpose of each call, for messages
 
 	doing  string
 	labels []int // the call that follows each label
 	jumps  []int // calls whose target is a label
 	known  map[string]uint64
 
-	hiddenFile, hiddenDir number // once /dev is mounted
+	hiddenFile, hiddenDir number // descriptors, set when /dev is mounted
 }
 
-// An op is one system call, as it lies in memory.
+// An op is one system call in the memory layout that the launcher reads.
 type op struct {
 	number uint32
-	loads  uint8 // arguments that are addresses of 32-bit numbers, a bit each
+	loads  uint8 // bit i: args[i] is the address of the 32-bit number to pass
 	then   uint8
 	_      uint16
 	args   [6]uint64
-	store  uint64    // where the result goes; 0: nowhere
-	target uint64    // for then, and for tolerated errors (0: the next call)
+	store  uint64    // address for the result; 0: none
+	target uint64    // for then, and for tolerated errors; 0: the next call
 	errs   [4]uint16 // tolerated errors
 }
 
-// What a call does next when it succeeded. An error that is not tolerated ends
-// the program with a message.
+// What follows a call that succeeded. An error that is not tolerated ends the program with a
+// message.
 const (
 	goOn        = 0
-	jumpIfZero  = 1 // to target
-	repeatUntil = 2 // the result is the number at target
-	jumpIfDone  = 3 // to target; a tolerated error goes on
+	jumpIfZero  = 1 // jump to target if the result is 0
+	repeatUntil = 2 // repeat until the result is the number at target
+	jumpIfDone  = 3 // jump to target; after a tolerated error continue
 )
 
 const anyError = 0xffff
 
-// Where a launcher has the calls and their data.
+// Addresses of the calls and their data in a launcher.
 const (
 	codeBase = 0x200000000
 	dataBase = 0x201000000
 )
 
-// A number is an argument that is the 32-bit number at an address.
+// A number is the address of a 32-bit number that is passed as an argument.
 type number uint64
 
-// A label is a place in a program.
+// A label is a position in a program.
 type label int
 
-// programs are used again: they are by far the largest that a command needs.
+// programs are reused because they are by far the largest allocation for a command.
 var programs = sync.Pool{New: func() any { return &Program{known: map[string]uint64{}} }}
 
 func newProgram() *Program { return programs.Get().(*Program) }
 
-// Release makes the program's memory available to another one.
+// Release makes the program's memory available to other programs.
 func (p *Program) Release() {
 	clear(p.known)
 	*p = Program{calls: p.calls[:0], data: p.data[:0], what: p.what[:0], labels: p.labels[:0], jumps: p.jumps[:0],
@@ -71,8 +71,8 @@ func (p *Program) Release() {
 	programs.Put(p)
 }
 
-// do adds a call. Arguments are numbers, strings (which become addresses of
-// them, with a zero byte), byte slices (addresses) and numbers in memory.
+// do adds a call. The arguments are integers, strings and byte slices (their addresses are passed;
+// strings end in a zero byte), and numbers in memory.
 func (p *Program) do(nr uintptr, args ...any) *op {
 	c := op{number: uint32(nr)}
 	for i, a := range args {
@@ -99,7 +99,7 @@ func (p *Program) do(nr uintptr, args ...any) *op {
 	return &p.calls[len(p.calls)-1]
 }
 
-// or makes errors tolerated.
+// or adds errors that the call tolerates.
 func (c *op) or(errs ...syscall.Errno) *op {
 	for i, e := range errs {
 		c.errs[i] = uint16(e)
@@ -111,7 +111,7 @@ func (c *op) orAnything() *op { c.errs[0] = anyError; return c }
 
 func (c *op) to(n number) *op { c.store = uint64(n); return c }
 
-// jump sets the last call's target.
+// jump sets the target of the last call.
 func (p *Program) jump(l label) {
 	p.calls[len(p.calls)-1].target = uint64(l)
 	p.jumps = append(p.jumps, len(p.calls)-1)
@@ -124,7 +124,7 @@ func (p *Program) label() label {
 
 func (p *Program) place(l label) { p.labels[l] = len(p.calls) }
 
-// put adds data, aligned, and returns its address.
+// put adds data at an aligned address and returns the address.
 func (p *Program) put(b []byte) uint64 {
 	for len(p.data)%8 != 0 {
 		p.data = append(p.data, 0)
@@ -147,11 +147,11 @@ func (p *Program) words(w ...uint64) uint64 {
 	return p.put(unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), 8*len(w)))
 }
 
-// slot is a number in memory, -1 at first: no descriptor.
+// slot reserves a number in memory for a descriptor; it is -1 at first.
 func (p *Program) slot() number { return number(p.put([]byte{0xff, 0xff, 0xff, 0xff})) }
 
-// Encode writes the program as a launcher reads it, in parts that are valid until
-// Release; nil if it is too long.
+// Encode returns the program as a launcher reads it, in several parts. They are valid until
+// Release. nil: the program is too long.
 func (p *Program) Encode() [][]byte {
 	const size = unsafe.Sizeof(op{})
 	for _, i := range p.jumps {
@@ -166,7 +166,7 @@ func (p *Program) Encode() [][]byte {
 		unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0]), p.data}
 }
 
-// Failure reads a message of kind FailedAt.
+// Failure returns the error in a message of kind FailedAt.
 func (p *Program) Failure(body string) string {
 	if len(body) != 8 {
 		return "the launcher failed"
@@ -186,30 +186,30 @@ const (
 	prSetName             = 15
 )
 
-// Reuse says which namespaces of an earlier command a launcher is given.
+// Reuse selects the namespaces of an earlier command that a launcher joins.
 type Reuse int
 
 const (
 	Nothing    Reuse = iota
 	UserAndNet       // [Users] and [Network]
-	AndMounts        // and [Mounts], in which Plan.Steps have been made
+	AndMounts        // and [Mounts], in which Plan.Steps have been carried out
 )
 
-// Compile makes the program of a plan with namespaces of its own (Init), for a
-// user and a group. What it does not reuse it hands over to the parent: making a
-// network namespace costs as much as all the rest.
+// Compile makes the program for a plan with its own namespaces (Init), for a user and a group. It
+// sends the namespaces that it creates to the parent for later reuse: creating a network namespace
+// takes as long as all the rest.
 //
-// Three processes carry it out. The first makes the namespaces and starts the
-// second, which is process 1 of the new pid namespace; it stays outside, in
-// nobody's sight, to end everything when the parent closes the control socket or
-// is gone. The second completes the file system, gives up its rights, starts the
-// command as the third and adopts what the command leaves behind.
+// Three processes carry the program out. The first creates the namespaces and starts the second,
+// which is process 1 of the new pid namespace. The first stays outside, invisible to the command,
+// and ends everything when the parent closes the control socket or ends. The second completes the
+// file system, gives up its privileges, starts the command as the third and adopts the processes
+// that the command leaves behind.
 func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p := newProgram()
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
-	// The first to go when memory is short. Not essential.
+	// Under memory pressure this process is killed first. Not essential.
 	p.write("/proc/self/oom_score_adj", "500", true)
 	p.doing = "making namespaces"
 	if reuse == Nothing {
@@ -237,7 +237,7 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 		p.do(sysSetns, Mounts, syscall.CLONE_NEWNS)
 	}
 	p.do(sysCloseRange, Users, allOthers, 0)
-	// The mounts are copied: what this command adds, no other sees.
+	// The command gets a copy of the mounts: no other command sees what it adds.
 	p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWIPC)
 	p.doing = "starting the launcher"
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
@@ -248,17 +248,17 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.do(syscall.SYS_PIPE2, ends, syscall.O_CLOEXEC)
 	inside := p.label()
 	status, pid := p.ending(Ended), p.slot()
-	// Two of struct pollfd, a descriptor and events: the socket until its other
-	// end is closed, and the second process until it has ended.
+	// Two struct pollfd (a descriptor and events): the socket, until its other end is closed, and
+	// the second process, until it ends.
 	polled := p.words(Control, 1<<32)
 	p.do(syscall.SYS_CLONE, uint64(clonePidfd|int(syscall.SIGCHLD)), 0, polled+8, 0, 0).to(pid).then = jumpIfZero
 	p.jump(inside)
 
-	// The first process.
+	// The first process continues here.
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		p.do(syscall.SYS_RT_SIGACTION, int(s), p.words(1, 0, 0, 0), 0, 8)
 	}
-	// What the command does not close must not be held open by the launcher.
+	// The launcher must not keep the standard streams open after the command has closed them.
 	p.do(sysCloseRange, 0, 2, 0)
 	p.powerless(true)
 	again := p.label()
@@ -270,10 +270,10 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.report(status)
 	p.do(syscall.SYS_EXIT_GROUP, 0)
 
-	// The second.
+	// The second process continues here.
 	p.place(inside)
 	p.do(syscall.SYS_PRCTL, prSetPdeathsig, int(syscall.SIGKILL))
-	// If the first ended before, nobody reads this pipe.
+	// If the first process has already ended, this pipe has no reader and the write fails.
 	p.do(syscall.SYS_CLOSE, number(ends))
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
@@ -285,8 +285,7 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	return p
 }
 
-// Setup makes the program that puts a plan in force, which ends before the
-// command is started.
+// Setup makes the program that applies a plan; it ends before the command is started.
 func Setup(plan *Plan) *Program {
 	p := newProgram()
 	p.bound(plan.Init)
@@ -329,7 +328,7 @@ func (p *Program) command(plan *Plan) {
 	p.do(syscall.SYS_EXECVE, plan.Args[0], p.list(plan.Args), p.list(plan.Env))
 }
 
-// list puts strings as execve takes them.
+// list stores strings in the form that execve takes.
 func (p *Program) list(s []string) uint64 {
 	list := make([]uint64, len(s)+1)
 	for i, v := range s {
@@ -338,14 +337,14 @@ func (p *Program) list(s []string) uint64 {
 	return p.words(list...)
 }
 
-// ending is a message with the status of wait, by the address of that.
+// ending reserves a message of a kind with a wait status and returns the address of the status.
 func (p *Program) ending(kind byte) number {
 	return number(p.put([]byte{0, kind, 0, 4, 0, 0, 0, 0}) + 4)
 }
 
-// handOver sends two files to the parent.
+// handOver sends the descriptors of two files to the parent.
 func (p *Program) handOver(kind byte, first, second string) {
-	// A control message: its length, SOL_SOCKET and SCM_RIGHTS, descriptors.
+	// A control message: its length, SOL_SOCKET and SCM_RIGHTS, the descriptors.
 	rights := p.words(24, 1|1<<32, 0)
 	p.do(syscall.SYS_OPENAT, atFdcwd, first, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 16))
 	p.do(syscall.SYS_OPENAT, atFdcwd, second, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 20))
@@ -353,18 +352,18 @@ func (p *Program) handOver(kind byte, first, second string) {
 	p.close(number(rights+16), number(rights+20))
 }
 
-// send sends a message with descriptors.
+// send sends a message with the descriptors in rights.
 func (p *Program) send(kind byte, rights uint64) {
 	text := p.words(p.put([]byte{kind, 0, 0}), 3)
 	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, rights, 24, 0), 0)
 }
 
-// report tells the parent how a process ended.
+// report sends the wait status of a process to the parent.
 func (p *Program) report(status number) {
 	p.do(syscall.SYS_WRITE, Control, uint64(status)-3, 7).orAnything()
 }
 
-// write writes a file.
+// write writes a text to a file. With optional, errors are ignored.
 func (p *Program) write(path, text string, optional bool) {
 	fd, end := p.slot(), p.label()
 	p.do(syscall.SYS_OPENAT, atFdcwd, path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0).to(fd)

@@ -4,7 +4,7 @@ package launch
 
 import "syscall"
 
-// loopback brings up "lo", which a new network namespace has but down.
+// loopback brings up the interface "lo", which is down in a new network namespace.
 func (p *Program) loopback() {
 	p.doing = "bringing up the loopback"
 	fd := p.slot()
@@ -16,8 +16,8 @@ func (p *Program) loopback() {
 	p.close(fd)
 }
 
-// listen hands the parent a socket that listens inside: the parent accepts on
-// it and dials outside, so no process has to stand between the two.
+// listen opens a socket that listens inside the namespace and sends it to the parent. The parent
+// accepts connections on it and dials outside, so no process is needed in between.
 func (p *Program) listen(port uint64) {
 	p.doing = "listening on a port"
 	// A control message of 20 bytes: its length, SOL_SOCKET and SCM_RIGHTS, the
@@ -43,8 +43,8 @@ func (p *Program) limit(l Limit) {
 	p.do(syscall.SYS_PRLIMIT64, 0, l.Resource, p.words(l.Max, l.Max), 0)
 }
 
-// unless is the error of an ordinary user outside namespaces, who may give up no
-// capability, and has none.
+// unless returns the error to tolerate outside namespaces: an ordinary user may not drop
+// capabilities there, and has none.
 func unless(inside bool) syscall.Errno {
 	if inside {
 		return 0
@@ -52,8 +52,7 @@ func unless(inside bool) syscall.Errno {
 	return syscall.EPERM
 }
 
-// bound makes it impossible to gain a capability by executing a program; processes
-// that are started later inherit that.
+// bound prevents gaining a capability by executing a program, in this process and in its children.
 func (p *Program) bound(inside bool) {
 	p.doing = "dropping capabilities"
 	last := p.label()
@@ -64,7 +63,7 @@ func (p *Program) bound(inside bool) {
 	p.place(last)
 }
 
-// powerless gives up every capability for good, after bound.
+// powerless permanently gives up all capabilities; call it after bound.
 func (p *Program) powerless(inside bool) {
 	p.doing = "dropping capabilities"
 	p.do(syscall.SYS_PRCTL, prCapAmbient, prCapAmbientClearAll, 0, 0, 0).orAnything()
@@ -76,7 +75,7 @@ func (p *Program) powerless(inside bool) {
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0)
 }
 
-// confine gives up capabilities, and puts Landlock and seccomp in force.
+// confine gives up capabilities and applies Landlock and seccomp.
 func (p *Program) confine(plan *Plan) {
 	ruleset := p.slot()
 	p.doing = "landlock"
@@ -98,18 +97,18 @@ func (p *Program) confine(plan *Plan) {
 	}
 }
 
-// rule allows something to a path, which may be a directory or a file.
+// rule adds a Landlock rule for a path, which may be a directory or a file.
 func (p *Program) rule(plan *Plan, r Rule, ruleset number) {
 	p.doing = "landlock: " + r.Path
 	end := p.label()
 	for _, mask := range []uint64{plan.FS, landlockFileAccessMask} {
-		// Eight bytes of access, four of descriptor.
+		// Eight bytes of access rights, four of descriptor.
 		rule := p.words(r.Access&plan.FS&mask, 0xffffffff)
 		fd := number(rule + 8)
 		p.find(r.Path).to(fd).or(syscall.ENOENT, syscall.EACCES) // there is nothing to allow
 		p.jump(end)
 		c := p.do(sysLandlockAddRule, ruleset, landlockRulePath, rule, 0)
-		if mask == plan.FS { // of a file, the rest is refused
+		if mask == plan.FS { // for a file the kernel refuses the rights of directories
 			c.or(syscall.EINVAL).then = jumpIfDone
 			p.jump(end)
 		}

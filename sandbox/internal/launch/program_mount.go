@@ -23,8 +23,8 @@ const (
 	fsmountCloexec  = 1
 )
 
-// find opens a path for naming it, through no symbolic link: the parent has
-// resolved the path, and a link that is met now was put there since.
+// find opens a path without access (O_PATH) and follows no symbolic link: the parent has resolved
+// the path, so a link was put there since.
 func (p *Program) find(path string) *op {
 	return p.do(sysOpenat2, atFdcwd, path, p.words(openPath|syscall.O_CLOEXEC, 0, resolveNoSymlinks|resolveNoMagicLinks),
 		24)
@@ -36,8 +36,8 @@ func (p *Program) close(fds ...number) {
 	}
 }
 
-// mounts adds steps. Everything goes by descriptors: a path is looked up once and
-// never through a link.
+// mounts adds the steps. They use descriptors: each path is looked up once and never through a
+// link.
 func (p *Program) mounts(steps []Step, tasks uint64) {
 	held := map[string]number{}
 	target, tree := p.slot(), p.slot()
@@ -99,9 +99,10 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.doing = "hiding " + s.Path
 			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES)
 			p.jump(end)
-			// A directory covers a directory only, and a file a file. It may have
-			// become the other since the parent looked. Taking away a mount that
-			// could not be used makes the kernel wait, so the likely one is first.
+			// A directory can cover only a directory, and a file only a file. The path may have
+			// changed from one to the other since the parent looked, so both are tried. Removing a
+			// mount that could not be used makes the kernel wait, so the likely kind is tried
+			// first.
 			likely, other := p.hiddenDir, p.hiddenFile
 			if s.File {
 				likely, other = other, likely
@@ -122,18 +123,18 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 	}
 }
 
-// skipUnless goes to end if there is no descriptor.
+// skipUnless jumps to end if fd is not an open descriptor.
 func (p *Program) skipUnless(fd number, end label) {
 	p.do(syscall.SYS_FCNTL, fd, syscall.F_GETFD, 0).or(syscall.EBADF)
 	p.jump(end)
 }
 
-// clone copies the mounts at fd and below it to a detached tree.
+// clone copies the mounts at fd and below it into a detached tree.
 func (p *Program) clone(fd, tree number) {
 	p.do(sysOpenTree, fd, "", atEmptyPath|atRecursive|openTreeClone|openTreeCloexec).to(tree)
 }
 
-// setattr adds attributes to a mount, and to all below it.
+// setattr adds attributes to a mount; with all, also to the mounts below it.
 func (p *Program) setattr(fd number, attrs uint64, all bool) {
 	flags := atEmptyPath
 	if all {
@@ -152,8 +153,7 @@ func (p *Program) attach(tree, target number) {
 	p.close(tree, target)
 }
 
-// filesystem makes a detached mount of a new file system; options are
-// separated by commas.
+// filesystem makes a detached mount of a new file system; options are separated by commas.
 func (p *Program) filesystem(kind, options string, attrs uint64, mount number) {
 	fs := p.slot()
 	p.do(sysFsopen, kind, fsopenCloexec).to(fs)
@@ -180,8 +180,7 @@ func cut(s string, at byte) (before, after string) {
 	return s, ""
 }
 
-// make opens the path of a step, and creates it where a new file system covers
-// what was there.
+// make opens the path of a step. It creates the path if a new file system hides the original.
 func (p *Program) make(s Step, target number) {
 	end := p.label()
 	p.find(s.Path).to(target).or(syscall.ENOENT).then = jumpIfDone
@@ -201,19 +200,19 @@ func (p *Program) make(s Step, target number) {
 	p.place(end)
 }
 
-// touch creates a file and leaves it open.
+// touch creates a file and stores its open descriptor in fd.
 func (p *Program) touch(path string, mode int, fd number) {
 	const flags = syscall.O_CREAT | syscall.O_EXCL | syscall.O_WRONLY | syscall.O_CLOEXEC
 	p.do(syscall.SYS_OPENAT, atFdcwd, path, flags, mode).to(fd)
 }
 
-// What Hide mounts over things, read-only as /dev is.
+// The files that Hide mounts over hidden paths; they are read-only, as /dev is.
 const (
 	hiddenFile = "/dev/.hidden-file"
 	hiddenDir  = "/dev/.hidden-dir"
 )
 
-// Devices are the files of /dev that a command finds.
+// devices are the device files in the command's /dev.
 var devices = [...]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
 var deviceLinks = [...][2]string{
@@ -221,13 +220,13 @@ var deviceLinks = [...][2]string{
 	{"/proc/self/fd/2", "/dev/stderr"}, {"pts/ptmx", "/dev/ptmx"},
 }
 
-// deviceMounts are the file systems in /dev: where, which, with what options.
+// deviceMounts are the file systems in /dev: path, type and options.
 var deviceMounts = [...][3]string{
 	{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
 	{"/dev/shm", "tmpfs", "mode=1777"},
 }
 
-// dev covers /dev: no disk, no other person's terminal.
+// dev replaces /dev with one without disks and other users' terminals.
 func (p *Program) dev(target, tree number) {
 	var trees [len(devices)]number
 	for i, d := range devices {
@@ -263,7 +262,7 @@ func (p *Program) dev(target, tree number) {
 	p.touch(hiddenFile, 0, target)
 	p.close(target)
 	p.do(syscall.SYS_MKDIRAT, atFdcwd, hiddenDir, 0)
-	// Not recursive: what lies in it keeps its own flags.
+	// Not recursive: the mounts in it keep their own flags.
 	p.doing = "mounting /dev"
 	p.find("/dev").to(target)
 	p.setattr(target, attrReadOnly, false)
@@ -273,19 +272,19 @@ func (p *Program) dev(target, tree number) {
 	p.find(hiddenDir).to(p.hiddenDir)
 }
 
-// ProcReadOnly is what root could change in /proc without any capability.
+// ProcReadOnly are the paths in /proc that root can write without any capability.
 var ProcReadOnly = [...]string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi",
 	"/proc/scsi"}
 
-// proc mounts /proc anew.
+// proc mounts a new /proc.
 func (p *Program) proc(tasks uint64, target, tree number) {
 	p.doing = "mounting /proc"
 	p.find("/proc").to(target)
 	p.filesystem("proc", "", attrNoSuid|attrNoDev|attrNoExec, tree)
 	p.attach(tree, target)
 	if tasks > 0 {
-		// Since Linux 6.14 the bound belongs to the pid namespace. Before, it
-		// is the machine's and not ours to write: the resource limit remains.
+		// Since Linux 6.14 this limit belongs to the pid namespace. On older kernels it is the
+		// machine's and cannot be written here; the resource limit still applies.
 		p.write("/proc/sys/kernel/pid_max", decimal(tasks), true)
 	}
 	for _, path := range ProcReadOnly {

@@ -4,20 +4,20 @@ package launch
 
 import "unsafe"
 
-// HaveStub says that this architecture has a stub.
+// HaveStub reports whether this architecture has a stub.
 const HaveStub = true
 
-// stub is only read, as bytes: stubAddress finds it.
+// stub is only read as bytes, which stubAddress finds.
 //
 //lint:ignore U1000 go vet wants a declaration of each function in assembler.
 func stub()
 
-// stubAddress is where the code of stub lies.
+// stubAddress returns the address of the code of stub.
 func stubAddress() unsafe.Pointer
 
 const stubEnd = 0x646e652d62757473 // "stub-end", the mark after the code
 
-// StubImage is an ELF executable of the stub: one segment, no libraries.
+// StubImage returns an ELF executable of the stub: one segment, no libraries.
 func StubImage() []byte {
 	const head, program, origin = 64, 56, 0x100000000
 	code := unsafe.Slice((*byte)(stubAddress()), 4096)

@@ -2,7 +2,7 @@
 
 package launch
 
-// HaveStub says that this architecture has a stub.
+// HaveStub reports whether this architecture has a stub.
 const HaveStub = false
 
 func StubImage() []byte { return nil }
