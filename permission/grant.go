@@ -28,7 +28,7 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 		by.Subject = sub
 		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.Assigns) == 0}
 	}
-	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // a wildcard does not match the name of a program that runs other programs
+	if len(c.Inner) > 0 && c.Effect != bash.Wraps { // no wildcard matches the name of a program that runs others
 		dangers = append([]bash.Danger{{Word: 0}}, dangers...)
 	}
 	var buf [256]byte

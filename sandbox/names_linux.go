@@ -229,7 +229,7 @@ func (n *names) isWorktree(path string, t thing) bool {
 // renamed.
 func (n *names) moved(t thing) bool {
 	for _, k := range n.known {
-		if k.dev == t.dev && k.ino == t.ino && k.link == t.link && k.dir == t.dir { // the inode number of a removed link can be reused
+		if k.dev == t.dev && k.ino == t.ino && k.link == t.link && k.dir == t.dir { // a link's inode can be reused
 			return true
 		}
 	}

@@ -48,7 +48,7 @@ type Policy struct {
 	// a killed process left behind. "": no records.
 	State     string `json:"state,omitempty"`
 	Processes uint64 `json:"processes,omitempty"` // maximum number of processes and threads together; 0: 8192
-	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data of one process; 0: three quarters of the machine's memory
+	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data per process; 0: three quarters of the memory
 
 	only []string // if not nil, the only writable paths, see workspace.Limit
 }

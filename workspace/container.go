@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// Container is a directory of another system that a command prefix leads to:
-// `docker exec -i NAME`, `kubectl exec -i POD --`, or any that runs the words
-// after it there and passes on what they read, write and exit with. Set its
-// fields before the first command runs.
+// Container is a directory on another system that is reached with a command prefix: `docker exec -i
+// NAME`, `kubectl exec -i POD --`, or any command that runs its arguments there and passes on their
+// input, output and exit code. Set its fields before the first command runs.
 //
-// A process there ends with its command by the mark in its environment, which
-// needs /proc there.
+// Cancelling a command kills its processes there. They are found by a mark in their environment,
+// which needs /proc.
 type Container struct {
 	posix
 	Prefix      string               // shell text before every command line
@@ -29,7 +28,7 @@ type Container struct {
 	count atomic.Int64
 }
 
-// NewContainer opens a directory by a command prefix.
+// NewContainer opens the directory dir on the system that a command prefix reaches.
 func NewContainer(ctx context.Context, prefix []string, dir string) (*Container, error) {
 	return openContainer(ctx, prefix, dir, nil)
 }
@@ -72,7 +71,7 @@ func (w *Container) Prepare(c Command) (Command, error) {
 	return prepare(c, w.dir, w.Path, w.Prefix, w.BeforeSpawn)
 }
 
-// Run is what [Local.Run] is.
+// Run works like [Local.Run].
 func (w *Container) Run(ctx context.Context, c Command) (Exit, error) {
 	c, err := w.Prepare(c)
 	if err != nil {
@@ -102,8 +101,7 @@ func (w *Container) Run(ctx context.Context, c Command) (Exit, error) {
 	return signalled(exit), nil
 }
 
-// signalled sets the signal that an exit code of 128+n means, for transports that
-// return only codes.
+// signalled sets the signal for an exit code of 128+n, for transports that return only exit codes.
 func signalled(e Exit) Exit {
 	if e.Signal == "" {
 		for _, s := range signals {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// kill kills every process of a command: those in its session or group, those
-// with its mark or with its output open, and the children of all of these. It
-// repeats until it finds none, to catch processes forked in the meantime.
+// kill kills every process of a command: those in its session or group, those with its mark or with
+// its output open, and the children of all of these. It repeats until it finds none, because
+// processes may fork in the meantime.
 func (p *process) kill() {
 	for range 100 {
 		found := p.members()
@@ -44,7 +44,7 @@ func (p *process) members() []int {
 	pipes := p.pipes()
 	children := map[int][]int{}
 	var found []int
-	in := map[int]bool{self: true} // never
+	in := map[int]bool{self: true} // this process is never killed
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil || pid == self {
@@ -60,7 +60,7 @@ func (p *process) members() []int {
 			found = append(found, pid)
 		}
 	}
-	for i := 0; i < len(found); i++ { // and theirs, and theirs
+	for i := 0; i < len(found); i++ { // and their children, recursively
 		for _, pid := range children[found[i]] {
 			if !in[pid] {
 				in[pid] = true
@@ -74,7 +74,7 @@ func (p *process) members() []int {
 func (p *process) marked(name string) bool {
 	env, err := os.ReadFile("/proc/" + name + "/environ")
 	if err != nil {
-		return false // another user's, or gone
+		return false // another user's process, or it has ended
 	}
 	for len(env) > 0 {
 		var kv []byte
@@ -86,7 +86,7 @@ func (p *process) marked(name string) bool {
 	return false
 }
 
-// holds reports whether a process has one of some pipes open.
+// holds reports whether the standard output or error of a process is one of the pipes.
 func holds(name string, pipes []string) bool {
 	for _, fd := range []string{"/fd/1", "/fd/2"} {
 		if to, err := os.Readlink("/proc/" + name + fd); err == nil && slices.Contains(pipes, to) {
@@ -96,7 +96,7 @@ func holds(name string, pipes []string) bool {
 	return false
 }
 
-// pipes returns the names in /proc of a command's pipes that are still open.
+// pipes returns the names, as in /proc, of the command's pipes that are still open.
 func (p *process) pipes() []string {
 	var names []string
 	for _, pump := range p.pumps {
@@ -112,8 +112,8 @@ type stat struct {
 	dead                   bool
 }
 
-// readStat reads /proc/PID/stat: "pid (name) state ppid pgrp session …", where
-// the name may hold anything.
+// readStat reads /proc/PID/stat: "pid (name) state ppid pgrp session …". The name may contain any
+// character.
 func readStat(name string) (stat, bool) {
 	data, err := os.ReadFile("/proc/" + name + "/stat")
 	if err != nil {

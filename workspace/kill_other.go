@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// kill kills the process group. It is stopped first, so that of "a; b" the
-// shell does not start b when a dies.
+// kill kills the process group. It stops the group first, so that in "a; b" the shell does not
+// start b when a is killed.
 func (p *process) kill() {
 	if p.pid == 0 {
 		return
 	}
 	syscall.Kill(-p.pid, syscall.SIGSTOP)
-	for range 50 { // a child forked meanwhile is in the group as well
+	for range 50 { // a child forked meanwhile is in the group too
 		if syscall.Kill(-p.pid, syscall.SIGKILL) != nil {
 			return
 		}

@@ -17,44 +17,43 @@ import (
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
-// Local is a directory on this machine. Set its fields before the first
-// command runs; [Local.Close] it when the program ends.
+// Local is a directory on this machine. Set its fields before the first command runs, and call
+// [Local.Close] when the program ends.
 type Local struct {
-	// Shell runs command lines: a path, or a name on PATH. "": /bin/bash, then
-	// bash on PATH, then sh, then PowerShell where no other is (Windows).
+	// Shell runs command lines: a path, or a name on PATH. "" means /bin/bash, else bash on PATH,
+	// else sh, else PowerShell on Windows.
 	Shell string
-	// Environ is the environment of commands, as os.Environ returns it, and names
-	// the home of the user who runs them. nil: that of the process.
+	// Environ is the environment of commands, as os.Environ returns it. It also determines the home
+	// directory of the user. nil means the environment of the process.
 	Environ []string
-	// Prefix is shell text put on lines of its own before every command line
-	// (the setting shell.prefix).
+	// Prefix is shell text that is put before every command line, on lines of its own (the setting
+	// shell.prefix).
 	Prefix string
-	// Private is where copies of approved scripts are kept until Close: no command
-	// may be able to write there. "": the system's directory for temporary files.
+	// Private is the directory for copies of approved scripts, which are removed by Close. Commands
+	// must not be able to write there. "" means the system's directory for temporary files.
 	Private string
-	// BeforeSpawn may change a command (its line, directory and environment) or
-	// refuse it. It is part of [Local.Prepare], so permission judges its result.
+	// BeforeSpawn may change a command (its line, directory and environment) or refuse it with an
+	// error. [Local.Prepare] calls it, so permissions are checked on its result.
 	BeforeSpawn func(*Command) error
-	// Confine puts one command under a sandbox: it is called with the process
-	// about to be started, which it may change in any way, and the command,
-	// whose Output it may wrap. The func it returns, if any, is called once,
-	// when the command has ended or could not start: it gives back what Confine
-	// took, and may fill in Exit.Refused. An error refuses the command.
+	// Confine runs one command in a sandbox. It gets the process that is about to be started, which
+	// it may change in any way, and the command, whose Output it may wrap. The func that it
+	// returns, if not nil, is called once when the command has ended or could not be started: it
+	// releases the resources of Confine and may set Exit.Refused. An error refuses the command.
 	Confine func(cmd *exec.Cmd, c *Command) (ended func(*Exit), err error)
 
 	dir   string
 	shell func() (shell, error)
 	env   func() []string
-	mark  string // of this workspace in the environment of its commands
+	mark  string // of this workspace, in the environment of its commands
 	count atomic.Int64
 
 	mu      sync.Mutex
 	closed  bool
-	private string            // a directory of this workspace below Private; "": not made yet
-	live    map[*process]bool // running, or left behind by a command that ended
+	private string            // a directory of this workspace below Private; "": not created yet
+	live    map[*process]bool // processes that run, or that an ended command left behind
 }
 
-// NewLocal makes a workspace of an existing directory.
+// NewLocal returns a workspace for an existing directory.
 func NewLocal(dir string) (*Local, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -73,20 +72,20 @@ func NewLocal(dir string) (*Local, error) {
 	return l, nil
 }
 
-// token returns a unique name.
+// token returns a random name.
 func token() string { return rand.Text() }
 
-// Dir is the workspace's directory, absolute.
+// Dir returns the absolute path of the workspace's directory.
 func (l *Local) Dir() string { return l.dir }
 
-// OSPath makes a path absolute, and says by its presence that the workspace's
-// files are files of this machine: code that walks many of them may use package os.
+// OSPath returns the absolute form of a path. A workspace with this method has its files on this
+// machine, so code that walks many of them may use package os.
 func (l *Local) OSPath(path string) string { return l.Path(path) }
 
-// Home is the home directory of the user who runs commands; "": there is none.
+// Home returns the home directory of the user who runs commands; "" if there is none.
 func (l *Local) Home() string { return userdirs.From(userdirs.Getenv(l.Environ)).Home }
 
-// Path makes a path absolute.
+// Path returns the absolute form of a path.
 func (l *Local) Path(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -94,11 +93,11 @@ func (l *Local) Path(path string) string {
 	return filepath.Join(l.dir, path)
 }
 
-// Open opens a regular file for reading. It never blocks on a FIFO. Other
-// files are refused with syscall.EISDIR or [ErrNotRegular].
+// Open opens a regular file for reading. It never blocks on a FIFO. For other files it fails with
+// syscall.EISDIR or [ErrNotRegular].
 func (l *Local) Open(_ context.Context, path string) (File, error) {
 	path = l.Path(path)
-	info, err := os.Stat(path) // opening a device may already do something
+	info, err := os.Stat(path) // opening a device could already have an effect
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +142,8 @@ func (f *localFile) Realpath() string {
 	return p
 }
 
-// descriptorPath returns the real path of an open file or directory. If the
-// system does not provide it, its name is resolved and must still be the same file.
+// descriptorPath returns the real path of an open file or directory. If the system cannot report
+// it, the file's name is resolved, and the result must still be the same file.
 func descriptorPath(f *os.File) (string, error) {
 	if p, ok := systemPath(f); ok {
 		return p, nil
@@ -167,12 +166,12 @@ func descriptorPath(f *os.File) (string, error) {
 	return p, nil
 }
 
-// Stat describes the target of a path.
+// Stat describes the file at path, following links.
 func (l *Local) Stat(_ context.Context, path string) (fs.FileInfo, error) {
 	return os.Stat(l.Path(path))
 }
 
-// Lstat describes a path itself, even if it is a link.
+// Lstat describes the file at path without following a link.
 func (l *Local) Lstat(_ context.Context, path string) (fs.FileInfo, error) {
 	return os.Lstat(l.Path(path))
 }
@@ -182,14 +181,13 @@ func (l *Local) ReadDir(_ context.Context, path string) ([]fs.DirEntry, error) {
 	return os.ReadDir(l.Path(path))
 }
 
-// Realpath resolves every link of a path. What does not exist, a dangling
-// link's target too, stays as it is written, so that a file about to be
-// created has a real path as well.
+// Realpath resolves all links in a path. Parts that do not exist, including the target of a
+// dangling link, stay as written, so that a file that will be created also has a real path.
 func (l *Local) Realpath(_ context.Context, path string) (string, error) {
 	return realpath(l.Path(path))
 }
 
-const maxLinks = 40 // as Linux has it
+const maxLinks = 40 // the limit of Linux
 
 func realpath(path string) (string, error) {
 	vol := filepath.VolumeName(path)
@@ -235,11 +233,10 @@ func realpath(path string) (string, error) {
 	return done, nil
 }
 
-// WriteFile replaces the content of a file. Readers see the old file or the new
-// one, never a part of it; mode and owner stay. A file with several
-// names (hard links), or whose owner or directory does not let it be replaced,
-// is written in place. Missing parents are created. Links are not followed: a
-// path through a link fails with [ErrLink].
+// WriteFile replaces the content of a file. Readers see the old or the new content, never a part of
+// it; mode and owner are kept. A file is written in place if it has several names (hard links), or
+// if its owner or directory does not allow replacing it. Missing parent directories are created.
+// Links are not followed: if the path contains a link, WriteFile fails with [ErrLink].
 func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 	path = l.Path(path)
 	name := filepath.Base(path)
@@ -262,7 +259,7 @@ func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 	if err := regular("write", path, old); err != nil {
 		return err
 	}
-	// Opened first, so that a read-only file stays one in a writable directory.
+	// Open the file first, so that a read-only file in a writable directory cannot be replaced.
 	f, err := dir.OpenFile(name, os.O_WRONLY|nonblock, 0)
 	if err != nil {
 		return at(path, err)
@@ -288,15 +285,15 @@ func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 
 var errInPlace = errors.New("cannot be replaced")
 
-// replace writes data beside a file and renames it over it. old is nil where
-// there is none yet.
+// replace writes data to a temporary file in the same directory and renames it. old is nil if the
+// file does not exist yet.
 func replace(dir *os.Root, path, name string, data []byte, old fs.FileInfo) error {
 	mode := fs.FileMode(0o666)
 	if old != nil {
 		mode = old.Mode().Perm()
 	}
-	// The name is short whatever name is: a file's may already be as long as
-	// the system allows.
+	// The temporary name is short and does not contain name, which may already have the maximum
+	// length.
 	tmp := ".knack-" + token()
 	f, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -326,15 +323,15 @@ func replace(dir *os.Root, path, name string, data []byte, old fs.FileInfo) erro
 	return nil
 }
 
-// openParent opens the directory of a file, creating it if it is missing, and
-// checks by its descriptor that its path contains no link.
+// openParent opens the directory of a file and creates it if necessary. It checks with the
+// descriptor that the directory's path contains no link.
 func openParent(path string) (*os.Root, error) {
 	parent := filepath.Dir(path)
 	have := parent
 	for {
 		dir, err := os.OpenRoot(have)
 		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(have) != have {
-			if _, err := os.Lstat(have); err == nil { // a link to nothing
+			if _, err := os.Lstat(have); err == nil { // a dangling link
 				return nil, &fs.PathError{Op: "write", Path: path, Err: ErrLink}
 			}
 			have = filepath.Dir(have)
@@ -370,7 +367,7 @@ func sureOf(dir *os.Root, want, path string) error {
 	defer f.Close()
 	is, ok := systemPath(f)
 	if !ok {
-		// The name of f is want with "/." behind it.
+		// f has the name want + "/.".
 		if is, err = descriptorPath(f); err != nil {
 			return at(path, err)
 		}
@@ -381,7 +378,7 @@ func sureOf(dir *os.Root, want, path string) error {
 	return nil
 }
 
-// at adds to an error the file it is about, as the caller wrote it.
+// at returns err as an error about path, as the caller wrote it.
 func at(path string, err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError

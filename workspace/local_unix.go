@@ -17,7 +17,7 @@ func links(_ *os.File, info fs.FileInfo) uint64 {
 	return 1
 }
 
-// keepOwner gives f the owner of old.
+// keepOwner changes the owner of f to that of old.
 func keepOwner(f *os.File, old fs.FileInfo) error {
 	want, ok := old.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -13,16 +13,16 @@ import (
 // Parse opens the workspace at an address:
 //
 //	""                        the current directory
-//	dir, file:///dir          a directory of this machine
+//	dir, file:///dir          a directory on this machine
 //	ssh://[user@]host[:port]/dir
-//	                          a directory there; without /dir the home directory
-//	docker://container/dir    a directory in a running container, by `docker exec -i`
-//	podman://container/dir    likewise
+//	                          a directory on another machine; without /dir the home directory
+//	docker://container/dir    a directory in a running container, with `docker exec -i`
+//	podman://container/dir    the same with podman
 //
-// environ is the environment of the user whose keys, known hosts and containers
-// are used, and of commands on this machine; nil: that of the process.
+// environ is the environment of the user whose keys, known hosts and containers are used, and the
+// environment of commands on this machine; nil means that of the process.
 //
-// The caller closes the workspace. ctx limits only the opening.
+// The caller must close the workspace. ctx limits only the time to open it.
 func Parse(ctx context.Context, place string, environ []string) (Workspace, error) {
 	scheme, _, ok := strings.Cut(place, "://")
 	if !ok {
@@ -67,7 +67,7 @@ func Parse(ctx context.Context, place string, environ []string) (Workspace, erro
 		"podman://container/dir", place, scheme)
 }
 
-// isContainerName reports whether docker accepts a name. Any other text could be
+// isContainerName reports whether docker accepts s as the name of a container. Other text could be
 // taken for an option of the command that gets it as an argument.
 func isContainerName(s string) bool {
 	for i, r := range s {

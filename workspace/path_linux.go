@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// systemPath asks the kernel where an open file lies.
+// systemPath returns the path of an open file as the kernel reports it.
 func systemPath(f *os.File) (string, bool) {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -17,12 +17,11 @@ import (
 	"time"
 )
 
-// A posix accesses the files of another system through a POSIX shell there. Its
-// scripts need sh, cat, find, grep, ls, mkdir, mv, readlink and stat, of GNU,
-// BusyBox or BSD.
+// A posix accesses the files of another system through its POSIX shell. The scripts need sh, cat,
+// find, grep, ls, mkdir, mv, readlink and stat, from GNU, BusyBox or BSD.
 type posix struct {
 	dir string
-	// script runs shell text with arguments; the error says that it could not.
+	// script runs shell text with arguments; an error means that it could not be run.
 	script func(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (code int, stderr string,
 		err error)
 }
@@ -30,13 +29,13 @@ type posix struct {
 //go:embed posix.sh
 var posixFuncs string
 
-// What the scripts exit with.
+// Exit codes of the scripts.
 var posixErrors = map[int]error{
 	40: ErrLink, 41: syscall.ENOTDIR, 42: syscall.EISDIR, 43: ErrNotRegular, 44: fs.ErrPermission,
 	45: errors.New("the connection ended too early"), 46: errors.New("too many links"), 47: fs.ErrNotExist,
 }
 
-// do runs one of the functions of posix.sh on a path.
+// do runs a function of posix.sh on a path.
 func (p *posix) do(ctx context.Context, op, file string, in io.Reader, out io.Writer, args ...string) error {
 	code, stderr, err := p.script(ctx, posixFuncs+"\n"+op+` "$@"`, args, in, out)
 	if err == nil && code != 0 {
@@ -58,10 +57,10 @@ func (p *posix) do(ctx context.Context, op, file string, in io.Reader, out io.Wr
 	return nil
 }
 
-// Dir is the workspace's directory, absolute.
+// Dir returns the absolute path of the workspace's directory.
 func (p *posix) Dir() string { return p.dir }
 
-// Path makes a path absolute.
+// Path returns the absolute form of a path.
 func (p *posix) Path(name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)
@@ -69,8 +68,8 @@ func (p *posix) Path(name string) string {
 	return path.Join(p.dir, name)
 }
 
-// Open transfers a regular file and opens the copy, which has no name and does
-// not change with the original.
+// Open copies a regular file to this machine and opens the copy. Later changes of the original do
+// not affect it.
 func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	name = p.Path(name)
 	info, err := p.stat(ctx, "open", name, true)
@@ -114,12 +113,12 @@ func (c *copied) Close() error {
 	return err
 }
 
-// Stat describes the target of a path.
+// Stat describes the file at path, following links.
 func (p *posix) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return p.stat(ctx, "stat", p.Path(name), true)
 }
 
-// Lstat describes a path itself, even if it is a link.
+// Lstat describes the file at path without following a link.
 func (p *posix) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return p.stat(ctx, "lstat", p.Path(name), false)
 }
@@ -141,8 +140,8 @@ func (p *posix) stat(ctx context.Context, op, name string, follow bool) (info fs
 	return info, err
 }
 
-// entries reads lines of the form "mode size seconds path//". No path that
-// find or we make holds "//".
+// entries parses records of the form "mode size seconds path//", one per line. No path that find or
+// this package creates contains "//".
 func entries(data []byte, yield func(string, fs.FileInfo) error) error {
 	for len(data) > 0 {
 		var line []byte
@@ -177,7 +176,7 @@ func (i *posixInfo) ModTime() time.Time { return i.time }
 func (i *posixInfo) IsDir() bool        { return i.Mode().IsDir() }
 func (i *posixInfo) Sys() any           { return nil }
 
-// Mode translates the mode of stat(2), whose numbers are the same on every Unix.
+// Mode converts the mode of stat(2), whose bits are the same on every Unix.
 func (i *posixInfo) Mode() fs.FileMode {
 	m := fs.FileMode(i.mode & 0o777)
 	switch i.mode & 0o170000 {
@@ -213,9 +212,9 @@ func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	return list, err
 }
 
-// Realpath resolves every link of a path; what does not exist stays as written.
+// Realpath resolves all links in a path; parts that do not exist stay as written.
 func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
-	// Not cleaned: "link/.." is the parent of what link leads to.
+	// Not cleaned: "link/.." is the parent of the link's target.
 	full := name
 	if !path.IsAbs(name) {
 		full = p.dir + "/" + name
@@ -225,16 +224,16 @@ func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
 	return out.String(), err
 }
 
-// WriteFile replaces the content of a file, as [Local.WriteFile] does.
-// The check for links holds for the directory that it then writes in.
+// WriteFile replaces the content of a file like [Local.WriteFile]. It checks for links in the
+// directory in which it then writes.
 func (p *posix) WriteFile(ctx context.Context, name string, data []byte) error {
 	name = p.Path(name)
 	return p.do(ctx, "knack_write", name, bytes.NewReader(data), nil, path.Dir(name), path.Base(name), ".knack-"+token(),
 		strconv.Itoa(len(data)))
 }
 
-// Glob lists everything below a directory in one round trip, in any order,
-// without following links. An error of yield ends it and is returned.
+// Glob lists everything below a directory in one round trip, in any order, without following links.
+// An error from yield stops it and is returned.
 func (p *posix) Glob(ctx context.Context, dir string, yield func(path string, info fs.FileInfo) error) error {
 	dir = p.Path(dir)
 	var out bytes.Buffer
@@ -249,8 +248,9 @@ func (p *posix) Glob(ctx context.Context, dir string, yield func(path string, in
 	})
 }
 
-// Search lists the regular files below a directory that may hold a literal:
-// all that do, and with fold some more, because it folds fewer letters.
+// Search lists the regular files below a directory that contain a literal. With fold, which ignores
+// letter case, the list may contain other files too: grep ignores the case of fewer letters, so
+// Search looks for a shorter literal.
 func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]string, error) {
 	flags := "-rlF"
 	if fold {
@@ -265,7 +265,8 @@ func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]s
 	if strings.Contains(out.String(), "\x00") {
 		return strings.FieldsFunc(out.String(), func(r rune) bool { return r == 0 }), nil
 	}
-	// A grep without -Z. Each path begins with dir; a line that does not continues a name with a line break in it.
+	// This grep has no -Z. Each path begins with dir; other lines continue a name that contains a
+	// newline.
 	var paths []string
 	for line := range strings.Lines(out.String()) {
 		if len(paths) == 0 || line == dir+"\n" || strings.HasPrefix(line, strings.TrimSuffix(dir, "/")+"/") {
@@ -280,8 +281,8 @@ func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]s
 	return paths, nil
 }
 
-// safest is the longest piece of a literal whose case every grep folds alike:
-// ASCII but for k and s, which have relatives beyond it.
+// safest returns the longest part of a literal in which every grep ignores case in the same way:
+// ASCII without k and s, which have equivalents outside ASCII.
 func safest(literal string) string {
 	best := ""
 	for _, piece := range strings.FieldsFunc(literal, func(r rune) bool {
@@ -295,9 +296,10 @@ func safest(literal string) string {
 	return best
 }
 
-// started is the first line of a command's output: that it started, or why not.
+// started is a writer that takes the first line of a command's output, which reports whether it
+// started, and passes on the rest.
 type started struct {
-	out  io.Writer // nil: thrown away
+	out  io.Writer // nil: discarded
 	line []byte
 	done bool
 }
@@ -318,7 +320,7 @@ func (s *started) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// failed is why a command did not start.
+// failed returns the error of a command that did not start, nil if it did.
 func (s *started) failed(c Command) error {
 	switch string(s.line) {
 	case "ok":
@@ -331,7 +333,7 @@ func (s *started) failed(c Command) error {
 	return fmt.Errorf("the command did not start: %q", s.line)
 }
 
-// runArgs are the arguments of knack_run for a command.
+// runArgs returns the arguments of the shell function knack_run for a command.
 func runArgs(c Command, mark string) []string {
 	merge, input := "merge", "none"
 	if c.Stderr != nil {
@@ -354,7 +356,7 @@ func checkLine(c Command) error {
 	return nil
 }
 
-// quote makes a word of POSIX shell text.
+// quote returns s as one word of POSIX shell text.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func quoteAll(args []string) string {

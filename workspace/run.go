@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// idle is how long a pipe that a background child keeps open must be silent
-	// before the command counts as ended.
+	// idle is the time without output after which a command counts as ended although a background
+	// child keeps a pipe open.
 	idle = 100 * time.Millisecond
-	// drain limits that wait, for a child that writes all the time.
+	// drain limits that wait for children that write all the time.
 	drain = 2 * time.Second
 	// maxLine is the maximum length of one argument on Linux (MAX_ARG_STRLEN).
 	maxLine = 128<<10 - 1
-	// mark is the environment variable that identifies a command's processes,
-	// including those that have moved to another process session. Nested Knack processes append to it.
+	// mark is the environment variable that identifies a command's processes, including those that
+	// have moved to another session. Nested Knack processes append to it.
 	mark = "KNACK_COMMAND"
 )
 
-// ErrClosed is the error for Run after Close.
+// ErrClosed is the error of Run after Close.
 var ErrClosed = errors.New("workspace: closed")
 
 // A shell runs command lines.
@@ -63,8 +63,8 @@ func (l *Local) findShell() (shell, error) {
 	return shell{}, fmt.Errorf("no shell found: looked for %s", strings.Join(names, ", "))
 }
 
-// wslStub reports whether a program is the bash.exe of Windows, which starts WSL,
-// where the paths of Windows are not valid.
+// wslStub reports whether a program is the bash.exe of Windows. It starts WSL, where Windows paths
+// are not valid.
 func wslStub(path string) bool {
 	return runtime.GOOS == "windows" && strings.Contains(strings.ToLower(path), `\windows\system32\`)
 }
@@ -77,15 +77,15 @@ func shellAt(path string) shell {
 	return shell{path, []string{"-c"}}
 }
 
-// ShellName is the name of the shell that runs command lines (bash, sh, pwsh),
-// or an error that says where it was looked for.
+// ShellName returns the name of the shell that runs command lines (bash, sh, pwsh). The error says
+// where it was searched.
 func (l *Local) ShellName() (string, error) {
 	s, err := l.shell()
 	return strings.TrimSuffix(filepath.Base(s.path), ".exe"), err
 }
 
-// PowerShell returns the argument vector that runs a PowerShell command line on
-// this machine, or an error that says where it was looked for.
+// PowerShell returns the argument vector that runs a PowerShell command line on this machine. The
+// error says where PowerShell was searched.
 func (l *Local) PowerShell(line string) ([]string, error) {
 	names := []string{"pwsh"}
 	if runtime.GOOS == "windows" {
@@ -100,8 +100,8 @@ func (l *Local) PowerShell(line string) ([]string, error) {
 	return nil, fmt.Errorf("PowerShell is not installed: looked for %s on PATH", strings.Join(names, ", "))
 }
 
-// environ is the environment of commands without the PATH entries that a
-// workspace could fill: relative ones and those inside it.
+// environ returns the environment of commands, without PATH entries in which the workspace could
+// put programs: relative ones and those inside it.
 func (l *Local) environ() []string {
 	env := userdirs.Environ(l.Environ)
 	for i, kv := range env {
@@ -120,9 +120,9 @@ func (l *Local) environ() []string {
 	return env
 }
 
-// Prepare returns the command that will run: with the prefix, an absolute
-// directory and the changes of BeforeSpawn. Permissions are checked on its result,
-// in which Run changes nothing but the names of Scripts.
+// Prepare returns the command as it will run: with the prefix, an absolute directory and the
+// changes of BeforeSpawn. Check permissions on this result; Run then changes only the names of
+// Scripts.
 func (l *Local) Prepare(c Command) (Command, error) {
 	return prepare(c, l.dir, l.Path, l.Prefix, l.BeforeSpawn)
 }
@@ -149,26 +149,24 @@ func prepare(c Command, dir string, abs func(string) string, prefix string, befo
 	return c, nil
 }
 
-// A process is a command's shell with all processes that it started.
+// A process is a command's shell and all processes that it started.
 type process struct {
-	pid   int    // of the shell, which leads a session and a group of its own; 0: none
-	mark  string // in the environment of all
+	pid   int    // of the shell, which leads its own session and group; 0: none
+	mark  string // in the environment of all these processes
 	group group
 	pumps []*pump
 	feed  func() // writes the command's input; nil: it has none
 }
 
-// Run runs a command and waits until it has ended and its output is read. It
-// does not wait for a child left in the background: it reads output until there
-// is none for 100 ms (2 s at most), discards later output, and the child lives
-// until [Local.Close]. Cancelling ctx kills everything the command started; Run
-// then returns a partial Exit and the cause. Any other error means that the
+// Run runs a command and waits until it has ended and its output has been read. It does not wait
+// for background children: it reads output until there is none for 100 ms (at most 2 s) and
+// discards later output; such a child lives until [Local.Close]. Cancelling ctx kills all processes
+// of the command; Run then returns a partial Exit and the cause. Any other error means that the
 // command could not be started; a failing command is reported in the Exit.
 //
-// On Linux that reaches processes that changed their group and session, unless
-// they also gave up their parent, cleared their environment and sent their
-// output elsewhere. Other Unix systems reach the process group, Windows the job
-// object.
+// On Linux, killing reaches processes that changed their group and session, unless they also gave
+// up their parent, cleared their environment and redirected their output. On other Unix systems it
+// reaches the process group, on Windows the job object.
 func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Exit{}, err
@@ -224,7 +222,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		cmd.Process.Kill()
 		close(killed)
 	})
-	cmd.Wait() // what it says is in ProcessState
+	cmd.Wait() // the result is in ProcessState
 	if !stop() {
 		<-killed
 	}
@@ -282,8 +280,7 @@ func startError(err error, c Command, cmd *exec.Cmd) error {
 	return fmt.Errorf("cannot run %s: %w", cmd.Path, err)
 }
 
-// start starts a process unless the workspace is closed, so that Close kills all
-// processes.
+// start starts a process unless the workspace is closed, so that Close misses none.
 func (l *Local) start(cmd *exec.Cmd, p *process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -298,7 +295,7 @@ func (l *Local) start(cmd *exec.Cmd, p *process) error {
 	return nil
 }
 
-// left records a process as long as part of it may be alive.
+// left keeps a process in l.live only while some of its processes may be alive.
 func (l *Local) left(p *process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -306,7 +303,7 @@ func (l *Local) left(p *process) {
 		delete(l.live, p)
 		p.group.close()
 	}
-	if len(l.live) > 64 { // jobs that ended since
+	if len(l.live) > 64 { // remove background processes that have ended since
 		for q := range l.live {
 			if q.gone() {
 				delete(l.live, q)
@@ -316,7 +313,7 @@ func (l *Local) left(p *process) {
 	}
 }
 
-// gone reports whether no part of a process is known to be alive.
+// gone reports whether all processes of a command are known to have ended.
 func (p *process) gone() bool {
 	for _, pump := range p.pumps {
 		if !pump.ended() {
@@ -326,8 +323,8 @@ func (p *process) gone() bool {
 	return !p.group.alive(p.pid)
 }
 
-// Close kills every process that commands started, those of running commands
-// too. Later commands fail with [ErrClosed].
+// Close kills all processes that commands started, including running commands. Later commands fail
+// with [ErrClosed].
 func (l *Local) Close() error {
 	l.mu.Lock()
 	live, private := l.live, l.private
@@ -344,12 +341,12 @@ func (l *Local) Close() error {
 		p.group.close()
 	}
 	if l.count.Load() > 0 {
-		(&process{mark: l.mark}).kill() // processes that left group and session and closed the output
+		(&process{mark: l.mark}).kill() // processes that left the group and session and closed the output
 	}
 	return nil
 }
 
-// connect gives a command's output to pumps.
+// connect connects the command's input and output to pipes.
 func (p *process) connect(cmd *exec.Cmd, c Command) error {
 	if f, ok := c.Stdin.(*os.File); ok {
 		cmd.Stdin = f
@@ -394,7 +391,7 @@ func (p *process) pipe(out io.Writer) (*os.File, error) {
 func (*process) handOver(cmd *exec.Cmd) {
 	for _, w := range []io.Writer{cmd.Stdout, cmd.Stderr} {
 		if f, ok := w.(*os.File); ok && f != nil {
-			f.Close() // twice if both are one: harmless
+			f.Close() // closed twice if both are the same file, which is harmless
 		}
 	}
 }
@@ -405,12 +402,12 @@ func (p *process) disconnect() {
 	}
 }
 
-// A pump reads one pipe to its end, which may come long after the end of the
-// command: a background child that writes to it must not die of SIGPIPE.
+// A pump reads a pipe to its end. The end may come long after that of the command, because a
+// background child that still writes must not be killed by SIGPIPE.
 type pump struct {
 	r       io.ReadCloser
 	done    chan struct{}
-	flushed chan struct{} // closed when what the pipe held at a deadline was passed on; only of files
+	flushed chan struct{} // closed when the content of the pipe at a deadline was passed on; only for files
 	reads   atomic.Int64
 
 	mu  sync.Mutex
@@ -426,7 +423,7 @@ func (p *pump) run() {
 		p.pass(buf[:n])
 		if f, ok := p.r.(*os.File); ok && errors.Is(err, os.ErrDeadlineExceeded) {
 			f.SetReadDeadline(time.Time{})
-			for range 64 { // 2 MiB, more than a pipe holds
+			for range 64 { // 2 MiB, more than a pipe can contain
 				if n := readNow(f, buf); n > 0 {
 					p.pass(buf[:n])
 					continue
@@ -452,8 +449,8 @@ func (p *pump) pass(data []byte) {
 	}
 }
 
-// wait returns when the pipe has ended or is idle; nothing is written after. It
-// is called once.
+// wait returns when the pipe has ended or is idle; the pump writes nothing to out afterwards. It
+// must be called only once.
 func (p *pump) wait() {
 	select {
 	case <-p.done:
@@ -473,8 +470,8 @@ func (p *pump) wait() {
 			break
 		}
 	}
-	// If this program had no time to read, a full pipe seems idle: only the pump
-	// knows what it contains.
+	// If this program had no time to read, a full pipe looks idle. Only the pump can check what the
+	// pipe contains.
 	if f, ok := p.r.(*os.File); ok && f.SetReadDeadline(time.Now()) == nil {
 		select {
 		case <-p.flushed:
@@ -495,7 +492,7 @@ func (p *pump) ended() bool {
 	}
 }
 
-// stop ends a pump whose writers were killed; one that escaped loses its pipe.
+// stop ends a pump whose writers were killed. If one survived, stop closes the pipe.
 func (p *pump) stop() {
 	select {
 	case <-p.done:

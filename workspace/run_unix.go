@@ -8,11 +8,10 @@ import (
 	"syscall"
 )
 
-// A group is a process group in a session of its own: it has no terminal to wait
-// for a password on, and job control inside does not leave it. Where
-// Linux groups processes by session to schedule them (autogroup), a new session
-// costs more than a new group on a busy machine; hanging on /dev/tty costs more
-// than that.
+// A group is a process group in its own session. It has no terminal on which a program could wait
+// for a password, and job control inside cannot leave the session. Where Linux schedules processes
+// by session (autogroup), a new session costs more than a new group on a busy machine; waiting for
+// input from /dev/tty would cost more.
 type group struct{}
 
 func (*group) start(cmd *exec.Cmd) error {

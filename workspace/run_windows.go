@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A group is a job object. The process starts suspended, so that it is
-// in the job before it can start a child.
+// A group is a job object. The process starts suspended, so that it is in the job before it can
+// start a child.
 type group struct{ job windows.Handle }
 
 func (g *group) start(cmd *exec.Cmd) error {
@@ -19,7 +19,7 @@ func (g *group) start(cmd *exec.Cmd) error {
 		return err
 	}
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	// Whatever happens to this program, its commands end with it.
+	// The commands end with this program, however it ends.
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
 	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
@@ -93,5 +93,5 @@ func exitOf(s *os.ProcessState) Exit {
 	return Exit{Code: s.ExitCode()}
 }
 
-// readNow is not called: pipes have no deadlines here.
+// readNow is never called: pipes have no deadlines on Windows.
 func readNow(*os.File, []byte) int { return 0 }

@@ -16,14 +16,14 @@ import (
 	"github.com/knack-agent/knack/internal/scripts"
 )
 
-// A Script is a file that a command runs, with the bytes that were approved.
+// A Script is a file that a command runs, with its approved content.
 type Script = scripts.Script
 
-// stale is the age at which copies that a killed program left are removed.
+// stale is the age after which copies of a killed program are removed.
 const stale = 7 * 24 * time.Hour
 
-// approved makes a command run private copies of its Scripts. inPlace are those
-// that must run where they lie, because they may ask where that is.
+// approved changes a command to run private copies of its Scripts. inPlace are those that must run
+// at their original path, because they may use it.
 func (l *Local) approved(c Command) (_ Command, inPlace []Script, err error) {
 	switch {
 	case len(c.Scripts) == 0:
@@ -46,7 +46,7 @@ func (l *Local) approved(c Command) (_ Command, inPlace []Script, err error) {
 	return c, inPlace, nil
 }
 
-// copied returns a copy of a script, in a directory that no command can write.
+// copied returns the path of a copy of a script, in a directory that no command can write.
 func (l *Local) copied(s Script) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Local) copied(s Script) (string, error) {
 	return path, os.WriteFile(path, s.Data, 0o500)
 }
 
-// privateDir makes a directory below parent, and removes old ones there.
+// privateDir creates a directory below parent and removes stale ones.
 func privateDir(parent string) (string, error) {
 	if parent == "" {
 		return os.MkdirTemp("", "knack-run-*")
@@ -90,8 +90,8 @@ func privateDir(parent string) (string, error) {
 	return os.MkdirTemp(parent, "run-*")
 }
 
-// unchanged is an error unless the files that the names of scripts lead to are
-// still those that were approved.
+// unchanged returns an error unless each script's name still leads to a file with the approved path
+// and content.
 func unchanged(list []Script) error {
 	for _, s := range list {
 		path, err := filepath.EvalSymlinks(s.Name)

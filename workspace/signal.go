@@ -1,7 +1,6 @@
 package workspace
 
-// signals are those that commands die of, by the numbers and names that all
-// systems share.
+// signals are signals that can end a command, with the numbers and names that all systems share.
 var signals = [...]struct {
 	n          int
 	name, text string

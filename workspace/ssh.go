@@ -26,21 +26,20 @@ import (
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
-// SSHOptions configure the connection to a host. The user is never prompted for
-// a password, a passphrase or an unknown host. ssh_config is not read.
+// SSHOptions configure the connection to a host. The user is never asked for a password, a
+// passphrase or to accept an unknown host. ssh_config is not read.
 type SSHOptions struct {
 	Host       string
 	Port       string   // "": 22
-	User       string   // "": the one of this process
-	Dir        string   // absolute; "": the home directory there
+	User       string   // "": the user of this process
+	Dir        string   // absolute; "": the user's home directory on the host
 	KnownHosts []string // files; nil: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
 	Keys       []string // private key files; nil: the agent's keys (SSH_AUTH_SOCK), ~/.ssh/id_ed25519, id_ecdsa, id_rsa
-	Environ    []string // names the home and the agent of the user, as os.Environ does; nil: that of the process
+	Environ    []string // like os.Environ; locates the user's home and agent; nil: that of the process
 }
 
-// SSH is a directory on another machine. Files are accessed by SFTP and, for
-// atomic writes, whole trees and search, by a POSIX shell there. Set its fields
-// before the first command runs.
+// SSH is a directory on another machine. Files are accessed with SFTP; atomic writes, Glob and
+// Search use a POSIX shell there. Set its fields before the first command runs.
 type SSH struct {
 	posix
 	Prefix      string               // shell text before every command line
@@ -56,7 +55,7 @@ type SSH struct {
 	pumps  map[*pump]bool // of children left in the background
 }
 
-// DialSSH connects to a host whose key is known, with a key of the agent or of
+// DialSSH connects to a host. The host's key must be known; the user's key comes from the agent or
 // a file.
 func DialSSH(ctx context.Context, o SSHOptions) (*SSH, error) {
 	if o.Port == "" {
@@ -171,7 +170,7 @@ func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
 			if o.Keys != nil {
 				return nil, nil, fmt.Errorf("%s: %w", file, err)
 			}
-			continue // it has a passphrase: the agent may have the key
+			continue // it has a passphrase; the agent may have the key
 		}
 		signers = append(signers, s)
 	}
@@ -181,8 +180,8 @@ func (o SSHOptions) config(addr string) (*ssh.ClientConfig, func(), error) {
 	}, closeAgent, nil
 }
 
-// algorithms returns the algorithms of a host's known keys; the server must
-// present one of these keys. nil: the host is unknown.
+// algorithms returns the algorithms of the known keys of a host, so that the server presents one of
+// these keys. nil: the host is unknown.
 func algorithms(known ssh.HostKeyCallback, addr string) []string {
 	var key *knownhosts.KeyError
 	if !errors.As(known(addr, &net.TCPAddr{}, noKey{}), &key) {
@@ -207,7 +206,7 @@ func (noKey) Type() string                        { return "none" }
 func (noKey) Marshal() []byte                     { return []byte("none") }
 func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a key") }
 
-// Open opens a regular file by SFTP. Its real path is resolved by name.
+// Open opens a regular file with SFTP. Its real path is resolved by name.
 func (w *SSH) Open(ctx context.Context, name string) (File, error) {
 	name = w.Path(name)
 	info, err := w.sftp.Stat(name)
@@ -235,10 +234,10 @@ type sshFile struct {
 
 func (f *sshFile) Realpath() string { return f.real }
 
-// Realpath resolves every link of a path; what does not exist stays as
-// written. By SFTP: a shell there may take a second to start.
+// Realpath resolves all links in a path; parts that do not exist stay as written. It uses SFTP,
+// because starting a shell may take a second.
 func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
-	rest := name // not cleaned: "link/.." is the parent of what link leads to
+	rest := name // not cleaned: "link/.." is the parent of the link's target
 	if !path.IsAbs(name) {
 		rest = w.dir + "/" + name
 	}
@@ -277,13 +276,13 @@ func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
 	return done, nil
 }
 
-// Stat describes the target of a path.
+// Stat describes the file at path, following links.
 func (w *SSH) Stat(_ context.Context, name string) (fs.FileInfo, error) {
 	info, err := w.sftp.Stat(w.Path(name))
 	return info, pathError("stat", name, err)
 }
 
-// Lstat describes a path itself, even if it is a link.
+// Lstat describes the file at path without following a link.
 func (w *SSH) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
 	info, err := w.sftp.Lstat(w.Path(name))
 	return info, pathError("lstat", name, err)
@@ -323,8 +322,8 @@ func (w *SSH) Prepare(c Command) (Command, error) {
 	return prepare(c, w.dir, w.Path, w.Prefix, w.BeforeSpawn)
 }
 
-// Run works like [Local.Run]; it finds processes to kill by the mark in their
-// environment, which needs /proc there.
+// Run works like [Local.Run]. To kill processes it finds them by the mark in their environment,
+// which needs /proc on the host.
 func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Exit{}, err
@@ -352,8 +351,8 @@ func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
 	return exit, nil
 }
 
-// exec runs a line there. When ctx ends, kill ends the processes that closing the
-// channel does not.
+// exec runs a line on the host. When ctx ends, it calls kill for the processes that closing the
+// channel does not end.
 func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr io.Writer, kill func()) (Exit, error) {
 	w.mu.Lock()
 	closed := w.closed
@@ -378,7 +377,7 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 			}
 		}
 		if !said {
-			ended <- exit // the connection has been closed
+			ended <- exit // the connection was closed
 		}
 	}()
 	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{line})); err != nil || !ok {
@@ -405,7 +404,7 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		if kill != nil {
 			kill()
 		}
-		select { // what it wrote is still read
+		select { // its remaining output is still read
 		case exit = <-ended:
 		case <-time.After(drain):
 		}
@@ -421,7 +420,7 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		ch.Close()
 		return exit, errors.New("ssh: the connection ended")
 	}
-	if !pumps[0].ended() { // a child in the background: it may go on writing
+	if !pumps[0].ended() { // a background child may still write
 		w.mu.Lock()
 		w.pumps[pumps[0]] = true
 		w.mu.Unlock()
@@ -435,7 +434,7 @@ type noClose struct{ io.Reader }
 
 func (noClose) Close() error { return nil }
 
-// exitOfRequest reads how a command ended (RFC 4254, 6.10).
+// exitOfRequest returns how a command ended, if a request says so (RFC 4254, 6.10).
 func exitOfRequest(r *ssh.Request) (Exit, bool) {
 	switch r.Type {
 	case "exit-status":
@@ -467,7 +466,7 @@ func (w *SSH) kill(mark string) {
 	w.do(ctx, "knack_kill", w.dir, nil, nil, mark)
 }
 
-// Close kills every process that a command left behind and disconnects.
+// Close kills all processes that commands left behind and disconnects.
 func (w *SSH) Close() error {
 	w.mu.Lock()
 	was := w.closed

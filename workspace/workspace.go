@@ -1,31 +1,29 @@
-// Package workspace gives tools the files and commands of a machine: this one by
-// default, a container, or another machine.
+// Package workspace gives tools access to the files and commands of a machine: this one by default,
+// a container, or another machine.
 //
-// Most people want [NewLocal]. Tools do not take a Local: each declares the
-// two or three methods it uses, and any value that has them works: [SSH],
-// [Container], a Local with a sandbox ([Local.Confine]). [Parse] returns the
-// workspace that a URL names; workspacetest checks that a workspace keeps the
-// promises below.
+// Start with [NewLocal]. Tools do not take a Local: each declares the two or three methods that it
+// uses, so any value with these methods works: [SSH], [Container], or a Local with a sandbox
+// ([Local.Confine]). [Parse] returns the workspace at a URL. Package workspacetest checks that a
+// workspace behaves as described here.
 //
-// Paths given to a workspace are absolute, or relative to its directory, and
-// are taken as they are: the caller expands "~" and the like.
+// Paths given to a workspace are absolute or relative to its directory, and are used as they are:
+// the caller expands "~" and the like.
 //
-//	Open(ctx, path) (File, error)             a regular file, for reading; follows links
+//	Open(ctx, path) (File, error)             opens a regular file for reading; follows links
 //	Stat, Lstat(ctx, path) (fs.FileInfo, error)
 //	ReadDir(ctx, path) ([]fs.DirEntry, error) sorted by name
-//	Realpath(ctx, path) (string, error)       links resolved; what does not exist yet stays as written
-//	WriteFile(ctx, path, data) error          atomically; follows no link; makes missing parents
-//	Prepare(Command) (Command, error)         the command as it will run: what permission judges
+//	Realpath(ctx, path) (string, error)       resolves links; parts that do not exist stay as written
+//	WriteFile(ctx, path, data) error          atomic; follows no link; creates missing parents
+//	Prepare(Command) (Command, error)         the command as it will run, for the permission check
 //	Run(ctx, Command) (Exit, error)
-//	Close() error                             ends every process that a command left behind
+//	Close() error                             kills all processes that commands left behind
 //
-// Errors about files are *fs.PathError, so that errors.Is(err, fs.ErrNotExist)
-// and fs.ErrPermission hold everywhere. All methods are safe for concurrent
-// use.
+// Errors about files are *fs.PathError, so errors.Is(err, fs.ErrNotExist) and errors.Is(err,
+// fs.ErrPermission) work for every workspace. All methods are safe for concurrent use.
 //
-// A workspace may offer more, so that a tree need not cross a network. On this
-// machine that is [Local.OSPath]: the files can be walked by package os. On
-// others it is Glob and Search, see [SSH.Glob] and [SSH.Search].
+// A workspace may have more methods, so that walking a tree does not need many network requests. On
+// this machine this is [Local.OSPath]: package os can walk the files. Other workspaces have Glob
+// and Search, see [SSH.Glob] and [SSH.Search].
 package workspace
 
 import (
@@ -36,7 +34,7 @@ import (
 	"slices"
 )
 
-// A Workspace is what [Parse] makes: everything above. Tools declare less.
+// A Workspace has all methods described above; [Parse] returns one. Tools declare fewer.
 type Workspace interface {
 	Dir() string
 	Path(path string) string
@@ -51,56 +49,56 @@ type Workspace interface {
 	Close() error
 }
 
-// A File is a regular file, open for reading. Its position, its size and where
-// it lies are those of the descriptor, whatever happens to its name.
+// A File is a regular file, open for reading. Its position, size and real path belong to the open
+// descriptor: renaming or removing the file's name does not change them.
 type File interface {
 	fs.File
 	io.Seeker
 	io.ReaderAt
-	// Realpath is where the opened file lies, every link resolved. A tool that
-	// was allowed one path compares it, so that it reads only what was allowed.
+	// Realpath returns the path of the opened file with all links resolved. A tool compares it with
+	// the path that was allowed, so that it reads no other file.
 	Realpath() string
 }
 
-// ErrLink says that a path to write leads through a symbolic link: give what
-// Realpath returned, and decide about that.
+// ErrLink means that the path of a file to write contains a symbolic link. Write to the path that
+// Realpath returns instead, after checking permissions for it.
 var ErrLink = errors.New("leads through a symbolic link")
 
-// ErrNotRegular says that a path is neither a regular file nor a directory: a
-// FIFO, a socket or a device, which are not read or written.
+// ErrNotRegular means that a file is neither a regular file nor a directory: a FIFO, a socket or a
+// device. These are not read or written.
 var ErrNotRegular = errors.New("not a regular file")
 
 // A Command is a program to run.
 type Command struct {
-	Line string   // shell text; used when Args is empty
+	Line string   // shell text; used if Args is empty
 	Args []string // an argument vector, run without a shell
 	Dir  string   // "": the workspace's directory
 	Env  []string // entries of the form K=V added to the workspace's environment
 	// Stdin is the program's standard input; nil: empty.
 	Stdin io.Reader
-	// Output receives standard output and standard error, merged in the order
-	// of arrival; nil: discarded. It is not called concurrently.
+	// Output receives standard output and standard error, merged in the order of arrival; nil:
+	// discarded. It is not called concurrently.
 	Output io.Writer
-	// Stderr, when not nil, receives standard error instead of Output.
+	// Stderr, if not nil, receives standard error instead of Output.
 	Stderr io.Writer
-	// Allow permits, for this command only, what the sandbox would refuse: paths
-	// and hosts. A workspace without a sandbox ignores it.
+	// Allow permits paths and hosts, for this command only, that the sandbox would otherwise
+	// refuse. A workspace without a sandbox ignores it.
 	Allow Allowance
-	// Limits restrict what the sandbox would permit this command. A workspace
-	// without a sandbox refuses a command with limits, unless the user switched
-	// the sandbox off ([Local.Confine] is nil).
+	// Limits forbid, for this command only, what the sandbox would otherwise permit. A workspace
+	// without a sandbox refuses a command with limits, unless the user switched the sandbox off
+	// ([Local.Confine] is nil).
 	Limits []Limit
 
-	// Scripts are the files that Line or Args runs and whose bytes were
-	// approved. On this machine a private copy runs in their place; a script that
-	// may depend on its own path runs in place: it is compared once more before the
-	// command starts, and the command is refused if its bytes have changed. Other workspaces ignore it.
+	// Scripts are the files that Line or Args runs and whose content was approved. On this machine
+	// a private copy runs instead. A script that may depend on its own path runs in place: it is
+	// compared once more before the command starts, and the command is refused if its content has
+	// changed. Other workspaces ignore Scripts.
 	Scripts []Script
 
 	prepared bool // returned by Prepare
 }
 
-// An Allowance lists what a rule or an answer permits to one command.
+// An Allowance lists what a rule or a user's answer permits to one command.
 type Allowance struct {
 	Write []string // absolute paths
 	Read  []string // absolute paths
@@ -118,19 +116,19 @@ func (a Allowance) Union(b Allowance) Allowance {
 
 // A Limit restricts one command.
 type Limit struct {
-	NoNetwork bool // only its own loopback
-	// Write are absolute paths: nothing else is written, whatever the sandbox
-	// allows, but the command's own temporary directory. nil: no restriction.
+	NoNetwork bool // only its own loopback interface is reachable
+	// Write are absolute paths: apart from its own temporary directory the command can write
+	// nothing else, whatever the sandbox allows. nil: no restriction.
 	Write []string
 }
 
-// ErrLimits refuses a command whose limits cannot be enforced.
+// ErrLimits is the error for a command whose limits cannot be enforced.
 var ErrLimits = errors.New("an active skill restricts commands, but no sandbox can enforce its limits here")
 
 // An Exit describes how a command ended.
 type Exit struct {
-	Code   int    // 128+n for signal n
-	Signal string // its name, if a signal ended it
-	// Refused lists what the sandbox refused, as far as it knows.
+	Code   int    // 128+n after signal n
+	Signal string // name of the signal that ended it; "" if none
+	// Refused lists what the sandbox refused, as far as known.
 	Refused []string
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Test runs the suite. open returns a workspace of a new empty directory on a
-// system with a POSIX shell; the suite closes it.
+// Test runs the suite. open returns a workspace with a new empty directory on a system with a POSIX
+// shell; the suite closes it.
 func Test(t *testing.T, open func(t *testing.T) workspace.Workspace) {
 	for _, c := range []struct {
 		name string
@@ -65,7 +65,7 @@ func read(t *testing.T, w workspace.Workspace, path string) string {
 	return string(data)
 }
 
-// sh runs a line and returns its output.
+// sh runs a line, which must succeed, and returns its output.
 func sh(t *testing.T, w workspace.Workspace, line string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -105,7 +105,7 @@ func files(t *testing.T, w workspace.Workspace) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	write(t, w, "big", "replaced") // the open file stays what it was
+	write(t, w, "big", "replaced") // the open file keeps the old content
 	at := make([]byte, 20)
 	if n, err := f.ReadAt(at, 1<<19); n != 20 || err != nil || string(at) != big[1<<19:1<<19+20] {
 		t.Errorf("ReadAt: %d, %v, %q", n, err, at)
@@ -241,7 +241,7 @@ func writeKeeps(t *testing.T, w workspace.Workspace) {
 	if got := sh(t, w, "ls -A"); got != "closed\none\nopen\nrun.sh\ntwo\n" {
 		t.Errorf("left behind: %q", got)
 	}
-	// Readers see the old or the new content, and writers do not interleave.
+	// Readers see the old or the new content, and concurrent writes are not mixed.
 	text := func(i int) string { return strings.Repeat(fmt.Sprint(i), 100_000) }
 	write(t, w, "busy", text(0))
 	var wg sync.WaitGroup
@@ -293,7 +293,7 @@ func readDir(t *testing.T, w workspace.Workspace) {
 	}
 }
 
-// search checks Glob and Search where a workspace has them.
+// search tests Glob and Search if the workspace has them.
 func search(t *testing.T, w workspace.Workspace) {
 	g, ok := w.(interface {
 		Glob(ctx context.Context, dir string, yield func(path string, info fs.FileInfo) error) error
@@ -425,7 +425,7 @@ func runErrors(t *testing.T, w workspace.Workspace) {
 
 func background(t *testing.T, w workspace.Workspace) {
 	late := false
-	for i := 0; i < 20 && !late; i++ { // a slow machine may need several
+	for i := 0; i < 20 && !late; i++ { // a slow machine may need several attempts
 		var out bytes.Buffer
 		start := time.Now()
 		if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.02; echo late; sleep 300) & echo $!; echo done",
@@ -439,7 +439,7 @@ func background(t *testing.T, w workspace.Workspace) {
 		if !strings.HasPrefix(rest, "done\n") {
 			t.Fatalf("output %q", out.String())
 		}
-		sh(t, w, "kill -0 "+pid) // it lives on
+		sh(t, w, "kill -0 "+pid) // it is still alive
 		late = rest == "done\nlate\n"
 	}
 	if !late {
@@ -456,7 +456,7 @@ func cancel(t *testing.T, w workspace.Workspace) {
 			stop(cause)
 		}
 	}
-	// Three levels, and a child that ignores what can be ignored.
+	// Three levels of processes, and a child that ignores all signals that can be ignored.
 	_, err := w.Run(ctx, workspace.Command{Output: &out, Line: `trap '' TERM INT HUP
 sh -c 'sh -c "trap \"\" TERM HUP; sleep 300 & echo \$\$ \$!; echo ready now; wait" & echo $!; wait' & echo $!; wait`})
 	if err != cause {
@@ -470,8 +470,8 @@ sh -c 'sh -c "trap \"\" TERM HUP; sleep 300 & echo \$\$ \$!; echo ready now; wai
 	sh(t, w, "true") // the workspace still works
 }
 
-// dead waits until none of the processes runs; the new parent of killed ones may
-// take a moment to reap them.
+// dead waits until none of the processes runs. Killed processes may exist for a moment until their
+// new parent reaps them.
 func dead(t *testing.T, w workspace.Workspace, pids []string) {
 	t.Helper()
 	line := "for p in " + strings.Join(pids, " ") + `; do
