@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// classify determines what a command is: a read-only command, a wrapper, a
-// runner of other commands, a writer of files, or just a program.
+// classify determines the effect of a command: it reads, wraps or runs other commands, writes
+// files, or is a program about which nothing is known.
 func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	name, ok := c.Words[0].Value()
 	if !ok {
@@ -54,8 +54,8 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	}
 }
 
-// extension reports whether a glob matches only names with an extension, such as
-// *.go: no option of one letter has a dot in it.
+// extension reports whether a glob matches only names with an extension, such as *.go. These cannot
+// be mistaken for an option of one letter, because such options contain no dot.
 func extension(w *Word) bool {
 	for _, v := range w.Values {
 		dot := strings.LastIndexByte(v, '.')
@@ -66,6 +66,7 @@ func extension(w *Word) bool {
 	return true
 }
 
+// AfterDashes reports whether words[i] comes after a word "--", so that it cannot be an option.
 func AfterDashes(words []Word, i int) bool {
 	for j := 1; j < i; j++ {
 		if words[j].Is("--") {
@@ -110,7 +111,7 @@ func (a *analysis) changeDir(c *SimpleCommand, base string, loose bool) {
 	}
 }
 
-// plainJoin joins words whose values are known with blanks, as eval does.
+// plainJoin joins words with spaces, as eval does; false if a value is unknown.
 func plainJoin(words []Word) (string, bool) {
 	var b strings.Builder
 	for i := range words {
@@ -160,7 +161,7 @@ func (a *analysis) env(c *SimpleCommand) {
 			return
 		}
 	}
-	c.Effect = Runs // alone it prints the environment
+	c.Effect = Runs // without a command, env prints the environment
 }
 
 // xargs finds the command to which xargs adds words.
@@ -203,7 +204,7 @@ func (a *analysis) xargs(c *SimpleCommand) {
 	}
 	if replace == "" {
 		words = append(words, unknown("…", true))
-		words[len(words)-1].fed = i < len(c.Words) // of xargs alone nobody named the echo
+		words[len(words)-1].fed = i < len(c.Words) // without a command, xargs runs echo, which the user did not name
 	} else {
 		for k := range words {
 			if v, ok := words[k].Value(); !ok || strings.Contains(v, replace) {
@@ -273,7 +274,7 @@ func (a *analysis) shell(c *SimpleCommand) {
 		if !ok || !parsed {
 			c.Opaque = "what it runs is not known before it runs"
 			if h := c.Words[i].holder; h != "" {
-				c.Inner = append(c.Inner, Inner{a.code(h), -1}) // for denials
+				c.Inner = append(c.Inner, Inner{a.code(h), -1}) // only so that deny rules can match
 			}
 			return
 		}
@@ -375,7 +376,7 @@ func (a *analysis) find(c *SimpleCommand) {
 	}
 }
 
-// takesValue reports whether find's expression is followed by a value.
+// takesValue reports whether a value follows an expression of find.
 func takesValue(v string) bool {
 	switch v {
 	case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname",
@@ -441,9 +442,9 @@ func (a *analysis) fd(c *SimpleCommand) {
 	}
 }
 
-// shellVariable reports whether a plain assignment to a variable of the shell
-// is harmless. A variable that the environment holds already is passed on to
-// programs; those are spelled in capitals, but for the few named here.
+// shellVariable reports whether a plain assignment to a shell variable is harmless. If the variable
+// is already in the environment, the new value is passed to programs. Such variables usually have
+// names in upper case; the exceptions are listed here.
 func shellVariable(name string) bool {
 	lower := false
 	for i := 0; i < len(name); i++ {
@@ -467,8 +468,8 @@ func shellVariable(name string) bool {
 	return harmlessVariable(name)
 }
 
-// harmlessVariable reports whether a variable may be given to any program: it
-// changes what is shown, never what is run.
+// harmlessVariable reports whether a variable may be passed to any program, because it changes only
+// what programs show, not what they run.
 func harmlessVariable(name string) bool {
 	switch name {
 	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// git finds out what a git command does. Its options before the subcommand can
-// run any program, an unknown subcommand is an alias of the repository's
-// configuration or a program, and many subcommands have options that run what
-// they are given.
+// git determines what a git command does. Options before the subcommand can run any program; an
+// unknown subcommand is an alias in the repository's configuration or a program; and many
+// subcommands have options that run a program.
 func (a *analysis) git(c *SimpleCommand) {
 	c.Git = true
 	i, done := gitGlobals(c)
@@ -36,7 +35,7 @@ func (a *analysis) git(c *SimpleCommand) {
 	}
 }
 
-// danger notes a word that a rule must spell out.
+// danger records a word that a rule must spell out.
 func (c *SimpleCommand) danger(word int, reason string) {
 	c.Danger = append(c.Danger, Danger{Word: word, Reason: reason})
 }
@@ -46,8 +45,8 @@ const (
 	gitValuedGlobals = "-c --config-env --git-dir --work-tree -C --namespace --attr-source --super-prefix"
 )
 
-// gitGlobals reads the options before the subcommand, and returns its index.
-// done says that there is nothing else to see.
+// gitGlobals processes the options before the subcommand and returns the subcommand's index. done
+// means that nothing else needs to be checked.
 func gitGlobals(c *SimpleCommand) (i int, done bool) {
 	for i = 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -75,13 +74,13 @@ func gitGlobals(c *SimpleCommand) (i int, done bool) {
 	return i, false
 }
 
-// gitOptionTable lists the options of subcommands that run a program or write a
-// file: long ones, which may be abbreviated, and letters.
+// gitOptionTable lists the options of subcommands that run a program or write a file: long options,
+// which may be abbreviated, and single letters.
 var gitOptionTable = []struct {
 	long, letters string
-	only, except  string // subcommands; "": all, none
-	exact         bool   // a letter counts in a word of its own, not in a cluster
-	prefix        bool   // any word that begins so counts
+	only, except  string // lists of subcommands; "" means all for only, and none for except
+	exact         bool   // a letter counts only as a separate word, not in a cluster
+	prefix        bool   // any word with this prefix counts
 }{
 	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template --extcmd " +
 		"--filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference --index-filter " +
@@ -97,8 +96,8 @@ var gitOptionTable = []struct {
 	{letters: "-o --exec --remote", only: "archive am update-index interpret-trailers", prefix: true},
 }
 
-// gitOptions notes the options of a subcommand, from a word on, that run a
-// program or write a file.
+// gitOptions records the options of a subcommand, starting at word from, that run a program or
+// write a file.
 func gitOptions(c *SimpleCommand, sub string, from int) {
 	dashes := false
 	for i := from; i < len(c.Words); i++ {
@@ -133,7 +132,7 @@ func gitOptions(c *SimpleCommand, sub string, from int) {
 	}
 }
 
-// gitLong reports whether a long option is on a list, or abbreviates one of it.
+// gitLong reports whether a long option is in a list or abbreviates one in it.
 func gitLong(flag, list string) bool {
 	if !strings.HasPrefix(flag, "--") || len(flag) < 4 {
 		return false
@@ -149,14 +148,14 @@ func gitLong(flag, list string) bool {
 	return false
 }
 
-// gitRunners are subcommands that run other programs, whatever they are given.
+// gitRunners are subcommands that run other programs, whatever their arguments are.
 const gitRunners = "filter-branch send-email instaweb daemon shell credential credential-cache credential-store " +
 	"hook maintenance " +
 	"p4 svn cvsserver gui gitk citool web--browse remote-ext remote-fd upload-pack receive-pack upload-archive " +
 	"http-backend " +
 	"fsmonitor--daemon for-each-repo mailinfo fast-import fast-export quiltimport"
 
-// gitSubcommand notes what the words of a subcommand run or write.
+// gitSubcommand records what the arguments of a subcommand run or write.
 func (a *analysis) gitSubcommand(c *SimpleCommand, sub string, i int) {
 	rest, at := c.Words[i+1:], i+1
 	switch {
@@ -188,8 +187,8 @@ func (a *analysis) gitSubcommand(c *SimpleCommand, sub string, i int) {
 	}
 }
 
-// gitFiles notes the files that a reading subcommand names: those outside, and
-// those whose content it shows.
+// gitFiles records the files that a reading subcommand names: those outside the working directory,
+// and those whose content it shows.
 func gitFiles(c *SimpleCommand, sub string, rest []Word) {
 	shows := listed("show diff cat-file blame log", sub)
 	for k := range rest {
@@ -212,8 +211,8 @@ func gitFiles(c *SimpleCommand, sub string, rest []Word) {
 	}
 }
 
-// checksSignature reports whether a format of git shows what gpg says of a
-// signature: %G? and its like, %(signature).
+// checksSignature reports whether a git format shows the result of checking a signature with gpg:
+// %G? and similar, %(signature).
 func checksSignature(format string) bool {
 	if strings.Contains(format, "%(signature") {
 		return true
@@ -332,8 +331,7 @@ func hasAny(words []Word, values ...string) bool {
 	return false
 }
 
-// gitBuiltin reports whether git has a subcommand of this name, which then no
-// alias can replace.
+// gitBuiltin reports whether s is a subcommand of git itself. Aliases cannot replace these.
 func gitBuiltin(s string) bool { return listed(gitSubcommands, s) }
 
 const gitSubcommands = "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr " +

@@ -2,8 +2,8 @@ package bash
 
 import "strings"
 
-// holdsWord reports whether a text holds a name that is not part of another,
-// nor the key of an object.
+// holdsWord reports whether a text contains a name that is neither part of another name nor the key
+// of an object.
 func holdsWord(s, name string) bool {
 	for from := 0; ; {
 		i := strings.Index(s[from:], name)
@@ -19,7 +19,7 @@ func holdsWord(s, name string) bool {
 	}
 }
 
-// builtin recognises builtins of the shell whose words can run code.
+// builtin handles shell builtins whose words can run code.
 func (a *analysis) builtin(c *SimpleCommand, name string) bool {
 	switch name {
 	case "read":
@@ -63,7 +63,7 @@ func (a *analysis) builtin(c *SimpleCommand, name string) bool {
 			}
 		}
 	case "export", "declare", "typeset", "local", "readonly", "nameref":
-		// Reached only behind command or builtin, or quoted.
+		// Reached only after command or builtin, or if the name is quoted.
 		c.Opaque = "it may run the content of a value"
 	default:
 		return false
@@ -74,7 +74,8 @@ func (a *analysis) builtin(c *SimpleCommand, name string) bool {
 	return true
 }
 
-// printf is free without -v, whose name is evaluated.
+// printf only reads, except with -v, which evaluates the subscript of a name, and with %n, which
+// sets a variable.
 func printf(c *SimpleCommand) {
 	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
@@ -94,7 +95,7 @@ func printf(c *SimpleCommand) {
 	}
 }
 
-// countsBytes reports whether a format may hold printf's %n.
+// countsBytes reports whether a format may contain printf's %n.
 func countsBytes(formats []string) bool {
 	for _, f := range formats {
 		for i := 0; i < len(f); i++ {
@@ -113,7 +114,7 @@ func countsBytes(formats []string) bool {
 	return false
 }
 
-// set is free for the options that scripts begin with, and for positional
+// set only reads if it has only the usual options at the beginning of scripts, or sets positional
 // parameters.
 func set(c *SimpleCommand) {
 	if len(c.Words) == 1 {
@@ -144,8 +145,8 @@ func set(c *SimpleCommand) {
 	}
 }
 
-// testCommand is free where its shape is plain: expansions stand in quotes and
-// cannot be taken for the operator.
+// testCommand only reads if the test has a simple form, in which expansions are quoted and cannot
+// be mistaken for the operator.
 func testCommand(c *SimpleCommand) {
 	words := c.Words[1:]
 	if c.Words[0].Is("[") {
@@ -187,10 +188,10 @@ func testCommand(c *SimpleCommand) {
 		c.Reason = "an expansion may become another test"
 		return
 	}
-	c.Effect, c.shaped = Reads, true // its exit status says little
+	c.Effect, c.shaped = Reads, true // the exit status reveals little
 }
 
-// awk is free when its program cannot run, read or write anything by itself.
+// awk only reads if its program cannot run or write anything, or read other files.
 func awk(c *SimpleCommand) {
 	c.Effect = Reads
 	program := -1
@@ -233,8 +234,8 @@ func awk(c *SimpleCommand) {
 	}
 }
 
-// awkActs looks for actions that can run or write something, in strings and
-// patterns too: distinguishing these is not worth the risk of an error.
+// awkActs reports whether an awk program may run or write something. It also reacts to text in
+// strings and patterns, because telling these apart would risk errors.
 func awkActs(s string) bool {
 	for _, word := range []string{"system", "getline", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "ARGV", "@", "|",
 		"\\\n"} {
@@ -251,7 +252,7 @@ func awkActs(s string) bool {
 	return false
 }
 
-// sed is free when its script is of the commands that only edit the stream.
+// sed only reads if its script uses only commands that edit the stream.
 func sed(c *SimpleCommand) {
 	c.Effect = Reads
 	script, ended := false, false
@@ -310,8 +311,8 @@ func sed(c *SimpleCommand) {
 	}
 }
 
-// sedHarmless reads the small part of sed's language that can be read safely:
-// addresses, s and y with any delimiter, and commands of one letter.
+// sedHarmless reports whether a sed script uses only the part of the language that can be parsed
+// safely: addresses, s and y with any delimiter, and commands of one letter.
 func sedHarmless(s string) bool {
 	i := 0
 	blank := func() {
@@ -319,8 +320,8 @@ func sedHarmless(s string) bool {
 			i++
 		}
 	}
-	// until passes over text up to an unescaped delimiter. Brackets that hold
-	// the delimiter are read differently by different seds: not harmless.
+	// until skips text up to an unescaped delimiter. It fails if brackets contain the delimiter,
+	// because implementations of sed interpret that differently.
 	until := func(d byte) bool {
 		bracket := false
 		for ; i < len(s); i++ {

@@ -6,28 +6,28 @@ import (
 	"sync"
 )
 
-// A program lists the options of a program that make it run other code than
-// its name and operands say: another program, script, plugin, interpreter or
-// configuration that names such. No prefix or wildcard of a rule covers them.
+// A program lists the options of a program with which it runs other code than its name and operands
+// indicate: another program, script, plugin or interpreter, or a configuration that names one. No
+// prefix or wildcard of a rule covers these options.
 //
-// Options are separated by blanks. A "?" is followed by the value that makes one
-// count: part of it, or with "!" what it does not begin with. A "*" ends what a
-// word only has to begin with.
+// Lists of options are separated by spaces. The text after "?" restricts the option to some values:
+// those that contain the text, or with "!" those that do not begin with it. A final "*" means that
+// a word needs only to begin with the option.
 type program struct {
 	names  string
 	runs   string // options that run other code
-	dirs   string // options that name a directory to work in: covered inside the workspace
-	writes string // options that name what is written: covered inside the workspace and for temporary files
-	value  string // letters of options with a value, which end a cluster of letters
-	script string // subcommands whose first operand is a script, which has the options after it; "*": all uses
-	dashes string // subcommands after which the words behind -- are for something else; "*": all
-	plain  string // with abbrev: options that abbreviate none of runs
+	dirs   string // options that name a directory to work in: covered if it is inside the workspace
+	writes string // options that name a file to write: covered inside the workspace and for temporary files
+	value  string // letters of options with a value; such an option ends a cluster of letters
+	script string // subcommands whose first operand is a script; the words after it are for the script; "*": all uses
+	dashes string // subcommands after which the words behind -- are for another program; "*": all
+	plain  string // with abbrev: options that do not count as abbreviations of an option in runs
 
 	abbrev   bool // long options may be abbreviated
-	words    bool // options are words after one dash: -exec, -exec=x, -exec:x
-	vars     bool // NAME=value sets a variable of a build
-	delegate bool // the first operand may be another program of the table
-	code     bool // an interpreter: a rule for all its uses covers the options too
+	words    bool // options are words after a single dash: -exec, -exec=x, -exec:x
+	vars     bool // NAME=value sets a build variable
+	delegate bool // the first operand may be another program in the table
+	code     bool // an interpreter: a rule for all its uses covers these options too
 }
 
 var programTable = []program{
@@ -56,8 +56,9 @@ var programTable = []program{
 	{names: "make gmake bmake", abbrev: true, vars: true, value: "CfIjloW",
 		runs: "-f --file --makefile --eval -E -I --include-dir -e --environment-overrides", dirs: "-C --directory"},
 	{names: "ninja", value: "Cfjkltw", runs: "-f", dirs: "-C"},
-	{names: "cmake", runs: "-P -C -E --toolchain -D?COMPILER= -D?LAUNCHER -D?COMMAND -D?PROGRAM -D?INCLUDE -D?MODULE_PATH " +
-		"-D?TOOLCHAIN --trace-redirect"},
+	{names: "cmake",
+		runs: "-P -C -E --toolchain -D?COMPILER= -D?LAUNCHER -D?COMMAND -D?PROGRAM -D?INCLUDE -D?MODULE_PATH " +
+			"-D?TOOLCHAIN --trace-redirect"},
 	{names: "ctest", runs: "-S -SP --script --build-and-test"},
 	{names: "meson", runs: "--native-file --cross-file", dirs: "-C"},
 	{names: "just", dashes: "*", runs: "-f --justfile --shell --shell-arg --set -c --command --chooser --dotenv-path " +
@@ -165,9 +166,9 @@ var programs = sync.OnceValue(func() map[string]*program {
 	return all
 })
 
-// otherCode marks the words from the given one on, a program's name and its
-// arguments, that make it run other code. open says that a rule for all uses of
-// the command covers them.
+// otherCode records the words that make a program run other code. from is the index of the
+// program's name; its arguments follow. open means that a rule for all uses of the command covers
+// these words.
 func otherCode(c *SimpleCommand, from int, open bool) {
 	name, ok := c.Words[from].Value()
 	if !ok {
@@ -248,7 +249,7 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 	}
 }
 
-// listed reports whether a subcommand is on a list, or the list is "*".
+// listed reports whether a subcommand is in a list, or the list is "*".
 func listed(list, sub string) bool {
 	if list == "*" {
 		return true
@@ -261,7 +262,7 @@ func listed(list, sub string) bool {
 	return false
 }
 
-// spellings are the values that a word may have, or what it begins with.
+// spellings returns the values that a word may have or, if unknown, what it begins with.
 func spellings(w *Word) []string {
 	if w.Values == nil && w.Prefix != "" {
 		return []string{w.Prefix}
@@ -269,8 +270,8 @@ func spellings(w *Word) []string {
 	return w.Values
 }
 
-// option finds an option of a list in a word, with its value: the rest of the
-// word (inWord), or the next one.
+// option finds an option of list in a word, and its value: the rest of the word (inWord) or the
+// next word. "" means that none matches.
 func (p *program) option(list, word, next string) (option, value string, inWord bool) {
 	if list == "" {
 		return "", "", false
@@ -319,13 +320,13 @@ func (p *program) option(list, word, next string) (option, value string, inWord 
 	return "", "", false
 }
 
-// letter finds an option of one letter in a cluster; -1: it is not there.
+// letter returns the index of an option letter in a cluster, -1 if it is not there.
 func (p *program) letter(word string, c byte) int {
 	if word[1] == c {
 		return 1
 	}
 	if p.value == "" {
-		return -1 // its options are no clusters
+		return -1 // this program has no clusters
 	}
 	for k := 1; k < len(word); k++ {
 		if word[k] == c {
@@ -338,8 +339,7 @@ func (p *program) letter(word string, c byte) int {
 	return -1
 }
 
-// makeProgram reports whether a variable of a build names a program, or what
-// make itself obeys.
+// makeProgram reports whether a build variable names a program or controls make itself.
 func makeProgram(name string) bool {
 	switch name {
 	case "SHELL", ".SHELLFLAGS", "MAKEFILES", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKE", "VPATH",

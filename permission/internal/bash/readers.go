@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// A reader describes a command that only reads. Lists of options are
-// separated by blanks; of long ones any abbreviation counts.
+// A reader describes a command that only reads. Lists of options are separated by spaces;
+// abbreviations of long options count too.
 type reader struct {
 	names  string
 	value  string // letters of options whose value is the next word
-	danger string // options that do more than read
-	tree   string // options that make it read what lies below its directories
-	follow string // options that make it do so through links
-	only   string // letters of the options that are understood; no others are
+	danger string // options with which it does more than read
+	tree   string // options with which it also reads everything below its directories
+	follow string // options with which it also follows links there
+	only   string // if not "", letters of the known options; all others count as dangerous
 
-	skip  int  // leading words that are no files (a pattern, a filter)
-	max   int  // most words that are no options, if not 0; none if negative
-	files bool // words are files
+	skip  int  // number of leading words that are not files (a pattern, a filter)
+	max   int  // if not 0: maximum number of words that are not options; negative: none
+	files bool // its words name files
 	cwd   bool // without files it reads the working directory
-	any   bool // nothing that it is given makes it do more than print
+	any   bool // it only prints, whatever its arguments are
 
-	check func(c *SimpleCommand) // looks for more
+	check func(c *SimpleCommand) // additional checks
 }
 
 var readerTable = []reader{
@@ -30,7 +30,7 @@ var readerTable = []reader{
 		files: true},
 	{names: "nl", files: true, value: "bdfhilnsvw"},
 	{names: "fold fmt", files: true, value: "w"},
-	{names: "base64 base32", files: true, value: "w", danger: "-o --output"}, // macOS writes a file
+	{names: "base64 base32", files: true, value: "w", danger: "-o --output"}, // writes a file on macOS
 	{names: "expand unexpand", files: true, value: "t"},
 	{names: "strings", files: true, value: "nte", check: responseFile},
 	{names: "cmp", files: true, value: "nij"},
@@ -67,8 +67,8 @@ var readerTable = []reader{
 	{names: "jobs", only: "lnprs"},
 	{names: "date", value: "d", danger: "-s -f -r --set --file --reference", only: "duIRn", check: dateSets},
 	{names: "pwd whoami id groups uname nproc uptime free tty cal type which locale users lscpu lsblk logname sw_vers"},
-	{names: "getconf", danger: "-v"},     // runs the getconf of another specification
-	{names: "arch", max: -1, only: "?h"}, // runs a program on macOS
+	{names: "getconf", danger: "-v"},     // -v runs the getconf of another specification
+	{names: "arch", max: -1, only: "?h"}, // can run a program on macOS
 	{names: "hostname", max: -1, only: "fsidI"},
 }
 
@@ -82,13 +82,13 @@ var readers = sync.OnceValue(func() map[string]*reader {
 	return all
 })
 
-// programsThatRead have a language of their own, in which they may do more.
+// programsThatRead have their own language or options, with which they may do more than read.
 var programsThatRead = map[string]func(c *SimpleCommand){
 	"awk": awk, "gawk": awk, "mawk": awk, "nawk": awk, "sed": sed, "gsed": sed, "test": testCommand, "[": testCommand,
 	"printf": printf, "set": set, "ps": ps,
 }
 
-// readOnly decides whether a command only reads, and which files.
+// readOnly determines whether a command only reads, and which files.
 func readOnly(c *SimpleCommand, name string) {
 	if read := programsThatRead[name]; read != nil {
 		read(c)
@@ -198,8 +198,7 @@ func readOnly(c *SimpleCommand, name string) {
 	}
 }
 
-// abbreviates reports whether a long option is one of a list, or may be short
-// for one.
+// abbreviates reports whether a long option is in a list or abbreviates one in it.
 func abbreviates(flag, list string) bool {
 	for l := range strings.FieldsSeq(list) {
 		if strings.HasPrefix(l, flag) {
@@ -209,8 +208,8 @@ func abbreviates(flag, list string) bool {
 	return false
 }
 
-// readsBelow notes that a command reads the files below its directories (tree)
-// or at least their names, with links followed or not.
+// readsBelow records that a command reads the files below its directories (tree), or at least their
+// names, and whether it follows links there.
 func (c *SimpleCommand) readsBelow(tree, follow bool) {
 	for i := range c.Files {
 		c.Files[i].Tree = c.Files[i].Tree || tree
@@ -225,13 +224,13 @@ func (c *SimpleCommand) readsBelow(tree, follow bool) {
 	}
 }
 
-// isCluster reports whether a word is options of one letter.
+// isCluster reports whether a word is a cluster of option letters.
 func isCluster(w *Word) bool {
 	v, ok := w.Value()
 	return ok && len(v) > 1 && v[0] == '-' && v[1] != '-'
 }
 
-// hasLetter reports whether a cluster of options holds a letter.
+// hasLetter reports whether a cluster of options contains a letter.
 func (c *SimpleCommand) hasLetter(letter byte) bool {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -258,7 +257,7 @@ func listsThroughLinks(c *SimpleCommand) {
 	}
 }
 
-// grepDirectories finds -d recurse, which is -r by another name.
+// grepDirectories handles "-d recurse", which means the same as -r.
 func grepDirectories(c *SimpleCommand) {
 	for i := range c.Words {
 		for _, v := range c.Words[i].Values {
@@ -270,7 +269,7 @@ func grepDirectories(c *SimpleCommand) {
 	}
 }
 
-// responseFile finds @file, whose content is taken for options.
+// responseFile finds @file, a file whose content is used as options.
 func responseFile(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range spellings(&c.Words[i]) {
@@ -281,7 +280,7 @@ func responseFile(c *SimpleCommand) {
 	}
 }
 
-// jqProgram finds what gives a jq program the environment or other files.
+// jqProgram finds jq programs that can read the environment or other files.
 func jqProgram(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range c.Words[i].Values {
@@ -308,7 +307,7 @@ func jqActs(program string) string {
 	return ""
 }
 
-// dateSets finds what sets the clock.
+// dateSets finds arguments with which date sets the clock.
 func dateSets(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -328,7 +327,7 @@ func dateSets(c *SimpleCommand) {
 	}
 }
 
-// ps is free without what shows the environment of other programs.
+// ps only reads, unless its options show the environment of other programs.
 func ps(c *SimpleCommand) {
 	c.Effect = Reads
 	for i := 1; i < len(c.Words); i++ {
@@ -340,17 +339,16 @@ func ps(c *SimpleCommand) {
 	}
 }
 
-// A probe is a question to a program about itself or the project, which may be
-// asked without approval.
+// A probe is a query of a program's version. It needs no approval.
 type probe struct {
 	names string
-	words string // the one argument
-	obeys string // files of a project, or above it, that change which program the name runs
+	words string // the possible values of the only argument
+	obeys string // files in a project, or above it, that change which program the name runs
 }
 
-// Version managers put shims in front of programs, which run what a file of
-// the project says. A shim that only picks one of the installed versions by
-// its name is no danger; these can name any path.
+// shims are files of version managers, which install small programs (shims) in front of the real
+// ones. A shim runs what a file of the project selects. Files that can only select one of the
+// installed versions by its name are harmless; the files listed here can name any path.
 const shims = ".tool-versions mise.toml .mise.toml mise .mise .config/mise.toml .config/mise"
 
 var probeTable = []probe{
@@ -387,7 +385,7 @@ var probes = sync.OnceValue(func() map[string][]*probe {
 	return all
 })
 
-// isProbe recognises questions such as node --version, npm list, gh pr view.
+// isProbe recognises queries such as node --version, npm list, gh pr view.
 func isProbe(c *SimpleCommand, name string) bool {
 	if len(c.Words) == 2 {
 		for _, p := range probes()[name] {
@@ -408,7 +406,7 @@ func isProbe(c *SimpleCommand, name string) bool {
 			"--link --dev"
 	case name == "gh" && len(c.Words) > 2 && c.Words[1].Is("pr") && c.Words[2].Is("view", "diff", "list", "ls", "checks",
 		"status"):
-		c.AsksGit = true // for the remotes
+		c.AsksGit = true // to find the remotes
 		options = "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B " +
 			"--head -H " +
 			"--draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"

@@ -1,16 +1,16 @@
 package bash
 
-// A CommandLine is a parsed command line: what bash would do, as far as that is known
-// without running it.
+// A CommandLine is a parsed command line: what bash would do, as far as this is known without
+// running it.
 type CommandLine struct {
-	Commands []*SimpleCommand // in the order of the text, those inside substitutions and functions too
+	Commands []*SimpleCommand // in textual order, including those inside substitutions and functions
 	Files    []*Redirect      // redirections to and from files
-	Assigns  []*Assign        // assignments that may change what a program does
+	Assigns  []*Assign        // assignments that may change the behaviour of a program
 	Unclear  []Unclear        // constructs that no rule can allow
 
 	Items []any   // all of the above, in order
-	Moves []Chdir // changes of the directory, in order
-	Loose bool    // a change is in a loop or a function: it may apply to every command
+	Moves []Chdir // changes of the working directory, in order
+	Loose bool    // a change is in a loop or a function, so it may apply to every command
 }
 
 // An Effect is what a command does according to its name and words.
@@ -28,56 +28,56 @@ type SimpleCommand struct {
 	Words []Word
 
 	Effect Effect
-	Reason string   // why it is not Reads, if that needs an explanation
-	Opaque string   // why only a rule that spells out all of it can allow it
-	Inner  []Inner  // what it runs in turn
-	Files  []File   // what its words name
+	Reason string   // why Effect is not Reads, if that needs an explanation
+	Opaque string   // if not "", only a rule that spells out the whole command can allow it, for this reason
+	Inner  []Inner  // the commands that it runs
+	Files  []File   // the files that its words name
 	Danger []Danger // words that a rule must spell out
 
 	Assigns []*Assign // the assignments before it
-	At      int       // how many of the script's Moves come before it
+	At      int       // number of the command line's Moves before it
 
-	Function   bool   // it calls a function of the same script, whose body is judged
+	Function   bool   // it calls a function defined in the same command line, whose body is judged
 	Git        bool   // a git command, which uses the repository's configuration
-	AsksGit    bool   // it runs git to read
-	Subcommand int    // of git: the index of the word
-	RunsScript bool   // a shell with the path of a script
-	Absolute   bool   // which is absolute
-	Obeys      string // files in its directory or above that change which program its name runs, separated by blanks
+	AsksGit    bool   // it runs git, which only reads
+	Subcommand int    // of a git command: index of the subcommand in Words
+	RunsScript bool   // a shell that runs a script given by its path
+	Absolute   bool   // this path is absolute
+	Obeys      string // names, separated by spaces, of files here or above that change which program its name runs
 
-	stdin       string // a quoted here-document that it reads
+	stdin       string // content of a quoted here-document that it reads
 	hasDoc      bool
-	shaped      bool // it only reads although it holds expansions
+	shaped      bool // it only reads although it contains expansions
 	safeOptions bool // no option makes it do more than read
-	printsOnly  bool // nothing that it is given makes it do more than print
+	printsOnly  bool // it only prints, whatever its arguments are
 }
 
-// A Danger is a word that a rule must spell out, because it makes a command do
-// something else than its other words say.
+// A Danger is a word that a rule must spell out, because it makes a command do something that its
+// other words do not indicate.
 type Danger struct {
 	Word   int
 	Reason string
-	Dir    string // it only names this directory: no danger inside the workspace
-	Write  bool   // Dir is a file or directory that it writes; those for temporary files are no danger either
+	Dir    string // if not "", the word only names this directory, which is harmless inside the workspace
+	Write  bool   // Dir is a file or directory that is written; temporary ones are harmless too
 	Open   bool   // a rule for all uses of the program covers it
 }
 
-// An Inner is what a command runs in turn.
+// An Inner is a command line that a command runs.
 type Inner struct {
 	Script *CommandLine
-	Name   int // the word that names the inner command; a rule that spells it out covers it. -1: none does
+	Name   int // index of the word that names the inner command, -1 if none; a rule that spells it out covers it
 }
 
 // A File is a file that a command's words name.
 type File struct {
 	Word   *Word
-	Text   string // instead of Word: a part of one
+	Text   string // if not "", a part of Word to use instead
 	Write  bool
-	Tree   bool // everything below it is read as well
-	Follow bool // links below are followed
+	Tree   bool // everything below it is read too
+	Follow bool // links below it are followed
 }
 
-// Values returns the paths that a file may have, as far as they are known.
+// Values returns the possible paths of a file, as far as they are known.
 func (f *File) Values() []string {
 	switch {
 	case f.Text != "":
@@ -96,18 +96,18 @@ func (f *File) Values() []string {
 type Redirect struct {
 	Text   string // operator and target as written
 	Write  bool
-	Both   bool // <>: read as well
+	Both   bool // the operator is <>: the file is read too
 	Target Word
-	At     int // how many of the script's Moves come before it
+	At     int // number of the command line's Moves before it
 }
 
-// An Assign is NAME=value.
+// An Assign is an assignment NAME=value.
 type Assign struct {
 	Text    string
-	InWords bool // among the words of env
+	InWords bool // it is among the arguments of env
 }
 
-// An Unclear is a piece of text with the reason why it cannot be analysed.
+// An Unclear is a piece of text that cannot be analysed, with the reason.
 type Unclear struct {
 	Text, Reason string
 
@@ -116,7 +116,7 @@ type Unclear struct {
 
 // A Chdir is a change of the working directory.
 type Chdir struct {
-	Word  *Word // where to
+	Word  *Word // the target; nil: none given
 	Loose bool  // it is in a loop or a function
-	Any   bool  // its target directory is not known
+	Any   bool  // the target is unknown
 }

@@ -10,7 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Limits of the analysis; beyond them the call asks.
+// Limits of the analysis. Longer or deeper commands need approval.
 const (
 	maxLength   = 10_000 // characters of a command line
 	maxCommands = 50     // simple commands in it
@@ -19,31 +19,31 @@ const (
 
 type variable struct {
 	words   []*syntax.Word
-	items   []bool // the word is a for-loop's: its globs are expanded
+	items   []bool // the word belongs to a for loop, which expands globs
 	vals    []string
 	glob    bool
 	unknown bool
 	number  bool
 }
 
-// analysis is the state of parsing one text.
+// analysis is the state while parsing one text.
 type analysis struct {
 	src      string
 	script   *CommandLine
 	entries  []entry
 	vars     map[string]*variable
 	order    []string
-	allVars  bool           // something may set any variable
-	negative bool           // arithmetic here may go below zero
-	funcs    map[string]int // functions that are sure to exist after that many entries
+	allVars  bool           // some command may set any variable
+	negative bool           // arithmetic in this text may have a negative result
+	funcs    map[string]int // functions that certainly exist, with the number of entries before their definition
 	anyFunc  bool
 	depth    int
-	loop     int // loops and functions around
+	loop     int // number of enclosing loops and functions
 	count    *int
 	arrays   map[string]bool
-	declared []declared // declarations whose value is not known
-	inDoc    int        // here-documents around
-	block    int        // conditions around, in which a function may not come to be
+	declared []declared // declarations whose value is unknown
+	inDoc    int        // number of enclosing here-documents
+	block    int        // number of enclosing constructs after which a function may not exist
 }
 
 type declared struct {
@@ -67,8 +67,8 @@ var (
 	ErrHidden = errors.New("contains control or hidden characters")
 )
 
-// Parse parses a bash command line. spare is the number of characters it may
-// be longer than maxLength.
+// Parse parses a bash command line. It fails if text is longer than maxLength + spare characters,
+// contains control or hidden characters or is not valid bash.
 func Parse(text string, spare int) (*CommandLine, error) {
 	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
 		return nil, errLong
@@ -103,7 +103,7 @@ func parse(text string, depth int, count *int) (*CommandLine, error) {
 			deep--
 		}
 	}
-	if most > 3*maxDepth { // the parser takes a time that is quadratic in this
+	if most > 3*maxDepth { // the parser's time is quadratic in the nesting depth
 		return nil, errDeep
 	}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
@@ -124,7 +124,7 @@ func parse(text string, depth int, count *int) (*CommandLine, error) {
 	return a.script, nil
 }
 
-// settle determines the values of variables when all assignments are known.
+// settle determines the values of variables, after all assignments have been collected.
 func (a *analysis) settle() {
 	if len(a.order) == 0 {
 		return
@@ -154,7 +154,7 @@ func (a *analysis) settle() {
 				break
 			}
 			if v.number && w.Lit() == "" {
-				v.vals = append(v.vals, "0") // some digits
+				v.vals = append(v.vals, "0") // stands for any digits
 				if a.negative {
 					v.unknown = true
 				}
@@ -174,7 +174,7 @@ func (a *analysis) settle() {
 		if v.unknown {
 			v.vals = nil
 			if v.number {
-				v.unknown = false // still safe in arithmetic
+				v.unknown = false // it is still safe in arithmetic
 			}
 		}
 		resolved[name] = v
@@ -182,7 +182,7 @@ func (a *analysis) settle() {
 	a.order = nil
 }
 
-// numberWord reports whether a value is a number whatever happens.
+// numberWord reports whether the value of a word is certainly a number.
 func numberWord(w *syntax.Word) bool {
 	if Digits(w.Lit()) {
 		return true
@@ -265,7 +265,7 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 	case *syntax.Block:
 		a.stmts(c.Stmts)
 	case *syntax.Subshell:
-		a.block++ // a function made in it ends with it
+		a.block++ // a function defined in a subshell does not exist after it
 		a.stmts(c.Stmts)
 		a.block--
 	case *syntax.IfClause:
@@ -303,8 +303,8 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		compound := false
 		switch c.Body.Cmd.(type) {
 		case *syntax.Block, *syntax.Subshell:
-			// The parser takes "f() { …; } | cat" for a body that is a pipe;
-			// to bash it is a function made, and forgotten, in a subshell.
+			// The parser treats "f() { …; } | cat" as a function whose body is a pipe. In bash the
+			// function is defined in a subshell and does not exist afterwards.
 			compound = true
 		}
 		if _, ok := a.funcs[c.Name.Value]; !ok && a.block == 0 && compound {
@@ -331,7 +331,7 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		a.decl(c)
 	case *syntax.TimeClause:
 		if c.Stmt != nil {
-			// bash passes over the --, the parser takes it for a command.
+			// bash skips the --, but the parser treats it as a command.
 			if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == "--" {
 				a.unclear(c, "time -- runs what follows it")
 			}
@@ -392,7 +392,7 @@ func (a *analysis) forClause(c *syntax.ForClause) {
 	a.loop--
 }
 
-// assigned records an assignment to a shell variable; w nil: of anything.
+// assigned records an assignment to a shell variable; if w is nil, its value is unknown.
 func (a *analysis) assigned(name string, w *syntax.Word, item bool) {
 	if a.vars == nil {
 		a.vars = map[string]*variable{}
@@ -411,7 +411,7 @@ func (a *analysis) assigned(name string, w *syntax.Word, item bool) {
 	v.items = append(v.items, item)
 }
 
-// checkName reports an assignment that may change what a program does.
+// checkName records an assignment that may change the behaviour of a program.
 func (a *analysis) checkName(name, text string) {
 	if !shellVariable(name) || harmlessVariable(name) && (strings.Contains(text, "..") || strings.Contains(text, "=/") ||
 		strings.Contains(text, ":/")) {
@@ -431,8 +431,8 @@ func (a *analysis) callExpr(c *syntax.CallExpr, doc *syntax.Redirect) {
 		return
 	}
 	for _, as := range c.Assigns {
-		// Seen by the command alone, but by every command if it is a function
-		// or a special builtin.
+		// Only this command gets the variable, but if it is a function or a special builtin, later
+		// commands see it too.
 		a.assign(as, true)
 		if as.Name != nil {
 			a.assigned(as.Name.Value, nil, false)
@@ -445,15 +445,15 @@ func (a *analysis) callExpr(c *syntax.CallExpr, doc *syntax.Redirect) {
 	a.entries = append(a.entries, entry{call: c, stdin: doc, loose: a.loop > 0})
 }
 
-// setsVariables notes what builtins do to variables.
+// setsVariables records which variables builtins may set.
 func (a *analysis) setsVariables(args []*syntax.Word) {
-	var early analysis // knows no variables
+	var early analysis // an analysis without variables
 	early.src = a.src
 	for i := 0; i < len(args); i++ {
 		w := early.word(args[i])
 		name, ok := w.Value()
 		if !ok {
-			return // not allowed anyhow
+			return // such a command is not allowed anyway
 		}
 		switch name {
 		case "command", "builtin":
@@ -473,7 +473,7 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 			"alias", "env", "set", "shift":
 			a.allVars = a.allVars || name != "shift" && name != "set" && name != "env"
 		case "printf":
-			if i+1 < len(args) { // its options stand before the format
+			if i+1 < len(args) { // its options come before the format
 				w := early.word(args[i+1])
 				if v, ok := w.Value(); !ok && w.Dash || ok && strings.HasPrefix(v, "-v") {
 					a.allVars = true
@@ -484,7 +484,7 @@ func (a *analysis) setsVariables(args []*syntax.Word) {
 	}
 }
 
-// assign walks an assignment and records its value.
+// assign processes an assignment; with record it also records its value.
 func (a *analysis) assign(as *syntax.Assign, record bool) {
 	if as.Value != nil {
 		a.parts(as.Value)
@@ -531,7 +531,7 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 	for _, as := range c.Args {
 		a.assign(as, true)
 		if as.Name == nil {
-			// An option, or a word that gives name and value at run time.
+			// An option, or a word that yields a name and value at run time.
 			var early analysis
 			early.src = a.src
 			w := early.word(as.Value)
@@ -577,7 +577,7 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 	}
 }
 
-// parts walks a word for what runs inside it.
+// parts processes the expansions in a word, which may run commands.
 func (a *analysis) parts(w *syntax.Word) {
 	if w == nil {
 		return
@@ -689,9 +689,9 @@ func operands(p *syntax.ParamExp) (words []*syntax.Word) {
 	return words
 }
 
-// doubtfulQuotes looks for quotes in the operand of an expansion. Inside
-// double quotes and here-documents bash takes some for ordinary characters,
-// where the parser does not.
+// doubtfulQuotes reports whether the operand of an expansion contains quotes that bash and the
+// parser may interpret differently: inside double quotes and here-documents bash treats some quotes
+// as ordinary characters.
 func (a *analysis) doubtfulQuotes(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -713,7 +713,7 @@ func wordIs(x syntax.ArithmExpr, s string) bool {
 	return ok && w.Lit() == s
 }
 
-// subscript walks a subscript: bash evaluates it, and what its variables hold.
+// subscript processes a subscript. Bash evaluates it, and also the values of its variables.
 func (a *analysis) subscript(x syntax.ArithmExpr) {
 	if w, ok := x.(*syntax.Word); ok {
 		if s := w.Lit(); s != "" && !Identifier(s) && !strings.ContainsAny(s, "$`[\\") && s == strings.Trim(s, " ") {
@@ -725,9 +725,9 @@ func (a *analysis) subscript(x syntax.ArithmExpr) {
 	a.arithm(x)
 }
 
-// arithm walks an arithmetic expression. Bash evaluates the values of the
-// variables in it again, and their subscripts may hold commands: only numbers
-// are clear. The check waits until all assignments are known.
+// arithm processes an arithmetic expression. Bash evaluates the values of its variables as
+// expressions too, and their subscripts may contain commands, so only numbers are safe. This is
+// checked later, when all assignments are known.
 func (a *analysis) arithm(x syntax.ArithmExpr) {
 	a.depth++
 	defer func() { a.depth-- }()
@@ -776,7 +776,8 @@ func (a *analysis) arithm(x syntax.ArithmExpr) {
 	}
 }
 
-// arithmAssigned notes name = …, name++ in arithmetic: always a number.
+// arithmAssigned records an assignment in arithmetic (name = …, name++): its value is always a
+// number.
 func (a *analysis) arithmAssigned(x syntax.ArithmExpr) {
 	w, ok := x.(*syntax.Word)
 	if !ok || !Identifier(w.Lit()) {
@@ -786,7 +787,7 @@ func (a *analysis) arithmAssigned(x syntax.ArithmExpr) {
 	name := w.Lit()
 	zero := &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: "0"}}}
 	a.assigned(name, zero, false)
-	a.assigned(name, zero, false) // not one known value
+	a.assigned(name, zero, false) // twice, so that the variable does not count as having one known value
 	a.checkName(name, name+"=…")
 }
 
@@ -847,8 +848,8 @@ func (a *analysis) redirect(r *syntax.Redirect) {
 			a.parts(r.Hdoc)
 			a.inDoc--
 			if text := a.source(r.Hdoc); strings.Contains(text, "\\\n") && !quotedWord(r.Word) {
-				// To bash the joined line may be the delimiter, and what follows a
-				// command; the parser joins it later.
+				// In bash the joined line may be the delimiter, and the text after it a command;
+				// the parser joins the lines later.
 				a.unclear(r, "a line of this here-document goes on in the next")
 			}
 		}
@@ -861,7 +862,7 @@ func (a *analysis) redirect(r *syntax.Redirect) {
 	a.entries = append(a.entries, entry{redir: r, loose: a.loop > 0})
 }
 
-// build judges an entry's text, now that variables are known.
+// build analyses an entry, now that the values of variables are known.
 func (a *analysis) build(i int) {
 	e, s := &a.entries[i], a.script
 	switch {
@@ -904,8 +905,8 @@ func (a *analysis) add(u Unclear) {
 	a.script.Items = append(a.script.Items, u)
 }
 
-// arithmWord reports whether a word is safe where bash evaluates arithmetic:
-// a number, or something that can only be one.
+// arithmWord reports whether a word is safe where bash evaluates arithmetic: it is, or can only be,
+// a number.
 func (a *analysis) arithmWord(w *syntax.Word) bool {
 	if a.numeric(w) {
 		return true
@@ -1007,7 +1008,7 @@ func (a *analysis) file(e *entry) {
 		f.Write, f.Both = true, true
 	case syntax.DplIn, syntax.DplOut:
 		if single && (Digits(strings.TrimSuffix(v, "-")) || v == "-") {
-			return // a descriptor
+			return // a descriptor, not a file
 		}
 		f.Write = r.Op == syntax.DplOut
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
@@ -1055,8 +1056,8 @@ func (a *analysis) command(e *entry, index int) {
 	a.script.Items = append(a.script.Items, c)
 }
 
-// at is how many cds may have happened before an entry: all of them, if it
-// is in a loop or in a function that is called later.
+// at returns how many directory changes may have happened before an entry. If the entry is in a
+// loop or a function, which may be called later, this is all of them.
 func (a *analysis) at(e *entry) int {
 	if e.loose {
 		return 1 << 30
@@ -1064,8 +1065,9 @@ func (a *analysis) at(e *entry) int {
 	return len(a.script.Moves)
 }
 
-// harmlessValue reports whether the value of a harmless variable is no path
-// either: translations, terminals and time zones can be read from files.
+// harmlessValue reports whether the value of a harmless variable is known and is not a path. A path
+// would not be harmless, because translations, terminal descriptions and time zones are read from
+// files.
 func (a *analysis) harmlessValue(as *syntax.Assign) bool {
 	if as.Value == nil {
 		return as.Array == nil
@@ -1093,7 +1095,7 @@ func join(words []Word) string {
 	return b.String()
 }
 
-// child makes a script of words that a command runs as a command.
+// child makes a command line from words that a command runs as a command.
 func (a *analysis) child(words []Word, at int) *CommandLine {
 	c := &SimpleCommand{Words: words, Text: join(words), At: at}
 	sub := &analysis{script: &CommandLine{}, depth: a.depth + 1, count: a.count}
@@ -1104,7 +1106,7 @@ func (a *analysis) child(words []Word, at int) *CommandLine {
 	}
 	sub.script.Moves = a.script.Moves
 	sub.classify(c, false)
-	if len(sub.script.Moves) > len(a.script.Moves) { // builtin cd
+	if len(sub.script.Moves) > len(a.script.Moves) { // such as "builtin cd"
 		a.script.Moves = sub.script.Moves
 	}
 	sub.script.Commands = []*SimpleCommand{c}
@@ -1112,8 +1114,8 @@ func (a *analysis) child(words []Word, at int) *CommandLine {
 	return sub.script
 }
 
-// code makes a script of text that a command runs as shell code. Directories
-// that it changes to count from here on for the outer script too.
+// code parses text that a command runs as shell code. Directory changes in it also apply to the
+// rest of the outer command line.
 func (a *analysis) code(text string) *CommandLine {
 	var s *CommandLine
 	if a.depth+1 > maxDepth {

@@ -9,26 +9,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Word is one word of a simple command, with what is known about it before the
-// command runs.
+// A Word is one word of a simple command, with what is known about its value before the command
+// runs.
 type Word struct {
 	Text string // as written
 
-	Values  []string // every value it may have; nil when that is not known
-	Literal bool     // one value, spelled without escape, expansion, glob, brace or tilde
-	Glob    bool     // holds a glob; vals are then patterns
-	Dynamic bool     // holds an expansion, even one whose values are known
-	Dash    bool     // may yield a word beginning with '-' that cannot be seen here
-	Many    bool     // may yield more or fewer words than one
-	Prefix  string   // what the value begins with, when it is dynamic
-	Tilde   bool     // begins with a ~ that means a home
-	holder  string   // the value before something is put in for {}
-	fed     bool     // supplied by xargs or find, not by the shell
-	Ref     bool     // one name of a commit that git prints, with text around it
-	Tag     bool     // which may be a tag's, and begin with '-' where a tag does
+	Values  []string // all values it may have; nil if they are unknown
+	Literal bool     // it has one value, written without escapes, expansions, globs, braces or tilde
+	Glob    bool     // it contains a glob; Values are then patterns
+	Dynamic bool     // it contains an expansion, even if the values are known
+	Dash    bool     // it may yield a word that begins with '-' although the text does not show this
+	Many    bool     // it may yield no word or several
+	Prefix  string   // the beginning of the value, if the rest is unknown
+	Tilde   bool     // it begins with a ~ that means a home directory
+	holder  string   // the value before a placeholder such as {} was replaced
+	fed     bool     // xargs or find supplies it, not the shell
+	Ref     bool     // it contains one commit name printed by git, possibly with text around it
+	Tag     bool     // with Ref: the name may be that of a tag, which may begin with '-'
 }
 
-// value is the word's value if it has exactly one and is no glob.
+// Value returns the word's value if it has exactly one and contains no glob.
 func (w *Word) Value() (string, bool) {
 	if len(w.Values) == 1 && !w.Glob {
 		return w.Values[0], true
@@ -36,7 +36,7 @@ func (w *Word) Value() (string, bool) {
 	return "", false
 }
 
-// is reports whether the word's only value is one of the given.
+// Is reports whether the word's only value is one of the given values.
 func (w *Word) Is(values ...string) bool {
 	v, ok := w.Value()
 	if !ok {
@@ -50,15 +50,16 @@ func (w *Word) Is(values ...string) bool {
 	return false
 }
 
+// Known returns a word with a known value, as if it was written literally.
 func Known(v string) Word { return Word{Text: v, Values: []string{v}, Literal: true} }
 
-// unknown is a word that something else will supply, such as xargs.
+// unknown returns a word whose value another program supplies, such as xargs.
 func unknown(text string, dash bool) Word {
 	return Word{Text: text, Dynamic: true, Dash: dash, fed: true}
 }
 
 const (
-	maxAlternatives = 32 // values that are followed for one word
+	maxAlternatives = 32 // maximum number of values tracked for one word
 	maxValue        = 128 << 10
 )
 
@@ -68,14 +69,14 @@ type wordBuilder struct {
 	Word
 	vals   []string
 	known  bool
-	seen   bool // something literal or quoted came before
+	seen   bool // literal or quoted text came before
 	static bool
 }
 
-// word finds out what can be known of a word. It is called when the whole
-// command has been walked, so that every assignment is known.
+// word determines what is known about a word. It is called after the whole text has been processed,
+// so that all assignments are known.
 func (a *analysis) word(w *syntax.Word) Word {
-	if len(w.Parts) == 1 { // the ordinary case, kept fast
+	if len(w.Parts) == 1 { // fast path for the most common case
 		switch p := w.Parts[0].(type) {
 		case *syntax.Lit:
 			if plain(p.Value) {
@@ -110,9 +111,9 @@ func (a *analysis) word(w *syntax.Word) Word {
 		out.Ref, out.Dash, out.Many = false, true, true
 	}
 	if out.Dynamic && !b.known && strings.HasPrefix(out.Prefix, "-") {
-		out.Dash = true // an option whose letters are not known
+		out.Dash = true // an option with unknown letters
 	}
-	if out.Dynamic && b.known { // known through variables: what is seen is seen
+	if out.Dynamic && b.known { // the values of its variables are known, so they show whether it is an option
 		for _, v := range b.vals {
 			if strings.HasPrefix(v, "-") {
 				out.Dash = true
@@ -122,10 +123,10 @@ func (a *analysis) word(w *syntax.Word) Word {
 	return out
 }
 
-// plain reports whether a literal means what it says.
+// plain reports whether unquoted literal text has no special characters.
 func plain(s string) bool {
 	if s == "[" {
-		return true // the command, or a name; a glob has an end
+		return true // the command [, or a name: a glob would have a closing bracket
 	}
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -155,7 +156,7 @@ func (b *wordBuilder) add(s string) {
 	}
 }
 
-// choose multiplies the values by alternatives.
+// choose appends each of the alternatives to each value.
 func (b *wordBuilder) choose(alts []string) {
 	if !b.known {
 		return
@@ -177,7 +178,7 @@ func (b *wordBuilder) choose(alts []string) {
 	b.vals, b.seen = out, true
 }
 
-// unknown ends what is known of the value; its beginning stays.
+// unknown marks the rest of the value as unknown; the beginning is kept.
 func (b *wordBuilder) unknown() {
 	b.known, b.static = false, false
 }
@@ -219,7 +220,7 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 		}
 		b.add(p.Value)
 	case *syntax.DblQuoted:
-		if p.Dollar { // translated by the locale's catalogue
+		if p.Dollar { // translated with the locale's message catalogue
 			b.expansion(true)
 			return
 		}
@@ -241,12 +242,12 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 			return
 		}
 		b.expansion(quoted)
-	case *syntax.ProcSubst: // a path /dev/fd/63
+	case *syntax.ProcSubst: // yields a path such as /dev/fd/63
 		b.Dynamic, b.static = true, false
-		b.add("/dev/fd/63") // or another number
+		b.add("/dev/fd/63") // the number may differ
 	case *syntax.ArithmExp:
 		b.Dynamic, b.static = true, false
-		if b.a.counts(p.X) { // digits: which ones makes no difference
+		if b.a.counts(p.X) { // only digits; it does not matter which
 			b.add("0")
 			return
 		}
@@ -259,10 +260,10 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 	}
 }
 
-// lit adds unquoted text: escapes, globs, braces and a tilde mean something.
+// lit adds unquoted text, in which escapes, globs, braces and a tilde are special.
 func (b *wordBuilder) lit(s string, first bool) {
 	if first && strings.HasPrefix(s, "~") {
-		b.static, b.Tilde = false, true // stays as "~…" in the value; paths know what it means
+		b.static, b.Tilde = false, true // the value keeps the "~", which is resolved with the path
 	}
 	if strings.Contains(s, "{") {
 		if alts, ok := braces(s); ok {
@@ -284,14 +285,14 @@ func (b *wordBuilder) lit(s string, first bool) {
 			b.choose(values)
 			return
 		}
-		// What holds no comma and closes again is no brace expansion: {}, @{u}.
+		// Braces without a comma that are closed are not expanded: {}, @{u}.
 		if strings.ContainsAny(s, ",\\") || strings.Contains(s, "..") || strings.Count(s, "{") != 1 ||
 			strings.Index(s, "}") < strings.Index(s, "{") {
 			b.Many = true
-			b.expansion(false) // braces that are not followed here
+			b.expansion(false) // brace expansions that are not supported here
 			return
 		}
-		b.static = b.static && s == "{}" // the placeholder of find and xargs
+		b.static = b.static && s == "{}" // {} is the placeholder of find and xargs
 	}
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -316,8 +317,8 @@ func (b *wordBuilder) lit(s string, first bool) {
 	b.add(out.String())
 }
 
-// param adds a parameter expansion: known only for a plain $name whose every
-// assignment in this command is known.
+// param adds a parameter expansion. The value is known only for a plain $name if all assignments to
+// it in this text are known.
 func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 	name := ""
 	if p.Param != nil {
@@ -326,7 +327,7 @@ func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 	simple := p.NestedParam == nil && p.Flags == nil && !p.Excl && !p.Length && !p.Width && !p.IsSet &&
 		p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && len(p.Modifiers) == 0
 	if p.Length && p.Index == nil && p.Param != nil || simple && (name == "?" || name == "#" || name == "$") {
-		b.Dynamic, b.static, b.seen = true, false, true // a number
+		b.Dynamic, b.static, b.seen = true, false, true // yields a number
 		if b.known {
 			b.add("0")
 		}
@@ -354,7 +355,7 @@ func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 		}
 	}
 	if quoted && (name == "@" || indexIsAt(p.Index) || p.Names != 0) {
-		quoted = false // "$@" is many words
+		quoted = false // "$@" yields several words
 	}
 	b.expansion(quoted)
 }
@@ -364,7 +365,7 @@ func indexIsAt(x syntax.ArithmExpr) bool {
 	return ok && w.Lit() == "@"
 }
 
-// wordlike reports whether an unquoted expansion to s is that one word.
+// PlainWord reports whether an unquoted expansion with the value s yields exactly the word s.
 func PlainWord(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -376,7 +377,7 @@ func PlainWord(s string) bool {
 	return s != ""
 }
 
-// hereText is the text of $(cat <<'EOF' … EOF), a common way to quote.
+// hereText returns the text of $(cat <<'EOF' … EOF), a common form of quoting.
 func hereText(c *syntax.CmdSubst) (string, bool) {
 	if len(c.Stmts) != 1 || c.TempFile || c.ReplyVar {
 		return "", false
@@ -395,8 +396,8 @@ func hereText(c *syntax.CmdSubst) (string, bool) {
 	return strings.TrimRight(v, "\n"), true
 }
 
-// printsRef reports whether a substitution prints one name of a commit, which no
-// shell splits, and whether that may be a tag's.
+// printsRef reports whether a substitution prints exactly one commit name, which the shell does not
+// split, and whether this may be the name of a tag.
 func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
 	if len(c.Stmts) != 1 || c.TempFile || c.ReplyVar {
 		return false, false
@@ -438,8 +439,8 @@ func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
 	return options != "", words[1] == "describe"
 }
 
-// refText reports whether the text around substitutions in a word is part of a
-// range of commits, and names no file.
+// refText reports whether the text around substitutions in a word is part of a commit range and not
+// of a file name.
 func refText(parts []syntax.WordPart) bool {
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -482,7 +483,7 @@ func quotedWord(w *syntax.Word) bool {
 	return false
 }
 
-// unescape removes backslashes before the given characters and newlines.
+// unescape removes backslashes before the given characters and removes escaped newlines.
 func unescape(s, chars string) string {
 	if !strings.Contains(s, "\\") {
 		return s
@@ -503,7 +504,7 @@ func unescape(s, chars string) string {
 	return out.String()
 }
 
-// ansiC reads the inside of $'…'.
+// ansiC returns the value of the text inside $'…'.
 func ansiC(s string) (string, bool) {
 	if !strings.Contains(s, "\\") {
 		return s, true
@@ -584,7 +585,7 @@ func hexValue(c byte) int {
 	return 99
 }
 
-// braces expands one unnested brace expression: a{b,c}d, {1..5}.
+// braces expands one brace expression without nesting: a{b,c}d, {1..5}.
 func braces(s string) ([]string, bool) {
 	open := strings.IndexByte(s, '{')
 	end := strings.IndexByte(s, '}')
@@ -615,8 +616,8 @@ func braces(s string) ([]string, bool) {
 	return alts, true
 }
 
-// counts reports whether an arithmetic expression can only give digits: sums
-// and products of numbers and of variables that hold numbers.
+// counts reports whether the result of an arithmetic expression consists only of digits: sums and
+// products of numbers and of variables with numbers.
 func (a *analysis) counts(x syntax.ArithmExpr) bool {
 	switch x := x.(type) {
 	case *syntax.Word:
@@ -632,9 +633,9 @@ func (a *analysis) counts(x syntax.ArithmExpr) bool {
 	return false
 }
 
-// numeric reports whether a word of an arithmetic expression is a number or a
-// variable to which this command assigns nothing but numbers. Anything else
-// is evaluated again by bash, and its subscripts may hold commands.
+// numeric reports whether a word in an arithmetic expression is a number, or a variable to which
+// this text assigns only numbers. Bash evaluates any other value as an expression, whose subscripts
+// may contain commands.
 func (a *analysis) numeric(w *syntax.Word) bool {
 	name := w.Lit()
 	if len(w.Parts) == 1 {
@@ -666,6 +667,7 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 	return v != nil && v.number && !v.unknown
 }
 
+// Digits reports whether s consists of 1 to 17 digits.
 func Digits(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
@@ -675,6 +677,7 @@ func Digits(s string) bool {
 	return s != "" && len(s) < 18
 }
 
+// Identifier reports whether s is a valid name of a shell variable.
 func Identifier(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -685,12 +688,12 @@ func Identifier(s string) bool {
 	return s != ""
 }
 
-// wordByte reports whether a lower-case byte is part of a name.
+// WordByte reports whether a byte, a letter only in lower case, can be part of a name.
 func WordByte(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
 }
 
-// isAbs reports whether a path is absolute.
+// IsAbs reports whether a path is absolute.
 func IsAbs(s string) bool {
 	return strings.HasPrefix(s, "/") || runtime.GOOS == "windows" && len(s) > 2 && s[1] == ':' && s[2] == '/'
 }

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// A wrapper is a program that runs the command in its words. Its own options have
-// to be parsed to find where that command begins.
+// A wrapper is a program that runs the command in its arguments. Its own options must be parsed to
+// find where that command begins.
 type wrapper struct {
 	names  string
-	sub    string // its subcommands that do so, "tool run" being two words; "": the program itself
+	sub    string // subcommand that runs a command ("tool run" is two words); "": the program itself
 	plain  string // letters of options without a value
-	valued string // letters of options with one
+	valued string // letters of options with a value
 	long   string // long options; those that end in "=" have a value
-	words  int    // words between the options and the command
-	number bool   // an option may be a number: -5
-	wraps  bool   // it does nothing else: it needs no permission of its own
+	words  int    // number of words between the options and the command
+	number bool   // an option may be a number, such as -5
+	wraps  bool   // it does nothing else, so it needs no permission of its own
 }
 
 var wrapperTable = []wrapper{
@@ -54,9 +54,9 @@ var wrapperTable = []wrapper{
 // An opaqueProgram can run anything, in ways that are not analysed here.
 type opaqueProgram struct {
 	names  string
-	sub    string // its subcommands that can; "": the program itself
+	sub    string // subcommands that run anything; "": the program itself
 	reason string
-	code   bool // its words may be code: nothing is allowed by it, but a denial is seen
+	code   bool // its words may be shell code: they are parsed, but only for deny rules
 }
 
 var opaqueTable = []opaqueProgram{
@@ -97,8 +97,8 @@ var (
 
 const reasonOptions = "its options are not understood"
 
-// runner recognises commands that run others, and marks those in which they
-// cannot be found.
+// runner handles commands that run other commands. If these cannot be determined, the command is
+// marked as opaque.
 func (a *analysis) runner(c *SimpleCommand, base string) bool {
 	if a.special(c, base) || queries(c, base) {
 		return true
@@ -133,7 +133,7 @@ func (a *analysis) runner(c *SimpleCommand, base string) bool {
 	return false
 }
 
-// special recognises commands that hold others in ways of their own.
+// special handles commands that contain other commands in an unusual form.
 func (a *analysis) special(c *SimpleCommand, base string) bool {
 	switch base {
 	case "env":
@@ -161,7 +161,7 @@ func (a *analysis) special(c *SimpleCommand, base string) bool {
 	return true
 }
 
-// beginWith reports whether words begin with the given ones.
+// beginWith reports whether words begin with the given values.
 func beginWith(words []Word, first []string) bool {
 	if len(words) < len(first) {
 		return false
@@ -174,7 +174,7 @@ func beginWith(words []Word, first []string) bool {
 	return true
 }
 
-// queries recognises uses of runners that run nothing.
+// queries handles uses of runners that run nothing.
 func queries(c *SimpleCommand, base string) bool {
 	switch base {
 	case "command":
@@ -182,7 +182,7 @@ func queries(c *SimpleCommand, base string) bool {
 		if i <= 1 || !strings.ContainsAny(join(c.Words[1:i]), "vV") {
 			return false
 		}
-	case "exec": // only its redirections
+	case "exec": // without a command, exec only applies its redirections
 		if skipOptions(c.Words, 1, "cl", "a", "") != len(c.Words) {
 			return false
 		}
@@ -201,7 +201,7 @@ func queries(c *SimpleCommand, base string) bool {
 	return true
 }
 
-// unwrap finds the command in a wrapper, whose options begin at a word.
+// unwrap finds the command inside a wrapper, whose options begin at word from.
 func (a *analysis) unwrap(c *SimpleCommand, w *wrapper, from int) {
 	i := from
 	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); w.number && from < len(c.Words) && ok && len(v) > 1 &&
@@ -227,8 +227,8 @@ func (a *analysis) unwrap(c *SimpleCommand, w *wrapper, from int) {
 	}
 }
 
-// skipOptions passes over options, from a word on: plain ones, and those that
-// take a value. -1: one is not understood.
+// skipOptions returns the index after the options that begin at word from. The options are letters
+// without (plain) and with a value (valued), and long ones. -1: an option is unknown.
 func skipOptions(words []Word, from int, plain, valued, long string) int {
 	i := from
 	for ; i < len(words); i++ {
@@ -273,7 +273,7 @@ func skipOptions(words []Word, from int, plain, valued, long string) int {
 	return i
 }
 
-// kubectl finds the command of kubectl exec, behind --.
+// kubectl finds the command of kubectl exec, which follows --.
 func (a *analysis) kubectl(c *SimpleCommand) {
 	if len(c.Words) < 2 || !c.Words[1].Is("exec") {
 		return
@@ -325,7 +325,7 @@ func (a *analysis) trap(c *SimpleCommand) {
 	c.Effect = Wraps
 	late := a.code(text)
 	if late.Loose = true; len(a.entries) > 1 {
-		late.Moves = append(late.Moves, Chdir{Any: true}) // it runs later, wherever that is
+		late.Moves = append(late.Moves, Chdir{Any: true}) // it runs later, in an unknown directory
 	}
 	c.Inner = append(c.Inner, Inner{late, -1})
 }

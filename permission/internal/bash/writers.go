@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// A writer describes a command that writes the files it names.
+// A writer describes a command that writes the files that it names.
 type writer struct {
 	names  string
-	value  string // letters of options whose value is the next word; of t, o, O and P it is a file
+	value  string // letters of options whose value is the next word; for t, o, O and P this is a file
 	runs   string // options that run another program; long ones may be abbreviated
 	writes string // options whose value, the next word, is a file that it writes
 	reads  string // options whose value is a file that it reads
-	words  role   // what the words that are no options are
+	words  role   // the meaning of the words that are not options
 
-	check func(c *SimpleCommand) // looks for more
+	check func(c *SimpleCommand) // additional checks
 }
 
 type role uint8
 
 const (
 	written     role = iota // files that it writes
-	lastWritten             // files that it reads, but for the last
-	otherWords              // no files, or files that it reads as any program may
-	noFiles                 // and its options name no files but those listed
+	lastWritten             // files that it reads, except for the last, which it writes
+	otherWords              // not files, or files that are only read
+	noFiles                 // not files; its options name no files except those listed
 )
 
 var writerTable = []writer{
@@ -61,8 +61,8 @@ var writers = sync.OnceValue(func() map[string]*writer {
 	return all
 })
 
-// writes notes which files a command writes, and the words that no wildcard of a
-// rule may cover.
+// writes records the files that a command writes, and the words that no wildcard of a rule may
+// cover.
 func writes(c *SimpleCommand, name string) {
 	w := writers()[name]
 	if w == nil {
@@ -93,8 +93,8 @@ func writes(c *SimpleCommand, name string) {
 	}
 }
 
-// runsProgram reports whether a word is an option of a list, or short for one, or
-// one letter with its value.
+// runsProgram reports whether a word is an option in a list, an abbreviation of one, or an option
+// letter followed by its value.
 func runsProgram(word, list string) bool {
 	flag, _, _ := strings.Cut(word, "=")
 	for o := range strings.FieldsSeq(list) {
@@ -107,8 +107,8 @@ func runsProgram(word, list string) bool {
 	return false
 }
 
-// operands returns the words that are no options, and notes the files that
-// options name. value has the letters of options whose value is the next word.
+// operands returns the words that are not options, and records the files that options name. value
+// contains the letters of options whose value is the next word.
 func (c *SimpleCommand) operands(value string) (words []*Word) {
 	ended := false
 	for i := 1; i < len(c.Words); i++ {
@@ -133,7 +133,7 @@ func (c *SimpleCommand) operands(value string) (words []*Word) {
 	return words
 }
 
-// rsyncShell finds -e in a cluster.
+// rsyncShell finds -e in a cluster of options.
 func rsyncShell(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		if v, _ := c.Words[i].Value(); isCluster(&c.Words[i]) && len(v) > 2 && strings.Contains(v, "e") {
@@ -142,7 +142,7 @@ func rsyncShell(c *SimpleCommand) {
 	}
 }
 
-// tarLetters finds -F and -I in a cluster, with or without its dash.
+// tarLetters finds -F and -I in a cluster of options, with or without a dash.
 func tarLetters(c *SimpleCommand) {
 	for i := 1; i < len(c.Words) && len(c.Danger) == 0; i++ {
 		v, ok := c.Words[i].Value()
@@ -152,7 +152,7 @@ func tarLetters(c *SimpleCommand) {
 	}
 }
 
-// atFile finds the files that curl sends: -d @file.
+// atFile finds the files that curl sends, such as -d @file.
 func atFile(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
@@ -162,7 +162,7 @@ func atFile(c *SimpleCommand) {
 	}
 }
 
-// sortOutput finds the file of sort -o.
+// sortOutput finds the output file of sort -o.
 func sortOutput(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		if !isCluster(&c.Words[i]) {
@@ -177,7 +177,7 @@ func sortOutput(c *SimpleCommand) {
 	}
 }
 
-// secondFile is the one that uniq and xxd write.
+// secondFile marks the file that uniq and xxd write.
 func secondFile(c *SimpleCommand) {
 	if n := len(c.Files); n > 1 {
 		c.Files[n-1].Write = true

@@ -5,4 +5,5 @@ package launch
 // HaveStub reports whether this architecture has a stub.
 const HaveStub = false
 
+// StubImage returns nil.
 func StubImage() []byte { return nil }
