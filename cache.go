@@ -15,30 +15,28 @@ import (
 	"github.com/knack-agent/knack/internal/regular"
 )
 
-// A headCache has what was read from the SKILL.md files of a [Folder], so that
-// the next start need not open them. It serves to show skills only: what a skill
-// grants, who may call it and what it waits for is read again when it is
-// invoked. It is keyed by each file's path, size, times and inode; a file that
-// changed within 2 seconds of being read is not kept, since the clocks of file
-// systems are coarse. A file that is damaged, or written by another build of the
-// program, counts as none.
+// A headCache keeps what was read from the SKILL.md files of a [Folder], so that the
+// next start need not open them. It is used only to display skills: grants, who may call
+// a skill and its conditions are read again from the file when the skill is invoked.
+// Entries are keyed by path, size, times and inode. A file that changed within 2 seconds
+// of being read is not cached, because the clocks of file systems are coarse. A damaged
+// cache, or one written by another build of the program, is ignored.
 type headCache struct {
 	path string
-	dev  uint64 // of the folder; what lies on another device is not kept
+	dev  uint64 // of the folder; files on another device are not cached
 
-	data    string   // of the file; entries and the texts of skills are parts of it
-	entries []uint32 // where they begin in data, in the order of paths
-	used    []bool   // by entry; each is set by the one worker that reads its file
+	data    string   // the whole cache file; entries and the texts of skills are substrings of it
+	entries []uint32 // offset of each entry in data, in the order of paths
+	used    []bool   // by entry; each element is set only by the worker that reads its file
 }
 
-// A fileID tells the content of a file from what it was and will be.
+// A fileID identifies one version of a file's content.
 type fileID struct {
-	size, mtime, ctime int64 // times in ns
+	size, mtime, ctime int64 // times in nanoseconds
 	ino, dev           uint64
 }
 
-// A cached entry is the outcome of one file. raw is its skill and problems as
-// the cache has them.
+// A cachedFile is the result of reading one file. raw is its encoded skill and problems.
 type cachedFile struct {
 	path string
 	id   fileID
@@ -47,8 +45,8 @@ type cachedFile struct {
 
 const cacheMagic = "knackls\x02"
 
-// openCache reads the cache of a folder in dir; nil if the folder is on a file
-// system whose times and inodes cannot be relied on.
+// openCache reads the cache of a folder from dir. It returns nil if the folder is on a
+// file system whose times and inodes are not reliable.
 func openCache(dir string, f *Folder) *headCache {
 	root, ok := localID(f.Path)
 	if dir == "" || !ok {
@@ -64,8 +62,8 @@ func openCache(dir string, f *Folder) *headCache {
 	return c
 }
 
-// The file: magic, the build that wrote it, a checksum of the rest, the number
-// of entries, where each begins, the entries.
+// Layout of the file: magic, ID of the build that wrote it, checksum of the rest, number
+// of entries, offset of each entry, the entries.
 const cacheHead = len(cacheMagic) + 8 + 4
 
 func (c *headCache) read() bool {
@@ -104,12 +102,11 @@ func (c *headCache) read() bool {
 	return !d.bad
 }
 
-// castagnoli is the table of the checksum. The library makes it at the first call,
-// in 0.3 ms: as a variable it would delay every start.
+// castagnoli returns the table of the checksum. The library computes it at the first
+// call, which takes 0.3 ms; as a package variable it would delay every start.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// buildID tells builds of the program apart: another one may read a file
-// otherwise.
+// buildID identifies a build of the program: another build may parse a file differently.
 func buildID() uint64 {
 	h := uint64(hashSeed)
 	if exe, err := os.Executable(); err == nil {
@@ -120,7 +117,7 @@ func buildID() uint64 {
 	return h
 }
 
-// find returns the entry of a file that is as it was when it was read.
+// find returns the entry of a file that has not changed since it was read.
 func (c *headCache) find(path string, id fileID) (e cachedFile, ok bool) {
 	i, ok := slices.BinarySearchFunc(c.entries, path, func(at uint32, path string) int {
 		d := cacheReader{rest: c.data[at:]}
@@ -147,8 +144,8 @@ func (c *headCache) entry(at uint32) (e cachedFile) {
 	return e
 }
 
-// keep writes the cache if files were read that it can keep, or it has files
-// that are gone. It says nothing of failing: the next start reads the files.
+// keep writes the cache if there are new files to cache, or if it contains files that no
+// longer exist. Errors are ignored: the next start then reads the files.
 func (c *headCache) keep(read []cachedFile, now time.Time) {
 	if c == nil {
 		return
@@ -195,8 +192,8 @@ func (c *headCache) keep(read []cachedFile, now time.Time) {
 	c.write(out)
 }
 
-// write replaces the file. A crash may leave half of one, which the checksum
-// tells.
+// write replaces the cache file. A crash may leave it half written, which the checksum
+// detects.
 func (c *headCache) write(data []byte) {
 	dir := filepath.Dir(c.path)
 	if os.MkdirAll(dir, 0o700) != nil {
@@ -218,7 +215,7 @@ func (c *headCache) write(data []byte) {
 	}
 }
 
-// A cacheWriter appends values.
+// A cacheWriter appends encoded values.
 type cacheWriter []byte
 
 func (w *cacheWriter) number(n uint64) { *w = binary.AppendUvarint(*w, n) }
@@ -239,8 +236,8 @@ func (w *cacheWriter) list(l []string) {
 	}
 }
 
-// encodeOutcome is what the cache keeps of a file: a skill, if it is one, and
-// problems.
+// encodeOutcome encodes the result of reading a file for the cache: its skill, if it is
+// one, and its problems.
 func encodeOutcome(s *Skill, problems []Problem) string {
 	var w cacheWriter
 	if s == nil {
@@ -287,8 +284,8 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 	return string(w)
 }
 
-// encodeFields is the form in which a Skill has its fields: most programs never
-// look at those of thousands of skills.
+// encodeFields encodes the fields of a Skill into one string, which is decoded only on
+// demand: most programs never look at the fields of thousands of skills.
 func encodeFields(list []field) string {
 	size := 0
 	for _, f := range list {
@@ -302,7 +299,7 @@ func encodeFields(list []field) string {
 	return string(w)
 }
 
-// list is the reverse.
+// list decodes what encodeFields encoded.
 func (s *Skill) list() []field {
 	var list []field
 	for d := (cacheReader{rest: s.fields}); d.rest != ""; {
@@ -311,8 +308,8 @@ func (s *Skill) list() []field {
 	return list
 }
 
-// texts are the fields of a Skill that come out of its file, as are lists and
-// bools.
+// texts returns pointers to the string fields of a Skill that come from its file. lists
+// and bools do the same for other types.
 func (s *Skill) texts() [10]*string {
 	return [...]*string{&s.Name, &s.Label, &s.Description, &s.WhenToUse, &s.ArgumentHint, &s.Model, &s.Effort, &s.Agent,
 		&s.Shell, &s.Retain}
@@ -326,14 +323,14 @@ func (s *Skill) bools() [5]*bool {
 	return [...]*bool{&s.NotUser, &s.NotModel, &s.Mode, &s.Fork, &s.Background}
 }
 
-// Beside the bools.
+// Flags that are stored with the bools.
 const (
-	inDir     = 1 << 8 // the skill has the directory of its file
+	inDir     = 1 << 8 // the skill's Dir is the directory of its file
 	inSandbox = 1 << 9
 )
 
-// decodeOutcome is the reverse; path is that of the file. ok is false where raw
-// is no outcome.
+// decodeOutcome reverses encodeOutcome; path is the file's path. ok is false if raw is
+// malformed.
 func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 	d := cacheReader{rest: raw}
 	switch d.number() {
@@ -372,8 +369,8 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 	return s, problems, !d.bad && d.rest == ""
 }
 
-// A cacheReader takes values off the front of a text. After one that is not
-// there all are zero.
+// A cacheReader decodes values from the front of a string. After a malformed value, it
+// returns only zero values.
 type cacheReader struct {
 	rest string
 	bad  bool
@@ -414,7 +411,7 @@ func (d *cacheReader) text() string {
 	return s
 }
 
-// count is a number of values, each of which takes a byte or more.
+// count decodes the number of values that follow, each of which takes at least a byte.
 func (d *cacheReader) count() int {
 	n := d.number()
 	if n > uint64(len(d.rest)) {

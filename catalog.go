@@ -13,33 +13,33 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// A Catalog is an immutable set of skills, with the skills that were found but
-// are not used, and the problems of loading. It is safe for concurrent use.
+// A Catalog is an immutable set of skills. It also records the skills that were found
+// but are not used, and the problems of loading. It is safe for concurrent use.
 //
-// Of skills with the same name the first wins, in the order of sources. A skill
-// that is untrusted or switched off does not take its name from another.
+// If several skills have the same name, the first one wins, in the order of sources. A
+// skill that is untrusted or switched off does not hide another of the same name.
 type Catalog struct {
 	skills   []*Skill // those that can be called, in listing order
 	byName   map[string]*Skill
-	also     map[string]*Skill // by alias and label; nil: several skills have it
+	also     map[string]*Skill // by alias and label; nil if several skills have it
 	paths    map[*Skill]ignore.Rules
 	entries  []Candidate
 	places   []Location
 	problems []Problem
-	own      Finder // of Find
+	own      Finder // used by Find
 }
 
-// A SkillState is the result of loading a skill that was found.
+// A SkillState says whether a skill that was found is used, and if not, why.
 type SkillState string
 
 const (
 	Active      SkillState = "active"
-	Conditional SkillState = "conditional" // no file that matches its paths was touched yet
-	Shadowed    SkillState = "shadowed"    // its name is taken
+	Conditional SkillState = "conditional" // no file that matches its paths has been touched yet
+	Shadowed    SkillState = "shadowed"    // another skill has its name
 	Duplicate   SkillState = "duplicate"   // the same file was found before
 	Gated       SkillState = "gated"       // switched off by a feature
 	NotTrusted  SkillState = "untrusted"
-	Off         SkillState = "off" // by an override, as are the next four
+	Off         SkillState = "off" // by an override, as the next four
 	NameOnly    SkillState = "name-only"
 	UserOnly    SkillState = "user-only"
 	Pinned      SkillState = "pinned"   // its description is never cut
@@ -58,7 +58,7 @@ type Candidate struct {
 	source int
 }
 
-// Name is the name that the skill has, or would have.
+// Name returns the name that the skill has, or would have if it were loaded.
 func (e Candidate) Name() string {
 	if e.Skill != nil {
 		return e.Skill.Name
@@ -85,7 +85,7 @@ func Load(ctx context.Context, sources ...Source) *Catalog {
 	return catalog(read)
 }
 
-// A reading is what one Source yielded.
+// A reading is the result of reading one Source.
 type reading struct {
 	place    Location
 	skills   []*Skill // in the order of names
@@ -111,7 +111,7 @@ func readSource(ctx context.Context, src Source) (r reading) {
 		if r.place.Kind == "" { // a Source without a Location method
 			r.place.Kind, r.place.Label = s.Origin.Kind, s.Origin.Label
 		}
-		if i == 0 || s.Origin.Trust < r.place.Trust { // a Check decides file by file
+		if i == 0 || s.Origin.Trust < r.place.Trust { // a Check decides for each file
 			r.place.Trust = s.Origin.Trust
 		}
 	}
@@ -169,7 +169,7 @@ func catalog(read []reading) *Catalog {
 				}
 			}
 			if !loaded[p.Path] {
-				loaded[p.Path] = true // one entry, however many problems
+				loaded[p.Path] = true // one entry per file, however many problems it has
 				c.entries = append(c.entries, Candidate{Path: p.Path, State: Broken, source: i,
 					Origin: Origin{Kind: r.place.Kind, Label: r.place.Label, Trust: r.place.Trust}})
 			}
@@ -196,7 +196,7 @@ func catalog(read []reading) *Catalog {
 			}
 		}
 	}
-	labels := map[string]*Skill{} // nil: several skills have it
+	labels := map[string]*Skill{} // nil if several skills have it
 	for _, s := range c.skills {
 		if s.Label != "" && s.Label != s.Name {
 			if _, several := labels[s.Label]; several {
@@ -217,8 +217,8 @@ func catalog(read []reading) *Catalog {
 // bundled reports whether a skill ships with the program.
 func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin }
 
-// add sets the state of a skill and, if it can be called, enters it under its name.
-// refused: a problem already reports that it is not trusted.
+// add sets the state of a skill and, if it can be called, registers its name. refused
+// says that a problem already reports that the skill is not trusted.
 func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, refused bool) {
 	e := Candidate{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
@@ -282,7 +282,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 	}
 }
 
-// untrustedPlace is the directory that must be trusted before a skill can be used.
+// untrustedPlace returns the directory that must be trusted before a skill can be used.
 func untrustedPlace(s *Skill, p Location) string {
 	if p.Path != "" && p.Trust == Untrusted {
 		return p.Path
@@ -295,24 +295,24 @@ func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
 		Message: fmt.Sprintf("the alias %q is taken by %s, and does not lead to %s", alias, other.Path, s.Name)})
 }
 
-// Skills returns the skills that can be called, in listing order: by source, then
-// by name. The caller must not change it.
+// Skills returns the skills that can be called, in listing order: by source, then by
+// name. The caller must not modify the slice.
 func (c *Catalog) Skills() []*Skill { return c.skills }
 
 // Candidates returns every skill that was found, by source, then by name. The caller
-// must not change it.
+// must not modify the slice.
 func (c *Catalog) Candidates() []Candidate { return c.entries }
 
-// Locations returns where the sources looked, in their order. The caller must not
-// change it.
+// Locations returns where the sources looked, in the order of the sources. The caller
+// must not modify the slice.
 func (c *Catalog) Locations() []Location { return c.places }
 
-// Problems returns the problems of loading. The caller must not change it.
+// Problems returns the problems of loading. The caller must not modify the slice.
 func (c *Catalog) Problems() []Problem { return c.problems }
 
-// Skill returns the skill that a name calls, or nil. The name may be a skill's
-// name, else an alias, else a label that only one skill has, each also after
-// "skill:", else a name that [Catalog.Unprefixed] finds.
+// Skill returns the skill with a name, or nil. It tries in this order: a skill's name,
+// an alias, a label that only one skill has, each of them also after "skill:", and then
+// the name that [Catalog.Unprefixed] finds.
 func (c *Catalog) Skill(name string) *Skill {
 	for {
 		if s := c.byName[name]; s != nil {
@@ -329,11 +329,11 @@ func (c *Catalog) Skill(name string) *Skill {
 	}
 }
 
-// Unprefixed returns the managed, explicit or user skill called NAME for a
-// name PREFIX:NAME, or nil. People copy skills out of plugins, and the texts of
-// these skills still call each other by the plugin's names. It returns nil if
-// anything with that prefix is installed, in whatever state. Rules that
-// deny or ask apply to both names, rules that allow only to that of the skill.
+// Unprefixed returns the managed, explicit or user skill called NAME for a name
+// PREFIX:NAME, or nil. People copy skills out of plugins, and the texts of these skills
+// still refer to each other by the plugin's names. It returns nil if anything with that
+// prefix is installed, in whatever state. Rules that deny or ask apply to both names,
+// rules that allow only to the skill's own name.
 func (c *Catalog) Unprefixed(name string) *Skill {
 	prefix, rest, ok := strings.Cut(name, ":")
 	if !ok || prefix == "" {
@@ -377,8 +377,9 @@ func (c *Catalog) State(e Candidate, v View) SkillState {
 	return e.State
 }
 
-// active reports whether a skill is not conditional, or a file that its paths
-// match was touched, or a directory in which they match everything.
+// active reports whether a skill is not conditional, or its condition is met: a file
+// that matches its paths was touched, or a directory in which its paths match
+// everything.
 func (c *Catalog) active(s *Skill, v View) bool {
 	rules, conditional := c.paths[s]
 	return !conditional || s.touched(rules, v)
@@ -387,8 +388,8 @@ func (c *Catalog) active(s *Skill, v View) bool {
 // conditional reports whether a skill is hidden until a matching file is touched.
 func (s *Skill) conditional() bool { return len(s.Paths) > 0 && !slices.Equal(s.Paths, []string{"**"}) }
 
-// touched reports whether a file that matches a skill's paths was touched; rules
-// are these paths.
+// touched reports whether a file that matches a skill's paths was touched. rules are the
+// skill's compiled paths.
 func (s *Skill) touched(rules ignore.Rules, v View) bool {
 	dir := s.Origin.Dir
 	if dir == "" {
@@ -404,8 +405,8 @@ func (s *Skill) touched(rules ignore.Rules, v View) bool {
 	return false
 }
 
-// unavailable is "", or a sentence saying why a skill of the Catalog cannot be
-// called in a View.
+// unavailable explains in a sentence why a skill of the Catalog cannot be called in a
+// View, or returns "".
 func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	switch o := v.override(s); {
 	case !v.chosen(s):
@@ -421,8 +422,8 @@ func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	return ""
 }
 
-// absent returns the refusal of a skill that was found under a name but cannot be
-// called; nil: there is none.
+// absent returns the Refusal for a skill that was found under a name but cannot be
+// called, or nil if there is no such skill.
 func (c *Catalog) absent(name string) *Refusal {
 	for _, e := range c.entries {
 		if e.Name() != name {

@@ -27,9 +27,9 @@ const (
 	adviceTokens = 5000
 )
 
-// Check checks a skill strictly against the open Agent Skills specification and
-// advises its author: what breaks the specification has Severity Error, a likely
-// mistake Warn, the rest Info. One fact is one Problem. path is the skill's
+// Check checks a skill strictly against the open Agent Skills specification and advises
+// its author. Violations of the specification have Severity Error, likely mistakes Warn,
+// everything else Info. Each fact is reported as one Problem. path is the skill's
 // directory or its SKILL.md. The Skill is nil if it cannot be read.
 func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	s, problems := checkFile(ctx, path)
@@ -39,15 +39,15 @@ func Check(ctx context.Context, path string) (*Skill, []Problem) {
 	return s, problems
 }
 
-// risks are entries of the OWASP Agentic Skills Top 10, by the code of a problem:
+// risks maps the code of a problem to an entry of the OWASP Agentic Skills Top 10; see
 // docs/security.md.
 var risks = map[Code]string{
-	CodeSymlinkOutside: "AST02", // bytes that no approval or package of the skill covers
+	CodeSymlinkOutside: "AST02", // bytes that are not part of the skill's approval or package
 	CodeToolPattern:    "AST03",
-	// What a person reads differs from what a program reads.
+	// A person and a program would read different things.
 	CodeHiddenCharacters: "AST04", CodeDuplicateKey: "AST04", CodeYAMLRepaired: "AST04", CodeYAMLInvalid: "AST04",
 	CodeFrontmatterUnclosed: "AST04", CodeLinkAsText: "AST04", CodeEncoding: "AST04", CodeNameDirMismatch: "AST04",
-	CodeUnknownKey: "AST10", CodeAbsolutePath: "AST10", // what other programs read otherwise
+	CodeUnknownKey: "AST10", CodeAbsolutePath: "AST10", // other programs read these differently
 }
 
 func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
@@ -69,7 +69,7 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text",
 			Hint:    "git config core.symlinks true, then check the file out again"}}
 	}
-	// The directory's name is not known from "." or "..".
+	// "." and ".." do not show the directory's name.
 	abs, err := filepath.Abs(file)
 	if err != nil {
 		return nil, []Problem{{Code: CodeUnreadable, Severity: Error, Path: file, Message: err.Error(),
@@ -94,9 +94,9 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 	return s, c.problems
 }
 
-// oneFact removes the Problems that follow from another one: a file without
-// frontmatter has no name, and a name in another spelling of the directory's
-// differs from it.
+// oneFact removes Problems that merely follow from another one: a file without
+// frontmatter has no name, and a name that is spelled differently from the directory's
+// also differs from it.
 func oneFact(s *Skill, problems []Problem) []Problem {
 	found := map[Code]bool{}
 	for _, p := range problems {
@@ -114,8 +114,8 @@ func oneFact(s *Skill, problems []Problem) []Problem {
 	})
 }
 
-// CheckName says what is wrong with a skill's name by the open specification;
-// "" nothing.
+// CheckName explains what is wrong with a skill's name by the open specification. It
+// returns "" for a valid name.
 func CheckName(name string) string {
 	if utf8.RuneCountInString(name) > maxName {
 		return fmt.Sprintf("has more than %d characters", maxName)
@@ -123,7 +123,8 @@ func CheckName(name string) string {
 	return badName(name)
 }
 
-// skillFile finds the SKILL.md that a path means; the exact name wins.
+// skillFile finds the SKILL.md for a path. If several differ in letter case, the exact
+// name wins.
 func skillFile(path string) (string, *Problem) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -151,11 +152,11 @@ func skillFile(path string) (string, *Problem) {
 	return filepath.Join(path, found), nil
 }
 
-// breaksSpecification says of a Problem that loading met whether the open
-// specification forbids it.
+// breaksSpecification reports whether a Problem found while loading violates the open
+// specification.
 func breaksSpecification(p Problem) bool {
 	switch p.Code {
-	case CodeFieldType: // of its own keys only
+	case CodeFieldType: // only for keys of the specification
 		key, _, _ := strings.Cut(p.Message, " ")
 		switch strings.TrimSuffix(key, ":") {
 		case "name", "description", "metadata", "allowed-tools":
@@ -176,7 +177,7 @@ type checker struct {
 	skill *Skill
 	dir   string
 	body  string
-	line  int // of the body's first line
+	line  int // line number of the body's first line
 }
 
 func (c *checker) info(code Code, line int, hint, format string, args ...any) {
@@ -192,7 +193,7 @@ func (c *checker) check(file string) {
 	c.files()
 }
 
-// keys reports what other programs do not know or refuse.
+// keys reports keys that other programs do not know or reject.
 func (c *checker) keys() {
 	var extensions []string
 	for _, f := range c.skill.list() {
@@ -217,7 +218,7 @@ func (c *checker) keys() {
 			}
 		default:
 			if key := canonical(f.key); key != "" && key != f.key {
-				continue // a misspelling has a Problem of its own
+				continue // a misspelled key is already reported
 			}
 			extensions = append(extensions, plain.Line(f.key))
 		}
@@ -240,10 +241,10 @@ func (c *checker) size() {
 	}
 }
 
-// hidden reports what a person does not see and a model reads.
+// hidden reports text that a person does not see but a model reads.
 func (c *checker) hidden(file string) {
 	n := 0
-	open := false // a comment is
+	open := false // inside a comment
 	comment := ""
 	fence := ""
 	var first rune
@@ -286,13 +287,13 @@ func (c *checker) hidden(file string) {
 			if found {
 				open = !open
 			}
-			if found && !open || len(comment) > 4096 { // a long one is judged in parts
+			if found && !open || len(comment) > 4096 { // a long comment is checked in parts
 				report()
 			}
 			line = rest
 		}
 	}
-	report() // one that is not closed is hidden to the end
+	report() // a comment that is not closed hides the rest of the text
 	if hidden > 0 {
 		more := ""
 		if hidden > 1 {
@@ -323,8 +324,8 @@ func hiddenRune(line string) (rune, int) {
 	return 0, 0
 }
 
-// instructs reports whether a comment reads like an instruction that a model, but
-// not a person, should see. Notes of authors and of their tools are none.
+// instructs reports whether a comment reads like an instruction for the model that is
+// hidden from people. Notes of authors and of their tools are not reported.
 func instructs(comment string) bool {
 	text := strings.ToLower(strings.Join(strings.Fields(comment), " "))
 	for _, phrase := range []string{
@@ -352,11 +353,11 @@ func instructs(comment string) bool {
 	return addressed && orders
 }
 
-// secondPersonLines is how many lines in the second person are reported.
+// secondPersonLines limits how many lines in the second person are reported.
 const secondPersonLines = 3
 
-// prose reports a description without an occasion, and text in the second
-// person.
+// prose reports a description that does not say when to use the skill, and text in the
+// second person.
 func (c *checker) prose() {
 	s := c.skill
 	fallback := slices.ContainsFunc(c.problems, func(p Problem) bool {
@@ -392,7 +393,7 @@ func withoutCode(line string) string {
 	return b.String()
 }
 
-// paragraphs returns the lines of the body; those in fences are empty.
+// paragraphs returns the lines of the body; lines inside fences are empty.
 func (c *checker) paragraphs() []string {
 	lines := strings.Split(c.body, "\n")
 	fence := ""
@@ -412,14 +413,14 @@ func (c *checker) paragraphs() []string {
 	return lines
 }
 
-// english reports whether a description is in English, as far as its small words
-// tell: what occasions look like in other languages is not known here.
+// english guesses from small words whether a description is in English. How other
+// languages express when to use a skill is not known here.
 func english(text string) bool {
 	foreign, letters := 0, 0
 	for _, r := range text {
 		if unicode.IsLetter(r) {
 			letters++
-			if r > 0x24f { // beyond Latin
+			if r > 0x24f { // not a Latin script
 				foreign++
 			}
 		}
@@ -441,7 +442,7 @@ func english(text string) bool {
 	return small > 0
 }
 
-// saysWhen reports whether a description names an occasion to use the skill.
+// saysWhen reports whether a description says when to use the skill.
 func saysWhen(description string) bool {
 	d := " " + strings.ToLower(strings.Join(strings.Fields(description), " ")) + " "
 	for _, sign := range []string{
@@ -468,7 +469,7 @@ func secondPerson(line string) bool {
 	return false
 }
 
-// tools advises on what the skill grants itself.
+// tools advises on the permissions that the skill grants itself.
 func (c *checker) tools() {
 	for _, rule := range c.skill.AllowedTools {
 		tool, pattern, scoped := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
@@ -483,8 +484,7 @@ func (c *checker) tools() {
 	}
 }
 
-// files reports links that lead nowhere, absolute paths and scripts that cannot
-// be run.
+// files reports links without a target, absolute paths, and scripts that cannot be run.
 func (c *checker) files() {
 	c.links()
 	c.absolutePaths()
@@ -493,7 +493,7 @@ func (c *checker) files() {
 			return err
 		}
 		if err != nil {
-			return nil // what cannot be read is reported where it is linked
+			return nil // unreadable files are reported where they are linked
 		}
 		if d.IsDir() && file != c.dir && (d.Name()[0] == '.' || d.Name() == "node_modules") {
 			return fs.SkipDir
@@ -520,8 +520,8 @@ func (c *checker) files() {
 	}
 }
 
-// runsDirectly reports whether a text runs a script as a command, not through an
-// interpreter: its path begins a line of code or follows a separator.
+// runsDirectly reports whether a text runs a script as a command, without an
+// interpreter: its path is at the start of a line of code or after a separator.
 func runsDirectly(text, rel string) bool {
 	for line := range strings.Lines(text) {
 		for from := 0; ; {
@@ -543,8 +543,8 @@ func runsDirectly(text, rel string) bool {
 	return false
 }
 
-// links reports the links of the text that lead to no file. Several of them
-// are one fact if no file of the skill is there at all.
+// links reports links to files that do not exist. If there is more than one and no
+// linked file of the skill exists at all, they are reported as one Problem.
 func (c *checker) links() {
 	type missing struct {
 		target string
@@ -577,8 +577,8 @@ func (c *checker) links() {
 	}
 }
 
-// localTarget is the file that a link leads to, relative to the skill; ok is
-// false where it is an address, a placeholder or an anchor.
+// localTarget returns the file that a link points to, relative to the skill; ok is false
+// for addresses, placeholders and anchors.
 func localTarget(target string) (file string, ok bool) {
 	target, _, _ = strings.Cut(target, "#")
 	for _, dir := range []string{"${CLAUDE_SKILL_DIR}/", "${SKILL_DIR}/", "{baseDir}/", "./"} {
@@ -592,14 +592,14 @@ func localTarget(target string) (file string, ok bool) {
 	if err != nil || u.Scheme != "" {
 		return "", false
 	}
-	// A word without an extension is the word url or path of an example.
+	// A bare word without an extension is usually a placeholder such as "url" or "path".
 	if ext := path.Ext(u.Path); ext == "" && !strings.Contains(u.Path, "/") || strings.Contains(u.Path, "path/to") {
 		return "", false
 	}
 	return u.Path, u.Path != ""
 }
 
-// inside reports whether a path leads, links followed, to something below dir.
+// inside reports whether a path, after following links, is below dir.
 func inside(dir, file string) bool {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -641,8 +641,7 @@ func links(line string) []string {
 	}
 }
 
-// absolutePaths reports paths into the home directory of one person, once for
-// each home.
+// absolutePaths reports paths into one person's home directory, once for each home.
 func (c *checker) absolutePaths() {
 	seen := map[string]bool{}
 	for i, line := range strings.Split(c.body, "\n") {
@@ -665,9 +664,9 @@ func (c *checker) absolutePaths() {
 	}
 }
 
-// homePath is the path that begins with prefix at an offset of a line, if it
-// lies in somebody's home directory; home is that directory. Homes of
-// containers and the names of examples are nobody's.
+// homePath returns the path that begins with prefix at an offset of a line if it is in a
+// user's home directory, and that directory as home. Homes in containers and user names
+// of examples do not count.
 func homePath(line string, at int, prefix string) (home, file string) {
 	if prefix[0] == '/' && at > 0 {
 		if r, _ := utf8.DecodeLastRuneInString(line[:at]); unicode.IsLetter(r) || unicode.IsDigit(r) ||
@@ -686,13 +685,12 @@ func homePath(line string, at int, prefix string) (home, file string) {
 	}
 	end += at + len(prefix)
 	if prefix[0] == ':' {
-		at = max(0, at-1) // the drive
+		at = max(0, at-1) // include the drive letter
 	}
 	return prefix + name, line[at:end]
 }
 
-// exampleName reports whether a user's name is a placeholder, or that of a
-// container.
+// exampleName reports whether a user name is a placeholder or the user of a container.
 func exampleName(name string) bool {
 	name = strings.ToLower(name)
 	if name == "" || strings.ContainsAny(name, "[]{}$%*…:") || strings.Contains(name, "...") {
@@ -714,9 +712,9 @@ func exampleName(name string) bool {
 	return false
 }
 
-// FindSkills returns the skills that a path holds: itself if it is a skill or
-// a SKILL.md, else the directories below it that are skills, six levels deep.
-// Hidden directories and node_modules are passed over.
+// FindSkills returns the skills at a path: the path itself if it is a skill or a
+// SKILL.md, otherwise the skill directories below it, up to six levels deep. Hidden
+// directories and node_modules are skipped.
 func FindSkills(root string) ([]string, error) {
 	if file, problem := skillFile(root); problem == nil {
 		if strings.EqualFold(filepath.Base(file), "SKILL.md") {

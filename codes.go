@@ -1,10 +1,9 @@
 package knack
 
-// A Code names a kind of [Problem], for programs. It does not change once it has been
-// released.
+// A Code identifies a kind of [Problem] for programs. A released Code never changes.
 type Code string
 
-// What is wrong with a SKILL.md, an agent or a template.
+// Problems of a SKILL.md, an agent or a template.
 const (
 	CodeFrontmatterMissing   Code = "frontmatter-missing"
 	CodeFrontmatterUnclosed  Code = "frontmatter-unclosed"
@@ -32,7 +31,7 @@ const (
 	CodeLinkAsText           Code = "link-as-text"
 )
 
-// What `knack skill check` finds besides.
+// Problems that only `knack skill check` reports.
 const (
 	CodeBodyTooLong       Code = "body-too-long"
 	CodeDescriptionNoWhen Code = "description-no-when"
@@ -43,7 +42,7 @@ const (
 	CodeNotExecutable     Code = "not-executable"
 )
 
-// Why something is not loaded, not listed or not used.
+// Reasons why something is not loaded, not listed or not used.
 const (
 	CodeUnreadable     Code = "unreadable"
 	CodeUntrusted      Code = "untrusted"
@@ -57,7 +56,7 @@ const (
 	CodeOverrideOff    Code = "override-off"
 )
 
-// Settings, sessions and the surroundings of the program.
+// Problems of settings, sessions and the program's environment.
 const (
 	CodeJSONInvalid       Code = "json-invalid"
 	CodeSettingIgnored    Code = "setting-ignored"
@@ -68,7 +67,7 @@ const (
 	CodeAttachmentMissing Code = "attachment-missing"
 )
 
-// What failed when a skill was invoked.
+// Failures of invoking a skill.
 const (
 	CodeExtractionFailed Code = "extraction-failed"
 	CodeShellRefused     Code = "shell-refused"

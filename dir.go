@@ -27,74 +27,75 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Bounds of a search.
+// Limits of a search.
 const (
 	maxDepth    = 6
 	maxSearched = 2000 // directories that are not skills themselves
 )
 
-// headSize is what is read of a file at first, in bytes.
+// headSize is how many bytes of a file are read first.
 const headSize = 4 << 10
 
-// Dir is a directory of skills on disk: a [Folder] with nothing else set.
+// Dir returns the skills of a directory on disk: a [Folder] with only Path and Origin
+// set.
 func Dir(path string, o Origin) Source { return &Folder{Path: path, Origin: o} }
 
-// A Folder is a place on disk where skills are: a directory that is searched
-// for directories with a SKILL.md, such a directory itself, or one file. A path
-// that does not exist has no skills.
+// A Folder is a place on disk that contains skills: a directory that is searched for
+// directories with a SKILL.md, such a directory itself, or a single file. A path that
+// does not exist has no skills.
 //
-// A directory with a SKILL.md (any letter case; exact wins) is one skill and is
-// not searched further. Other directories are, to a depth of 6 and at most 2,000.
-// Directories whose names begin with a dot, node_modules, and what ignore files
-// at or below Path exclude are left out. Links to directories are followed, but
+// A directory with a SKILL.md (in any letter case; the exact name wins) is one skill and
+// is not searched further. Other directories are searched to a depth of 6, at most 2,000
+// of them. Directories whose names begin with a dot, node_modules, and whatever ignore
+// files at or below Path exclude are skipped. Links to directories are followed, but
 // each directory is searched once.
 //
-// Calling Skills again reads only files that changed. The fields must not be
+// Calling Skills again reads only files that have changed. The fields must not be
 // changed after the first use.
 type Folder struct {
 	Path   string
 	Origin Origin
-	// Files makes skills of the *.md files directly in Path that have a
-	// description, as Pi does.
+	// Files also loads the *.md files directly in Path that have a description, as Pi
+	// does.
 	Files bool
-	// Commands makes skills of all *.md files: a/b.md is a:b.
+	// Commands loads all *.md files as skills: a/b.md becomes a:b.
 	Commands bool
-	// Pack searches the directories beside a SKILL.md that lies directly in Path,
-	// as in a repository of skills that was cloned as a directory of skills. The
+	// Pack also searches the directories beside a SKILL.md that is directly in Path.
+	// This is for a repository of skills that was cloned into a place for skills. The
 	// skills found there are not resources of the one in Path.
 	Pack bool
-	// Root bounds links: the target of a link that leads out of it has the trust
-	// that Outside returns. "": no bound.
+	// Root limits links: a link whose target is outside of Root has the trust that
+	// Outside returns. "" means no limit.
 	Root string
-	// Outside returns the trust of a directory, given its real path. nil: all are
-	// Untrusted. What is Untrusted there is not read.
+	// Outside returns the trust of a directory, given its real path. nil means that all
+	// are Untrusted. Untrusted targets are not read.
 	Outside func(dir string) Trust
-	// Check, if not nil, decides on the trust of each file by the bytes just read
-	// from it: nil means Trusted; an error means Untrusted, and is a Problem. data
-	// is the whole file, or, when head is set, its first 4 KiB: then nothing else
-	// of it was read. A skill that is used consists only of bytes that Check has
-	// accepted, also when it is invoked. It is called concurrently.
+	// Check, if not nil, decides on the trust of each file from the bytes just read: nil
+	// means Trusted; an error means Untrusted, and becomes a Problem. data is the whole
+	// file, or, if head is set, its first 4 KiB, and the rest has not been read. A skill
+	// in use consists only of bytes that Check has accepted, also when it is invoked.
+	// Check is called concurrently.
 	Check func(path string, data []byte, head bool) error
 	// Replaces, if not nil, reports whether the user agreed that the skill at a path
-	// replaces a bundled one: see [Origin].
+	// replaces a bundled one; see [Origin].
 	Replaces func(path string) bool
-	// Cache is a directory that keeps what was read for the next start, which then
-	// reads only files that changed. It is used for trusted folders without a Check
-	// or a Root on a file system of this machine. Only what is shown of skills
-	// comes from it: invoking one reads its file. "": nothing is kept.
+	// Cache is a directory that stores what was read, so that the next start reads only
+	// files that changed. It is used for trusted folders without a Check or a Root on
+	// local file systems. Only what is displayed of a skill comes from the cache:
+	// invoking it reads the file. "" means no cache.
 	Cache string
 
 	mu   sync.Mutex
-	last []readBefore // the outcomes of the last reading
+	last []readBefore // results of the last reading
 	dirs []string     // directories of the last reading, for a watcher
 
-	later          time.Duration // for tests: what is added to the time now
+	later          time.Duration // for tests: added to the current time
 	opened         int64         // files opened in the last reading
 	found, refused int           // skills of the last reading, and those that Check refused
 }
 
-// A readResult is the outcome of reading a file, which is not read again while its time
-// and size stay the same.
+// A readResult is the result of reading a file. The file is not read again while its
+// time and size stay the same.
 type readResult struct {
 	skill    *Skill
 	problems []Problem
@@ -103,28 +104,28 @@ type readResult struct {
 	trust    Trust
 }
 
-// A readBefore is a file with the outcome of reading it.
+// A readBefore is a file with the result of reading it.
 type readBefore struct {
 	path string
 	readResult
 }
 
-// fresh is how old a file must be, when it is read, so that the next change is
-// sure to have another time: the clocks of file systems are coarse.
+// fresh is how old a file must be when it is read for a later change to get a different
+// time for certain: the clocks of file systems are coarse.
 const fresh = 2 * time.Second
 
-// A Location is where a Source looks.
+// A Location is a place where a Source looks for skills.
 type Location struct {
 	Kind    SourceKind
-	Label   string // of plugins and servers
+	Label   string // name of the plugin or server
 	Path    string // "" if it is not on disk
 	Trust   Trust  // the lowest of the skills found there
 	Missing bool   // it does not exist
-	Skills  int    // found there, used or not
+	Skills  int    // number found there, used or not
 }
 
-// Location returns where the folder is. With a Check, it is trusted if every skill of
-// the last reading is.
+// Location returns where the folder is. If the folder has a Check, it is trusted if
+// every skill of the last reading is.
 func (f *Folder) Location() Location {
 	_, err := os.Stat(f.Path)
 	f.mu.Lock()
@@ -140,7 +141,7 @@ func (f *Folder) Location() Location {
 		Missing: errors.Is(err, fs.ErrNotExist)}
 }
 
-// Skills yields the folder's skills in the order of their names.
+// Skills yields the folder's skills, sorted by name.
 func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
@@ -178,17 +179,17 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 // An Excluded is a file that would be a skill if no ignore file excluded it.
 type Excluded struct {
 	Path string
-	By   string // the line that excludes it: .gitignore:3: drafts/
+	By   string // the line that excludes it, such as .gitignore:3: drafts/
 }
 
-// Excluded finds what ignore files at or below Path leave out. It reads no skill,
-// and follows no links.
+// Excluded returns the skills that ignore files at or below Path exclude. It does not
+// read them and follows no links.
 func (f *Folder) Excluded(ctx context.Context) []Excluded {
 	var all []Excluded
 	fsys := os.DirFS(f.Path)
 	tree, looked := ignore.New(fsys), 0
-	// An error is that of ctx, or of a directory that cannot be read: Skills
-	// reports that one.
+	// The only errors are those of ctx and of unreadable directories, which Skills
+	// reports.
 	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || ctx.Err() != nil {
 			return cmp.Or(ctx.Err(), fs.SkipDir)
@@ -214,8 +215,8 @@ func (f *Folder) Excluded(ctx context.Context) []Excluded {
 	return all
 }
 
-// watched returns the directories of the last reading; for a folder that does not
-// exist, the nearest existing directory above it.
+// watched returns the directories of the last reading. For a folder that does not exist,
+// it returns the nearest existing directory above it.
 func (f *Folder) watched() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,24 +230,25 @@ func (f *Folder) watched() []string {
 	}
 }
 
-// A tree is what a walk needs of a file system.
+// A tree is the file system that a walk searches.
 type tree interface {
 	readDir(name string) ([]fs.DirEntry, error)
-	// open opens a file to read; errLink if the last name is a link.
+	// open opens a file for reading. It returns errLink if the last element of name is a
+	// link.
 	open(name string) (fs.File, error)
 	stat(name string) (fs.FileInfo, error)
 	real(name string) (string, error)
 	sub(name string) fs.FS
 	join(dir, name string) string
-	file(name string) ([]byte, error) // of at most maxFile bytes
+	file(name string) ([]byte, error) // content, at most maxFile bytes
 	readlink(name string) (string, error)
-	// finish sets the funcs of a skill that read the rest of it.
+	// finish sets the funcs with which a skill reads the rest of its content.
 	finish(s *Skill, name string)
 }
 
 var errLink = errors.New("a symbolic link")
 
-// disk is the tree of the machine.
+// disk is the tree of the local file system.
 type disk struct{}
 
 func (disk) readDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
@@ -264,9 +266,9 @@ func (disk) join(dir, name string) string {
 	return dir + string(filepath.Separator) + name
 }
 
-// A walk is one search of a folder. The directories of one level are read in
-// parallel, and the results are then processed in order: which files are read
-// never depends on timing.
+// A walk is one search of a folder. The directories of one level are read in parallel,
+// and the results are then processed in order, so that which files are read never
+// depends on timing.
 type walk struct {
 	ctx      context.Context
 	fsys     tree
@@ -274,24 +276,24 @@ type walk struct {
 	files    bool
 	commands bool
 	pack     bool
-	top      string // the folder, real
-	root     string // real; "" no bound
+	top      string // real path of the folder
+	root     string // real path; "" means no limit
 	outside  func(string) Trust
 	check    func(path string, data []byte, head bool) error
 	replaces func(path string) bool
 
 	last     map[string]readResult
 	next     []readBefore
-	links    map[string]bool // real paths of directories that links led to
+	links    map[string]bool // real paths of directories that links point to
 	dirs     []string
 	searched int
 	found    []outcome
-	cache    *headCache   // nil: none
-	fresh    []cachedFile // what was read and can be kept
+	cache    *headCache   // nil: no cache
+	fresh    []cachedFile // results that can be cached
 	opened   atomic.Int64
 }
 
-// An outcome is a file that was read.
+// An outcome is the result of reading a file.
 type outcome struct {
 	path     string
 	skill    *Skill
@@ -301,11 +303,11 @@ type outcome struct {
 // A searchPath is a directory to search, or a file to read.
 type searchPath struct {
 	path, real string
-	rel        string // from the folder; "" is the folder itself
+	rel        string // relative to the folder; "" is the folder itself
 	depth      int
-	bound      string // what links may not leave
+	bound      string // the directory that links must not leave
 	trust      Trust
-	scope      *ignore.Dir // of the directory above; nil for the folder itself
+	scope      *ignore.Dir // ignore rules of the directory above; nil for the folder itself
 	loose      bool        // a *.md file that need not be a skill
 	file       bool
 }
@@ -314,9 +316,9 @@ type searchPath struct {
 type fileResult struct {
 	*outcome
 	read    readResult
-	fresh   *cachedFile // what was read, if there is a cache
+	fresh   *cachedFile // new entry for the cache, if there is one
 	scope   *ignore.Dir
-	entries []fs.DirEntry // of a directory that is no skill
+	entries []fs.DirEntry // of a directory that is not a skill
 	isDir   bool
 }
 
@@ -359,7 +361,7 @@ func (w *walk) start(dir, root string) {
 		if a.skill != nil && b.skill != nil && a.skill.Name != b.skill.Name {
 			return strings.Compare(a.skill.Name, b.skill.Name)
 		}
-		if (a.skill == nil) != (b.skill == nil) { // keeps the order total
+		if (a.skill == nil) != (b.skill == nil) { // makes the order total
 			if a.skill != nil {
 				return -1
 			}
@@ -371,7 +373,7 @@ func (w *walk) start(dir, root string) {
 
 // level reads the paths of one depth and returns the paths below them.
 func (w *walk) level(paths []searchPath) (below []searchPath) {
-	const chunk = 512 // read before the bounds are checked again
+	const chunk = 512 // paths read before the limits are checked again
 	all := make([]fileResult, min(chunk, len(paths)))
 	w.found, w.dirs, w.next = slices.Grow(w.found, len(paths)), slices.Grow(w.dirs, len(paths)),
 		slices.Grow(w.next, len(paths))
@@ -424,7 +426,7 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 		}
 		next := searchPath{path: w.fsys.join(s.path, name), rel: path.Join(s.rel, name),
 			depth: s.depth + 1, bound: s.bound, trust: s.trust, scope: scope}
-		if next.real = next.path; s.real != s.path { // one copy of the bytes
+		if next.real = next.path; s.real != s.path { // share one string
 			next.real = w.fsys.join(s.real, name)
 		}
 		isDir := e.IsDir()
@@ -469,8 +471,8 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 	return below
 }
 
-// crossed sets the trust of a path that a link led to. It returns false if the
-// path must not be read: it could be any file that the user can read.
+// crossed sets the trust of a path that a link points to. It returns false if the path
+// must not be read: it could be any file that the user can read.
 func (w *walk) crossed(s *searchPath) bool {
 	switch {
 	case w.root == "":
@@ -487,8 +489,8 @@ func (w *walk) crossed(s *searchPath) bool {
 	return true
 }
 
-// ask returns the trust of the target of a link that leads out of the project, and
-// adds a problem if it is Untrusted.
+// ask returns the trust of the target of a link that points out of the project, and adds
+// a problem if it is Untrusted.
 func (w *walk) ask(link, real string) Trust {
 	if w.outside != nil {
 		if t := w.outside(real); t != Untrusted {
@@ -500,11 +502,11 @@ func (w *walk) ask(link, real string) Trust {
 	return Untrusted
 }
 
-// examine reads the skill at a path, or the entries of a directory without one.
+// examine reads the skill at a path, or lists a directory that is not a skill.
 func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 	if s.file {
 		if s.scope == nil && !strings.EqualFold(filepath.Base(s.path), "SKILL.md") {
-			s.loose = true // a file that was named
+			s.loose = true // the user named this file
 		}
 		return w.read(s, s.path, buf)
 	}
@@ -537,14 +539,14 @@ func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 	return l
 }
 
-// read reads the head of a file. The result has no outcome if there is no such
-// file or it is excluded.
+// read reads the head of a file. The result has no outcome if the file does not exist or
+// is excluded.
 func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	real := s.real
 	switch {
 	case s.file:
 	case s.real == s.path:
-		real = name // one copy of the bytes
+		real = name // share one string
 	default:
 		real = w.fsys.join(s.real, filepath.Base(name))
 	}
@@ -575,10 +577,11 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	}
 	w.opened.Add(1)
 	var asked []Problem
-	at := name // where its bytes are
+	at := name // path of the file that contains the bytes
 	if errors.Is(err, errLink) {
 		if real, err = w.fsys.real(name); err == nil {
-			// Several files are examined in parallel: the problems go into the outcome, not to w.
+			// Several files are examined in parallel, so problems are added to the
+			// outcome, not to w.
 			inner := walk{root: w.root, outside: w.outside, origin: w.origin}
 			link := searchPath{path: name, real: real, file: true, trust: s.trust, bound: s.bound}
 			open := inner.crossed(&link)
@@ -597,7 +600,7 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	}
 	if err != nil {
 		l := fail(err)
-		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that cannot be entered
+		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // the directory, not the file, is inaccessible
 			l.problems[0].Hint = "chmod u+rX " + s.path
 		}
 		return l
@@ -643,7 +646,7 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 		l.fresh = &cachedFile{name, id, encodeOutcome(l.read.skill, l.read.problems)}
 	}
 	if l.read.skill == nil && l.read.problems == nil {
-		return fileResult{fresh: l.fresh} // a loose file that is no skill
+		return fileResult{fresh: l.fresh} // a loose file that is not a skill
 	}
 	l.outcome = &outcome{path: name, skill: l.read.skill, problems: append(asked, l.read.problems...)}
 	if time.Since(l.read.mod) < fresh {
@@ -652,7 +655,8 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	return l
 }
 
-// cached returns what read would for a file that is unchanged since it was cached.
+// cached returns what read would return for a file that is unchanged since it was
+// cached.
 func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult, bool) {
 	skill, problems, ok := decodeOutcome(e.raw, name)
 	if !ok {
@@ -670,13 +674,13 @@ func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult
 	return l, true
 }
 
-// textLink returns the path of a file that contains nothing else: a link that was
-// checked out as text, as git does where links are not supported. "": it is no
-// such file.
+// textLink returns the path that a file contains if the file contains nothing else: a
+// link that was checked out as text, as git does where links are not supported. It
+// returns "" for other files.
 func textLink(data []byte, size int64) string {
 	whole := int64(len(data)) == size
 	if data = bytes.TrimRight(data, "\r\n"); !whole || bytes.IndexByte(data, '\n') >= 0 {
-		return "" // as almost all files
+		return "" // almost all files
 	}
 	text := string(data)
 	if text == "" || !utf8.ValidString(text) || path.IsAbs(text) ||
@@ -690,8 +694,8 @@ func textLink(data []byte, size int64) string {
 	return text
 }
 
-// follow reads the skill that a link checked out as text leads to. at is where
-// the text is, to is the text.
+// follow reads the skill that a link checked out as text points to. at is the path of
+// the file with that text, and to is the text.
 func (w *walk) follow(s searchPath, name, at, to string, text []byte) fileResult {
 	refuse := func(problem Problem) fileResult {
 		return fileResult{outcome: &outcome{path: name, problems: []Problem{problem}}}
@@ -737,15 +741,15 @@ func (w *walk) follow(s searchPath, name, at, to string, text []byte) fileResult
 		return refuse(unreadable(name, err))
 	}
 	l.outcome = &outcome{path: name, skill: l.read.skill, problems: l.read.problems}
-	return l // not kept: a change of the target would not be seen
+	return l // not cached: a change of the target would go unnoticed
 }
 
-// checked is parse for a folder with a Check. at is where the bytes are. If at is
-// not name, name is a link in the project, whose text is checked as well.
+// checked is parse for a folder with a Check. at is the file that contains the bytes. If
+// at differs from name, name is a link in the project, and its text is checked too.
 func (w *walk) checked(l *fileResult, s searchPath, f io.Reader, name, at, real string, head []byte, size int64) error {
 	data, part := head, false
 	switch {
-	case int64(len(head)) >= size: // the file
+	case int64(len(head)) >= size: // head is the whole file
 	case at == name && len(head) >= headSize && enough(head[:headSize]):
 		head = head[:headSize]
 		data, part = head, true
@@ -782,7 +786,7 @@ func (w *walk) checked(l *fileResult, s searchPath, f io.Reader, name, at, real 
 	return nil
 }
 
-// asProblem returns the Problem that a Check returned, or makes one of its error.
+// asProblem returns the Problem that a Check returned, or makes one from its error.
 func asProblem(name string, err error) Problem {
 	var p Problem
 	if !errors.As(err, &p) {
@@ -791,7 +795,7 @@ func asProblem(name string, err error) Problem {
 	return p
 }
 
-// parse makes a skill of a head.
+// parse makes a skill from the head of a file.
 func (w *walk) parse(s searchPath, name, real string, head []byte, size int64) (*Skill, []Problem) {
 	o := w.origin
 	o.Trust = s.trust
@@ -802,7 +806,7 @@ func (w *walk) parse(s searchPath, name, real string, head []byte, size int64) (
 	}
 	skill.ID, skill.Path = real, name
 	if real == name {
-		skill.ID = name // one copy of the bytes
+		skill.ID = name // share one string
 	}
 	switch {
 	case w.commands && s.rel != "":
@@ -824,7 +828,7 @@ func (w *walk) parse(s searchPath, name, real string, head []byte, size int64) (
 	return skill, problems
 }
 
-// finish sets the funcs of a skill that read the rest of it.
+// finish sets the funcs with which a skill reads the rest of its content.
 func (w *walk) finish(skill *Skill, s searchPath, name string) {
 	if w.pack && s.rel == "" && !s.file {
 		skill.List = func(ctx context.Context) ([]string, error) { return resources(ctx, skill, true) }
@@ -837,14 +841,14 @@ func described(problems []Problem) bool {
 	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == CodeDescriptionMissing })
 }
 
-// readHead reads 4 KiB, and more until the frontmatter ends. How much it reads
-// does not depend on how large buf has become for other files.
+// readHead reads 4 KiB, and then more until the frontmatter ends. How much it reads does
+// not depend on how large buf has become for other files.
 func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
 	for n, room := 0, headSize; ; {
 		m, err := f.Read((*buf)[n:room])
 		n += m
 		switch {
-		case err == io.EOF || err == nil && int64(n) == size: // the usual end costs no further read
+		case err == io.EOF || err == nil && int64(n) == size: // the usual case needs no further read
 			return (*buf)[:n], nil
 		case err != nil:
 			return nil, err
@@ -875,8 +879,8 @@ func (w *walk) yield(yield func(*Skill, error) bool) {
 	}
 }
 
-// parallel calls the funcs that worker returns for 0 to n-1. Each goroutine has a
-// func of its own.
+// parallel calls worker once in each goroutine, and the returned funcs with the numbers
+// from 0 to n-1.
 func parallel(n int, worker func() func(int)) {
 	workers := min(n, max(4, 2*runtime.GOMAXPROCS(0)))
 	if n < 4 {
@@ -921,7 +925,7 @@ func unreadable(path string, err error) Problem {
 	return p
 }
 
-// reason is the text of an error without the path, which the Problem shows.
+// reason returns the text of an error without the path, which the Problem has already.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
