@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// A dialect is a way to write placeholders.
+// A dialect is a syntax of placeholders.
 type dialect uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	templateText                // Pi's: $1, $@, ${@:2:1}, ${1:-default}
 )
 
-// A tokenKind is what a token stands for.
+// A tokenKind is a kind of token.
 type tokenKind uint8
 
 const (
@@ -34,32 +34,32 @@ const (
 	command                   // !`…` or a fence opened with ```!
 )
 
-// A token is a part of a text: what its author wrote, and what it stands for.
-// The values that replace it are never scanned again.
+// A token is a part of a text: plain text, or a placeholder and what it refers to. The
+// values that replace placeholders are never scanned again.
 type token struct {
 	kind  tokenKind
 	raw   string
-	text  string // of verbatim and command; the name of a variable; the default of word
-	index int    // of word and named: 0-based; where a slice begins
-	count int    // of a slice; -1 all that follow
+	text  string // of verbatim and command; name of a variable; default of word
+	index int    // of word and named: 0-based; of slice: where it begins
+	count int    // of slice; -1 means all that follow
 }
 
-// A scanner knows what is a placeholder.
+// A scanner recognizes placeholders.
 type scanner struct {
 	dialect dialect
-	names   []string // of arguments
+	names   []string // names of arguments
 }
 
-// scan parts a text, in one pass from left to right.
+// scan splits a text into tokens, in one pass from left to right.
 func (sc scanner) scan(text string) []token {
 	var tokens []token
-	begin := 0 // of the plain text not yet kept
+	begin := 0 // start of the plain text not yet emitted
 	flush := func(end int) {
 		if begin < end {
 			tokens = append(tokens, token{kind: verbatim, raw: text[begin:end], text: text[begin:end]})
 		}
 	}
-	fence := "" // of the ordinary fence that is open
+	fence := "" // marker of the ordinary fence that is open
 	codeEnd := 0
 	for i := 0; i < len(text); {
 		if i == 0 || text[i-1] == '\n' {
@@ -80,14 +80,14 @@ func (sc scanner) scan(text string) []token {
 					begin = i
 					continue
 				}
-				fence = "```" // not closed: text to the end
+				fence = "```" // a fence that is not closed extends to the end of the text
 			default:
 				fence = opensFence(line)
 			}
 		}
 		switch c := text[i]; c {
 		case '`':
-			// Inside a code span a command is text.
+			// Inside a code span, a command is plain text.
 			if n := run(text[i:], '`'); n <= 16 && fence == "" && i >= codeEnd {
 				if end := spanEnd(text[i+n:], n); end >= 0 {
 					codeEnd = i + n + end
@@ -118,7 +118,7 @@ func (sc scanner) scan(text string) []token {
 				continue
 			}
 		case '$', '{':
-			// ${baseDir} is JavaScript's, not ours.
+			// {baseDir} is a placeholder, but ${baseDir} is JavaScript.
 			if t, ok := sc.placeholder(text[i:]); ok && (c == '$' || i == 0 || text[i-1] != '$') {
 				flush(i)
 				tokens = append(tokens, t)
@@ -133,7 +133,7 @@ func (sc scanner) scan(text string) []token {
 	return tokens
 }
 
-// placeholder reads one at the start of s.
+// placeholder parses a placeholder at the start of s.
 func (sc scanner) placeholder(s string) (token, bool) {
 	if sc.dialect == templateText {
 		return templatePlaceholder(s)
@@ -182,7 +182,7 @@ func (sc scanner) placeholder(s string) (token, bool) {
 	return token{kind: all, raw: s[:size]}, true
 }
 
-// templatePlaceholder reads Pi's forms.
+// templatePlaceholder parses a placeholder in Pi's syntax at the start of s.
 func templatePlaceholder(s string) (token, bool) {
 	if len(s) < 2 || s[0] != '$' {
 		return token{}, false
@@ -234,7 +234,7 @@ func templatePlaceholder(s string) (token, bool) {
 	return t, true
 }
 
-// isVariable reports whether a name in ${…} is one of ours.
+// isVariable reports whether a name in ${…} is one of Knack's variables.
 func isVariable(name string) bool {
 	switch name {
 	case "SKILL_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT":
@@ -243,7 +243,7 @@ func isVariable(name string) bool {
 	return isDirectory(name)
 }
 
-// isDirectory reports whether a variable's value is a path of this machine.
+// isDirectory reports whether a variable's value is a directory of this machine.
 func isDirectory(name string) bool {
 	switch name {
 	case "CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA":
@@ -252,8 +252,8 @@ func isDirectory(name string) bool {
 	return false
 }
 
-// number reads the digits at the start of s; one that is too large for any
-// list of words is a million.
+// number parses the digits at the start of s. A number larger than any possible list of
+// words is returned as a million.
 func number(s string) (n, digits int, ok bool) {
 	for digits < len(s) && '0' <= s[digits] && s[digits] <= '9' {
 		digits++
@@ -268,7 +268,7 @@ func number(s string) (n, digits int, ok bool) {
 	return n, digits, true
 }
 
-// money reports whether what follows $n makes it a price or part of a word: $5k,
+// money reports whether the text after $n makes it a price or part of a word: $5k,
 // $1.50, $2,000.
 func money(rest string) bool {
 	if rest == "" {
@@ -289,7 +289,7 @@ func identifier(s string) string {
 	return s[:n]
 }
 
-// run counts the c at the start of s.
+// run counts how often c is repeated at the start of s.
 func run(s string, c byte) int {
 	n := 0
 	for n < len(s) && s[n] == c {
@@ -298,8 +298,8 @@ func run(s string, c byte) int {
 	return n
 }
 
-// spanEnd finds the run of exactly n backticks that closes a code span on the
-// same line; -1 none.
+// spanEnd finds the run of exactly n backticks that closes a code span on the same line,
+// or returns -1.
 func spanEnd(s string, n int) int {
 	for i := 0; i < len(s) && s[i] != '\n'; {
 		if s[i] != '`' {
@@ -315,7 +315,7 @@ func spanEnd(s string, n int) int {
 	return -1
 }
 
-// opensFence returns the marks of the fence that a line opens; "" none.
+// opensFence returns the marker of the fence that a line opens, or "".
 func opensFence(line string) string {
 	bare := strings.TrimLeft(line, " ")
 	if len(line)-len(bare) > 3 || bare == "" {
@@ -329,15 +329,15 @@ func opensFence(line string) string {
 	return bare[:n]
 }
 
-// closesFence reports whether a line closes a fence: at least as many marks, and
-// nothing else.
+// closesFence reports whether a line closes a fence: it must have at least as many
+// marker characters, and nothing else.
 func closesFence(line, fence string) bool {
 	bare := strings.TrimSpace(line)
 	n := run(bare, fence[0])
 	return n >= len(fence) && n == len(bare)
 }
 
-// inlineCommand reads !`…` on one line; n is its length, 0 none.
+// inlineCommand parses !`…` on one line. n is its length, or 0 if there is none.
 func inlineCommand(s string) (cmd string, n int) {
 	if !strings.HasPrefix(s, "!`") {
 		return "", 0
@@ -349,8 +349,8 @@ func inlineCommand(s string) (cmd string, n int) {
 	return s[2 : 2+end], end + 3
 }
 
-// fencedCommand reads a fence opened with ```! to its closing one; n is 0 if
-// there is none. The line break after the fence is not part of it.
+// fencedCommand parses a fence opened with ```! up to its closing fence; n is 0 if there
+// is none. The line break after the fence is not included.
 func fencedCommand(s string) (cmd string, n int) {
 	at := strings.IndexByte(s, '\n') + 1
 	begin := at
@@ -371,10 +371,10 @@ func fencedCommand(s string) (cmd string, n int) {
 	return "", 0
 }
 
-// values is what placeholders stand for.
+// values contains the values of placeholders.
 type values struct {
-	args  string   // as given
-	words []string // as a shell splits them
+	args  string   // as typed
+	words []string // split as a shell does
 	vars  map[string]string
 }
 
@@ -385,7 +385,7 @@ func newValues(args string, vars map[string]string) values {
 	return values{args: args, words: splitWords(args), vars: vars}
 }
 
-// of returns what a token stands for; ok is false where it stays as written.
+// of returns the value of a token; ok is false if the token is left as written.
 func (v *values) of(t token, d dialect) (text string, ok bool) {
 	switch t.kind {
 	case verbatim:
@@ -402,8 +402,8 @@ func (v *values) of(t token, d dialect) (text string, ok bool) {
 		if 0 <= t.index && t.index < len(v.words) && (v.words[t.index] != "" || d != templateText) {
 			return v.words[t.index], true
 		}
-		// A missing positional stays where there are no arguments at all: then
-		// the text was likely not written with arguments in mind.
+		// If there are no arguments at all, a missing positional is left as written: the
+		// text was probably not written with arguments in mind.
 		return t.text, t.kind == named || d == templateText || v.args != ""
 	case slice:
 		from := min(t.index, len(v.words))
@@ -416,15 +416,15 @@ func (v *values) of(t token, d dialect) (text string, ok bool) {
 	return "", false
 }
 
-// splitWords parts arguments as a shell does: quotes group and go, a backslash
-// takes the next character as it is. Nothing is a comment, an assignment or a
-// substitution, a line break is a blank, and a quote that is not closed is a
-// letter.
+// splitWords splits arguments as a shell does: quotes group words and are removed, and a
+// backslash escapes the next character. Unlike in a shell, there are no comments,
+// assignments or substitutions, a line break is a blank, and a quote that is not closed
+// is an ordinary character.
 func splitWords(s string) []string {
 	var words []string
 	var b strings.Builder
 	inWord := false
-	var open [128]bool // quotes that are known not to be closed
+	var open [128]bool // quotes known not to be closed
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
@@ -458,12 +458,12 @@ func splitWords(s string) []string {
 	return words
 }
 
-// templateWords parts the arguments of a template as Pi does: a quote counts
-// only where an argument begins, and \" is a quote within "…"; any other
-// backslash is a letter, and so is a quote that is not closed.
+// templateWords splits the arguments of a template as Pi does: a quote counts only at
+// the start of an argument, and \" is a quote within "…". Any other backslash is an
+// ordinary character, and so is a quote that is not closed.
 func templateWords(s string) []string {
 	var words []string
-	var open [128]bool // quotes that are known not to be closed
+	var open [128]bool // quotes known not to be closed
 	for i := 0; i < len(s); {
 		if r, n := utf8.DecodeRuneInString(s[i:]); unicode.IsSpace(r) {
 			i += n
@@ -486,7 +486,7 @@ func templateWords(s string) []string {
 	return words
 }
 
-// templateQuoted is quoted, for templates.
+// templateQuoted is like quoted, but with the rules of templates.
 func templateQuoted(s string) (inner string, n int) {
 	if s[0] == '\'' {
 		return quoted(s)
@@ -504,8 +504,8 @@ func templateQuoted(s string) (inner string, n int) {
 	return "", 0
 }
 
-// quoted reads a quoted text at the start of s; n is its length with the
-// quotes, 0 if it is not closed.
+// quoted parses a quoted text at the start of s; n is its length with the quotes, or 0
+// if it is not closed.
 func quoted(s string) (inner string, n int) {
 	q := s[0]
 	if q == '\'' {
@@ -530,12 +530,12 @@ func quoted(s string) (inner string, n int) {
 	return "", 0
 }
 
-// ExpandTemplate expands a prompt template with what was typed after its name,
-// in Pi's forms: $1, $@ and $ARGUMENTS, ${@:N}, ${@:N:L}, ${1:-default} and
-// ${@:-default}. Missing arguments are empty, and so is $0. Unlike in a skill,
-// $@ is the arguments joined by blanks, without their quotes; as in a skill, \$
-// is a dollar, and $5k and $2.50 are money. It runs nothing; used says whether
-// any placeholder took arguments.
+// ExpandTemplate expands a prompt template with the arguments typed after its name, in
+// Pi's syntax: $1, $@ and $ARGUMENTS, ${@:N}, ${@:N:L}, ${1:-default} and ${@:-default}.
+// Missing arguments are empty, and so is $0. Unlike in a skill, $@ is the arguments
+// joined by blanks, without their quotes. As in a skill, \$ is a dollar, and $5k and
+// $2.50 are money. No command runs. used reports whether any placeholder referred to
+// arguments.
 func ExpandTemplate(text, args string) (expanded string, used bool) {
 	words := templateWords(args)
 	v := values{args: strings.Join(words, " "), words: words}
@@ -548,18 +548,18 @@ func ExpandTemplate(text, args string) (expanded string, used bool) {
 	return b.String(), used
 }
 
-// An expansion makes of a skill's body the text of one invocation.
+// An expansion turns the body of a skill into the text of one invocation.
 type expansion struct {
 	skill      *Skill
 	in         Invocation
-	dir        string // base directory with slashes; "" none
+	dir        string // base directory with slashes; "": none
 	activation *Activation
 
 	values values
 }
 
-// prepare gathers what placeholders stand for. A skill from elsewhere keeps
-// its directories as they are written: it has none here.
+// prepare collects the values of placeholders. In a skill that is not local,
+// placeholders of directories are left as written: it has none here.
 func (e *expansion) prepare() {
 	vars := map[string]string{}
 	for name, value := range e.in.Vars {
@@ -567,7 +567,7 @@ func (e *expansion) prepare() {
 			vars[name] = value
 		}
 	}
-	if e.skill.Effort != "" { // it is in effect with the skill
+	if e.skill.Effort != "" { // the skill's own effort applies while it is active
 		vars["CLAUDE_EFFORT"] = e.skill.Effort
 	}
 	delete(vars, "CLAUDE_SKILL_DIR")
@@ -577,8 +577,8 @@ func (e *expansion) prepare() {
 	e.values = newValues(e.in.Args, vars)
 }
 
-// body expands the text. All commands are prepared before the first one runs,
-// so that a refusal leaves nothing half done; any failure fails the whole.
+// body expands the text. All commands are prepared before the first one runs, so that a
+// refusal leaves nothing half done. Any failure fails the whole expansion.
 func (e *expansion) body(ctx context.Context, text string) (expanded string, used bool, err error) {
 	sc := e.skill.scanner()
 	tokens := sc.scan(text)
@@ -611,7 +611,7 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 					return "", false, ctx.Err()
 				}
 				code := RefusedUnread
-				if no := (*Refusal)(nil); errors.As(err, &no) { // it was not run
+				if no := (*Refusal)(nil); errors.As(err, &no) { // the command did not run
 					code = no.Code
 				}
 				return "", false, refuse(code, "%s was not loaded: the command %s failed: %v", e.skill.Name, shown(t.text), err)
@@ -653,14 +653,14 @@ func (e *expansion) run(ctx context.Context, line shellLine) (string, error) {
 	return out, nil
 }
 
-// shown is a command in a message: one line, its control characters replaced.
+// shown formats a command for a message: one line, with control characters replaced.
 func shown(cmd string) string {
 	return "`" + clip(plain.Line(strings.Join(strings.Fields(cmd), " ")), 200) + "`"
 }
 
-// rules expands directories in permission rules. They stand for themselves: a
-// directory whose name a rule would read as a pattern grants nothing, and a
-// denial that names one denies its whole tool.
+// rules expands directories in permission rules. A directory always means itself: if a
+// rule would read its name as a pattern, an allow rule with it grants nothing, and a
+// deny rule with it denies the whole tool.
 func (e *expansion) rules(rules []string, deny bool) []string {
 	if len(rules) == 0 {
 		return nil

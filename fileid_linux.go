@@ -2,8 +2,9 @@ package knack
 
 import "golang.org/x/sys/unix"
 
-// localFS names the file systems that change the ctime with each write, on the
-// clock of this machine. FUSE, network and exotic ones are not among them.
+// localFS reports whether a directory is on a file system that changes the ctime with
+// each write, by the clock of this machine. FUSE, network and rare file systems are not
+// in the list.
 func localFS(dir string) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

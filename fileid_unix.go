@@ -4,7 +4,8 @@ package knack
 
 import "golang.org/x/sys/unix"
 
-// statID returns the identity of a regular file; a link is none.
+// statID returns the identity of a regular file. ok is false for anything else,
+// including a link.
 func statID(path string) (fileID, bool) {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -13,8 +14,8 @@ func statID(path string) (fileID, bool) {
 	return idOf(&st), true
 }
 
-// localID returns the identity of a directory, if the times and inodes of its
-// file system can be relied on.
+// localID returns the identity of a directory if the times and inodes of its file system
+// are reliable.
 func localID(dir string) (fileID, bool) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil || !localFS(dir) {

@@ -20,40 +20,39 @@ import (
 	"github.com/knack-agent/knack/internal/regular"
 )
 
-// A Match is a skill that was found.
+// A Match is a skill that a search found.
 type Match struct {
 	Skill *Skill
-	Named bool // the query has its name, alias or label; such skills come first
+	Named bool // the query contains its name, alias or label; such skills come first
 	Score float64
-	// Share is how much of the query occurs in the skill's text, from 0 to 1: rare
-	// words count more.
+	// Share is how much of the query occurs in the skill's text, from 0 to 1. Rare words
+	// have more weight.
 	Share float64
 }
 
-// Find returns the at most n skills of the Catalog that match a query best, the
-// best first. It searches names, aliases, descriptions, when_to_use, headings,
-// texts and the names of the files beside them, in any script. The first call
-// reads every skill; a [Finder] keeps what was read.
+// Find returns up to n skills of the Catalog that match a query, the best first. It
+// searches names, aliases, descriptions, when_to_use, headings, texts and the names of
+// the files beside them, in any script. The first call reads every skill; later calls
+// use the index that the [Finder] keeps.
 func (c *Catalog) Find(ctx context.Context, query string, n int) ([]Match, error) {
 	return c.own.Find(ctx, c, query, n, nil)
 }
 
-// Finder returns the Finder of [Catalog.Find], which keeps its index in memory.
+// Finder returns the Finder that [Catalog.Find] uses, which keeps its index in memory.
 func (c *Catalog) Finder() *Finder { return &c.own }
 
-// A Finder searches Catalogs and keeps the indexes for this in a directory. An
-// index only ranks the skills of the Catalog: a skill that is not in the Catalog
-// cannot be found. It is safe for concurrent use, by
-// several processes too.
+// A Finder searches Catalogs and stores its indexes in a directory. An index is used
+// only to rank: a skill that is not in the Catalog is never found. A Finder is safe for
+// concurrent use, also by several processes that share its directory.
 type Finder struct {
-	// Dir is the directory of the indexes; "": they are kept in memory.
+	// Dir is the directory of the index files. "" means that the indexes stay in memory.
 	Dir string
-	// Project identifies the index file of the project; "": the index of a
-	// project's skills is kept in memory.
+	// Project identifies the index file of the project. "" means that the index of the
+	// project's skills stays in memory.
 	Project string
 
 	mu       sync.Mutex
-	catalog  *Catalog // whose skills are in segments; nil: none was searched yet
+	catalog  *Catalog // the Catalog whose skills are in segments; nil before the first search
 	segments []segment
 	complete bool           // every skill is in a segment
 	built    [2]*rank.Index // of groups, in memory because they have no file
@@ -63,15 +62,15 @@ type Finder struct {
 type segment struct {
 	index  *rank.Index
 	skills []*Skill // by document; nil: not in the Catalog
-	file   string   // its postings are read from there; "": from memory
+	file   string   // file with its postings; "": they are in memory
 }
 
-// inMemory is the number of skills up to which an index is not worth a file: they
+// inMemory is the number of skills up to which an index is not written to a file: so few
 // are read within a few milliseconds.
 const inMemory = 20
 
-// Find is [Catalog.Find] among the skills for which ok is true; nil: all. See
-// [Catalog.Offers].
+// Find is like [Catalog.Find], but returns only skills for which ok returns true. A nil
+// ok accepts all. See [Catalog.Offers].
 func (f *Finder) Find(ctx context.Context, c *Catalog, query string, n int, ok func(*Skill) bool) ([]Match, error) {
 	if ok == nil {
 		ok = func(*Skill) bool { return true }
@@ -79,8 +78,9 @@ func (f *Finder) Find(ctx context.Context, c *Catalog, query string, n int, ok f
 	return f.find(ctx, c, query, n, ok)
 }
 
-// Ready reports whether Find would answer within milliseconds, because the
-// indexes are in memory or on disk. It does not wait for Prepare.
+// Ready reports whether Find would answer within milliseconds because the indexes are in
+// memory or on disk. It returns false at once if the Finder is busy, such as with
+// Prepare.
 func (f *Finder) Ready(ctx context.Context, c *Catalog) bool {
 	if !f.mu.TryLock() {
 		return false
@@ -89,8 +89,8 @@ func (f *Finder) Ready(ctx context.Context, c *Catalog) bool {
 	return f.load(ctx, c, false) == nil && f.complete
 }
 
-// Prepare makes Find ready: it reads the skills that no index has yet. The
-// error explains why an index could not be written; it is in memory then.
+// Prepare makes Find ready: it reads the skills that are not indexed yet. The error
+// explains why an index could not be written; in that case it stays in memory.
 func (f *Finder) Prepare(ctx context.Context, c *Catalog) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,17 +128,16 @@ func (f *Finder) find(ctx context.Context, c *Catalog, query string, n int, ok f
 	return found, nil
 }
 
-// A suggested skill has at least this score, and at least this share of the best
-// skill's score. Of the messages that authors wrote for their skills, 97 of 100
-// reach clearScore; "fix the failing test" and "commit this" do not, or name a
-// skill.
+// A skill is suggested only if it reaches this score, and this share of the best skill's
+// score. Of the example messages that authors wrote for their skills, 97 of 100 reach
+// clearScore; "fix the failing test" and "commit this" do not, or name a skill.
 const (
 	clearScore = 6
 	clearShare = 0.6
 )
 
-// Suggest returns at most n skills for which ok is true and that clearly match a
-// user's message, the best first; none if the message names a skill.
+// Suggest returns up to n skills that clearly match a user's message, the best first,
+// and for which ok returns true. It returns none if the message names a skill.
 func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int, ok func(*Skill) bool) ([]*Skill,
 	error) {
 	if c.names(message) {
@@ -154,8 +153,8 @@ func (f *Finder) Suggest(ctx context.Context, c *Catalog, message string, n int,
 	return fit, err
 }
 
-// names reports whether a message names a skill: as /name, as a name of several
-// parts, or as a name beside the word skill.
+// names reports whether a message names a skill: as /name, as a name of several parts,
+// or as a name next to the word "skill".
 func (c *Catalog) names(message string) bool {
 	if len(c.namedIn(message)) > 0 {
 		return true
@@ -182,14 +181,14 @@ const (
 		"the user; load one only if it fits:"
 )
 
-// SuggestionText lists suggested skills for a model, in at most 2,000 characters.
-// Skills of plugins and servers are listed by name only, as are those whose
-// description does not fit.
+// SuggestionText lists suggested skills for a model, in at most 2,000 characters. Only
+// the name is listed for skills of plugins and servers, and for those whose description
+// does not fit.
 func SuggestionText(skills []*Skill) string {
 	var b strings.Builder
 	b.WriteString(suggestionHead + "\n")
 	room := maxSuggestion - utf8.RuneCountInString(b.String())
-	names := 0 // of those that follow
+	names := 0 // size of the names that follow
 	for _, s := range skills {
 		names += utf8.RuneCountInString(nameLine(s))
 	}
@@ -212,7 +211,7 @@ func SuggestionText(skills []*Skill) string {
 
 func nameLine(s *Skill) string { return "- " + plain.Fold(s.Name) + "\n" }
 
-// open returns the segments of a Catalog with their files open.
+// open returns the segments of a Catalog and opens their files. closeAll closes them.
 func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll func()) {
 	var files []*os.File
 	closeAll = func() {
@@ -223,7 +222,7 @@ func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for again := true; ; again = false {
-		_ = f.load(ctx, c, true) // an index that could not be written is in memory
+		_ = f.load(ctx, c, true) // if an index could not be written, it is in memory
 		open = slices.Clone(f.segments)
 		replaced := false
 		for i := range open {
@@ -246,12 +245,12 @@ func (f *Finder) open(ctx context.Context, c *Catalog) (open []segment, closeAll
 }
 
 const (
-	maxNaming   = 8 << 10 // bytes of a query in which names are looked for
+	maxNaming   = 8 << 10 // bytes of a query that are searched for names
 	punctuation = ".,;!?()[]{}<>\"'`*/“”‘’「」。，"
 )
 
-// namedIn returns the skills that a query names: the whole query is a name, or one
-// of its words is a name with a "-", ":" or "_".
+// namedIn returns the skills that a query names: either the whole query is a name, or
+// one of its words is a name that contains "-", ":" or "_".
 func (c *Catalog) namedIn(query string) (named []*Skill) {
 	add := func(name string) {
 		if s := c.Skill(name); s != nil && !slices.Contains(named, s) {
@@ -271,8 +270,8 @@ func (c *Catalog) namedIn(query string) (named []*Skill) {
 	return named
 }
 
-// The groups of skills, each with its own index: those available in every project,
-// and those of one project.
+// Groups of skills, each with its own index: skills available in every project, and
+// skills of one project.
 const (
 	everywhere = iota
 	ofProject
@@ -298,8 +297,8 @@ func (f *Finder) path(group int) string {
 	return filepath.Join(f.Dir, "project-"+hashOf([]byte(f.Project))[len("sha256:"):][:16]+".index")
 }
 
-// load loads the index of a Catalog. build permits it to build what is missing,
-// which takes longer. The error is that of writing it.
+// load loads the index of a Catalog. If build is set, it also builds what is missing,
+// which takes longer. The error is that of writing an index.
 func (f *Finder) load(ctx context.Context, c *Catalog, build bool) error {
 	if f.catalog == c && (f.complete || !build) {
 		return nil
@@ -330,7 +329,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 	missing := skills
 	if seg.index != nil {
 		if missing = seg.match(skills); len(missing) > inMemory && build {
-			missing = skills // build the whole index again
+			missing = skills // rebuild the whole index
 		} else {
 			f.segments = append(f.segments, seg)
 		}
@@ -356,7 +355,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 		f.built[g] = seg.index
 		if file != "" {
 			if err = atomicfile.Write(file, data, 0o600); err == nil {
-				seg.file, f.built[g] = file, nil // the memory can be freed
+				seg.file, f.built[g] = file, nil // frees the memory
 			}
 		}
 	}
@@ -364,7 +363,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 	return err
 }
 
-// match finds the documents of skills and returns the skills that have none.
+// match assigns skills to their documents and returns the skills that have no document.
 func (seg *segment) match(skills []*Skill) (missing []*Skill) {
 	seg.skills = make([]*Skill, seg.index.Docs())
 	docs := make(map[uint64]int, seg.index.Docs())
@@ -381,8 +380,8 @@ func (seg *segment) match(skills []*Skill) (missing []*Skill) {
 	return missing
 }
 
-// openIndex reads an index file into memory, without its postings; nil if there is
-// no complete index.
+// openIndex loads an index file without its postings. It returns nil if there is no
+// complete index.
 func openIndex(path string) *rank.Index {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -414,7 +413,7 @@ func indexSkills(ctx context.Context, skills []*Skill) ([]byte, error) {
 	return b.Encode(), nil
 }
 
-// index adds the searchable texts of a skill. If its file cannot be read, it is
+// index adds the searchable texts of a skill. If its file cannot be read, the skill is
 // still found by its name and description.
 func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 	b.Text(rank.Name, s.Name)
@@ -451,7 +450,7 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 	}
 }
 
-// readAll reads a regular file of at most 1 MiB.
+// readAll reads a regular file of at most 1 MiB into buf.
 func readAll(path string, buf *bytes.Buffer) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -471,8 +470,8 @@ func readAll(path string, buf *bytes.Buffer) error {
 	return err
 }
 
-// beside returns the names of at most 64 files in the skill's directory and one
-// level below: those say most about the skill.
+// beside returns the names of up to 64 files in the skill's directory and one level
+// below. These say most about the skill.
 func (s *Skill) beside() (names []string) {
 	const most = 64
 	if s.Dir == "" || s.List != nil || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
@@ -501,7 +500,7 @@ func (s *Skill) beside() (names []string) {
 	return names
 }
 
-// key is a hash that identifies a skill and its content.
+// key returns a hash that identifies a skill and its content.
 func (s *Skill) key() uint64 {
 	h := hashText(hashText(hashSeed, s.ID), s.Name)
 	if s.stamp != 0 {
@@ -510,7 +509,7 @@ func (s *Skill) key() uint64 {
 	return hashNumber(hashText(h, s.Summary()), uint64(s.Size))
 }
 
-// The hash of keys and stamps, FNV-1a: the same in every process.
+// Parameters of the hash of keys and stamps, FNV-1a, which is the same in every process.
 const hashSeed = 14695981039346656037
 
 func hashNumber(h, n uint64) uint64 {

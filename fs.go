@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// FS is a directory of skills in a file system, such as an embed.FS or an
-// fstest.MapFS: what [Dir] finds on disk, it finds there. The skills have no
-// base directory; their Path is KIND:PATH.
+// FS returns the skills of a directory in a file system, such as an embed.FS or an
+// fstest.MapFS. It finds the same skills as [Dir] does on disk. The skills have no base
+// directory; their Path is KIND:PATH.
 func FS(fsys fs.FS, o Origin) Source { return fsSource{fsys, o} }
 
 type fsSource struct {
@@ -95,8 +95,8 @@ func (t fsTree) finish(s *Skill, name string) {
 	}
 }
 
-// Prefix makes PREFIX:NAME of the names of a source, as plugins and servers
-// have them.
+// Prefix returns a Source that renames the skills of src to PREFIX:NAME, as plugins and
+// servers do.
 func Prefix(prefix string, src Source) Source { return prefixed{src, prefix} }
 
 type prefixed struct {

@@ -10,27 +10,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxValue bounds an argument that a command is given, in bytes: the kernel's
-// own bound for one is not far above.
+// maxValue limits an argument passed to a command, in bytes. The kernel's own limit for
+// one argument is not much higher.
 const maxValue = 100 << 10
 
-// A shellLine is an inline command, ready to run: its placeholders are
-// references to variables in env.
+// A shellLine is an inline command that is ready to run: its placeholders are replaced
+// by references to variables in env.
 type shellLine struct {
 	line string
 	env  []string // KNACK_ARG_0=…
 }
 
-// prepare makes a command safe to run with strangers' words for its
-// placeholders. The words never become part of the text
-// that a shell reads: the command is parsed as its author wrote it, and each
-// placeholder becomes a quoted reference to a variable, so a word stays one
-// word whatever it holds. Places where a shell or another program would read a
-// value as code are refused: the error says which. used says whether a
-// placeholder took arguments.
+// prepare makes a command safe to run with untrusted values for its placeholders. The
+// values never become part of the text that a shell reads: the command is parsed as its
+// author wrote it, and each placeholder becomes a quoted reference to a variable. A
+// value therefore stays one word whatever it contains. Placeholders where a shell or
+// another program would read the value as code are refused; problem says why. used
+// reports whether a placeholder referred to arguments.
 //
-// Directories are ours, not a stranger's; they become quoted words, so that
-// permission rules can name them.
+// Directories come from Knack and are trusted; they are inserted as quoted words, so
+// that permission rules can match them.
 func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine, used bool, problem string,
 	err error) {
 	p := preparer{values: v, dialect: sc.dialect, cmd: cmd}
@@ -67,14 +66,14 @@ func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine
 type site struct {
 	token
 	at     int
-	seen   bool   // its place in the syntax is known
-	stays  bool   // a comment or single quotes: it is no placeholder
+	seen   bool   // its position in the syntax is known
+	stays  bool   // in a comment or single quotes: left as written
 	single bool   // inside single quotes
 	quoted bool   // inside double quotes or a here-document
-	here   bool   // inside a here-document
-	list   bool   // $ARGUMENTS may become several words here
-	dash   bool   // the value begins a word that a program may take for an option
-	why    string // it is refused here; "" it is not
+	here   bool   // in a here-document
+	list   bool   // $ARGUMENTS may expand to several words here
+	dash   bool   // the value starts a word that a program may take for an option
+	why    string // why it is refused here; "" if it is not
 }
 
 type preparer struct {
@@ -85,7 +84,7 @@ type preparer struct {
 	stack   []syntax.Node
 }
 
-// within calls f for every placeholder in a part of the command.
+// within calls f for every placeholder in a range of the command.
 func (p *preparer) within(from, to syntax.Pos, f func(*site)) {
 	i, _ := slices.BinarySearchFunc(p.sites, int(from.Offset()), func(s *site, at int) int { return s.at - at })
 	for ; i < len(p.sites) && p.sites[i].at < int(to.Offset()); i++ {
@@ -93,8 +92,9 @@ func (p *preparer) within(from, to syntax.Pos, f func(*site)) {
 	}
 }
 
-// refuse marks the placeholders of a part of the command. Directories are
-// words that nobody but us chose: they may stand in command position.
+// refuse marks the placeholders in a part of the command as refused. If directories is
+// false, placeholders of directories are left out: their values come from Knack, so they
+// are safe in command position.
 func (p *preparer) refuse(n syntax.Node, directories bool, why string) {
 	p.within(n.Pos(), n.End(), func(s *site) {
 		if s.why == "" && (directories || !s.directory()) {
@@ -105,7 +105,7 @@ func (p *preparer) refuse(n syntax.Node, directories bool, why string) {
 
 func (s *site) directory() bool { return s.kind == variable && isDirectory(s.text) }
 
-// walk finds the place of each placeholder in the syntax.
+// walk determines the syntactic position of each placeholder.
 func (p *preparer) walk(file *syntax.File) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if n == nil {
@@ -188,7 +188,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 	return true
 }
 
-// at is the placeholder that begins at a position, or nil.
+// at returns the placeholder that begins at a position, or nil.
 func (p *preparer) at(pos syntax.Pos) *site {
 	i, ok := slices.BinarySearchFunc(p.sites, int(pos.Offset()), func(s *site, at int) int { return s.at - at })
 	if !ok {
@@ -197,7 +197,7 @@ func (p *preparer) at(pos syntax.Pos) *site {
 	return p.sites[i]
 }
 
-// place notes how a placeholder is quoted, and whether several words fit.
+// place records how a placeholder is quoted, and whether it may become several words.
 func (p *preparer) place(s *site) {
 	s.seen = true
 	for i := len(p.stack) - 1; i >= 0; i-- {
@@ -223,8 +223,8 @@ func (p *preparer) place(s *site) {
 	}
 }
 
-// redirect refuses placeholders in a here-document whose text is code, or
-// whose quotes say that nothing in it is replaced.
+// redirect refuses placeholders in a here-document whose text is code, or whose quoted
+// delimiter disables replacement.
 func (p *preparer) redirect(stmt *syntax.Stmt, r *syntax.Redirect) {
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
@@ -246,7 +246,7 @@ func (p *preparer) redirect(stmt *syntax.Stmt, r *syntax.Redirect) {
 	}
 }
 
-// call judges the words of a simple command.
+// call checks the words of a simple command.
 func (p *preparer) call(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
 		return
@@ -255,7 +255,7 @@ func (p *preparer) call(c *syntax.CallExpr) {
 		if i >= len(c.Args) {
 			continue
 		}
-		// Command position: a directory of ours may begin a program's path.
+		// In command position, a trusted directory may begin a program's path.
 		p.refuse(c.Args[i], why != commandPosition, why)
 	}
 	dashes := false
@@ -269,7 +269,7 @@ func (p *preparer) call(c *syntax.CallExpr) {
 	}
 }
 
-// leading marks the placeholders that can give a word its first character.
+// leading marks the placeholders whose value can provide the first character of a word.
 func (p *preparer) leading(w *syntax.Word) {
 	from := w.Pos().Offset()
 	for from < w.End().Offset() && (p.cmd[from] == '"') {
@@ -291,7 +291,7 @@ func (p *preparer) leading(w *syntax.Word) {
 	}
 }
 
-// replace writes the command with references for placeholders.
+// replace returns the command with variable references in place of placeholders.
 func (p *preparer) replace() (out shellLine, used bool, problem string, err error) {
 	var b strings.Builder
 	env := map[string]string{}
@@ -305,7 +305,7 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 		}
 		text, ok := p.of(s.token, p.dialect)
 		if !ok {
-			continue // it has no value and stays as it is written
+			continue // it has no value and is left as written
 		}
 		switch {
 		case s.why != "":
@@ -360,8 +360,8 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 	}
 	b.WriteString(p.cmd[begin:])
 	out.line = b.String()
-	// What is no longer a command was not understood to begin with, such as a
-	// here-document that a placeholder seemed to close.
+	// If the result does not parse, the command was misunderstood, for example because a
+	// placeholder seemed to close a here-document.
 	if _, err := syntax.NewParser().Parse(strings.NewReader(out.line), ""); err != nil {
 		return shellLine{}, false, "", fmt.Errorf("a value cannot be put into it: %v", err)
 	}
@@ -372,8 +372,8 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 	return out, used, problem, nil
 }
 
-// inDoubleQuotes escapes a text so that it is literal inside double quotes, or in
-// a here-document, where a quote is an ordinary character.
+// inDoubleQuotes escapes a text so that it is literal inside double quotes, or, if here
+// is set, in a here-document, where a quote is an ordinary character.
 func inDoubleQuotes(s string, here bool) string {
 	s = strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(s)
 	if here {
@@ -382,8 +382,8 @@ func inDoubleQuotes(s string, here bool) string {
 	return strings.ReplaceAll(s, `"`, `\"`)
 }
 
-// steersShell reports whether a shell reads a variable as code, as a place to
-// find code, or as how to part words.
+// steersShell reports whether a shell uses a variable as code, as a place to find code,
+// or to split words.
 func steersShell(name string) bool {
 	switch name {
 	case "PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND",
@@ -396,7 +396,7 @@ func steersShell(name string) bool {
 		strings.HasPrefix(name, "BASH_FUNC_")
 }
 
-// words returns the words of a command as texts; what is no plain text is a
+// words returns the words of a command as texts. A part that is not plain text becomes a
 // zero byte.
 func words(args []*syntax.Word) []string {
 	out := make([]string, len(args))
@@ -427,19 +427,19 @@ func literal(parts []syntax.WordPart) string {
 
 const commandPosition = "it decides which program runs"
 
-// dangers says which words of a simple command a program runs or reads as
-// code, by index. It errs towards danger.
+// dangers returns, by index, why words of a simple command are dangerous: a program runs
+// them or reads them as code. In doubt, a word counts as dangerous.
 func dangers(args []string) map[int]string {
 	found := map[int]string{}
 	mark(args, 0, found)
 	return found
 }
 
-// A program is what is known of how a program takes its words.
+// A program describes how a program interprets its words.
 type program struct {
 	kind     programKind
-	operands string // options whose next word is theirs: "-u -g"
-	code     string // options whose next word is code
+	operands string // options that take the next word as their value, such as "-u -g"
+	code     string // options that take the next word as code
 }
 
 type programKind uint8
@@ -496,13 +496,13 @@ func programOf(name string) program {
 	return program{}
 }
 
-// mark judges args[at:], whose first word is a command.
+// mark checks args[at:], whose first word is a command, and adds what it finds to found.
 func mark(args []string, at int, found map[int]string) {
 	const code = "a program would read the value as code"
 	if at >= len(args) {
 		return
 	}
-	if args[at] == "--" { // time -- ls: a shell passes over it
+	if args[at] == "--" { // in "time -- ls" the shell skips "--"
 		mark(args, at+1, found)
 		return
 	}
@@ -538,7 +538,7 @@ func mark(args []string, at int, found map[int]string) {
 		}
 		return
 	}
-	given := false // an option gave the code
+	given := false // an option has provided the code
 	for i := at + 1; i < len(args); i++ {
 		a := args[i]
 		switch {
@@ -546,7 +546,7 @@ func mark(args []string, at int, found map[int]string) {
 			continue
 		case len(a) > 1 && a[0] == '-' || a != "" && has(p.code, a):
 			isCode := has(p.code, a)
-			// Shells and perl take options together: -lc, -ne.
+			// Shells and perl accept combined options: -lc, -ne.
 			if !isCode && p.kind == interpreter && len(a) > 2 && a[1] != '-' {
 				last := a[len(a)-1]
 				isCode = last == 'c' || last == 'e' || last == 'E'
@@ -579,7 +579,7 @@ func mark(args []string, at int, found map[int]string) {
 			if p.kind == interpreter {
 				found[i] = commandPosition
 			}
-			if databases(name) { // the second operand is what it runs
+			if databases(name) { // it runs its second operand
 				found[i+1] = code
 			}
 		}
@@ -595,7 +595,7 @@ func databases(name string) bool {
 	return false
 }
 
-// readsCode reports whether a command takes what it reads for code, or for
+// readsCode reports whether a command interprets its standard input as code or as
 // further words of a command.
 func readsCode(args []string) bool {
 	for at := 0; at < len(args); at++ {
@@ -609,7 +609,7 @@ func readsCode(args []string) bool {
 		case interpreter:
 			for _, a := range args[at+1:] {
 				if a != "-" && a != "-s" && a != "" && (a[0] != '-' || slices.Contains(strings.Fields(p.code), a)) {
-					return false // it has its code elsewhere
+					return false // its code comes from elsewhere
 				}
 			}
 			return true
@@ -626,8 +626,8 @@ func readsCode(args []string) bool {
 	return false
 }
 
-// hasCodeReader reports whether any command of a statement takes what it reads
-// for code.
+// hasCodeReader reports whether any command of a statement interprets its standard input
+// as code.
 func hasCodeReader(s *syntax.Stmt) bool {
 	found := false
 	syntax.Walk(s, func(n syntax.Node) bool {

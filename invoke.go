@@ -20,7 +20,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// A Caller is who invokes a skill.
+// A Caller says who invokes a skill.
 type Caller uint8
 
 const (
@@ -28,49 +28,51 @@ const (
 	ByModel
 )
 
-// A Shell runs one inline command of a skill's text, in the working directory,
-// and returns what replaces it: stdout, then stderr if there is any, truncated
-// as the bash tool truncates it. line refers to arguments only through the
-// variables of env (KNACK_ARG_0=…), which must be set for it; permission is
-// decided on line with their values. An error, also for a command that is not
-// allowed or does not exit with 0, fails the whole invocation. a is the
-// Activation under construction: its Grants and Denies apply to the skill's own
-// commands. Where a.Skill.Shell is powershell, line is a PowerShell command:
-// another shell must not run it.
+// A Shell runs one inline command of a skill's text in the working directory and returns
+// its output, which replaces the command: stdout, then stderr if there is any, truncated
+// like the output of the bash tool. line refers to arguments only through the variables
+// of env (KNACK_ARG_0=…), which the Shell must set; permission is decided on line with
+// their values. An error fails the whole invocation; a command that is not allowed or
+// exits with another status than 0 must return one. a is the Activation under
+// construction: its Grants and Denies apply to the skill's own commands. If
+// a.Skill.Shell is powershell, line is a PowerShell command, and no other shell may run
+// it.
 type Shell func(ctx context.Context, a *Activation, line string, env []string) (string, error)
 
-// commandTime bounds one inline command.
+// commandTime limits the duration of one inline command.
 const commandTime = 2 * time.Minute
 
-// An Invocation asks a Catalog for a skill's text.
+// An Invocation is a request for a skill's text.
 type Invocation struct {
-	Name     string // a name, alias or label; a leading / and blanks are dropped
+	Name     string // a name, alias or label; a leading slash and surrounding blanks are ignored
 	Args     string
 	By       Caller
-	View     View     // what the model was shown: a conditional skill must be active in it
-	Message  string   // the person's own words: a /skill that they name is open to the model
-	Builtins []string // the program's own commands, which are no skills
-	// the text is only shown: who may call the skill, and when, is not checked, and nothing runs
+	View     View     // what the model has seen: a conditional skill must be active in it
+	Message  string   // the user's message: the model may call a skill that it names as /skill
+	Builtins []string // the program's own commands, which are not skills
+	// Preview only displays the text: who may call the skill, and when, is not checked,
+	// and nothing runs.
 	Preview  bool
-	Hash     string   // "", or the Asks.Hash that was approved: other bytes are refused
+	Hash     string   // if not empty, the approved Asks.Hash: other bytes are refused
 	Accepted []string // see Activation.Accepted
-	Shell    Shell    // nil: inline commands stay text
+	Shell    Shell    // nil: inline commands are left as text
 	// CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
 	Vars map[string]string
 }
 
-// An Activation is one skill, ready for a conversation: data only.
+// An Activation is the result of invoking a skill: its text and settings for a
+// conversation. It is only data.
 type Activation struct {
-	Skill     *Skill // as the bytes say that were used, which may be newer than the Catalog
+	Skill     *Skill // as in the bytes that were used, which may be newer than the Catalog
 	Args      string
 	Notice    string   // one line for people
-	Asked     string   // the name PREFIX:NAME that was asked for, see Catalog.Unprefixed; "": the skill's own
-	Prompt    string   // for the model, complete
-	Dir       string   // base directory; "" none
+	Asked     string   // the name PREFIX:NAME that was requested, see Catalog.Unprefixed; "": the skill's own
+	Prompt    string   // the complete text for the model
+	Dir       string   // base directory; "": none
 	Resources []string // files beside SKILL.md, slash-separated, relative to Dir
-	Grants    []string // permission rules, directories expanded
-	// Accepted are those Grants that cover everything (Bash, *) and that the user
-	// accepted for the bytes of Hash.
+	Grants    []string // permission rules with directories expanded
+	// Accepted are the Grants that cover everything (Bash, *) and that the user accepted
+	// for the content with this Hash.
 	Accepted []string
 	Denies   []string
 	Model    string          // "": inherit
@@ -81,24 +83,24 @@ type Activation struct {
 	Problems []Problem
 }
 
-// A Refusal explains why a skill is not invoked. Code says which kind of refusal it is.
+// A Refusal explains why a skill was not invoked. Code is one of the constants below.
 type Refusal struct {
 	Code    int
 	Message string
-	Near    []string // of an unknown skill: at most three similar names
-	Hint    string   // a command that helps; "" none
+	Near    []string // for an unknown skill: up to three similar names
+	Hint    string   // a command that helps; "": none
 }
 
-// Codes of a Refusal.
+// Values of Refusal.Code.
 const (
-	RefusedEmpty   = 1 // no name
-	RefusedUnknown = 2 // no such skill, or not yet active
-	RefusedUnread  = 3 // the file cannot be read, or its text not be made
-	RefusedToModel = 4 // its author keeps it from models (disable-model-invocation), or from people
+	RefusedEmpty   = 1 // no name was given
+	RefusedUnknown = 2 // no such skill, or it is not active yet
+	RefusedUnread  = 3 // the file cannot be read, or its text cannot be expanded
+	RefusedToModel = 4 // its author disabled it for models (disable-model-invocation) or for people
 	RefusedBuiltin = 5 // a command of the program, not a skill
-	RefusedRunning = 6 // already running; found by the runtime
-	RefusedByRule  = 7 // denied
-	RefusedChanged = 8 // not the bytes that were approved
+	RefusedRunning = 6 // already running; detected by the runtime
+	RefusedByRule  = 7 // denied by a permission rule
+	RefusedChanged = 8 // its bytes differ from the approved ones
 )
 
 func (r *Refusal) Error() string { return r.Message }
@@ -107,9 +109,9 @@ func refuse(code int, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Invoke reads a skill's text and expands it. The error is a *[Refusal] where
-// the skill, not the runtime, is at fault. What the skill may do is taken from
-// the bytes that are read now, not from the Catalog.
+// Invoke reads a skill's text and expands it. The error is a *[Refusal] if the skill or
+// the request is at fault, not the runtime. Permissions and settings come from the bytes
+// that are read now, not from the Catalog.
 func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error) {
 	s, err := c.called(in)
 	if err != nil {
@@ -148,7 +150,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 
 	a.Dir = s.Dir
 	if a.Dir != "" && s.Read == nil {
-		if abs, err := filepath.Abs(a.Dir); err == nil { // the model does not know what a relative one is relative to
+		if abs, err := filepath.Abs(a.Dir); err == nil { // the model could not resolve a relative directory
 			a.Dir = abs
 		}
 	}
@@ -164,7 +166,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if !local {
 		a.Dir = ""
 	}
-	if s.Effort != "" { // the one that will be in force
+	if s.Effort != "" { // the effort that applies while the skill is active
 		in.Vars = maps.Clone(in.Vars)
 		if in.Vars == nil {
 			in.Vars = map[string]string{}
@@ -209,7 +211,7 @@ func calledName(in Invocation) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(in.Name), "/"))
 }
 
-// called finds the skill that is meant.
+// called finds the skill that an Invocation refers to.
 func (c *Catalog) called(in Invocation) (*Skill, error) {
 	name := calledName(in)
 	if name == "" {
@@ -241,8 +243,8 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	return nil, r
 }
 
-// open reports whether the author and the folder's trust open the skill to the
-// caller.
+// open reports an error unless the skill's author and the trust of its origin allow the
+// caller to invoke it.
 func (s *Skill) open(in Invocation) error {
 	switch {
 	case s.Origin.Trust == Untrusted:
@@ -255,7 +257,7 @@ func (s *Skill) open(in Invocation) error {
 	return nil
 }
 
-// named reports whether a person's words hold /name as a word of its own.
+// named reports whether a user's message contains /name as a separate word.
 func (s *Skill) named(message string) bool {
 	for at := 0; ; {
 		i := strings.IndexByte(message[at:], '/')
@@ -275,21 +277,21 @@ func (s *Skill) named(message string) bool {
 	}
 }
 
-// endsWord reports whether a name ends where rest begins.
+// endsWord reports whether the word before rest ends there, apart from punctuation.
 func endsWord(rest string) bool {
 	rest = strings.TrimLeft(rest, ".,;:!?)\"'`")
 	return rest == "" || unicode.IsSpace([]rune(rest[:min(4, len(rest))])[0])
 }
 
-// local reports whether the skill lies on this machine: it can have a directory
-// and commands.
+// local reports whether the skill is a trusted one on this machine, which can have a
+// directory and commands.
 func (s *Skill) local() bool { return s.Origin.Trust == Trusted && s.Origin.Kind != MCP }
 
-// granting reports whether what the skill declares is in force without asking:
-// one from elsewhere must have been approved, by the hash of its bytes.
+// granting reports whether the skill's grants apply without asking. A skill that is not
+// local must have been approved, by the hash of its bytes.
 func (s *Skill) granting(approved string) bool { return s.local() || approved != "" }
 
-// fresh reads the skill from its file as it is now.
+// fresh reads the skill again from its file.
 func (s *Skill) fresh(ctx context.Context) (fresh *Skill, body, hash string, err error) {
 	data, err := s.read(ctx)
 	if err != nil {
@@ -312,8 +314,8 @@ func hashOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// read returns the whole SKILL.md as it is now, at most 1 MiB. A skill whose
-// text is computed has none.
+// read returns the current SKILL.md, at most 1 MiB. A skill with a computed text has no
+// file.
 func (s *Skill) read(ctx context.Context) ([]byte, error) {
 	var data []byte
 	var err error
@@ -331,13 +333,13 @@ func (s *Skill) read(ctx context.Context) ([]byte, error) {
 	return data, err
 }
 
-// readBounded reads a regular file, one byte more than is allowed at most.
+// readBounded reads a regular file, up to one byte more than is allowed.
 func readBounded(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // a pipe would never end
+	if !info.Mode().IsRegular() { // reading a pipe would never end
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	f, err := os.Open(path)
@@ -348,10 +350,10 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// shownResources bounds how many resources are listed for the model.
+// shownResources limits how many resources are listed for the model.
 const shownResources = 50
 
-// prompt is what the model reads.
+// prompt returns the complete text for the model.
 func (a *Activation) prompt(body string, used bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<command-message>The \"%s\" skill is loading</command-message>\n", a.Skill.Name)
@@ -381,28 +383,28 @@ func (a *Activation) prompt(body string, used bool) string {
 	return b.String()
 }
 
-// Asks is what a skill wants besides putting text into the conversation: what
-// a person is shown who is asked whether it may run.
+// Asks is what a skill requests besides adding text to the conversation. A person sees
+// it when asked whether the skill may run.
 type Asks struct {
-	Hash     string          // of the bytes that say so; for Invocation.Hash. "" for a computed text
+	Hash     string          // of the bytes with these requests, for Invocation.Hash; "" for a computed text
 	Grants   []string        // allowed-tools
 	Denies   []string        // disallowed-tools
 	Hooks    json.RawMessage // see Skill.Hooks
 	Commands []string        // inline commands as written, in order
-	Sandbox  *Restrictions   // restricts, so that it needs no consent
+	Sandbox  *Restrictions   // only restricts, so it needs no consent
 	Model    string
 	Shell    string
 	Fork     bool
 }
 
-// Nothing reports whether it asks for nothing that needs consent.
+// Nothing reports whether the skill requests nothing that needs consent.
 func (a Asks) Nothing() bool {
 	return len(a.Grants) == 0 && len(a.Denies) == 0 && a.Hooks == nil && len(a.Commands) == 0 &&
 		a.Model == "" && a.Shell == "" && !a.Fork
 }
 
-// Asks reads the skill as it is now and returns what it wants. The error is a
-// *[Refusal] where the file cannot be read.
+// Asks reads the skill's current file and returns what it requests. The error is a
+// *[Refusal] if the file cannot be read.
 func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 	var commands []string
 	hash := ""
@@ -424,8 +426,8 @@ func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 	return a, nil
 }
 
-// InlineCommands returns the commands in a skill's text, without frontmatter,
-// that run when it is invoked: as they are written, in their order.
+// InlineCommands returns the commands in a skill's text (without frontmatter) that run
+// when it is invoked, as written and in order.
 func InlineCommands(text string) []string {
 	var commands []string
 	for _, t := range (scanner{}).scan(text) {
@@ -444,8 +446,8 @@ func (s *Skill) scanner() scanner {
 	return sc
 }
 
-// Describe returns the whole description of a skill, which a listing may have
-// cut. It refuses as Invoke does, and reads no file.
+// Describe returns the full description of a skill, which a listing may have cut. It
+// refuses the same calls as Invoke, and reads no file.
 func (c *Catalog) Describe(in Invocation) (string, error) {
 	s, err := c.called(in)
 	if err != nil {

@@ -10,30 +10,30 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A Library keeps the Catalog of its Sources up to date. Its method value
-// Catalog is what an agent takes. It is safe for concurrent use.
+// A Library keeps the Catalog of its Sources up to date. An agent can take its method
+// value Catalog. It is safe for concurrent use.
 type Library struct {
 	now atomic.Pointer[Catalog]
 
-	mu      sync.Mutex // held while sources are read
+	mu      sync.Mutex // locked while sources are read
 	sources []Source
 	read    []reading
 
-	poll time.Duration // for tests: look that often, and do not ask the system
+	poll time.Duration // for tests: poll at this interval instead of watching
 }
 
-// NewLibrary reads sources; their order is the precedence.
+// NewLibrary reads sources; their order is their precedence.
 func NewLibrary(ctx context.Context, sources ...Source) *Library {
 	l := &Library{sources: slices.Clone(sources)}
 	l.Reload(ctx)
 	return l
 }
 
-// Catalog returns the newest Catalog.
+// Catalog returns the current Catalog.
 func (l *Library) Catalog() *Catalog { return l.now.Load() }
 
-// Reload reads all sources again. A [Folder] re-reads only files that changed.
-// If nothing did, the Catalog stays the same one. If ctx ends meanwhile, too.
+// Reload reads all sources again and returns the Catalog. A [Folder] reads only files
+// that changed. If nothing changed, or ctx ends, the Catalog remains the same.
 func (l *Library) Reload(ctx context.Context) *Catalog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,8 +51,8 @@ func (l *Library) Reload(ctx context.Context) *Catalog {
 	return l.now.Load()
 }
 
-// Add reads further sources, which come after those that are there, and not
-// the others again. This is how skills of nested directories come in.
+// Add appends sources and reads only these. It is used for the skills of nested
+// directories.
 func (l *Library) Add(ctx context.Context, sources ...Source) *Catalog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +66,7 @@ func (l *Library) Add(ctx context.Context, sources ...Source) *Catalog {
 	return l.now.Load()
 }
 
-// Refresh reads some of the sources again, and not the others. They are found
-// by ==.
+// Refresh reads only these sources again. They are compared with ==.
 func (l *Library) Refresh(ctx context.Context, sources ...Source) *Catalog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +82,8 @@ func (l *Library) Refresh(ctx context.Context, sources ...Source) *Catalog {
 	return l.now.Load()
 }
 
-// With is the Catalog as it is now with further sources behind it, which are read
-// once and do not become sources of the Library.
+// With returns the current Catalog extended by further sources, which are read once and
+// are not added to the Library.
 func (l *Library) With(ctx context.Context, sources ...Source) *Catalog {
 	l.mu.Lock()
 	read := slices.Clone(l.read)
@@ -95,8 +94,8 @@ func (l *Library) With(ctx context.Context, sources ...Source) *Catalog {
 	return catalog(read)
 }
 
-// Replace reads other sources from now on, and returns their Catalog. What
-// [Library.Add] added is gone too.
+// Replace replaces all sources, including those from [Library.Add], and returns the new
+// Catalog.
 func (l *Library) Replace(ctx context.Context, sources ...Source) *Catalog {
 	l.mu.Lock()
 	l.sources = slices.Clone(sources)
@@ -112,16 +111,16 @@ func (r reading) equal(o reading) bool {
 	return r.place == o.place && slices.EqualFunc(r.skills, o.skills, same) && slices.Equal(r.problems, o.problems)
 }
 
-// A Watcher is a Source that can tell when to read it again. A Folder need not:
-// the Library watches its directories.
+// A Watcher is a Source that reports when it should be read again. A Folder does not
+// need this: the Library watches its directories.
 type Watcher interface {
 	Source
-	// Watch calls changed, never twice at once, whenever the source should be
-	// read again, until ctx ends.
+	// Watch calls changed whenever the source should be read again, never concurrently,
+	// until ctx ends.
 	Watch(ctx context.Context, changed func()) error
 }
 
-// watched returns the directories in which a change of a source would be seen.
+// watched returns the directories to watch for changes of a source.
 func watched(src Source) []string {
 	if w, ok := src.(interface{ watched() []string }); ok {
 		return w.watched()
@@ -130,13 +129,13 @@ func watched(src Source) []string {
 }
 
 const (
-	quiet    = 100 * time.Millisecond // how long changes are collected
+	quiet    = 100 * time.Millisecond // how long changes are collected before a reload
 	interval = 2 * time.Second        // of polling
 )
 
-// Watch reloads the Library when its sources change, and calls changed (nil:
-// nobody) with each new Catalog, until ctx ends. Where the system cannot tell
-// of changes, it looks every two seconds.
+// Watch reloads the Library when its sources change, and calls changed (unless it is
+// nil) with each new Catalog, until ctx ends. If the system cannot report changes, it
+// polls every two seconds.
 func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -147,14 +146,14 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 	touch := func() {
 		select {
 		case kick <- struct{}{}:
-		default: // one is waiting already
+		default: // a notification is already pending
 		}
 	}
 	l.mu.Lock()
 	for _, src := range l.sources {
 		if w, ok := src.(Watcher); ok {
 			wg.Go(func() {
-				// A source that can no longer tell stays as it is.
+				// A source whose Watch fails is no longer updated.
 				_ = w.Watch(ctx, touch)
 			})
 		}
@@ -175,7 +174,7 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 			events, errs = fsw.Events, fsw.Errors
 		}
 	}
-	// follow watches what there is to watch; false if some of it cannot be.
+	// follow updates the watched directories; it returns false if one cannot be watched.
 	follow := func() bool {
 		if fsw == nil {
 			return false
@@ -201,12 +200,12 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 		}
 		for dir := range watching {
 			if !want[dir] {
-				_ = fsw.Remove(dir) // it may be gone
+				_ = fsw.Remove(dir) // the directory may no longer exist
 				delete(watching, dir)
 			}
 		}
 		if more {
-			touch() // for what changed before it was watched
+			touch() // for changes made before it was watched
 		}
 		return all
 	}
@@ -221,7 +220,7 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 			return nil
 		case e := <-events:
 			if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
-				delete(watching, e.Name) // the system has dropped it
+				delete(watching, e.Name) // the system no longer watches it
 			}
 			if e.Op == fsnotify.Chmod {
 				continue
@@ -246,11 +245,11 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 	}
 }
 
-// settle waits until no more events come; false if ctx ends.
+// settle waits until no more events arrive. It returns false if ctx ends.
 func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
 	t := time.NewTimer(quiet)
 	defer t.Stop()
-	for range 20 { // not for ever, while something writes on and on
+	for range 20 { // a limit, in case something never stops writing
 		select {
 		case <-ctx.Done():
 			return false

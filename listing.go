@@ -17,39 +17,39 @@ import (
 const (
 	maxEntry      = 1536  // characters of one entry
 	maxCutEntry   = 250   // characters of one entry once the budget forces cuts
-	minText       = 60    // characters of a text: less is of no use
+	minText       = 60    // characters of a text; a shorter one is useless
 	maxListed     = 2000  // entries
-	unknownWindow = 15000 // characters of a listing for a model of unknown window
-	share         = 0.01  // of the window
+	unknownWindow = 15000 // characters of a listing if the model's window is unknown
+	share         = 0.01  // of the model's window
 )
 
-// A View says who asks a Catalog for a listing, and in what state. The same
-// View of the same Catalog gives the same bytes.
+// A View describes the caller of a listing and the state of the conversation. The same
+// View of the same Catalog yields the same bytes.
 type View struct {
 	For     Caller
-	Window  int      // the model's context window in tokens; 0 unknown
-	Touched []string // paths that tools touched, absolute
-	Dir     string   // the project's root: what paths: of skills without a directory are relative to
+	Window  int      // the model's context window in tokens; 0: unknown
+	Touched []string // absolute paths that tools touched
+	Dir     string   // the project's root, which paths: of skills without a directory are relative to
 
-	// Budget is what the listing may take: up to 1 a share of the window
-	// (0: 0.01), above 1 characters. A share of an unknown window is 15,000
-	// characters.
+	// Budget is the size limit of the listing: a value up to 1 is a share of the window
+	// (0: 0.01), a larger one a number of characters. A share of an unknown window is
+	// 15,000 characters.
 	Budget   float64
-	MaxChars int // of one entry; 0: 1,536
-	// Used names skills in the order of their use, the most used first.
+	MaxChars int // limit of one entry; 0: 1,536
+	// Used contains names of skills, the most used first.
 	Used []string
-	// Overrides are pinned, required, name-only, user-only or off, by name;
-	// anything else is on. Managed skills cannot be off.
+	// Overrides maps names to pinned, required, name-only, user-only or off; any other
+	// value means on. Managed skills cannot be off.
 	Overrides map[string]SkillState
-	// Only names the skills that are on, by name or by its part after the last
-	// colon; managed skills always are. nil: all.
+	// Only, if not nil, restricts the listing to skills with these names, or with these
+	// as the part after the last colon. Managed skills are always on.
 	Only []string
-	// Index lists skills with the location of their file, for a model that
-	// reads the file instead of calling a tool.
+	// Index adds the location of each skill's file, for a model that reads the file
+	// instead of calling a tool.
 	Index bool
 }
 
-// override is Active where nothing is overridden.
+// override returns the override of a skill, or Active.
 func (v View) override(s *Skill) SkillState {
 	if !v.chosen(s) {
 		return Off
@@ -66,14 +66,14 @@ func (v View) override(s *Skill) SkillState {
 	return Active
 }
 
-// chosen reports whether Only lets a skill be on.
+// chosen reports whether Only permits a skill.
 func (v View) chosen(s *Skill) bool {
 	return v.Only == nil || s.Origin.Kind == Managed || slices.ContainsFunc(v.Only, func(name string) bool {
 		return s.Name == name || strings.HasSuffix(s.Name, ":"+strings.TrimPrefix(name, ":"))
 	})
 }
 
-// chars is the budget in characters.
+// chars returns the budget in characters.
 func (v View) chars() int {
 	part := v.Budget
 	switch {
@@ -87,41 +87,40 @@ func (v View) chars() int {
 	return int(part * float64(v.Window) * 4)
 }
 
-// A Listing is the text that tells a model which skills there are. Text is
-// empty if there are none.
+// A Listing is the text that informs a model of the available skills. Text is empty if
+// there are none.
 type Listing struct {
 	Text     string
 	Entries  []Line
 	Budget   int       // characters
 	Chars    int       // of Text
 	Tokens   int       // of Text, estimated
-	Problems []Problem // pins that do not fit; a required skill that is not listed in full has Severity Error
+	Problems []Problem // pins that do not fit; for a required skill not listed in full, the Severity is Error
 }
 
-// Cut reports whether the listing leaves out some of what skills say of
-// themselves.
+// Cut reports whether any entry of the listing is shortened or omitted.
 func (l Listing) Cut() bool {
 	return slices.ContainsFunc(l.Entries, func(e Line) bool { return e.Cut != Whole })
 }
 
-// A Cut explains why an entry is not whole.
+// A Cut explains why an entry is shortened.
 type Cut string
 
 const (
 	Whole       Cut = ""
-	CutEntry    Cut = "entry"    // longer than one entry may be
-	CutShare    Cut = "share"    // the budget was shared out
-	CutFloor    Cut = "floor"    // an even share would be too short: 60 characters are left
-	CutText     Cut = "text"     // no budget is left for its text: the name alone is listed
+	CutEntry    Cut = "entry"    // longer than the limit of one entry
+	CutShare    Cut = "share"    // the budget was divided among the entries
+	CutFloor    Cut = "floor"    // an equal share would be too short, so that it was cut to 60 characters
+	CutText     Cut = "text"     // no budget is left for its text: only the name is listed
 	CutOverride Cut = "override" // name-only
-	CutOmitted  Cut = "omitted"  // there are more than 2,000 skills: it is not listed
+	CutOmitted  Cut = "omitted"  // not listed, because there are more than 2,000 skills
 )
 
 // A Line is one entry of a Listing.
 type Line struct {
 	Skill *Skill
-	Text  string // the entry, without a newline; what an announcement would show, if it is omitted
-	Full  int    // characters of the whole entry
+	Text  string // the entry without a newline; for an omitted one, the text for an announcement
+	Full  int    // characters of the uncut entry
 	Chars int    // of Text; 0 if it is omitted
 	Cut   Cut
 }
@@ -130,18 +129,18 @@ type Line struct {
 type item struct {
 	skill  *Skill
 	name   string
-	text   string // what the budget may cut
-	hint   string // of its arguments; kept only where nothing has to be cut for it
+	text   string // may be cut to fit the budget
+	hint   string // argument hint; kept only if no text has to be cut for it
 	suffix string
-	keep   int // characters of text
+	keep   int // characters of text to keep
 	runes  int // of text
-	fixed  int // of what goes with text: the separator and suffix
+	fixed  int // characters beside text: the separator and suffix
 	cut    Cut
 	whole  bool       // never cut
 	pin    SkillState // Pinned, Required or ""
 }
 
-// The line that informs the model of cuts, and how to read more.
+// The line that informs the model of cuts and of how to read the full text.
 const (
 	toolNote = "Some descriptions are shortened or omitted: call the Skill tool with describe to read one in full " +
 		"before you decide against a skill, or with find to search all skills."
@@ -150,10 +149,10 @@ const (
 	otherHead = "Skills:"
 )
 
-// Listing lists what a caller may invoke. If that takes more than the Budget,
-// texts are cut: bundled and pinned skills keep theirs, the rest is shared
-// evenly. Names are dropped beyond 2,000 skills only, those of the least used.
-// Listing.Entries records what was cut, and one line informs the model.
+// Listing lists the skills that a caller may invoke. If this exceeds the Budget, texts
+// are cut: bundled and pinned skills keep theirs, the others share the rest equally.
+// Names are omitted only beyond 2,000 skills, the least used ones first. Listing.Entries
+// records what was cut, and one line informs the model.
 func (c *Catalog) Listing(v View) Listing {
 	var modes []item
 	others := make([]item, 0, len(c.skills))
@@ -231,8 +230,8 @@ func (c *Catalog) Listing(v View) Listing {
 	return l
 }
 
-// Offers reports whether a skill is in the listing of a View: that is one that is
-// active, not switched off, and open to the caller.
+// Offers reports whether a skill is in the listing of a View: it is active, not switched
+// off, and its caller may invoke it.
 func (c *Catalog) Offers(s *Skill, v View) bool {
 	return !(v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.unavailable(s, v, v.For) != "")
 }
@@ -270,7 +269,7 @@ func newItem(s *Skill, v View) item {
 	return e
 }
 
-// hint is what an entry says of the skill's arguments; "" nothing.
+// hint returns the part of an entry about the skill's arguments, or "".
 func (s *Skill) hint() string {
 	const most = 100
 	if hint := plain.Fold(s.ArgumentHint); hint != "" {
@@ -279,8 +278,8 @@ func (s *Skill) hint() string {
 	return ""
 }
 
-// pin exempts pinned and required skills from being cut, required ones first,
-// as far as they take no more than room characters together.
+// pin exempts pinned and required skills from being cut, required ones first, as long as
+// together they take at most room characters.
 func pin(entries []item, room int) {
 	for _, state := range []SkillState{Required, Pinned} {
 		for i := range entries {
@@ -321,7 +320,7 @@ func (c *Catalog) pins(v View, entries []item) []Problem {
 	return problems
 }
 
-// notListed explains why a name is in no listing.
+// notListed explains why a name is not in a listing.
 func (c *Catalog) notListed(name string, v View) string {
 	for _, e := range c.entries {
 		if e.Name() == name {
@@ -331,7 +330,7 @@ func (c *Catalog) notListed(name string, v View) string {
 	return "no skill has this name"
 }
 
-// hints drops the argument hints that do not fit into room characters.
+// hints drops the argument hints that do not fit in room characters.
 func hints(entries []item, room int) {
 	for i := range entries {
 		e := &entries[i]
@@ -343,7 +342,7 @@ func hints(entries []item, room int) {
 	}
 }
 
-// omit marks the least used of more than 2,000 entries, and returns how many.
+// omit marks the least used of more than 2,000 entries as omitted, and returns how many.
 func omit(entries []item, used []string) int {
 	more := len(entries) - maxListed
 	if more <= 0 {
@@ -363,7 +362,7 @@ func omit(entries []item, used []string) int {
 	return more
 }
 
-// location is where a model can read a skill's file.
+// location returns where a model can read a skill's file.
 func location(s *Skill) string {
 	if s.Path == "" {
 		return s.ID
@@ -371,13 +370,13 @@ func location(s *Skill) string {
 	return filepath.ToSlash(s.Path)
 }
 
-// xml is one line of text within an element.
+// xml escapes one line of text for use within an element.
 func xml(s string) string {
-	s = strings.NewReplacer("&lt;", "<", "&gt;", ">").Replace(plain.Fold(s)) // Fold's own are done here
+	s = strings.NewReplacer("&lt;", "<", "&gt;", ">").Replace(plain.Fold(s)) // undo Fold's own escaping, since it is applied below
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;").Replace(s)
 }
 
-// size counts the entries with their newlines.
+// size returns the characters of the entries with their newlines.
 func size(entries []item) int {
 	n := 0
 	for i := range entries {
@@ -397,11 +396,11 @@ func (e *item) size() int {
 	return n
 }
 
-// fit cuts texts so that the entries take no more than room characters, if
-// names alone do not.
+// fit cuts texts so that the entries take at most room characters, unless the names
+// alone take more.
 func fit(entries []item, room int, v View) {
-	var free []*item // whose text may be cut
-	names := room    // what is left beside names
+	var free []*item // entries whose text may be cut
+	names := room    // characters left after the names
 	for i := range entries {
 		e := &entries[i]
 		switch {
@@ -409,7 +408,7 @@ func fit(entries []item, room int, v View) {
 			names -= e.size()
 		default:
 			most := maxCutEntry
-			if !v.Index { // a location is not counted
+			if !v.Index { // a location does not count
 				most = max(0, maxCutEntry-utf8.RuneCountInString(e.name)-e.fixed)
 			}
 			if e.keep > most {
@@ -423,7 +422,7 @@ func fit(entries []item, room int, v View) {
 	for _, e := range free {
 		text -= e.fixed
 	}
-	// The share: the shortest give back what they do not need.
+	// Equal shares: short texts return what they do not need.
 	byLength := slices.Clone(free)
 	slices.SortStableFunc(byLength, func(a, b *item) int { return a.keep - b.keep })
 	for i, e := range byLength {
@@ -445,8 +444,8 @@ func fit(entries []item, room int, v View) {
 	}
 }
 
-// floor gives 60 characters in the order of use, then of the listing, as long
-// as there is room; the others keep their names.
+// floor gives 60 characters to texts in the order of use, then of the listing, until
+// room is used up; the others keep only their names.
 func floor(free []*item, room int, used []string) {
 	free = slices.Clone(free)
 	byUse(free, used)
@@ -463,7 +462,7 @@ func floor(free []*item, room int, used []string) {
 	}
 }
 
-// byUse sorts items by use, the most used first, then as they were.
+// byUse sorts items by use, the most used first. The others keep their order.
 func byUse(items []*item, used []string) {
 	rank := make(map[string]int, len(used))
 	for i := len(used) - 1; i >= 0; i-- {
@@ -487,13 +486,13 @@ func (e *item) line(v View) string {
 	return e.name + ": " + text + e.hint + e.suffix
 }
 
-// cutTo keeps at most n characters of a text, the last of them an ellipsis. It
-// cuts after a sentence or a word if one ends in the last fifth.
+// cutTo shortens a text to n characters, the last of them an ellipsis. It cuts after a
+// sentence or a word if one ends in the last fifth.
 func cutTo(s string, n int) string {
 	if n <= 0 {
 		return ""
 	}
-	end, least := -1, 0 // bytes that fit; the beginning of the last fifth
+	end, least := -1, 0 // bytes that fit; start of the last fifth
 	left := n
 	for i := range s {
 		if left == n/5+1 {
@@ -508,7 +507,7 @@ func cutTo(s string, n int) string {
 		return s
 	}
 	if at := strings.LastIndexByte(s[:end], '&'); at >= 0 && entity(s[at:end]) {
-		end = at // an escaped character stays whole or goes
+		end = at // an escaped character is kept or dropped as a whole
 	}
 	sentence, word := -1, -1
 	before := ' '
@@ -536,7 +535,7 @@ func cutTo(s string, n int) string {
 	return strings.TrimRight(s[:end], " ") + "…"
 }
 
-// entity reports whether a text is the beginning of an entity that we write.
+// entity reports whether a text is the beginning of an entity that xml writes.
 func entity(s string) bool {
 	for _, e := range []string{"&lt;", "&gt;", "&amp;", "&quot;", "&apos;"} {
 		if len(s) < len(e) && strings.HasPrefix(e, s) {
@@ -546,8 +545,8 @@ func entity(s string) bool {
 	return false
 }
 
-// frame is all of a listing but its entries: what precedes them, what separates
-// modes from others, and what follows them.
+// frame returns the text of a listing around its entries: before them, between modes and
+// others, and after them.
 func frame(v View, modes, others int, cut bool, omitted int) (head, middle, tail string) {
 	more := ""
 	if omitted > 0 {
@@ -580,23 +579,23 @@ func frame(v View, modes, others int, cut bool, omitted int) (head, middle, tail
 
 const indexHead = `The skills below contain instructions for particular tasks. When a task matches a skill's description, read the file at its location before you begin, and follow it. Relative paths in a skill are resolved against the directory of its file.`
 
-// Changes are what a model that saw one listing needs to know of another.
+// Changes are the differences between a listing and one that a model has seen before.
 type Changes struct {
 	Added, Changed []Line
 	Removed        []string // names
 }
 
-// Fingerprints are a fingerprint, by name, of what the listing says of each skill. That
-// a text was cut for want of room is not in it.
+// Fingerprints returns a fingerprint, by name, of what the listing says about each
+// skill. It does not depend on how far a text was cut.
 func (l Listing) Fingerprints() map[string]string {
-	const size = 6 // bytes of a fingerprint
+	const size = 6 // bytes per fingerprint
 	var buf, prints []byte
 	for _, e := range l.Entries {
 		buf = append(append(append(buf[:0], e.Skill.ID...), 0), e.Skill.Summary()...)
 		sum := sha256.Sum256(buf)
 		prints = hex.AppendEncode(prints, sum[:size])
 	}
-	all := string(prints) // one text for all: there may be 10,000
+	all := string(prints) // one string for all, since there may be 10,000
 	found := make(map[string]string, len(l.Entries))
 	for i, e := range l.Entries {
 		found[e.Skill.Name] = all[2*size*i:][:2*size]
@@ -604,8 +603,7 @@ func (l Listing) Fingerprints() map[string]string {
 	return found
 }
 
-// Since compares the listing with what a model has seen before: the Fingerprints of
-// an older one.
+// Since compares the listing with an older one, given by its Fingerprints.
 func (l Listing) Since(seen map[string]string) Changes {
 	var ch Changes
 	now := l.Fingerprints()
@@ -629,7 +627,7 @@ func (l Listing) Since(seen map[string]string) Changes {
 // Empty reports whether nothing changed.
 func (ch Changes) Empty() bool { return len(ch.Added)+len(ch.Changed)+len(ch.Removed) == 0 }
 
-// Text tells a model of the changes; "" if there are none.
+// Text describes the changes for a model; it is "" if there are none.
 func (ch Changes) Text() string {
 	var b strings.Builder
 	list := func(head string, lines []Line) {
