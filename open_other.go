@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// openNoFollow opens a file to read.
+// openNoFollow opens a file for reading.
 func openNoFollow(name string) (*os.File, error) {
 	info, err := os.Lstat(name)
 	if err != nil {

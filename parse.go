@@ -30,17 +30,17 @@ const (
 	maxCompatibility = 500
 )
 
-// enough reports whether the first bytes of a SKILL.md contain all that parseSkill
-// uses of it: the frontmatter to its closing fence and, where that has no
-// description, the body's first paragraph, which replaces it. A source reads
-// 4 KiB, then more until enough or the end of the file.
+// enough reports whether the first bytes of a SKILL.md contain all that parseSkill uses:
+// the frontmatter up to its closing fence and, if that has no description, the first
+// paragraph of the body, which replaces it. A source reads 4 KiB, and then more until
+// enough returns true or the file ends.
 func enough(head []byte) bool {
 	if len(head) >= maxFrontmatter+maxParagraph {
 		return true
 	}
 	f := frontmatter.Split(head)
 	if f.Fence == frontmatter.Unclosed || len(f.Body) == 0 {
-		return false // the last line may be cut: --- can be the beginning of -----
+		return false // the last line may be cut: --- can be the start of -----
 	}
 	if len(f.Body) >= maxParagraph || hasDescription(f.Head) {
 		return true
@@ -49,8 +49,8 @@ func enough(head []byte) bool {
 	return complete
 }
 
-// hasDescription reports whether a frontmatter contains a description without
-// parsing it. It may miss one.
+// hasDescription reports whether a frontmatter contains a description, without parsing
+// it. It may overlook one.
 func hasDescription(head []byte) bool {
 	const key = "\ndescription:"
 	var value []byte
@@ -70,10 +70,10 @@ func hasDescription(head []byte) bool {
 	return len(below) > 0 && isBlank(below[0]) && len(bytes.TrimSpace(below)) > 0
 }
 
-// parseSkill reads the head of a SKILL.md, at least what enough requires, for a
-// list of skills. The Skill is nil if there is nothing to load; the Problems are
-// for its author. It keeps no reference to head. size is that of the whole file
-// in bytes. The caller sets ID.
+// parseSkill parses the head of a SKILL.md, which must satisfy enough, for a list of
+// skills. It returns a nil Skill if there is nothing to load. The Problems are for the
+// skill's author. It keeps no reference to head. size is the size of the whole file in
+// bytes. The caller sets ID.
 func parseSkill(path string, head []byte, size int64, o Origin) (*Skill, []Problem) {
 	s, _, problems := parse(path, head, o, int64(len(head)) == size, frontmatter.ParseFast)
 	if s != nil {
@@ -82,13 +82,13 @@ func parseSkill(path string, head []byte, size int64, o Origin) (*Skill, []Probl
 	return s, problems
 }
 
-// parseFile reads a whole SKILL.md and also returns its body.
+// parseFile parses a whole SKILL.md and also returns its body.
 func parseFile(path string, data []byte, o Origin) (*Skill, []byte, []Problem) {
 	return parse(path, data, o, true, frontmatter.Parse)
 }
 
-// parse reads a file with a reader of frontmatter. whole says that data is the
-// whole file: otherwise its last character may be cut.
+// parse parses a file with the given reader of frontmatter. whole says that data is the
+// whole file; otherwise its last character may be cut.
 func parse(path string, data []byte, o Origin, whole bool,
 	entries func(head []byte, line int) ([]frontmatter.Pair, []frontmatter.Problem)) (s *Skill, body []byte,
 	problems []Problem) {
@@ -119,8 +119,8 @@ func parse(path string, data []byte, o Origin, whole bool,
 	p.fields(s, found)
 	p.name(s)
 	p.describe(s, f.Body)
-	// A text that the Skill has as a field of its own is not kept twice, unless
-	// it was changed.
+	// A text that the Skill has in a field of its own is not stored twice, unless it was
+	// changed.
 	for _, t := range p.texts {
 		if kept, _ := s.shared(p.list[t.field].key); kept != t.text {
 			p.list[t.field].value = string(jsonString(t.text))
@@ -130,17 +130,17 @@ func parse(path string, data []byte, o Origin, whole bool,
 	return s, f.Body, p.problems
 }
 
-// A reader reads one file and collects its Problems.
+// A reader parses one file and collects its Problems.
 type reader struct {
 	path     string
-	nameLine int // line of the name; 0: none
+	nameLine int // line of the name; 0 if there is none
 	list     []field
-	texts    []text // of fields without a value: the Skill should have them
+	texts    []text // fields stored without a value, because the Skill should have it
 	problems []Problem
 }
 
 type text struct {
-	field int // of reader.list
+	field int // index into reader.list
 	text  string
 }
 
@@ -155,8 +155,7 @@ func (p *reader) warn(code Code, line, column int, hint, format string, args ...
 	p.problem(code, Warn, line, column, hint, format, args...)
 }
 
-// decode returns data as UTF-8 without a byte order mark; ok is false where it
-// is no text.
+// decode returns data as UTF-8 without a byte order mark; ok is false if it is not text.
 func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 	const hint = "save the file as UTF-8"
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
@@ -190,7 +189,8 @@ func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 	return bytes.ToValidUTF8(data, []byte("\ufffd")), true
 }
 
-// dropCut drops the beginning of a character that a read cut off.
+// dropCut removes an incomplete character from the end of data that is only a part of
+// the file.
 func dropCut(data []byte) []byte {
 	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax+1; i-- {
 		if utf8.RuneStart(data[i]) {
@@ -203,9 +203,8 @@ func dropCut(data []byte) []byte {
 	return data
 }
 
-// canonical is the key, as SKILL.md files have it, that an author meant, or
-// "". One word written in several ways has one meaning, and so have the
-// misspellings that are found in public collections.
+// canonical returns the standard form of a frontmatter key, or "" if it is unknown. It
+// knows several spellings of a word, and misspellings found in public collections.
 func canonical(key string) string {
 	switch key = folded(key); key {
 	case "name", "aliases", "description", "license", "compatibility", "metadata",
@@ -231,7 +230,7 @@ func canonical(key string) string {
 	return ""
 }
 
-// folded writes allowedTools, Allowed_Tools and "allowed tools" as allowed-tools.
+// folded converts allowedTools, Allowed_Tools and "allowed tools" to allowed-tools.
 func folded(key string) string {
 	plain := true
 	for i := 0; i < len(key); i++ {
@@ -264,7 +263,7 @@ func folded(key string) string {
 	return b.String()
 }
 
-// near is the key that an unknown one may be a slip of, or "".
+// near returns the known key that an unknown one is probably a misspelling of, or "".
 func near(key string) string {
 	if len(key) < 5 {
 		return ""
@@ -279,7 +278,7 @@ func near(key string) string {
 	return ""
 }
 
-// notes makes Problems of what was wrong with the frontmatter as a whole.
+// notes reports what is wrong with the frontmatter as a whole.
 func (p *reader) notes(notes []frontmatter.Problem) {
 	for _, n := range notes {
 		code, sev := CodeYAMLRepaired, Warn
@@ -295,7 +294,7 @@ func (p *reader) notes(notes []frontmatter.Problem) {
 	}
 }
 
-// fields reads the frontmatter key by key: a wrong type in one discards neither
+// fields reads the frontmatter key by key, so that a wrong type in one discards neither
 // the skill nor another key.
 func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 	exact := func(key string) bool {
@@ -373,7 +372,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		for _, a := range e.list(blankOrComma) {
 			if !isName(a) {
 				p.warn(CodeFieldType, e.Line, e.Column, "use letters, digits and _", "arguments: %q cannot be a $name", a)
-				a = "" // its place is still counted
+				a = "" // it still counts as an argument
 			}
 			s.Arguments = append(s.Arguments, a)
 		}
@@ -438,7 +437,8 @@ func (p *reader) checkName(name string, line, column int) {
 	}
 }
 
-// badName says what the open specification has against a name; "" nothing.
+// badName explains how a name violates the open specification. It returns "" for a valid
+// name.
 func badName(name string) string {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
@@ -456,8 +456,8 @@ func badName(name string) string {
 	return ""
 }
 
-// validName is the name nearest to another one that the open specification
-// allows; "" there is none.
+// validName returns the most similar name that the open specification allows, or "" if
+// there is none.
 func validName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -465,7 +465,7 @@ func validName(name string) string {
 		case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
 			b.WriteRune(r)
 		case r > unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
-			return "" // another script: nobody would know the name
+			return "" // another script: without its letters the name would not be recognizable
 		case r != '\'' && b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
 			b.WriteByte('-')
 		}
@@ -477,7 +477,7 @@ func validName(name string) string {
 	return valid
 }
 
-// name decides what the skill is called by.
+// name determines the name by which the skill is called.
 func (p *reader) name(s *Skill) {
 	base := filepath.Base(p.path)
 	if strings.EqualFold(base, "SKILL.md") {
@@ -497,9 +497,10 @@ func (p *reader) name(s *Skill) {
 	}
 	switch {
 	case s.Origin.Kind == Legacy:
-		s.Dir = "" // a command is one file
+		s.Dir = "" // a command is a single file
 	case s.Label == "":
-		// Ordinary in skills written for other agents; Check is strict.
+		// Such names are common in skills written for other agents; only Check is
+		// strict.
 		hint := "add a name of a-z, 0-9 and hyphens"
 		if valid := validName(s.Name); valid != "" {
 			hint = "add name: " + valid
@@ -511,7 +512,7 @@ func (p *reader) name(s *Skill) {
 	}
 }
 
-// slugged makes of a name one that can be typed and printed.
+// slugged converts a name into one that can be typed and printed.
 func slugged(name string) string {
 	usable := func(r rune) bool {
 		return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) ||
@@ -539,7 +540,7 @@ func slugged(name string) string {
 	return b.String()
 }
 
-// describe gives a skill without a description the body's first paragraph.
+// describe uses the body's first paragraph for a skill without a description.
 func (p *reader) describe(s *Skill, body []byte) {
 	if strings.TrimSpace(s.Description) != "" {
 		return
@@ -566,7 +567,7 @@ func (p *reader) describe(s *Skill, body []byte) {
 type entry struct {
 	*reader
 	frontmatter.Pair
-	value *yaml.Node // with an alias followed
+	value *yaml.Node // the value; an alias is already resolved
 }
 
 func deref(n *yaml.Node) *yaml.Node {
@@ -584,7 +585,7 @@ func (e *entry) mistyped(want string) {
 	e.warn(CodeFieldType, e.Line, e.Column, "write "+want, "%s is not %s; it was ignored", e.Key, want)
 }
 
-// text is a scalar's text; a number or date is taken as it is written.
+// text returns the text of a scalar. A number or date is returned as written.
 func (e *entry) text() string {
 	if e.value.Kind != yaml.ScalarNode {
 		e.mistyped("one text")
@@ -596,7 +597,8 @@ func (e *entry) text() string {
 	return strings.Clone(e.value.Value)
 }
 
-// boolean reads YAML booleans and true/false/yes/no/on/off/1/0 in any case.
+// boolean parses YAML booleans and true/false/yes/no/on/off/1/0 in any letter case. It
+// returns otherwise for anything else.
 func (e *entry) boolean(otherwise bool) bool {
 	if e.value.Kind == yaml.ScalarNode {
 		switch strings.ToLower(strings.TrimSpace(e.value.Value)) {
@@ -613,7 +615,7 @@ func (e *entry) boolean(otherwise bool) bool {
 	return otherwise
 }
 
-// oneOf keeps a word that is one of a few.
+// oneOf returns word if it is one of words. Any other word is reported and dropped.
 func (e *entry) oneOf(word string, words ...string) string {
 	if word == "" {
 		return ""
@@ -623,7 +625,7 @@ func (e *entry) oneOf(word string, words ...string) string {
 			return w
 		}
 	}
-	// A slip is the author's mistake; other words are values of other programs.
+	// A misspelling is the author's mistake; other words are values of other programs.
 	severity := Info
 	for _, w := range words {
 		if similar.Distance(w, word, 2) <= 2 {
@@ -636,7 +638,7 @@ func (e *entry) oneOf(word string, words ...string) string {
 	return ""
 }
 
-// list reads a text, which split parts, or a list of texts.
+// list returns a list of texts, or the parts into which split divides a single text.
 func (e *entry) list(split func(string) []string) []string {
 	if e.value.Kind == yaml.ScalarNode {
 		if e.null() {
@@ -667,8 +669,8 @@ func (e *entry) list(split func(string) []string) []string {
 	return words
 }
 
-// tools reads permission rules. A pattern that is not closed grants nothing,
-// and denies its whole tool.
+// tools returns permission rules. A pattern that is not closed grants nothing; in a deny
+// rule, the whole tool is denied.
 func (e *entry) tools(deny bool) []string {
 	var rules []string
 	one := func(text string, line, column int) {
@@ -713,8 +715,8 @@ func (e *entry) tools(deny bool) []string {
 }
 
 // items returns the items of a list that its author wrote as a block of text
-// (allowed-tools: > and lines that begin with a hyphen); of any other text, the
-// text.
+// (allowed-tools: > and lines that begin with a hyphen). For any other text, it returns
+// the text itself.
 func (e *entry) items() []string {
 	text := e.value.Value
 	if e.value.Style&(yaml.FoldedStyle|yaml.LiteralStyle) == 0 || !strings.HasPrefix(strings.TrimSpace(text)+" ", "- ") {
@@ -737,19 +739,19 @@ func (e *entry) items() []string {
 	return items
 }
 
-// SplitRules parts a text into permission rules, as allowed-tools does: at commas
-// and white space outside of parentheses and quotes.
+// SplitRules splits a text into permission rules, as allowed-tools does: at commas and
+// white space outside parentheses and quotes.
 func SplitRules(s string) []string {
 	rules, bad := splitTools(s)
 	return append(rules, bad...)
 }
 
-// splitTools parts a text at commas and white space outside parentheses and
-// quotes. bad are the words that are no rules, the last of them the rest from a
-// pattern that is not closed.
+// splitTools splits a text at commas and white space outside parentheses and quotes. bad
+// contains the words that are not rules; the last of them is the rest of the text after
+// a pattern that is not closed.
 //
-// A blank before a parenthesis does not part: Bash (git:*) is one rule, for
-// Bash alone would grant more than its author wrote.
+// A blank before a parenthesis does not separate: Bash (git:*) is one rule, because Bash
+// alone would grant more than its author wrote.
 func splitTools(s string) (rules, bad []string) {
 	s = strings.Trim(s, blanks)
 	if strings.HasPrefix(s, "[") {
@@ -763,7 +765,7 @@ func splitTools(s string) (rules, bad []string) {
 		}
 		name, _, _ := strings.Cut(word, "(")
 		switch {
-		case word == "", word == "-": // a lone hyphen of a list
+		case word == "", word == "-": // a hyphen that marks a list item
 		case quoted && !oneRule(word):
 			bad = append(bad, strings.Clone(word))
 		case name == "", strings.ContainsAny(name, blanks+","), strings.HasSuffix(word, ")") != strings.Contains(word, "("):
@@ -778,7 +780,7 @@ func splitTools(s string) (rules, bad []string) {
 		c := s[i]
 		switch {
 		case c == '"' && i < lastDouble, c == '\'' && i < lastSingle:
-			// An apostrophe within a word is a letter.
+			// An apostrophe within a word does not start a quote.
 			if c == '\'' && i > 0 && isLetter(s[i-1]) && isLetter(s[i+1]) {
 				break
 			}
@@ -812,14 +814,14 @@ func splitTools(s string) (rules, bad []string) {
 	return rules, bad
 }
 
-// oneRule reports whether the parentheses of a text without quotes close once, at
+// oneRule reports whether the parentheses of a text, outside quotes, close once and at
 // its end.
 func oneRule(word string) bool {
 	depth := 0
 	for i := 0; i < len(word); i++ {
 		switch word[i] {
 		case '"', '\'':
-			return true // what they hold is not looked at
+			return true // their content is not checked
 		case '(':
 			depth++
 		case ')':
@@ -837,8 +839,8 @@ func isBlank(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isName reports whether a word can follow a dollar: letters, digits and _, no
-// digit first.
+// isName reports whether a word can follow a dollar sign: letters, digits and _, not
+// starting with a digit.
 func isName(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; !isLetter(c) && c != '_' && (i == 0 || c < '0' || c > '9') {
@@ -856,7 +858,7 @@ func blankOrComma(s string) []string {
 	return words
 }
 
-// comma parts at commas outside braces and brackets.
+// comma splits at commas outside braces and brackets.
 func comma(s string) []string {
 	var words []string
 	begin, depth := 0, 0
@@ -884,7 +886,7 @@ func comma(s string) []string {
 	return words
 }
 
-// badGlob explains why a gitignore-style pattern cannot match; "" it can.
+// badGlob explains why a gitignore-style pattern can never match, or returns "".
 func badGlob(g string) string {
 	braces := 0
 	for i := 0; i < len(g); i++ {
@@ -895,7 +897,7 @@ func badGlob(g string) string {
 			}
 		case '[':
 			end := strings.IndexByte(g[i+1:], ']')
-			if end == 0 || end == 1 && g[i+1] == '!' { // []a] and [!]a]: ] is a member
+			if end == 0 || end == 1 && g[i+1] == '!' { // []a] and [!]a]: the first ] is a member
 				if end = strings.IndexByte(g[i+2+end:], ']'); end >= 0 {
 					end += 1 + strings.IndexByte(g[i+1:], ']')
 				}
@@ -916,7 +918,8 @@ func badGlob(g string) string {
 	return ""
 }
 
-// hint is an argument-hint: a list is turned back into its text.
+// hint returns an argument-hint. YAML reads [file] as a list, which is converted back to
+// its text.
 func (e *entry) hint() string {
 	if e.value.Kind == yaml.ScalarNode {
 		return e.text()
@@ -931,8 +934,8 @@ func (e *entry) hint() string {
 	return "[" + strings.Join(e.list(comma), ", ") + "]"
 }
 
-// hooks reads a mapping from events to matchers, or a list of events with a
-// path or command, and leaves out what is neither.
+// hooks reads a mapping from events to matchers, or a list of events with a path or
+// command. It leaves out anything else.
 func (e *entry) hooks() json.RawMessage {
 	if e.null() {
 		return nil
@@ -989,13 +992,13 @@ func (e *entry) hooks() json.RawMessage {
 	}
 	text, err := frontmatter.JSON(&kept)
 	if err != nil {
-		return nil // JSON of the whole field has said so
+		return nil // reported already for the whole field
 	}
 	return bytes.Clone(text)
 }
 
-// isEvent reports whether a word has the shape of an event's name: PreToolUse.
-// Which there are is for package hook to say.
+// isEvent reports whether a word looks like the name of an event, such as PreToolUse.
+// Package hook knows which events exist.
 func isEvent(s string) bool { return isName(s) && s[0] >= 'A' && s[0] <= 'Z' }
 
 func badMatcher(m *yaml.Node) string {
@@ -1014,7 +1017,7 @@ func badMatcher(m *yaml.Node) string {
 	return ""
 }
 
-// value is the value of a key of a mapping, or nil.
+// value returns the value of a key in a mapping, or nil.
 func value(m *yaml.Node, key string) *yaml.Node {
 	if m.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(m.Content); i += 2 {
@@ -1033,9 +1036,9 @@ func scalar(m *yaml.Node, key string) string {
 	return ""
 }
 
-// firstParagraph returns the first paragraph of a Markdown text as plain text,
-// or the first heading where there is no paragraph; at most 1,024 characters.
-// It searches 16 KiB. complete says that more text would change nothing.
+// firstParagraph returns the first paragraph of a Markdown text as plain text, or the
+// first heading if there is no paragraph; at most 1,024 characters. It searches 16 KiB.
+// complete reports that reading more text would not change the result.
 func firstParagraph(body []byte) (paragraph string, complete bool) {
 	if complete = len(body) >= maxParagraph; complete {
 		body = dropCut(body[:maxParagraph])
@@ -1087,7 +1090,7 @@ func firstParagraph(body []byte) (paragraph string, complete bool) {
 	return clip(text, maxDescription), complete
 }
 
-// clip cuts a text to n characters, the last of them … where it was longer.
+// clip shortens a text to n characters; if it was longer, the last of them is "…".
 func clip(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s
@@ -1095,8 +1098,8 @@ func clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// plainText drops the marks of inline Markdown: emphasis, code, links, images
-// and the mark of a list item.
+// plainText removes inline Markdown markup: emphasis, code, links, images and the marker
+// of a list item.
 func plainText(s string) string {
 	s = strings.TrimSpace(s)
 	for _, mark := range []string{"- ", "* ", "+ "} {
@@ -1131,5 +1134,5 @@ func plainText(s string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// jsonString is a string as JSON, with tags and ampersands as they are.
+// jsonString encodes a string as JSON, without escaping tags and ampersands.
 func jsonString(s string) json.RawMessage { return frontmatter.AppendString(nil, s) }

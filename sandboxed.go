@@ -6,18 +6,19 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Restrictions are what a skill demands of the sandbox while it is in force. They
-// only restrict: what the policy forbids stays forbidden.
+// Restrictions are limits of the sandbox that a skill adds while it is active. They can
+// only restrict: what the policy forbids remains forbidden.
 type Restrictions struct {
-	// Network is "none", or "hosts" for those that the policy opens; "" is hosts.
+	// Network is "none", or "hosts" for the hosts that the policy allows; "" means
+	// hosts.
 	Network string `json:"network,omitempty"`
-	// Write are the paths that commands may write, of those that the policy lets
-	// them write: absolute, with ~/, or relative to the working directory. nil:
-	// all of them; empty: none but the temporary directory.
+	// Write contains the paths that commands may write, if the policy also allows it. A
+	// path is absolute, begins with ~/, or is relative to the working directory. nil
+	// means all that the policy allows; empty means only the temporary directory.
 	Write []string `json:"write"`
 }
 
-// String describes them for display. The paths are untrusted text.
+// String describes the restrictions for display. The paths in it are untrusted text.
 func (s *Restrictions) String() string {
 	var all []string
 	if s.Network == "none" {
@@ -36,8 +37,8 @@ func (s *Restrictions) String() string {
 	return strings.Join(all, "; ")
 }
 
-// sandbox reads {network: none|hosts, write: [paths]}. What cannot be
-// understood is read as the strictest there is, since it was to restrict.
+// sandbox parses {network: none|hosts, write: [paths]}. Invalid parts are replaced by
+// the strictest restriction, since the author wanted to restrict.
 func (e *entry) sandbox() *Restrictions {
 	if e.null() {
 		return nil

@@ -1,13 +1,12 @@
 // Package knack finds, lists and invokes Agent Skills.
 //
-// A skill is a directory with a SKILL.md. Most people want three calls:
-// [Load] reads Sources into an immutable [Catalog], [Catalog.Listing] is the
-// text that tells a model what there is, and [Catalog.Invoke] makes of one
-// skill an [Activation]: the text for the model and what the skill asks for.
+// A skill is a directory with a SKILL.md. Most programs need three calls: [Load] reads
+// Sources into an immutable [Catalog], [Catalog.Listing] returns the text that informs a
+// model of the available skills, and [Catalog.Invoke] turns one skill into an
+// [Activation]: the text for the model and what the skill asks for.
 //
-// The package knows no model, no tool and no session, and imports nothing of
-// the rest of the module. Nothing here runs a command, unless the caller lends
-// a Shell.
+// The package does not depend on models, tools or sessions, and imports no public
+// package of the module. It runs commands only through the Shell that a caller provides.
 package knack
 
 import (
@@ -18,18 +17,18 @@ import (
 	"strings"
 )
 
-// A Skill is what the head of a SKILL.md says. It is immutable once yielded by
-// a Source. The body is read when the skill is invoked, and what grants or runs
-// is then taken from those bytes, not from here.
+// A Skill contains the metadata from the head of a SKILL.md. It is immutable once a
+// Source has yielded it. The body is read when the skill is invoked; permissions and
+// commands are then taken from the bytes read at that time, not from this value.
 type Skill struct {
-	Name        string   // what it is called by: the directory's name, or as the Source decides
+	Name        string   // the name to call it by: the directory's name, or as the Source decides
 	Label       string   // the frontmatter's name; "" if it has none
-	Aliases     []string // further names; a real name beats an alias
+	Aliases     []string // further names; another skill's name takes precedence over an alias
 	Description string
 	WhenToUse   string
 
 	ArgumentHint    string
-	Arguments       []string // names for $name
+	Arguments       []string // names of positional arguments, for $name
 	AllowedTools    []string // permission rules
 	DisallowedTools []string
 	NotUser         bool // user-invocable: false
@@ -38,51 +37,51 @@ type Skill struct {
 	Model           string
 	Effort          string // low, medium, high, xhigh, max, or a number of thinking tokens
 	Fork            bool   // context: fork
-	Agent           string // the definition a fork uses; "": general-purpose
+	Agent           string // the agent definition used by a fork; "": general-purpose
 	Background      bool
-	Paths           []string        // not empty: conditional
-	Hooks           json.RawMessage // as written, order kept, as JSON: an object event → matchers, or a list; nil: none
-	Sandbox         *Restrictions   // what commands are restricted to while it is in force; nil: nothing more
+	Paths           []string        // if not empty, the skill is conditional
+	Hooks           json.RawMessage // as JSON, with the order kept: an object event → matchers, or a list; nil: none
+	Sandbox         *Restrictions   // restrictions on commands while the skill is active; nil: none
 	Shell           string          // bash or powershell; "": bash
-	Retain          string          // scope: how long the author wants the text kept: turn, session, a number of turns; ""
+	Retain          string          // scope: how long the author wants the text retained: turn, session, a number of turns, or ""
 
-	ID     string // realpath of SKILL.md, or a URI: the same ID is the same skill
+	ID     string // real path of SKILL.md, or a URI; equal IDs mean the same skill
 	Path   string // where SKILL.md was found; "" for computed skills
-	Dir    string // base directory; "" if it has none
-	Size   int64  // of SKILL.md in bytes; 0 unknown
-	Gated  string // why it is switched off, such as "feature x is off"; "" it is on
+	Dir    string // base directory; "": none
+	Size   int64  // of SKILL.md in bytes; 0: unknown
+	Gated  string // why it is switched off, such as "feature x is off"; "": it is on
 	Origin Origin
 
-	// Read returns the whole SKILL.md. nil: the file at Path.
+	// Read returns the whole SKILL.md. nil means the file at Path.
 	Read func(context.Context) ([]byte, error)
-	// List returns the files beside SKILL.md, slash-separated and relative to
-	// the base directory, sorted. nil: the files below Dir.
+	// List returns the files beside SKILL.md, slash-separated and relative to the base
+	// directory, sorted. nil means the files below Dir.
 	List func(context.Context) ([]string, error)
-	// Base makes the base directory when the skill is invoked, for skills that
-	// are kept elsewhere than on disk. nil: Dir. If it fails the text is used
-	// without one.
+	// Base creates the base directory when the skill is invoked, for skills that are not
+	// stored on disk. nil means Dir. If it fails, the text is used without a base
+	// directory.
 	Base func(context.Context) (string, error)
-	// Prompt computes the text. nil: it is the body of the file.
+	// Prompt computes the text. nil means the body of the file.
 	Prompt func(context.Context, Invocation) (string, error)
 
-	fields string // keys and values of the frontmatter, see encodeFields
+	fields string // encoded keys and values of the frontmatter, see encodeFields
 	bodyAt int    // where the body starts in the file
-	stamp  uint64 // tells the bytes of the file from others; 0 unknown
+	stamp  uint64 // identifies the content of the file; 0: unknown
 }
 
-// A field is a key of the frontmatter and its value as JSON. The value "" is
-// that of the Skill's Description or WhenToUse, which is not kept twice.
+// A field is a key of the frontmatter and its value as JSON. The value "" means the
+// Skill's Description or WhenToUse, which is not stored twice.
 type field struct{ key, value string }
 
-// A Field is a key of the frontmatter under its own spelling, and its value as
-// JSON with the order of keys kept. A number that JSON would write differently
-// is text: "1.10".
+// A Field is a key of the frontmatter in its original spelling, and its value as JSON
+// with the order of keys kept. A number that JSON would write differently is a string:
+// "1.10".
 type Field struct {
 	Key   string
 	Value json.RawMessage
 }
 
-// Fields returns every key of the frontmatter in the order of the file.
+// Fields returns all keys of the frontmatter in the order of the file.
 func (s *Skill) Fields() []Field {
 	list := s.list()
 	fields := make([]Field, len(list))
@@ -97,7 +96,7 @@ func (s *Skill) Fields() []Field {
 	return fields
 }
 
-// shared is the text that is kept for a key already.
+// shared returns the text of a key that is already stored in a field of the Skill.
 func (s *Skill) shared(key string) (string, bool) {
 	switch key {
 	case "description":
@@ -110,13 +109,13 @@ func (s *Skill) shared(key string) (string, bool) {
 	return "", false
 }
 
-// Offered reports whether the skill may be listed for a model: it says what it is
-// for, and its author does not hide it from models.
+// Offered reports whether the skill may be listed for a model: it describes itself, and
+// its author does not hide it from models.
 func (s *Skill) Offered() bool {
 	return !s.NotModel && (s.Description != "" || s.WhenToUse != "")
 }
 
-// Summary is what a listing says of the skill: description and when_to_use.
+// Summary returns the text of the skill in a listing: description and when_to_use.
 func (s *Skill) Summary() string {
 	what, when := strings.TrimSpace(s.Description), strings.TrimSpace(s.WhenToUse)
 	if what == "" || when == "" {
@@ -125,22 +124,23 @@ func (s *Skill) Summary() string {
 	return what + " - " + when
 }
 
-// Tokens estimates what a skill costs a model's window, see [EstimateTokens].
+// Tokens estimates how much of a model's context window a skill uses; see
+// [EstimateTokens].
 type Tokens struct {
 	Listing int `json:"listing"` // its entry, uncut, with the argument hint
 	Body    int `json:"body"`    // its text before expansion; 0 if the size is unknown
 }
 
-// Tokens returns the estimates.
+// Tokens estimates the size of the skill.
 func (s *Skill) Tokens() Tokens {
 	body := max(0, s.Size-int64(s.bodyAt))
 	return Tokens{Listing: tokens(len("- : ") + len(s.Name) + len(s.Summary()) + len(s.hint())), Body: tokens(int(body))}
 }
 
-// EstimateTokens estimates how many tokens a text is, at four bytes of UTF-8 a
-// token. That is four letters of English and three quarters of a token for a
-// Chinese, Japanese or Korean character, which lies between the published
-// ratios of newer and older tokenizers.
+// EstimateTokens estimates the number of tokens of a text as its bytes in UTF-8 divided
+// by four. A token is then four letters of English, and a Chinese, Japanese or Korean
+// character is three quarters of a token, which is between the published ratios of newer
+// and older tokenizers.
 func EstimateTokens(text string) int { return tokens(len(text)) }
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
@@ -161,9 +161,8 @@ const (
 	MCP           SourceKind = "mcp"
 )
 
-// A Trust says what a skill of an origin may ask for. The zero Trust is
-// Untrusted: its text may be shown to a person, nothing of it runs, and the
-// model does not see it.
+// A Trust limits what a skill may request. The zero Trust is Untrusted: the skill's text
+// may be shown to a person, but nothing of it runs, and the model does not see it.
 type Trust uint8
 
 const (
@@ -172,23 +171,24 @@ const (
 	Trusted
 )
 
-// An Origin is where a skill comes from. What may run follows from Trust.
+// An Origin describes where a skill comes from. Its Trust determines what may run.
 type Origin struct {
 	Kind  SourceKind
-	Label string // of plugins and MCP servers: their name
+	Label string // name of the plugin or MCP server
 	Trust Trust
 	Dir   string // the directory that paths: patterns are relative to; "": that of the View
-	// Nested is set for skills that were found below the working directory: where,
-	// relative to it. If their name is taken they are called Nested:name.
+	// Nested is set for skills found below the working directory: the directory where
+	// the skill was found, relative to the working directory. If its name is taken, the
+	// skill is called Nested:name.
 	Nested string
-	// Replaces says that the user agreed to use this skill instead of a bundled one
-	// of the same name. Skills of a project are shadowed by bundled ones otherwise.
+	// Replaces says that the user agreed to use this skill instead of a bundled one of
+	// the same name. Otherwise a bundled skill shadows a skill of the project.
 	Replaces bool
 }
 
-// RuleName is the name by which permission rules cover the skill: its Name, or
-// project:NAME for one that replaces a bundled skill. A rule that was made for the
-// bundled skill does not allow it.
+// RuleName returns the name that permission rules use for the skill: its Name, or
+// project:NAME if it replaces a bundled skill. A rule made for the bundled skill
+// therefore does not allow it.
 func (s *Skill) RuleName() string {
 	if s.Origin.Replaces {
 		return "project:" + s.Name
@@ -196,7 +196,7 @@ func (s *Skill) RuleName() string {
 	return s.Name
 }
 
-// A Severity ranks problems.
+// A Severity says how serious a Problem is.
 type Severity string
 
 const (
@@ -205,22 +205,22 @@ const (
 	Error Severity = "error"
 )
 
-// A Problem informs the author of a skill, of settings or of another file. It is not
-// a Go error: the program continues.
+// A Problem informs the author of a skill, of settings or of another file. It does not
+// stop the program.
 type Problem struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
 	Path     string   `json:"path,omitempty"`
-	Line     int      `json:"line,omitempty"`   // 1-based; 0 unknown
-	Column   int      `json:"column,omitempty"` // 1-based; 0 unknown
+	Line     int      `json:"line,omitempty"`   // 1-based; 0: unknown
+	Column   int      `json:"column,omitempty"` // 1-based; 0: unknown
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"`
-	// Risk is the entry of the OWASP Agentic Skills Top 10 that the problem belongs
-	// to, AST01 to AST10; "": none. Only [Check] sets it.
+	// Risk is the matching entry of the OWASP Agentic Skills Top 10, AST01 to AST10, or
+	// "". Only [Check] sets it.
 	Risk string `json:"risk,omitempty"`
 }
 
-// String is the problem with its place first.
+// String formats the problem with its location first.
 func (p Problem) String() string {
 	switch {
 	case p.Path == "":
@@ -233,13 +233,13 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.Path, p.Line, p.Column, p.Message)
 }
 
-// Error makes a Problem an error, so that a Source can yield it.
+// Error returns String, so that a Source can yield a Problem as an error.
 func (p Problem) Error() string { return p.String() }
 
-// A Source yields skills, and an error for each thing it could not read or
-// that its author should know; a [Problem] is such an error. A skill and a
-// problem with it come as two yields. Nothing is left out silently. A Source
-// is safe for concurrent use.
+// A Source yields skills, and an error for each thing that it could not read or that its
+// author should know; such an error can be a [Problem]. A skill and a problem with it
+// are two separate yields. Everything left out is reported. A Source is safe for
+// concurrent use.
 type Source interface {
 	Skills(ctx context.Context) iter.Seq2[*Skill, error]
 }

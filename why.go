@@ -17,16 +17,16 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// A Why answers why a skill is there, or is not.
+// A Why explains why a skill is available or not.
 type Why struct {
 	Name     string
-	Found    []Finding  // all that a name means, or would; what it calls comes first
-	Near     []string   // if nothing was found: at most three names that are like it
-	Places   []Location // every place looked at, in the order of precedence
-	Problems []Problem  // of what was found
+	Found    []Finding  // all skills that the name could mean; the one it calls comes first
+	Near     []string   // if nothing was found: up to three similar names
+	Places   []Location // every location that was searched, in order of precedence
+	Problems []Problem  // of the skills that were found
 }
 
-// Called is the name of the skill that was found first; else the one asked for.
+// Called returns the name of the first skill found, or else the requested name.
 func (w Why) Called() string {
 	if len(w.Found) > 0 {
 		return w.Found[0].Name()
@@ -39,12 +39,12 @@ type Finding struct {
 	Candidate
 	State  SkillState
 	Reason string // a sentence
-	As     string // how the name means it: name, alias, label, part, path, prefix (see Catalog.Unprefixed)
-	Line   *Line  // what the model sees of it; nil: nothing
+	As     string // how the name refers to it: name, alias, label, part, path, prefix (see Catalog.Unprefixed)
+	Line   *Line  // its entry in the listing; nil: the model does not see it
 }
 
-// Why answers for a name, in a View of the model's: the name, an alias or the
-// label of a skill, the last part of a qualified name, or the path of a file.
+// Why explains what a name refers to in a View of the model. The name may be the name,
+// alias or label of a skill, the last part of a qualified name, or the path of a file.
 func (c *Catalog) Why(name string, v View) Why {
 	v.For = ByModel
 	path := name
@@ -89,15 +89,15 @@ func (c *Catalog) Why(name string, v View) Why {
 	return w
 }
 
-// unread is the Finding of something that was not read and would be a skill of
-// that name: a link that was refused, or a directory that is too deep.
+// unread returns a Finding for something that was not read but would be a skill of that
+// name: a link that was refused, or a directory that is too deep.
 func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
 	f := Finding{Candidate: Candidate{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
 	switch p.Code {
 	case CodeSymlinkOutside, CodeLinkAsText, CodeLimitReached:
 	case "unreadable":
 		if p.Severity == Error {
-			return f, false // an entry
+			return f, false // it has an entry in the Catalog
 		}
 	case CodeDuplicateFile:
 		f.Candidate.State, f.State = Duplicate, Duplicate
@@ -146,7 +146,7 @@ func meaning(e Candidate, name, path string) string {
 	return ""
 }
 
-// reason explains in a sentence why a finding is in its state.
+// reason explains in a sentence why a finding has its state.
 func (c *Catalog) reason(f Finding, v View) string {
 	s := f.Skill
 	switch f.State {
@@ -189,8 +189,8 @@ func (c *Catalog) reason(f Finding, v View) string {
 	return "it can be called"
 }
 
-// Overruled reports overrides in a View that have no effect: a managed skill
-// cannot be off, and a state must be one of those that View.Overrides has.
+// Overruled reports overrides in a View that have no effect: a managed skill cannot be
+// switched off, and a state must be one of those allowed by View.Overrides.
 func (c *Catalog) Overruled(v View) []Problem {
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(v.Overrides)) {
@@ -212,7 +212,7 @@ func (c *Catalog) Overruled(v View) []Problem {
 	return problems
 }
 
-// near returns at most three names of skills that are like one.
+// near returns up to three names of skills similar to name.
 func (c *Catalog) near(name string) []string {
 	names := make([]string, len(c.entries))
 	for i, e := range c.entries {
@@ -221,10 +221,11 @@ func (c *Catalog) near(name string) []string {
 	return Near(name, names)
 }
 
-// Near returns at most three of the names that are like one, the nearest first.
+// Near returns up to three of the names that are similar to name, the most similar
+// first.
 func Near(name string, names []string) []string { return similar.Names(name, names) }
 
-// Body reads the text of a skill as it is written, without frontmatter.
+// Body returns the text of a skill as written, without frontmatter.
 func (s *Skill) Body(ctx context.Context) (string, error) {
 	if s.Prompt != nil {
 		return s.Prompt(ctx, Invocation{Name: s.Name})
@@ -241,24 +242,24 @@ func (s *Skill) Body(ctx context.Context) (string, error) {
 	return string(frontmatter.Split(text).Body), nil
 }
 
-// maxResources bounds what Resources returns.
+// maxResources limits the number of files that Resources returns.
 const maxResources = 1000
 
-// Resources returns the files beside a skill's SKILL.md, with slashes and
-// relative to its directory, sorted; at most 1,000 of them. Names that begin
-// with a dot and node_modules are left out.
+// Resources returns the files beside a skill's SKILL.md, sorted, slash-separated and
+// relative to its directory; at most 1,000 of them. Names that begin with a dot and
+// node_modules are skipped.
 func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 	if s.List != nil {
 		return s.List(ctx)
 	}
 	if s.Dir == "" || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
-		return nil, nil // a file of its own has nothing beside it
+		return nil, nil // a single-file skill has no resources
 	}
 	return resources(ctx, s, false)
 }
 
-// resources lists the files below a skill's directory. root: the directory is a
-// skills root, and the skills beside this one are not part of it.
+// resources lists the files below a skill's directory. root says that the directory is a
+// skills root, so that the skills beside this one are not part of it.
 func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {
 	var files []string
 	err := skilldir.Walk(os.DirFS(s.Dir), root, func(p string, d fs.DirEntry, err error) error {
@@ -280,29 +281,29 @@ func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {
 	return files, err
 }
 
-// A SlashCommand is what a person may type after a slash.
+// A SlashCommand is a command that a person may type after a slash.
 type SlashCommand struct {
-	Name        string // as it is typed, without the slash
-	Kind        string // skill, command, template, or what the caller calls it
+	Name        string // as typed, without the slash
+	Kind        string // skill, command, template, or another word chosen by the caller
 	Description string // one line
-	Hint        string // of its arguments
-	Source      string // where it comes from: a path, a kind of source; "" the program itself
-	Skill       *Skill // of kind skill
+	Hint        string // of the arguments
+	Source      string // origin: a path or a kind of source; "": the program itself
+	Skill       *Skill // for kind skill
 
-	// Expand makes a prompt of what was typed after the name, for templates. nil:
-	// a skill, or a command that is run by the caller who listed it.
+	// Expand returns the prompt of a template for the arguments typed after its name. It
+	// is nil for skills and for commands that the caller runs itself.
 	Expand func(ctx context.Context, args string) (prompt string, err error)
 }
 
-// Steering are the names of the program's own commands that no skill can take.
+// Steering returns the names of the program's own commands that no skill can replace.
 func Steering() []string {
 	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model")
 }
 
-// Commands is the one namespace of what is typed after a slash: first, whose
-// names always win, then skills in their order, then rest. A skill whose name
-// is taken is called skill:NAME, another thing KIND:NAME, and a Problem says
-// so. Skills that a person cannot call are left out.
+// Commands combines everything that can be typed after a slash into one namespace:
+// first, whose names always win, then skills in order, then rest. If a name is taken,
+// the skill is called skill:NAME, another command KIND:NAME, and a Problem reports it.
+// Skills that a person cannot call are left out.
 func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, []Problem) {
 	v.For = ByUser
 	all := append(make([]SlashCommand, 0, len(first)+len(c.skills)+len(rest)), first...)
@@ -324,7 +325,7 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 				p.Path = cmd.Skill.Path
 			}
 			if cmd.Kind == "command" {
-				p.Severity = Info // a name that the user or an author chose
+				p.Severity = Info // the user or an author chose the name
 			}
 			problems = append(problems, p)
 			cmd.Name = cmd.Kind + ":" + cmd.Name
@@ -336,7 +337,7 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 	return all, problems
 }
 
-// described says what has a name.
+// described describes the owner of a name.
 func (c *SlashCommand) described() string {
 	switch {
 	case c.Skill != nil:
@@ -349,8 +350,8 @@ func (c *SlashCommand) described() string {
 	return "a " + c.Kind
 }
 
-// Called finds the SlashCommand of a name in what Commands returned: as it is
-// listed there, or as KIND:NAME, which calls it whatever else has the name.
+// Called finds a SlashCommand by name in the result of Commands. The name may be as
+// listed, or KIND:NAME, which always refers to that kind.
 func Called(all []SlashCommand, name string) (SlashCommand, bool) {
 	kind, rest, qualified := strings.Cut(name, ":")
 	i := slices.IndexFunc(all, func(c SlashCommand) bool { return c.Name == name })

@@ -1,14 +1,14 @@
 // Package bundled contains the skills that ship with the program.
 //
-// A [Set] is their knack.Source; a program adds its own with Set.More. Skills with files are written to disk when
-// they are first invoked, once in a process, into a directory that no one else
-// could have prepared; [Set.Close] removes it.
+// A [Set] is a knack.Source of these skills; a program adds its own with Set.More. The
+// files of a skill are written to disk when it is first invoked, once per process, into
+// a new private directory that no one else could have prepared; [Set.Close] removes it.
 //
 //	set := bundled.New(stateDir, version)
 //	defer set.Close()
 //	catalog := knack.Load(ctx, set, …)
 //
-// A host's own embedded skills with files are a [From].
+// [From] makes a Set of a host's own embedded skills with files.
 package bundled
 
 import (
@@ -31,33 +31,32 @@ import (
 //go:embed skills
 var files embed.FS
 
-// A Set is the skills of the program. It is safe for concurrent use; its
-// fields are not to be changed after the first use.
+// A Set contains the skills of the program. It is safe for concurrent use. Its fields
+// must not be changed after the first use.
 type Set struct {
-	More     []Skill         // beside the embedded ones
-	Features map[string]bool // the gates that were opened, by name
+	More     []Skill         // in addition to the embedded ones
+	Features map[string]bool // enabled feature gates, by name
 
 	state, version string
 	files          fs.FS // a directory of skills
-	own            bool  // files are the program's
+	own            bool  // files come from the program
 
 	mu     sync.Mutex
-	root   *os.Root // of this process; nil until the first skill is extracted
+	root   *os.Root // private to this process; nil until the first skill is extracted
 	dir    string
 	closed bool
 	done   map[string]extraction
 }
 
-// A Skill is a skill of a program, and what decides whether it is there. It
-// needs a Name and what gives its text, its Prompt or a file; the Set says that
-// it is bundled.
+// A Skill is a skill of a program, with conditions for its availability. It needs a Name
+// and a source of its text, either Prompt or a file. The Set sets its origin to bundled.
 type Skill struct {
 	*knack.Skill
-	Feature   string                     // its gate, closed by default; "": none
-	IsEnabled func(context.Context) bool // asked whenever skills are loaded; nil: yes
+	Feature   string                     // its feature gate, off by default; "": none
+	IsEnabled func(context.Context) bool // called whenever skills are loaded; nil: enabled
 }
 
-// gated is the skill as it is now.
+// gated returns the skill in its current state.
 func (k Skill) gated(ctx context.Context, features map[string]bool) *knack.Skill {
 	skill := *k.Skill
 	skill.Origin = knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}
@@ -76,12 +75,12 @@ type extraction struct {
 	err error
 }
 
-// New returns the skills of a version of the program. state is the user's
-// directory for state, $XDG_STATE_HOME; "" extracts nothing: skills then have
-// no base directory.
+// New returns the bundled skills of a version of the program. state is the user's state
+// directory, $XDG_STATE_HOME. If it is "", nothing is extracted, and skills have no base
+// directory.
 func New(state, version string) *Set {
 	sub, err := fs.Sub(files, "skills")
-	if err != nil { // the name is a constant
+	if err != nil { // impossible: the name is a constant
 		panic(err)
 	}
 	s := From(sub, state, version)
@@ -89,18 +88,17 @@ func New(state, version string) *Set {
 	return s
 }
 
-// From returns the skills of a host: a directory of skills in a file system,
-// such as an embed.FS. Their files are written to disk as those of New are, so
-// that ${CLAUDE_SKILL_DIR} and {baseDir} name a directory. state and version are
-// as for New.
+// From returns the skills of a host from a file system that contains a directory of
+// skills, such as an embed.FS. As with New, their files are written to disk, so that
+// ${CLAUDE_SKILL_DIR} and {baseDir} name a directory. state and version are as for New.
 func From(skills fs.FS, state, version string) *Set {
 	return &Set{files: skills, state: state, version: cmp.Or(version, "devel"), done: map[string]extraction{}}
 }
 
-// Names are the names of the skills that every Set has, sorted.
+// Names returns the names of the skills that every Set has, sorted.
 func Names() []string {
 	entries, err := fs.ReadDir(files, "skills")
-	if err != nil { // the name is a constant
+	if err != nil { // impossible: the name is a constant
 		panic(err)
 	}
 	var names []string
@@ -110,12 +108,12 @@ func Names() []string {
 	return names
 }
 
-// Location says that the skills are in the program, not on disk.
+// Location says that the skills are part of the program, not on disk.
 func (s *Set) Location() knack.Location {
 	return knack.Location{Kind: knack.Bundled, Trust: knack.Trusted}
 }
 
-// Skills yields the skills, as knack.Source asks.
+// Skills implements knack.Source.
 func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) {
 		for _, k := range s.More {
@@ -134,8 +132,8 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 	}
 }
 
-// finish adds what an embedded file cannot say: how to extract a skill that
-// has files, and how to compute a text.
+// finish adds what an embedded file cannot contain: how to extract a skill that has
+// files, and how to compute a text.
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
 	if s.own && skill.Name == "lorem-ipsum" {
@@ -149,8 +147,8 @@ func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	return &skill
 }
 
-// extract writes the files of a skill's directory to disk once; callers at the
-// same time wait for the one that does it.
+// extract writes the files of a skill's directory to disk once. Concurrent callers wait
+// for the one that writes.
 func (s *Set) extract(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +160,7 @@ func (s *Set) extract(name string) (string, error) {
 	return e.dir, e.err
 }
 
-// write is called with the lock held.
+// write writes the files. The caller must hold the lock.
 func (s *Set) write(name string) (string, error) {
 	if s.closed {
 		return "", errors.New("the program is ending")
@@ -176,7 +174,7 @@ func (s *Set) write(name string) (string, error) {
 			return "", err
 		}
 	}
-	to := "skill" // of a file system that is one skill
+	to := "skill" // for a file system that is a single skill
 	if name != "." {
 		to = strings.ReplaceAll(name, "/", "--")
 	}
@@ -186,8 +184,8 @@ func (s *Set) write(name string) (string, error) {
 	return filepath.Join(s.dir, to), nil
 }
 
-// content returns the files of an embedded skill. What lies in scripts may be
-// run: an embed.FS keeps no modes.
+// content returns the files of an embedded skill. Files in scripts are marked
+// executable, because an embed.FS does not store modes.
 func (s *Set) content(dir string) ([]extract.File, error) {
 	var list []extract.File
 	err := fs.WalkDir(s.files, dir, func(p string, d fs.DirEntry, err error) error {
@@ -205,8 +203,7 @@ func (s *Set) content(dir string) ([]extract.File, error) {
 	return list, err
 }
 
-// Close removes what was extracted. Skills that are invoked later have no base
-// directory.
+// Close removes the extracted files. Skills invoked later have no base directory.
 func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// Bounds of lorem-ipsum, in tokens.
+// Limits of lorem-ipsum, in tokens.
 const (
 	defaultTokens = 1000
 	maxTokens     = 500_000
 )
 
-// oneToken are words that, after a blank, are one token each for the byte pair
-// vocabularies in common use: short, frequent English words without capitals.
+// oneToken contains words that are one token each after a blank in the common byte pair
+// vocabularies: short, frequent English words without capitals.
 var oneToken = [...]string{
 	"the", "a", "and", "of", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they",
 	"at", "be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we",
@@ -28,8 +28,8 @@ var oneToken = [...]string{
 	"after", "words", "called", "just", "where", "most", "know",
 }
 
-// loremIpsum makes a text of exactly as many tokens as its argument says: so
-// many words of one token, parted by single blanks.
+// loremIpsum returns a text of exactly as many tokens as its argument says, made of
+// one-token words separated by single blanks.
 func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 	n := defaultTokens
 	if arg := strings.TrimSpace(in.Args); arg != "" {

@@ -14,17 +14,16 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Nested finds the skill folders between files that are touched and the
-// working directory. It looks at each directory once. It is
-// safe for concurrent use.
+// Nested finds skill folders between touched files and the working directory. It looks
+// at each directory once. It is safe for concurrent use.
 type Nested struct {
 	table table
 
 	mu     sync.Mutex
-	looked map[string]bool // false: ignored
+	looked map[string]bool // value false: ignored
 }
 
-// NewNested starts a search below a working directory. With Bare or NoSkills
+// NewNested starts a search below a working directory. With the option Bare or NoSkills
 // it finds nothing.
 func NewNested(dir string, o Options) *Nested {
 	return &Nested{table: newTable(absolute(dir, ""), o), looked: map[string]bool{}}
@@ -33,22 +32,22 @@ func NewNested(dir string, o Options) *Nested {
 // A Below is a folder of skills below the working directory.
 type Below struct {
 	*knack.Folder
-	Ignored string // the line of an ignore file that leaves its directory out; "": none does
+	Ignored string // the line of an ignore file that excludes its directory; "": none
 }
 
-// maxBelow is how many directories All looks at.
+// maxBelow limits how many directories All searches.
 const maxBelow = 20_000
 
-// All returns every folder that Look could return for some path, and those in
-// directories that an ignore file leaves out, in the order of their paths. It is
-// for explaining: a run looks only where files are touched.
+// All returns every folder that Look could return for some path, and also those in
+// ignored directories, sorted by path. It is used for explanations: a run looks only
+// where files are touched.
 func (n *Nested) All(ctx context.Context) []Below {
 	if n.table.Bare || n.table.NoSkills || n.table.NoProject {
 		return nil
 	}
 	var all []Below
 	tree, looked := ignore.New(os.DirFS(n.table.root)), 0
-	// A directory that cannot be read has no skills that could come up.
+	// A directory that cannot be read contains no skills that could be loaded.
 	_ = filepath.WalkDir(n.table.dir, func(path string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -74,8 +73,7 @@ func (n *Nested) All(ctx context.Context) []Below {
 	return all
 }
 
-// nested returns the folders of skills that exist in a directory below the
-// working directory.
+// nested returns the existing skill folders in a directory below the working directory.
 func (n *Nested) nested(dir string) []*knack.Folder {
 	rel, _ := subpath.Rel(n.table.dir, dir)
 	return slices.DeleteFunc(n.table.folders(knack.Project, dir, n.table.root), func(f *knack.Folder) bool {
@@ -85,11 +83,11 @@ func (n *Nested) nested(dir string) []*knack.Folder {
 	})
 }
 
-// Look returns the folders on the way to paths (absolute, or relative to the
-// working directory) that were not looked at before, the highest first. They
-// belong behind all other sources: knack.Library.Add puts them there, and a
-// name that is taken becomes dir/sub:name. What is outside of the working
-// directory, ignored, in node_modules or in a dot-directory is skipped.
+// Look returns the skill folders on the way to paths (absolute, or relative to the
+// working directory) that it has not looked at before, the highest first. They have the
+// lowest precedence: add them with knack.Library.Add. If a skill's name is taken, it
+// becomes dir/sub:name. Paths outside the working directory, ignored ones, and those in
+// node_modules or in a dot-directory are skipped.
 func (n *Nested) Look(paths ...string) []knack.Source {
 	if n.table.Bare || n.table.NoSkills {
 		return nil
@@ -97,7 +95,7 @@ func (n *Nested) Look(paths ...string) []knack.Source {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []knack.Source
-	var tree *ignore.Tree // of this moment
+	var tree *ignore.Tree // loaded anew for each call
 	for _, path := range paths {
 		rel, ok := subpath.Rel(n.table.dir, absolute(path, n.table.dir))
 		if !ok {
@@ -117,7 +115,7 @@ func (n *Nested) Look(paths ...string) []knack.Source {
 			}
 			full := filepath.Join(n.table.dir, filepath.FromSlash(dir))
 			if info, err := os.Stat(full); err != nil || !info.IsDir() {
-				break // a file, or what is not there yet
+				break // a file, or a path that does not exist yet
 			}
 			if tree == nil {
 				tree = ignore.New(os.DirFS(n.table.root))

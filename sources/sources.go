@@ -1,12 +1,11 @@
-// Package sources knows where people keep skills.
+// Package sources knows the places where skills are installed.
 //
-// Most people want [Default]: all places for skills that
-// count for a working directory, in the order of their precedence, ready for
-// knack.Load or knack.NewLibrary. [Nested] finds further ones below the working
-// directory while files there are touched.
+// Most programs need [Default]: all sources for a working directory in order of
+// precedence, ready for knack.Load or knack.NewLibrary. [Nested] finds further ones
+// below the working directory when files there are touched.
 //
-// Nothing here reads the environment: it comes in through [Options], and
-// [FromEnv] fills those from the process's own.
+// Nothing here reads the environment: it is passed in [Options], and [FromEnv] fills
+// them from an environment.
 package sources
 
 import (
@@ -22,61 +21,60 @@ import (
 	"github.com/knack-agent/knack/internal/userdirs"
 )
 
-// Options say who looks, and what for. With the zero Options only what is
-// below the working directory is found, and it is not trusted.
+// Options determine which places are searched. The zero Options find only what is below
+// the working directory, and do not trust it.
 type Options struct {
-	// Home, ConfigHome and ClaudeConfig are absolute; a relative path counts as
-	// "", since it would name a directory below the working directory.
+	// Home, ConfigHome and ClaudeConfig are absolute. A relative path is treated as "",
+	// since it would mean a directory below the working directory.
 	Home         string
 	ConfigHome   string // $XDG_CONFIG_HOME; "": .config in Home
 	ClaudeConfig string // $CLAUDE_CONFIG_DIR; "": .claude in Home
-	// Managed are the directories of the machine's administrator; nil: those
+	// Managed contains the directories of the machine's administrator; nil means those
 	// of the operating system, see [ManagedDirs].
 	Managed []string
 
 	Skills   []string // --skill: files, skills or directories of skills, trusted
 	AddDirs  []string // --add-dir
-	Bare     bool     // only explicit, additional, managed and bundled
-	NoSkills bool     // only managed
+	Bare     bool     // only explicit, additional, managed and bundled skills
+	NoSkills bool     // only managed skills
 
-	NoUser    bool // nothing of the user
-	NoProject bool // nothing of the project, nested directories included
+	NoUser    bool // exclude the user's skills
+	NoProject bool // exclude the project's skills, also in nested directories
 
-	// Order lists the kinds to use, the first of a name winning; nil: all, in
-	// their order of precedence. Managed cannot be left out: it comes first
-	// where it is not named.
+	// Order lists the kinds to use in order of precedence; nil means all kinds in the
+	// default order. Managed cannot be left out: if it is not listed, it comes first.
 	Order []knack.SourceKind
 
-	// Trust is asked for project folders, the commands among them (Legacy),
-	// additional folders, and the directories that links out of these lead to.
-	// nil: additional ones are trusted, since a person named them, others not.
+	// Trust is called for project folders including those of commands (Legacy), for
+	// additional folders, and for directories outside of these that links point to. nil
+	// trusts additional folders, since a person named them, and no others.
 	Trust func(kind knack.SourceKind, dir string) knack.Trust
 
-	// Check, if not nil, decides instead of Trust on what is in project folders,
-	// file by file: see [knack.Folder]. Links that lead out of them stay a
-	// question for Trust.
+	// Check, if not nil, is used instead of Trust for the content of project folders,
+	// file by file; see [knack.Folder]. Trust still decides on links that point out of
+	// them.
 	Check func(path string, data []byte, head bool) error
 
-	// Cache is a directory where the heads of the user's and the administrator's
-	// skills are kept between starts, see [knack.Folder]; "": nowhere.
+	// Cache is a directory that caches the heads of the user's and the administrator's
+	// skills between starts, see [knack.Folder]; "" means no cache.
 	Cache string
 
-	// Replaces, if not nil, reports whether the user agreed that the project's skill
-	// at a path replaces a bundled one of the same name.
+	// Replaces, if not nil, reports whether the user agreed that the project's skill at
+	// a path replaces a bundled one of the same name.
 	Replaces func(path string) bool
 
 	// Sources that are not directories, each with the precedence of its kind.
 	Bundled, BuiltinPlugins, Plugins, MCP []knack.Source
 }
 
-// FromEnv fills in the user's directories from an environment.
+// FromEnv returns Options with the user's directories from an environment.
 func FromEnv(getenv func(string) string) Options {
 	d := userdirs.From(getenv)
 	return Options{Home: d.Home, ConfigHome: d.ConfigHome, ClaudeConfig: d.Claude}
 }
 
-// ManagedDirs are the directories of administrators on an operating system, as
-// runtime.GOOS names it.
+// ManagedDirs returns the directories of administrators for an operating system, named
+// as in runtime.GOOS.
 func ManagedDirs(goos string) []string {
 	switch goos {
 	case "windows":
@@ -87,14 +85,14 @@ func ManagedDirs(goos string) []string {
 	return []string{"/etc/knack", "/etc/claude-code"}
 }
 
-// order is the precedence of kinds.
+// order returns the default precedence of kinds.
 func order() []knack.SourceKind {
 	return []knack.SourceKind{knack.Managed, knack.Explicit, knack.User, knack.Project, knack.Additional, knack.Legacy,
 		knack.Bundled, knack.BuiltinPlugin, knack.Plugin, knack.MCP}
 }
 
-// Default returns the sources of a working directory, in their precedence.
-// Directories that do not exist are among them: they may come to be.
+// Default returns the sources of a working directory in order of precedence. It includes
+// directories that do not exist, because they may be created later.
 func Default(_ context.Context, dir string, o Options) []knack.Source {
 	dir = absolute(dir, "")
 	kinds := o.Order
@@ -118,12 +116,12 @@ func Default(_ context.Context, dir string, o Options) []knack.Source {
 	return all
 }
 
-// A table is Options for one working directory.
+// A table combines Options with one working directory.
 type table struct {
 	Options
 	dir  string
-	root string   // of the project: the repository's, else dir
-	ups  []string // dir and the directories above that belong to the project
+	root string   // of the project: the repository's root, otherwise dir
+	ups  []string // dir and its parents that belong to the project
 }
 
 func newTable(dir string, o Options) table {
@@ -136,7 +134,7 @@ func newTable(dir string, o Options) table {
 	t.ups = layout.Dirs(dir, Root(dir))
 	t.root = t.ups[len(t.ups)-1]
 	if len(t.ups) == 1 && dir == filepath.Clean(t.Home) {
-		t.ups = nil // what lies in a home directory is the user's
+		t.ups = nil // skills in the home directory belong to the user
 	}
 	if o.NoProject {
 		t.ups = nil
@@ -156,9 +154,9 @@ func newTable(dir string, o Options) table {
 	return t
 }
 
-// Root returns the root of the project that a directory belongs to: that of
-// its repository, or, outside of one, the directory itself. It bounds what is
-// trusted, what context files import and where project settings are read.
+// Root returns the root of a directory's project: the root of its repository, or,
+// outside of a repository, the directory itself. It is the limit of what is trusted,
+// what context files import, and where project settings are read.
 func Root(dir string) string {
 	dir = absolute(dir, "")
 	for d := dir; ; d = filepath.Dir(d) {
@@ -229,7 +227,7 @@ func (t table) kind(kind knack.SourceKind) (all []knack.Source) {
 	return all
 }
 
-// user returns the person's directories of skills or commands.
+// user returns the user's directories of skills or commands.
 func (t table) user(what string) []string {
 	var dirs []string
 	in := func(dir string, sub ...string) {
@@ -252,7 +250,7 @@ func (t table) user(what string) []string {
 	return dirs
 }
 
-// folders returns the folders of skills of a directory.
+// folders returns the skill folders of a directory.
 func (t table) folders(kind knack.SourceKind, dir, root string) []*knack.Folder {
 	var all []*knack.Folder
 	for _, row := range layout.Rows(layout.Skill) {
@@ -261,9 +259,9 @@ func (t table) folders(kind knack.SourceKind, dir, root string) []*knack.Folder 
 	return all
 }
 
-// Folder is what a directory of a project has in one of the places for skills and
-// commands, such as .claude/skills, before anybody trusts it: what [Default] reads,
-// with nothing approved. nil: there is no such place.
+// Folder returns the contents of a directory's place for skills or commands, such as
+// .claude/skills, before it is trusted: it reads what [Default] reads, with nothing
+// approved. It returns nil if place is unknown.
 func Folder(dir, place, root string) *knack.Folder {
 	for _, row := range layout.Rows(layout.Skill, layout.Command) {
 		if row.Path == place {
@@ -308,8 +306,8 @@ func (t table) outside(kind knack.SourceKind, dir string) knack.Trust {
 	return t.Trust(kind, dir)
 }
 
-// base is the directory that contains the .claude, .knack, .agents or .pi that a
-// path is in; else other.
+// base returns the directory that contains the .claude, .knack, .agents or .pi of a
+// path; otherwise other.
 func base(path, other string) string {
 	for d := path; d != filepath.Dir(d); d = filepath.Dir(d) {
 		if slices.Contains(layout.Folders(), filepath.Base(d)) {
