@@ -17,60 +17,58 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Gate decides whether a call may run. The error's text explains to the model why
-// it may not. Ask may take as long as a user needs to answer.
+// A Gate decides whether a call may run. The text of its error explains to the model why
+// a call may not run. Ask may block as long as a user needs to answer.
 //
-// A nil Gate means that nobody decides: only calls pass whose every subject has
+// A nil Gate makes no decisions: it lets only those calls run whose every subject has
 // the Default Allow, such as the call of a skill that asks for nothing.
 type Gate interface {
 	Ask(ctx context.Context, p Proposal) (Permit, error)
 }
 
-// GateFunc is a Gate of a func.
+// A GateFunc is a func that implements Gate.
 type GateFunc func(context.Context, Proposal) (Permit, error)
 
 func (f GateFunc) Ask(ctx context.Context, p Proposal) (Permit, error) { return f(ctx, p) }
 
-// AllowAll is a Gate that allows every call: for tests, and for programs whose
-// tools can do no harm.
+// AllowAll is a Gate that allows every call. It is meant for tests, and for programs
+// whose tools can do no harm.
 var AllowAll Gate = GateFunc(func(ctx context.Context, p Proposal) (Permit, error) {
 	subjects, err := p.Named(ctx, p.Input)
 	return Permit{Input: p.Input, Subjects: subjects}, err
 })
 
-// A Proposal is a call that waits for the decision of a [Gate]. Most come from
-// a model and are made by [Call]; a program that wants to do something else
-// under the same rules makes its own.
+// A Proposal is a call on which a [Gate] has to decide. Most Proposals come from a model
+// and are made by [Call]; a program makes its own to apply the same rules to its
+// actions.
 type Proposal struct {
 	ID    string          // of the call
 	Name  string          // of the tool
 	Label string          // for the user; "": Name
 	Input json.RawMessage // checked against the tool's schema
-	Tool  *Tool           // the tool; nil: there is none
-	// Subjects names what the call would do with an input, which hooks or the
-	// user may have changed. nil: the name, with no text.
+	Tool  *Tool           // nil: no tool of that name exists
+	// Subjects returns what the call would do with an input, which hooks or the user may
+	// have changed. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 }
 
-// A Permit is what may run: this input, which does these things and no
-// others.
+// A Permit describes what may run: this input, with these effects and no others.
 type Permit struct {
 	Input    json.RawMessage
 	Subjects []permission.Subject
-	Limits   []workspace.Limit // of the commands that the call runs
-	// Scripts are the files that these commands run and that were approved by their
-	// bytes.
+	Limits   []workspace.Limit // for the commands that the call runs
+	// Scripts are the files that these commands run and whose content was approved.
 	Scripts []workspace.Script
-	// Allow is what rules and the answer to this call open for these commands.
+	// Allow is what rules and the user's answer to this call allow for these commands.
 	Allow workspace.Allowance
 }
 
-// Propose returns what a Gate is asked about a call of the tool.
+// Propose returns the Proposal for a call of the tool.
 func (t *Tool) Propose(id string, input json.RawMessage) Proposal {
 	return Proposal{ID: id, Name: t.Name, Label: t.Label, Input: input, Tool: t, Subjects: t.Subjects}
 }
 
-// Named returns the subjects of the call with an input.
+// Named returns the subjects of the call for an input.
 func (p *Proposal) Named(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
 	subjects, err := []permission.Subject{{Kind: p.Name}}, error(nil)
 	if p.Subjects != nil {
@@ -89,7 +87,7 @@ func (p *Proposal) Named(ctx context.Context, input json.RawMessage) ([]permissi
 	return subjects, nil
 }
 
-// Changes returns what the call would change in files with an input.
+// Changes returns the changes in files that the call would make with an input.
 func (p *Proposal) Changes(ctx context.Context, input json.RawMessage) ([]Change, error) {
 	if p.Tool == nil || p.Tool.Changes == nil {
 		return nil, nil
@@ -97,7 +95,7 @@ func (p *Proposal) Changes(ctx context.Context, input json.RawMessage) ([]Change
 	return p.Tool.Changes(ctx, input)
 }
 
-// Decide asks a gate, which may be nil.
+// Decide asks a gate, which may be nil, about the call.
 func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
 	if g != nil {
 		return g.Ask(ctx, p)
@@ -112,11 +110,11 @@ func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
 	return Permit{Input: p.Input, Subjects: subjects}, nil
 }
 
-// Call runs one call, from the model's words to a result. progress, if not
-// nil, sees partial results, one at a time, at most every 100 ms and none
-// after Call has returned. A panic in the tool is an error result, with the
-// stack in the log. When ctx ends, the result says so after what the tool had
-// said until then.
+// Call runs one call and returns its result. It looks up the tool, checks the input and
+// asks the gate. progress, if not nil, receives partial results, one at a time, at most
+// every 100 ms and never after Call has returned. A panic in the tool becomes an error
+// result, with the stack in the log. If ctx ends, the result contains the output until
+// then, followed by a note.
 func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress func(Result)) Result {
 	t, in, res := prepare(ctx, tools, call)
 	if t == nil {
@@ -129,10 +127,10 @@ func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress
 	}
 }
 
-// A Listener hears of calls by their index, from several goroutines. A nil func
-// hears nothing.
+// A Listener receives the progress of calls, which it identifies by index. Its funcs are
+// called from several goroutines; a nil func is not called.
 type Listener struct {
-	Progress func(i int, r Result) // the result so far
+	Progress func(i int, r Result) // the partial result
 	Ended    func(i int, r Result)
 }
 
@@ -142,17 +140,17 @@ func (l Listener) ended(i int, r Result) {
 	}
 }
 
-// CallAll runs the calls of one answer and returns their results in the order
-// of the calls. The gate is asked for one after another, in that order, as soon
-// as the last one was decided; calls run beside each other unless a tool asks
-// for order ([Tool].Ordered, [Tool].Key). A call that shows what it would change
-// is decided when the calls that it waits for have ended.
+// CallAll runs the calls of one answer of the model and returns their results in the
+// order of the calls. The gate is asked about one call at a time, in that order, as soon
+// as the previous one is decided. Calls run concurrently unless a tool requires an order
+// ([Tool].Ordered, [Tool].Key). A call that previews its changes is decided after the
+// calls that it waits for have ended.
 func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to Listener) []Result {
 	results := make([]Result, len(calls))
 	ended := make([]chan struct{}, len(calls)) // closed when a call has ended
-	byKey := map[string]chan struct{}{}        // the last call of a key
+	byKey := map[string]chan struct{}{}        // the last call with each key
 	var all sync.WaitGroup
-	barrier := -1 // the last call that asked for order
+	barrier := -1 // index of the last ordered call
 	for i, call := range calls {
 		ended[i] = make(chan struct{})
 		t, in, res := prepare(ctx, tools, call)
@@ -162,7 +160,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 			close(ended[i])
 			continue
 		}
-		before := func() []chan struct{} { // what the call waits for
+		before := func() []chan struct{} { // returns the calls to wait for
 			wait := ended[:0]
 			if t.Ordered {
 				wait = ended[:i]
@@ -210,7 +208,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 	return results
 }
 
-// Terminates reports whether all results of an answer ask for the run to end.
+// Terminates reports whether all results of an answer ask to end the run.
 func Terminates(results []Result) bool {
 	for _, r := range results {
 		if !r.Terminate {
@@ -220,14 +218,14 @@ func Terminates(results []Result) bool {
 	return len(results) > 0
 }
 
-// Unfinished is the result of a call that the model could not finish writing,
-// because the answer met its output limit. Such a call is not run.
+// Unfinished returns the result of a call that the model could not finish writing
+// because the answer reached its output limit. Such a call is not run.
 func Unfinished(call llm.ToolCall) Result {
 	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a "+
 		"shorter input, in several calls if need be.", call.Name)
 }
 
-// prepare finds the tool of a call and checks its input: with a nil Tool the
+// prepare finds the tool of a call and checks its input. If it returns a nil Tool, the
 // Result describes what is wrong.
 func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Input, res Result) {
 	found, ok := tools.Find(call.Name)
@@ -246,7 +244,8 @@ func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Inpu
 	return &t, Input{ID: call.ID, JSON: folded, Progress: func(Result) {}}, Result{}
 }
 
-// decide asks the gate about a call; where it may not run the Result says why.
+// decide asks the gate about a call. If the call may not run, ok is false and the Result
+// says why.
 func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Result, ok bool) {
 	defer recovered(t.Name, llm.ToolCall{ID: in.ID, Input: in.JSON}, &res)
 	permit, err := t.Propose(in.ID, in.JSON).Decide(ctx, gate)
@@ -257,7 +256,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Re
 		}
 		return in, res, false
 	}
-	if !bytes.Equal(permit.Input, in.JSON) { // a hook's input runs as it is, or not at all
+	if !bytes.Equal(permit.Input, in.JSON) { // a hook's input is used unchanged, or not at all
 		if err := t.check(permit.Input); err != nil {
 			return in, Errorf("%s", t.invalid(permit.Input, []string{err.Error()})), false
 		}
@@ -301,7 +300,7 @@ func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Re
 	return res
 }
 
-// cut ends a result that ctx interrupted.
+// cut completes a result that ctx interrupted.
 func cut(ctx context.Context, name string, res Result) Result {
 	why := "it was cancelled"
 	if cause := context.Cause(ctx); cause != context.Canceled {
@@ -312,7 +311,7 @@ func cut(ctx context.Context, name string, res Result) Result {
 	return res
 }
 
-// recovered makes an error result of a panic.
+// recovered turns a panic into an error result.
 func recovered(name string, call llm.ToolCall, res *Result) {
 	if p := recover(); p != nil {
 		slog.Error("tool panicked", "tool", name, "call", call.ID, "input", echo(call.Input), "panic", p, "stack",
@@ -321,10 +320,10 @@ func recovered(name string, call llm.ToolCall, res *Result) {
 	}
 }
 
-// every is how often progress reaches people at most.
+// every is the minimum interval of progress reports.
 const every = 100 * time.Millisecond
 
-// A throttle passes on the latest of what it is given, at most every 100 ms.
+// A throttle passes on the latest result that it received, at most every 100 ms.
 type throttle struct {
 	show func(Result)
 

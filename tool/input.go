@@ -16,17 +16,17 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// maxEcho bounds what an error repeats of an input, in bytes.
+// maxEcho limits how much of an input an error repeats, in bytes.
 const maxEcho = 1000
 
-// A shape is a tool's schema, ready to check with.
+// A shape is a tool's schema, prepared for checking inputs.
 type shape struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
 }
 
-// shapeOf reads a schema. A schema that cannot be read or resolved (a peer's
-// own dialect) checks nothing: the tool is left to.
+// shapeOf parses a schema. If it cannot be parsed or resolved (a server may use its own
+// dialect), inputs are not checked here, and the tool has to check them.
 func shapeOf(data json.RawMessage) shape {
 	var s jsonschema.Schema
 	if len(data) == 0 || json.Unmarshal(data, &s) != nil {
@@ -39,12 +39,11 @@ func shapeOf(data json.RawMessage) shape {
 	return shape{&s, r}
 }
 
-// Folded makes of a model's words the input it meant, with which the call would
-// run: other names of fields are renamed ([Tool].Fold), null for an optional
-// field is no field, "1" is 1 where a number is due and 1 is "1" where text is,
-// "true" is true, and JSON in a string is what it says where an object or array
-// is expected. Then the input must match the schema. The error names every bad path and repeats
-// what was received.
+// Folded converts a model's input to the one with which the call would run. Fields with
+// other names are renamed ([Tool].Fold), and null for an optional field is dropped. "1"
+// becomes 1 where a number is expected, 1 becomes "1" where text is expected, "true"
+// becomes true, and a string is parsed as JSON where an object or array is expected. The
+// result must match the schema. The error lists every wrong path and repeats the input.
 func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
 	sh := t.shape()
 	in, err := decode(raw)
@@ -67,13 +66,13 @@ func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
 	return out, nil
 }
 
-// Encode writes an input in the field names that hooks for other agents know.
+// Encode converts an input to the field names that hooks for other agents know.
 func (t *Tool) Encode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Unfold) }
 
-// Decode reads an input that a hook wrote, in those names or in the tool's own.
+// Decode converts an input from a hook, which uses those names or the tool's own.
 func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Fold) }
 
-// rewrite changes an object; what is none stays.
+// rewrite applies change to an object; any other value is returned unchanged.
 func rewrite(input json.RawMessage, change func(map[string]any)) json.RawMessage {
 	if change == nil || len(input) == 0 {
 		return input
@@ -110,7 +109,7 @@ func (t *Tool) check(data json.RawMessage) error {
 	if err := sh.resolved.Validate(v); err != nil || t.fits == nil {
 		return err
 	}
-	return t.fits(data) // an integer in JSON may be more than one in Go
+	return t.fits(data) // an integer in JSON may be too large for Go
 }
 
 func (t *Tool) invalid(raw json.RawMessage, faults []string) error {
@@ -128,7 +127,7 @@ func (t *Tool) invalid(raw json.RawMessage, faults []string) error {
 	return errors.New(b.String())
 }
 
-// echo repeats an input, in bounds.
+// echo returns an input for an error message, shortened if necessary.
 func echo(raw []byte) string {
 	if len(raw) == 0 {
 		return "nothing"
@@ -143,8 +142,8 @@ func echo(raw []byte) string {
 	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(string(cut), "\uFFFD"), len(raw))
 }
 
-// decode reads an object; nothing and null are an empty one, and a string may
-// hold it.
+// decode parses an object. Nothing and null mean an empty object, and the object may be
+// encoded in a string.
 func decode(raw json.RawMessage) (map[string]any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return map[string]any{}, nil
@@ -186,7 +185,7 @@ func parse(data []byte) (any, error) {
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // people read it
+	e.SetEscapeHTML(false) // for people to read
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
@@ -244,8 +243,8 @@ func coerce(root, s *jsonschema.Schema, v any) any {
 	return v
 }
 
-// fromString reads a string where something else is due; one that is not what
-// is due stays.
+// fromString parses a string where the schema expects another type. If that fails, it
+// returns the string unchanged.
 func fromString(root, s *jsonschema.Schema, str string) any {
 	trimmed := strings.TrimSpace(str)
 	v, err := parse([]byte(trimmed))
@@ -262,7 +261,7 @@ func fromString(root, s *jsonschema.Schema, str string) any {
 	return str
 }
 
-// wholeNumber writes 5.0 and 5e0 as 5, so that a Go int takes it.
+// wholeNumber converts 5.0 and 5e0 to 5, so that a Go int can represent it.
 func wholeNumber(n json.Number) json.Number {
 	if _, err := n.Int64(); err == nil {
 		return n
@@ -274,8 +273,8 @@ func wholeNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatInt(int64(f), 10))
 }
 
-// takes reports whether a schema accepts a type. One that says
-// nothing takes all but null.
+// takes reports whether a schema accepts a type. A schema without types accepts all but
+// null.
 func takes(root, s *jsonschema.Schema, typ string) bool {
 	if s = deref(root, s); s == nil {
 		return false
@@ -293,8 +292,8 @@ func takes(root, s *jsonschema.Schema, typ string) bool {
 	return slices.ContainsFunc(alternatives, func(a *jsonschema.Schema) bool { return a != s && takes(root, a, typ) })
 }
 
-// variant is the part of a schema that describes a type: itself, or its only
-// alternative of that type.
+// variant returns the part of a schema that describes a type: the schema itself, or its
+// only alternative of that type.
 func variant(root, s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	if len(s.AnyOf)+len(s.OneOf) == 0 {
 		return s
@@ -311,8 +310,8 @@ func variant(root, s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	return found
 }
 
-// deref follows a reference to the schema's own definitions; nil if it leads
-// elsewhere.
+// deref follows a reference to the schema's own definitions. It returns nil for any
+// other reference.
 func deref(root, s *jsonschema.Schema) *jsonschema.Schema {
 	for range 10 {
 		if s == nil || s.Ref == "" {
@@ -329,8 +328,8 @@ func deref(root, s *jsonschema.Schema) *jsonschema.Schema {
 	return nil
 }
 
-// faults lists what is wrong with an input, path by path. The validator stops at
-// the first error; err is that one, for what the walk does not find.
+// faults lists what is wrong with an input, with paths. The validator stops at the first
+// error, which is err; it is used if this function finds nothing.
 func (t *Tool) faults(in map[string]any, err error) []string {
 	sh := t.shape()
 	w := walk{root: sh.schema}
@@ -376,7 +375,7 @@ func (w *walk) object(path string, s *jsonschema.Schema, in map[string]any) {
 	}
 }
 
-// closed reports whether an object takes no other fields.
+// closed reports whether an object accepts no further fields.
 func closed(s *jsonschema.Schema) bool {
 	a := s.AdditionalProperties
 	return a != nil && a.Not != nil && len(s.PatternProperties) == 0
@@ -417,7 +416,7 @@ func (w *walk) value(path string, s *jsonschema.Schema, v any) {
 	if len(w.faults) > before {
 		return
 	}
-	// What is left: enums, bounds, patterns, lengths.
+	// The remaining checks: enums, bounds, patterns, lengths.
 	own := s.CloneSchemas()
 	own.Defs, own.Definitions = w.root.Defs, w.root.Definitions
 	r, err := own.Resolve(nil)
@@ -434,14 +433,14 @@ func (w *walk) value(path string, s *jsonschema.Schema, v any) {
 	}
 	if err := r.Validate(plain); err != nil {
 		why := err.Error()
-		if i := strings.LastIndex(why, "validating "); i >= 0 { // its own way of saying where
+		if i := strings.LastIndex(why, "validating "); i >= 0 { // drop the location, which w.fault adds
 			_, why, _ = strings.Cut(why[i:], ": ")
 		}
 		w.fault(path, "%s", why)
 	}
 }
 
-// types lists the types a schema takes, with articles.
+// types lists the types that a schema accepts, with articles.
 func types(root, s *jsonschema.Schema) []string {
 	var list []string
 	for _, typ := range []string{"string", "integer", "number", "boolean", "object", "array"} {

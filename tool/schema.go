@@ -8,14 +8,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// A derived schema is that of an input type.
+// A derived is the schema of an input type.
 type derived struct {
 	data  json.RawMessage
 	shape func() shape
 }
 
-// schemas has the derived schema of each input type: deriving them is a fifth of the program's start, and each session
-// makes the same tools.
+// schemas caches the derived schema of each input type. Deriving the schemas takes a
+// fifth of the program's start-up time, and every session makes the same tools.
 var schemas sync.Map
 
 func schemaOf(t reflect.Type) (derived, error) {
@@ -36,8 +36,9 @@ func schemaOf(t reflect.Type) (derived, error) {
 	return have.(derived), nil
 }
 
-// appendSchema writes a schema as json.Marshal does, which encodes and checks what is nested once for each level. ok
-// is false where the schema has other members than those of the types that inputs are made of.
+// appendSchema encodes a schema like json.Marshal, which would encode and check nested
+// values once for each level. ok is false if the schema has members that the schemas of
+// input types do not have.
 func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
 	if s.Not != nil && reflect.DeepEqual(s, &jsonschema.Schema{Not: &jsonschema.Schema{}}) {
 		return append(b, "false"...), true

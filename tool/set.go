@@ -14,11 +14,12 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Set is the tools of a run. The first of a name wins; [Join] reports the others.
+// A Set contains the tools of a run. If several have the same name, the first one is
+// used; [Join] reports the others.
 type Set []Tool
 
-// Find returns the tool of a name or an alias. Names are forgiving where they
-// are clear: case, underscores and hyphens do not count.
+// Find returns the tool with a name or alias. An exact name takes precedence; otherwise
+// case, underscores and hyphens are ignored.
 func (s Set) Find(name string) (*Tool, bool) {
 	for i := range s {
 		if s[i].Name == name {
@@ -42,7 +43,7 @@ func (s Set) Find(name string) (*Tool, bool) {
 	return nil, false
 }
 
-// Line describes a call of one of the tools in one line of untrusted text.
+// Line describes a call of one of the tools in one line. The line is untrusted text.
 func (s Set) Line(name string, input json.RawMessage) string {
 	if t, ok := s.Find(name); ok {
 		return t.Line(input)
@@ -50,7 +51,7 @@ func (s Set) Line(name string, input json.RawMessage) string {
 	return (&Tool{}).Line(input)
 }
 
-// AllNames lists the names of all tools, their aliases included, for
+// AllNames returns the names of all tools including their aliases, for
 // [permission.ParseRules].
 func (s Set) AllNames() []string {
 	var all []string
@@ -64,7 +65,7 @@ func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
-// Specs describes the tools to a model, without those that are unlisted.
+// Specs describes the tools for a model, except unlisted ones.
 func (s Set) Specs() []llm.ToolSpec {
 	specs := make([]llm.ToolSpec, 0, len(s))
 	for _, t := range s {
@@ -75,7 +76,7 @@ func (s Set) Specs() []llm.ToolSpec {
 	return specs
 }
 
-// Names lists the tools' names in order.
+// Names returns the names of the tools in order.
 func (s Set) Names() []string {
 	names := make([]string, len(s))
 	for i, t := range s {
@@ -84,8 +85,8 @@ func (s Set) Names() []string {
 	return names
 }
 
-// Join makes one set of several. Of tools of one name the first stays; each
-// other is a Problem that names both.
+// Join combines several sets. If several tools have the same name, the first one is
+// kept; each other one is reported as a Problem with both origins.
 func Join(sets ...Set) (Set, []knack.Problem) {
 	var all Set
 	var problems []knack.Problem
@@ -109,11 +110,11 @@ func Join(sets ...Set) (Set, []knack.Problem) {
 
 func origin(t Tool) string { return cmp.Or(t.Origin, "Knack") }
 
-// Select chooses of all tools those that spec names: names and patterns with
-// "*", separated by commas or blanks. "+x" adds to base, "-x" takes away, in
-// order; a spec that begins with a plain name is the whole choice. base and
-// spec "" choose nothing more and nothing less than base; base is a spec too.
-// The order stays that of all. What names no tool is a Problem.
+// Select returns the tools of all that spec chooses, in the order of all. spec consists
+// of names and patterns with "*", separated by commas or white space, and is applied
+// from left to right: "+x" adds to base, "-x" removes. A spec that begins with a plain
+// name replaces base. base has the same syntax; an empty spec means base. A name that
+// matches no tool is a Problem.
 func Select(all Set, base, spec string) (Set, []knack.Problem) {
 	on := make([]bool, len(all))
 	apply := func(spec string) (problems []knack.Problem) {
@@ -133,7 +134,7 @@ func Select(all Set, base, spec string) (Set, []knack.Problem) {
 			if t, ok := all.Find(name); !found && ok {
 				on[slices.IndexFunc(all, func(u Tool) bool { return u.Name == t.Name })], found = want, true
 			}
-			// A server's tools may come later, or not today.
+			// The tools of a server may be added later, or be unavailable now.
 			if !found && !strings.Contains(name, "*") && !strings.HasPrefix(name, "mcp__") {
 				problems = append(problems, knack.Problem{
 					Code: knack.CodeToolPattern, Severity: knack.Warn,
@@ -162,8 +163,8 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// instead says what to do where a tool of other agents is called that Knack does
-// not have.
+// instead advises what to do instead of calling certain tools of other agents that Knack
+// does not have.
 var instead = map[string]string{
 	"WebSearch":            "work from the files, or ask the user for what has to be looked up",
 	"WebFetch":             "work from the files, or fetch the page with a command if the user allows it",
@@ -183,7 +184,7 @@ var instead = map[string]string{
 	"ReadMcpResourceTool":  "no MCP server with resources is connected",
 }
 
-// missing answers the call of a tool that is not there.
+// missing returns the answer to a call of a tool that does not exist.
 func missing(name string, tools Set) string {
 	if do, ok := instead[name]; ok {
 		return fmt.Sprintf("The tool %s of other agents does not exist here: %s.", name, do)
@@ -195,7 +196,7 @@ func missing(name string, tools Set) string {
 	return fmt.Sprintf("Tool %s not found. %s", name, suggestion(name, tools))
 }
 
-// suggestion proposes names in place of that of a tool that does not exist.
+// suggestion proposes existing names instead of the name of a tool that does not exist.
 func suggestion(name string, s Set) string {
 	if near := nearest(name, s.Names()); len(near) > 0 {
 		return "Did you mean " + strings.Join(near, " or ") + "?"
@@ -213,7 +214,7 @@ func suggestion(name string, s Set) string {
 	return "The tools are " + strings.Join(names, ", ") + "."
 }
 
-// nearest lists the names closest to one that was mistyped, at most three.
+// nearest returns up to three names that are similar to a mistyped one.
 func nearest(name string, names []string) []string {
 	type near struct {
 		name string

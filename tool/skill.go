@@ -23,41 +23,40 @@ type SkillInput struct {
 	Done     bool   `json:"done,omitempty" jsonschema:"the loaded skill is no longer needed"`
 }
 
-// A SkillResult is what programs see of a Skill call.
+// A SkillResult is the result of a Skill call for programs.
 type SkillResult struct {
 	Success     bool   `json:"success"`
 	CommandName string `json:"commandName"`
 	Code        int    `json:"code,omitempty"` // of the refusal
 
-	Found []string `json:"found,omitempty"` // names that find has found, best first
+	Found []string `json:"found,omitempty"` // names of the skills found by find, best first
 
-	// Of a skill that an agent of its own carried out.
+	// For a skill that ran in an agent of its own.
 	Status  string `json:"status,omitempty"`  // forked
-	AgentID string `json:"agentId,omitempty"` // the id of its session
+	AgentID string `json:"agentId,omitempty"` // the id of the agent's session
 	Result  string `json:"result,omitempty"`
 }
 
-// A SkillAnswer is what calling a skill gives: an Activation, or else a text.
+// A SkillAnswer is the result of calling a skill: an Activation or a text.
 type SkillAnswer struct {
 	Activation *knack.Activation
 	Text       string
 	Found      []string // names of skills that were found
-	Agent      string   // the id of the session in which an agent made the text; "": none did
+	Agent      string   // the session id of the agent that produced the text; "": none
 }
 
-// A SkillCall does what the model asks of the Skill tool. call holds the id of
-// its call, and the subject that was decided on, whose Hash names the bytes of
-// the skill that were shown. Its error is a *[knack.Refusal] where the model
-// is given a code.
+// A SkillCall performs a call of the Skill tool. call contains the id of the call and
+// the subject that was approved, whose Hash identifies the content of the skill that was
+// shown. A *[knack.Refusal] as error gives the model a code.
 type SkillCall func(ctx context.Context, in SkillInput, call Input) (SkillAnswer, error)
 
-// A SkillSubject returns, for the name of a skill, the permission that is asked
-// for: the Default is Allow where the skill asks for nothing, and the Hash is
-// that of the bytes that say so. A name that a skill is found by, but that is
-// not its own, is a second subject.
+// A SkillSubject returns the permissions required to call the skill with a name. Their
+// Default is Allow if the skill asks for nothing; the Hash identifies the content that
+// the decision is based on. If the skill was found by another name than its own, that
+// name is a second subject.
 type SkillSubject func(ctx context.Context, name string) []permission.Subject
 
-// Skill makes the Skill tool. listing is the catalogue text, fixed for the
+// Skill returns the Skill tool. listing is the catalogue text, which is fixed for the
 // session.
 func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	text := strings.Replace(strings.TrimSpace(skillText), "{{listing}}", strings.TrimRight(listing, "\n"), 1)
@@ -71,21 +70,21 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		if in.Finds() {
 			return []permission.Subject{{Kind: "Skill", Default: permission.Allow}}
 		}
-		if in.Describe || in.Done { // neither brings anything in
+		if in.Describe || in.Done { // neither adds a skill's text
 			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}
 		}
 		return subject(ctx, SkillName(in.Skill))
 	})
 	t.Denied = func(input json.RawMessage) any {
 		var in SkillInput
-		_ = json.Unmarshal(input, &in) // it was checked
+		_ = json.Unmarshal(input, &in) // already checked
 		return SkillResult{CommandName: SkillName(in.Skill), Code: knack.RefusedByRule}
 	}
 	return t
 }
 
-// foldSkill accepts the inputs of other agents: command or name for skill, and
-// all of "/name args" in it, as SlashCommand has it.
+// foldSkill accepts the inputs of other agents: command or name instead of skill, and
+// "/name args" in one field, as in SlashCommand.
 func foldSkill(in map[string]any) {
 	Rename(in, "command", "skill", "name", "skill")
 	line, ok := in["skill"].(string)
@@ -98,7 +97,8 @@ func foldSkill(in map[string]any) {
 	}
 }
 
-// Finds reports whether skills are to be found: a name, if there is one, goes first.
+// Finds reports whether the call searches for skills. If it also has a name, the name
+// takes precedence.
 func (in SkillInput) Finds() bool { return in.Find != "" && SkillName(in.Skill) == "" }
 
 func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Result, error) {
@@ -132,9 +132,9 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Res
 	return r, nil
 }
 
-// ReadSkill wraps the read tool for index mode: reading the SKILL.md of a
-// listed skill launches it, under the same permission as the Skill tool.
-// listed returns the skill whose file a path is.
+// ReadSkill wraps the read tool for index mode: reading the SKILL.md of a listed skill
+// invokes the skill, with the same permission as the Skill tool. listed returns the
+// skill that a path belongs to.
 func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subject SkillSubject, call SkillCall) Tool {
 	find := func(input json.RawMessage) (string, bool) {
 		var in struct {
@@ -162,8 +162,7 @@ func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subje
 	return t
 }
 
-// SkillName is the name in what a model or a person wrote: a leading slash and
-// blanks are dropped.
+// SkillName returns the skill's name without a leading slash and surrounding blanks.
 func SkillName(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "/"))
 }

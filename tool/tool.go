@@ -1,10 +1,10 @@
-// Package tool defines tools and their results, and the Skill tool among them.
+// Package tool defines tools and their results, including the Skill tool.
 //
-// A [Tool] is a value; most are made by [New] from a Go func whose input
-// struct gives the schema. [Call] is the whole pipeline of one call: find the
-// tool, fold and check the input, ask the [Gate], run, return a result;
-// [CallAll] runs the calls of one answer. A result is always returned: what
-// went wrong is text for the model.
+// A [Tool] is a value; most are made by [New] from a Go func whose input struct
+// determines the schema. [Call] performs one call completely: it finds the tool,
+// converts and checks the input, asks the [Gate], runs the tool and returns a result.
+// [CallAll] runs the calls of one answer. They always return a result: errors become
+// text for the model.
 package tool
 
 import (
@@ -20,71 +20,73 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Tool is something a model can call. Everything that is known of
-// it is in the value: rules, hooks, front ends and exports keep no list of tools.
+// A Tool is something that a model can call. The value contains everything known about
+// it: permission rules, hooks, front ends and exports keep no lists of tools.
 type Tool struct {
 	Name string
-	// Aliases are the names that the tool has in other agents, and under which
-	// models, rules and hooks may name it. Hooks are given the first as tool_name.
+	// Aliases are the tool's names in other agents. Models, rules and hooks may use
+	// them. Hooks get the first one as tool_name.
 	Aliases     []string
 	Label       string // for the user; "": Name
 	Description string
 	Schema      json.RawMessage // JSON Schema of the input, an object
-	Origin      string          // where it comes from, for display: "plugin x", "MCP server y"; "": Knack
+	Origin      string          // where the tool comes from, for display: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
-	// Unlisted reports that a model is not informed of the tool now, but may call
-	// it: skills written for other agents name it. nil: it is listed.
+	// Unlisted reports whether the tool is currently left out of the list that a model
+	// gets. The model may still call it, because skills written for other agents name
+	// it. nil means listed.
 	Unlisted func() bool
 
-	// Summary describes an input in one line, for the user; nil: see [Tool.Line].
+	// Summary describes an input for the user in one line; nil: see [Tool.Line].
 	Summary func(input json.RawMessage) string
-	// Guidelines, if any, returns what the system prompt contains about the use of the
-	// tool, a sentence each, where it is active beside others.
+	// Guidelines, if not nil, returns sentences about the use of the tool for the system
+	// prompt. active are the tools in use.
 	Guidelines func(active Set) []string
-	// Ordered tools ask for order: of the calls of one answer, those before one
-	// have ended when it starts, and those after it wait for it.
+	// Ordered means that the calls before this one in an answer end before it starts,
+	// and those after it wait for it to end.
 	Ordered bool
-	// Key, if any, orders calls among each other: those of one answer that have
-	// the same key run one after another, in the order of the answer. "": free.
+	// Key, if not nil, returns a key for ordering: calls of one answer with the same key
+	// run one after another, in the order of the answer. "" means no order.
 	Key func(input json.RawMessage) string
 
-	// Fold, if any, rewrites an input object in place before it is coerced and
-	// checked: from the field names of other agents, see [Rename]. Unfold is the
-	// way back, for hooks that were written for other agents.
+	// Fold, if not nil, converts an input object in place from the field names of other
+	// agents, before it is coerced and checked; see [Rename]. Unfold does the reverse,
+	// for hooks that were written for other agents.
 	Fold, Unfold func(in map[string]any)
-	// Subjects returns what a call would do. nil: the tool's name with no text.
+	// Subjects returns what a call would do. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
-	// Changes, if any, returns what a call would change in files, so that the user
-	// sees it before they answer. The error means that the call cannot succeed, or
-	// why the change cannot be shown; it may quote the file.
+	// Changes, if not nil, returns the changes in files that a call would make, so that
+	// the user sees them before deciding. The error means that the call cannot succeed,
+	// or that the change cannot be shown; its text may quote the file.
 	Changes func(ctx context.Context, input json.RawMessage) ([]Change, error)
-	// Denied, if any, is what programs get for a call that the gate refused:
-	// the Structured field of its Result.
+	// Denied, if not nil, returns the Structured field of the Result of a call that the
+	// gate refused, for programs.
 	Denied func(input json.RawMessage) any
-	// Run runs a call whose input fits Schema. The error means that the tool
-	// failed, and its text is sent to the model as it is.
+	// Run runs a call whose input matches Schema. The error means that the tool failed;
+	// its text is sent to the model unchanged.
 	Run func(ctx context.Context, call Input) (Result, error)
 
-	made func() shape                // of Schema; nil: computed for each call
-	fits func(json.RawMessage) error // that Run can decode an input; nil: it decodes it itself
+	made func() shape                // computes the shape of Schema; nil: it is computed for each call
+	fits func(json.RawMessage) error // checks that Run can decode an input; nil: Run checks it
 }
 
-// An Effect is what a tool may do. The zero Effect is not known: anything.
+// An Effect is a set of things that a tool may do. The zero Effect means unknown: the
+// tool may do anything.
 type Effect uint8
 
 const (
-	Reads   Effect = 1 << iota // files, or what the program knows
-	Writes                     // files
-	Runs                       // programs and agents
+	Reads   Effect = 1 << iota // reads files, or data of the program
+	Writes                     // writes files
+	Runs                       // runs programs and agents
 	Network                    // reaches other machines
-	Asks                       // the user
+	Asks                       // asks the user
 )
 
-// ReadOnly reports whether a tool changes nothing: its call need not be recorded
+// ReadOnly reports whether a tool changes nothing, so that its call need not be recorded
 // before it starts.
 func (e Effect) ReadOnly() bool { return e != 0 && e&(Writes|Runs) == 0 }
 
-// Names are all names of the tool; the first is the one that other agents use.
+// Names returns all names of the tool, the one that other agents use first.
 func (t *Tool) Names() []string {
 	if len(t.Aliases) == 0 {
 		return []string{t.Name}
@@ -92,8 +94,8 @@ func (t *Tool) Names() []string {
 	return append(slices.Clone(t.Aliases), t.Name)
 }
 
-// Line describes an input of the tool in one line of untrusted text: its Summary,
-// else its only field if that is text, else the whole input.
+// Line describes an input of the tool in one line of untrusted text: its Summary, or
+// else its only field if that is text, or else the whole input.
 func (t *Tool) Line(input json.RawMessage) string {
 	if t.Summary != nil {
 		if s := t.Summary(input); s != "" {
@@ -111,7 +113,7 @@ func (t *Tool) Line(input json.RawMessage) string {
 	return string(input)
 }
 
-// SummaryOf makes a Tool's Summary from a func over its typed input.
+// SummaryOf returns a Tool.Summary from a func with a typed input.
 func SummaryOf[In any](f func(In) string) func(json.RawMessage) string {
 	return func(data json.RawMessage) string {
 		var in In
@@ -122,40 +124,39 @@ func SummaryOf[In any](f func(In) string) func(json.RawMessage) string {
 	}
 }
 
-// A Change is what a call would change in one file.
+// A Change is a change that a call would make in one file.
 type Change struct {
-	Path string // relative to the working directory where it lies below it
-	Diff string // unified; untrusted text
-	// Base is the hash of the content that the change was made for: where the user
-	// approved it, the Edit subjects of the call have it as their Hash.
+	Path string // relative to the working directory if it is below it
+	Diff string // unified diff; untrusted text
+	// Base is the hash of the content on which the change is based. If the user approved
+	// the change, the Edit subjects of the call have it as their Hash.
 	Base string
 }
 
-// An Input is what one call of a tool is given.
+// An Input contains the arguments of one call of a tool.
 type Input struct {
 	ID   string // of the call
 	JSON json.RawMessage
-	// Subjects is what the gate decided on; nil: there is no gate. A tool that opens
-	// something makes sure that it is one of them.
+	// Subjects is what the gate decided on; nil means that there is no gate. A tool that
+	// opens something checks that it is one of them.
 	Subjects []permission.Subject
-	// Limits and Scripts are for every command that the call runs: see
+	// Limits and Scripts apply to every command that the call runs; see
 	// [workspace.Command].
 	Limits   []workspace.Limit
 	Scripts  []workspace.Script
 	Allow    workspace.Allowance // see [Permit]
-	Progress func(Result)        // shows a partial result to people; never nil; may be called concurrently
+	Progress func(Result)        // shows a partial result to the user; never nil; safe for concurrent use
 }
 
-// Allows reports whether the gate decided on a subject; where nobody decided
-// there is nothing to keep to.
+// Allows reports whether the gate decided on a subject. Without a gate, it returns true.
 func (in *Input) Allows(kind, text string) bool {
 	return in.Subjects == nil || slices.ContainsFunc(in.Subjects, func(s permission.Subject) bool {
 		return s.Kind == kind && s.Text == text
 	})
 }
 
-// Rename moves fields of an input object: from, to, from, to … A field whose
-// new name is already there stays. Null is no field.
+// Rename renames fields of an input object: from, to, from, to … A field is kept if the
+// new name is already there. A null value counts as no field.
 func Rename(in map[string]any, names ...string) {
 	for i := 0; i+1 < len(names); i += 2 {
 		if v, ok := in[names[i]]; ok && in[names[i+1]] == nil {
@@ -167,8 +168,8 @@ func Rename(in map[string]any, names ...string) {
 	}
 }
 
-// A Result is what a tool returns. Parts go to the model, Details to people,
-// Structured to programs.
+// A Result is what a tool returns: Parts for the model, Details for the user, Structured
+// for programs.
 type Result struct {
 	Parts      []llm.Part        `json:"parts"`
 	IsError    bool              `json:"isError"`
@@ -179,20 +180,20 @@ type Result struct {
 	Activation *knack.Activation `json:"activation,omitempty"`
 }
 
-// Text is a result of one text.
+// Text returns a Result with one text.
 func Text(s string) Result { return Result{Parts: []llm.Part{llm.Text(s)}} }
 
-// Errorf is a result that reports an error to the model.
+// Errorf returns a Result that reports an error to the model.
 func Errorf(format string, args ...any) Result {
 	r := Text(fmt.Sprintf(format, args...))
 	r.IsError = true
 	return r
 }
 
-// New makes a tool of a func. The schema is derived from In, a struct: field
-// names from json tags, descriptions from jsonschema tags, optional where the
-// json tag says omitempty or omitzero. It panics if In has no schema, which is
-// a mistake in the program.
+// New makes a tool from a func. The schema is derived from the struct In: field names
+// from json tags, descriptions from jsonschema tags. A field is optional if its json tag
+// has omitempty or omitzero. New panics if In has no schema, which is a bug in the
+// program.
 func New[In any](name, description string, run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
 	schema, err := schemaOf(reflect.TypeFor[In]())
 	if err != nil {
@@ -212,7 +213,7 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 	}
 }
 
-// SubjectsOf makes a Tool's Subjects from a func over its typed input.
+// SubjectsOf returns a Tool.Subjects from a func with a typed input.
 func SubjectsOf[In any](f func(context.Context, In) []permission.Subject) func(context.Context,
 	json.RawMessage) ([]permission.Subject, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {

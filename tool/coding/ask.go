@@ -13,11 +13,11 @@ import (
 //go:embed ask.md
 var askText string
 
-// maxQuestions is how many questions one call may ask.
+// maxQuestions limits the questions of one call.
 const maxQuestions = 4
 
-// A Question is put to the user. With Options, the answer is one of their labels
-// or the user's own words; with Multi, any number of them.
+// A Question is shown to the user. With Options, the answer is one of their labels or
+// free text; with Multi, the user may choose any number of options.
 type Question struct {
 	Question string   `json:"question" jsonschema:"one question"`
 	Header   string   `json:"header,omitempty" jsonschema:"one or two words that name the question"`
@@ -25,7 +25,7 @@ type Question struct {
 	Multi    bool     `json:"multiSelect,omitempty" jsonschema:"several options may be chosen"`
 }
 
-// An Option is an answer to choose.
+// An Option is an answer that the user can choose.
 type Option struct {
 	Label       string `json:"label"`
 	Description string `json:"description,omitempty" jsonschema:"what it means"`
@@ -37,7 +37,7 @@ type askInput struct {
 	Questions []Question `json:"questions,omitempty" jsonschema:"instead of question: up to 4 that are answered together"`
 }
 
-// all are the questions of either form.
+// all returns the questions, whichever form the input has.
 func (in askInput) all() []Question {
 	if len(in.Questions) > 0 {
 		return in.Questions
@@ -109,7 +109,7 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 	return t
 }
 
-// foldAsk accepts options as texts and as objects, in both forms.
+// foldAsk accepts options as texts and as objects, in both forms of the input.
 func foldAsk(in map[string]any) {
 	if list, ok := in["options"].([]any); ok {
 		for i, o := range list {

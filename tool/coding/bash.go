@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A runner is what bash asks of a workspace.
+// A runner contains the methods of a workspace that bash uses.
 type runner interface {
 	Prepare(c workspace.Command) (workspace.Command, error)
 	Run(ctx context.Context, c workspace.Command) (workspace.Exit, error)
@@ -36,7 +36,7 @@ type bashInput struct {
 	Description string   `json:"description,omitempty" jsonschema:"what it does, in five to ten words, for the person watching"`
 }
 
-// BashDetails tells people and programs how a command ended.
+// BashDetails describes for users and programs how a command ended.
 type BashDetails struct {
 	Description string  `json:"description,omitempty"`
 	ExitCode    int     `json:"exitCode"`
@@ -46,11 +46,11 @@ type BashDetails struct {
 	Seconds     float64 `json:"seconds"`
 	Bytes       int64   `json:"bytes"` // written by the command
 	Cut         *cut    `json:"truncation,omitempty"`
-	FullOutput  string  `json:"fullOutput,omitempty"` // path of the file, mode 0600, where something was cut
+	FullOutput  string  `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut
 	Job         string  `json:"job,omitempty"`        // of a background job
 }
 
-// errTimeout is the cause of a command's end by its timeout.
+// errTimeout is the cancellation cause of a command that exceeded its timeout.
 var errTimeout = errors.New("the command's timeout")
 
 func bashTool(ws runner, o Options) tool.Tool {
@@ -84,12 +84,12 @@ func bashTool(ws runner, o Options) tool.Tool {
 		}
 		return []string{search, "A command that may not end by itself (a server, a watcher) is started in the background."}
 	}
-	t.Ordered = true // a command may change what the next one sees
+	t.Ordered = true // a command may change the result of the next one
 	t.Summary = tool.SummaryOf(func(in bashInput) string {
 		if in.Description == "" {
 			return in.Command
 		}
-		return clip(in.Description, 60) + ": " + in.Command // the model's description is never shown without the command
+		return clip(in.Description, 60) + ": " + in.Command // the model's description is always shown together with the command
 	})
 	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
@@ -113,7 +113,7 @@ func bashCommand(ws runner, in bashInput) (workspace.Command, error) {
 	return ws.Prepare(workspace.Command{Line: in.Command})
 }
 
-// bashTimeout is a call's timeout; 0: none.
+// bashTimeout returns the timeout of a call; 0 means none.
 func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 	switch {
 	case in.Timeout == nil && in.Background:
@@ -128,7 +128,7 @@ func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 	return time.Duration(*in.Timeout * float64(time.Second)), nil
 }
 
-// runBash runs a command to its end and shows its output on the way.
+// runBash runs a command to its end and reports its output as progress.
 func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
 	progress func(tool.Result), o Options) tool.Result {
 	out := newOutput(defaultLimits, o.TempDir)
@@ -156,7 +156,7 @@ func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, 
 	return ended.result(out, in, timeout)
 }
 
-// An ending is how a command ended.
+// An ending describes how a command ended.
 type ending struct {
 	exit    workspace.Exit
 	err     error
@@ -224,7 +224,7 @@ func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Re
 	return res
 }
 
-// clip cuts a text to n characters.
+// clip shortens a text to n characters.
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"

@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// A cleaner passes on what a program wrote as the text that a reader is meant
-// to see: valid UTF-8 without terminal sequences and control characters. A
-// carriage return ends a line, so that every state of a progress bar is one. A
-// character or sequence that is split between writes is put together again.
+// A cleaner passes on the output of a program as readable text: valid UTF-8 without
+// terminal sequences and control characters. A carriage return ends a line, so that
+// every state of a progress bar is a line of its own. Characters and sequences that are
+// split between writes are joined.
 type cleaner struct {
 	w     io.Writer
 	state escape
-	held  []byte // the beginning of a character
-	open  int    // bytes of the sequence or line break that has begun
+	held  []byte // bytes of an incomplete character
+	open  int    // bytes of an incomplete sequence or line break
 	cr    bool   // the last byte was a carriage return
 	out   []byte
 }
 
-// An escape is where in a terminal sequence the cleaner is.
+// An escape is the state of the cleaner within a terminal sequence.
 type escape uint8
 
 const (
@@ -54,7 +54,7 @@ func (c *cleaner) Write(p []byte) (int, error) {
 			break
 		}
 		r, size := utf8.DecodeRune(p)
-		c.char(r) // a byte that is no character is U+FFFD
+		c.char(r) // an invalid byte becomes U+FFFD
 		c.began(size)
 		p = p[size:]
 	}
@@ -64,7 +64,7 @@ func (c *cleaner) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// began counts the bytes of what has begun.
+// began updates the number of bytes of the incomplete sequence or line break.
 func (c *cleaner) began(size int) {
 	switch {
 	case c.state != plainText:
@@ -76,10 +76,10 @@ func (c *cleaner) began(size int) {
 	}
 }
 
-// pending is how many of the bytes written have not come out yet.
+// pending returns how many of the bytes written have not been passed on yet.
 func (c *cleaner) pending() int { return c.open + len(c.held) }
 
-// end passes on what was held back.
+// end passes on what remains.
 func (c *cleaner) end() {
 	c.out = c.out[:0]
 	for range c.held {
@@ -95,7 +95,7 @@ func (c *cleaner) end() {
 	}
 }
 
-// clean reports that there is nothing to do.
+// clean reports whether p can be passed on unchanged.
 func clean(p []byte) bool {
 	for _, b := range p {
 		if b < ' ' && b != '\n' && b != '\t' || b == 0x7f || b == 0xc2 { // 0xc2 begins U+0080 to U+009F
@@ -135,7 +135,7 @@ func (c *cleaner) char(r rune) {
 		case r >= ' ' && r <= '?':
 		case r >= '@' && r <= '~':
 			c.state = plainText
-		default: // not a sequence after all
+		default: // not a sequence
 			c.state = plainText
 			c.text(r)
 		}
@@ -143,7 +143,7 @@ func (c *cleaner) char(r rune) {
 		switch {
 		case r == '\a', r == 0x9c, c.state == strEsc && r == '\\':
 			c.state = plainText
-		case r == '\n', r == '\r': // never closed: it does not swallow the rest
+		case r == '\n', r == '\r': // a sequence that is not closed must not hide what follows
 			c.state = plainText
 			c.text(r)
 		case r == 0x1b:

@@ -1,7 +1,8 @@
-// Package coding provides read, bash, edit, write, grep, find, ls, ask and todo.
+// Package coding provides the tools read, bash, edit, write, grep, find, ls, ask and
+// todo.
 //
-// Most people want [Tools]: all of them, on one workspace. Which of them a run
-// has is for [tool.Select] to say, from [Default], [ReadOnly] or [All].
+// Most programs need [Tools], which returns all of them for one workspace. [tool.Select]
+// then chooses the tools of a run, from [Default], [ReadOnly] or [All].
 package coding
 
 import (
@@ -15,16 +16,16 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Sets of tools, as [tool.Select] takes them.
+// Sets of tools, in the syntax of [tool.Select].
 const (
 	Default  = "read,bash,bash_output,bash_kill,edit,write,grep,find,ls,ask,todo"
 	ReadOnly = "read,grep,find,ls"
 	All      = "*"
 )
 
-// Choice turns what a user types into what [tool.Select] takes: the names of sets
-// (none, all, readOnly, coding and default) are replaced by the names of their
-// tools. base is the set that default means.
+// Choice converts what a user types to the syntax of [tool.Select]: the names of sets
+// (none, all, readOnly, coding and default) are replaced by the names of their tools.
+// base is the set that default refers to.
 func Choice(spec, base string) string {
 	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Default,
 		"default": base}
@@ -38,7 +39,7 @@ func Choice(spec, base string) string {
 		}
 		sign := strings.TrimSuffix(term, name)
 		if i == 0 && sign == "" {
-			out = append(out, "-*") // this set and no other
+			out = append(out, "-*") // only this set
 			sign = "+"
 		}
 		for _, t := range strings.FieldsFunc(set, func(r rune) bool { return r == ',' }) {
@@ -48,33 +49,34 @@ func Choice(spec, base string) string {
 	return strings.Join(out, ",")
 }
 
-// Options say how the tools work. The zero Options are those of a program that
-// nobody watches, but for the timeout.
+// Options configure the tools. The zero Options suit a program without a user, except
+// that commands have no timeout.
 type Options struct {
-	// Timeout ends commands that name none of their own; 0: never. In print
-	// mode it is 120 s. Background jobs have none.
+	// Timeout ends commands that do not set their own; 0 means never. In print mode it
+	// is 120 s. Background jobs have no timeout.
 	Timeout time.Duration
-	// TempDir holds the full output of commands, in files that only this user
-	// can read; "": the system's directory for temporary files. Notices name
-	// the file, so that the model can read it.
+	// TempDir is the directory for the full output of commands, in files that only this
+	// user can read; "" means the system's directory for temporary files. Notices
+	// contain the path of the file, so that the model can read it.
 	TempDir string
-	// Jobs keeps background commands; nil: there are none.
+	// Jobs manages background commands; nil disables them.
 	Jobs *Jobs
-	// Ask puts questions to the user, which are answered together: one answer for
-	// each. nil: nobody can be asked.
+	// Ask asks the user questions, which are answered together: it returns one answer
+	// for each. nil means that there is no user to ask.
 	Ask func(context.Context, []Question) (answers []string, err error)
-	// Memory is what the conversation knows of files; nil: it is a new one.
+	// State is what the conversation knows about files; nil means a new Memory.
 	State *Memory
 	Files FileOptions
 }
 
-// guidelines are sentences about a tool that do not depend on others.
+// guidelines returns a func for Tool.Guidelines with sentences that do not depend on the
+// other tools.
 func guidelines(lines ...string) func(tool.Set) []string {
 	return func(tool.Set) []string { return lines }
 }
 
-// Tools makes all tools on one workspace, which is a [*workspace.Local] or
-// whatever else [workspace.Parse] made.
+// Tools returns all tools for one workspace, which is a [*workspace.Local] or another
+// result of [workspace.Parse].
 func Tools(ws workspace.Workspace, o Options) tool.Set {
 	st := o.State
 	if st == nil {

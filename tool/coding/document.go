@@ -20,7 +20,8 @@ const (
 	pdfText = 8 << 20 // bytes of text
 )
 
-// pdf gives the file itself to a model that takes documents, to others its text.
+// pdf returns the file itself for a model that accepts documents, and its text for
+// others.
 func (r *reading) pdf() (tool.Result, error) {
 	r.details.Kind, r.details.MIME = "pdf", "application/pdf"
 	if r.model.Documents && r.size <= maxDocument {
@@ -60,7 +61,7 @@ func (r *reading) pdf() (tool.Result, error) {
 	return r.show(charset.UTF8)
 }
 
-// source is text in a notebook: a string, or a list of them.
+// source is a text in a notebook: a string, or a list of strings.
 type source string
 
 func (l *source) UnmarshalJSON(data []byte) error {
@@ -93,7 +94,7 @@ type notebook struct {
 	} `json:"cells"`
 }
 
-// notebook shows a Jupyter notebook as its cells. It is not ok if the file is
+// notebook formats the cells of a Jupyter notebook. It returns false if the file is
 // other JSON.
 func (r *reading) notebook() (tool.Result, bool, error) {
 	data, err := r.whole()

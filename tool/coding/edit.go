@@ -42,18 +42,18 @@ type pathInput interface{ path() string }
 
 func (in editInput) path() string { return in.Path }
 
-// ChangeDetails describe what edit or write did to a file.
+// ChangeDetails describes what edit or write did to a file.
 type ChangeDetails struct {
 	Path             string `json:"path"` // absolute
-	Diff             string `json:"diff"` // unified, for patch -p1 in the working directory
+	Diff             string `json:"diff"` // unified diff, for patch -p1 in the working directory
 	FirstChangedLine int    `json:"firstChangedLine,omitempty"`
 	Added            int    `json:"added"` // lines
 	Removed          int    `json:"removed"`
-	Size             int    `json:"size"` // of the file now, in bytes
+	Size             int    `json:"size"` // of the changed file, in bytes
 	Created          bool   `json:"created,omitempty"`
 }
 
-// maxEdit is the largest file that is edited or compared, in bytes.
+// maxEdit is the size limit of files that are edited or compared, in bytes.
 const maxEdit = 64 << 20
 
 func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
@@ -120,8 +120,8 @@ func (c *change) edited(in editInput, o FileOptions) (data []byte, text string, 
 	return data, text, res, nil
 }
 
-// changes makes the Changes of a tool that changes a file. planned returns the
-// old text and what would change in it.
+// changes returns the Changes of a tool that changes a file. planned returns the old
+// text and the planned edits of it.
 func changes[In pathInput](ws writeFS, st *Memory, planned func(*change, In) (string, []udiff.Edit,
 	error)) func(context.Context, json.RawMessage) ([]tool.Change, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]tool.Change, error) {
@@ -148,15 +148,15 @@ func changes[In pathInput](ws writeFS, st *Memory, planned func(*change, In) (st
 	}
 }
 
-// fileKey makes the Key of a tool that reads or changes a file: by whatever
-// path it is named, the calls of one answer happen in their order.
+// fileKey returns the Key of a tool that reads or changes a file, so that the calls of
+// one answer run in order if they refer to the same file, by whatever path.
 func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) string {
 	return func(data json.RawMessage) string {
 		var in In
 		if json.Unmarshal(data, &in) != nil {
 			return ""
 		}
-		ctx := context.Background() // Tool.Key has none
+		ctx := context.Background() // Tool.Key has no context
 		abs, err := resolve(ctx, ws, path(in))
 		if err != nil {
 			return ""
@@ -169,8 +169,8 @@ func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) stri
 	}
 }
 
-// unfoldEdit writes an input as other agents have it: one pair of texts is beside
-// the path, not in a list.
+// unfoldEdit converts an input to the form of other agents, where a single pair of texts
+// is beside the path, not in a list.
 func unfoldEdit(in map[string]any) {
 	names := []string{"oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all"}
 	tool.Rename(in, "path", "file_path")
@@ -191,9 +191,9 @@ func unfoldEdit(in map[string]any) {
 	}
 }
 
-// foldEdit takes the shapes in which models send edits: one pair beside the
-// path, one pair in place of the list, a list as a JSON string, and the field
-// names of other agents.
+// foldEdit accepts the forms in which models send edits: one pair beside the path, one
+// pair instead of the list, a list as a JSON string, and the field names of other
+// agents.
 func foldEdit(in map[string]any) {
 	names := []string{
 		"old_string", "oldText", "old_str", "oldText", "oldString", "oldText", "old_text", "oldText",
@@ -229,7 +229,8 @@ func foldEdit(in map[string]any) {
 	}
 }
 
-// A change is a file about to be changed, which nobody else changes meanwhile.
+// A change is a file that is about to be changed. From beginChange on, no other call can
+// change it.
 type change struct {
 	ws        writeFS
 	st        *Memory
@@ -238,7 +239,7 @@ type change struct {
 	old       []byte
 }
 
-// findChange resolves the path of a change.
+// findChange resolves the path of a file to change.
 func findChange(ctx context.Context, ws writeFS, st *Memory, path string) (*change, error) {
 	abs, err := resolve(ctx, ws, path)
 	if err != nil {
@@ -251,7 +252,8 @@ func findChange(ctx context.Context, ws writeFS, st *Memory, path string) (*chan
 	return &change{ws: ws, st: st, abs: abs, real: real}, nil
 }
 
-// beginChange waits for its turn and reads the file. done ends the turn.
+// beginChange waits for other changes of the file to end, and reads the file. done lets
+// the next change begin.
 func beginChange(ctx context.Context, ws writeFS, st *Memory, path string, call tool.Input) (c *change, done func(),
 	err error) {
 	if c, err = findChange(ctx, ws, st, path); err != nil {
@@ -281,7 +283,7 @@ func beginChange(ctx context.Context, ws writeFS, st *Memory, path string, call 
 	return c, release, nil
 }
 
-// read reads the file as it is.
+// read reads the current content of the file.
 func (c *change) read(ctx context.Context) error {
 	f, err := c.ws.Open(ctx, c.real)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -307,7 +309,7 @@ func (c *change) read(ctx context.Context) error {
 	return nil
 }
 
-// base names the content that the change starts from.
+// base identifies the content that the change is based on.
 func (c *change) base() string {
 	if !c.exists {
 		return "absent"
@@ -316,8 +318,8 @@ func (c *change) base() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// write makes data the file's content. The details show how it differs from
-// text, the old content decoded, in which changes stand.
+// write replaces the file's content with data. The details contain the difference to
+// text, the decoded old content, given by changes.
 func (c *change) write(ctx context.Context, data []byte, text string, changes []udiff.Edit) (ChangeDetails, error) {
 	d := ChangeDetails{Path: c.abs, Size: len(data), Created: !c.exists}
 	if err := d.diff(relative(c.ws.Dir(), c.real), text, changes); err != nil {
@@ -330,7 +332,7 @@ func (c *change) write(ctx context.Context, data []byte, text string, changes []
 	return d, nil
 }
 
-// diff fills in how a text changes.
+// diff sets the fields that describe how a text changes.
 func (d *ChangeDetails) diff(name, text string, changes []udiff.Edit) error {
 	if len(changes) == 0 {
 		return nil
@@ -359,8 +361,8 @@ func (d *ChangeDetails) diff(name, text string, changes []udiff.Edit) error {
 	return nil
 }
 
-// label writes a file's name as git does in a patch: quoted if it must be, and
-// ended by a tab if it has blanks.
+// label formats a file name for a patch as git does: quoted if necessary, and followed
+// by a tab if it contains blanks.
 func label(name string) string {
 	const special = "\"\\"
 	if strings.ContainsAny(name, special) || strings.ContainsFunc(name,

@@ -19,13 +19,13 @@ type findInput struct {
 	Limit   *int   `json:"limit,omitempty" jsonschema:"paths shown at most, 1000 if left out"`
 }
 
-// ListDetails describe what find or ls listed.
+// ListDetails describes what find or ls listed.
 type ListDetails struct {
 	Path       string `json:"path"`    // absolute
 	Entries    int    `json:"entries"` // shown
 	More       bool   `json:"more,omitempty"`
-	Secrets    int    `json:"secrets,omitempty"`    // paths left out
-	Unreadable int    `json:"unreadable,omitempty"` // paths left out
+	Secrets    int    `json:"secrets,omitempty"`    // secret paths left out
+	Unreadable int    `json:"unreadable,omitempty"` // unreadable paths left out
 	Cut        *cut   `json:"truncation,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 	return t
 }
 
-// inPath says what is searched for, and where.
+// inPath describes a search: its pattern and path.
 func inPath(pattern, path string) string {
 	if path == "" {
 		return pattern
@@ -110,7 +110,7 @@ func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, lim
 	return tr, &listing{limit: most, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}, nil
 }
 
-// add reports whether more may be added.
+// add appends a name and reports whether more may be added.
 func (l *listing) add(name string) bool {
 	if l.details.Entries == l.limit {
 		l.details.More = true
@@ -122,8 +122,8 @@ func (l *listing) add(name string) bool {
 	return true
 }
 
-// oneLine writes a path for a list of lines: it may hold a line break, or bytes
-// that are no text.
+// oneLine formats a path for a list of lines, since it may contain line breaks or bytes
+// that are not text.
 func oneLine(path string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(path, "\ufffd"), "\n", `\n`)
 }

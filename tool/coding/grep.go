@@ -28,14 +28,14 @@ type grepInput struct {
 	Limit      *int   `json:"limit,omitempty" jsonschema:"matches shown at most, 100 if left out"`
 }
 
-// GrepDetails describe what grep found.
+// GrepDetails describes what grep found.
 type GrepDetails struct {
 	Path       string `json:"path"`    // absolute
 	Matches    int    `json:"matches"` // shown: lines, or files with filesOnly
-	Files      int    `json:"files"`   // with a match that is shown
+	Files      int    `json:"files"`   // files with a match that is shown
 	More       bool   `json:"more,omitempty"`
-	Secrets    int    `json:"secrets,omitempty"`    // paths left out
-	Unreadable int    `json:"unreadable,omitempty"` // paths left out
+	Secrets    int    `json:"secrets,omitempty"`    // secret paths left out
+	Unreadable int    `json:"unreadable,omitempty"` // unreadable paths left out
 	Cut        *cut   `json:"truncation,omitempty"`
 }
 
@@ -120,7 +120,7 @@ func orDot(path string) string {
 	return path
 }
 
-// A grepping is one call of grep: what it found so far.
+// A grepping is one call of grep with its results so far.
 type grepping struct {
 	grepInput
 	limit   int
@@ -150,7 +150,7 @@ func (g *grepping) file(ctx context.Context, ws treeFS, tr *tree, s *search.Sear
 	return nil
 }
 
-// searchFS is a workspace that finds the files which hold a text itself.
+// searchFS is a workspace that can itself find the files that contain a text.
 type searchFS interface {
 	Search(ctx context.Context, dir, literal string, fold bool) ([]string, error)
 }
@@ -219,7 +219,7 @@ func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions,
 	return nil
 }
 
-// add shows a file's matches. It reports whether more may be shown.
+// add adds a file's matches to the output. It reports whether more may be added.
 func (g *grepping) add(h hit) bool {
 	if g.details.Matches == g.limit {
 		g.details.More = true
@@ -240,7 +240,7 @@ func (g *grepping) add(h hit) bool {
 			return false
 		}
 		if !l.Match && g.details.Matches == g.limit && l.Num > last+g.Context {
-			// Shown for the sake of a match that is not.
+			// This line is context of a match that is not shown.
 			g.details.More = g.details.More || i < len(h.lines)
 			return false
 		}
@@ -269,7 +269,7 @@ func (g *grepping) add(h hit) bool {
 	return true
 }
 
-// text is the answer.
+// text returns the output of the call.
 func (g *grepping) text(left []string) string {
 	text, c := truncateHead(g.out.String(), g.limits)
 	text = strings.TrimSuffix(text, "\n")
@@ -296,7 +296,7 @@ func (g *grepping) text(left []string) string {
 	return footnoted(text, append(notes, left...))
 }
 
-// limitName names the limit that a cut met.
+// limitName returns the name of the limit that caused a cut.
 func limitName(c cut) string {
 	if c.By == cutLines {
 		return fmt.Sprintf("%d lines limit", maxLines)

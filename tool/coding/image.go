@@ -21,14 +21,14 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Limits of an image for the model.
+// Limits of an image that is sent to the model.
 const (
 	maxSide   = 2000              // pixels
 	maxBase64 = 4*1<<20 + 1<<19   // bytes: 4.5 MiB
-	maxPixels = 100 * 1000 * 1000 // of an image that is decoded at all
+	maxPixels = 100 * 1000 * 1000 // larger images are not decoded
 )
 
-// imageType names the type of an image by its first bytes; "": it is none.
+// imageType detects the type of an image from its first bytes; "" means not an image.
 func imageType(first []byte) string {
 	has := func(at int, magic string) bool {
 		return len(first) >= at+len(magic) && string(first[at:at+len(magic)]) == magic
@@ -49,7 +49,8 @@ func imageType(first []byte) string {
 	return ""
 }
 
-// image shows an image: as it is if it fits, else smaller, with the scale.
+// image returns an image unchanged if it is small enough, otherwise reduced, with the
+// scale.
 func (r *reading) image(mime string) (tool.Result, error) {
 	r.details.Kind, r.details.MIME = "image", mime
 	data, err := r.whole()
@@ -76,8 +77,8 @@ func (r *reading) image(mime string) (tool.Result, error) {
 	return tool.Result{Parts: []llm.Part{llm.Text(text), {Media: shown}}}, nil
 }
 
-// animated reports whether an image has more than one frame, of which models
-// take the first at best.
+// animated reports whether an image has more than one frame. Models see the first frame
+// at best.
 func animated(mime string, data []byte) bool {
 	switch mime {
 	case "image/png": // an acTL chunk before the first IDAT
@@ -101,7 +102,7 @@ func animated(mime string, data []byte) bool {
 
 func fits(data []byte) bool { return base64.StdEncoding.EncodedLen(len(data)) <= maxBase64 }
 
-// fit makes an image one that models take.
+// fit reduces an image to the limits of models.
 func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, error) {
 	moves := animated(mime, data)
 	side := max(config.Width, config.Height)
@@ -144,8 +145,8 @@ func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, e
 	return nil, nil, errors.New("it cannot be made small enough")
 }
 
-// encode writes an image that fits: a photograph as JPEG, others as PNG if
-// that fits; nil if nothing does.
+// encode encodes an image within the size limit: a photo as JPEG, others as PNG if that
+// is small enough. It returns nil if no format is.
 func encode(img image.Image, photo bool) ([]byte, string) {
 	var b bytes.Buffer
 	if !photo {
@@ -153,7 +154,7 @@ func encode(img image.Image, photo bool) ([]byte, string) {
 			return b.Bytes(), "image/png"
 		}
 	}
-	flat := image.NewRGBA(img.Bounds()) // JPEG has no transparency: on white
+	flat := image.NewRGBA(img.Bounds()) // JPEG has no transparency, so use a white background
 	draw.Draw(flat, flat.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
 	draw.Draw(flat, flat.Bounds(), img, img.Bounds().Min, draw.Over)
 	for _, quality := range []int{85, 70, 55, 40} {

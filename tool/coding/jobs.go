@@ -19,11 +19,11 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Jobs are the background commands of a program. The zero Jobs has none; Close
-// ends them all. It is safe for concurrent use.
+// Jobs contains the background commands of a program. The zero Jobs is empty and ready
+// to use; Close ends all jobs. It is safe for concurrent use.
 type Jobs struct {
 	mu     sync.Mutex
-	all    []*job // the id is the index and one
+	all    []*job // the id is the index plus one
 	closed bool
 	done   sync.WaitGroup
 }
@@ -34,11 +34,11 @@ type job struct {
 	start time.Time
 	out   *output
 	stop  context.CancelCauseFunc
-	ended chan struct{} // closed when it has ended; then end is set
+	ended chan struct{} // closed when the job has ended; end is set before
 	end   ending
 
 	mu   sync.Mutex
-	seen int64 // what bash_output showed last ends here
+	seen int64 // end of the output that bash_output has shown
 }
 
 var (
@@ -46,8 +46,8 @@ var (
 	errClosed = errors.New("the program ended")
 )
 
-// Close kills every job that still runs, waits for them, and removes their
-// output. Later jobs are refused.
+// Close kills all running jobs, waits for them, and removes their output. Jobs cannot be
+// started afterwards.
 func (j *Jobs) Close() error {
 	j.mu.Lock()
 	j.closed = true
@@ -102,7 +102,7 @@ func (j *Jobs) find(id string) (*job, error) {
 	return nil, fmt.Errorf("there is no background job %q: the ids are 1 to %d", id, len(j.all))
 }
 
-// Stop ends a job, and returns when it has ended.
+// Stop kills a job and waits until it has ended.
 func (j *Jobs) Stop(id string) error {
 	b, err := j.find(id)
 	if err != nil {
@@ -113,8 +113,8 @@ func (j *Jobs) Stop(id string) error {
 	return nil
 }
 
-// Tail is the end of what a job wrote, of at most that many bytes, as clean text,
-// and how much it wrote in all.
+// Tail returns the end of a job's output as clean text, made from at most that many
+// bytes, and the size of the whole output in bytes.
 func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
 	b, err := j.find(id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
 	return out.String(), b.out.size, nil
 }
 
-// status is one line about a job.
+// status returns a line about the state of a job.
 func (b *job) status() string {
 	select {
 	case <-b.ended:
@@ -164,8 +164,8 @@ func (b *job) status() string {
 	return fmt.Sprintf("exited with code %d %s", b.end.exit.Code, after)
 }
 
-// since is the output from a byte on, clean and cut to its end, and where the
-// next call goes on.
+// since returns the output from a byte offset on, cleaned and cut to its end, and the
+// offset for the next call.
 func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	b.out.mu.Lock()
 	next, path := b.out.size, ""
@@ -197,7 +197,7 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	case <-b.ended:
 		cl.end()
 	default:
-		next -= int64(cl.pending()) // half a character comes with its other half
+		next -= int64(cl.pending()) // the next call returns an incomplete character as a whole
 	}
 	text, c = t.end()
 	text = strings.TrimSuffix(text, "\n")
@@ -220,13 +220,13 @@ type bashOutputInput struct {
 	Since *int64 `json:"since,omitempty" jsonschema:"show the output from this byte on; default: where the last call ended"`
 }
 
-// JobDetails tells people and programs of a background job.
+// JobDetails describes a background job for users and programs.
 type JobDetails struct {
 	Job     string `json:"job"`
 	Command string `json:"command"`
 	Running bool   `json:"running"`
 	Exit    *int   `json:"exitCode,omitempty"`
-	Next    int64  `json:"next"` // bytes of output so far: since of the next call
+	Next    int64  `json:"next"` // bytes of output so far; since for the next call
 	Cut     *cut   `json:"truncation,omitempty"`
 }
 
@@ -246,7 +246,7 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 				}
 			}
 			d := JobDetails{Job: b.id, Command: b.line}
-			status := b.status() // before the output, which is then complete
+			status := b.status() // before reading the output, which is then complete
 			select {
 			case <-b.ended:
 				d.Exit = &b.end.exit.Code
@@ -307,9 +307,9 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 	return t
 }
 
-// harmless is the Subjects of a tool that does only what an earlier call was
-// allowed to do, or nothing outside of the conversation: only a rule against the
-// tool stops it.
+// harmless returns the Subjects of a tool that does only what an earlier call was
+// allowed to do, or nothing outside the conversation. Only a rule against the tool
+// itself stops it.
 func harmless(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return []permission.Subject{{Kind: name, Default: permission.Allow}}, nil

@@ -8,24 +8,24 @@ import (
 	"sync"
 )
 
-// An output collects what a command writes. Its end is kept in memory without
-// terminal sequences; once it exceeds the limits, all of it is kept in a file as
-// it was written. It is safe for concurrent use.
+// An output collects what a command writes. It keeps the end of it in memory without
+// terminal sequences. If the output exceeds the limits, a file stores all of it as
+// written. It is safe for concurrent use.
 type output struct {
 	limits limits
-	dir    string // of the file; "": the system's for temporary files
-	always bool   // keep the file however little there is
+	dir    string // for the file; "": the system's directory for temporary files
+	always bool   // keep the file even if the output is short
 
 	mu      sync.Mutex
 	clean   cleaner
 	tail    tail
-	raw     []byte   // everything, until there is a file
-	file    *os.File // nil: not yet
+	raw     []byte   // all of the output, until there is a file
+	file    *os.File // nil: not created yet
 	size    int64
-	breaks  int   // line breaks, as they were written
+	breaks  int   // line breaks in the original output
 	nul     bool  // a NUL near the start: the read tool would refuse the file as binary
-	changed bool  // since the last call of unread
-	err     error // of the file
+	changed bool  // new output since the last call of unread
+	err     error // from writing the file
 }
 
 func newOutput(l limits, dir string) *output {
@@ -57,18 +57,18 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An Output collects what a command writes as the bash tool shows it: without
-// terminal sequences, the last 2,000 lines or 50 KiB, with a notice that names
-// a file with the whole where something was cut.
+// An Output collects the output of a command in the format of the bash tool: without
+// terminal sequences, and cut to the last 2,000 lines or 50 KiB. If it was cut, a notice
+// names a file with the full output.
 type Output struct{ out *output }
 
-// NewOutput makes an empty Output. dir is as in Options.TempDir.
+// NewOutput returns an empty Output. dir is used like Options.TempDir.
 func NewOutput(dir string) Output { return Output{newOutput(defaultLimits, dir)} }
 
-// Write adds what a command wrote.
+// Write adds output of a command.
 func (o Output) Write(p []byte) (int, error) { return o.out.Write(p) }
 
-// WriteLines adds a text that begins on a line of its own, if it is not empty.
+// WriteLines adds a text on new lines, unless it is empty.
 func (o Output) WriteLines(text string) {
 	if text == "" {
 		return
@@ -88,10 +88,10 @@ func (o Output) Text() string {
 	return text
 }
 
-// noOutput replaces an empty text: models refuse one.
+// noOutput replaces an empty text, which models reject.
 const noOutput = "(no output)"
 
-// spill begins the file. CreateTemp makes it 0600, and never opens what is there.
+// spill creates the file. CreateTemp uses mode 0600 and never opens an existing file.
 func (o *output) spill() {
 	if o.dir != "" {
 		o.err = os.MkdirAll(o.dir, 0o700)
@@ -105,7 +105,7 @@ func (o *output) spill() {
 	o.raw = nil
 }
 
-// unread returns the text so far; false if nothing was written since the last call.
+// unread returns the text so far, or false if nothing was written since the last call.
 func (o *output) unread() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,8 +117,8 @@ func (o *output) unread() (string, bool) {
 	return text, true
 }
 
-// end closes the output and returns its text for the model, with a notice if
-// something was cut, and the path of the file that then holds all of it.
+// end closes the output and returns its text for the model. If something was cut, the
+// text has a notice, and path is the file with the full output.
 func (o *output) end() (text string, c cut, path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,9 +151,9 @@ func (o *output) end() (text string, c cut, path string) {
 	return text, c, path
 }
 
-// tailNotice tells the model which part of an output it sees, and how to get the
-// rest. next, if not empty, replaces the advice to use read, which would count
-// the lines differently.
+// tailNotice tells the model which part of an output it sees and how to read the rest.
+// next, if not empty, replaces the advice to use read, which would count lines
+// differently.
 func tailNotice(c cut, l limits, path, next string, err error) string {
 	first := c.TotalLines - c.Lines + 1
 	var shown string

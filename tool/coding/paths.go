@@ -20,7 +20,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// pathFS is what every tool with a path asks of a workspace.
+// pathFS contains the methods of a workspace that every tool with a path uses.
 type pathFS interface {
 	Dir() string
 	Path(path string) string
@@ -28,9 +28,9 @@ type pathFS interface {
 	Realpath(ctx context.Context, path string) (string, error)
 }
 
-// resolve makes what a model wrote an absolute path of the workspace: Unicode
-// spaces are spaces (unless a file has them), one leading @ is dropped, ~ and
-// file:// are expanded, the rest is relative to the workspace.
+// resolve converts a path from a model to an absolute path of the workspace. Unicode
+// spaces become plain spaces (unless a file's name has them), one leading @ is dropped,
+// ~ and file:// are expanded, and other paths are relative to the workspace.
 func resolve(ctx context.Context, ws pathFS, path string) (string, error) {
 	if strings.TrimSpace(path) == "" {
 		return "", errors.New("path is empty")
@@ -72,8 +72,8 @@ func resolve(ctx context.Context, ws pathFS, path string) (string, error) {
 	return ws.Path(spaced), nil
 }
 
-// resolveExisting is resolve for a file that should be there: where it is not,
-// the spellings are tried that macOS gives names which look the same.
+// resolveExisting is like resolve, for a file that should exist. If it does not, it
+// tries the different spellings that macOS uses for names which look the same.
 func resolveExisting(ctx context.Context, ws pathFS, path string) (string, error) {
 	abs, err := resolve(ctx, ws, path)
 	if err != nil || !missing(ctx, ws, abs) {
@@ -94,7 +94,8 @@ func missing(ctx context.Context, ws pathFS, path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// narrowSpace writes times as macOS does in the names of screenshots.
+// narrowSpace changes the spaces before AM and PM to those that macOS uses in the names
+// of screenshots.
 func narrowSpace(path string) string {
 	return strings.NewReplacer(" AM.", "\u202fAM.", " PM.", "\u202fPM.", " AM (", "\u202fAM (", " PM (",
 		"\u202fPM (").Replace(path)
@@ -102,7 +103,8 @@ func narrowSpace(path string) string {
 
 func curly(path string) string { return strings.ReplaceAll(path, "'", "’") }
 
-// subjects names what happens to a file: by its path, and by where that leads.
+// subjects returns the permissions to act on a file, both for its path and for the path
+// that links lead to.
 func subjects(ctx context.Context, ws pathFS, kind, abs string) []permission.Subject {
 	out := []permission.Subject{{Kind: kind, Text: abs}}
 	if real, err := ws.Realpath(ctx, abs); err == nil && real != abs {
@@ -111,8 +113,8 @@ func subjects(ctx context.Context, ws pathFS, kind, abs string) []permission.Sub
 	return out
 }
 
-// decided reports an error unless the gate decided on a real path. Where
-// nobody decided there is nothing to keep to.
+// decided returns an error unless the gate decided on this real path. Without a gate,
+// every path is accepted.
 func decided(call tool.Input, kind, named, real string) error {
 	if call.Allows(kind, real) {
 		return nil
@@ -120,7 +122,7 @@ func decided(call tool.Input, kind, named, real string) error {
 	return fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", named)
 }
 
-// fileError says for the model what went wrong with a path.
+// fileError explains to the model what is wrong with a path.
 func fileError(abs string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -137,12 +139,13 @@ func fileError(abs string, err error) error {
 	return err
 }
 
-// A modelError is an error whose text is written for the model.
+// A modelError is an error with a text for the model.
 type modelError string
 
 func (e modelError) Error() string { return string(e) }
 
-// relative writes a path for the model: below dir with slashes, or as it is.
+// relative formats a path for the model: slash-separated and relative if it is below
+// dir, otherwise unchanged.
 func relative(dir, abs string) string {
 	rel, err := filepath.Rel(dir, abs)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
@@ -154,5 +157,5 @@ func relative(dir, abs string) string {
 // homeFS is a workspace that knows the home directory of its user.
 type homeFS interface{ Home() string }
 
-// osFS is a workspace whose files are files of this machine.
+// osFS is a workspace whose files are on the local file system.
 type osFS interface{ OSPath(path string) string }

@@ -33,25 +33,25 @@ type readInput struct {
 	Limit  *int   `json:"limit,omitempty" jsonschema:"number of lines, at least 1"`
 }
 
-// ReadDetails describe what read returned.
+// ReadDetails describes what read returned.
 type ReadDetails struct {
 	Path     string `json:"path"` // absolute
 	Kind     string `json:"kind"` // text, image, pdf or notebook
 	Size     int64  `json:"size"` // of the file, in bytes
 	Encoding string `json:"encoding,omitempty"`
-	Offset   int    `json:"offset,omitempty"` // the first line shown
-	Lines    int    `json:"lines,omitempty"`  // shown
+	Offset   int    `json:"offset,omitempty"` // number of the first line shown
+	Lines    int    `json:"lines,omitempty"`  // number of lines shown
 	Total    int    `json:"totalLines,omitempty"`
 	Cut      *cut   `json:"truncation,omitempty"`
 	MIME     string `json:"mime,omitempty"`
-	Width    int    `json:"width,omitempty"` // of the image in the file, in pixels
+	Width    int    `json:"width,omitempty"` // of the original image, in pixels
 	Height   int    `json:"height,omitempty"`
 }
 
-// Limits of what is read whole, in bytes.
+// Limits of files that are read into memory, in bytes.
 const (
 	maxWhole    = 64 << 20 // images, PDF files, notebooks
-	maxDocument = 24 << 20 // sent to a model that takes documents
+	maxDocument = 24 << 20 // files sent to a model that accepts documents
 	readBlock   = 64 << 10
 )
 
@@ -80,7 +80,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 		}
 		r := &reading{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real,
 			page: newPage(in)}
-		if r.end == 0 { // the files of /proc do not know their size
+		if r.end == 0 { // files in /proc report no size
 			r.end = maxWhole
 		}
 		r.details = ReadDetails{Path: abs, Size: r.size, Kind: "text"}
@@ -104,7 +104,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 	return t
 }
 
-// pathSubjects makes the Subjects of a tool that acts on one path.
+// pathSubjects returns the Subjects of a tool that acts on one path.
 func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error),
 	path func(In) string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
@@ -124,8 +124,8 @@ func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, 
 type reading struct {
 	ctx     context.Context
 	f       workspace.File
-	size    int64 // when it was opened
-	end     int64 // of what is read: a file that grows ends at its size
+	size    int64 // when the file was opened
+	end     int64 // end of what is read, even if the file grows
 	model   llm.Info
 	state   *Memory
 	real    string
@@ -144,7 +144,7 @@ func (r *reading) read() (tool.Result, error) {
 		return r.image(mime)
 	}
 	enc := charset.Marked(first)
-	// Something may stand before a PDF file; a text may speak of one.
+	// A PDF file may have bytes before its header; a text may merely mention the header.
 	if before, _, ok := bytes.Cut(first[:min(n, 1024)], []byte("%PDF-")); ok &&
 		(len(bytes.TrimSpace(before)) == 0 || !utf8.Valid(first[:charset.UTF8.Whole(first)])) {
 		return r.pdf()
@@ -170,13 +170,13 @@ func (r *reading) whole() ([]byte, error) {
 	}
 	data := make([]byte, r.size)
 	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.size), data)
-	if err == io.EOF || err == io.ErrUnexpectedEOF { // it shrank
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file shrank
 		err = nil
 	}
 	return data[:n], err
 }
 
-// text streams the file through the page.
+// text reads the file through a page.
 func (r *reading) text(enc charset.Encoding) (tool.Result, error) {
 	var hash maphash.Hash
 	hash.SetSeed(seed)
@@ -219,7 +219,7 @@ func (r *reading) text(enc charset.Encoding) (tool.Result, error) {
 	return r.show(enc)
 }
 
-// show makes the result of a text that went through the page.
+// show returns the result for a text that was written to the page.
 func (r *reading) show(enc charset.Encoding) (tool.Result, error) {
 	p := &r.page
 	total := p.total()
@@ -275,11 +275,11 @@ func (r *reading) show(enc charset.Encoding) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// brokenUTF8 is text that is UTF-8 but for a few bytes.
+// brokenUTF8 is UTF-8 with a few invalid bytes.
 const brokenUTF8 = charset.Encoding(255)
 
-// decodeLoose makes UTF-8 of text that is not: of a single-byte encoding, or,
-// where more characters are right than wrong, by replacing what is broken.
+// decodeLoose converts text that is not valid UTF-8. It replaces invalid bytes if more
+// characters are valid than invalid; otherwise it assumes a single-byte encoding.
 func decodeLoose(text string) (charset.Encoding, string) {
 	right, wrong := 0, 0
 	for i := 0; i < len(text); {
@@ -298,7 +298,7 @@ func decodeLoose(text string) (charset.Encoding, string) {
 	return enc, string(enc.Decode(nil, []byte(text)))
 }
 
-// quote writes a path for a shell.
+// quote quotes a path for a shell.
 func quote(path string) string {
 	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,@%=:") == "" {
 		return path
@@ -315,12 +315,12 @@ func plural(n int, noun string) string {
 
 func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
 
-// A page keeps some lines of the text written to it and counts the rest.
+// A page keeps a range of lines of the text written to it and counts the others.
 type page struct {
 	head   head
-	offset int // the first line that is kept, from 1
-	skip   int // lines before it still to come
-	take   int // lines still to be kept; -1: all
+	offset int // number of the first line to keep, from 1
+	skip   int // lines still to skip before it
+	take   int // lines still to keep; -1: all
 	lines  int // line breaks so far
 	bytes  int64
 	last   byte
@@ -374,7 +374,7 @@ func (p *page) Write(data []byte) {
 	p.head.Write(data[:end])
 }
 
-// total is the number of lines: a final line break ends one, it begins none.
+// total returns the number of lines. A final line break does not begin another line.
 func (p *page) total() int {
 	if p.bytes > 0 && p.last != '\n' {
 		return p.lines + 1
@@ -382,7 +382,7 @@ func (p *page) total() int {
 	return p.lines
 }
 
-// binaryKind names a binary file by its first bytes.
+// binaryKind returns the type of a binary file, from its first bytes.
 func binaryKind(first []byte) string {
 	for _, k := range []struct {
 		at          int
@@ -407,5 +407,5 @@ func binaryKind(first []byte) string {
 	return "unknown kind"
 }
 
-// name is what the model calls the file.
+// name returns the file's name for the model.
 func (r *reading) name() string { return filepath.Base(r.details.Path) }

@@ -9,12 +9,12 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A secretList is permission.Secrets made ready to be held against every entry
-// of a walk: [permission.PathContext.Secret], which says the same, takes twenty times
-// as long for one.
+// A secretList is permission.Secrets prepared for checking every entry of a walk. It
+// gives the same results as [permission.PathContext.Secret], which takes twenty times as
+// long for one entry.
 type secretList struct {
 	names []namePattern
-	paths []string // absolute, with slashes, lower case; what lies in one is meant, too
+	paths []string // absolute, slash-separated, lower case; includes everything below
 	deep  []deep
 }
 
@@ -27,8 +27,8 @@ type namePattern struct {
 // A deep is a name at any depth below a directory, such as /proc/**/environ.
 type deep struct{ dir, name string } // dir ends in a slash
 
-// newSecretList takes the names that the home directory goes by; with none,
-// patterns below it are left out.
+// newSecretList returns the list for a home directory, given by all its paths. Without
+// any, patterns below the home directory are left out.
 func newSecretList(homes ...string) *secretList {
 	s := &secretList{}
 	for _, p := range permission.Secrets() {
@@ -51,7 +51,7 @@ func newSecretList(homes ...string) *secretList {
 	return s
 }
 
-// name reports whether a file of that name is a secret wherever it lies.
+// name reports whether a file with that name is a secret in any directory.
 func (s *secretList) name(name string) bool {
 	name = strings.ToLower(name)
 	for _, p := range s.names {
@@ -63,7 +63,7 @@ func (s *secretList) name(name string) bool {
 	return false
 }
 
-// below returns the secret places below a directory, relative to it.
+// below returns the secret paths below a directory, relative to it.
 func (s *secretList) below(dir string) []string {
 	dir = strings.TrimSuffix(strings.ToLower(filepath.ToSlash(dir)), "/") + "/"
 	var out []string
@@ -75,8 +75,8 @@ func (s *secretList) below(dir string) []string {
 	return out
 }
 
-// file reports whether a file is a secret, by its name, that of a directory it
-// lies in, or its place.
+// file reports whether a file is a secret because of its name, its path, or the name of
+// a directory above it.
 func (s *secretList) file(abs string) bool {
 	abs = strings.ToLower(filepath.ToSlash(abs))
 	for _, p := range s.paths {
@@ -92,8 +92,8 @@ func (s *secretList) file(abs string) bool {
 	return slices.ContainsFunc(strings.Split(abs, "/"), s.name)
 }
 
-// homes are the names of a workspace's home directory, as it is spelled and
-// where its links lead; none if it is not known.
+// homes returns the paths of a workspace's home directory: as configured, and with links
+// resolved. It returns none if the home directory is not known.
 func homes(ws pathFS) []string {
 	local, ok := ws.(homeFS)
 	if !ok {
@@ -109,7 +109,7 @@ func homes(ws pathFS) []string {
 	return []string{dir}
 }
 
-// secret reports whether reading a file would be asked about.
+// secret reports whether reading a file requires asking the user.
 func (o FileOptions) secret(ws pathFS, abs string) bool {
 	if o.Secret != nil {
 		return o.Secret(abs)
@@ -117,8 +117,8 @@ func (o FileOptions) secret(ws pathFS, abs string) bool {
 	return newSecretList(homes(ws)...).file(abs)
 }
 
-// secretEntry is secret for the entries of a walk below root that were met by
-// way of directories which are none.
+// secretEntry is like secret, for the entries of a walk below root. It checks only the
+// entry itself, since the walk does not enter secret directories.
 func (o FileOptions) secretEntry(ws pathFS, root string) func(*search.Found) bool {
 	if o.Secret != nil {
 		return func(e *search.Found) bool { return o.Secret(filepath.Join(root, filepath.FromSlash(e.Path()))) }
@@ -138,7 +138,7 @@ func (o FileOptions) secretEntry(ws pathFS, root string) func(*search.Found) boo
 			}
 		}
 		for _, p := range below {
-			// Most entries differ in their last letter.
+			// Comparing the last letter first rejects most entries.
 			if p[len(p)-1] == lower(e.Name[len(e.Name)-1]) && strings.EqualFold(p, e.Path()) {
 				return true
 			}

@@ -7,28 +7,29 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A Memory is what one conversation knows of the files it works on: the content
-// of each when it last read or wrote it, so that edit and write refuse to
-// overwrite what it has not seen; and its list of steps. It is safe for concurrent use.
+// A Memory is what one conversation knows about the files it works on: the content of
+// each file when it was last read or written, so that edit and write refuse to overwrite
+// changes that the model has not seen. It also contains the todo list. It is safe for
+// concurrent use.
 type Memory struct {
 	locks *locks
 	mu    sync.Mutex
-	seen  map[string]uint64 // real path to hash of the content
+	seen  map[string]uint64 // from real path to hash of the content
 	todos []Todo
 }
 
-// NewMemory makes the Memory of a new conversation.
+// NewMemory returns the Memory of a new conversation.
 func NewMemory() *Memory {
 	return &Memory{locks: &locks{held: map[string]*lock{}}, seen: map[string]uint64{}}
 }
 
-// Fork makes the Memory of a conversation that begins within another: it has
-// read nothing yet, and its edits wait for those of the other.
+// Fork returns the Memory of a conversation that begins within another: it has read
+// nothing yet, and its edits wait for those of the other, since they share their locks.
 func (s *Memory) Fork() *Memory {
 	return &Memory{locks: s.locks, seen: map[string]uint64{}}
 }
 
-// seed makes hashes of contents worthless to who would like to forge one.
+// seed is random, so that nobody can construct a content with a given hash.
 var seed = maphash.MakeSeed()
 
 func (s *Memory) saw(real string, hash uint64) {
@@ -37,7 +38,7 @@ func (s *Memory) saw(real string, hash uint64) {
 	s.seen[real] = hash
 }
 
-// stale reports whether a file was read with another content than it has.
+// stale reports whether a file was last seen with a content other than data.
 func (s *Memory) stale(real string, data []byte) bool {
 	s.mu.Lock()
 	hash, ok := s.seen[real]
@@ -45,19 +46,20 @@ func (s *Memory) stale(real string, data []byte) bool {
 	return ok && hash != hashBytes(data)
 }
 
-// locks let changes of one file happen one after another, first come, first
-// served; those of different files do not wait for each other.
+// locks serializes the changes of each file, in the order of the calls. Changes of
+// different files do not wait for each other.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
 }
 
 type lock struct {
-	tail chan struct{} // closed when the last in the queue is done
+	tail chan struct{} // closed when the last one in the queue is done
 	n    int
 }
 
-// acquire waits for its turn. The order is that of the calls.
+// acquire locks a file and returns the func that unlocks it. Callers get the lock in the
+// order of their calls.
 func (l *locks) acquire(real string) (release func()) {
 	l.mu.Lock()
 	q := l.held[real]
@@ -82,18 +84,18 @@ func (l *locks) acquire(real string) (release func()) {
 	}
 }
 
-// FileOptions say how the file tools behave. The zero FileOptions keep
-// permission.Secrets out of grep and find, and know a model that sees images
-// and takes no documents.
+// FileOptions configure the file tools. With the zero FileOptions, grep and find leave
+// out permission.Secrets, and the model is assumed to accept images but not documents.
 type FileOptions struct {
-	// Secret reports whether reading a path (absolute) would be asked about:
-	// grep and find leave such files out. It is called concurrently and often;
-	// nil: the list permission.Secrets.
+	// Secret reports whether reading a path (absolute) requires asking the user; grep
+	// and find leave such files out. It is called concurrently and often. nil means the
+	// list permission.Secrets.
 	Secret func(path string) bool
-	// Model describes the model that reads the results, at the time of a call.
+	// Model returns the properties of the model that reads the results, at the time of a
+	// call.
 	Model func() llm.Info
 
-	limits limits // of grep, find and ls; zero: defaultLimits (benchmarks compare whole outputs)
+	limits limits // of grep, find and ls; zero: defaultLimits (set by benchmarks that compare whole outputs)
 }
 
 func (o FileOptions) listLimits() limits {

@@ -26,7 +26,7 @@ type todoInput struct {
 	Item  *todoChange `json:"item,omitempty" jsonschema:"instead of items: one step to add or, with its id, to change"`
 }
 
-// A todoChange adds a step, or changes the one with the ID, which is its number
+// A todoChange adds a step, or changes the step with the given ID, which is its number
 // in the list.
 type todoChange struct {
 	ID    string `json:"id,omitempty" jsonschema:"the step's number"`
@@ -34,8 +34,8 @@ type todoChange struct {
 	State string `json:"state,omitempty" jsonschema:"pending, active or done"`
 }
 
-// todoDetails are the Details of a result: the list as it is then. Sessions keep
-// them, and [Memory.RestoreTodos] reads them.
+// todoDetails are the Details of a result: the list after the call. Sessions store them,
+// and [Memory.RestoreTodos] reads them.
 type todoDetails struct {
 	Items []Todo `json:"items"`
 }
@@ -54,9 +54,9 @@ func todoTool(st *Memory) tool.Tool {
 		res.Details = todoDetails{Items: append([]Todo{}, items...)}
 		return res, nil
 	})
-	t.Effect = tool.Reads // it changes nothing but the list
+	t.Effect = tool.Reads // it changes only the list
 	t.Aliases = []string{"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"}
-	t.Ordered = true // each call begins with the list that the last one left
+	t.Ordered = true // each call builds on the list of the previous one
 	t.Fold = foldTodo
 	t.Summary = tool.SummaryOf(func(in todoInput) string {
 		switch {
@@ -73,7 +73,7 @@ func todoTool(st *Memory) tool.Tool {
 	return t
 }
 
-// applied is the list after the call.
+// applied returns the list after the call.
 func (in todoInput) applied(items []Todo) ([]Todo, error) {
 	items = slices.Clone(items)
 	switch c := in.Item; {
@@ -122,8 +122,8 @@ func todoList(items []Todo) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// foldTodo accepts the inputs of TodoWrite (todos), TaskCreate (subject) and
-// TaskUpdate (taskId, status).
+// foldTodo accepts the inputs of TodoWrite (todos), TaskCreate (subject) and TaskUpdate
+// (taskId, status).
 func foldTodo(in map[string]any) {
 	tool.Rename(in, "todos", "items")
 	if list, ok := in["items"].([]any); ok {
@@ -166,8 +166,7 @@ func foldStep(step map[string]any) {
 	}
 }
 
-// RestoreTodos sets the list to the one in the Details of a todo result; nil: an
-// empty one.
+// RestoreTodos sets the list from the Details of a todo result; nil means an empty list.
 func (s *Memory) RestoreTodos(details json.RawMessage) {
 	var d todoDetails
 	if json.Unmarshal(details, &d) != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// treeFS is what grep, find and ls ask of a workspace.
+// treeFS contains the methods of a workspace that grep, find and ls use.
 type treeFS interface {
 	readFS
 	Stat(ctx context.Context, path string) (fs.FileInfo, error)
 	ReadDir(ctx context.Context, path string) ([]fs.DirEntry, error)
 }
 
-// A tree is a directory to be walked, and what the walk left out.
+// A tree is a directory to walk, with counts of what the walk left out.
 type tree struct {
 	abs, real string
 	dir       search.Dir
@@ -36,11 +36,11 @@ type tree struct {
 	secrets    atomic.Int64
 	mu         sync.Mutex
 	unreadable int
-	first      string // of what could not be read, and why
+	first      string // the first unreadable path, and why
 }
 
-// openTree opens the directory that was decided on. A nil dir says that the
-// path is a file.
+// openTree opens the directory that was approved. A nil dir means that the path is a
+// file.
 func openTree(ctx context.Context, ws treeFS, name string, call tool.Input) (*tree, error) {
 	abs, err := resolveExisting(ctx, ws, name)
 	if err != nil {
@@ -81,10 +81,10 @@ func (t *tree) Close() error {
 	return t.dir.Close()
 }
 
-// walk reports how to go through the tree: what ignore files exclude is left out,
-// those of the directories above it, up to the repository or the workspace,
-// included; secrets are left out, and counted where they are directories or
-// files that are asked for.
+// walk returns the configuration of a walk through the tree. It leaves out what ignore
+// files exclude, including ignore files in the directories above it, up to the
+// repository or the workspace. It also leaves out secrets; directories, and files that
+// asked selects, are counted.
 func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*search.Found) bool) search.Walk {
 	top := t.real
 	for dir := t.real; ; dir = filepath.Dir(dir) {
@@ -133,7 +133,7 @@ func (t *tree) problem(path string, err error) {
 	}
 }
 
-// notes says what the walk left out.
+// notes describes what the walk left out.
 func (t *tree) notes() []string {
 	var out []string
 	if n := int(t.secrets.Load()); n > 0 {
@@ -152,7 +152,7 @@ func was(n int) string {
 	return "were"
 }
 
-// footnoted puts what has to be said behind a text, in one bracketed line.
+// footnoted appends notes to a text, in one bracketed line.
 func footnoted(text string, notes []string) string {
 	if len(notes) == 0 {
 		return text
@@ -160,7 +160,7 @@ func footnoted(text string, notes []string) string {
 	return text + "\n\n[" + strings.Join(notes, " ") + "]"
 }
 
-// checkLimit gives the limit of a listing.
+// checkLimit returns the limit of a listing.
 func checkLimit(limit *int, standard int) (int, error) {
 	if limit == nil {
 		return standard, nil
@@ -171,7 +171,7 @@ func checkLimit(limit *int, standard int) (int, error) {
 	return *limit, nil
 }
 
-// twice is the limit to propose after one was reached.
+// twice returns the limit to propose after the given limit was reached.
 func twice(limit int) int {
 	const most = 1 << 30
 	return min(2*min(limit, most), most)
@@ -180,13 +180,13 @@ func twice(limit int) int {
 // A glob matches paths below a directory.
 type glob struct {
 	pattern string
-	suffix  string // pattern is "*" and this, which has no special character
-	deep    bool   // held against the path, not the name
+	suffix  string // if set, pattern is "*" followed by this text without special characters
+	deep    bool   // matches the path, not the name
 	dirs    bool   // directories only
 	not     bool
 }
 
-// newGlob reads a pattern. root is the directory it is relative to.
+// newGlob parses a pattern. root is the directory that it is relative to.
 func newGlob(pattern, root string) (glob, error) {
 	var g glob
 	p := pattern
@@ -235,15 +235,15 @@ func (g *glob) match(e *search.Found) bool {
 	return ok != g.not
 }
 
-// A remote is a directory of a workspace that is not this machine's.
+// A remote is a directory of a workspace on another machine.
 type remote struct {
 	ctx  context.Context
 	ws   treeFS
 	path string
-	all  map[string][]fs.DirEntry // by directory; nil: each is asked for
+	all  map[string][]fs.DirEntry // entries by directory; nil: each directory is read when needed
 }
 
-// globFS is a workspace that lists a tree in one round trip.
+// globFS is a workspace that can list a tree in one round trip.
 type globFS interface {
 	Glob(ctx context.Context, dir string, yield func(path string, d fs.FileInfo) error) error
 }
@@ -262,7 +262,7 @@ func openRemote(ctx context.Context, ws treeFS, dir string) (search.Dir, error) 
 	return r, err
 }
 
-// named is a FileInfo whose name is surely a base name.
+// named is a FileInfo with a given base name.
 type named struct {
 	fs.FileInfo
 	name string
@@ -281,7 +281,7 @@ func (r *remote) Enter(name string) (search.Dir, error) {
 	return &remote{ctx: r.ctx, ws: r.ws, path: path.Join(r.path, name), all: r.all}, nil
 }
 
-// Open makes sure that what it opened is what was listed.
+// Open opens a file, and fails if the path leads to another file through a link.
 func (r *remote) Open(name string) (io.ReadCloser, error) {
 	full := path.Join(r.path, name)
 	f, err := r.ws.Open(r.ctx, full)
@@ -297,7 +297,7 @@ func (r *remote) Open(name string) (io.ReadCloser, error) {
 
 func (r *remote) Close() error { return nil }
 
-// remoteFS reads ignore files.
+// remoteFS is used to read ignore files.
 type remoteFS struct {
 	ctx context.Context
 	ws  treeFS

@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// The largest output of a tool.
+// Size limits of a tool's output.
 const (
 	maxLines = 2000
 	maxBytes = 50 << 10
 	maxLine  = 500 // characters of one line that grep shows
 )
 
-// limits bound a truncation. The final newline of a text is neither a line nor
-// a byte of it.
+// limits are the limits of a truncation. The final newline of a text does not count,
+// neither as a line nor as a byte.
 type limits struct{ lines, bytes int }
 
 var defaultLimits = limits{maxLines, maxBytes}
 
-// A cut says what a truncation kept of a text.
+// A cut describes what a truncation kept of a text.
 type cut struct {
-	By         string `json:"by,omitempty"` // the limit that was met: lines or bytes; "": nothing was cut
+	By         string `json:"by,omitempty"` // the limit that was exceeded: lines or bytes; "": nothing was cut
 	TotalLines int    `json:"totalLines"`
 	TotalBytes int64  `json:"totalBytes"` // without the final newline
 	Lines      int    `json:"lines"`      // kept
 	Bytes      int    `json:"bytes"`      // kept, without the final newline
-	// LineBytes is the length of the line that alone is over the limit, 0 if
-	// there is none: in a head the first one, of which nothing is kept; in a
-	// tail the last one, of which the end is kept.
+	// LineBytes is the length of a single line that exceeds the limit, or 0. In a head
+	// it is the first line, of which nothing is kept; in a tail it is the last line, of
+	// which the end is kept.
 	LineBytes int64 `json:"lineBytes,omitempty"`
 }
 
@@ -37,13 +37,13 @@ const (
 	cutBytes = "bytes"
 )
 
-// A head keeps whole lines from the start of what is written to it and counts
-// the rest. Its memory is bounded by its limits.
+// A head keeps whole lines from the start of what is written to it and counts the rest.
+// Its memory use is bounded by its limits.
 type head struct {
 	limits
-	kept  []byte // whole lines with their newlines, then a piece of the next
-	whole int    // bytes of kept that are whole lines
-	lines int    // whole lines in kept
+	kept  []byte // whole lines with their newlines, then an incomplete line
+	whole int    // bytes of the whole lines in kept
+	lines int    // number of whole lines in kept
 	by    string
 
 	newlines  int
@@ -96,8 +96,8 @@ func (h *head) Write(p []byte) (int, error) {
 
 var newline = []byte{'\n'}
 
-// end is what was kept, as it was written; where something was cut, whole
-// lines without the last one's newline.
+// end returns what was kept, as written. If something was cut, these are whole lines,
+// and the last one has no newline.
 func (h *head) end() (string, cut) {
 	c := cut{By: h.by, TotalLines: h.newlines, TotalBytes: h.total}
 	if h.total > 0 && h.last == '\n' {
@@ -117,12 +117,12 @@ func (h *head) end() (string, cut) {
 	return string(kept), c
 }
 
-// A tail keeps whole lines from the end of what is written to it; of a last
-// line that alone is over the limit, its end. Its memory is bounded by its
+// A tail keeps whole lines from the end of what is written to it. If the last line alone
+// exceeds the limit, it keeps the end of that line. Its memory use is bounded by its
 // limits.
 type tail struct {
 	limits
-	kept     []byte // at least the last limits.bytes+1 bytes, a final newline apart
+	kept     []byte // at least the last limits.bytes+1 bytes, not counting a final newline
 	newlines int
 	total    int64
 	line     int64 // bytes of the line being written
@@ -143,11 +143,11 @@ func (t *tail) Write(p []byte) (int, error) {
 		t.line = int64(len(p) - i - 1)
 	}
 	n := len(p)
-	keep := t.limits.bytes + 2 // one byte more tells that something was cut; one is the final newline
+	keep := t.limits.bytes + 2 // one byte more shows that something was cut, and one is the final newline
 	if len(p) > keep {
 		p = p[len(p)-keep:]
 	}
-	if len(t.kept)+len(p) > 2*keep { // copied once per keep bytes written
+	if len(t.kept)+len(p) > 2*keep { // one copy per keep bytes written
 		if drop := len(t.kept) + len(p) - keep; drop < len(t.kept) {
 			t.kept = append(t.kept[:0], t.kept[drop:]...)
 		} else {
@@ -158,8 +158,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// end is what was kept, as it was written; where something was cut, without
-// the final newline.
+// end returns what was kept, as written. If something was cut, it has no final newline.
 func (t *tail) end() (string, cut) {
 	c := cut{TotalLines: t.newlines, TotalBytes: t.total}
 	text := t.kept
@@ -176,7 +175,7 @@ func (t *tail) end() (string, cut) {
 		return string(t.kept), c
 	}
 	c.By = cutBytes
-	start := len(text) + 1 // of the line kept last, whose newline is before it
+	start := len(text) + 1 // start of the first line kept, whose newline is before it
 	for start > 0 && c.Lines < t.limits.lines {
 		i := bytes.LastIndexByte(text[:start-1], '\n') + 1
 		if len(text)-i > t.limits.bytes {
@@ -214,7 +213,7 @@ func truncateTail(s string, l limits) (string, cut) {
 	return t.end()
 }
 
-// truncateLine cuts a line after so many characters, never within one.
+// truncateLine shortens a line to a number of characters.
 func truncateLine(s string, chars int) (string, bool) {
 	if len(s) <= chars {
 		return s, false
@@ -229,7 +228,7 @@ func truncateLine(s string, chars int) (string, bool) {
 	return s, false
 }
 
-// formatSize writes a number of bytes for the model: 512B, 58.6KB, 1.2MB.
+// formatSize formats a number of bytes for the model: 512B, 58.6KB, 1.2MB.
 func formatSize(n int64) string {
 	switch {
 	case n < 1<<10:

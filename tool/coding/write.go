@@ -23,7 +23,8 @@ type writeInput struct {
 
 func (in writeInput) path() string { return in.Path }
 
-// maxDiff is how much text is compared for the details, in bytes of old and new.
+// maxDiff limits how much text is compared for the details, in bytes of old and new
+// content together.
 const maxDiff = 4 << 20
 
 func writeTool(ws writeFS, st *Memory) tool.Tool {
@@ -63,9 +64,9 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 	return t
 }
 
-// replaced reports how a file's text changes when it is replaced. The error says why
-// that cannot be shown. Old content that is no text is not shown, only what
-// takes its place.
+// replaced returns the old text and the edits that replace it with content. The error
+// explains why the change cannot be shown. Old content that is not text is treated as
+// empty, so that only the new content is shown.
 func (c *change) replaced(content string) (old string, changes []udiff.Edit, err error) {
 	switch {
 	case len(c.old)+len(content) > maxDiff:
