@@ -600,7 +600,7 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	}
 	if err != nil {
 		l := fail(err)
-		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // the directory, not the file, is inaccessible
+		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that is inaccessible
 			l.problems[0].Hint = "chmod u+rX " + s.path
 		}
 		return l

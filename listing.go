@@ -372,7 +372,7 @@ func location(s *Skill) string {
 
 // xml escapes one line of text for use within an element.
 func xml(s string) string {
-	s = strings.NewReplacer("&lt;", "<", "&gt;", ">").Replace(plain.Fold(s)) // undo Fold's own escaping, since it is applied below
+	s = strings.NewReplacer("&lt;", "<", "&gt;", ">").Replace(plain.Fold(s)) // undo Fold's escaping, see below
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;").Replace(s)
 }
 

@@ -43,7 +43,7 @@ type Skill struct {
 	Hooks           json.RawMessage // as JSON, with the order kept: an object event → matchers, or a list; nil: none
 	Sandbox         *Restrictions   // restrictions on commands while the skill is active; nil: none
 	Shell           string          // bash or powershell; "": bash
-	Retain          string          // scope: how long the author wants the text retained: turn, session, a number of turns, or ""
+	Retain          string          // scope: how long to keep the text: turn, session, a number of turns, or ""
 
 	ID     string // real path of SKILL.md, or a URI; equal IDs mean the same skill
 	Path   string // where SKILL.md was found; "" for computed skills

@@ -89,7 +89,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if in.Description == "" {
 			return in.Command
 		}
-		return clip(in.Description, 60) + ": " + in.Command // the model's description is always shown together with the command
+		return clip(in.Description, 60) + ": " + in.Command // never the model's description alone
 	})
 	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
