@@ -94,9 +94,9 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 	return s, c.problems
 }
 
-// oneFact removes Problems that merely follow from another one: a file without
-// frontmatter has no name, and a name that is spelled differently from the directory's
-// also differs from it.
+// oneFact removes Problems that merely follow from another one. A file without
+// frontmatter has no name and no description. If a name is invalid, but its valid form is
+// the directory's name, the mismatch with the directory is not a second mistake.
 func oneFact(s *Skill, problems []Problem) []Problem {
 	found := map[Code]bool{}
 	for _, p := range problems {

@@ -32,7 +32,7 @@ func NewLibrary(ctx context.Context, sources ...Source) *Library {
 // Catalog returns the current Catalog.
 func (l *Library) Catalog() *Catalog { return l.now.Load() }
 
-// Reload reads all sources again and returns the Catalog. A [Folder] reads only files
+// Reload reads all sources again and returns the current Catalog. A [Folder] reads only files
 // that changed. If nothing changed, or ctx ends, the Catalog remains the same.
 func (l *Library) Reload(ctx context.Context) *Catalog {
 	l.mu.Lock()

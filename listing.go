@@ -110,7 +110,7 @@ const (
 	Whole       Cut = ""
 	CutEntry    Cut = "entry"    // longer than the limit of one entry
 	CutShare    Cut = "share"    // the budget was divided among the entries
-	CutFloor    Cut = "floor"    // an equal share would be too short, so that it was cut to 60 characters
+	CutFloor    Cut = "floor"    // an equal share would be too short: cut to 60 characters
 	CutText     Cut = "text"     // no budget is left for its text: only the name is listed
 	CutOverride Cut = "override" // name-only
 	CutOmitted  Cut = "omitted"  // not listed, because there are more than 2,000 skills
