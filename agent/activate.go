@@ -16,7 +16,8 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// invoke makes a skill's text under the skills in force.
+// invoke loads a skill and expands its text. Before that it checks that the skill may be loaded,
+// and asks which of its broad rules to accept.
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
 	in = r.invocation(in)
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
@@ -37,8 +38,8 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activatio
 	return r.Skills.Catalog().Invoke(ctx, in)
 }
 
-// accept asks which rules of a skill that cover everything are to be in effect.
-// What is accepted is bound to the bytes that say it.
+// accept asks which of a skill's ignored rules the user accepts (see [Policy.Accept]). The answer
+// applies only to the content with the hash that in is given here.
 func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
 	if r.Policy.Accept == nil {
 		return nil
@@ -48,7 +49,7 @@ func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) 
 		_, err = r.Skills.Catalog().Describe(*in)
 	}
 	if err != nil {
-		return nil // the invocation says why it is refused
+		return nil // Invoke reports why it is refused
 	}
 	rules := r.ignored(s, asks.Grants)
 	if len(rules) == 0 {
@@ -63,7 +64,7 @@ func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) 
 	return nil
 }
 
-// ignored are the rules of a skill that are not in effect by themselves.
+// ignored returns those of a skill's rules that are not in effect unless they are accepted.
 func (r *run) ignored(s *knack.Skill, rules []string) (all []string) {
 	if r.Policy.Ignored == nil {
 		return nil
@@ -76,7 +77,7 @@ func (r *run) ignored(s *knack.Skill, rules []string) (all []string) {
 	return all
 }
 
-// invocation fills in what the run knows.
+// invocation fills in the fields that the run knows.
 func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	state := r.log.State()
 	in.Name = tool.SkillName(in.Name)
@@ -96,7 +97,7 @@ func (r *run) invocation(in knack.Invocation) knack.Invocation {
 	return in
 }
 
-// activate records a skill that was called: one entry with two views.
+// activate records the activation of a skill as one entry.
 func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Caller, call string, in Input) error {
 	sum := sha256.Sum256([]byte(act.Prompt))
 	hash := hex.EncodeToString(sum[:])
@@ -134,7 +135,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 	return r.activated(ctx, act, by, state)
 }
 
-// tokens estimates, at 4 bytes a token.
+// tokens estimates the number of tokens in s, at 4 bytes per token.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
 func (r *run) scopes(state session.State) Scopes {
@@ -168,9 +169,9 @@ func (r *run) effectiveModel(state session.State) (llm.Model, string) {
 	return model, effort
 }
 
-// tools are the agent's, the Agent tool where it has agents, and the Skill tool
-// once there is something to list. In index mode reading a listed SKILL.md is
-// what calling the tool is otherwise. The set is the caller's own.
+// tools returns the tools of the next request: the agent's own, the Agent tool if the agent has
+// sub-agents, the Skill tool once a listing was announced, and the late tools. In index mode there
+// is no Skill tool; reading a listed SKILL.md calls the skill. The caller may modify the set.
 func (r *run) tools(state session.State) tool.Set {
 	set := append(r.fixedTools(state), r.late(state)...)
 	for i := range set {
@@ -181,7 +182,7 @@ func (r *run) tools(state session.State) tool.Set {
 	return set
 }
 
-// grants reports whether a skill in use grants a tool.
+// grants reports whether one of the scopes grants t.
 func grants(scopes []session.Scope, t *tool.Tool) bool {
 	return slices.ContainsFunc(scopes, func(sc session.Scope) bool {
 		return slices.ContainsFunc(sc.Grants, func(rule string) bool {
@@ -191,7 +192,7 @@ func grants(scopes []session.Scope, t *tool.Tool) bool {
 	})
 }
 
-// fixedTools are the tools of a request that stay the same in a run.
+// fixedTools returns the tools of a request that stay the same during a run.
 func (r *run) fixedTools(state session.State) tool.Set {
 	if r.set != nil {
 		return slices.Clone(r.set)
@@ -222,8 +223,8 @@ func (r *run) fixedTools(state session.State) tool.Set {
 // lists reports whether the model gets a list of skills.
 func (r *run) lists() bool { return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill") }
 
-// skillSubjects returns what permission a skill needs: none if it asks for
-// nothing. The rules that deny or ask apply to the name that was asked for, too.
+// skillSubjects returns the permission subjects of a call of a skill. Deny and ask rules apply to
+// the name in the call as well as to the skill's own name.
 func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subject {
 	all := []permission.Subject{r.skillSubject(ctx, name)}
 	if all[0].Text != name {
@@ -232,9 +233,8 @@ func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subje
 	return all
 }
 
-// skillSubject is the subject of the skill that a name calls. Its hash is that
-// of the bytes that say what the skill asks for, which are those that are
-// invoked.
+// skillSubject returns the subject of the skill that name refers to. Its hash is the hash of the
+// content that states what the skill asks for, which is the content that is invoked.
 func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
 	sub := permission.Subject{Kind: "Skill", Text: name}
 	s := r.Skills.Catalog().Skill(name)
@@ -244,14 +244,14 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	}
 	sub.Text = s.RuleName()
 	if r.forks(s) && r.mayFork(s.Name) != nil {
-		sub.Default = permission.Allow // the call says why it is not started
+		sub.Default = permission.Allow // the call reports why it is not started
 		return sub
 	}
 	asks, err := s.Asks(ctx)
 	sub.Hash = asks.Hash
 	switch {
 	case err != nil:
-		sub.Default = permission.Allow // the call says why it cannot be read
+		sub.Default = permission.Allow // the call reports why it cannot be read
 	case asks.Nothing():
 		sub.Default = permission.Allow
 	default:
@@ -266,8 +266,8 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	return sub
 }
 
-// approved returns the hash of the bytes of a skill that a call was decided on.
-// The error says why there is none.
+// approved returns the hash of the skill's content that a call was decided on, or an error that
+// explains why there is none.
 func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill) (string, error) {
 	for _, x := range subjects {
 		if x.Kind == "Skill" && x.Text == s.RuleName() && (x.Hash != "" || s.Prompt != nil) { // a Prompt has no bytes
@@ -286,8 +286,8 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 		Message: fmt.Sprintf("the skill %s changed while its call was decided: call it again", s.Name)}
 }
 
-// Wants says for people what a skill asks for, of untrusted text: "allows Read;
-// model haiku".
+// Wants describes what a skill asks for, such as "allows Read; model haiku". The text comes from
+// the skill and is not trusted.
 func Wants(a knack.Asks) string {
 	var all []string
 	add := func(what string, list ...string) {
@@ -316,7 +316,7 @@ func Wants(a knack.Asks) string {
 	return strings.Join(all, "; ")
 }
 
-// callSkill does what the model asks of the Skill tool.
+// callSkill runs a call of the Skill tool.
 func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input) (tool.SkillAnswer, error) {
 	name := tool.SkillName(in.Skill)
 	inv := knack.Invocation{Name: name, Args: in.Args, By: knack.ByModel}
@@ -365,8 +365,8 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	return tool.SkillAnswer{Text: text, Agent: end.Log}, err
 }
 
-// logged is a tool whose start is on disk before it runs, unless it is
-// read-only: a call that may have happened is never run again.
+// logged returns t with its start written to disk before it runs, so that a call that may have
+// taken effect is never repeated. A read-only tool is returned unchanged.
 func (r *run) logged(t tool.Tool, wrote func()) tool.Tool {
 	if t.Effect.ReadOnly() {
 		return t

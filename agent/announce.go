@@ -11,18 +11,18 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// view is how the model sees the catalogue now.
+// view returns how the model sees the catalogue now.
 func (r *run) view(state session.State) knack.View {
 	v := r.Skills.View
 	v.For = knack.ByModel
-	if r.Model != nil { // Context is asked for without one
+	if r.Model != nil { // the method Context does not need a model
 		v.Window = r.Model.Info().Window
 	}
 	v.Touched = slices.Sorted(maps.Keys(state.Touched))
 	return v
 }
 
-// showListing fixes the catalogue text for the session.
+// showListing records the catalogue text, which then stays the same for the session.
 func (r *run) showListing() error {
 	state := r.log.State()
 	if !r.lists() || state.Listing != nil {
@@ -35,7 +35,7 @@ func (r *run) showListing() error {
 			return p
 		}
 	}
-	r.catalog, r.touched = cat, len(state.Touched) // nothing of it is to be announced
+	r.catalog, r.touched = cat, len(state.Touched) // nothing in it needs to be announced
 	_, err := r.record(session.Entry{Type: session.TypeListing,
 		Listing: &session.Listing{Text: l.Text, Announced: l.Fingerprints(),
 			Cut: l.Cut()}})
@@ -44,12 +44,12 @@ func (r *run) showListing() error {
 
 const (
 	few  = 20
-	wide = 1e9 // characters: no budget but that of one entry
+	wide = 1e9 // characters: no limit on the whole listing, only on each entry
 )
 
-// announce tells the model, in a message of its own, which skills came,
-// changed or went since the last announcement: the prefix is never rewritten. It
-// does nothing unless files were touched or the catalogue was swapped.
+// announce sends the model a separate message that names the skills added, changed or removed since
+// the last announcement, because rewriting the prompt's prefix would lose the cache. It does
+// nothing unless files were touched or the catalogue was replaced.
 func (r *run) announce(ctx context.Context) error {
 	if !r.lists() {
 		return nil
@@ -105,7 +105,7 @@ func (r *run) announce(ctx context.Context) error {
 	return err
 }
 
-// problemLines shows problems for people, a line each.
+// problemLines formats problems for the user, one per line.
 func problemLines(problems []knack.Problem) string {
 	lines := make([]string, len(problems))
 	for i, p := range problems {
@@ -117,7 +117,7 @@ func problemLines(problems []knack.Problem) string {
 	return strings.Join(lines, "\n")
 }
 
-// changes are those of an announcement, by name.
+// changes returns the names of the skills in an announcement.
 func changes(ch knack.Changes) *session.SkillChanges {
 	names := func(lines []knack.Line) (all []string) {
 		for _, l := range lines {
@@ -128,7 +128,7 @@ func changes(ch knack.Changes) *session.SkillChanges {
 	return &session.SkillChanges{Added: names(ch.Added), Changed: names(ch.Changed), Removed: ch.Removed}
 }
 
-// people is one line of an announcement.
+// people formats an announcement as one line for the user.
 func people(ch knack.Changes) string {
 	s := ""
 	for _, l := range ch.Added {
@@ -143,8 +143,8 @@ func people(ch knack.Changes) string {
 	return "skills:" + s
 }
 
-// listed returns the skill whose SKILL.md a path is, if the model has seen
-// that skill in the listing.
+// listed returns the name of the skill whose SKILL.md is at path, if the model has seen that skill
+// in the listing.
 func (r *run) listed(path string) (name string, ok bool) {
 	state := r.log.State()
 	names := []string{path, filepath.Join(r.Skills.View.Dir, path)}

@@ -10,36 +10,35 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// Background holds the sub-agents that work while the conversation that
-// started them continues, and the goroutines that they run in. The zero
-// Background has none. Close it before the logs of the conversations. It is
-// safe for concurrent use, and for several sessions.
+// Background runs sub-agents while the conversation that started them continues. The zero
+// Background has none. Close it before the logs of the conversations. It is safe for concurrent use
+// and can serve several sessions.
 type Background struct {
-	// Wait makes a run continue until its agents have ended and the model has seen
-	// their reports, for conversations that nobody will resume. Sub-agents always
-	// wait for their own.
+	// Wait makes a run continue until its agents have ended and the model has seen their reports.
+	// Set it for conversations that will not be resumed. Sub-agents always wait for their own
+	// agents.
 	Wait bool
 
 	mu      sync.Mutex
 	closed  bool
-	all     []*worker     // in the order of their starts, without those whose end is recorded
-	changed chan struct{} // closed when one ends; nil: nothing waits
+	all     []*worker     // in start order, without those whose end is recorded
+	changed chan struct{} // closed when one ends; nil: no one waits
 	done    sync.WaitGroup
 }
 
 // A worker is a sub-agent in the background.
 type worker struct {
-	log  *session.Log // of the conversation that it works for
+	log  *session.Log // of the conversation that started it
 	sub  *run
 	stop context.CancelCauseFunc
 	over chan struct{}  // closed when it has ended
-	end  *session.Agent // set when it has ended; under Background.mu
+	end  *session.Agent // set when it has ended; protected by Background.mu
 }
 
 var errClosed = errors.New("the session ended")
 
-// start runs the task of a sub-agent. ctx is that of the call, which it
-// outlives.
+// start runs the task of a sub-agent. The agent does not stop when ctx, the context of the call, is
+// cancelled.
 func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t task) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,8 +64,8 @@ func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t ta
 	return nil
 }
 
-// take hands over what has ended for a conversation. more is closed when
-// another one ends; nil: none works.
+// take removes and returns the agents of a conversation that have ended. more is closed when
+// another one ends; nil: none is working.
 func (b *Background) take(log *session.Log) (ended []*worker, more <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +90,7 @@ func (b *Background) take(log *session.Log) (ended []*worker, more <-chan struct
 	return ended, more
 }
 
-// cancel stops the agents of a conversation and waits for them.
+// cancel stops the agents of a conversation and waits until they have ended.
 func (b *Background) cancel(log *session.Log, why error) {
 	b.mu.Lock()
 	all := slices.Clone(b.all)
@@ -108,8 +107,8 @@ func (b *Background) cancel(log *session.Log, why error) {
 	}
 }
 
-// Stop stops one agent of a conversation, by the id of its log. It reports
-// whether that one works.
+// Stop stops the agent of a conversation whose log has the given id. It reports whether such an
+// agent was working.
 func (b *Background) Stop(log *session.Log, id string, why error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,8 +121,7 @@ func (b *Background) Stop(log *session.Log, id string, why error) bool {
 	return false
 }
 
-// Log returns the log of an agent that works for a conversation, by its id; nil:
-// none of that id works.
+// Log returns the log of a working agent of a conversation by its id, or nil if there is none.
 func (b *Background) Log(log *session.Log, id string) *session.Log {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,8 +133,8 @@ func (b *Background) Log(log *session.Log, id string) *session.Log {
 	return nil
 }
 
-// Unheard lists the agents whose end a conversation has not recorded. Those
-// that have ended have a Reason.
+// Unheard returns the agents whose end the conversation has not recorded yet. Those that have ended
+// have a Reason.
 func (b *Background) Unheard(log *session.Log) []session.Agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,9 +151,8 @@ func (b *Background) Unheard(log *session.Log) []session.Agent {
 	return all
 }
 
-// Close stops all agents, waits for them, and records in the logs of their
-// conversations how those ended whose end is not recorded yet. Agents started
-// later are refused.
+// Close stops all agents, waits for them, and records in the logs of their conversations how they
+// ended, unless that is already recorded. Later starts fail.
 func (b *Background) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -171,14 +168,14 @@ func (b *Background) Close() error {
 	return recordEnds(all)
 }
 
-// End does for one conversation what Close does for all.
+// End does the same as Close for a single conversation; new agents may still be started.
 func (b *Background) End(log *session.Log) error {
 	b.cancel(log, errClosed)
 	ended, _ := b.take(log)
 	return recordEnds(ended)
 }
 
-// recordEnds records how agents ended, where no run will do so any more.
+// recordEnds records how agents ended, when no run will record it.
 func recordEnds(ended []*worker) error {
 	var errs []error
 	for _, w := range ended {
@@ -191,8 +188,8 @@ func recordEnds(ended []*worker) error {
 	return errors.Join(errs...)
 }
 
-// finishedAgents records what has ended in the background, and shows what it did.
-// more is closed when more ends; nil: nothing works.
+// finishedAgents records the agents that have ended in the background and emits their events. more
+// is closed when another one ends; nil: none is working.
 func (r *run) finishedAgents() (any bool, more <-chan struct{}, err error) {
 	if r.Roster.Background == nil {
 		return false, nil, nil
@@ -212,8 +209,8 @@ func (r *run) finishedAgents() (any bool, more <-chan struct{}, err error) {
 	return any, more, nil
 }
 
-// await waits, where the run is to wait, until something has ended in the
-// background; false: there is nothing to wait for.
+// await waits until a background agent has ended, if this run should wait for its agents. It
+// returns false if there is nothing to wait for.
 func (r *run) await(ctx context.Context) (bool, error) {
 	for {
 		any, more, err := r.finishedAgents()
@@ -231,8 +228,8 @@ func (r *run) await(ctx context.Context) (bool, error) {
 	}
 }
 
-// leave stops the background agents whose reports nobody would read: those of a
-// cancelled turn, and those of a sub-agent.
+// leave stops the background agents whose reports would not be read: those of a cancelled turn and
+// those of a sub-agent.
 func (r *run) leave(cancelled bool) error {
 	if r.Roster.Background == nil || !cancelled && r.parent == nil {
 		return nil
@@ -242,8 +239,7 @@ func (r *run) leave(cancelled bool) error {
 	return err
 }
 
-// interrupted records of the agents that worked when the program ended that
-// nobody knows what they did.
+// interrupted records that the agents which were working when the program ended were interrupted.
 func (r *run) interrupted() error {
 	open := r.log.State().Agents
 	if r.Roster.Background != nil {

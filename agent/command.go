@@ -9,9 +9,9 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// Namespace is everything that a person can type after a slash: the commands
-// that steer the program, skills, then the other Commands in their order. The
-// Problems name those whose name was already used.
+// Namespace returns everything that the user can type after a slash: the commands that control the
+// program, then the skills, then the other Commands in their order. The problems report entries
+// whose name was already used.
 func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
 	var first, rest []knack.SlashCommand
 	if a.Skills.Commands != nil {
@@ -31,8 +31,7 @@ func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
 	return cat.Commands(a.Skills.View, first, rest)
 }
 
-// builtins are the names of the program's own commands, and those that are
-// kept for them.
+// builtins returns the names of the program's own commands and the names reserved for them.
 func (a *Agent) builtins() []string {
 	if a.Skills.Commands == nil {
 		return nil
@@ -46,12 +45,12 @@ func (a *Agent) builtins() []string {
 	return names
 }
 
-// found reports whether there is a skill of a name, though nobody can call it.
+// found reports whether a skill of this name exists, even if it cannot be called.
 func (r *run) found(name string) bool {
 	return r.Skills.Catalog != nil && len(r.Skills.Catalog().Why(name, r.Skills.View).Found) > 0
 }
 
-// unknown refuses an unknown name, and suggests similar ones.
+// unknown returns the error for an unknown name, with similar names as suggestions.
 func unknown(all []knack.SlashCommand, name string) error {
 	names := make([]string, len(all))
 	for i, c := range all {

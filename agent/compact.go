@@ -21,30 +21,29 @@ import (
 //go:embed prompts/compact.md
 var compactText string
 
-// What a compaction leaves free and what it keeps: shares of the window, and
-// tokens at most.
+// The limits of a compaction: shares of the window, and maximum numbers of tokens.
 const (
 	reserveShare, reserveMost = 0.08, 16_000
 	keepShare, keepMost       = 0.10, 20_000
-	skillsShare, skillsMost   = 0.25, 25_000 // of all skills
-	skillMost                 = 5_000        // of one
-	skillLeast                = 200          // a shorter part of a skill is of no use
+	skillsShare, skillsMost   = 0.25, 25_000 // of all skill texts together
+	skillMost                 = 5_000        // of one skill text
+	skillLeast                = 200          // a text cut to less than this would be useless
 	typedShare, typedMost     = 0.20, 40_000 // of what the user typed
-	roomShare                 = 0.5          // results that the model has not answered are kept up to here
-	worthShare                = 0.10         // an automatic compaction that saves less is not done
-	summaryLeast              = 100          // tokens of the shortest summary to be expected
+	roomShare                 = 0.5          // results that the model has not answered yet are kept up to this share
+	worthShare                = 0.10         // an automatic compaction that saves less is not worth its cost
+	summaryLeast              = 100          // tokens of the shortest expected summary
 	unknownWindow             = 200_000
 )
 
-// ErrNothingToCompact means that a summary would not be shorter than what it
-// would replace. No model was called to find that out.
+// ErrNothingToCompact means that a summary would not be shorter than the text it replaces. It is
+// returned before a model is called.
 var ErrNothingToCompact = errors.New(
 	"there is nothing to compact: a summary would not be shorter than the conversation")
 
-// Compact replaces the older part of a conversation that does not run by a
-// summary, and returns what was recorded. instructions, which may be empty, say
-// what the summary should focus on. The session's own model writes it. On an
-// error, also of a cancelled ctx, nothing has changed.
+// Compact replaces the older part of a conversation with a summary and returns what was recorded.
+// The conversation must not be running. instructions, which may be empty, state what the summary
+// should focus on. The session's own model writes it. On an error, including cancellation of ctx,
+// nothing has changed.
 func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
 	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, seen: log.Last()}
 	c, err := r.compact(ctx, session.TriggerManual, instructions)
@@ -54,8 +53,8 @@ func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions stri
 	return c, err
 }
 
-// Clear empties the context of a conversation that does not run. The session
-// keeps its entries, settings and touched files.
+// Clear empties the context of a conversation, which must not be running. The session keeps its
+// entries, settings and touched files.
 func Clear(log *session.Log) (*session.Compaction, error) {
 	c := &session.Compaction{Trigger: session.TriggerClear}
 	for _, t := range log.State().Texts {
@@ -67,14 +66,14 @@ func Clear(log *session.Log) (*session.Compaction, error) {
 	return c, log.Sync()
 }
 
-// compactIfNearLimit compacts if the next request comes near the size of the window. Without a
-// summary the run goes on: the window is not full yet. It is tried once.
+// compactIfNearLimit compacts if the next request would come near the size of the window. If that
+// fails, the run continues, because the window is not full yet, and does not try again.
 func (r *run) compactIfNearLimit(ctx context.Context) error {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
 	window := model.Info().Window
 	if r.NoCompact || r.full || window == 0 || state.Requests == state.Compacted {
-		return nil // an answer must have come since the last one
+		return nil // at least one answer must have come since the last compaction
 	}
 	size, _ := r.log.Size(r.overhead(state))
 	if size <= window-min(int(reserveShare*float64(window)), reserveMost) {
@@ -91,8 +90,8 @@ func (r *run) compactIfNearLimit(ctx context.Context) error {
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
 }
 
-// overflow compacts after the provider refused a request as too long. The error
-// says that this was already done, or cannot be.
+// overflow compacts after the provider refused a request as too long, unless that was already done.
+// It returns an error if the request cannot be made shorter.
 func (r *run) overflow(ctx context.Context, full error, already bool) error {
 	if already {
 		return fmt.Errorf("compacted, and still too long: %w", full)
@@ -107,7 +106,7 @@ func (r *run) overflow(ctx context.Context, full error, already bool) error {
 	return r.announce(ctx)
 }
 
-// overhead is the bytes of a request beside its messages.
+// overhead returns the bytes of a request other than its messages.
 func (r *run) overhead(state session.State) int {
 	n := len(r.System)
 	for _, t := range r.tools(state).Specs() {
@@ -116,8 +115,8 @@ func (r *run) overhead(state session.State) int {
 	return n
 }
 
-// compact takes the older part out of the conversation. Nothing is recorded
-// before the summary is there.
+// compact replaces the older part of the conversation with a summary. Nothing is recorded before
+// the summary is complete.
 func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction, error) {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
@@ -136,7 +135,7 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 	room := bytes(int(roomShare * float64(window)))
 	old, kept, previous := r.log.Cut(bytes(keep), room)
 	if trigger != session.TriggerAuto && !slices.ContainsFunc(old, matters) {
-		old, kept, previous = r.log.Cut(0, room) // something must be left out, even if it is little
+		old, kept, previous = r.log.Cut(0, room) // leave out something, even if it is little
 	}
 	if !slices.ContainsFunc(old, matters) {
 		return nil, ErrNothingToCompact
@@ -183,12 +182,12 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 	if _, err := r.record(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
 		return nil, err
 	}
-	r.catalog = nil // what was announced before the cut is announced again
+	r.catalog = nil // what was announced before the cut must be announced again
 	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
 	return c, err
 }
 
-// cutResults reports whether the results that came last are not kept.
+// cutResults reports whether the last answer's results were left out.
 func cutResults(old, kept []session.Entry) bool {
 	answers := func(e session.Entry) bool { return e.Answer != nil }
 	if slices.ContainsFunc(kept, answers) {
@@ -202,13 +201,12 @@ func cutResults(old, kept []session.Entry) bool {
 	return false
 }
 
-// matters reports whether an entry belongs into a summary.
+// matters reports whether an entry has content for a summary.
 func matters(e session.Entry) bool {
 	return e.User != nil || e.Activation != nil || e.Agent != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
 }
 
-// asked is what the user asked for in an entry that begins a user turn, with
-// what is attached to it.
+// asked returns what the user asked for in an entry that begins a user turn, including attachments.
 func (r *run) asked(entry int) string {
 	if entry == 0 {
 		return ""
@@ -220,7 +218,7 @@ func (r *run) asked(entry int) string {
 	return typedIn(e)
 }
 
-// typedIn is what the user typed in an entry; "" nothing.
+// typedIn returns what the user typed in an entry; "" if nothing.
 func typedIn(e session.Entry) string {
 	switch {
 	case e.User != nil && e.User.Typed != "":
@@ -233,10 +231,9 @@ func typedIn(e session.Entry) string {
 	return ""
 }
 
-// typed is what the user typed in the part that a summary replaces, without
-// the request, which is kept elsewhere. All of it is kept unless it is more than
-// so many bytes: then long messages lose their middle, and if that is not
-// enough, the oldest are left to the summary.
+// typed returns what the user typed in the part that a summary replaces, without the current
+// request, which is kept separately. All of it is kept if it is at most most bytes. Otherwise long
+// messages lose their middle, and if that is not enough, the oldest are left to the summary.
 func typed(previous *session.Compaction, old []session.Entry, began int, request string, most int) (all []string) {
 	if previous != nil {
 		all = slices.Clone(previous.Typed)
@@ -266,16 +263,14 @@ func typed(previous *session.Compaction, old []session.Entry, began int, request
 	return all
 }
 
-// keepSkills chooses the texts that a compaction keeps of those before its
-// entry Kept, the last used first, and names the skills that lose theirs. room
-// is in tokens.
+// keepSkills chooses which of the skill texts before entry Kept a compaction keeps, the most
+// recently used first, and names the skills whose texts it drops. room is in tokens.
 //
-// In use are the skills of this user turn (between turns: of the last one),
-// those that wait for the user's answer, and those that the release policy
-// keeps. The others are under Auto, which releases when the prefix is lost
-// anyway.
+// In use are the skills of this user turn (between turns: of the last one), those that wait for the
+// user's answer, and those that the release policy keeps. The others are under Auto, which releases
+// texts when the prompt cache is lost anyway.
 func (r *run) keepSkills(c *session.Compaction, state session.State, seen []session.Entry, room int) {
-	used := map[int]int{} // a text's entry to that of its last use
+	used := map[int]int{} // the entry of a text → the entry of its last use
 	for _, e := range seen {
 		if e.Activation != nil && e.Activation.Present != 0 {
 			used[e.Activation.Present] = e.ID
@@ -284,14 +279,14 @@ func (r *run) keepSkills(c *session.Compaction, state session.State, seen []sess
 	last := func(t session.Text) int { return max(t.Entry, used[t.Entry]) }
 	texts := slices.Clone(state.Texts)
 	slices.SortStableFunc(texts, func(a, b session.Text) int { return last(b) - last(a) })
-	there := map[string]bool{} // a skill is kept once, as it was loaded last
+	there := map[string]bool{} // skills seen: only the latest text of each is kept
 	for _, t := range texts {
 		if there[t.Skill] {
 			continue
 		}
 		there[t.Skill] = true
 		if c.Kept > 0 && t.Entry >= c.Kept {
-			continue // it stays where it is
+			continue // it stays in the part that is kept
 		}
 		prompt := r.log.Prompt(t.Entry)
 		k := session.KeptText{Entry: t.Entry, Skill: t.Skill, Tokens: tokens(prompt)}
@@ -314,8 +309,8 @@ func (r *run) keepSkills(c *session.Compaction, state session.State, seen []sess
 	}
 }
 
-// wholeLines is where a text of at most so many bytes is cut: at the end of a
-// line, if that is not far.
+// wholeLines returns where to cut s so that at most most bytes remain: at the end of a line, if
+// that keeps more than half.
 func wholeLines(s string, most int) int {
 	for most > 0 && !utf8.RuneStart(s[most]) {
 		most--
@@ -328,11 +323,10 @@ func wholeLines(s string, most int) int {
 
 // summary asks the run's own model for the summary of the old entries.
 //
-// The request is a transcript with cut results, no tools and a system text of
-// its own: it fits any window, no model can answer it with a call, and it
-// costs about what the whole conversation would from the cache. A cheaper
-// model would have to read it uncached as well, and what it misses is missed
-// for the rest of the session.
+// The request is a transcript with shortened results, without tools and with a system text of its
+// own. So it fits any window, no model can answer it with a call, and it costs about as much as
+// sending the whole conversation from the cache. A cheaper model would have to read it uncached as
+// well, and what it leaves out is lost for the rest of the session.
 func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry,
 	previous *session.Compaction, window int, perByte float64) (string, error) {
 	answer := min(max(window/8, 500), 8_000)
@@ -387,8 +381,8 @@ func overflowed(err error) bool {
 	return errors.As(err, &e) && e.Kind == llm.Overflow
 }
 
-// aside asks a model aside from the conversation, again where the reason to
-// fail may pass.
+// aside sends a request that is not part of the conversation. It repeats the request after
+// temporary failures.
 func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
 		done := r.debugRequest(m, req)
@@ -403,8 +397,9 @@ func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Re
 	}
 }
 
-// transcript writes entries as text of at most about so many bytes: what the
-// user and the model said is cut last, and if need be the oldest is left out.
+// transcript writes entries as text of at most about most bytes. Calls and results are shortened
+// first, then the words of the user and the model; if that is not enough, the oldest entries are
+// left out.
 func transcript(es []session.Entry, most int) string {
 	var pieces []string
 	for _, limit := range []struct{ said, data int }{{20_000, 2000}, {8000, 800}, {2000, 300}, {600, 100}} {
@@ -412,7 +407,7 @@ func transcript(es []session.Entry, most int) string {
 		n := 0
 		for _, e := range es {
 			for _, s := range written(e, limit.said, limit.data) {
-				// Nothing in the transcript ends it.
+				// No piece can contain the closing tag of the transcript.
 				s = plain.Within("transcript", s)
 				pieces = append(pieces, s)
 				n += len(s) + 1
@@ -431,12 +426,12 @@ func transcript(es []session.Entry, most int) string {
 		pieces[from:]...), "\n")
 }
 
-// written is an entry as text: said bounds what somebody said, data calls and
-// their results, in bytes.
+// written formats an entry as text. It limits what the user and the model wrote to said bytes, and
+// calls and results to data bytes each.
 func written(e session.Entry, said, data int) (all []string) {
 	add := func(who, s string, most int) {
 		if s = strings.TrimSpace(s); s != "" {
-			s = strings.ReplaceAll(s, "\n[", "\n [") // no piece begins another one
+			s = strings.ReplaceAll(s, "\n[", "\n [") // no text can look like the start of another piece
 			all = append(all, fmt.Sprintf("[%s] %s", who, middle(s, most)))
 		}
 	}
@@ -476,7 +471,7 @@ func written(e session.Entry, said, data int) (all []string) {
 	return all
 }
 
-// middle cuts a text of more than limit bytes in its middle, with a notice.
+// middle replaces the middle of a text longer than most bytes with a notice.
 func middle(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -4,18 +4,17 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Context is the content of the next request: bytes of each part, and
-// what all of them come to.
+// A Context is the size of the next request: the bytes of each part, and the tokens of the whole.
 type Context struct {
 	System   int // the system text
-	Tools    int // names, descriptions and schemas, without the list of skills
-	Listing  int // the list of skills; in index mode it is counted in System
-	Texts    int // of skills
+	Tools    int // names, descriptions and schemas, without the listing of skills
+	Listing  int // the listing of skills; in index mode it is counted in System
+	Texts    int // texts of skills
 	Messages int // all other messages
-	Tokens   int // of all, estimated from what the provider counted last
+	Tokens   int // of the whole request, estimated from the provider's last count
 }
 
-// Context measures what a session would send now.
+// Context measures the request that the session would send now.
 func (a *Agent) Context(log *session.Log) Context {
 	r := &run{Agent: a, log: log}
 	state := log.State()

@@ -9,8 +9,8 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// debug logs under a topic, by which programs filter: model, hook or skill.
-// The log never contains keys or the text of the conversation.
+// debug logs a message under a topic (model, hook or skill), by which programs filter. The log
+// never contains keys or the text of the conversation.
 func (a *Agent) debug(topic, message string, args ...any) {
 	if a.Debug != nil {
 		a.Debug.Debug(message, append([]any{"topic", topic}, args...)...)

@@ -18,47 +18,48 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Definition is an agent that can work for another one: the content of
-// agents/NAME.md. It is immutable.
+// A Definition describes an agent that can work for another one: the content of agents/NAME.md. It
+// is immutable.
 type Definition struct {
 	Name        string
-	Description string // tells a model when to call it; "": only its name does
-	Prompt      string // its system prompt: the file's text
+	Description string // tells a model when to call it; "": the model sees only the name
+	Prompt      string // its system prompt: the text of the file
 
-	// Tools names its tools; nil: those of the agent that starts it. Where one is a rule
-	// with a pattern, only what the list names may run; it grants nothing.
+	// Tools names its tools; nil: it has the tools of the agent that starts it. If a rule has a
+	// pattern, only calls that match the list may run. The list never grants permission.
 	Tools []string
-	// DisallowedTools are rules. A tool alone is taken away, a pattern denied.
+	// DisallowedTools are rules. A rule that is only a tool's name removes the tool; a rule with a
+	// pattern denies matching calls.
 	DisallowedTools []string
-	Model, Effort   string          // "": as of the agent that starts it
-	Mode            permission.Mode // "": the run's. See [Definition.Loosens]
+	Model, Effort   string          // "": those of the agent that starts it
+	Mode            permission.Mode // "": the run's mode. See [Definition.Loosens]
 	MaxTurns        int             // requests; 0: no limit of its own
-	Skills          []string        // loaded before it starts
+	Skills          []string        // loaded before it starts to work
 
-	// Hooks are in force while it works, as JSON (see [hook.Parse]): Stop is its
-	// SubagentStop, SessionStart its SubagentStart. They allow nothing.
+	// Hooks are in effect while it works, as JSON (see [hook.Parse]). Stop stands for its
+	// SubagentStop, and SessionStart for its SubagentStart. They cannot allow calls.
 	Hooks json.RawMessage
-	// UsesServers names configured MCP servers whose tools it has beside Tools, as
-	// far as the agent that starts it has them.
+	// UsesServers names configured MCP servers whose tools it has in addition to Tools, if the
+	// agent that starts it has them.
 	UsesServers []string
-	// MCPServers defines MCP servers of its own, as a JSON object by name. They run
-	// while it works; only it has their tools.
+	// MCPServers defines MCP servers of its own, as a JSON object by name. They run while it works,
+	// and only it has their tools.
 	MCPServers json.RawMessage
 
-	// StartsAny says that the agents which it starts may have tools that it does
-	// not have itself ("agents: any"). It counts in user and managed files only.
+	// StartsAny means that the agents which it starts may have tools that it does not have itself
+	// ("agents: any"). It takes effect only in user and managed files.
 	StartsAny bool
 
-	within []string // tools of the built-in agent that it may only narrow; nil: any
+	within []string // tools of the built-in agent that it must not exceed; nil: no limit
 
-	Path string // of its file; "": it has none
+	Path string // of its file; "": there is no file
 	// Origin is where it comes from: managed, explicit (the command line), user,
 	// project, plugin or bundled.
 	Origin knack.SourceKind
 }
 
-// Loosens reports whether its mode may let more pass than the run's: only that of
-// the user or of the administrator of the machine may.
+// Loosens reports whether its mode may be less strict than the run's. Only definitions by the user
+// or by the administrator of the machine may be.
 func (d *Definition) Loosens() bool {
 	switch d.Origin {
 	case knack.Managed, knack.Explicit, knack.User:
@@ -67,17 +68,16 @@ func (d *Definition) Loosens() bool {
 	return false
 }
 
-// Bounds of a definition's file.
+// Limits of a definition's file.
 const (
 	maxDefinition = 1 << 20
 	maxHead       = 64 << 10
 	maxAgentName  = 64
 )
 
-// ParseDefinition reads the bytes of agents/NAME.md. tools are all names of the
-// tools that it may name, beside those that every rule knows. A Problem informs
-// its author; ok is false where there is nothing to use. A field that is wrong
-// loses no other.
+// ParseDefinition reads the content of agents/NAME.md. tools are the names that it may use for
+// tools, in addition to those that every rule knows. ok is false if the file defines no usable
+// agent. Problems are for its author; a wrong field does not affect the others.
 func ParseDefinition(path string, data []byte, from knack.SourceKind, tools ...string) (d Definition,
 	problems []knack.Problem, ok bool) {
 	r := definitionReader{path: path, tools: tools}
@@ -119,9 +119,9 @@ func ParseDefinition(path string, data []byte, from knack.SourceKind, tools ...s
 	return d, r.problems, true
 }
 
-// ParseDefinitions reads definitions written as one JSON object, name to
-// fields, as --agents takes them. The text of an agent is its field prompt. The
-// error says that text is no such object.
+// ParseDefinitions reads definitions written as one JSON object, from name to fields, as for the
+// flag --agents. The field prompt is the agent's text. It returns an error if text is not such an
+// object.
 func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]Definition, []knack.Problem, error) {
 	var all map[string]map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
@@ -135,7 +135,7 @@ func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]De
 		}
 		r := definitionReader{path: "agent " + name, tools: tools}
 		d := Definition{Origin: from}
-		var head bytes.Buffer // JSON is YAML: a key a line
+		var head bytes.Buffer // JSON is YAML: write one key per line
 		for _, key := range slices.Sorted(maps.Keys(all[name])) {
 			value := all[name][key]
 			if key == "prompt" {
@@ -160,8 +160,8 @@ func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]De
 	return defs, problems, nil
 }
 
-// agentName reports whether an agent can be called so: in rules, in a list for a
-// model, on a terminal.
+// agentName reports whether name can be the name of an agent: it must be safe in rules, in a list
+// for a model and on a terminal.
 func agentName(name string) bool {
 	for _, r := range name {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:", r) {
@@ -171,7 +171,7 @@ func agentName(name string) bool {
 	return name != "" && utf8.RuneCountInString(name) <= maxAgentName
 }
 
-// A definitionReader reads one definition and gathers its Problems.
+// A definitionReader reads one definition and collects its Problems.
 type definitionReader struct {
 	path     string
 	tools    []string
@@ -215,7 +215,7 @@ func (r *definitionReader) head(d *Definition, head []byte, line int) {
 	}
 }
 
-// agentKeys are the keys in lower case, without the joints of their words.
+// agentKeys maps keys in lower case, without - and _, to their proper spelling.
 var agentKeys = map[string]string{
 	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
 	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks",
@@ -239,7 +239,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	case "tools":
 		d.Tools = f.rules(false)
 		if d.Tools == nil && !f.null() {
-			d.Tools = []string{} // what was meant to narrow does not widen
+			d.Tools = []string{} // a wrong restriction must not become "all tools"
 		}
 		if slices.Contains(d.Tools, "*") {
 			d.Tools = nil
@@ -313,7 +313,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	}
 }
 
-// A definitionField is a key being read into a Definition.
+// A definitionField is one key and its value.
 type definitionField struct {
 	*definitionReader
 	frontmatter.Pair
@@ -326,7 +326,7 @@ func (f *definitionField) wrong(code knack.Code, format string, args ...any) {
 
 func (f *definitionField) null() bool { return string(f.raw) == "null" }
 
-// text is a text, or a number or truth value as it is written.
+// text returns the value as text. Numbers and booleans are returned as written.
 func (f *definitionField) text() string {
 	var s string
 	switch {
@@ -340,7 +340,7 @@ func (f *definitionField) text() string {
 	return strings.TrimSpace(s)
 }
 
-// list is a list of texts, or one text, which split parts.
+// list returns a list of texts. A single text is split with split.
 func (f *definitionField) list(split func(string) []string) []string {
 	var all []json.RawMessage
 	if json.Unmarshal(f.raw, &all) != nil || f.null() {
@@ -360,8 +360,8 @@ func (f *definitionField) list(split func(string) []string) []string {
 	return words
 }
 
-// servers are names of configured servers, and definitions by name. A list may
-// have both.
+// servers returns the names of configured servers, and the definitions of servers by name. A list
+// may contain both.
 func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 	all := map[string]json.RawMessage{}
 	add := func(raw json.RawMessage) bool {
@@ -398,13 +398,13 @@ func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 		})
 	}
 	if len(all) > 0 {
-		defined, _ = json.Marshal(all) // it was JSON
+		defined, _ = json.Marshal(all) // valid, because it was read from JSON
 	}
 	return names, defined
 }
 
-// rules are permission rules. One that cannot be read names no tool, and denies
-// its whole tool.
+// rules returns permission rules. An invalid rule is left out of a list of tools; in a list of
+// denials it denies its whole tool.
 func (f *definitionField) rules(deny bool) []string {
 	var good []string
 	for _, text := range f.list(splitRules) {
@@ -430,8 +430,8 @@ func (f *definitionField) rules(deny bool) []string {
 	return good
 }
 
-// splitRules parts a text at commas and blanks outside of parentheses. A blank
-// before a parenthesis does not part: Bash (git:*) is not Bash.
+// splitRules splits a text at commas and blanks outside parentheses. It does not split before a
+// parenthesis: Bash (git:*) is one rule, not Bash and something else.
 func splitRules(s string) []string {
 	depth := 0
 	words := strings.FieldsFunc(s, func(r rune) bool {

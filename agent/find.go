@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	maxFound     = 10 // skills that one call finds
-	maxSuggested = 5  // skills that are suggested after one message
+	maxFound     = 10 // skills found by one call
+	maxSuggested = 5  // skills suggested after one message
 )
 
-// finder is the agent's, or else the catalogue's own.
+// finder returns the agent's Finder, or the catalogue's own.
 func (r *run) finder(cat *knack.Catalog) *knack.Finder {
 	if r.Skills.Finder != nil {
 		return r.Skills.Finder
@@ -44,8 +44,8 @@ func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) 
 	return a, nil
 }
 
-// suggest adds to a message of the user the skills that clearly fit it, if the
-// listing had to cut descriptions. Each is suggested once.
+// suggest records a note with the skills that clearly fit the user's message, if the listing had to
+// cut descriptions. Each skill is suggested once.
 func (r *run) suggest(ctx context.Context, in Input) error {
 	state := r.log.State()
 	if r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
@@ -56,7 +56,7 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 	}
 	cat := r.Skills.Catalog()
 	if !r.finder(cat).Ready(ctx, cat) {
-		return nil // it will be after the first request
+		return nil // the index is built during the first request
 	}
 	most := r.Skills.Suggest
 	if most == 0 {
@@ -79,7 +79,7 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 	return err
 }
 
-// startIndexing prepares suggestions while the model works, once in a turn.
+// startIndexing builds the index for suggestions while the model works, once per turn.
 func (r *run) startIndexing(ctx context.Context) {
 	state := r.log.State()
 	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil ||
@@ -95,7 +95,7 @@ func (r *run) startIndexing(ctx context.Context) {
 	})
 }
 
-// stopIndexing ends it: what is not finished starts again in the next turn.
+// stopIndexing stops the indexing. The next turn starts again with what is not finished.
 func (r *run) stopIndexing() {
 	if r.indexing != nil {
 		r.indexing()

@@ -23,11 +23,10 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A sub-agent is the same loop on an empty log: a run with a parent. What it
-// spends counts for all that it works for, its events are theirs, and its
-// parent's log names its own.
+// A sub-agent is the same loop on an empty log: a run with a parent. What it spends also counts for
+// its parents, its events are passed on to them, and the parent's log names the sub-agent's log.
 
-// maxForks is how deep sub-agents start others.
+// maxForks is how deeply sub-agents may be nested.
 const maxForks = 4
 
 const (
@@ -42,12 +41,11 @@ var (
 	subText string
 )
 
-// GeneralPurpose is the agent that skills run in which name none: it has the
-// tools of the agent that starts it.
+// GeneralPurpose returns the agent for skills that name none. It has the tools of the agent that
+// starts it.
 func GeneralPurpose() Definition { return builtin("general-purpose") }
 
-// BuiltIn are the agents that there always are: GeneralPurpose, Explore and
-// Plan.
+// BuiltIn returns the agents that always exist: GeneralPurpose, Explore and Plan.
 func BuiltIn() []Definition {
 	return []Definition{GeneralPurpose(), builtin("explore"), builtin("plan")}
 }
@@ -59,20 +57,20 @@ func builtin(file string) Definition {
 	}
 	d, problems, ok := ParseDefinition(file+".md", data, knack.Bundled)
 	if !ok || len(problems) > 0 {
-		panic(fmt.Sprint("agent: ", file, ".md: ", problems)) // it is a file of ours
+		panic(fmt.Sprint("agent: ", file, ".md: ", problems)) // one of our own files is invalid
 	}
 	d.Path = ""
 	return d
 }
 
-// A task is what a sub-agent is to do.
+// A task is the work for a sub-agent.
 type task struct {
 	def        *Definition
-	call       string            // of the model; "": a person typed the skill
-	act        *knack.Activation // the text of a skill; nil: prompt
+	call       string            // the skill to run; nil: prompt is the task
+	act        *knack.Activation // the user's input: attachments and typed words
 	in         Input             // what a person attached to it
 	prompt     string
-	about      string // for people
+	about      string // a short description for the user
 	background bool
 }
 
@@ -90,7 +88,7 @@ func (l *ledger) total() (requests int, u llm.Usage, cost float64) {
 	return l.requests, l.usage, l.cost
 }
 
-// spend counts what was spent for the run and for all that it works for.
+// spend adds to what this run and all of its parents have spent.
 func (r *run) spend(requests int, u llm.Usage, cost float64) {
 	for x := r; x != nil; x = x.parent {
 		x.spent.mu.Lock()
@@ -101,7 +99,7 @@ func (r *run) spend(requests int, u llm.Usage, cost float64) {
 	}
 }
 
-// root is the run that a person began.
+// root returns the run that the user started.
 func (r *run) root() *run {
 	for r.parent != nil {
 		r = r.parent
@@ -109,7 +107,7 @@ func (r *run) root() *run {
 	return r
 }
 
-// depth is 0 for the run that a person began.
+// depth returns the number of parents: 0 for the run that the user started.
 func (r *run) depth() (n int) {
 	for ; r.parent != nil; r = r.parent {
 		n++
@@ -117,11 +115,11 @@ func (r *run) depth() (n int) {
 	return n
 }
 
-// forks reports whether a skill runs in an agent of its own here.
+// forks reports whether a skill runs in a sub-agent here.
 func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
 
-// mayFork refuses endless recursion: agents in agents in agents, and a
-// skill in the agent that runs it. skill is "" where no skill is run.
+// mayFork returns an error if a sub-agent would be nested too deeply, or would run a skill that one
+// of the agents above it is already running. skill is "" if no skill is run.
 func (r *run) mayFork(skill string) error {
 	for x := r; x.parent != nil && skill != ""; x = x.parent {
 		if x.what.Skill == skill {
@@ -136,9 +134,9 @@ func (r *run) mayFork(skill string) error {
 	return nil
 }
 
-// definition finds the agent of a name, "" for the default. In place of one that
-// does not exist it returns a general one with few tools (those of tools, which a
-// skill asks for, or else what it takes to explore), and problem says so.
+// definition returns the agent with a name; "" is the default. If there is none, it returns a
+// general one with few tools (tools, which a skill asks for, or else those of Explore), and a
+// problem that explains this.
 func (r *run) definition(name string, tools []string) (d *Definition, problem string) {
 	name = cmp.Or(strings.TrimSpace(name), defaultAgent)
 	if d := find(r.Roster.Agents, name); d != nil {
@@ -159,8 +157,8 @@ func (r *run) definition(name string, tools []string) (d *Definition, problem st
 		name, fallback.Name, strings.Join(fallback.Tools, ", "), strings.Join(names, ", "))
 }
 
-// narrowed is a definition of a project or a plugin within the limits of the
-// built-in agent whose name it has.
+// narrowed restricts a definition of a project or a plugin to the mode and tools of the built-in
+// agent with the same name.
 func (r *run) narrowed(d *Definition) *Definition {
 	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool {
 		return b.Origin == knack.Bundled &&
@@ -188,8 +186,8 @@ func find(defs []Definition, name string) *Definition {
 	return nil
 }
 
-// admit asks the gate whether an agent may be started that a skill names: a
-// rule against the agent applies whether a model or a skill starts it.
+// admit asks the gate whether the agent that a skill names may be started, because a rule against
+// the agent applies whether a model or a skill starts it.
 func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 	t := r.agentTool()
 	if _, err := r.passes(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
@@ -198,8 +196,8 @@ func (r *run) admit(ctx context.Context, call string, d *Definition) error {
 	return nil
 }
 
-// agentOf is the agent that a skill runs in. That it names one that does not
-// exist is a Problem of the activation.
+// agentOf returns the agent in which a skill runs. If the skill names one that does not exist, the
+// activation gets a Problem.
 func (r *run) agentOf(act *knack.Activation) (d *Definition, problem string) {
 	var tools []string
 	for _, rule := range act.Grants {
@@ -216,8 +214,8 @@ func (r *run) agentOf(act *knack.Activation) (d *Definition, problem string) {
 	return d, problem
 }
 
-// passes asks the Gate about a call that the model did not make: it is made
-// with this very input or not at all.
+// passes asks the Gate about a call that the model did not make. The input must not be changed: if
+// a hook changes it, the call is refused.
 func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (tool.Permit, error) {
 	input, err := json.Marshal(in)
 	if err != nil {
@@ -235,8 +233,8 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	return permit, err
 }
 
-// allowed asks the Gate about a skill that the program itself loads, as if the model
-// called it, and returns the hash of what was decided on.
+// allowed asks the Gate about a skill that the program itself loads, as if the model had called it.
+// It returns the hash of the content that the decision is about.
 func (r *run) allowed(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
 	t := tool.Skill("", r.skillSubjects, nil)
 	permit, err := r.passes(ctx, &t, call, tool.SkillInput{Skill: name})
@@ -246,8 +244,8 @@ func (r *run) allowed(ctx context.Context, s *knack.Skill, name, call string) (h
 	return r.approved(ctx, permit.Subjects, s)
 }
 
-// delegate has a task done, and returns how it ended; of one in the
-// background, that it started.
+// delegate runs a task in a sub-agent and returns how it ended. For a background task it returns at
+// once, and Reason is empty.
 func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 	skill := ""
 	if t.act != nil {
@@ -257,7 +255,7 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		return session.Agent{}, err
 	}
 	if t.act != nil {
-		// An untrusted text does not run in the mode that the user's own
+		// The text of an untrusted skill must not run in the looser mode that the user's own
 		// definition sets.
 		lent := *t.def
 		if lent.Origin = t.act.Skill.Origin.Kind; !lent.Loosens() {
@@ -278,14 +276,15 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		bound: r.bounds(t.def, child.Servers.Rules)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
-			return // the entry of its end says more
+			return // the entry that records its end says more
 		}
 		if e.Agent == nil {
 			e.Agent = &Sub{Name: what.Name, Log: what.Log, Call: what.Call, Depth: sub.depth()}
 		}
 		r.forward(e)
 	}
-	// A call whose start is not on disk could be repeated after a crash.
+	// A call whose start is not on disk could be repeated after a crash, so the start is written
+	// first.
 	err = r.agentEntry(what)
 	if err == nil {
 		err = r.log.Sync()
@@ -295,14 +294,14 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		return session.Agent{}, fmt.Errorf("the agent was not started, because the session cannot be written: %w", err)
 	}
 	if what.Background {
-		sub.emit = func(Event) {} // shown when it has ended, see finishedAgents
+		sub.emit = func(Event) {} // its events are emitted when it has ended, see finishedAgents
 		return what, r.Roster.Background.start(ctx, r.log, sub, t)
 	}
 	end := sub.work(ctx, t)
 	return end, r.agentEntry(end)
 }
 
-// work does the task of a sub-agent and closes its log.
+// work does the task of a sub-agent, closes its log and returns how it ended.
 func (r *run) work(ctx context.Context, t task) session.Agent {
 	defer r.log.Close()
 	if r.Servers.Start != nil {
@@ -331,7 +330,7 @@ func (r *run) work(ctx context.Context, t task) session.Agent {
 	return a
 }
 
-// receive makes of a task the first entries of an empty log.
+// receive records a task as the first entries of an empty log.
 func (r *run) receive(ctx context.Context, t task) error {
 	if err := r.showListing(); err != nil {
 		return err
@@ -362,8 +361,8 @@ func (r *run) receive(ctx context.Context, t task) error {
 	return nil
 }
 
-// preload loads a skill that a definition names: as if the model had called it,
-// with the same permission, but in this conversation even if it would fork.
+// preload loads a skill that a definition names. It needs the same permission as a call by the
+// model, but the skill is loaded into this conversation even if it would normally fork.
 func (r *run) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
@@ -385,15 +384,15 @@ func (r *run) preload(ctx context.Context, name string) error {
 	return r.activate(ctx, act, session.ByAgent, "", Input{})
 }
 
-// fit gives the agent of a definition what the definition says, within what
-// the run has.
+// fit sets the model, tools, limits and other fields of child as its definition d says, limited to
+// what the run itself has.
 func (r *run) fit(child *Agent, d *Definition) {
 	state := r.log.State()
 	child.Tools = slices.Clone(child.Tools)
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
 	child.Steer, child.Policy.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
-	child.Release = ReleasePolicy{kind: releaseNever} // its conversation is not continued
+	child.Release = ReleasePolicy{kind: releaseNever} // the text must stay: the agent has only one task
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
@@ -425,11 +424,11 @@ func (r *run) fit(child *Agent, d *Definition) {
 			late = append(late, rule+"__*")
 		}
 		child.Late = lateTools(r.Late, cmp.Or(strings.Join(late, ","), "-*"))
-		child.Tools, _ = tool.Select(child.Tools, "", spec) // what it does not find the loader reported
+		child.Tools, _ = tool.Select(child.Tools, "", spec) // the loader has already reported names that were not found
 		child.Without = slices.Clone(r.Without)
 		if r.startsAny() {
-			child.Without = slices.Clone(r.root().Without) // no definition brings back what the user took away
-		} else if r.parent != nil { // a started agent never has more tools than its starter
+			child.Without = slices.Clone(r.root().Without) // a definition cannot bring back tools that the user removed
+		} else if r.parent != nil { // a sub-agent never has more tools than its parent
 			mine := r.Tools.Names()
 			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
 		}
@@ -449,7 +448,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
-			continue // see bounds
+			continue // it does not remove the tool; see bounds
 		}
 		if strings.HasPrefix(rule, "mcp__") {
 			child.Late = lateTools(child.Late, "*,-"+rule+",-"+rule+"__*")
@@ -464,7 +463,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	}
 }
 
-// lateTools are those late tools that a spec names.
+// lateTools restricts late tools to those that spec selects.
 func lateTools(late func() tool.Set, spec string) func() tool.Set {
 	if late == nil {
 		return nil
@@ -475,7 +474,7 @@ func lateTools(late func() tool.Set, spec string) func() tool.Set {
 	}
 }
 
-// bothLate are the tools of two sets; of a name, that of own.
+// bothLate returns the tools of both sets. If both have a name, the tool of own is used.
 func bothLate(own, late func() tool.Set) func() tool.Set {
 	if late == nil {
 		return own
@@ -491,16 +490,15 @@ func bothLate(own, late func() tool.Set) func() tool.Set {
 	}
 }
 
-// startsAny reports whether the agents that this one starts may have tools that
-// it does not have itself: its definition, the user's or the administrator's,
-// says so.
+// startsAny reports whether the agents that this one starts may have tools that it does not have
+// itself: its definition must ask for that, and come from the user or the administrator.
 func (r *run) startsAny() bool {
 	return r.def != nil && r.def.StartsAny && r.def.Loosens()
 }
 
-// bounds are what an agent of a definition may not do: what the skills in force
-// here deny, and the definition, which allows the tools of its servers beside
-// those that it names. What skills grant is not handed on.
+// bounds returns the restrictions on an agent started with definition d: what the skills in use
+// here deny, and what the definition denies. If the definition lists patterns, only those tools and
+// the tools of its servers may run. What skills grant is not passed on to sub-agents.
 func (r *run) bounds(d *Definition, servers []string) []Bound {
 	all := slices.Clone(r.bound)
 	for _, s := range r.log.State().Scopes {
@@ -514,8 +512,7 @@ func (r *run) bounds(d *Definition, servers []string) []Bound {
 	return append(all, o)
 }
 
-// agentEntry records that a sub-agent started or ended, from whichever
-// goroutine.
+// agentEntry records that a sub-agent started or ended. It may be called from any goroutine.
 func (r *run) agentEntry(a session.Agent) error {
 	_, err := r.log.Append(session.Entry{Type: session.TypeAgent, Agent: &a})
 	if r.calls != nil {
@@ -526,8 +523,7 @@ func (r *run) agentEntry(a session.Agent) error {
 	return err
 }
 
-// forward emits what a sub-agent does: through the goroutine that emits, while
-// calls run.
+// forward emits an event of a sub-agent. While calls run, it goes through the goroutine that emits.
 func (r *run) forward(e Event) {
 	if r.calls != nil {
 		r.calls <- e
@@ -536,7 +532,7 @@ func (r *run) forward(e Event) {
 	r.emit(e)
 }
 
-// reported is what a call gives that a sub-agent was started for.
+// reported returns the result of the call that started a sub-agent.
 func reported(ctx context.Context, a session.Agent) (string, error) {
 	switch a.Reason {
 	case "": // in the background
@@ -550,8 +546,8 @@ func reported(ctx context.Context, a session.Agent) (string, error) {
 	return a.Report(), nil
 }
 
-// forkInput calls a typed skill that runs in an agent of its own: the typed line
-// begins the turn, and the agent's answer is the turn's result.
+// forkInput calls a typed skill that runs in a sub-agent: the typed line begins the turn, and the
+// agent's answer becomes the result of the turn.
 func (r *run) forkInput(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
 	def, problem := r.agentOf(act)
 	if err := r.admit(ctx, "", def); err != nil {
@@ -562,7 +558,7 @@ func (r *run) forkInput(ctx context.Context, act *knack.Activation, in Input, st
 	}
 	t := task{def: def, act: act, in: in, about: act.Notice, background: act.Skill.Background}
 	return func() error {
-		if err := r.user(Text(in.Text), "", steering); err != nil { // what is attached goes to the agent
+		if err := r.user(Text(in.Text), "", steering); err != nil { // attachments go to the sub-agent
 			return err
 		}
 		if problem != "" {
@@ -574,12 +570,12 @@ func (r *run) forkInput(ctx context.Context, act *knack.Activation, in Input, st
 			r.pending = &t
 			return nil
 		}
-		_, err := r.delegate(ctx, t) // its entry informs the model of the result
+		_, err := r.delegate(ctx, t) // the recorded end informs the model of the result
 		return err
 	}, nil
 }
 
-// typedTask is a user turn that an agent does instead of the run.
+// typedTask runs a user turn whose work is done by a sub-agent.
 func (r *run) typedTask(ctx context.Context) (reason session.EndReason, err error) {
 	end, err := r.delegate(ctx, *r.pending)
 	if err != nil {
@@ -610,7 +606,7 @@ type agentInput struct {
 	Background  bool   `json:"background,omitempty" jsonschema:"do not wait: a message tells when it has ended"`
 }
 
-// agentTool makes the Agent tool. Calls of one answer run side by side.
+// agentTool makes the Agent tool. Several calls in one answer run at the same time.
 func (r *run) agentTool() tool.Tool {
 	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", r.agentList(), 1)
 	t := tool.New(agentTool, text, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
@@ -638,7 +634,7 @@ func (r *run) agentTool() tool.Tool {
 	return t
 }
 
-// describeAgentTool sets what is known of the Agent tool without a run.
+// describeAgentTool sets the parts of the Agent tool that do not depend on a run.
 func describeAgentTool(t *tool.Tool) {
 	t.Effect, t.Aliases = tool.Runs, []string{"Agent", "Task"}
 	t.Fold = func(in map[string]any) {
@@ -650,8 +646,8 @@ func describeAgentTool(t *tool.Tool) {
 	})
 }
 
-// Tools are the tools that an agent adds by itself, Skill and Agent, as rules,
-// hooks and front ends know them; a run makes those that are called.
+// Tools returns the tools that an agent adds by itself, Skill and Agent, as rules, hooks and front
+// ends need them. They cannot be called; a run makes its own.
 func Tools() tool.Set {
 	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
 		return []permission.Subject{{Kind: "Skill", Text: name}}
@@ -667,8 +663,8 @@ func Tools() tool.Set {
 	return tool.Set{agent, skill}
 }
 
-// agentSubjects is the agent that is to work. What it does is asked about when
-// it does it.
+// agentSubjects returns the permission subject of an Agent call: the agent. What the agent does is
+// decided when it does it.
 func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subject {
 	name := cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)
 	if d := find(r.Roster.Agents, name); d != nil {
@@ -677,7 +673,7 @@ func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subje
 	return []permission.Subject{{Kind: agentTool, Text: name, Default: permission.Allow}}
 }
 
-// agentList lists the agents for the model, a line each.
+// agentList lists the agents for the model, one per line.
 func (r *run) agentList() string {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -698,10 +694,10 @@ func (r *run) agentList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// maxDescribed bounds the description of one agent that a model sees, in characters.
+// maxDescribed limits the description of an agent that a model sees, in characters.
 const maxDescribed = 1536
 
-// oneLine keeps an untrusted description on its line of a list.
+// oneLine makes an untrusted description safe to show on one line of a list.
 func oneLine(s string) string {
 	s = plain.Line(strings.Join(strings.Fields(s), " "))
 	s = strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(s)

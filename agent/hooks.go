@@ -19,11 +19,10 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// maxBlocks is how often a Stop hook may make the model continue, in one run.
+// maxBlocks is how often a Stop hook may make the model continue in one run.
 const maxBlocks = 8
 
-// A Blocked is the error for an input that a hook refused: nothing of it was
-// recorded.
+// Blocked is the error for an input that a hook refused. Nothing of the input was recorded.
 type Blocked struct {
 	Event  hook.Event // UserPromptSubmit or UserPromptExpansion
 	Reason string
@@ -33,34 +32,33 @@ func (b *Blocked) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
 }
 
-// hooked is the state of hooks in a run.
+// hooked is the hook state of a run.
 type hooked struct {
-	set     *hook.Set // in force for the calls under way
-	calling bool      // calls are under way, whose results come before any note
+	set     *hook.Set // the hooks for the calls that are running
+	calling bool      // calls are running; their results come before any note
 	blocks  int       // how often a Stop hook made the model continue
 
 	mu    sync.Mutex
-	notes []hookNote // of hooks, not recorded yet
+	notes []hookNote // not recorded yet
 	stop  bool       // a hook ended the run
 	why   string
 }
 
-// A hookNote is a note of a hook about a call.
+// A hookNote is a note that a hook produced.
 type hookNote struct {
-	call string // "": about none
+	call string // the call it is about; "": none
 	note session.Note
 }
 
-// Hook runs the hooks of an event outside of a run, such as SessionStart, and
-// records what they answer. Its error is that of the log.
+// Hook runs the hooks of an event outside a run, such as SessionStart, and records what they
+// answer. The error is from writing the log.
 func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook.Outcome, error) {
 	r := &run{Agent: a, log: log, emit: func(Event) {}, seen: log.Last()}
 	return r.hook(ctx, in)
 }
 
-// hook runs the hooks of an event, and records their texts for the model and for
-// the user: at once, or after the results of the calls that are running. It may
-// be called from tools.
+// hook runs the hooks of an event and records their texts for the model and the user: at once, or,
+// while calls are running, after the results of those calls. Tools may call it.
 func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 	if r.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
@@ -72,7 +70,7 @@ func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 	return out, r.flush(nil)
 }
 
-// hooks are those in force.
+// hooks returns the hooks that are in effect.
 func (r *run) hooks(sc Scopes) *hook.Set {
 	if r.Policy.Hooks == nil {
 		return nil
@@ -80,7 +78,7 @@ func (r *run) hooks(sc Scopes) *hook.Set {
 	return r.Policy.Hooks(sc)
 }
 
-// fire runs the hooks of a set, and keeps their texts until flush records them.
+// fire runs the hooks of a set and keeps their texts until flush records them.
 func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
 	if !set.Has(in.Event) {
 		return hook.Outcome{}
@@ -127,8 +125,8 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	return out
 }
 
-// blockContinues reports whether the reason of a block is sent to the model, which
-// then continues, because what was blocked has already happened.
+// blockContinues reports whether the reason of a block is sent to the model, which then continues,
+// because the blocked event has already happened.
 func blockContinues(e hook.Event) bool {
 	switch e {
 	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SubagentStop, hook.SkillActivated:
@@ -137,7 +135,7 @@ func blockContinues(e hook.Event) bool {
 	return false
 }
 
-// flush records the texts of hooks, in the order of the calls that they are about.
+// flush records the pending texts of hooks, in the order of the calls that they are about.
 func (r *run) flush(calls []llm.ToolCall) error {
 	h := &r.hooked
 	h.mu.Lock()
@@ -180,14 +178,14 @@ func (r *run) stop(why string) {
 	}
 }
 
-// guarded adds the hooks that guard calls to what the gate decides by.
+// guarded adds to sc the hooks that take part in the gate's decisions.
 func (r *run) guarded(sc Scopes, set *hook.Set) Scopes {
 	guard := func(e hook.Event) gate.HookFunc {
 		if !set.Has(e) {
 			return nil
 		}
 		return func(ctx context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
-			if r.halted() { // by a hook of an earlier call of the same answer
+			if r.halted() { // a hook of an earlier call of the same answer ended it
 				return gate.Opinion{Says: gate.SaysDeny, Reason: "a hook ended the run before"}, nil
 			}
 			out := r.fire(ctx, set, hook.Input{Event: e, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Suggestion: d.Suggest})
@@ -200,7 +198,7 @@ func (r *run) guarded(sc Scopes, set *hook.Set) Scopes {
 	return sc
 }
 
-// denied runs the PermissionDenied hooks for calls that the gate refuses.
+// denied runs the PermissionDenied hooks when g refuses a call.
 func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 	if g == nil || !set.Has(hook.PermissionDenied) {
 		return g
@@ -216,7 +214,7 @@ func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 	})
 }
 
-// stoppable ends the run if the user, asked about a call, chooses that.
+// stoppable ends the run if the user chooses that when asked about a call.
 func (r *run) stoppable(g tool.Gate) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		permit, err := g.Ask(ctx, p)
@@ -228,13 +226,13 @@ func (r *run) stoppable(g tool.Gate) tool.Gate {
 	})
 }
 
-// followed runs the PostToolUse hooks after a tool, before a call that waits for
-// this one starts.
+// followed runs the PostToolUse hooks after a tool, before the start of any call that waits for
+// this one.
 func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
 		return t
 	}
-	start, name := t.Run, t.Name // not t, which would be allocated for every call without a hook
+	start, name := t.Run, t.Name // not t: capturing it would allocate for every call, even without hooks
 	t.Run = func(ctx context.Context, in tool.Input) (tool.Result, error) {
 		began := time.Now()
 		res, err := start(ctx, in)
@@ -256,7 +254,7 @@ func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
 	return t
 }
 
-// response is a result as hooks read it: its structured form, or else its text.
+// response returns a result in the form that hooks receive: its structured form, or else its text.
 func response(res tool.Result) json.RawMessage {
 	v := res.Structured
 	if v == nil {
@@ -272,8 +270,8 @@ func response(res tool.Result) json.RawMessage {
 	return data
 }
 
-// settled runs the PostToolBatch hooks once all calls of an answer have ended, and
-// records what hooks answered about them.
+// settled runs the PostToolBatch hooks when all calls of an answer have ended, and records what
+// hooks answered about these calls.
 func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	set := r.hooked.set
 	r.hooked.set, r.hooked.calling = nil, false
@@ -292,13 +290,14 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 	return r.flush(calls)
 }
 
-// submitted runs the UserPromptSubmit hooks on an input. act is the skill that it
-// calls, whose hooks are in force from here on; nil: none.
+// submitted runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
+// whose hooks are already in effect; nil: it calls none.
 func (r *run) submitted(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// expanded runs the hooks for a typed /name; from is its kind: skill, template …
+// expanded runs the UserPromptExpansion hooks for a typed /name. from is its kind, such as skill or
+// template.
 func (r *run) expanded(ctx context.Context, name, args, line, from string, steering bool) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
@@ -321,7 +320,7 @@ func (r *run) hooksOnInput(ctx context.Context, in hook.Input, steering bool, ac
 	return nil
 }
 
-// hookDir is what paths of an activation's hooks start at.
+// hookDir returns the directory for relative paths in an activation's hooks.
 func hookDir(act *knack.Activation) string {
 	if act.Hooks == nil {
 		return ""
@@ -329,8 +328,8 @@ func hookDir(act *knack.Activation) string {
 	return act.Dir
 }
 
-// activated runs the SkillActivated hooks. The SessionStart hooks of the skill
-// itself run now, unless the skill was in force before.
+// activated runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
+// the skill was already in use.
 func (r *run) activated(ctx context.Context, act *knack.Activation, by session.Caller, before session.State) error {
 	if r.Policy.Hooks == nil {
 		return nil
@@ -348,14 +347,14 @@ func (r *run) activated(ctx context.Context, act *knack.Activation, by session.C
 	return r.flush(nil)
 }
 
-// released runs the SkillReleased hooks: a skill's text left the conversation.
+// released runs the SkillReleased hooks after a skill's text has left the conversation.
 func (r *run) released(ctx context.Context, skill, why string) error {
 	_, err := r.hook(ctx, hook.Input{Event: hook.SkillReleased, Skill: skill, Reason: why})
 	return err
 }
 
-// blockedFromStopping runs the Stop hooks (in a sub-agent the SubagentStop hooks) and
-// reports whether one of them makes the run continue after this answer.
+// blockedFromStopping runs the Stop hooks (in a sub-agent: the SubagentStop hooks) and reports
+// whether one of them makes the run continue after this answer.
 func (r *run) blockedFromStopping(ctx context.Context, answer *llm.Response) (bool, error) {
 	active := r.hooked.blocks > 0
 	event := hook.Stop
@@ -373,7 +372,7 @@ func (r *run) blockedFromStopping(ctx context.Context, answer *llm.Response) (bo
 	return true, nil
 }
 
-// failed runs the StopFailure hooks: the run ends with an error.
+// failed runs the StopFailure hooks when the run ends with an error.
 func (r *run) failed(ctx context.Context, why error) {
 	r.hook(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
 }

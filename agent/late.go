@@ -14,18 +14,17 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// lateShare is the share of the window that definitions of late tools may take.
-// What is above it is only named, and found with tool_search.
+// lateShare is the largest share of the window for the definitions of late tools. Above it, only
+// names are announced, and tool_search loads the definitions.
 const lateShare = 0.1
 
 // searchTool is the name of the tool that loads definitions.
 const searchTool = "tool_search"
 
-const maxLoaded = 10 // tools that one search loads
+const maxLoaded = 10 // tools loaded by one search
 
-// late are the late tools of a request: those whose definitions were loaded, in
-// that order, so that what was sent before stays as it is, and the search for
-// the others.
+// late returns the late tools of a request: those whose definitions were loaded, in the order of
+// loading so that the prompt's prefix stays the same, and tool_search if there are others.
 func (r *run) late(state session.State) tool.Set {
 	if r.Late == nil || len(state.Tools) == 0 {
 		return nil
@@ -43,8 +42,8 @@ func (r *run) late(state session.State) tool.Set {
 	return set
 }
 
-// announceTools announces the tools that came since the last announcement, in a
-// message of its own, and records what a search has loaded.
+// announceTools announces the tools that were added since the last announcement, in a separate
+// message, and records what a search has loaded.
 func (r *run) announceTools() error {
 	if r.Late == nil {
 		return nil
@@ -83,7 +82,7 @@ func (r *run) announceTools() error {
 			" with what you want to do, or with their names, before you call them.\n" + names
 	default:
 		note.Loaded = append(slices.Clone(note.Loaded), note.Tools...)
-		if state.Requests > 0 { // the first request simply has them
+		if state.Requests > 0 { // the first request contains them; no message is needed
 			note.Model = "These tools are available from now on: " + names
 		}
 	}
@@ -107,7 +106,7 @@ func indexOf(set tool.Set, name string) int {
 
 func specSize(t tool.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
 
-// searcher is the tool that loads definitions. What it finds can be called from
+// searcher returns tool_search, which loads definitions. The tools that it finds can be called from
 // the next request on.
 func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
 	type in struct {
@@ -141,7 +140,7 @@ func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
 	return t
 }
 
-// findTools are the tools that a query names, else those that fit it best.
+// findTools returns the tools that a query names, or if there are none, those that match it best.
 func findTools(all tool.Set, query string) tool.Set {
 	var found tool.Set
 	for _, name := range strings.FieldsFunc(strings.TrimPrefix(query, "select:"),
@@ -161,7 +160,7 @@ func findTools(all tool.Set, query string) tool.Set {
 	}
 	data := b.Encode()
 	index, err := rank.Open(bytes.NewReader(data), int64(len(data)))
-	if err != nil { // it was just made
+	if err != nil { // cannot happen: it was just encoded
 		return nil
 	}
 	for _, h := range rank.Search([]*rank.Index{index}, query, maxLoaded, func(int, int) bool { return true }) {

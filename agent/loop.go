@@ -17,44 +17,44 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A run is one user turn.
+// A run is the state of one user turn.
 type run struct {
 	*Agent
 	log        *session.Log
 	start      time.Time
-	typedWords string // what the user typed last: it may name a skill that is closed to models
+	typedWords string // what the user typed last; only these words may call a skill that models may not call
 	end        End
 	spent      ledger
 
-	// What the caller is shown.
+	// For the caller's events.
 	emit  func(Event)
-	left  bool         // the caller has left the loop
-	seen  int          // the last entry of the log that was shown
-	calls chan<- Event // while calls run: to the goroutine that emits
+	left  bool         // the caller has stopped iterating
+	seen  int          // the id of the last log entry that was emitted
+	calls chan<- Event // while calls run: leads to the goroutine that emits
 
-	// The loop detector.
-	same int    // how often in a row the same calls gave the same results
-	last string // those calls and results
+	// For the loop detector.
+	same int    // how often in a row the same calls have given the same results
+	last string // those calls and their results
 
-	set     tool.Set   // with the Skill tool; nil: not made yet
+	set     tool.Set   // the fixed tools, with the Skill tool; nil: not made yet
 	starter *tool.Tool // the Agent tool; nil: not made yet
 	full    bool       // the conversation could not be compacted
 
 	loadMu  sync.Mutex
-	loading []string // tools that a search has found, until the next request
+	loading []string // tools that a search has found; recorded before the next request
 
-	catalog *knack.Catalog // the one last looked at for news, with so many files touched
+	catalog *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touched int
 	hooked  hooked
 
-	indexing context.CancelFunc // ends what prepares finding skills; nil: nothing does
+	indexing context.CancelFunc // stops building the index for suggestions; nil: not running
 	indexed  sync.WaitGroup
 
-	pending *task         // a skill that was typed and runs in an agent of its own
-	parent  *run          // of a sub-agent; nil: this is none
-	what    session.Agent // of a sub-agent: what its parent records of it
+	pending *task         // a typed skill that runs in a sub-agent
+	parent  *run          // of a sub-agent; nil: this is not a sub-agent
+	what    session.Agent // of a sub-agent: what its parent records about it
 	def     *Definition   // of a sub-agent
-	bound   []Bound       // of a sub-agent: what bounds it
+	bound   []Bound       // of a sub-agent: its restrictions
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
@@ -69,10 +69,10 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	case started:
 		return r.turn(ctx)
 	}
-	return &End{Reason: session.EndDone}, nil // a template that came out empty
+	return &End{Reason: session.EndDone}, nil // a template whose text is empty
 }
 
-// turn answers the message that begins it, and ends the user turn.
+// turn runs a user turn, whose first message is already recorded, and records its end.
 func (r *run) turn(ctx context.Context) (*End, error) {
 	defer r.stopIndexing()
 	var reason session.EndReason
@@ -115,8 +115,8 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	return &r.end, nil
 }
 
-// loop asks and calls until nothing is left to call. It can be read in one
-// sitting; keep it so.
+// loop sends requests and runs calls until the model makes no more calls. Keep it short enough to
+// read at once.
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
 		if r.halted() {
@@ -184,8 +184,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	}
 }
 
-// ask sends one request, again where the reason to fail may pass, and records
-// the answer.
+// ask sends one request, repeats it after temporary failures, and records the answer.
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.effectiveModel(state)
@@ -237,8 +236,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	}
 }
 
-// stream reads one answer. With an error it returns the text that came before
-// it.
+// stream reads one answer. If it fails, it returns the text received before the error.
 func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	var partial string
 	for ev, err := range m.Stream(ctx, req) {
@@ -269,8 +267,8 @@ func part(text string) *llm.Response {
 	return &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(text)}}}
 }
 
-// retry waits until a failed request may be sent again. Its error is that of
-// the request where it may not be, or that of the cancelled context.
+// retry waits until a failed request may be sent again. It returns the request's error if the
+// request may not be repeated, or the error of a cancelled ctx.
 func (r *run) retry(ctx context.Context, attempt int, err error) error {
 	wait, again := r.again(attempt, err)
 	if !again {
@@ -280,7 +278,7 @@ func (r *run) retry(ctx context.Context, attempt int, err error) error {
 	return r.sleep(ctx, wait)
 }
 
-// again reports whether, and after how long, a failed request is sent again.
+// again reports whether a failed request is sent again, and how long to wait before that.
 func (r *run) again(attempt int, err error) (time.Duration, bool) {
 	var e *llm.Error
 	if !errors.As(err, &e) || !e.Temporary() {
@@ -303,7 +301,7 @@ func (r *run) again(attempt int, err error) (time.Duration, bool) {
 	wait = wait/2 + rand.N(wait/2+1)
 	if e.RetryAfter > 0 {
 		if e.RetryAfter > limit {
-			return 0, false // longer than a user should wait
+			return 0, false // longer than the user should have to wait
 		}
 		wait = e.RetryAfter
 	}
@@ -338,13 +336,13 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	}
 	state := r.log.State()
 	sc := r.scopes(state)
-	hooks := r.hooks(sc) // until all of these calls have ended
+	hooks := r.hooks(sc) // used until all of these calls have ended
 	r.hooked.set, r.hooked.calling = hooks, true
 	var gate tool.Gate
 	if r.Policy.Gate != nil {
 		gate = r.stoppable(r.denied(hooks, r.Policy.Gate(r.guarded(sc, hooks))))
 	}
-	events := make(chan Event) // an empty one: look at the log
+	events := make(chan Event) // an empty event means: emit new log entries
 	r.calls = events
 	defer func() { r.calls = nil }()
 	tools := r.tools(state)
@@ -369,7 +367,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	return results
 }
 
-// aliased are the calls as they run, with the tools that Aliases names.
+// aliased returns the calls with names and inputs replaced as Aliases says.
 func (a *Agent) aliased(calls []llm.ToolCall, tools tool.Set) []llm.ToolCall {
 	if len(a.Aliases) == 0 {
 		return calls
@@ -398,12 +396,11 @@ func (a *Agent) aliased(calls []llm.ToolCall, tools tool.Set) []llm.ToolCall {
 }
 
 const (
-	tellAfter = 5 // the same calls with the same results
+	tellAfter = 5 // after this many equal calls with equal results, the model gets a warning
 	stopAfter = 8
 )
 
-// settle records results in call order, and after all of them what skills
-// inject.
+// settle records results in call order, and after all of them the texts of activated skills.
 func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	r.repeated(calls, results)
 	for i, res := range results {
@@ -439,7 +436,7 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 	return nil
 }
 
-// repeated is the loop detector.
+// repeated is the loop detector: it counts equal calls with equal results, and warns the model.
 func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	key := ""
 	for i, c := range calls {
@@ -459,8 +456,7 @@ func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
 	}
 }
 
-// limit describes the limit that is reached, of the run or of one that started it;
-// "" for none.
+// limit returns the limit that was reached, by this run or by one of its parents; "" if none was.
 func (r *run) limit() (limit Limit, why string) {
 	for x := r; x != nil; x = x.parent {
 		if limit, why := x.reached(); why != "" {
@@ -488,26 +484,26 @@ func (r *run) reached() (limit Limit, why string) {
 	return "", ""
 }
 
-// A timeLimit is why a run's context ended: it stops calls and streams, too.
+// A timeLimit is the cause with which a run's context ends. It stops calls and streams, too.
 type timeLimit struct{ most time.Duration }
 
 func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.most) }
 
-// limited explains why a limit ends the run.
+// limited records why a limit ends the run.
 func (r *run) limited(limit Limit, why string) error {
 	r.end.Limit, r.end.Why = limit, why
 	return r.note("", "stopped: "+why)
 }
 
-// record appends an entry and shows it.
+// record appends an entry to the log and emits it.
 func (r *run) record(e session.Entry) (session.Entry, error) {
 	e, err := r.log.Append(e)
 	r.show()
 	return e, err
 }
 
-// show shows what was recorded since it was last called: by the run, and by
-// the gate and the tools, which write into the log as they are at it.
+// show emits the entries recorded since its last call, whether by the run or by the gate and the
+// tools, which write to the log themselves.
 func (r *run) show() {
 	for _, e := range r.log.After(r.seen) {
 		r.seen = e.ID

@@ -10,27 +10,27 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A Prompt is what the system prompt is made of: sections in a fixed order, so
-// that equal input gives equal bytes.
+// A Prompt holds the parts of the system prompt. Their order is fixed, so that equal input gives
+// equal bytes, which keeps the provider's cache valid.
 type Prompt struct {
 	Role    string     // who the model is; "": left out
-	Help    string     // where help on the program is; "": left out
-	Custom  string     // replaces role, tools, guidelines and help
+	Help    string     // where to find help on the program; "": left out
+	Custom  string     // replaces Role, Help, the tools and the guidelines
 	Tools   tool.Set   // the active ones
-	Append  []string   // more text of the user's
+	Append  []string   // further texts of the user
 	Context []Document // context files, outermost first
-	Index   string     // the skills, in index mode
-	Date    time.Time  // by day; zero: left out
+	Index   string     // the listing of skills, in index mode
+	Date    time.Time  // only the day is used; zero: left out
 	Dir     string
 }
 
-// A Document is a file that the model is given whole.
+// A Document is a file that is included in full.
 type Document struct {
 	Path string
 	Text string
 }
 
-// String assembles the prompt.
+// String returns the text of the prompt.
 func (p Prompt) String() string {
 	var b strings.Builder
 	section := func(s string) {
@@ -73,13 +73,13 @@ func (p Prompt) tools() string {
 	b.WriteString("# Tools\n\n")
 	for _, t := range p.Tools {
 		line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-		line, _, _ = strings.Cut(line, ". ") // the description itself comes with the tool
+		line, _, _ = strings.Cut(line, ". ") // only the first sentence: the request contains the full description
 		fmt.Fprintf(&b, "- %s: %s\n", t.Name, strings.TrimSuffix(line, "."))
 	}
 	return b.String()
 }
 
-// guidelines are general ones and those of the active tools.
+// guidelines returns the general guidelines and those of the active tools.
 func (p Prompt) guidelines() string {
 	lines := []string{"Report what you did and its result, plainly and briefly; name files by their paths."}
 	for _, t := range p.Tools {

@@ -14,15 +14,15 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A ReleasePolicy is a policy for how long the text of a skill stays in the
-// conversation. What the user typed to call it always stays. The zero value
-// is Auto. Whatever the policy, the user and the model may release by hand.
+// A ReleasePolicy decides how long the text of a skill stays in the conversation. The words with
+// which the user called the skill always stay. The zero value is Auto. With any policy, the user
+// and the model may release texts by hand.
 type ReleasePolicy struct {
 	kind releaseKind
-	n    int // of after and answers
+	n    int // for after and answers
 }
 
-// A releaseKind is a policy by name. "" is auto.
+// A releaseKind is the name of a policy; "" is auto.
 type releaseKind string
 
 const (
@@ -34,7 +34,7 @@ const (
 	releaseManual  releaseKind = "manual"
 )
 
-// Why a text was released, in the log and to hooks.
+// Reasons for a release, in the log and for hooks.
 const (
 	reasonTurnOver   = "its turn is over"
 	reasonSummarised = "summarised"
@@ -43,13 +43,12 @@ const (
 	reasonCost       = "keeping it would cost more"
 )
 
-// Auto releases a text when that saves cost: when what is saved on all requests
-// to come is more than the cost of writing the rest of the prompt to the cache
-// again. It keeps the text of a skill called in the turn that just ended, unless
-// the window fills up.
+// Auto releases a text when that reduces cost: when what is saved on all expected requests is more
+// than the cost of writing the rest of the prompt to the cache again. It keeps the text of a skill
+// called in the turn that just ended, unless the window is nearly full.
 var Auto = ReleasePolicy{}
 
-// ParseRelease reads auto, eager, never, after:N (user turns; after alone is
+// ParseRelease parses a policy: auto, eager, never, after:N (user turns; "after" alone means
 // after:3), answers:N (model answers), summary or manual.
 func ParseRelease(s string) (ReleasePolicy, error) {
 	name, count, numbered := strings.Cut(s, ":")
@@ -87,8 +86,7 @@ func (p ReleasePolicy) String() string {
 	return string(p.kind)
 }
 
-// of is the policy for one text: an author's scope is used where the user has
-// no policy.
+// of returns the policy for one text. If the user has set no policy, the one in the skill is used.
 func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
 	if p != Auto {
 		return p
@@ -104,20 +102,19 @@ func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
 	return Auto
 }
 
-// cacheLife is how long a provider's prompt cache lives without use.
+// cacheLife is how long a provider keeps an unused prompt cache.
 const cacheLife = 5 * time.Minute
 
-// full is the share of the window above which texts are released in any case.
+// full is the share of the window above which texts are released even if that saves no cost.
 const full = 0.6
 
-// outlook is how many requests are expected for each one since a skill was last
-// called, unless the window ends the session before. Measured on the grid of
-// TestAutoPays: less keeps texts too long in long sessions, more releases them
-// too early in short ones.
+// outlook is how many more requests are expected for each request since a skill was last called,
+// unless the window is full before. It was chosen with TestAutoPays: a smaller value keeps texts
+// too long in long sessions, and a larger one releases them too early in short ones.
 const outlook = 2
 
-// expire releases, at the end of a user turn, the texts whose policy names a
-// time. A skill that waits for the user's answer keeps its text.
+// expire releases, at the end of a user turn, the texts that their policy no longer keeps. The text
+// of a skill that waits for the user's answer stays.
 func (r *run) expire(ctx context.Context) error {
 	state := r.log.State()
 	for _, t := range state.Texts {
@@ -142,8 +139,8 @@ func (r *run) expire(ctx context.Context) error {
 	return nil
 }
 
-// outdated releases, between two requests of a turn, the texts that answers:N
-// no longer keeps, if that saves cost.
+// outdated releases, between two requests of a turn, the texts that answers:N no longer keeps, if
+// that reduces cost.
 func (r *run) outdated(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
@@ -155,9 +152,8 @@ func (r *run) outdated(ctx context.Context) error {
 	return r.saving(ctx, state, texts)
 }
 
-// sweep releases the texts under Auto whose release saves cost. It runs at the
-// start of a user turn: nothing is sent between a turn's end and the next
-// one's start, and by then it is known whether the cache is still there.
+// sweep releases the texts under Auto whose release reduces cost. It runs at the start of a user
+// turn: nothing is sent between two turns, and only now is it known whether the cache has expired.
 func (r *run) sweep(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
@@ -169,7 +165,7 @@ func (r *run) sweep(ctx context.Context) error {
 	if err := r.saving(ctx, state, texts); err != nil {
 		return err
 	}
-	// The others only go if the window fills up without that.
+	// The other texts are released only if the window is nearly full even so.
 	state = r.log.State()
 	if used, _ := r.log.Size(r.overhead(state)); !r.crowded(used) {
 		return nil
@@ -184,13 +180,13 @@ func (r *run) sweep(ctx context.Context) error {
 	return nil
 }
 
-// crowded reports whether so many tokens are much of the window.
+// crowded reports whether used tokens are more than the share full of the window.
 func (r *run) crowded(used int) bool {
 	window := r.Model.Info().Window
 	return window > 0 && float64(used) > full*float64(window)
 }
 
-// saving releases those of the texts whose release saves cost.
+// saving releases those of the texts whose release reduces cost.
 func (r *run) saving(ctx context.Context, state session.State, texts []session.Text) error {
 	chosen, why := r.pays(state, texts)
 	for _, t := range chosen {
@@ -203,10 +199,10 @@ func (r *run) saving(ctx context.Context, state session.State, texts []session.T
 
 // pays chooses the texts whose release costs less than keeping them.
 //
-// Releasing the texts from the i-th on saves their tokens T at the price of a
-// cache read on each of the N requests to come, and costs once the difference
-// between writing and reading the S tokens behind the first of them that stay.
-// With read 0.1 and write 1.25 that breaks even at N = 1.15·S / (0.1·T).
+// Releasing the texts from index i on saves, on each of the N requests to come, the price of
+// reading their T tokens from the cache. It costs, once, the difference between writing and reading
+// the S tokens that follow the first released text and stay. With a read price of 0.1 and a write
+// price of 1.25, this breaks even at N = 1.15·S / (0.1·T).
 func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, string) {
 	info := r.Model.Info()
 	used, _ := r.log.Size(r.overhead(state))
@@ -218,7 +214,7 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 	case r.crowded(used):
 		return texts, reasonFull
 	}
-	read, write := 0.1, 1.25 // what most caches cost
+	read, write := 0.1, 1.25 // typical prices relative to input
 	if p := info.Price; p.Input > 0 {
 		read, write = p.CacheRead/p.Input, p.CacheWrite/p.Input
 		if p.CacheRead == 0 {
@@ -241,14 +237,14 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 	return texts[from:], reasonCost
 }
 
-// cold reports whether the provider's cache of this conversation is gone.
+// cold reports whether the provider's cache of this conversation is lost.
 func (r *run) cold(state session.State) bool {
 	model, _ := r.effectiveModel(state)
 	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
-// ahead is how many requests still fit into the window, at the rate at
-// which this session grows, until the window counts as full.
+// ahead estimates how many more requests fit before the window counts as full, given how fast this
+// session has grown so far.
 func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
@@ -269,8 +265,8 @@ const summaryRequest = "The text below is a skill: instructions that were follow
 	"conversation. Write one paragraph of at most 100 words with what still matters for later turns: rules, " +
 	"formats, decisions, paths. Write nothing else.\n\n"
 
-// summarise replaces a text by a paragraph from the fast model. If that fails,
-// the text is released without one: the user asked for the space.
+// summarise replaces a text with a paragraph written by the fast model. If that fails, the text is
+// released without a summary, because the user asked for the space.
 func (r *run) summarise(ctx context.Context, t session.Text) error {
 	summary := ""
 	if r.Resolve != nil {
@@ -289,8 +285,8 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 	return r.release(ctx, t, reasonSummarised, summary)
 }
 
-// ReleaseByHand takes the text of a skill, or of all with the name "all", out
-// of a conversation that does not run. It returns what it released.
+// ReleaseByHand removes the text of a skill, or all texts for the name "all", from a conversation,
+// which must not be running. It returns what it released.
 func ReleaseByHand(log *session.Log, name, why string) ([]session.Release, error) {
 	var done []session.Release
 	state := log.State()

@@ -10,44 +10,43 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Scopes are the effects of the skills in force on a run: what they grant and
-// deny. Whether that counts is decided by the Gate.
+// Scopes are what the skills and hooks in use mean for a run: what they grant, deny and guard. The
+// Gate decides which of it applies.
 type Scopes struct {
 	Skills []session.Scope
-	Bounds []Bound // of a sub-agent
+	Bounds []Bound // the restrictions of a sub-agent
 	Log    *session.Log
-	// The hooks in force, for the Gate; nil: none guards.
+	// The hooks that take part in decisions, for the Gate; nil: there are none.
 	PreToolUse, PermissionRequest gate.HookFunc
 }
 
-// A Bound restricts a sub-agent: its definition, or a skill that was in force
-// where it was started. It grants nothing.
+// A Bound restricts a sub-agent. It comes from the sub-agent's definition or from a skill that was
+// in use where the sub-agent was started. It grants nothing.
 type Bound struct {
 	Agent, Skill string // exactly one is set
 	Denies       []string
-	// Names are the grants of the skill, which restrict the sub-agent if they
-	// restrict the skill; or the tools of the definition: nothing else may run. nil:
-	// no restriction.
+	// Names are either the tools of the definition, and nothing else may run, or the grants of the
+	// skill, which restrict the sub-agent if the ceiling of [Scopes.Overlay] says so. nil: no
+	// restriction.
 	Names []string
-	// Hooks are those of the skill, which still guard calls, or of the definition.
-	// Their votes to allow do not count.
+	// Hooks are those of the skill or of the definition. They guard the sub-agent's calls, but
+	// cannot allow any.
 	Hooks json.RawMessage
-	Dir   string // where paths of a skill's Hooks start
-	// Sandbox still restricts commands as the skill demands.
+	Dir   string // the directory for relative paths in a skill's Hooks
+	// Sandbox is the restriction of commands that the skill demands.
 	Sandbox *knack.Restrictions
 }
 
-// Gated makes the Gate of a [Policy] from g, for hosts that trust all their skills.
-// Others use [Scopes.Overlay].
+// Gated returns a [Policy.Gate] that uses g and trusts all skills. Hosts that do not trust all of
+// them use [Scopes.Overlay].
 func Gated(g *gate.Gate) func(Scopes) tool.Gate {
 	return func(sc Scopes) tool.Gate { return g.With(sc.Overlay("", nil)) }
 }
 
-// Overlay makes the rules by which a gate decides while the skills, agents and
-// hooks of sc are in use. about returns what else is known of a skill: whether it
-// is foreign, its folder, its limits; nil: the host trusts all skills. ceiling says
-// whether a sub-agent is restricted to the grants of the skills that were in force
-// where it was started; "": it is not.
+// Overlay returns the rules that a gate needs while the skills, agents and hooks of sc are in use.
+// about returns what else is known about a skill: whether it is foreign, its folder, its limits;
+// nil: the host trusts all skills. ceiling decides whether a sub-agent is limited to the grants of
+// the skills that were in use where it was started; "": it is not.
 func (sc Scopes) Overlay(ceiling gate.Ceiling,
 	about func(skill string, own *knack.Restrictions) gate.SkillRules) gate.Overlay {
 
@@ -79,7 +78,7 @@ func (sc Scopes) Overlay(ceiling gate.Ceiling,
 	return in
 }
 
-// rulesOf parses rules. Invalid ones were reported when the skill was read.
+// rulesOf parses rules. It skips invalid ones, which were reported when the skill was read.
 func rulesOf(texts []string, origin permission.Origin) []permission.Rule {
 	var all []permission.Rule
 	for _, text := range texts {

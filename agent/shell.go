@@ -17,11 +17,11 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// ShellIn runs the inline commands of skills in a workspace, under the rules of
-// bash that gate decides by and with what the skill itself grants. A line is
-// decided with the values of its variables, and runs as it is written. Output
-// that is too long for the text is kept in files of tempDir; "": the system's
-// directory for temporary files.
+// ShellIn returns a [Skills.Shell] that runs the inline commands of skills in a workspace. The gate
+// decides them by the rules for bash and by what the skill itself grants. The decision is made on
+// the line with the values of its variables filled in; the line itself runs unchanged. Output that
+// is too long for the text is stored in files in tempDir; "": the system's directory for temporary
+// files.
 func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string) func(Scopes) knack.Shell {
 	return func(sc Scopes) knack.Shell {
 		return inline(ws, gate, sc, tempDir)
@@ -30,7 +30,7 @@ func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string
 
 func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, tempDir string) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
-		with := sc // what bounds the agent bounds this command
+		with := sc // the restrictions of the agent also apply to this command
 		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants,
 			Accepted: a.Accepted, Denies: a.Denies, Sandbox: a.Sandbox})
 		kind, command, err := inlineCommand(ws, a.Skill.Shell, line, env)
@@ -75,8 +75,8 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, temp
 	}
 }
 
-// inlineCommand returns a command as the shell that its skill declares runs it,
-// and the kind of its permission subject.
+// inlineCommand returns the command that runs a line in the shell that its skill declares, and the
+// kind of its permission subject.
 func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (kind string, c workspace.Command,
 	err error) {
 	c = workspace.Command{Line: line, Env: env}

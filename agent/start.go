@@ -11,15 +11,16 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin records a person's input as the first entry of a user turn. started is
-// false if the input was a command that sends nothing to the model.
+// begin records the user's input as the first entry of a user turn. started is false if the input
+// was a command that sends nothing to the model.
 func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 	record, err := r.parseInput(ctx, in, false)
 	if err != nil || record == nil {
 		return false, err // with nothing recorded
 	}
 	if r.log.State().InTurn {
-		// The program ended within the turn before: its skills' grants ended too.
+		// The program ended during the previous turn. Recording that also ends the grants of its
+		// skills.
 		if _, err := r.record(session.Entry{Type: session.TypeTurnEnd,
 			TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}}); err != nil {
 			return true, err
@@ -46,9 +47,9 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 	return true, r.flush(nil)
 }
 
-// parseInput interprets a person's input: a slash and a known name is a command
-// or a skill. It returns a func that records the message; nil: a command that
-// sends nothing to the model.
+// parseInput interprets the user's input: a slash and a known name calls a command or a skill. It
+// returns a function that records the message; nil: the input was a command that sends nothing to
+// the model.
 func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record func() error, err error) {
 	r.typedWords = in.Typed
 	if in.Command != "" {
@@ -89,7 +90,7 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(in.Text, "//") { // escaped: text that begins with a slash
+	if strings.HasPrefix(in.Text, "//") { // escaped: a text that begins with a slash
 		in.Text = in.Text[1:]
 	}
 	if in.Text == "" && len(in.Parts) == 0 {
@@ -98,8 +99,8 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 	return func() error { return r.user(in, "", steering) }, nil
 }
 
-// promptInput runs the hooks on a prompt that a command made from what the user
-// typed, and returns a func that records it. kind is the kind of the command.
+// promptInput runs the hooks on a prompt that a command made from typed, and returns a function
+// that records it. kind is the kind of the command.
 func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind string,
 	steering bool) (record func() error, err error) {
 	if err := r.expanded(ctx, name, args, typed, kind, steering); err != nil {
@@ -111,9 +112,9 @@ func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind
 	return func() error { return r.user(in, typed, steering) }, nil
 }
 
-// named activates the skill that an input calls by name, and returns who called
-// it. What the user typed is their approval; any other text has only the
-// authority of a model's call.
+// named activates the skill that an input calls by name, and returns who called it. A name that the
+// user typed is approved by that; a name in any other text has only the authority of a model's
+// call.
 func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation,
 	by session.Caller, err error) {
 	if r.Skills.Catalog == nil {
@@ -130,7 +131,7 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 			}
 		}
 	} else if s != nil && r.Policy.Typed != nil {
-		asked := *s // rules that deny or ask apply to the name that was typed, too
+		asked := *s // deny and ask rules also apply to the name that was typed
 		asked.Name = name
 		for _, s := range []*knack.Skill{s, &asked} {
 			if err := r.Policy.Typed(ctx, s); err != nil {
@@ -147,8 +148,8 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 	return act, by, err
 }
 
-// user records a user's message. typed is what was typed where the message was
-// made from it; "": the message itself was typed.
+// user records a user's message. If a command made the message, typed is the line that the user
+// typed; "": no command did.
 func (r *run) user(in Input, typed string, steering bool) error {
 	var parts []llm.Part
 	if in.Text != "" {
@@ -160,8 +161,8 @@ func (r *run) user(in Input, typed string, steering bool) error {
 	return err
 }
 
-// Slash splits /name args: the name ends at a blank or a newline. ok is false for
-// a line that does not begin with a slash, or that begins with //.
+// Slash splits "/name args" at the first blank or newline. ok is false for a line that does not
+// begin with a slash or begins with //.
 func Slash(line string) (name, args string, ok bool) {
 	rest, ok := strings.CutPrefix(line, "/")
 	if !ok || rest == "" || strings.HasPrefix(rest, "/") || strings.TrimSpace(rest[:1]) == "" {
@@ -174,8 +175,8 @@ func Slash(line string) (name, args string, ok bool) {
 	return rest[:i], strings.TrimSpace(rest[i:]), true
 }
 
-// steer records what the user has sent since the turn began. It reports whether
-// there was anything for the model.
+// steer records the messages that the user has sent during the turn. It reports whether there is
+// anything new for the model.
 func (r *run) steer(ctx context.Context) (bool, error) {
 	if r.Steer == nil {
 		return false, nil
