@@ -239,7 +239,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	sub := permission.Subject{Kind: "Skill", Text: name}
 	s := r.Skills.Catalog().Skill(name)
 	if s == nil {
-		sub.Default = permission.Allow // the call says that there is none
+		sub.Default = permission.Allow // the call reports that there is none
 		return sub
 	}
 	sub.Text = s.RuleName()

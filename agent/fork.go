@@ -66,9 +66,9 @@ func builtin(file string) Definition {
 // A task is the work for a sub-agent.
 type task struct {
 	def        *Definition
-	call       string            // the skill to run; nil: prompt is the task
-	act        *knack.Activation // the user's input: attachments and typed words
-	in         Input             // what a person attached to it
+	call       string            // the model's call; "": the user typed the skill
+	act        *knack.Activation // the skill to run; nil: prompt is the task
+	in         Input             // the user's input: attachments and typed words
 	prompt     string
 	about      string // a short description for the user
 	background bool

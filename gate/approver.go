@@ -15,36 +15,36 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// An Approver asks the user. It is called for one request at a time and may
-// take as long as they need. An error means that there is no answer: the call is
-// refused, with the text of the error if it is a *[Denied].
+// An Approver asks the user. It is called for one request at a time and may take as long as the
+// user needs. An error means that there is no answer: the call is refused. If the error is a
+// *[Denied], its text goes to the model.
 type Approver interface {
 	Approve(ctx context.Context, r Request) (Answer, error)
 }
 
-// An ApproverFunc is a func that is an Approver.
+// An ApproverFunc is a function used as an Approver.
 type ApproverFunc func(context.Context, Request) (Answer, error)
 
 func (f ApproverFunc) Approve(ctx context.Context, r Request) (Answer, error) { return f(ctx, r) }
 
-// A Request is what the user is shown, all of it: what is not shown must not be
-// approved. Everything in it but Rules may be untrusted text: control characters
-// must be escaped before it reaches a terminal.
+// A Request is what the user must be shown, completely: what is not shown must not be approved.
+// Everything in it except Rules may be untrusted text, so control characters must be escaped before
+// it reaches a terminal.
 type Request struct {
 	Call     string // the id of the call
 	Name     string // of the tool
 	Tool     string // its label
 	Agent    string // the sub-agent that makes the call; "": the session itself
 	Input    json.RawMessage
-	Subjects []permission.Subject // what the call would do, as its tool names it: whole command lines
-	Decision permission.Decision  // on the parts of it
-	Changes  []tool.Change        // to files, as they would be made
-	Files    []File               // scripts that would run, by content
-	Rules    []string             // what "for this session" and "always" would allow: the narrowest rules
-	Choices  []Choice             // those that can be given here
+	Subjects []permission.Subject // what the call would do, as its tool describes it: whole command lines
+	Decision permission.Decision  // the decision on each part of the call
+	Changes  []tool.Change        // to files, as the call would make them
+	Files    []File               // scripts that would run, with their content
+	Rules    []string             // the narrowest rules that would allow the call; Session and Always store them
+	Choices  []Choice             // the choices available for this request
 }
 
-// Title asks in one line whether the call may be made.
+// Title returns a one-line question: whether to allow the call.
 func (r *Request) Title() string {
 	title := "Allow " + r.Tool + "?"
 	switch {
@@ -71,7 +71,7 @@ const (
 	No      Choice = iota
 	Once           // this call
 	Session        // what Request.Rules allow, until the session ends
-	Always         // what Request.Rules allow, kept beside the project's trust
+	Always         // what Request.Rules allow, from now on: stored with the project's trust
 )
 
 func (c Choice) String() string { return [...]string{"no", "once", "session", "always"}[c] }
@@ -79,39 +79,38 @@ func (c Choice) String() string { return [...]string{"no", "once", "session", "a
 // An Answer is the user's answer to a Request.
 type Answer struct {
 	Choice Choice
-	Reason string // with No: given to the model
-	// Input, with Once, replaces the call's input: it is decided again, and a
-	// rule that denies it still does. nil: the input that was shown.
+	Reason string // with No: passed to the model
+	// Input, with Once, replaces the call's input. The new input is decided again, and a deny rule
+	// still applies. nil: the input that was shown.
 	Input json.RawMessage
-	// Updates are in force from this call on, until the session ends.
+	// Updates apply from this call on, until the session ends.
 	Updates []Update
 	Stop    bool // with No: the run ends
 }
 
-// An Update changes what is asked in the rest of a session.
+// An Update changes permissions for the rest of a session.
 type Update struct {
 	Rules   []string // permission rules
 	Verdict permission.Verdict
-	Mode    permission.Mode // "": as it is. Bypass needs a Gate that began with it
-	Dirs    []string        // absolute; they count as the workspace
+	Mode    permission.Mode // "": unchanged. Bypass is possible only if the Gate was started in it
+	Dirs    []string        // absolute; treated as part of the workspace
 }
 
-// A Keeper keeps the rules of "always" answers, outside of the repository.
+// A Keeper stores the rules of "always" answers outside the repository.
 type Keeper interface {
 	Kept() ([]Kept, error)
 	Keep(...Kept) error
 }
 
-// A Kept is a rule, and the content of the files that it was given for.
+// A Kept is a stored rule with the files whose content it is bound to.
 type Kept struct {
 	Rule  string
 	Files []File
 	Time  time.Time
 }
 
-// Typed is the Approver of a call that the user typed themselves: yes to this
-// one call, but not to what only an explicit answer may allow: a managed rule
-// that asks, secrets and protected paths.
+// Typed is the Approver for a call that the user typed. It approves the call, except where only an
+// explicit answer may: for a managed ask rule, for secrets and for protected paths.
 var Typed Approver = typed{}
 
 type typed struct{}
@@ -132,8 +131,8 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 	return Answer{Choice: Once}, nil
 }
 
-// askUser asks the user. again reports that the call must be decided again, because
-// its files or input changed meanwhile, or an answer to another call covers it.
+// askUser asks the user. again means that the call must be decided again, because its files or its
+// input changed, or because an answer to another call now covers it.
 func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again bool, err error) {
 	none := tool.Permit{}
 	if a.opt.Approver == nil {
@@ -145,7 +144,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	case <-ctx.Done():
 		return none, false, context.Cause(ctx)
 	}
-	// An answer to another call may have settled it while this one waited.
+	// An answer to another call may have decided this one while it waited.
 	subjects, err := a.p.Named(ctx, a.p.Input)
 	if err != nil {
 		return none, false, err
@@ -202,8 +201,8 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
-// notShown refuses a change that cannot be shown, so that nobody can approve it.
-// Why it cannot is said only where the model may read the file.
+// notShown refuses a call whose change cannot be shown, because nobody could approve it knowingly.
+// The reason is returned only if the model may read the file, since it can reveal content.
 func (a *asking) notShown(subjects []permission.Subject, err error) error {
 	read := slices.Clone(subjects)
 	for i := range read {
@@ -217,7 +216,7 @@ func (a *asking) notShown(subjects []permission.Subject, err error) error {
 	return a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
-// approve applies the answer to a request; an error refuses the call.
+// approve asks the user and applies the answer. An error refuses the call.
 func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 	a.r.Asked = true
 	a.r.Answer, err = a.opt.Approver.Approve(ctx, *req)
@@ -252,23 +251,23 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 	return no
 }
 
-// replaced decides on an input that the user wrote in place of the one shown.
-// They have approved it, unless it is denied; again says that a rule, or what
-// protects secrets and paths, requires that they are asked about this one.
+// replaced decides on an input that the user wrote in place of the one shown. The user has thereby
+// approved it, unless it is denied. again means that the user must still be asked, because of a
+// rule, a secret or a protected path.
 func (a *asking) replaced(ctx context.Context, input json.RawMessage) (_ tool.Permit, again bool, err error) {
 	a.p.Input = bytes.Clone(input)
 	subjects, err := a.p.Named(ctx, a.p.Input)
 	if err != nil {
 		return tool.Permit{}, false, err
 	}
-	a.r.Answer.Choice = Once // rules for the other input are not what they saw
+	a.r.Answer.Choice = Once // the user has not seen rules for this input
 	j := a.decide(a.in.Skills, subjects)
 	a.r.Decision = j.Decision
 	switch {
 	case a.r.Decision.Verdict == permission.Deny:
 		return tool.Permit{}, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 	case a.r.Decision.Verdict == permission.Ask && j.guarded:
-		if a.vote == SaysAllow { // the input before
+		if a.vote == SaysAllow { // that vote was for the previous input
 			a.vote = SaysNothing
 		}
 		return tool.Permit{}, true, nil
@@ -277,8 +276,8 @@ func (a *asking) replaced(ctx context.Context, input json.RawMessage) (_ tool.Pe
 	return tool.Permit{Input: a.p.Input, Subjects: subjects}, false, nil
 }
 
-// changed reports whether something that the user was shown has other content
-// now, and puts that into the request.
+// changed reports whether anything that the user was shown has changed since, and updates the
+// request.
 func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err error) {
 	for i, f := range req.Files {
 		if now := readFile(f.Path); now.Hash != f.Hash {
@@ -296,7 +295,7 @@ func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err e
 	return changed, nil
 }
 
-// update applies changes for the rest of the session.
+// update applies permission changes for the rest of the session.
 func (g *Gate) update(updates []Update) error {
 	var allow []answer
 	var ask, deny []permission.Rule
@@ -346,7 +345,7 @@ func (g *Gate) update(updates []Update) error {
 	return nil
 }
 
-// remember turns an answer into rules.
+// remember turns the answers Session and Always into rules.
 func (g *Gate) remember(req Request, c Choice) error {
 	if c != Session && c != Always {
 		return nil
@@ -386,7 +385,7 @@ func (g *Gate) remember(req Request, c Choice) error {
 	return nil
 }
 
-// headless is the text for the model if the user cannot be asked.
+// headless returns the text for the model if the user cannot be asked.
 func headless(name string, j judgement) string {
 	why := cmp.Or(j.Reason, "no rule allows it")
 	if j.Rule != "" {

@@ -19,17 +19,16 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A File is a script that a call would run, by its content. Its text is
-// untrusted.
+// A File is a script that a call would run, with its content. The content is untrusted.
 type File struct {
-	Path    string // absolute, without links
+	Path    string // absolute, with links resolved
 	Hash    string // SHA-256 in hex; "" if it cannot be read
-	Data    []byte // at most 1 MiB of it, to be shown; nil: not text, or too long
-	Old     []byte // what was approved before, if Changed
+	Data    []byte // the content for display; nil: not text, longer than 1 MiB, or not readable
+	Old     []byte // the content approved before, if Changed
 	Changed bool
 
-	data  []byte   // all of it
-	names []string // by which the call names it, absolute
+	data  []byte   // the complete content
+	names []string // the absolute paths by which the call refers to it
 }
 
 const (
@@ -37,8 +36,8 @@ const (
 	maxRead  = 32 << 20
 )
 
-// Diff is the change since the last approval as a unified diff; "" if there is
-// none, or nothing that could be shown.
+// Diff returns the change since the last approval as a unified diff; "" if there is no change or it
+// cannot be shown.
 func (f File) Diff() string {
 	if !f.Changed || f.Data == nil {
 		return ""
@@ -65,8 +64,8 @@ func readFile(path string) File {
 	return f
 }
 
-// differs returns a file that the answer does not cover, or whose bytes have changed
-// since. A file that cannot be read counts as changed.
+// differs returns a file that bound does not contain with the same content. A file that cannot be
+// read counts as changed.
 func differs(files, bound []File) (File, bool) {
 	for _, f := range files {
 		ok := slices.ContainsFunc(bound, func(b File) bool { return b.Path == f.Path && b.Hash == f.Hash && f.Hash != "" })
@@ -86,8 +85,8 @@ func sharesFile(a, b []File) bool {
 	})
 }
 
-// folders are where relative names in command lines may start: dir, and where
-// a literal cd in them leads.
+// folders returns the directories where relative names in command lines may start: dir, and the
+// targets of literal cd commands.
 func folders(subjects []permission.Subject, dir string) []string {
 	var all [][]string
 	for _, s := range subjects {
@@ -96,8 +95,8 @@ func folders(subjects []permission.Subject, dir string) []string {
 	return scripts.Folders(all, dir)
 }
 
-// scriptsOf are the files that a command line would run by name: programs given
-// by a path, and the scripts of interpreters.
+// scriptsOf returns the files that a command line would run by name: programs given by a path, and
+// scripts of interpreters.
 func scriptsOf(s permission.Subject, dirs []string) []File {
 	var files []File
 	for _, words := range commands(s) {
@@ -122,8 +121,8 @@ func scriptsOf(s permission.Subject, dirs []string) []File {
 	return files
 }
 
-// names reports whether the first word of a command names one of the files: so an
-// interpreter's script is judged as a command of its own.
+// names reports whether the first word of a command is one of the files. An interpreter's script is
+// also judged as a command of its own, whose first word is the script.
 func names(s permission.Subject, dirs []string, files []File) bool {
 	for _, words := range commands(s) {
 		for _, d := range dirs {
@@ -139,8 +138,8 @@ func names(s permission.Subject, dirs []string, files []File) bool {
 	return false
 }
 
-// missing is a path that a command line would run and that is not a file yet: its
-// content is unknown until the command starts. "": none.
+// missing returns a path that a command line would run but that does not exist yet, so its content
+// is unknown until the command starts; "" if there is none.
 func missing(s permission.Subject, dirs []string) string {
 	for _, words := range commands(s) {
 		for _, name := range scripts.Named(words) {
@@ -155,11 +154,12 @@ func missing(s permission.Subject, dirs []string) string {
 	return ""
 }
 
-// asApproved are the scripts of files for the command that runs them.
+// asApproved returns the scripts that the command must run: the given files with their content as
+// approved.
 func asApproved(files []File) (list []workspace.Script) {
 	for _, f := range files {
 		if f.Hash == "" {
-			continue // its bytes were not shown
+			continue // its content could not be shown
 		}
 		for _, name := range f.names {
 			list = append(list, workspace.Script{Name: name, Path: f.Path, Data: f.data})
@@ -168,10 +168,9 @@ func asApproved(files []File) (list []workspace.Script) {
 	return list
 }
 
-// CheckScripts calls ok for every file that a command line would run if it were
-// started in dir, with the file's content (nil if it cannot be read). It returns
-// the files, or ok's first error. A word that the shell would expand is not taken
-// for a file name: see [permission.WithValues].
+// CheckScripts calls ok for every file that a command line would run if started in dir, with the
+// file's content (nil if it cannot be read). It returns the files, or the first error of ok. A word
+// that the shell would expand is not treated as a file name: see [permission.WithValues].
 func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]workspace.Script, error) {
 	s := permission.Subject{Kind: "Bash", Text: line}
 	files := scriptsOf(s, folders([]permission.Subject{s}, dir))
@@ -183,8 +182,8 @@ func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]
 	return asApproved(files), nil
 }
 
-// commands are the words of every simple command of a line. A line that cannot
-// be parsed has none, and is asked each time anyway.
+// commands returns the words of each simple command in a line. It returns none for a line that
+// cannot be parsed; the user is asked about such a line each time anyway.
 func commands(s permission.Subject) (list [][]string) {
 	if !isBash(s.Kind) {
 		return nil

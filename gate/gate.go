@@ -1,22 +1,20 @@
-// Package gate decides each call through hooks, rules and the user, and binds
-// what is approved to the bytes that were shown.
+// Package gate decides each call by hooks, rules and the user, and binds approvals to the content
+// that was shown.
 //
-// [New] takes the rules, the mode and the directories of a session, and an
-// [Approver] if the user can be asked. [Gate.Ask] is the one entry
-// point; [Gate.With] gives it the skills and hooks in force. Without an Approver
-// whatever would be asked is refused, and the refusal names the rule that would
-// have allowed it.
+// [New] takes the rules, mode and directories of a session, and an [Approver] if the user can be
+// asked. [Gate.Ask] decides a call; [Gate.With] also applies the skills and hooks in use. Without
+// an Approver, a call that needs the user's answer is refused, and the refusal names a rule that
+// would allow it.
 //
-// The order of one call: PreToolUse hooks, the subjects of the input that
-// results, the decision, PermissionRequest hooks, the Approver; then exactly
-// those bytes are returned to run. An input that a hook or the user changed is
-// decided again. Every decision goes to Options.Audit.
+// A call goes through these steps: PreToolUse hooks, the permission subjects of the resulting
+// input, the decision by rules, PermissionRequest hooks, the Approver. The input returned is
+// exactly the one decided on. An input that a hook or the user changed is decided again. Every
+// decision is passed to Options.Audit.
 //
-// An approval is bound to the content that was shown: where a command runs
-// scripts, an answer "for this session" or "always" counts only while these
-// files have the same bytes, and a changed file is shown again with its diff;
-// where a call changes a file, the diff is shown before the user answers, and
-// it runs only on the content that the diff starts from.
+// An approval is bound to the content that was shown. If a command runs scripts, an answer "for
+// this session" or "always" applies only while these files are unchanged, and a changed file is
+// shown again with its diff. If a call changes a file, the diff is shown before the user answers,
+// and the call runs only if the file still has the content from which the diff was made.
 package gate
 
 import (
@@ -38,84 +36,82 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Options configure a Gate. The zero Options have no rules and no Approver: only
-// calls that need no permission pass.
+// Options configure a Gate. The zero Options have no rules and no Approver: only calls that need no
+// permission are allowed.
 type Options struct {
-	Rules permission.Rules // of settings and the command line
+	Rules permission.Rules // from settings and the command line
 	Mode  permission.Mode  // "": Default
 	Place permission.PathContext
 
-	Approver Approver // nil: nobody can be asked
+	Approver Approver // nil: the user cannot be asked
 	Keeper   Keeper   // nil: "always" is not offered
 	Ceiling  Ceiling  // skills.enforceAllowedTools
-	Agent    string   // the sub-agent whose calls these are; "": none
+	Agent    string   // the sub-agent that makes the calls; "": the session itself
 
-	// Audit is called with every decision, one at a time; nil: decisions are not
-	// recorded. It must not call the Gate.
+	// Audit is called with every decision, one at a time; nil: decisions are not recorded. It must
+	// not call the Gate.
 	Audit func(Record)
 }
 
-// A Ceiling says whether the allowed-tools of a skill in force also restrict what
-// may run, in addition to granting it. The zero Ceiling does not restrict.
+// A Ceiling decides whether the allowed-tools of a skill in use restrict what may run, in addition
+// to granting it. The zero Ceiling does not restrict.
 type Ceiling string
 
 const (
 	CeilingOff Ceiling = "off"
-	CeilingAsk Ceiling = "ask" // the user is asked about what is not in the list
-	CeilingOn  Ceiling = "on"  // what is not in the list is denied
+	CeilingAsk Ceiling = "ask" // the user is asked about calls that the list does not name
+	CeilingOn  Ceiling = "on"  // calls that the list does not name are denied
 )
 
-// SkillRules are what one skill in force grants and denies.
+// SkillRules are what one skill in use grants and denies.
 type SkillRules struct {
 	Skill string
 	Allow []permission.Rule // with the origin "skill:NAME"
 	Deny  []permission.Rule
-	// Bound, if not "", means that Allow grants nothing and restricts what may run
-	// in this way, whatever Options.Ceiling is: for a sub-agent, the skills that were
-	// in force where it was started, and its definition.
+	// Bound, if not "", means that Allow grants nothing and only restricts, in this way, whatever
+	// Options.Ceiling is. It is used in sub-agents, for their definition and for the skills that
+	// were in use where they were started.
 	Bound Ceiling
 
-	// Foreign: the skill is of a project or a plugin. Its grants of
-	// everything (Bash, *) do not count unless the user's rules name the skill, or
-	// they are among Accepted, which the user accepted for the skill as it is.
+	// Foreign means that the skill belongs to a project or a plugin. A grant of everything (Bash,
+	// *) is then ignored, unless the user's rules name the skill or the grant is in Accepted, the
+	// rules that the user accepted for the skill's present content.
 	Foreign  bool
 	Accepted []permission.Rule
 
-	// Dir is the skill's folder, and Approved says whether bytes read from a
-	// path in it are those a person approved (nil error). Where Approved is not
-	// nil, the skill's grants do not cover running a script outside Dir, or one
-	// that Approved refuses. Bundled, managed and user skills have no Approved:
-	// their grants do not cover a link in Dir that leads into the workspace.
+	// Dir is the skill's folder. Approved returns nil if data, read from a path in Dir, is the
+	// approved content. If Approved is set, the skill's grants do not cover running a script
+	// outside Dir or one that Approved rejects. It is nil for bundled, managed and user skills,
+	// whose grants do not cover a link in Dir that leads into the workspace.
 	Dir      string
 	Approved func(path string, data []byte) error
 
-	// Limits restrict every command of a call that is allowed.
+	// Limits restrict every command of an allowed call.
 	Limits []workspace.Limit
 }
 
-// A Record is the audit of one call.
+// A Record describes the decision on one call.
 type Record struct {
 	Call     string
 	Tool     string
-	Decision permission.Decision // the verdict is Allow or Deny, or Ask where nobody could be asked
+	Decision permission.Decision // the verdict is Allow or Deny, or Ask if the user could not be asked
 	Asked    bool                // the user was asked
 	Answer   Answer              // the user's
-	Hook     string              // the event whose hook voted: "", PreToolUse, PermissionRequest
+	Hook     string              // the event whose hook voted: PreToolUse or PermissionRequest; "": none
 }
 
-// A HookFunc returns the votes of hooks on a call. d is the decision so far, for
-// PermissionRequest hooks. An error means that the hook itself failed, as
-// Opinion.Failed does.
+// A HookFunc returns the merged votes of hooks on a call. d is the decision so far, for
+// PermissionRequest hooks. An error means that a hook failed, like Opinion.Failed.
 type HookFunc func(ctx context.Context, p tool.Proposal, d permission.Decision) (Opinion, error)
 
 // An Opinion is the merged answer of hooks. The zero Opinion changes nothing.
 type Opinion struct {
 	Says   Say
-	Input  json.RawMessage // replaces the call's input; nil: leaves it
+	Input  json.RawMessage // replaces the call's input; nil: unchanged
 	Reason string
-	// Failed: a hook that guards calls could not answer. The user is asked then; if
-	// they cannot be asked (headless, and in the modes bypass and dontAsk) the call
-	// is refused.
+	// Failed means that a hook that guards calls could not answer. The user is then asked; if that
+	// is impossible (without an Approver, and in the modes bypass and dontAsk), the call is
+	// refused.
 	Failed bool
 }
 
@@ -124,12 +120,12 @@ type Say uint8
 
 const (
 	SaysNothing Say = iota
-	SaysAllow       // answers in the user's place; never beats a deny, nor an ask rule
+	SaysAllow       // answers instead of the user; does not override a deny or ask rule
 	SaysAsk
 	SaysDeny
 )
 
-// An Overlay is what is in force for one call in addition to the rules of a Gate.
+// An Overlay is what applies to a call in addition to the rules of a Gate.
 type Overlay struct {
 	Skills                        []SkillRules
 	PreToolUse, PermissionRequest HookFunc // nil: none
@@ -144,16 +140,16 @@ type Denied struct {
 
 func (d *Denied) Error() string { return d.Text }
 
-// A Gate holds what changes during a session: its mode and the answers given
-// in it. It is safe for concurrent use; the user is asked one question at a time.
+// A Gate decides the calls of a session and stores what changes during it: the mode and the user's
+// answers. It is safe for concurrent use; the user is asked one question at a time.
 type Gate struct {
 	opt     Options
-	answers *answers // of the session: shared with forks and replacements
-	session *mode    // shared as answers are
+	answers *answers // of the session; shared with Gates made by Fork and Replace
+	session *mode    // shared in the same way
 	mode    func() permission.Mode
 }
 
-// A mode is that of a session.
+// A mode is the permission mode of a session.
 type mode struct {
 	mu  sync.Mutex
 	now permission.Mode
@@ -165,25 +161,25 @@ func (m *mode) get() permission.Mode {
 	return m.now
 }
 
-// answers are the answers of this session, and those that are stored.
+// answers are the rules made by answers in this session, and the stored ones.
 type answers struct {
-	asking chan struct{} // holds a token while the user is asked
+	asking chan struct{} // contains a token while the user is being asked
 
 	mu        sync.Mutex
 	session   []answer
 	kept      []answer
-	ask, deny []permission.Rule // of this session
-	dirs      []string          // that count as the workspace
+	ask, deny []permission.Rule // added in this session
+	dirs      []string          // treated as part of the workspace
 }
 
-// An answer is a rule that the user's answer made.
+// An answer is a rule made by an answer of the user.
 type answer struct {
 	rule    permission.Rule
-	files   []File // that it is bound to
-	unbound bool   // it is bound to no files: the user wrote the rule
+	files   []File // the files whose content it is bound to
+	unbound bool   // it is bound to no files, because the user wrote the rule
 }
 
-// New makes the Gate of a session. The error is that of the Keeper.
+// New returns the Gate of a session. The error comes from the Keeper or is about a stored rule.
 func New(o Options) (*Gate, error) {
 	if o.Mode == "" {
 		o.Mode = permission.Default
@@ -207,19 +203,19 @@ func New(o Options) (*Gate, error) {
 	return g, nil
 }
 
-// Mode is the mode now.
+// Mode returns the current mode.
 func (g *Gate) Mode() permission.Mode { return g.mode() }
 
-// SetMode changes the mode of the session, and with it that of its forks.
+// SetMode changes the mode of the session, and thereby that of its forks.
 func (g *Gate) SetMode(m permission.Mode) {
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
 	g.session.now = m
 }
 
-// Fork is the Gate of a sub-agent, by name: the same rules, answers and
-// Approver, and an audit of its own (nil: that of g). Its mode follows that of g:
-// of returns the one for it (nil: the same), and is called at each decision.
+// Fork returns the Gate of the sub-agent named agent. It has the same rules, answers and Approver,
+// and calls audit (nil: the audit function of g). Its mode is derived from that of g at each
+// decision by of; nil: it is the same.
 func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
 	fork := *g
 	fork.opt.Agent = agent
@@ -232,15 +228,15 @@ func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audi
 	return &fork
 }
 
-// Replace is a Gate for other rules and another place, with the mode, the
-// answers and the Approver of this one.
+// Replace returns a Gate with other rules and directories, but with the mode, answers and Approver
+// of g.
 func (g *Gate) Replace(rules permission.Rules, place permission.PathContext) *Gate {
 	next := *g
 	next.opt.Rules, next.opt.Place = rules, place
 	return &next
 }
 
-// Stricter returns the mode that allows less; "" is no mode.
+// Stricter returns the mode that allows less; "" counts as the least strict.
 func Stricter(a, b permission.Mode) permission.Mode {
 	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk,
 		permission.Plan}
@@ -250,14 +246,14 @@ func Stricter(a, b permission.Mode) permission.Mode {
 	return a
 }
 
-// SessionRules are the rules that answers of this session made.
+// SessionRules returns the allow rules made by answers of this session.
 func (g *Gate) SessionRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
 	return rulesOf(g.answers.session)
 }
 
-// KeptRules are the rules made by the answer "always" that apply here.
+// KeptRules returns the rules made by "always" answers that apply here.
 func (g *Gate) KeptRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
@@ -272,16 +268,16 @@ func rulesOf(answers []answer) []permission.Rule {
 	return rules
 }
 
-// Ask decides a call with no skills and hooks in force.
+// Ask decides a call without skills and hooks in use.
 func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 	return g.With(Overlay{}).Ask(ctx, p)
 }
 
-// With is the Gate under the skills and hooks in force.
+// With returns g with the skills and hooks in use.
 func (g *Gate) With(in Overlay) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
-		a.p.Input = bytes.Clone(p.Input) // a private copy: exactly what is decided on runs
+		a.p.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
 		permit, err := a.decideCall(ctx)
 		if err == nil {
 			permit.Allow = a.allowance()
@@ -293,9 +289,8 @@ func (g *Gate) With(in Overlay) tool.Gate {
 	})
 }
 
-// allowance is what the sandbox opens for the commands of a call that may run:
-// the files that rules spell out, and those paths of the call that such a rule
-// allows or that the user was shown and approved.
+// allowance returns the paths that the sandbox opens for an allowed call: files that rules name
+// literally, and paths of the call that such a rule allows or that the user was shown and approved.
 func (a *asking) allowance() workspace.Allowance {
 	rules := permission.Rules{Allow: slices.Clone(a.opt.Rules.Allow)}
 	for _, answer := range a.given() {
@@ -305,7 +300,7 @@ func (a *asking) allowance() workspace.Allowance {
 		_, err := os.Lstat(path)
 		return err != nil
 	}
-	noFile := func(path string) bool { // a rule for a directory does not open what is in it
+	noFile := func(path string) bool { // a rule for a directory does not open its content
 		info, err := os.Stat(path)
 		return err != nil || !info.Mode().IsRegular()
 	}
@@ -313,7 +308,7 @@ func (a *asking) allowance() workspace.Allowance {
 	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile),
 		Read: slices.DeleteFunc(rules.Opens("Read"), noFile)}
 	approved := a.r.Asked && a.r.Answer.Choice != No
-	dirs := map[string]bool{} // that are made
+	dirs := map[string]bool{} // directories that the call creates
 	for _, s := range a.r.Decision.Subjects {
 		open := approved && s.Verdict == permission.Ask || a.Mode() == permission.Bypass || slices.Contains(spelled, s.Text)
 		if !open || !filepath.IsAbs(s.Text) {
@@ -327,8 +322,8 @@ func (a *asking) allowance() workspace.Allowance {
 			allow.Read = append(allow.Read, s.Text)
 		}
 	}
-	// What is missing is made, so that it can be opened: not what lies in a
-	// directory that is made as well.
+	// Missing files and directories are created, so that the sandbox can open them, except those
+	// inside a directory that is created as well.
 	slices.Sort(allow.Write)
 	var write []string
 	for _, path := range slices.Compact(allow.Write) {
@@ -348,16 +343,16 @@ func (a *asking) allowance() workspace.Allowance {
 	return allow
 }
 
-// An asking is one call on its way through the gate.
+// An asking is the state of deciding one call.
 type asking struct {
 	*Gate
 	in Overlay
-	p  tool.Proposal // its Input is the one that would run
+	p  tool.Proposal // its Input is the current one
 	r  Record
 
-	vote   Say    // of PreToolUse hooks, about this input
-	why    string // they say so
-	failed bool   // one of them could not answer
+	vote   Say    // of PreToolUse hooks, on the current input
+	why    string // the reason for the vote
+	failed bool   // one of the hooks could not answer
 }
 
 const keptChanging = "what it would run kept changing while the user was asked"
@@ -367,7 +362,7 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 	if err := a.preToolUse(ctx); err != nil {
 		return none, err
 	}
-	for range 6 { // a change by a hook, the user or on disk starts again, but not without end
+	for range 6 { // a change by a hook, by the user or on disk restarts the decision, a limited number of times
 		subjects, err := a.p.Named(ctx, a.p.Input)
 		if err != nil {
 			return none, err
@@ -397,8 +392,7 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 	return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
-// preToolUse takes the vote of the PreToolUse hooks, and the input that they
-// want.
+// preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
 func (a *asking) preToolUse(ctx context.Context) error {
 	if a.in.PreToolUse == nil {
 		return nil
@@ -424,7 +418,7 @@ func (a *asking) preToolUse(ctx context.Context) error {
 	return nil
 }
 
-// voted merges the vote of the PreToolUse hooks into a judgement.
+// voted applies the vote of the PreToolUse hooks to a judgement.
 func (a *asking) voted(j judgement) judgement {
 	mode := a.Mode()
 	switch {
@@ -432,7 +426,7 @@ func (a *asking) voted(j judgement) judgement {
 		j.Verdict, j.Rule, j.Origin, j.Reason, j.Suggest = permission.Deny, "", "", a.why, nil
 	case a.vote == SaysAsk && j.Verdict == permission.Allow:
 		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook requires approval")
-		j.Rule, j.Origin = "", "" // of the rule that allowed it
+		j.Rule, j.Origin = "", "" // they were those of the rule that allowed it
 		j.hook = true
 		if mode == permission.DontAsk {
 			j.Verdict = permission.Deny
@@ -443,8 +437,8 @@ func (a *asking) voted(j judgement) judgement {
 	return j
 }
 
-// permissionRequest runs the PermissionRequest hooks for a call that needs the
-// user's approval. again reports that they changed the input.
+// permissionRequest runs the PermissionRequest hooks for a call that needs the user's approval.
+// again means that they changed the input.
 func (a *asking) permissionRequest(ctx context.Context, j judgement) (again bool) {
 	if a.r.Decision.Verdict != permission.Ask || a.in.PermissionRequest == nil {
 		return false
@@ -461,7 +455,7 @@ func (a *asking) permissionRequest(ctx context.Context, j judgement) (again bool
 		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reason(op, "a PermissionRequest hook")
 	case op.Input != nil && !bytes.Equal(op.Input, a.p.Input):
 		a.p.Input = bytes.Clone(op.Input)
-		if a.vote == SaysAllow { // the input before
+		if a.vote == SaysAllow { // that vote was for the previous input
 			a.vote = SaysNothing
 		}
 		if op.Says == SaysAllow {
@@ -478,19 +472,18 @@ func reason(op Opinion, who string) string {
 	return cmp.Or(op.Reason, who+" denied it")
 }
 
-// Decide judges subjects like those of a call, without asking the user: an inline
-// command of a skill runs only if the verdict is Allow.
+// Decide judges subjects as Ask does, but without hooks and without asking the user.
 func (g *Gate) Decide(scopes []SkillRules, subjects ...permission.Subject) permission.Decision {
 	return g.decide(scopes, subjects).Decision
 }
 
-// A judgement is a decision with what limits the answers to it.
+// A judgement is a decision, with limits on who can answer it.
 type judgement struct {
 	permission.Decision
-	fixed   bool   // no allow rule can change it: an ask rule or a ceiling said so
-	guarded bool   // a hook cannot answer it: fixed, or a secret or a protected path
-	hook    bool   // only a hook wants it asked
-	files   []File // that it allows by their bytes
+	fixed   bool   // no allow rule can change it, because of an ask rule or a ceiling
+	guarded bool   // a hook cannot answer it: it is fixed, or about a secret or a protected path
+	hook    bool   // only a hook requires the question
+	files   []File // the scripts whose content the decision is bound to
 }
 
 func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgement {
@@ -499,7 +492,7 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 	ask, deny := slices.Clone(g.answers.ask), slices.Clone(g.answers.deny)
 	place.Roots = slices.Concat(place.Roots, g.answers.dirs)
 	g.answers.mu.Unlock()
-	var dirs []string // where names of scripts may start; found when they matter
+	var dirs []string // where names of scripts may start; computed when first needed
 	ran := func(s permission.Subject) []File {
 		if dirs == nil {
 			dirs = folders(subjects, place.Dir)
@@ -533,8 +526,8 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 		}
 		j.Decision = rules.Decide(mode, place, subjects...)
 
-		// Answers and grants that do not cover the files which would run are
-		// taken away, and the rest decides.
+		// Remove answers and grants that do not cover the files which would run, and decide again
+		// with the rest.
 		dropped := false
 		j.files = nil
 		for _, s := range j.Subjects {
@@ -616,8 +609,8 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 	return j
 }
 
-// shown are the files that subjects would run, with what they were when they
-// were approved, if that differs.
+// shown returns the files that subjects would run. If a file has changed since it was approved, its
+// old content is included.
 func (g *Gate) shown(subjects []permission.Subject) (files []File) {
 	given := g.given()
 	dirs := folders(subjects, g.opt.Place.Dir)
@@ -639,9 +632,8 @@ func (g *Gate) shown(subjects []permission.Subject) (files []File) {
 	return files
 }
 
-// changing says which part of a call may put other bytes into files before it
-// runs them; "": none. Commands that only read, and that write other files alone,
-// do not.
+// changing explains which part of a call may change one of the files before it runs; "" if none
+// does. Commands that only read, or that only write other files, do not count.
 func (g *Gate) changing(subjects []permission.Subject, files []File) string {
 	if len(files) == 0 {
 		return ""
@@ -661,8 +653,8 @@ func (g *Gate) changing(subjects []permission.Subject, files []File) string {
 	return ""
 }
 
-// keepsBytes reports whether a simple command is the script itself, as its
-// interpreter is given it, or a program that changes no file's bytes.
+// keepsBytes reports whether every simple command of s either is the script itself, as its
+// interpreter gets it, or is a program that does not change the content of files.
 func keepsBytes(s permission.Subject, f File, dirs []string) bool {
 	for _, words := range commands(s) {
 		switch words[0] {
@@ -676,9 +668,9 @@ func keepsBytes(s permission.Subject, f File, dirs []string) bool {
 	return true
 }
 
-// alone are the scripts of a call that was just approved, as they were shown. A
-// call that may change them itself was approved with what it does, and runs what
-// is there then.
+// alone returns the scripts of a call that was just approved, with the content that was shown. It
+// returns none for a call that may change them itself: the user approved what that call does, so it
+// runs the content that is there at that time.
 func (g *Gate) alone(subjects []permission.Subject, files []File) []workspace.Script {
 	if g.changing(subjects, files) != "" {
 		return nil
@@ -692,22 +684,21 @@ func (g *Gate) given() []answer {
 	return slices.Concat(g.answers.session, g.answers.kept)
 }
 
-// Ignores reports whether a rule that a skill grants is not in effect because
-// it covers everything and the skill is not the user's own.
+// Ignores reports whether a rule that a skill grants has no effect, because it covers everything
+// and the skill is not the user's own.
 func (g *Gate) Ignores(s SkillRules, r permission.Rule) bool {
 	return s.Foreign && r.Broad() && !Names(g.opt.Rules, s.Skill) &&
 		!slices.ContainsFunc(s.Accepted, func(a permission.Rule) bool { return a.String() == r.String() })
 }
 
-// Names reports whether an allow rule that is not a project's names a skill.
+// Names reports whether an allow rule names a skill. Rules of a project do not count.
 func Names(rules permission.Rules, skill string) bool {
 	return slices.ContainsFunc(rules.Allow, func(r permission.Rule) bool {
 		return r.Tool == "Skill" && r.Pattern == skill && r.Origin != permission.Project
 	})
 }
 
-// covers explains why a skill's grants do not cover running these files; "" if
-// they do.
+// covers explains why a skill's grants do not cover running these files; "" if they do.
 func (s SkillRules) covers(files []File) string {
 	for _, f := range files {
 		if !inside(s.Dir, f.Path) {
@@ -720,8 +711,8 @@ func (s SkillRules) covers(files []File) string {
 	return ""
 }
 
-// linked explains why a skill's grants do not cover running these files: a link in the
-// skill's own folder leads to a file of the workspace, which is not the skill's.
+// linked explains why a skill's grants do not cover running these files: a link in the skill's
+// folder leads to a file of the workspace, which is not part of the skill; "" if they do.
 func (s SkillRules) linked(files []File, roots []string) string {
 	for _, f := range files {
 		own := slices.ContainsFunc(f.names, func(name string) bool { return subpath.Contains(s.Dir, name) })
@@ -733,10 +724,9 @@ func (s SkillRules) linked(files []File, roots []string) string {
 	return ""
 }
 
-// ceiling checks subjects against the list of a skill in force, or of what
-// bounds a sub-agent, where that is a ceiling: it must name what is done, also
-// where it would be harmless. The Skill tool and questions to the person are
-// outside of it.
+// ceiling applies the list of a skill, or of a restriction on a sub-agent, if it is a ceiling:
+// every subject must be in the list, even one that is harmless. The Skill tool and questions to the
+// user are exempt.
 func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subject, mode permission.Mode) {
 	how := g.opt.Ceiling
 	if sc.Bound != "" {
@@ -764,8 +754,8 @@ func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subjec
 	}
 }
 
-// lists reports whether a skill's list names a subject. A command that is
-// harmless by itself is named where any command is.
+// lists reports whether a skill's list covers a subject. A command that is harmless by itself is
+// covered if the list has any rule for commands.
 func (g *Gate) lists(sc SkillRules, s permission.Subject) bool {
 	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Place, s)
 	if d.Verdict != permission.Allow {
@@ -778,7 +768,7 @@ func (g *Gate) lists(sc SkillRules, s permission.Subject) bool {
 			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool { return isBash(r.Tool) || r.Tool == "*" }) {
 				return false
 			}
-		default: // allowed by itself: only a rule that matches it names it
+		default: // allowed without a rule: it is covered only if a rule matches it
 			if (permission.Rules{Deny: sc.Allow}).Decide(permission.Default, g.opt.Place, s).Verdict != permission.Deny {
 				return false
 			}
@@ -813,8 +803,7 @@ func denial(name string, d permission.Decision) string {
 	return name + " was not run: it is not allowed"
 }
 
-// wouldAllow names what would have allowed a call that was not run for a reason:
-// rules, or trust where no rule helps.
+// wouldAllow returns what would have allowed a refused call: rules, or trust if no rule can.
 func wouldAllow(reason string, rules []string) string {
 	if strings.HasPrefix(reason, permission.ReasonUntrusted) {
 		return ". No rule allows it: trust the folder with knack trust, or for one run with --trust"

@@ -1,19 +1,18 @@
-// Package hook runs commands of the user on events, and merges their answers.
+// Package hook runs the user's hooks on events and merges their answers.
 //
-// A [Hook] is data: [Parse] reads those of a settings file or of a skill. A
-// [Set] is the hooks in force at some moment with the [Runner] that runs them;
-// [Set.Fire] runs those of one event:
+// A [Hook] is data: [Parse] reads the hooks of a settings file or of a skill. A [Set] is the hooks
+// in effect at one time, with the [Runner] that runs them; [Set.Fire] runs those for one event:
 //
 //	out := set.Fire(ctx, hook.Input{Event: hook.PreToolUse, Tool: "bash", ToolInput: in})
 //	if out.Vote == hook.Deny { … }
 //
-// The hooks that match the event run concurrently, each command once even if it
-// is configured several times. Their answers are merged into one [Outcome]: deny
-// beats ask, ask beats allow. This package decides nothing about permission: an
-// Outcome is a vote, and the rules beat it.
+// The hooks that match the event run concurrently, each command once even if it is configured
+// several times. Their answers are merged into one [Outcome]: deny beats ask, and ask beats allow.
+// This package does not decide about permission: an Outcome is only a vote, and the rules override
+// it.
 //
-// How a command is run (where, in which sandbox), how a model is asked, and what
-// tools are called elsewhere is given to the Runner.
+// The Runner is configured with how to run a command (where, in which sandbox), how to ask a model,
+// and what other agents call the tools.
 package hook
 
 import (
@@ -30,7 +29,7 @@ import (
 	"github.com/knack-agent/knack/internal/scripts"
 )
 
-// An Event is something that happens, for which hooks run.
+// An Event is something that happens and for which hooks run.
 type Event string
 
 const (
@@ -58,7 +57,7 @@ const (
 	SkillReleased       Event = "SkillReleased"
 )
 
-// Events are all events, in the order of the spec.
+// Events returns all events in a fixed order.
 func Events() []Event {
 	return []Event{SessionStart, SessionEnd, UserPromptSubmit, UserPromptExpansion, PreToolUse, PermissionRequest,
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
@@ -66,12 +65,12 @@ func Events() []Event {
 		SkillReleased}
 }
 
-// Guards reports whether a call waits for the hooks of the event, and must not
-// run unasked if one of them fails.
+// Guards reports whether a call waits for the hooks of the event. If one of them fails, the call
+// must not run without being asked about.
 func (e Event) Guards() bool { return e == PreToolUse || e == PermissionRequest }
 
-// OfTool reports whether the event is about one call of a tool: its matchers
-// are names of tools, and a hook may have an if.
+// OfTool reports whether the event is about one call of a tool. Then matchers are compared with
+// names of tools, and a hook may have If.
 func (e Event) OfTool() bool {
 	switch e {
 	case PreToolUse, PermissionRequest, PermissionDenied, PostToolUse, PostToolUseFailure:
@@ -95,24 +94,24 @@ func (e Event) reachesModel() bool {
 type Type string
 
 const (
-	OfCommand Type = "command" // a command line; the input is on its standard input
+	OfCommand Type = "command" // a shell command; the input is on its standard input
 	OfHTTP    Type = "http"    // a URL, to which the input is posted
 	OfPrompt  Type = "prompt"  // a question to the fast model
-	OfFunc    Type = "func"    // a func of the host, see [New]
+	OfFunc    Type = "func"    // a function of the host, see [New]
 )
 
-// A Source says why a session starts (SessionStart) or what changed (ConfigChange).
+// A Source is why a session starts (SessionStart) or what changed (ConfigChange).
 type Source string
 
 const (
 	SourceStartup Source = "startup"
 	SourceResume  Source = "resume"
-	SourceClear   Source = "clear"  // an empty session in the place of another
+	SourceClear   Source = "clear"  // an empty session that replaces another
 	SourceSkill   Source = "skill"  // the hooks of a skill that was just activated
-	SourceSkills  Source = "skills" // of ConfigChange
+	SourceSkills  Source = "skills" // skills changed (ConfigChange)
 )
 
-// A Trigger says who started a compaction.
+// A Trigger is who started a compaction.
 type Trigger string
 
 const (
@@ -120,7 +119,7 @@ const (
 	TriggerAuto   Trigger = "auto"   // the program
 )
 
-// A Notice says what the user is needed for (Notification).
+// A Notice is why the user is needed (Notification).
 type Notice string
 
 const (
@@ -136,55 +135,55 @@ const (
 	MemoryUser         = "User"
 )
 
-// A Hook is one entry of a hooks setting. It is immutable.
+// A Hook is one entry of a hooks setting. It must not be changed.
 type Hook struct {
 	Event   Event
 	Matcher string // as written
 
 	Type     Type
 	Command  string   // shell text
-	Args     []string // of Command, which is then a program run without a shell
-	Path     string   // instead of Command: a file inside Dir, with slashes
+	Args     []string // arguments of Command, which is then a program that runs without a shell
+	Path     string   // in place of Command: a file inside Dir, with slashes
 	URL      string
 	Func     Func
-	Prompt   string        // $ARGUMENTS stands for the input
-	If       string        // a permission rule that the call must fit; "": every call
-	Timeout  time.Duration // 0: the event's own
-	Once     bool          // only the first time in a session
-	Async    bool          // it runs in the background, and its answer is ignored
-	Required bool          // of a guard: blocks if it fails, instead of asking the user
+	Prompt   string        // $ARGUMENTS is replaced with the input
+	If       string        // a permission rule that the call must match; "": every call
+	Timeout  time.Duration // 0: the default of the event and type
+	Once     bool          // run only the first time in a session
+	Async    bool          // run in the background; the answer is ignored
+	Required bool          // for a guard: if it fails, it blocks the call instead of asking the user
 
-	Origin string // who wrote it: managed, flag, user, project, skill:NAME
-	Place  string // where it is written, for people
-	Dir    string // the folder of the skill that brought it; "": none
-	Mute   bool   // its votes to allow do not count: its author is not trusted
+	Origin string // where it is from: managed, flag, user, project, skill:NAME
+	Place  string // where it is defined, for display
+	Dir    string // the folder of the skill that contains it; "": none
+	Mute   bool   // its votes to allow are ignored, because its author is not trusted
 
-	// Verify is called before Command or Path runs, and returns the scripts that it
-	// may run. An error keeps it from running: a script is not the one that was
-	// approved. nil: it always runs.
+	// Verify is called before Command or Path runs, and returns the scripts that may run. It
+	// returns an error, and the hook does not run, if a script is not the approved one. nil:
+	// nothing is checked.
 	Verify func() ([]Script, error)
 
-	words  []string       // Matcher as names, sorted; nil: all, or re
-	re     *regexp.Regexp // Matcher as an expression
-	broken string         // why the definition of a guard is invalid: it always fails
+	words  []string       // Matcher as a sorted list of names; nil: it matches all, or re is used
+	re     *regexp.Regexp // Matcher as a regular expression
+	broken string         // why the definition of a guard is invalid; such a hook always fails
 }
 
-// A Script is a file that a hook runs, with the bytes that were approved.
+// A Script is a file that a hook runs, with its approved content.
 type Script = scripts.Script
 
-// A Func is a hook in the program itself: it is given the event's input and
-// returns an answer, both in the JSON that commands read and print. nil is no answer.
+// A Func is a hook implemented in the program. Its input and its answer have the same JSON form as
+// those of commands. nil means no answer.
 type Func func(ctx context.Context, input json.RawMessage) (answer json.RawMessage, err error)
 
-// New makes a hook of a func. Hooks of one name are run once for an event. The
-// error is about the matcher.
+// New returns a hook that calls f. Hooks with the same name run once per event. The error is about
+// the matcher.
 func New(event Event, matcher, name string, f Func) (Hook, error) {
 	h := Hook{Event: event, Matcher: matcher, Type: OfFunc, Command: name, Func: f, Origin: "host", Place: "the host"}
 	err := h.compile()
 	return h, err
 }
 
-// String describes on one line what the hook runs, for display.
+// String describes in one line what the hook runs, for display.
 func (h *Hook) String() string {
 	what := h.Command
 	switch {
@@ -207,19 +206,19 @@ func (h *Hook) String() string {
 	return what
 }
 
-// File is the file that a hook with a Path runs.
+// File returns the file that a hook with a Path runs.
 func (h *Hook) File() string {
 	return filepath.Join(h.Dir, filepath.FromSlash(strings.ReplaceAll(h.Path, `\`, "/")))
 }
 
-// key is the same for hooks that do the same.
+// key returns a string that is equal for hooks that do the same.
 func (h *Hook) key() string {
 	k, _ := json.Marshal([]any{h.Type, h.Command, h.Args, h.Path, h.URL, h.Prompt, h.Dir, h.Async, h.If})
 	return string(k)
 }
 
-// matches compares the matcher with what the event is about: the names of a
-// tool, or one word. Every hook matches an event that has neither.
+// matches compares the matcher with the subject of the event: the names of a tool, or one word. An
+// event without a subject matches every hook.
 func (h *Hook) matches(about []string) bool {
 	if len(about) == 0 {
 		return true
@@ -233,8 +232,8 @@ func (h *Hook) matches(about []string) bool {
 	return true
 }
 
-// compile reads the matcher: empty or * for all, names that | or commas
-// separate, or else a regular expression, which need match only a part.
+// compile parses the matcher: empty or * matches everything; words separated by | or commas are
+// names; anything else is a regular expression, which may match any part.
 func (h *Hook) compile() error {
 	m := strings.TrimSpace(h.Matcher)
 	if m == "" || m == "*" {
@@ -260,17 +259,17 @@ func (h *Hook) compile() error {
 	return nil
 }
 
-// An Input describes an event to hooks, as JSON. The first fields are set for
-// every event, the others for those that their comments name.
+// An Input describes an event to hooks, as JSON. The first fields are set for every event, the
+// others for the events that their comments name.
 type Input struct {
 	Session    string `json:"session_id"`
-	Transcript string `json:"transcript_path"` // the file of the session; "": none is kept
+	Transcript string `json:"transcript_path"` // the file of the session; "": the session is not stored
 	Dir        string `json:"cwd"`
 	Mode       string `json:"permission_mode,omitempty"`
 	Event      Event  `json:"hook_event_name"`
 
 	// Events of tools.
-	Tool       string          `json:"tool_name,omitempty"` // our name: hooks get the one that the Runner translates it to
+	Tool       string          `json:"tool_name,omitempty"` // Knack's name; the Runner translates it for hooks
 	ToolInput  json.RawMessage `json:"tool_input,omitempty"`
 	Call       string          `json:"tool_use_id,omitempty"`
 	Response   json.RawMessage `json:"tool_response,omitempty"` // PostToolUse
@@ -285,7 +284,7 @@ type Input struct {
 	Expansion  string  `json:"expansion_type,omitempty"` // UserPromptExpansion
 	Command    string  `json:"command_name,omitempty"`   // UserPromptExpansion
 	Arguments  string  `json:"command_args,omitempty"`   // UserPromptExpansion
-	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: the kind of its origin
+	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: the kind of the command
 	Source     Source  `json:"source,omitempty"`         // SessionStart, ConfigChange
 	Model      string  `json:"model,omitempty"`          // SessionStart
 	Active     *bool   `json:"stop_hook_active,omitempty"`
@@ -314,8 +313,8 @@ type BatchCall struct {
 	Error    bool            `json:"is_error,omitempty"`
 }
 
-// about is what matchers of an event that is not about a tool are compared with;
-// "" for an event that has nothing to compare.
+// about returns the value with which matchers are compared for an event that is not about a tool;
+// "" if there is none.
 func (in *Input) about() string {
 	switch in.Event {
 	case SessionStart, ConfigChange:
@@ -340,7 +339,7 @@ func (in *Input) about() string {
 	return ""
 }
 
-// A Vote is what hooks decide about a call. The zero Vote is no opinion.
+// A Vote is a hook's decision about a call. The zero Vote is no opinion.
 type Vote uint8
 
 const (
@@ -355,33 +354,32 @@ func (v Vote) String() string { return [...]string{"nothing", "allow", "ask", "d
 // An Outcome is the merged answer of the hooks of one event. The zero Outcome
 // changes nothing.
 type Outcome struct {
-	// Vote is of guards: deny beats ask beats allow. A guard that failed votes
-	// Ask, or Deny if it is required.
+	// Vote is set for guards: deny beats ask, and ask beats allow. A guard that failed votes Ask,
+	// or Deny if it is required.
 	Vote Vote
-	// Block is of the other events: exit code 2, or the decision "block". What
-	// it means is the event's.
+	// Block is set for other events, by exit code 2 or by the decision "block". Its meaning depends
+	// on the event.
 	Block  bool
-	Reason string // of Vote or Block
-	// Input replaces the input of the call; nil: no hook replaces it, or one
-	// denies. If several do, the last one counts, and votes to allow count only from
-	// that hook: the others allowed an input that will not run. The call must be
-	// decided again.
+	Reason string // the reason for Vote or Block
+	// Input replaces the input of the call; nil: no hook replaces it, or the vote is Deny. If
+	// several hooks replace it, the last one counts, and so do only that hook's votes to allow,
+	// because the others allowed an input that will not run. The call must be decided again.
 	Input json.RawMessage
-	// Context is for the model, Messages are for the user: one text for each hook
-	// that had one, at most 10,000 characters each.
+	// Context is for the model, Messages are for the user: one text per hook that returned one,
+	// each at most 10,000 characters.
 	Context  []string
 	Messages []string
-	// Stop ends the run after this event ("continue": false); of a guard it is
-	// a vote to deny, too.
+	// Stop ends the run after this event ("continue": false). From a guard it is also a vote to
+	// deny.
 	Stop       bool
 	StopReason string
-	// Broken means that a guard could not be run, or its answer not be read. Its
-	// decision is unknown, so the call needs an explicit approval.
+	// Broken means that a guard could not run, or that its answer could not be read. Its decision
+	// is unknown, so the call needs an explicit approval.
 	Broken bool
-	// Failed are the errors of hooks that could not run, or that ended with an exit
-	// code without a meaning.
+	// Failed are the errors of hooks that could not run, or that ended with an exit code that has
+	// no meaning.
 	Failed []error
-	Ran    int // hooks that were run and waited for
+	Ran    int // the number of hooks that ran, without asynchronous ones
 }
 
 // State lists the options of a hook that differ from the default, for display.

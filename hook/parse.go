@@ -11,21 +11,20 @@ import (
 	"time"
 )
 
-// A Problem is something about a hooks setting that its author should know.
+// A Problem is a mistake in a hooks setting that its author should know about.
 type Problem struct {
-	At      int // the byte of the text that it is about
+	At      int // the byte offset in the text
 	Message string
-	Kept    bool // the hook counts all the same
+	Kept    bool // the hook is used nevertheless
 }
 
-// maxTimeout bounds what a hook may ask for.
+// maxTimeout is the longest timeout that a hook may have.
 const maxTimeout = 24 * time.Hour
 
-// Parse reads the mapping {Event: [{matcher, hooks: […]}]} of settings and
-// skills, or a skill's list [{event, path or command}]. What is wrong is a
-// Problem each, and the rest counts; a guard that is required and cannot be
-// read stays, and breaks whenever its event comes. rule says whether a text is
-// a permission rule; nil: every text is.
+// Parse reads the mapping {Event: [{matcher, hooks: […]}]} of settings and skills, or a skill's
+// list [{event, path or command}]. It reports each mistake as a Problem and uses the rest. An
+// invalid guard is not left out: it always fails, so that the calls it guards do not run unchecked.
+// rule reports whether a text is a valid permission rule; nil: every text is.
 func Parse(text []byte, rule func(string) error) ([]Hook, []Problem) {
 	p := parser{rule: rule}
 	switch kind(text) {
@@ -127,13 +126,13 @@ func (p *parser) kept(at int, format string, args ...any) {
 	p.problems = append(p.problems, Problem{At: at, Message: fmt.Sprintf(format, args...), Kept: true})
 }
 
-// hook reads one hook. wrong is what is wrong with its matcher.
+// hook reads one hook. wrong describes what is wrong with its matcher; "" if nothing is.
 func (p *parser) hook(h Hook, v value, wrong string) {
 	if kind(v.text) != '{' {
 		p.problem(v.at, "%s: a hook is not an object", h.Event)
 		return
 	}
-	listed := h.Type != "" // in the list form
+	listed := h.Type != "" // it is in the list form
 	var seconds *float64
 	at := v.at
 	each(v.text, func(key, f value) {
@@ -195,7 +194,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		p.hooks = append(p.hooks, h)
 		return
 	}
-	if h.Event.Guards() { // nobody knows what it would have said: it always fails
+	if h.Event.Guards() { // its answer is unknown, so it always fails
 		h.broken, h.Async, h.Once = wrong, false, false
 		p.hooks = append(p.hooks, h)
 		what := "the calls that it guards need approval, and are refused where nobody can be asked"
@@ -208,7 +207,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	p.problem(at, "%s: %s: the hook was left out", h.Event, wrong)
 }
 
-// check says what is wrong with a hook as a whole; "": nothing.
+// check describes what is wrong with a hook as a whole; "" if nothing is.
 func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) string {
 	if h.Type == "" && h.Command != "" {
 		h.Type = OfCommand
@@ -273,7 +272,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 	return ""
 }
 
-// eventOf reads an event's name.
+// eventOf finds an event by name. why explains why there is none.
 func eventOf(name string) (e Event, why string) {
 	if slices.Contains(Events(), Event(name)) {
 		return Event(name), ""
@@ -291,11 +290,10 @@ func eventOf(name string) (e Event, why string) {
 	return "", fmt.Sprintf("%q is not an event", name)
 }
 
-// A value is a piece of JSON with its place: where it starts in the text that
-// each was given.
+// A value is a piece of JSON with its offset in the text that was passed to each.
 type value struct {
 	at   int
-	key  string // of a key
+	key  string // for a key
 	text json.RawMessage
 }
 
@@ -307,8 +305,8 @@ func kind(text []byte) byte {
 	return text[0]
 }
 
-// each calls do with the members of an object, or with the items of a list,
-// which have no key. failed, if not nil, is called with the place where the text breaks off.
+// each calls do for the members of an object, or for the items of a list, whose keys are empty. If
+// the text is not complete JSON, it calls failed, if that is not nil, with the offset of the error.
 func each(text []byte, do func(key, v value), failed func(at int, err error)) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	fail := func(err error) {

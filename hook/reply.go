@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxText bounds a text that a hook says to the model or to people, in
-// characters.
+// maxText limits a text from a hook, for the model or for the user, in characters.
 const maxText = 10_000
 
-// A reply is what one hook said. The zero reply says nothing.
+// A reply is the answer of one hook. The zero reply has no effect.
 type reply struct {
 	vote       Vote
 	block      bool
@@ -34,7 +33,7 @@ type wire struct {
 	Reason        string `json:"reason"`
 	Specific      struct {
 		Event        Event           `json:"hookEventName"`
-		Decision     json.RawMessage `json:"decision"` // of PermissionRequest: an object
+		Decision     json.RawMessage `json:"decision"` // for PermissionRequest: an object
 		Permission   string          `json:"permissionDecision"`
 		Why          string          `json:"permissionDecisionReason"`
 		UpdatedInput json.RawMessage `json:"updatedInput"`
@@ -42,9 +41,9 @@ type wire struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// readReply reads what a hook printed. Nothing says nothing. Text that is not
-// an object is context where people expect it to be, and else nothing; of a
-// guard it is an error, as is an object that makes no sense.
+// readReply parses the output of a hook. Empty output has no effect. Text that is not a JSON object
+// becomes context for events at the start of a session or a prompt, is an error for a guard, and is
+// ignored otherwise. An object that is not valid is an error.
 func readReply(e Event, out []byte) (reply, error) {
 	out = bytes.TrimSpace(out)
 	if len(out) == 0 {
@@ -112,7 +111,7 @@ func readReply(e Event, out []byte) (reply, error) {
 	return r, nil
 }
 
-// permission takes a vote in the words of permissionDecision.
+// permission applies a vote given as a permissionDecision.
 func (r *reply) permission(word, why string) error {
 	vote := Nothing
 	switch word {
@@ -162,7 +161,7 @@ func bounded(s string) string {
 	return s
 }
 
-// shortly quotes the beginning of what a hook printed.
+// shortly quotes the beginning of a hook's output.
 func shortly(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 200)]), "")
 	if r := []rune(s); len(r) > 60 {

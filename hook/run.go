@@ -14,74 +14,74 @@ import (
 	"time"
 )
 
-// MaxOutput bounds what is kept of each stream of a command, and of an answer
-// over HTTP, in bytes.
+// MaxOutput limits, in bytes, what is kept of each output stream of a command and of an HTTP
+// response.
 const MaxOutput = 1 << 20
 
-// Times that hooks have if they name none. All of a SessionEnd together have
-// endTimeout, whatever they name: somebody wants to leave.
+// Default timeouts. All SessionEnd hooks together have endTimeout, whatever their own timeouts,
+// because the user wants to leave.
 const (
 	commandTimeout = 60 * time.Second
 	promptTimeout  = 30 * time.Second
 	endTimeout     = 1500 * time.Millisecond
 )
 
-// A Process is what Runner.Run runs: Hook.Args or Hook.Path without a shell,
-// else Hook.Command with one.
+// A Process is what Runner.Run runs: Hook.Args or Hook.Path without a shell, otherwise Hook.Command
+// in a shell.
 type Process struct {
 	Hook  *Hook
-	Line  string   // shell text; used when Args is empty
-	Args  []string // an argument vector
+	Line  string   // shell text; used if Args is empty
+	Args  []string // the program and its arguments
 	Stdin []byte
-	// Scripts are those that Hook.Verify returned: Run runs these bytes.
+	// Scripts are the scripts that Hook.Verify returned. Run must run exactly this content.
 	Scripts []Script
 }
 
-// An Output is what a command did.
+// An Output is the result of a command.
 type Output struct {
 	Code   int
-	Signal string // that ended it; "": none
+	Signal string // the signal that ended it; "": none
 	Stdout []byte // at most MaxOutput
 	Stderr []byte // at most MaxOutput
 }
 
-// A ToolMapping is how hooks know a tool. The zero Tool is one that they know by its
-// own name and fields.
+// A ToolMapping is how hooks know a tool. The zero ToolMapping keeps the tool's own name and
+// fields.
 type ToolMapping struct {
-	Names []string // in matchers; hooks are given the first
-	// Encode writes an input in the field names that hooks know, and Decode reads
-	// one. nil: they are the tool's own.
+	Names []string // for matchers; the first one is sent to hooks
+	// Encode converts an input to the field names that hooks know, and Decode converts it back.
+	// nil: they are the same as the tool's.
 	Encode, Decode func(input json.RawMessage) json.RawMessage
 }
 
-// A Runner runs the hooks of one session. Set its fields before the first
-// event; its methods are safe for concurrent use. Close it. The zero Runner
-// can run nothing: every hook breaks.
+// A Runner runs the hooks of one session. Set its fields before the first event, and call Close at
+// the end. Its methods are safe for concurrent use. The zero Runner cannot run commands or ask a
+// model: such hooks fail.
 type Runner struct {
-	// Run runs a command. Its error says that it could not be run, or is ctx's
-	// cause. It keeps at most MaxOutput bytes of each stream and reads the rest
-	// away. nil: commands cannot be run.
+	// Run runs a command. It returns an error if the command could not run or if ctx was cancelled.
+	// It keeps at most MaxOutput bytes of each stream and discards the rest. nil: commands cannot
+	// run.
 	Run func(ctx context.Context, c Process) (Output, error)
-	// Client posts to URLs; nil: http.DefaultClient. A redirect to another host,
-	// or one that loses the event, is not followed.
+	// Client posts to URLs; nil: http.DefaultClient. A redirect is not followed if it leads to
+	// another host or would drop the request body.
 	Client *http.Client
-	// Model asks the fast model; nil: there is none.
+	// Model sends a prompt to the fast model; nil: there is none.
 	Model func(ctx context.Context, prompt string) (string, error)
-	// Fill sets what is the same for every event of a session. nil: nothing.
+	// Fill sets the fields that are the same for every event of a session; nil: none.
 	Fill func(*Input)
-	// Fits reports whether a call fits a permission rule, or may; nil: it does.
+	// Fits reports whether a call matches, or may match, a permission rule; nil: it always does.
 	Fits func(rule string, in *Input) bool
-	// ToolMapping reports how hooks know a tool; nil: by its one name.
+	// Tool returns how hooks know a tool; nil: by its own name.
 	Tool func(name string) ToolMapping
 
 	mu      sync.Mutex
-	once    map[string]bool // keys of hooks that ran and run no more
+	once    map[string]bool // keys of Once hooks that have run
 	closing context.CancelFunc
-	live    context.Context // of hooks that nobody waits for; ends with Close
+	live    context.Context // for asynchronous hooks; cancelled by Close
 	loose   sync.WaitGroup
 }
 
-// Close ends hooks that nobody waits for, and waits until they have.
+// Close stops asynchronous hooks and waits until they have ended.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	if r.live == nil {
@@ -93,14 +93,14 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// A Set is the hooks in force, and who runs them. It is immutable; nil holds
-// none.
+// A Set is the hooks in effect and the Runner that runs them. It must not be changed. A nil Set has
+// no hooks.
 type Set struct {
 	Hooks  []Hook
 	Runner *Runner
 }
 
-// Has reports whether some hook listens to one of the events.
+// Has reports whether the set has a hook for one of the events.
 func (s *Set) Has(events ...Event) bool {
 	if s == nil {
 		return false
@@ -115,9 +115,8 @@ func (s *Set) Has(events ...Event) bool {
 	return false
 }
 
-// Fire tells hooks of an event and returns when all of them have ended, but
-// for those that nobody waits for. It fails never: what goes wrong is in the
-// Outcome.
+// Fire runs the hooks for an event and returns when all of them have ended, except asynchronous
+// ones. It returns no error: failures are part of the Outcome.
 func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	if !s.Has(in.Event) {
 		return Outcome{}
@@ -160,8 +159,8 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	}
 	replies, errs := r.askAll(ctx, waited, text)
 	var o Outcome
-	author := ""              // of the input that counts
-	done := map[string]bool{} // hooks that are not asked again: the author, and what broke
+	author := ""              // the hook whose input counts
+	done := map[string]bool{} // hooks that are not asked again: the author and those that failed
 	for i, h := range waited {
 		done[h.key()] = errs[i] != nil
 		if replies[i].input != nil {
@@ -183,8 +182,8 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	return o
 }
 
-// guard asks the other hooks about an input that one of them made: each has
-// seen another one so far. What they would make of it in turn is left out.
+// guard asks the other hooks about the input that one hook wrote, because they have seen a
+// different one. Their own replacements of the input are ignored.
 func (s *Set) guard(ctx context.Context, o *Outcome, about []string, in Input, done map[string]bool) {
 	var others []*Hook
 	for _, h := range s.choose(about, &in) {
@@ -207,7 +206,7 @@ func (s *Set) guard(ctx context.Context, o *Outcome, about []string, in Input, d
 	}
 }
 
-// askAll runs hooks side by side.
+// askAll runs hooks concurrently.
 func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]reply, []error) {
 	replies, errs := make([]reply, len(hooks)), make([]error, len(hooks))
 	var all sync.WaitGroup
@@ -218,7 +217,7 @@ func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]repl
 	return replies, errs
 }
 
-// choose picks the hooks that an event concerns, each deed once.
+// choose returns the hooks for an event. Hooks that do the same are returned once.
 func (s *Set) choose(about []string, in *Input) []*Hook {
 	var chosen []*Hook
 	at := map[string]int{}
@@ -248,7 +247,7 @@ func (s *Set) choose(about []string, in *Input) []*Hook {
 	return chosen
 }
 
-// first reports whether a key was not asked for before.
+// first reports whether this is the first call with key.
 func (r *Runner) first(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +271,7 @@ func (r *Runner) tool(name string) (t ToolMapping) {
 	return t
 }
 
-// text is the input as hooks read it, one line.
+// text returns the input as one line of JSON, in the form that hooks read.
 func (r *Runner) text(in Input) ([]byte, error) {
 	encode := func(name *string, input *json.RawMessage) {
 		t := r.tool(*name)
@@ -297,7 +296,7 @@ func (r *Runner) text(in Input) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// launch starts a hook that nobody waits for.
+// launch starts an asynchronous hook.
 func (r *Runner) launch(h *Hook, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,12 +335,12 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	}
 	said, err := how(ctx, h, text)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause // says more: that it had no more time, or that somebody left
+		err = cause // it explains more, such as a timeout
 	}
 	return said, err
 }
 
-// call asks a func of the host.
+// call runs a function of the host.
 func (r *Runner) call(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	answer, err := h.Func(ctx, text)
 	if err != nil || len(bytes.TrimSpace(answer)) == 0 {
@@ -350,8 +349,8 @@ func (r *Runner) call(ctx context.Context, h *Hook, text []byte) (reply, error) 
 	return readReply(h.Event, answer)
 }
 
-// command runs a command: 0 is well, 2 blocks with what it says on stderr, any
-// other code is reported unless it printed an answer all the same.
+// command runs a command. Exit code 0 is success and 2 blocks, with standard error as the reason.
+// Any other code is an error, unless the command printed a valid answer.
 func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	if r.Run == nil {
 		return reply{}, errors.New("commands cannot be run here")
@@ -384,9 +383,9 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 			said = "exit code 2, without a reason"
 		}
 		return reply{vote: Deny, block: true, reason: said}, nil
-	case out.Code > 128 && out.Code <= 192: // as shells tell of a program that a signal ended
+	case out.Code > 128 && out.Code <= 192: // how shells report a program that was ended by a signal
 		return reply{}, fmt.Errorf("it was ended by signal %d", out.Code-128)
-	case out.Code == 126 || out.Code == 127: // of the shell: it cannot be run, or is not there
+	case out.Code == 126 || out.Code == 127: // from the shell: not executable, or not found
 		return reply{}, fmt.Errorf("it could not be run: exit code %d: %s", out.Code, shortly(bytes.TrimSpace(out.Stderr)))
 	case len(out.Stdout) >= MaxOutput:
 		return reply{}, fmt.Errorf("it printed %d bytes or more", MaxOutput)
@@ -401,8 +400,8 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	return readReply(h.Event, out.Stdout)
 }
 
-// An exitError is an exit code that means nothing: it is reported, and the
-// event goes on, unless the guard was required.
+// An exitError is an exit code without a meaning. It is reported and has no other effect, unless
+// the hook is a required guard.
 type exitError struct {
 	code   int
 	stderr []byte
@@ -416,7 +415,7 @@ func (e *exitError) Error() string {
 	return s
 }
 
-// post asks a URL. An answer without a body says nothing.
+// post sends the input to a URL. A response without a body has no effect.
 func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(text))
 	if err != nil {
@@ -431,7 +430,7 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 		switch {
 		case to.URL.Host != req.URL.Host || to.URL.Scheme != req.URL.Scheme && to.URL.Scheme != "https":
 			return fmt.Errorf("it redirects to another host, %s", to.URL.Host)
-		case to.Method != http.MethodPost: // 301 to 303: what answers was not asked
+		case to.Method != http.MethodPost: // a 301 to 303 response: the new request would not carry the input
 			return fmt.Errorf("it redirects to %s, which would lose the event", to.URL.Redacted())
 		case len(via) >= 5:
 			return errors.New("it redirects too often")
@@ -458,7 +457,7 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 const judgement = "A hook of this session asks you to judge an event. Answer with one JSON object and nothing else: " +
 	`{"ok": true} if the event may go on, or {"ok": false, "reason": "why not, in one sentence"}.` + "\n\n"
 
-// judge asks the fast model.
+// judge asks the fast model whether the event may continue.
 func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	if r.Model == nil {
 		return reply{}, errors.New("there is no fast model to ask")
@@ -491,7 +490,7 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 	return reply{vote: Deny, block: true, reason: reason}, nil
 }
 
-// add merges what one hook said. Hooks are added in their order.
+// add merges the answer of one hook. Hooks are added in their order.
 func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 	o.Ran++
 	if err != nil {
@@ -514,7 +513,7 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		if r.stop { // a hook that ends the run also blocks this call
 			r.vote, r.reason = Deny, cmp.Or(r.stopReason, r.reason, "a hook ends the run")
 		}
-		if r.input != nil { // who allowed so far did not see it
+		if r.input != nil { // earlier votes to allow were for another input
 			if o.Vote == Allow {
 				o.Vote, o.Reason = Nothing, ""
 			}
@@ -542,14 +541,14 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 	}
 }
 
-// vote takes a vote that is worse than those before it.
+// vote replaces the vote if v is stricter.
 func (o *Outcome) vote(v Vote, reason string) {
 	if v > o.Vote {
 		o.Vote, o.Reason = v, reason
 	}
 }
 
-// Of is the part of a set that one origin brought.
+// Of returns the hooks of a set that have the given origin.
 func (s *Set) Of(origin string) *Set {
 	if s == nil {
 		return nil
