@@ -7,39 +7,38 @@ import (
 	"time"
 )
 
-// An Endpoint is one model behind one address: what the adapters are made of.
-// It is not changed by them and may be shared.
+// An Endpoint is one model at one address, from which an adapter makes a [Model]. Adapters do not
+// change it, so it may be shared.
 type Endpoint struct {
-	// Info describes the model. Info.ID names it in errors, in [Response] and in
-	// [Thinking.From]; "" is filled in by the adapter. A model that is not known
-	// has no Window, and then is sent whatever the caller attaches.
+	// Info describes the model. Info.ID names it in errors, in [Response] and in [Thinking.From];
+	// if it is "", the adapter sets it. For an unknown model, Window is 0, and all attachments are
+	// sent.
 	Info Info
 
-	Name    string       // as the provider calls the model
-	BaseURL string       // "": the vendor's
-	Key     string       // "": no key is sent. It appears in no error and in no log
-	Bearer  bool         // the key is a token for the Authorization header, where a vendor has two ways
-	Header  http.Header  // further headers, such as OpenRouter's; may be nil
+	Name    string       // the provider's name for the model
+	BaseURL string       // "": the vendor's URL
+	Key     string       // "": no key is sent. It does not appear in errors or logs
+	Bearer  bool         // send the key in the Authorization header, if the vendor also has another way
+	Header  http.Header  // additional headers, such as OpenRouter's; may be nil
 	Client  *http.Client // nil: http.DefaultClient, which honours HTTPS_PROXY and NO_PROXY
 
-	// Budget: how much to think is sent as a number of tokens (Claude up to 4.5,
-	// Gemini 2.5). Otherwise it is sent as a level.
+	// Budget means that the amount of thinking is sent as a number of tokens (Claude up to 4.5,
+	// Gemini 2.5), not as a level.
 	Budget bool
 
-	// Idle is how long a stream may be silent before it counts as [Broken].
-	// 0: ten minutes (a local server reads a long prompt in silence); negative:
-	// for ever.
+	// Idle is how long a stream may be silent before it fails as [Broken]. 0: ten minutes (a local
+	// server is silent while it reads a long prompt); negative: no limit.
 	Idle time.Duration
 }
 
-// The levels of Request.Effort and the thinking tokens that stand for each.
+// The levels of Request.Effort and the corresponding numbers of thinking tokens.
 var efforts = [...]struct {
 	level  string
 	tokens int
 }{{"low", 2048}, {"medium", 8192}, {"high", 16384}, {"xhigh", 32768}, {"max", 63999}}
 
-// EffortLevel returns the level of an effort that may be a number of thinking
-// tokens: the nearest one. It returns "" for "" and for what is neither.
+// EffortLevel returns the level of an effort. For a number of thinking tokens it is the nearest
+// level. It returns "" for "" and for anything else.
 func EffortLevel(effort string) string {
 	best := ""
 	n, err := strconv.Atoi(effort)
@@ -54,8 +53,8 @@ func EffortLevel(effort string) string {
 	return best
 }
 
-// EffortTokens returns the thinking tokens of an effort, or 0 for "" and for
-// what is neither a level nor a positive number.
+// EffortTokens returns the thinking tokens of an effort, or 0 if it is neither a level nor a
+// positive number.
 func EffortTokens(effort string) int {
 	for _, e := range efforts {
 		if effort == e.level {

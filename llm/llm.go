@@ -1,13 +1,11 @@
-// Package llm defines what the runtime asks of a language model.
+// Package llm defines the interface to language models.
 //
-// Most people want [Model]: one method that streams one answer. The adapters
-// (llm/anthropic, llm/openai, llm/google, llm/offline) implement it; no
-// vendor's type leaves its adapter. llm/llmtest holds a scripted Model and
-// scripted servers.
+// Most programs use [Model], which has one method that streams an answer. The adapters
+// (llm/anthropic, llm/openai, llm/google, llm/offline) implement it; vendors' types are used only
+// inside their adapters. llm/llmtest contains a scripted Model and scripted servers.
 //
-// The types here are data: they marshal to JSON without loss, so that a
-// session log can keep them, and are safe to copy. A Model is safe for
-// concurrent use.
+// The types here are data: they marshal to JSON without loss, so that a session log can store them,
+// and are safe to copy. A Model is safe for concurrent use.
 package llm
 
 import (
@@ -25,15 +23,14 @@ type Model interface {
 	// Info describes the model. It does no I/O.
 	Info() Info
 
-	// Stream asks for one answer. It yields deltas while they arrive and, as
-	// its last event, one whose Done is set. An error ends the stream; it is an
-	// [*Error] where the provider said why. Stream does not retry. Breaking out
-	// of the loop or cancelling ctx ends the request.
+	// Stream requests one answer. It yields parts of the answer as they arrive; the last event has
+	// Done set. An error ends the stream; it is an [*Error] if the provider gave the reason. Stream
+	// does not retry. Breaking out of the loop or cancelling ctx ends the request.
 	Stream(ctx context.Context, req *Request) iter.Seq2[Event, error]
 }
 
-// Ask streams one answer and returns it when it is whole. Its errors are those
-// of Stream; a stream that ends before its answer did is Broken.
+// Ask requests one answer and returns it when it is complete. The errors are those of Stream; a
+// stream that ends too early is a Broken error.
 func Ask(ctx context.Context, m Model, req *Request) (*Response, error) {
 	for ev, err := range m.Stream(ctx, req) {
 		if err != nil {
@@ -46,19 +43,19 @@ func Ask(ctx context.Context, m Model, req *Request) (*Response, error) {
 	return nil, &Error{Kind: Broken, Message: "the model's stream ended before its answer did"}
 }
 
-// Info describes a model. Zero values mean unknown or unable.
+// Info describes a model. A zero value means unknown or not supported.
 type Info struct {
 	ID        string `json:"id"` // "provider/model"
 	Window    int    `json:"window,omitempty"`
 	MaxOutput int    `json:"max_output,omitempty"`
-	Vision    bool   `json:"vision,omitempty"`    // takes images
-	Documents bool   `json:"documents,omitempty"` // takes PDF
+	Vision    bool   `json:"vision,omitempty"`    // accepts images
+	Documents bool   `json:"documents,omitempty"` // accepts PDF
 	Thinking  bool   `json:"thinking,omitempty"`
-	Caching   bool   `json:"caching,omitempty"` // has a prompt cache that is priced
+	Caching   bool   `json:"caching,omitempty"` // has a prompt cache with its own prices
 	Price     Price  `json:"price"`
 }
 
-// A Price is in US dollars for a million tokens.
+// A Price is in US dollars per million tokens.
 type Price struct {
 	Input      float64 `json:"input"`
 	Output     float64 `json:"output"`
@@ -67,16 +64,16 @@ type Price struct {
 	Long       Long    `json:"long,omitzero"`
 }
 
-// Long is how a long prompt changes a price: a request whose input, cached or
-// not, is above so many tokens costs so many times as much. Above 0: never.
+// Long are the factors for the price of a long prompt: they apply to a request with more than Above
+// input tokens, cached or not. Above 0: there is no such rule.
 type Long struct {
 	Above  int     `json:"above"`
-	Input  float64 `json:"input"` // also of what the cache costs
+	Input  float64 `json:"input"` // also for reading and writing the cache
 	Output float64 `json:"output"`
 }
 
-// Cost is what the usage of one request costs at p, in US dollars. Add up
-// costs, not usages: a long prompt may be dearer.
+// Cost returns the cost of one request's usage, in US dollars. To get a total, add costs, not
+// usages, because a long prompt may have a higher price.
 func (p Price) Cost(u Usage) float64 {
 	in := float64(u.Input)*p.Input + float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite
 	out := float64(u.Output) * p.Output
@@ -86,9 +83,8 @@ func (p Price) Cost(u Usage) float64 {
 	return (in + out) / 1e6
 }
 
-// A Request asks a model for one answer. Adapters place the prompt-cache
-// breakpoints: after the tools, after the system text, and after the last
-// message.
+// A Request asks a model for one answer. Adapters set the prompt-cache breakpoints: after the
+// tools, after the system text, and after the last message.
 type Request struct {
 	System    string
 	Tools     []ToolSpec
@@ -96,17 +92,17 @@ type Request struct {
 	MaxTokens int    // 0: the model's own limit
 	Effort    string // "", low, medium, high, xhigh, max, or a number of thinking tokens
 	Session   string // groups requests for the provider's cache; may be empty
-	Memo      *Memo  `json:"-"` // of the conversation; may be nil
+	Memo      *Memo  `json:"-"` // the Memo of the conversation; may be nil
 }
 
-// A ToolSpec tells the model of a tool. Schema is a JSON Schema of an object.
+// A ToolSpec describes a tool to the model. Schema is the JSON Schema of an object.
 type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"schema"`
 }
 
-// A Role says who speaks.
+// A Role is the author of a message.
 type Role string
 
 const (
@@ -114,7 +110,7 @@ const (
 	Assistant Role = "assistant"
 )
 
-// A Message is what one side says. Tool results are parts of a User message.
+// A Message is written by one side. Tool results are parts of a User message.
 type Message struct {
 	Role  Role   `json:"role"`
 	Parts []Part `json:"parts"`
@@ -128,19 +124,18 @@ type Part struct {
 	Media    *Media      `json:"media,omitempty"`
 	Call     *ToolCall   `json:"call,omitempty"`
 	Result   *ToolResult `json:"result,omitempty"`
-	// Skill is the name of the skill whose text Text is; "": it is none. It is for
-	// code that chooses what a model sees, and is not sent.
+	// Skill is the name of the skill whose text this is; "": none. It is not sent; it is for code
+	// that chooses what a model sees.
 	Skill string `json:"-"`
 }
 
-// Text is a part that is text.
+// Text returns a part with text.
 func Text(s string) Part { return Part{Text: s} }
 
-// TextOf is the text of parts, one after the other. It leaves out what is not
-// text, thinking too.
+// TextOf returns the text of parts, concatenated. It ignores everything else, including thinking.
 func TextOf(parts []Part) string { return JoinText(parts, "") }
 
-// JoinText is TextOf with something between the texts.
+// JoinText is TextOf with a separator between the texts.
 func JoinText(parts []Part, between string) string {
 	var texts []string
 	for _, p := range parts {
@@ -151,9 +146,9 @@ func JoinText(parts []Part, between string) string {
 	return strings.Join(texts, between)
 }
 
-// Thinking is a model's reasoning. Opaque is what its provider needs to see
-// again unchanged (a signature, an encrypted item); From names the model that
-// made it: another model is not sent it.
+// Thinking is a model's reasoning. Opaque is data that its provider needs back unchanged (a
+// signature, an encrypted item). From is the ID of the model that made it; it is not sent to other
+// models.
 type Thinking struct {
 	Text   string `json:"text,omitempty"`
 	Opaque string `json:"opaque,omitempty"`
@@ -167,8 +162,8 @@ type Media struct {
 	Data []byte `json:"data"`
 }
 
-// A ToolCall is the model's wish to run a tool. Input is the bytes as the
-// model sent them; they need not be valid JSON.
+// A ToolCall is a model's request to run a tool. Input is exactly what the model sent; it may be
+// invalid JSON.
 type ToolCall struct {
 	ID     string          `json:"id"`
 	Name   string          `json:"name"`
@@ -176,7 +171,7 @@ type ToolCall struct {
 	Opaque string          `json:"opaque,omitempty"` // a provider's signature on the call
 }
 
-// storedCall is a ToolCall as JSON. Broken is an Input that is no JSON.
+// storedCall is the JSON form of a ToolCall. Broken is an Input that is not valid JSON.
 type storedCall struct {
 	plainCall
 	Broken string `json:"broken,omitempty"`
@@ -184,8 +179,8 @@ type storedCall struct {
 
 type plainCall ToolCall
 
-// MarshalJSON writes the call whatever its input is, so that a session can
-// keep what a model got wrong.
+// MarshalJSON encodes the call even if its input is not valid JSON, so that a session can store a
+// model's mistakes.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	s := storedCall{plainCall: plainCall(c)}
 	if !json.Valid(c.Input) {
@@ -194,7 +189,7 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	var s storedCall
 	if err := fastjson.Unmarshal(data, &s); err != nil {
@@ -207,7 +202,7 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A ToolResult answers the call of the same ID.
+// A ToolResult answers the call with the same ID.
 type ToolResult struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -219,19 +214,19 @@ type ToolResult struct {
 type Event struct {
 	Text     string    // a piece of the text
 	Thinking string    // a piece of the reasoning
-	Call     *ToolCall // a call, complete
-	Done     *Response // the whole answer; the last event
+	Call     *ToolCall // a complete call
+	Done     *Response // the complete answer; the last event
 }
 
-// A Response is a whole answer.
+// A Response is a complete answer.
 type Response struct {
 	Message Message
 	Stop    StopReason
 	Usage   Usage
-	Model   string // as the provider names it
+	Model   string // the provider's name for it
 }
 
-// A StopReason explains why an answer ended.
+// A StopReason is why an answer ended.
 type StopReason string
 
 const (
@@ -239,11 +234,10 @@ const (
 	ToolUse   StopReason = "tool_use"
 	MaxTokens StopReason = "max_tokens"
 	Refusal   StopReason = "refusal"
-	Failed    StopReason = "failed" // the model could not do what was asked, and says why: the offline model
+	Failed    StopReason = "failed" // the offline model could not do the task; the text explains why
 )
 
-// Usage counts tokens. Input does not contain what was read from or written to
-// the cache.
+// Usage counts tokens. Input does not include tokens read from or written to the cache.
 type Usage struct {
 	Input      int `json:"input"`
 	Output     int `json:"output"`
@@ -259,7 +253,7 @@ func (u *Usage) Add(v Usage) {
 	u.CacheWrite += v.CacheWrite
 }
 
-// An ErrorKind says what to do about an [Error].
+// An ErrorKind tells how to handle an [Error].
 type ErrorKind string
 
 const (
@@ -272,12 +266,12 @@ const (
 	Overflow   ErrorKind = "overflow"   // the context window is full
 )
 
-// An Error is what a provider or the way to it answered instead of a stream.
+// An Error is a failure reported by a provider or by the connection to it.
 type Error struct {
 	Kind       ErrorKind
-	Status     int           // HTTP status; 0 where there was none
-	RetryAfter time.Duration // what the provider asked for; 0 if it did not
-	Message    string        // the provider's own words, without secrets
+	Status     int           // HTTP status; 0 if there was none
+	RetryAfter time.Duration // how long the provider asked to wait; 0 if it did not
+	Message    string        // the provider's message, without secrets
 	Err        error
 }
 

@@ -2,18 +2,18 @@ package llm
 
 import "sync"
 
-// A Memo is where an adapter keeps the messages of one conversation as it
-// encoded them, so that the next request encodes only what is new. The zero
-// Memo is empty. It is safe for concurrent use and must not be copied.
+// A Memo stores the messages of one conversation as an adapter encoded them, so that the next
+// request encodes only new ones. The zero Memo is empty. It is safe for concurrent use and must not
+// be copied.
 //
-// The messages of a request with a Memo must not be changed afterwards; the
-// next request may have others in their place.
+// The messages of a request with a Memo must not be modified afterwards. The next request may
+// contain different messages.
 type Memo struct {
 	mu   sync.Mutex
 	kept any
 }
 
-// Update replaces what is kept, nil at first, by what f returns.
+// Update replaces the stored value, which is nil at first, with the result of f.
 func (m *Memo) Update(f func(kept any) any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package anthropic speaks the Anthropic Messages format: Claude, and servers
-// that imitate it.
+// Package anthropic implements the Anthropic Messages format, for Claude and for servers with a
+// compatible API.
 //
-// Most people want [New]. Thinking and its signatures are kept and sent back
-// to the model that made them; prompt-cache breakpoints stand after the tools,
-// after the system text and at the end of the last message.
+// Most programs use [New]. Thinking and its signatures are kept and sent back to the model that
+// made them. Prompt-cache breakpoints are set after the tools, after the system text and at the end
+// of the last message.
 package anthropic
 
 import (
@@ -20,16 +20,15 @@ import (
 
 const (
 	version      = "2023-06-01"
-	defaultLimit = 32000 // output tokens where the model's limit is unknown: the format demands a number
+	defaultLimit = 32000 // output tokens if the model's limit is unknown; the format requires a number
 	minBudget    = 1024
 )
 
-// Redacted begins the Thinking.Opaque of a block that has no text at all; the
-// block's data follows.
+// Redacted is the prefix of Thinking.Opaque for a block without text. The block's data follows it.
 const Redacted = "redacted_thinking:"
 
-// New returns the model at e. The default base URL is https://api.anthropic.com;
-// one with or without /v1 at its end will do.
+// New returns the model at e. The default base URL is https://api.anthropic.com; a base URL may end
+// in /v1.
 func New(e llm.Endpoint) llm.Model {
 	if e.Info.ID == "" {
 		e.Info.ID = "anthropic/" + e.Name
@@ -54,7 +53,7 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 	return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(m, req), &decoder{e: &m.e})
 }
 
-// What an answer is made of.
+// The parts of an answer.
 
 type usage struct {
 	Input      *int `json:"input_tokens"`
@@ -63,7 +62,7 @@ type usage struct {
 	CacheWrite *int `json:"cache_creation_input_tokens"`
 }
 
-// into sets what is reported: the last report counts, and each is cumulative.
+// into sets the fields of v that u reports. Each report is cumulative, so the last one counts.
 func (u usage) into(v *llm.Usage) {
 	for _, f := range []struct {
 		to   *int
@@ -103,10 +102,10 @@ type event struct {
 	Usage usage `json:"usage"`
 }
 
-// A block is one content block while it arrives.
+// A block is one content block while it is received.
 type block struct {
 	kind, id, name string
-	input          json.RawMessage // from the start; streamed input replaces it
+	input          json.RawMessage // from the start of the block; streamed input replaces it
 	text           strings.Builder // text, thinking, data or input
 	signature      strings.Builder
 	closed         bool
@@ -170,7 +169,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 	case "error":
 		return wire.StreamError(d.e, data)
 	}
-	if out != (llm.Event{}) { // pings, and kinds that are yet to come, tell nothing
+	if out != (llm.Event{}) { // pings and unknown kinds contain nothing for the caller
 		say(out)
 	}
 	return nil
@@ -196,7 +195,7 @@ func (d *decoder) End(say func(llm.Event)) {
 	}
 }
 
-// answer is the whole of it, or nil if a part is missing.
+// answer returns the complete answer, or nil if a part is missing.
 func (d *decoder) answer() *llm.Response {
 	if d.stop == "" {
 		return nil

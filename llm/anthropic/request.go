@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/llm/internal/wire"
 )
 
-// What a request is made of. Blocks are a union; the field order is that of
-// the vendor's own examples.
+// The parts of a request. A content is one of several kinds of block. The field order follows the
+// vendor's examples.
 
 type request struct {
 	Model        string        `json:"model"`
@@ -73,8 +73,8 @@ type source struct {
 	Data      any    `json:"data"` // []byte is written as base64
 }
 
-// lastBlock marks the last block of the last message. Every block can be
-// marked but thinking, which is never the last.
+// lastBlock is the cache breakpoint in the last block of the last message. Only thinking blocks
+// cannot have one, and they are never last.
 const lastBlock = `,"cache_control":{"type":"ephemeral"}`
 
 func body(m *model, req *llm.Request) *wire.Body {
@@ -104,7 +104,7 @@ func body(m *model, req *llm.Request) *wire.Body {
 	}
 }
 
-// effort asks for thinking. An empty effort leaves it to the model.
+// effort asks for thinking. If the request's effort is empty, the model decides.
 func effort(e *llm.Endpoint, req *llm.Request, out *request, turns []llm.Message) {
 	if req.Effort == "" {
 		return
@@ -116,8 +116,8 @@ func effort(e *llm.Endpoint, req *llm.Request, out *request, turns []llm.Message
 		}
 		return
 	}
-	// The budget must be less than max_tokens, and an answer that already called
-	// tools must begin with its thinking, which another model's answer cannot.
+	// The budget must be less than max_tokens. An answer that already called tools must begin with
+	// its thinking, which is impossible if another model wrote it.
 	budget := min(llm.EffortTokens(req.Effort), out.MaxTokens-minBudget)
 	if budget < minBudget || callsWithoutThinking(e, turns) {
 		return
@@ -164,10 +164,10 @@ func contents(e *llm.Endpoint, m llm.Message) []content {
 	}
 	if m.Role == llm.Assistant {
 		for n := len(out); n > 0 && strings.Contains(out[n-1].Type, "thinking"); n = len(out) {
-			out = out[:n-1] // refused at the end, where an interrupted answer leaves it
+			out = out[:n-1] // the API rejects thinking at the end, where an interrupted answer has it
 		}
 		if n := len(out); out[n-1].Type == "text" {
-			out[n-1].Text = strings.TrimRight(out[n-1].Text, " \t\r\n") // refused at the end of a conversation
+			out[n-1].Text = strings.TrimRight(out[n-1].Text, " \t\r\n") // the API rejects trailing blanks at the end of a conversation
 		}
 	}
 	return out
@@ -177,7 +177,7 @@ func result(e *llm.Endpoint, r *llm.ToolResult) content {
 	out := content{Type: "tool_result", ToolUseID: plainID(r.ID), IsError: r.IsError}
 	for _, p := range r.Parts {
 		switch {
-		case p.Media != nil && r.IsError: // only text may be in an error
+		case p.Media != nil && r.IsError: // an error may contain only text
 			out.Content = append(out.Content, content{Type: "text", Text: wire.Unshown(p.Media)})
 		case p.Media != nil:
 			out.Content = append(out.Content, media(e, p.Media))
@@ -201,8 +201,8 @@ func media(e *llm.Endpoint, m *llm.Media) content {
 	return content{Type: "text", Text: wire.Unshown(m)}
 }
 
-// plainID makes an ID that another provider gave fit this one's pattern. The
-// call and its result change alike.
+// plainID converts the ID of another provider to the characters that this API accepts. It converts
+// the ID of a call and that of its result in the same way.
 func plainID(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {

@@ -1,8 +1,8 @@
-// Package google speaks the Gemini format.
+// Package google implements the Gemini format.
 //
-// Most people want [New]. Thought signatures are kept where they came, on the
-// call or the text, and sent back; calls that another model made carry the
-// mark that the API defines for them. The prompt cache is implicit.
+// Most programs use [New]. Thought signatures are kept with the call or text that they came with,
+// and sent back. Calls that another model made get the placeholder signature that the API defines
+// for them. Gemini caches prompts by itself.
 package google
 
 import (
@@ -18,9 +18,8 @@ import (
 	"github.com/knack-agent/knack/llm/internal/wire"
 )
 
-// New returns the model at e. The default base URL is
-// https://generativelanguage.googleapis.com; one with /v1beta at its end will
-// do.
+// New returns the model at e. The default base URL is https://generativelanguage.googleapis.com; a
+// base URL may end in /v1beta.
 func New(e llm.Endpoint) llm.Model {
 	if e.Info.ID == "" {
 		e.Info.ID = "google/" + e.Name
@@ -143,7 +142,7 @@ func (d *decoder) part(p part) (llm.Event, bool) {
 	} else if p.Text != "" {
 		d.parts = append(d.parts, llm.Text(p.Text))
 	}
-	if p.Signature != "" { // of the text before it
+	if p.Signature != "" { // it belongs to the text before it
 		d.parts = append(d.parts, llm.Part{Thinking: &llm.Thinking{Opaque: ours + p.Signature, From: d.e.Info.ID}})
 	}
 	return llm.Event{Text: p.Text}, p.Text != ""
@@ -160,7 +159,7 @@ func (d *decoder) End(say func(llm.Event)) {
 		r.Stop = llm.MaxTokens
 	case d.calls > 0:
 		r.Stop = llm.ToolUse
-	case d.finish != "STOP" && d.finish != "OTHER": // SAFETY, RECITATION, BLOCKLIST and their like
+	case d.finish != "STOP" && d.finish != "OTHER": // SAFETY, RECITATION, BLOCKLIST and similar
 		r.Stop = llm.Refusal
 	}
 	say(llm.Event{Done: r})

@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/llm/internal/wire"
 )
 
-// The members of a request before and after the contents.
+// The parts of a request before and after the contents.
 type (
 	head struct {
 		System *content `json:"systemInstruction,omitempty"`
@@ -74,10 +74,10 @@ type blob struct {
 }
 
 const (
-	// ours begins an Opaque that holds a thought signature.
+	// ours is the prefix of an Opaque that contains a thought signature.
 	ours = "gemini:"
-	// foreign replaces the signature of a call that Gemini did not make, as the
-	// API's documentation asks for.
+	// foreign replaces the missing signature of a call that Gemini did not make, as the API's
+	// documentation requires.
 	foreign = "skip_thought_signature_validator"
 )
 
@@ -120,23 +120,23 @@ func body(m *model, req *llm.Request) *wire.Body {
 	}
 }
 
-// effort asks for thoughts to be shown, and for an amount where one is named.
+// effort asks for the thoughts to be included, and sets the amount of thinking if effort names one.
 func effort(e *llm.Endpoint, effort string) *thinking {
 	t := &thinking{IncludeThoughts: true}
 	if e.Budget {
-		t.Budget = min(llm.EffortTokens(effort), 24576) // the lowest limit of its family
+		t.Budget = min(llm.EffortTokens(effort), 24576) // the lowest limit in the model family
 		return t
 	}
 	switch level := llm.EffortLevel(effort); level {
 	case "low", "medium", "high":
 		t.Level = level
-	case "xhigh", "max": // there are three levels
+	case "xhigh", "max": // there are only three levels
 		t.Level = "high"
 	}
 	return t
 }
 
-// said is an answer of a model, Gemini or other.
+// said converts an answer, of Gemini or of another model.
 func said(e *llm.Endpoint, m llm.Message) []part {
 	var out []part
 	calls := 0
@@ -145,7 +145,7 @@ func said(e *llm.Endpoint, m llm.Message) []part {
 		case p.Thinking != nil:
 			sig, ok := strings.CutPrefix(p.Thinking.Opaque, ours)
 			if !ok || p.Thinking.From != e.Info.ID {
-				continue // thoughts themselves are not sent back
+				continue // thoughts are not sent back, only their signatures
 			}
 			if n := len(out); n > 0 && out[n-1].Text != "" && out[n-1].Signature == "" {
 				out[n-1].Signature = sig
@@ -154,7 +154,7 @@ func said(e *llm.Endpoint, m llm.Message) []part {
 			c := part{Call: &call{p.Call.ID, p.Call.Name, wire.Object(p.Call.Input)}}
 			if sig, ok := strings.CutPrefix(p.Call.Opaque, ours); ok {
 				c.Signature = sig
-			} else if calls == 0 { // only the first of parallel calls has one
+			} else if calls == 0 { // only the first of parallel calls has a signature
 				c.Signature = foreign
 			}
 			calls++
@@ -185,7 +185,7 @@ func asked(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 			for _, x := range attached {
 				if in := media(e, x); in.Inline == nil {
 					r.Response[key] += "\n" + in.Text
-				} else if e.Budget { // that family takes none inside a response
+				} else if e.Budget { // that model family does not accept media inside a response
 					later = append(later, in)
 				} else {
 					r.Parts = append(r.Parts, in)
@@ -201,7 +201,7 @@ func asked(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 	return append(out, later...)
 }
 
-// called is the name of the tool that the call of an ID is of.
+// called returns the name of the tool in the call with this ID.
 func called(id string, turns []llm.Message) string {
 	for _, turn := range slices.Backward(turns) {
 		for _, p := range slices.Backward(turn.Parts) {
@@ -223,12 +223,12 @@ func media(e *llm.Endpoint, m *llm.Media) part {
 	return part{Text: wire.Unshown(m)}
 }
 
-// keywords are those of JSON Schema that Gemini takes; others are refused.
+// keywords are the JSON Schema keywords that Gemini accepts; it rejects others.
 const keywords = " $id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems " +
 	"minimum maximum anyOf oneOf properties additionalProperties required "
 
-// subset is a schema without what Gemini does not take. A const becomes an
-// enum of one. A schema that cannot be read is sent as none.
+// subset returns a schema without the keywords that Gemini rejects. A const becomes an enum with
+// one value. An invalid schema is omitted.
 func subset(schema json.RawMessage) any {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {

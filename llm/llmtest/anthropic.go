@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// anthropicFormat is the Messages format, with the refusals that the vendor's
-// documentation and errors name.
+// anthropicFormat is the Messages format. It rejects requests for the reasons in the vendor's
+// documentation and error messages.
 type anthropicFormat struct{}
 
 type anthropicRequest struct {
@@ -155,8 +155,8 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 		mark(c.Cache)
 		all = append(all, c.Text)
 	}
-	seen := map[string]bool{} // ids of all calls
-	var open []string         // calls of the message before, in order
+	seen := map[string]bool{} // IDs of all calls
+	var open []string         // calls of the previous message, in order
 	for i, m := range req.Messages {
 		if m.Role != "user" && m.Role != "assistant" {
 			return no("messages.%d.role: %q", i, m.Role)
@@ -292,8 +292,8 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 	return v, ""
 }
 
-// thinkingFirst: with a thinking budget, the answer whose tools are being
-// answered must begin with its thinking.
+// thinkingFirst checks that, with a thinking budget, the answer whose calls are being answered
+// begins with its thinking. It returns the vendor's error, or "".
 func thinkingFirst(msgs []anthropicMessage) string {
 	for i := len(msgs) - 1; i >= 0; i-- {
 		m := msgs[i]
@@ -332,14 +332,14 @@ func anthropicSource(c anthropicContent) string {
 	return ""
 }
 
-// plain reports whether s is 1 to n of [a-zA-Z0-9_-].
+// plain reports whether s has 1 to n characters, all of them in [a-zA-Z0-9_-].
 func plain(s string, n int) bool {
 	return s != "" && len(s) <= n &&
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
-// rootObject is why a schema is not that of an object as Anthropic and OpenAI
-// want it.
+// rootObject explains why Anthropic and OpenAI would reject a schema as that of an object; "" if
+// they would not.
 func rootObject(schema json.RawMessage) string {
 	var m map[string]any
 	if json.Unmarshal(schema, &m) != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// chatFormat is OpenAI Chat Completions.
+// chatFormat is the OpenAI Chat Completions format.
 type chatFormat struct{}
 
 type chatRequest struct {
@@ -166,7 +166,7 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v shown, refus
 	return v, ""
 }
 
-// chatContent is the text of a string or a list of parts.
+// chatContent returns the text of content that is a string or a list of parts.
 func chatContent(role string, raw json.RawMessage) (text, refusal string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", ""

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// geminiFormat is Gemini's streamGenerateContent.
+// geminiFormat is the format of Gemini's streamGenerateContent.
 type geminiFormat struct{}
 
 type geminiRequest struct {
@@ -119,13 +119,13 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 			all = append(all, f.Name, f.Description)
 		}
 	}
-	turn := 0 // where the current turn starts: the last content of a person
+	turn := 0 // where the current turn starts: the last content written by the user
 	for i, c := range req.Contents {
 		if c.Role == "user" && !slices.ContainsFunc(c.Parts, func(p geminiPart) bool { return p.Response != nil }) {
 			turn = i
 		}
 	}
-	var open []string // names of the calls before
+	var open []string // names of the previous content's calls
 	for i, c := range req.Contents {
 		if c.Role != "user" && c.Role != "model" {
 			return no("Please use a valid role: user, model.")
@@ -222,7 +222,8 @@ func geminiInline(p geminiPart) string {
 	return ""
 }
 
-// geminiSchema is which keyword of a schema is outside the subset.
+// geminiSchema explains why Gemini would reject a schema, such as an unknown keyword; "" if it
+// would not.
 func geminiSchema(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
@@ -293,12 +294,12 @@ func (geminiFormat) frames(s *Server, a *Answer) []string {
 	for i, c := range a.Calls {
 		var args any
 		if json.Unmarshal(c.json(), &args) != nil {
-			// This format cannot carry broken JSON: the vendor reports it.
+			// This format cannot transport invalid JSON: the vendor reports it instead.
 			add(nil, "MALFORMED_FUNCTION_CALL", nil)
 			return out
 		}
 		p := object{"functionCall": object{"id": c.ID, "name": c.Name, "args": args}}
-		if i == 0 { // the first of parallel calls carries the signature
+		if i == 0 { // only the first of parallel calls has the signature
 			sig := base64.StdEncoding.EncodeToString([]byte("signature of " + c.ID))
 			s.mu.Lock()
 			s.signed[sig+"\x00"] = true
@@ -307,7 +308,7 @@ func (geminiFormat) frames(s *Server, a *Answer) []string {
 		}
 		add(p, "", nil)
 	}
-	if len(a.Calls) == 0 && a.Thinking != "" { // of a text, at its end
+	if len(a.Calls) == 0 && a.Thinking != "" { // the signature of a text comes at its end
 		sig := base64.StdEncoding.EncodeToString([]byte("signature of " + a.Thinking))
 		s.mu.Lock()
 		s.signed[sig+"\x00"] = true

@@ -1,14 +1,13 @@
 // Package llmtest contains a scripted model and scripted servers.
 //
-// Most people want [Script], an llm.Model that gives prepared answers and
-// keeps the requests, or [NewServer], an HTTP server that gives the same
-// answers in the vendors' wire formats, and refuses what the vendors refuse.
+// Most tests use [Script], an llm.Model that returns prepared answers and stores the requests, or
+// [NewServer], an HTTP server that returns the same answers in the vendors' formats and rejects the
+// requests that the vendors reject.
 //
-// A script is a list of [Answer] values; as a file it is their JSON array
-// ([ReadScript]). Answers are given in order. One with When waits until the
-// last user message matches, so that parallel conversations can share a
-// script. What a test must see in a request is in Want; what an answer takes
-// from the request is in Take.
+// A script is a list of [Answer] values, or a file with a JSON array of them ([ReadScript]).
+// Answers are used in order, but one with When is skipped until the last user message matches it,
+// so that parallel conversations can share a script. Want is what a request must contain; Take
+// copies text from the request into the answer.
 package llmtest
 
 import (
@@ -29,47 +28,48 @@ import (
 
 // An Answer is one answer of a scripted model. The zero Answer is empty text.
 type Answer struct {
-	When string   `json:"when,omitempty"` // regexp over the text of the last user message; "" always
-	Want []string `json:"want,omitempty"` // regexps over the request's text; a miss is an error that names it
-	// name to regexp: ${name} in Text and Calls is the (last) match's first group
+	When string   `json:"when,omitempty"` // regexp for the text of the last user message; "": always
+	Want []string `json:"want,omitempty"` // regexps that the request's text must match; otherwise an error names the first that does not
+	// Take maps a name to a regexp. In Text and Calls, ${name} is replaced with the first group of
+	// the last match.
 	Take map[string]string `json:"take,omitempty"`
 
 	Thinking string         `json:"thinking,omitempty"`
 	Text     string         `json:"text,omitempty"`
-	Pad      int            `json:"pad,omitempty"` // how often " and so on" follows Text, for a long answer
+	Pad      int            `json:"pad,omitempty"` // how often " and so on" is appended to Text, for a long answer
 	Calls    []Call         `json:"calls,omitempty"`
-	Stop     llm.StopReason `json:"stop,omitempty"`   // "": what follows from Calls
-	Usage    llm.Usage      `json:"usage,omitzero"`   // zero: counted at four characters a token
-	Error    *llm.Error     `json:"-"`                // instead of an answer
+	Stop     llm.StopReason `json:"stop,omitempty"`   // "": derived from Calls
+	Usage    llm.Usage      `json:"usage,omitzero"`   // zero: estimated at four characters per token
+	Error    *llm.Error     `json:"-"`                // returned instead of an answer
 	Status   int            `json:"status,omitempty"` // in files, for Error: 429, 529, 500, 401, 400, 413
 	Message  string         `json:"message,omitempty"`
 	Retry    float64        `json:"retry_after,omitempty"` // seconds, with Status
 
 	Break Break `json:"break,omitempty"`
-	Delay int   `json:"delay_ms,omitempty"` // before the answer starts; ends early with the request
-	Piece int   `json:"piece,omitempty"`    // characters of one delta; 0: 12
+	Delay int   `json:"delay_ms,omitempty"` // before the answer starts; shorter if the request is cancelled
+	Piece int   `json:"piece,omitempty"`    // characters per delta; 0: 12
 }
 
-// A Call is a tool call that a scripted model makes.
+// A Call is a tool call by a scripted model.
 type Call struct {
-	ID    string `json:"id,omitempty"` // "": made up, unique in the script
+	ID    string `json:"id,omitempty"` // "": generated, unique in the script
 	Name  string `json:"name"`
-	Input any    `json:"input,omitempty"` // a string is sent as it is, so that it can be broken JSON
+	Input any    `json:"input,omitempty"` // a string is sent unchanged, so that it can be invalid JSON
 }
 
-// A Break is a way in which an answer goes wrong after half of it was sent.
+// A Break is how an answer fails after half of it was sent.
 type Break string
 
 const (
 	Whole  Break = ""
 	Drop   Break = "drop"   // the connection is lost
-	Cut    Break = "cut"    // the stream ends as if all were well, but the end is missing
-	Garble Break = "garble" // the stream goes on with what cannot be read
-	Fail   Break = "fail"   // the provider reports, inside the stream, that it is overloaded
-	Hang   Break = "hang"   // nothing more comes, until the request is cancelled
+	Cut    Break = "cut"    // the stream ends normally, but the end of the answer is missing
+	Garble Break = "garble" // the stream continues with invalid data
+	Fail   Break = "fail"   // the provider reports in the stream that it is overloaded
+	Hang   Break = "hang"   // nothing more is sent until the request is cancelled
 )
 
-// ReadScript reads the JSON array of answers in a file.
+// ReadScript reads a file with a JSON array of answers.
 func ReadScript(file string) ([]Answer, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -84,19 +84,19 @@ func ReadScript(file string) ([]Answer, error) {
 	return answers, nil
 }
 
-// Reply is an answer of text.
+// Reply returns an answer with text.
 func Reply(text string) Answer { return Answer{Text: text} }
 
-// Use is an answer that calls one tool.
+// Use returns an answer that calls one tool.
 func Use(name string, input any) Answer { return Answer{Calls: []Call{{Name: name, Input: input}}} }
 
-// Script is a scripted llm.Model. Its zero value gives no answer. Set the
-// fields before the first request; it is then safe for concurrent use.
+// Script is a scripted llm.Model. The zero Script has no answers. Set its fields before the first
+// request; after that it is safe for concurrent use.
 type Script struct {
 	Answers []Answer
-	// Func answers when Answers has none left. nil: that is an error.
+	// Func returns the answer if no entry of Answers is left; nil: that is an error.
 	Func func(*llm.Request) Answer
-	// Model is what Info returns. "" as its ID: "test/script".
+	// Model is the result of Info. If its ID is "", the ID is "test/script".
 	Model llm.Info
 
 	player player
@@ -107,14 +107,14 @@ type Script struct {
 // New returns a scripted model.
 func New(answers ...Answer) *Script { return &Script{Answers: answers} }
 
-// Requests returns copies of the requests in the order in which they came.
+// Requests returns copies of the requests in the order in which they arrived.
 func (s *Script) Requests() []*llm.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
 }
 
-// Left is the number of answers that were not given.
+// Left returns the number of unused answers.
 func (s *Script) Left() int { return s.player.left(s.Answers) }
 
 func (s *Script) Info() llm.Info {
@@ -175,7 +175,7 @@ func (a *Answer) broken(ctx context.Context) error {
 	return &llm.Error{Kind: llm.Broken, Message: "script: stream broke: " + string(a.Break)}
 }
 
-// events are the answer as an adapter would stream it.
+// events returns the answer as an adapter would stream it.
 func (a *Answer) events(from string) []llm.Event {
 	var evs []llm.Event
 	done := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Stop: a.Stop, Usage: a.Usage, Model: from}
@@ -217,7 +217,7 @@ func (c Call) json() json.RawMessage {
 	}
 }
 
-// A shown is what a script may look at in a request.
+// A shown is the part of a request that a script can match.
 type shown struct {
 	last string // text of the last user message
 	all  string // every text
@@ -256,7 +256,7 @@ func texts(parts []llm.Part) string {
 	return strings.Join(out, "\n")
 }
 
-// A player knows which answers were given.
+// A player records which answers were used.
 type player struct {
 	mu    sync.Mutex
 	given map[int]bool
@@ -309,7 +309,7 @@ func (p *player) next(answers []Answer, v shown) (Answer, error) {
 	return a, nil
 }
 
-// fill checks Want, puts in what Take says, and makes up what was left out.
+// fill checks Want, applies Take, and fills in the fields that were left empty.
 func (p *player) fill(a Answer, v shown) (Answer, error) {
 	for _, w := range a.Want {
 		re, err := regexp.Compile(w)
@@ -367,7 +367,7 @@ func (p *player) fill(a Answer, v shown) (Answer, error) {
 	return a, nil
 }
 
-// replaceIn replaces in every string of a decoded JSON value.
+// replaceIn applies swap to every string in a decoded JSON value.
 func replaceIn(v any, swap *strings.Replacer) any {
 	switch v := v.(type) {
 	case string:
@@ -387,7 +387,7 @@ func replaceIn(v any, swap *strings.Replacer) any {
 	case nil, bool, float64, int:
 		return v
 	}
-	var plain any // a struct or a typed map of a Go test
+	var plain any // a struct or a typed map from a Go test
 	data, err := json.Marshal(v)
 	if err != nil || json.Unmarshal(data, &plain) != nil {
 		panic(fmt.Sprintf("llmtest: input %v is no JSON", v))
@@ -411,8 +411,7 @@ func kindOf(status int) llm.ErrorKind {
 	return llm.Invalid
 }
 
-// sign is the signature that a scripted model puts on its thinking, and that
-// the servers want back.
+// sign returns the signature of thinking, which the servers check when it is sent back.
 func sign(thinking string) string { return fmt.Sprintf("sig-%d-%08x", len(thinking), hash(thinking)) }
 
 func hash(s string) (h uint32) {
@@ -423,7 +422,7 @@ func hash(s string) (h uint32) {
 	return h
 }
 
-// pieces cuts s into deltas of n characters.
+// pieces splits s into deltas of n characters.
 func pieces(s string, n int) []string {
 	if n <= 0 {
 		n = 12
@@ -451,8 +450,8 @@ func wait(ctx context.Context, ms int) bool {
 	}
 }
 
-// copyRequest copies what a caller might change later. Bytes are shared: the
-// types promise that they are not changed.
+// copyRequest copies what a caller might change later. Byte slices are shared, because they must
+// not be changed.
 func copyRequest(r *llm.Request) *llm.Request {
 	c := *r
 	c.Tools = slices.Clone(r.Tools)

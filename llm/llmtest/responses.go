@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// responsesFormat is OpenAI Responses.
+// responsesFormat is the OpenAI Responses format.
 type responsesFormat struct{}
 
 type responsesRequest struct {

@@ -14,10 +14,10 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// Key is the only key that the servers take.
+// Key is the only key that the servers accept.
 const Key = "test-key-1234"
 
-// A Server answers as a script says, in the format that the path asks for:
+// A Server returns the answers of a script, in the format that belongs to the path:
 //
 //	POST /v1/messages                              Anthropic Messages
 //	POST /v1/responses                             OpenAI Responses
@@ -25,8 +25,8 @@ const Key = "test-key-1234"
 //	POST /v1beta/models/NAME:streamGenerateContent Gemini
 //	GET  /v1/models                                one model, test-model
 //
-// It is strict: a request that the vendor would refuse gets the vendor's kind
-// of refusal, uses up no answer, and is in Refused.
+// It is strict: a request that the vendor would reject gets the same kind of error, uses no answer,
+// and is listed in Refused.
 type Server struct {
 	URL string // without a path
 
@@ -38,17 +38,17 @@ type Server struct {
 	got     []Recorded
 	refused []string
 	record  io.Writer
-	signed  map[string]bool // signatures that this server gave
+	signed  map[string]bool // signatures that this server accepts
 }
 
-// A Recorded is one request that a Server got.
+// A Recorded is one request that a Server received.
 type Recorded struct {
 	Path   string          `json:"path"`
 	Header http.Header     `json:"-"`
 	Body   json.RawMessage `json:"body"`
 }
 
-// NewServer starts a server on the loopback interface. Close it.
+// NewServer starts a server on the loopback interface. The caller must close it.
 func NewServer(answers ...Answer) *Server {
 	s := &Server{answers: answers, signed: map[string]bool{}}
 	s.http = httptest.NewServer(s)
@@ -56,14 +56,13 @@ func NewServer(answers ...Answer) *Server {
 	return s
 }
 
-// Close ends the server and waits for its requests.
+// Close stops the server and waits until its requests have ended.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Env is the environment that leads a program to the server, whichever format
-// it speaks.
+// Env returns the environment variables that make a program use the server, for all formats.
 func (s *Server) Env() []string {
 	return []string{
 		"ANTHROPIC_API_KEY=" + Key, "ANTHROPIC_BASE_URL=" + s.URL,
@@ -72,38 +71,37 @@ func (s *Server) Env() []string {
 	}
 }
 
-// Record makes the server write each request to w, as a line of JSON, before
-// it answers.
+// Record makes the server write each request to w, as a line of JSON, before it answers.
 func (s *Server) Record(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record = w
 }
 
-// Requests returns what came so far.
+// Requests returns the requests received so far.
 func (s *Server) Requests() []Recorded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
 }
 
-// Refused returns why requests were refused so far.
+// Refused returns the reasons for which requests were rejected so far.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.refused)
 }
 
-// Left is the number of answers that were not given.
+// Left returns the number of unused answers.
 func (s *Server) Left() int { return s.player.left(s.answers) }
 
-// A format is one vendor's way to say things.
+// A format implements one vendor's format.
 type format interface {
-	// check returns the vendor's refusal, or "" and what a script may look at.
+	// check returns the vendor's error, or "" and the part of the request that a script can match.
 	check(s *Server, r *http.Request, body []byte) (v shown, refusal string)
-	// fail writes an error as the vendor words it.
+	// fail returns the body of an error response.
 	fail(status int, kind llm.ErrorKind, message string) []byte
-	// frames are the server-sent events of an answer.
+	// frames returns an answer as server-sent events.
 	frames(s *Server, a *Answer) []string
 }
 
@@ -114,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	rec := Recorded{r.URL.Path, r.Header.Clone(), body}
-	if !json.Valid(body) { // nothing, too
+	if !json.Valid(body) { // also for an empty body
 		rec.Body, _ = json.Marshal(string(body))
 	}
 	s.got = append(s.got, rec)
@@ -124,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 
-	if r.URL.Path == "/v1/models" { // what a local server has
+	if r.URL.Path == "/v1/models" { // as a local server has
 		json.NewEncoder(w).Encode(object{"object": "list", "data": []object{{"id": "test-model", "object": "model"}}})
 		return
 	}
@@ -237,14 +235,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, f format, a *Ans
 	}
 }
 
-// sse writes one server-sent event. name "" leaves the event field out.
+// sse formats one server-sent event. If name is "", it has no event field.
 func sse(name string, data any) string {
 	var b bytes.Buffer
 	if name != "" {
 		fmt.Fprintf(&b, "event: %s\n", name)
 	}
 	b.WriteString("data: ")
-	enc := json.NewEncoder(&b) // ends the line
+	enc := json.NewEncoder(&b) // it ends the line
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(data); err != nil {
 		panic(err)
@@ -253,7 +251,7 @@ func sse(name string, data any) string {
 	return b.String()
 }
 
-// signature signs thinking and remembers that it did.
+// signature returns the signature of thinking and records it as valid.
 func (s *Server) signature(thinking string) string {
 	sig := sign(thinking)
 	s.mu.Lock()
@@ -262,8 +260,8 @@ func (s *Server) signature(thinking string) string {
 	return sig
 }
 
-// Signed makes the server take a signature as its own: for a conversation that
-// began elsewhere.
+// Signed makes the server accept a signature that it did not create, for a conversation that began
+// elsewhere.
 func (s *Server) Signed(signature, thinking string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

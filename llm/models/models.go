@@ -1,9 +1,7 @@
-// Package models knows which models and providers there are: windows, limits,
-// prices, and by which names people call them.
+// Package models contains the known models and providers: their windows, limits, prices and names.
 //
-// Most people want [Known] and [Table.Find]. The table is a data file; a
-// person's settings are a second one laid over it. A model that is in neither
-// is usable all the same: its window and price are then unknown.
+// Most programs use [Known] and [Table.Find]. The table is a data file, to which a user's settings
+// are added. A model that is in neither can be used too: its window and price are then unknown.
 package models
 
 import (
@@ -22,14 +20,15 @@ import (
 //go:embed models.json
 var builtIn []byte
 
-// A Table is a set of providers and models. Its zero value is empty. It is not
-// changed once made.
+// A Table is a set of providers and models. The zero Table is empty. It must not be changed after
+// it was made.
 type Table struct {
 	AsOf      string     `json:"as_of,omitempty"`
-	Providers []Provider `json:"providers,omitempty"` // in the order in which a key in the environment chooses
-	// to "provider/model", or to a provider's own alias: fast, default, strong
+	Providers []Provider `json:"providers,omitempty"` // in order of preference if several have a key in the environment
+	// Aliases maps a name to "provider/model" or to a provider's own alias: fast, default or
+	// strong.
 	Aliases map[string]string `json:"aliases,omitempty"`
-	Models  map[string]Model  `json:"models,omitempty"` // by "provider/model", or "model" for all providers
+	Models  map[string]Model  `json:"models,omitempty"` // by "provider/model", or by "model" for all providers
 }
 
 // A Provider is a service or a server that has models.
@@ -37,39 +36,39 @@ type Provider struct {
 	Name     string            `json:"name"`
 	Format   Format            `json:"format,omitempty"`
 	Base     string            `json:"base,omitempty"`      // base URL
-	BaseEnv  string            `json:"base_env,omitempty"`  // variable that replaces Base
-	Foreign  Format            `json:"foreign,omitempty"`   // the format where Base was replaced; "": Format
-	KeyEnv   []string          `json:"key_env,omitempty"`   // variables that hold the key; the first that is set
-	TokenEnv string            `json:"token_env,omitempty"` // variable that holds a bearer token instead
-	Header   map[string]string `json:"header,omitempty"`    // further headers
+	BaseEnv  string            `json:"base_env,omitempty"`  // environment variable that replaces Base
+	Foreign  Format            `json:"foreign,omitempty"`   // the format if Base was replaced; "": Format
+	KeyEnv   []string          `json:"key_env,omitempty"`   // environment variables for the key; the first one that is set is used
+	TokenEnv string            `json:"token_env,omitempty"` // environment variable for a bearer token, as an alternative
+	Header   map[string]string `json:"header,omitempty"`    // additional headers
 	Local    bool              `json:"local,omitempty"`     // needs no key
 	Named    bool              `json:"named,omitempty"`     // used only when named
-	Like     string            `json:"like,omitempty"`      // has the models and aliases of this provider
-	Aliases  map[string]string `json:"aliases,omitempty"`   // fast, default, strong to a model's name
+	Like     string            `json:"like,omitempty"`      // uses the models and aliases of this provider
+	Aliases  map[string]string `json:"aliases,omitempty"`   // maps fast, default and strong to names of models
 
-	Configured bool   `json:"-"` // a person's settings say where it is
+	Configured bool   `json:"-"` // the user's settings contain its base URL
 	KeyHelper  string `json:"-"` // command that prints the key
 	Proxy      string `json:"-"` // URL
 }
 
-// A Format is how a provider is spoken to.
+// A Format is the API format of a provider.
 type Format string
 
 const (
 	Messages  Format = "messages"  // Anthropic
 	Responses Format = "responses" // OpenAI
-	Chat      Format = "chat"      // OpenAI Chat Completions, and all that imitate it
+	Chat      Format = "chat"      // OpenAI Chat Completions and compatible servers
 	Gemini    Format = "gemini"    // Google
 )
 
-// A Model is what is known of one. Prices are in US dollars for a million
-// tokens; Read and Write are what the prompt cache costs in shares of Input.
+// A Model is what is known about a model. Prices are in US dollars per million tokens; Read and
+// Write are the prices of the prompt cache as multiples of Input.
 type Model struct {
 	Window    int      `json:"window,omitempty"`
 	MaxOutput int      `json:"max_output,omitempty"`
 	Takes     string   `json:"takes,omitempty"` // words: image, pdf
 	Thinking  bool     `json:"thinking,omitempty"`
-	Budget    bool     `json:"budget,omitempty"` // thinks to a number of tokens, not to a level
+	Budget    bool     `json:"budget,omitempty"` // thinking is set as a number of tokens, not as a level
 	Input     float64  `json:"input,omitempty"`
 	Output    float64  `json:"output,omitempty"`
 	Read      float64  `json:"read,omitempty"`
@@ -85,9 +84,9 @@ var parsed = sync.OnceValue(func() Table {
 	return t
 })
 
-// Known is the table that comes with the program, with extra laid over it: a
-// provider, model or alias of extra replaces the one of its name, except that
-// a provider's empty fields keep what they were; new providers come first.
+// Known returns the built-in table with extra added to it. Models and aliases in extra replace
+// those with the same name, and so do the non-empty fields of its providers. New providers come
+// first.
 func Known(extra ...Table) Table {
 	t := parsed()
 	t.Providers, t.Aliases, t.Models = slices.Clone(t.Providers), maps.Clone(t.Aliases), maps.Clone(t.Models)
@@ -139,7 +138,7 @@ func overlay(p, x Provider) Provider {
 	return p
 }
 
-// Provider returns the provider of a name.
+// Provider returns the provider with a name.
 func (t Table) Provider(name string) (Provider, bool) {
 	for _, p := range t.Providers {
 		if p.Name == name {
@@ -149,11 +148,11 @@ func (t Table) Provider(name string) (Provider, bool) {
 	return Provider{}, false
 }
 
-// An Unknown is the error for a name that means no model.
+// An Unknown is the error for a name that is not the name of a model.
 type Unknown struct {
 	Name     string
-	Provider string   // "": the name begins with no provider that is known
-	Near     []string // the nearest names, at most three
+	Provider string   // "": the name does not begin with a known provider
+	Near     []string // the most similar names, at most three
 }
 
 func (e *Unknown) Error() string {
@@ -169,12 +168,11 @@ func (e *Unknown) Error() string {
 	return text
 }
 
-// Find reads what a user or a skill calls a model: "provider/model", a model's
-// name, an alias, or a provider's name, which means its default. current is the
-// provider in use, or "": it decides what fast, default and strong mean, and
-// whose an unknown name without a provider is. A name that begins with an
-// unknown provider is an *[Unknown]: it is never sent to another one. Name ""
-// with a nil error means the provider's own choice.
+// Find interprets a name given by the user or a skill: "provider/model", a model's name, an alias,
+// or a provider's name, which stands for its default model. current is the provider in use, or "":
+// fast, default and strong refer to it, and so does an unknown name without a provider. A name that
+// begins with an unknown provider is an *[Unknown] error and is never sent to another provider. If
+// model is "" and err is nil, the provider chooses the model.
 func (t Table) Find(name, current string) (p Provider, model string, err error) {
 	seen := 0
 	for {
@@ -218,8 +216,8 @@ func (t Table) Find(name, current string) (p Provider, model string, err error) 
 	return p, "", &Unknown{Name: name, Near: t.near(name)}
 }
 
-// near are the names of models and providers that are most like one that is
-// unknown: of providers where it has a prefix.
+// near returns the known names most similar to an unknown one. If name has a provider's prefix,
+// similar providers are returned.
 func (t Table) near(name string) []string {
 	if prefix, rest, ok := strings.Cut(name, "/"); ok {
 		var providers []string
@@ -235,8 +233,8 @@ func (t Table) near(name string) []string {
 	return similar.Names(name, t.names(""))
 }
 
-// NearOf are the names of a provider's models that are most like one, or else the
-// aliases and providers that are.
+// NearOf returns the names of a provider's models that are most similar to name. If there are none,
+// it returns similar aliases and providers.
 func (t Table) NearOf(p Provider, name string) []string {
 	near := similar.Names(name, t.names(p.Name))
 	for i := range near {
@@ -253,7 +251,7 @@ func (t Table) NearOf(p Provider, name string) []string {
 	return similar.Names(strings.ToLower(name), words)
 }
 
-// names are those of a provider's models, of all with provider "", sorted.
+// names returns the sorted names of a provider's models, or of all models if provider is "".
 func (t Table) names(provider string) (names []string) {
 	p, _ := t.Provider(provider)
 	for _, id := range slices.Sorted(maps.Keys(t.Models)) {
@@ -264,8 +262,7 @@ func (t Table) names(provider string) (names []string) {
 	return names
 }
 
-// Names are the models of a provider that the table has, with the provider's
-// name, sorted.
+// Names returns the provider's models that are in the table as "provider/model", sorted.
 func (t Table) Names(p Provider) []string {
 	names := t.names(p.Name)
 	for i := range names {
@@ -276,8 +273,8 @@ func (t Table) Names(p Provider) []string {
 
 func tier(name string) bool { return name == "fast" || name == "default" || name == "strong" }
 
-// own is what a provider's alias stands for: itself if it is none. A provider
-// without the alias has its default do the work, and "" if it has none.
+// own resolves an alias of a provider; other names are returned unchanged. If the provider lacks
+// the alias fast or strong, its default is used, or "" if it has none.
 func (t Table) own(p Provider, name string) string {
 	aliases := p.Aliases
 	if like, ok := t.Provider(p.Like); ok && len(aliases) == 0 {
@@ -292,13 +289,13 @@ func (t Table) own(p Provider, name string) string {
 	return name
 }
 
-// Has reports whether the table has a provider's model, by whatever key.
+// Has reports whether the table contains a provider's model.
 func (t Table) Has(p Provider, name string) bool {
 	_, ok := t.known(p, name)
 	return ok
 }
 
-// Model returns what the table knows of a provider's model.
+// Model returns what the table contains about a provider's model.
 func (t Table) Model(p Provider, name string) (Model, bool) { return t.known(p, name) }
 
 func (t Table) known(p Provider, name string) (Model, bool) {
@@ -320,7 +317,7 @@ func (t Table) known(p Provider, name string) (Model, bool) {
 	return Model{}, false
 }
 
-// undated cuts a date off a model's name: -20251001, -2026-04-23, -latest.
+// undated removes a date from the end of a model's name: -20251001, -2026-04-23, -latest.
 func undated(name string) string {
 	name = strings.TrimSuffix(name, "-latest")
 	for _, shape := range []string{"-00000000", "-0000-00-00"} {
@@ -340,8 +337,8 @@ func undated(name string) string {
 	return name
 }
 
-// Endpoint is the endpoint of a provider's model, without a key. getenv may be
-// nil.
+// Endpoint returns the endpoint of a provider's model, without a key. getenv looks up environment
+// variables; it may be nil.
 func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (llm.Endpoint, Format) {
 	m, _ := t.known(p, name)
 	e := llm.Endpoint{
@@ -378,8 +375,8 @@ func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (ll
 	return e, format
 }
 
-// ollama makes a URL of OLLAMA_HOST, which may be a host, a port, both, or a
-// URL, and which servers set to 0.0.0.0.
+// ollama converts OLLAMA_HOST to a URL. The value may be a host, a port, both, or a URL. 0.0.0.0,
+// which servers use, becomes 127.0.0.1.
 func ollama(host string) string {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(host), "://")
 	if !ok {

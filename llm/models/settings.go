@@ -12,21 +12,20 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// A ProviderSettings is what a user's settings say about one provider, new or known:
-// the values of `providers`.
+// A ProviderSettings is the user's setting for one provider, known or new: a value of `providers`.
 type ProviderSettings struct {
 	BaseURL   string            `json:"baseURL"`
-	Format    Format            `json:"format"` // messages, responses, chat or gemini; a new provider: chat
+	Format    Format            `json:"format"` // messages, responses, chat or gemini; the default of a new provider is chat
 	Headers   map[string]string `json:"headers"`
-	KeyEnv    string            `json:"keyEnv"`    // variable that holds the key
+	KeyEnv    string            `json:"keyEnv"`    // environment variable for the key
 	KeyHelper string            `json:"keyHelper"` // command that prints the key
 	Proxy     string            `json:"proxy"`
-	Fast      string            `json:"fast"` // names of models
+	Fast      string            `json:"fast"` // Fast, Default and Strong are names of models
 	Default   string            `json:"default"`
 	Strong    string            `json:"strong"`
 }
 
-// A Mistake is a setting that is wrong.
+// A Mistake is an error in a setting.
 type Mistake struct {
 	Setting string   // providers or models.known
 	Path    []string // the keys below it
@@ -40,11 +39,10 @@ func (m *Mistake) Error() string {
 	return strings.Join(append([]string{m.Setting}, m.Path...), ": ") + ": " + m.Text
 }
 
-// Settings makes a Table of the settings `providers` (an object of [ProviderSettings]
-// by name) and `models.known` (an object of [Model] by "provider/model", or by
-// "model" for all providers). Either may be empty. What is wrong in models.known
-// is ignored and reported; in providers, which say where keys and prompts go, it
-// is an error, a [Mistake].
+// Settings makes a Table from the settings `providers` (an object of [ProviderSettings] by name)
+// and `models.known` (an object of [Model] by "provider/model", or by "model" for all providers).
+// Either may be empty. Mistakes in models.known are ignored and reported. A mistake in providers is
+// an error, a [Mistake], because this setting decides where keys and prompts are sent.
 func Settings(providers, known json.RawMessage) (t Table, ignored []*Mistake, err error) {
 	if len(known) > 0 {
 		all, mistakes := fields(known, "models.known")
@@ -100,11 +98,11 @@ func Settings(providers, known json.RawMessage) (t Table, ignored []*Mistake, er
 	return t, ignored, nil
 }
 
-// maxPrice is the highest price of a million tokens, in US dollars, that is not
-// taken for a number of tokens.
+// maxPrice is the highest plausible price of a million tokens, in US dollars. A higher value was
+// probably meant as a number of tokens.
 const maxPrice = 2000
 
-// oneModel reads a value of models.known.
+// oneModel reads one value of models.known.
 func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
 	mistakes = decode(data, &m, "models.known", id)
 	wrong := func(key, format string, args ...any) {
@@ -137,7 +135,7 @@ func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
 	return m, mistakes
 }
 
-// fields are the members of a JSON object.
+// fields returns the members of a JSON object.
 func fields(data json.RawMessage, setting string, path ...string) (map[string]json.RawMessage, []*Mistake) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {
@@ -146,8 +144,8 @@ func fields(data json.RawMessage, setting string, path ...string) (map[string]js
 	return all, nil
 }
 
-// decode reads a JSON object into a struct. A key that the struct does not have and
-// a value of another type are left out.
+// decode reads a JSON object into a struct. Unknown keys and values of a wrong type are reported
+// and left out.
 func decode(data json.RawMessage, into any, setting string, path ...string) []*Mistake {
 	values, mistakes := fields(data, setting, path...)
 	v := reflect.ValueOf(into).Elem()
@@ -179,7 +177,7 @@ func decode(data json.RawMessage, into any, setting string, path ...string) []*M
 	return mistakes
 }
 
-// wanted is the JSON type of a Go type, in words.
+// wanted names the JSON type that corresponds to a Go type.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -194,7 +192,7 @@ func wanted(t reflect.Type) string {
 	return "an object"
 }
 
-// shorten is JSON for a message.
+// shorten shortens JSON for a message.
 func shorten(data json.RawMessage) string {
 	if text := []rune(string(data)); len(text) > 40 {
 		return string(text[:40]) + "…"

@@ -1,12 +1,11 @@
-// Package offline is the built-in model that needs no key and no network.
+// Package offline is the built-in model, which needs no key and no network.
 //
-// It is a procedure runner, and reports that it is one: it reads the same request as any
-// model, picks the skill whose entry in the listing fits the prompt, calls the
-// Skill tool, and carries out the procedure that the skill declares, one bash
-// call for each step. It keeps no state: what to do next follows from the
-// messages alone.
+// It runs procedures and says so. It reads the same request as any model, picks the skill whose
+// entry in the listing matches the prompt, calls the Skill tool, and then runs the procedure that
+// the skill declares, with one bash call for each step. It keeps no state: the next step follows
+// from the messages alone.
 //
-// Most people want [New] and [ParseProcedure].
+// Most programs use [New] and [ParseProcedure].
 package offline
 
 import (
@@ -21,14 +20,14 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// ID is what people call the model, and what its Info says.
+// ID is the name of the model, also in its Info.
 const ID = "offline"
 
-// Lookup finds the procedure of a skill by the name that the listing gives it.
-// A Procedure without steps means that the skill has none.
+// Lookup finds the procedure of a skill by its name in the listing. A Procedure without steps means
+// that the skill has none.
 type Lookup func(skill string) (Procedure, error)
 
-// New returns the model. A nil lookup knows no procedure.
+// New returns the model. With a nil lookup no skill has a procedure.
 func New(lookup Lookup) llm.Model {
 	if lookup == nil {
 		lookup = func(string) (Procedure, error) { return Procedure{}, nil }
@@ -38,7 +37,7 @@ func New(lookup Lookup) llm.Model {
 
 type runner struct{ lookup Lookup }
 
-// Info says that the window is large: nothing is read but the end.
+// Info reports a large window, because the model reads only the end of a conversation.
 func (r *runner) Info() llm.Info { return llm.Info{ID: ID, Window: 1_000_000} }
 
 func (r *runner) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
@@ -74,7 +73,7 @@ const needsModel = "I am the offline model: I carry out procedures that skills d
 	"For anything more, give knack a language model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or point " +
 	"OLLAMA_HOST at a local server."
 
-// answer is what to say and what to call next, and whether a procedure failed.
+// answer returns the text and the call of the answer, and whether a procedure failed.
 func (r *runner) answer(req *llm.Request) (say string, call *llm.ToolCall, failed bool) {
 	t := read(req)
 	if t.skill == "" {
@@ -117,7 +116,7 @@ func (r *runner) answer(req *llm.Request) (say string, call *llm.ToolCall, faile
 
 // choose picks a skill for the prompt and calls it.
 func (r *runner) choose(req *llm.Request, t turn) (string, *llm.ToolCall) {
-	if len(t.results) > 0 { // the Skill tool refused, or a fork reported
+	if len(t.results) > 0 { // the Skill tool refused, or a sub-agent reported its result
 		return texts(t.results[len(t.results)-1].Parts), nil
 	}
 	skills := listing(req)
@@ -143,7 +142,7 @@ func (r *runner) choose(req *llm.Request, t turn) (string, *llm.ToolCall) {
 	return "", &llm.ToolCall{Name: skill, Input: data}
 }
 
-// report shows what each step printed; so many of them succeeded.
+// report shows the output of each step. done is how many succeeded.
 func report(skill string, steps []string, results []*llm.ToolResult, done int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s ran offline: %d of %s, no language model.\n", skill, done, count(len(steps), "step"))
@@ -158,14 +157,14 @@ func report(skill string, steps []string, results []*llm.ToolResult, done int) s
 	return b.String()
 }
 
-// A turn is what happened since the person's last prompt.
+// A turn is what has happened since the user's last prompt.
 type turn struct {
 	prompt  string
-	skill   string // activated; "" none yet
+	skill   string // the activated skill; "": none yet
 	dir     string
 	args    string
-	text    string            // the skill's
-	results []*llm.ToolResult // since the activation; before one, since the prompt
+	text    string            // the text of the skill
+	results []*llm.ToolResult // since the activation, or else since the prompt
 }
 
 var activation = sync.OnceValue(func() *regexp.Regexp {
@@ -173,8 +172,8 @@ var activation = sync.OnceValue(func() *regexp.Regexp {
 		`(?s)<command-name>/?([^<]*)</command-name>\s*(?:<command-args>(.*?)</command-args>)?\s*(?:Base directory for this skill: ([^\n]*)\n)?(.*)`)
 })
 
-// read finds the last prompt and what followed it. A text that begins with a
-// tag was put there by the program, not by a person.
+// read finds the last prompt and what followed it. A text that begins with a tag was written by the
+// program, not by the user.
 func read(req *llm.Request) turn {
 	var t turn
 	for _, m := range req.Messages {
@@ -212,7 +211,7 @@ func texts(parts []llm.Part) string {
 	return strings.Join(out, "\n")
 }
 
-// tool finds a tool whatever the case of its name.
+// tool finds a tool by its name, ignoring case.
 func tool(req *llm.Request, name string) (string, bool) {
 	for _, t := range req.Tools {
 		if strings.EqualFold(t.Name, name) {

@@ -13,8 +13,8 @@ import (
 // An entry is one skill of the listing.
 type entry struct{ name, text string }
 
-// listing reads the skills that a request lists: in the description of the
-// Skill tool, in the system text, and in what was announced since.
+// listing returns the skills that a request lists: in the description of the Skill tool, in the
+// system text, and in later announcements.
 func listing(req *llm.Request) []entry {
 	var out []entry
 	seen := map[string]bool{}
@@ -48,13 +48,13 @@ func listing(req *llm.Request) []entry {
 	return out
 }
 
-// entries reads "- name: text" lines, and the elements of index mode.
+// entries parses lines of the form "- name: text", and the elements used in index mode.
 func entries(list string) []entry {
 	var out []entry
 	for line := range strings.Lines(list) {
 		line = strings.TrimSpace(line)
 		if rest, ok := strings.CutPrefix(line, "- "); ok {
-			name, text, _ := strings.Cut(rest, ": ") // a name may hold a colon, without a blank
+			name, text, _ := strings.Cut(rest, ": ") // a name may contain a colon, but no blank after it
 			out = append(out, entry{strings.TrimSuffix(strings.TrimSpace(name), ":"), text})
 		}
 	}
@@ -83,14 +83,13 @@ func element(s, name string) string {
 const (
 	k1, b = 1.2, 0.75 // the usual constants of BM25
 
-	// enough is the share of the prompt's weight that an entry must carry. A
-	// word weighs the more the fewer entries have it, and the most if none has.
+	// enough is the share of the prompt's weight that an entry must match. A word has more weight
+	// if fewer entries contain it, and most if none does.
 	enough = 0.28
 )
 
-// pick returns the skill that fits a prompt best, and whether it fits well
-// enough. The name is "" if nothing fits at all. A skill that the prompt calls
-// by its name fits.
+// pick returns the skill that matches a prompt best, and whether it matches well enough. The name
+// is "" if nothing matches at all. A skill whose name is in the prompt always matches well enough.
 func pick(skills []entry, prompt string) (name string, fits bool) {
 	for _, e := range skills {
 		if called(prompt, e.name) {
@@ -119,7 +118,7 @@ func pick(skills []entry, prompt string) (name string, fits bool) {
 	weight := 0.0
 	for _, t := range query {
 		w := idf(t)
-		if df[t] == 0 && isCJK(t) { // most pairs of letters are no words
+		if df[t] == 0 && isCJK(t) { // most pairs of characters are not words
 			w /= 3
 		}
 		weight += w
@@ -140,15 +139,15 @@ func pick(skills []entry, prompt string) (name string, fits bool) {
 	return name, name != "" && bestShare >= enough
 }
 
-// called reports whether a prompt has a skill's name as a word of its own. A
-// name of one ordinary word is none: it must be /name.
+// called reports whether a prompt contains a skill's name as a separate word. A name that is one
+// ordinary word must be written as /name.
 func called(prompt, name string) bool {
 	p := " " + strings.ToLower(strings.Join(strings.FieldsFunc(prompt, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(",;!?\"'`()", r)
 	}), " ")) + " "
 	name = strings.ToLower(name)
 	if isCJK(name) {
-		return strings.Contains(p, name) // words are not set apart
+		return strings.Contains(p, name) // words are not separated by blanks
 	}
 	return strings.Contains(p, " /"+name+" ") || strings.ContainsAny(name, "-_:.") && strings.Contains(p, " "+name+" ")
 }
@@ -159,8 +158,8 @@ func isCJK(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, cjk...) })
 }
 
-// terms are the words of a text that say something: folded, plain endings cut,
-// Chinese, Japanese and Korean as pairs of letters.
+// terms returns the significant words of a text, in lower case and without common endings. Chinese,
+// Japanese and Korean text is split into pairs of characters.
 func terms(s string) []string {
 	var out []string
 	var word, han []rune
@@ -197,7 +196,7 @@ func terms(s string) []string {
 	return out
 }
 
-// stop are words that say nothing about what a skill is for.
+// stop contains words that do not tell what a skill is for.
 const stop = " a an and any are as at be by can could do does for from give have how i if in into is it its let " +
 	"make me my need of on or our out please run should skill skills so some that the their them then there these this " +
 	"to up us use used using want we what when where which will with would you your "
@@ -214,9 +213,8 @@ func stem(w string) string {
 	return strings.TrimSuffix(w, "e")
 }
 
-// arguments are the words of a prompt that are values: quoted, or with a
-// digit, a dot, a slash, a colon or an equals sign in them. After /name all
-// words are.
+// arguments returns the words of a prompt that look like values: quoted ones, and those that
+// contain a digit, dot, slash, colon or equals sign. After /name, all words are arguments.
 func arguments(prompt, name string) string {
 	if rest, ok := strings.CutPrefix(strings.TrimSpace(prompt), "/"+name); ok &&
 		(rest == "" || unicode.IsSpace(rune(rest[0]))) {

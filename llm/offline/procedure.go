@@ -10,13 +10,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Procedure is the exact way to do what a skill is for: commands, as lists
-// of words, that are run one after another until one fails.
+// A Procedure is the exact way to do what a skill is for: commands, as lists of words, that run in
+// order until one fails.
 //
-// In a word, {0}, {1} … stand for arguments, {name} for the argument that the
-// skill's `arguments` call so, {args} for all of them (as words of their own
-// where it is the whole word), and {baseDir} for the skill's directory.
-// {0=value} and {name=value} give a default. Other braces are text.
+// In a word, {0}, {1} … are replaced with arguments, {name} with the argument that the skill's
+// `arguments` give this name, {args} with all arguments (as separate words if {args} is the whole
+// word), and {baseDir} with the skill's directory. {0=value} and {name=value} set a default. Other
+// braces are plain text.
 type Procedure struct {
 	Steps     [][]string
 	Arguments []string // names
@@ -24,8 +24,8 @@ type Procedure struct {
 	Dir       string   // the skill's directory
 }
 
-// ParseProcedure reads the value of metadata.knack-procedure as JSON: a list
-// of lists of words, or text that holds one. null and nothing are no steps.
+// ParseProcedure parses the JSON value of metadata.knack-procedure: a list of lists of words, or a
+// string that contains one. If data is null or empty, there are no steps.
 func ParseProcedure(data json.RawMessage) ([][]string, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
@@ -62,8 +62,8 @@ func ParseProcedure(data json.RawMessage) ([][]string, error) {
 	return steps, nil
 }
 
-// Commands are the steps with args in their places, as shell commands in which
-// every word stays one word. args is one line, split as a shell splits.
+// Commands returns the steps with args inserted, as shell commands in which every word stays one
+// word. args is one line, which is split like a shell command.
 func (p Procedure) Commands(args string) ([]string, error) {
 	words := split(args)
 	out := make([]string, len(p.Steps))
@@ -88,7 +88,7 @@ func (p Procedure) Commands(args string) ([]string, error) {
 	return out, nil
 }
 
-// fill puts arguments into one word. What it puts in is not looked at again.
+// fill inserts arguments into one word. Braces in arguments are not replaced again.
 func (p Procedure) fill(w string, args []string) (string, error) {
 	var b strings.Builder
 	for {
@@ -114,7 +114,7 @@ func (p Procedure) fill(w string, args []string) (string, error) {
 			b.WriteString(p.Dir)
 		case name == "args" && !hasDefault:
 			b.WriteString(strings.Join(args, " "))
-		case n < 0: // not ours
+		case n < 0: // not a placeholder
 			b.WriteByte('{')
 			w = rest
 			continue
@@ -146,7 +146,7 @@ func (p Procedure) usage() string {
 	return ""
 }
 
-// quote returns s as one word for a shell, in quotes only where they are needed.
+// quote returns s as one word for a shell. It adds quotes only if needed.
 func quote(s string) string {
 	if word, err := syntax.Quote(s, syntax.LangPOSIX); err == nil && word == s {
 		return s
@@ -154,8 +154,8 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// split splits as a shell splits, without comments, variables or substitution.
-// A quote that is not closed is a letter.
+// split splits s into words like a shell, but without comments, variables or substitution. A quote
+// without a closing quote is an ordinary character.
 func split(s string) []string {
 	var words []string
 	var b strings.Builder
@@ -196,7 +196,7 @@ func split(s string) []string {
 	return words
 }
 
-// closing is where the quote at i ends, or -1.
+// closing returns the index of the closing quote for the quote at i, or -1.
 func closing(s string, i int) int {
 	for j := i + 1; j < len(s); j++ {
 		if s[i] == '"' && s[j] == '\\' {

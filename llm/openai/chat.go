@@ -21,9 +21,9 @@ func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event
 		&chatDecoder{e: &m.e})
 }
 
-// What a request is made of.
+// The parts of a request.
 
-// chatHead is what comes before the messages, chatTail what comes after them.
+// chatHead contains the fields before the messages, chatTail those after them.
 type chatHead struct {
 	Model string `json:"model"`
 }
@@ -85,9 +85,9 @@ type chatCall struct {
 	Extra json.RawMessage `json:"extra_content,omitempty"` // Google's signature on the call
 }
 
-// How Thinking.Opaque and ToolCall.Opaque begin when they are ours.
+// Prefixes of Thinking.Opaque and ToolCall.Opaque that this package writes.
 const (
-	asContent = "reasoning_content" // nothing follows: the text is what is sent back
+	asContent = "reasoning_content" // without further data: the text itself is sent back
 	asDetails = "reasoning_details:"
 	asExtra   = "extra_content:"
 )
@@ -100,7 +100,7 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 		out.MaxCompletionTokens, out.PromptCacheKey = req.MaxTokens, req.Session
 	} else {
 		out.MaxTokens = req.MaxTokens
-		if level == "xhigh" || level == "max" { // others know three levels
+		if level == "xhigh" || level == "max" { // other servers know only three levels
 			level = "high"
 		}
 	}
@@ -115,8 +115,8 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 		first = []any{chatMessage{Role: "system", Content: req.System}}
 	}
 	turns := wire.Turns(req.Messages)
-	// Plain reasoning is sent back as long as the tools it called are being
-	// answered, and no longer: servers that want it want it then.
+	// Plain reasoning is sent back only while the calls that it led to are being answered, because
+	// servers that need it need it only then.
 	current := 0
 	for i, m := range slices.Backward(turns) {
 		if m.Role == llm.User && m.Parts[0].Result == nil { // results come first
@@ -136,7 +136,7 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 	}
 }
 
-// said is an answer of the model.
+// said converts an answer of the model.
 func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
 	out := chatMessage{Role: "assistant"}
 	var text []string
@@ -170,8 +170,8 @@ func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
 	return out
 }
 
-// asked is what the user's side said: a message for each result, then one for
-// the rest. A result is text, so its images go into the rest.
+// asked converts a user's message to one message for each result and one for the rest. A result can
+// only be text, so its images are moved to the rest.
 func asked(e *llm.Endpoint, m llm.Message) []any {
 	var out []any
 	var rest []chatPart
@@ -204,7 +204,7 @@ func asked(e *llm.Endpoint, m llm.Message) []any {
 	if len(rest) == 0 {
 		return out
 	}
-	// Plain text goes as a string, which every server takes.
+	// Text alone is sent as a string, which every server accepts.
 	if !slices.ContainsFunc(rest, func(p chatPart) bool { return p.Type != "text" }) {
 		var text []string
 		for _, p := range rest {
@@ -234,7 +234,7 @@ func filename(m *llm.Media) string {
 	return m.Name
 }
 
-// What an answer is made of.
+// The parts of an answer.
 
 type chatChunk struct {
 	Model   string `json:"model"`
@@ -265,7 +265,7 @@ type chatDecoder struct {
 	text     strings.Builder
 	thinking strings.Builder
 	details  []json.RawMessage
-	asPlain  bool // reasoning came as reasoning_content
+	asPlain  bool // the reasoning was in the field reasoning_content
 	calls    []*chatCall
 	model    string
 	finish   string
@@ -300,7 +300,7 @@ func (d *chatDecoder) Event(data []byte, say func(llm.Event)) error {
 		delta := choice.Delta
 		if s := delta.ReasoningContent + delta.Reasoning; s != "" {
 			if delta.ReasoningContent != "" {
-				d.asPlain, s = true, delta.ReasoningContent // some servers send both, alike
+				d.asPlain, s = true, delta.ReasoningContent // some servers send the same text in both fields
 			}
 			d.thinking.WriteString(s)
 			say(llm.Event{Thinking: s})
@@ -323,8 +323,8 @@ func (d *chatDecoder) Event(data []byte, say func(llm.Event)) error {
 	return nil
 }
 
-// call adds a piece of a call. Pieces belong together by index; some servers
-// send none, or the same for all, and whole calls.
+// call adds a piece of a call. Pieces with the same index belong together. Some servers send
+// complete calls without an index, or with the same index for all.
 func (d *chatDecoder) call(c chatCall) {
 	var at *chatCall
 	for _, have := range d.calls {
@@ -375,21 +375,21 @@ func (d *chatDecoder) End(say func(llm.Event)) {
 			call.Opaque = asExtra + string(c.Extra)
 		}
 		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
-		say(llm.Event{Call: call}) // whole only now
+		say(llm.Event{Call: call}) // only now is it complete
 	}
 	switch {
 	case d.finish == "length":
 		r.Stop = llm.MaxTokens
 	case d.finish == "content_filter":
 		r.Stop = llm.Refusal
-	case len(d.calls) > 0: // whatever the server calls it
+	case len(d.calls) > 0: // for any finish reason that the server gives
 		r.Stop = llm.ToolUse
 	}
 	say(llm.Event{Done: r})
 }
 
-// joined puts the pieces of reasoning details together: those of one index and
-// type are one, their texts in order.
+// joined merges the pieces of reasoning details: consecutive ones with the same index and type
+// become one, and their texts are concatenated.
 func joined(pieces []json.RawMessage) []map[string]any {
 	var out []map[string]any
 	for _, raw := range pieces {

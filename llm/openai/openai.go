@@ -1,12 +1,11 @@
-// Package openai speaks OpenAI's two formats: Responses, and Chat Completions
-// with every server that imitates it (Ollama, llama.cpp, vLLM, LM Studio,
-// OpenRouter and others, by base URL).
+// Package openai implements OpenAI's two formats: Responses, and Chat Completions, which many other
+// servers support too (Ollama, llama.cpp, vLLM, LM Studio, OpenRouter and others, selected by base
+// URL).
 //
-// Use [Responses] for OpenAI itself and [Chat] for all others. The prompt caches
-// of these providers choose their own breakpoints; a stable prefix helps them, and
-// so does Request.Session, which goes to OpenAI as the cache
-// key. Reasoning is kept and sent back to the model that made it: encrypted
-// with Responses, as the server's own fields with Chat.
+// Use [Responses] for OpenAI itself and [Chat] for all others. These providers choose the
+// breakpoints of their prompt caches themselves. A stable prefix helps the caches, and so does
+// Request.Session, which is sent to OpenAI as the cache key. Reasoning is kept and sent back to the
+// model that made it: encrypted with Responses, in the server's own fields with Chat.
 package openai
 
 import (

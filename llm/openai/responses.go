@@ -19,10 +19,10 @@ func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.
 		&itemDecoder{e: &m.e})
 }
 
-// What a request is made of.
+// The parts of a request.
 
-// responsesHead is what comes before the input, responsesTail what comes after
-// it. The input is items, and reasoning items as they came.
+// responsesHead contains the fields before the input, responsesTail those after it. The input is a
+// list of items; reasoning items are sent back unchanged.
 type responsesHead struct {
 	Model        string `json:"model"`
 	Instructions string `json:"instructions,omitempty"`
@@ -69,7 +69,7 @@ type piece struct {
 	FileData string `json:"file_data,omitempty"`
 }
 
-// asItem begins a Thinking.Opaque that holds a reasoning item as it came.
+// asItem is the prefix of a Thinking.Opaque that contains an unchanged reasoning item.
 const asItem = "reasoning:"
 
 func responsesBody(r *responses, req *llm.Request) *wire.Body {
@@ -92,7 +92,7 @@ func responsesBody(r *responses, req *llm.Request) *wire.Body {
 
 func items(e *llm.Endpoint, m llm.Message) []any {
 	var out []any
-	var open *item // the message that text is added to
+	var open *item // the message to which text is added
 	add := func(p piece) {
 		if open == nil {
 			open = &item{Type: "message", Role: string(m.Role)}
@@ -122,8 +122,7 @@ func items(e *llm.Endpoint, m llm.Message) []any {
 			add(piece{Type: "input_text", Text: p.Text})
 		}
 	}
-	// Reasoning must be followed by what came of it, which an interrupted answer
-	// does not have.
+	// Reasoning must be followed by its result, which an interrupted answer does not have.
 	for n := len(out); n > 0; n = len(out) {
 		if _, ok := out[n-1].(json.RawMessage); !ok {
 			break
@@ -166,7 +165,7 @@ func itemMedia(e *llm.Endpoint, m *llm.Media) piece {
 	return piece{Type: "input_text", Text: wire.Unshown(m)}
 }
 
-// What an answer is made of.
+// The parts of an answer.
 
 type itemEvent struct {
 	Type         string          `json:"type"`
@@ -214,7 +213,7 @@ type itemDecoder struct {
 	refused bool
 }
 
-// End has nothing to add: the whole answer is an event.
+// End does nothing: the complete answer comes in an event.
 func (d *itemDecoder) End(func(llm.Event)) {}
 
 func (d *itemDecoder) Event(data []byte, say func(llm.Event)) error {
@@ -225,7 +224,7 @@ func (d *itemDecoder) Event(data []byte, say func(llm.Event)) error {
 	return err
 }
 
-// event reads one; the zero Event means nothing to tell.
+// event decodes one event. The zero Event means that there is nothing to pass on.
 func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 	var ev itemEvent
 	if json.Unmarshal(data, &ev) != nil {
@@ -270,7 +269,7 @@ func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 	return out, nil
 }
 
-// item takes a whole item of the answer.
+// item adds a complete item of the answer.
 func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 	var it doneItem
 	if json.Unmarshal(raw, &it) != nil {
@@ -289,8 +288,8 @@ func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 		}
 		t := &llm.Thinking{Text: strings.Join(text, "\n\n"), From: d.e.Info.ID}
 		if it.Encrypted != "" {
-			// What is sent back is the item without its status. Nothing is stored
-			// with the provider, so an item without its encrypted content is useless.
+			// The item is sent back without its status. The provider stores nothing, so an item
+			// without its encrypted content is useless.
 			summary := make([]map[string]string, 0, len(it.Summary))
 			for _, s := range it.Summary {
 				summary = append(summary, map[string]string{"type": "summary_text", "text": s.Text})

@@ -9,48 +9,46 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A Body is a request: a JSON object with one long list, the conversation. The
-// beginning of the conversation was sent before: its bytes are kept in the Memo
-// and sent again as they are.
+// A Body is a request: a JSON object with one long list, the conversation. Most of the conversation
+// was already sent in earlier requests: its JSON is kept in the Memo and sent again unchanged.
 type Body struct {
-	Head any    // an object: the members before the list
+	Head any    // an object: the fields before the list
 	List string // the name of the list
-	Tail any    // an object: the members after it; nil: none
+	Tail any    // an object: the fields after the list; nil: none
 
 	First []any         // items before the turns
 	Turns []llm.Message // as [Turns] returns them
-	// Items returns the items of a turn. They depend on it, on the turns before it,
-	// and on whether i < Recent, which is for formats that treat old turns otherwise.
+	// Items returns the items of turn i. They must depend only on this turn, on the turns before
+	// it, and on whether i < Recent, for formats that treat old turns differently.
 	Items  func(i int) []any
 	Recent int
-	Mark   string // inserted before the end of the last object of the last turn's array
+	Mark   string // inserted at the end of the last block of the last turn; "": none
 
 	Memo  *llm.Memo // nil: nothing is kept
-	Owner any       // who encodes: what others kept is not used
+	Owner any       // the encoder; data that another one stored in the Memo is not used
 }
 
-// kept is what a Memo holds.
+// kept is the data that a Memo stores.
 type kept struct {
 	owner  any
-	first  llm.Role // of the first turn; they alternate
-	recent int      // the Body's
+	first  llm.Role // of the first turn; the roles alternate
+	recent int      // the Body's Recent
 	turns  []encoded
 }
 
-// An encoded turn has a comma before each of its items.
+// An encoded turn is the JSON of its items, with a comma before each.
 type encoded struct {
 	parts []llm.Part
 	json  []byte
 }
 
-// pieces returns the bytes of the request, one piece after the other. They must
-// not be changed.
+// pieces returns the request as consecutive slices of bytes. They must not be changed.
 func (b *Body) pieces() (out [][]byte, err error) {
 	var head, first, tail bytes.Buffer
 	if err := writeJSON(&head, b.Head); err != nil {
 		return nil, err
 	}
-	if head.Truncate(head.Len() - 1); head.Len() > 1 { // without its brace
+	if head.Truncate(head.Len() - 1); head.Len() > 1 { // without the closing brace
 		head.WriteByte(',')
 	}
 	head.WriteString(`"` + b.List + `":[`)
@@ -101,7 +99,7 @@ func (b *Body) pieces() (out [][]byte, err error) {
 	return append(out, []byte(end)), nil
 }
 
-// encode makes k the turns of this request: those up to the first change stay.
+// encode updates k to the turns of this request. It keeps those before the first change.
 func (b *Body) encode(k *kept) error {
 	if len(b.Turns) > 0 && b.Turns[0].Role != k.first {
 		k.first, k.turns = b.Turns[0].Role, nil
@@ -112,7 +110,7 @@ func (b *Body) encode(k *kept) error {
 	}
 	k.recent, k.turns = b.Recent, slices.Delete(k.turns, n, len(k.turns))
 	if n == 0 {
-		k.turns = slices.Grow(k.turns, len(b.Turns)) // no more than are needed
+		k.turns = slices.Grow(k.turns, len(b.Turns)) // exactly as many as are needed
 	}
 	var buf bytes.Buffer
 	ends := make([]int, 0, len(b.Turns)-n)
@@ -122,7 +120,7 @@ func (b *Body) encode(k *kept) error {
 		}
 		ends = append(ends, buf.Len())
 	}
-	all := bytes.Clone(buf.Bytes()) // of its own length: it is kept
+	all := bytes.Clone(buf.Bytes()) // without spare capacity, because it is kept for long
 	start := 0
 	for i, end := range ends {
 		k.turns = append(k.turns, encoded{b.Turns[n+i].Parts, all[start:end:end]})
@@ -131,8 +129,8 @@ func (b *Body) encode(k *kept) error {
 	return nil
 }
 
-// has reports whether parts are those that were encoded. What a part points to is not compared: the messages of a
-// request with a Memo do not change.
+// has reports whether e was encoded from parts. It does not compare what parts point to, because
+// the messages of a request with a Memo must not change.
 func (e *encoded) has(parts []llm.Part) bool {
 	return len(e.parts) == len(parts) && (&e.parts[0] == &parts[0] || slices.Equal(e.parts, parts))
 }
@@ -158,10 +156,10 @@ func writeJSON(buf *bytes.Buffer, v any) error {
 	return nil
 }
 
-// A reader reads pieces one after the other.
+// A reader reads consecutive pieces.
 type reader struct {
 	pieces [][]byte
-	at     int // in the first of them
+	at     int // the position in the first of them
 }
 
 func (r *reader) Read(p []byte) (n int, err error) {

@@ -21,8 +21,8 @@ const (
 	TextFile
 )
 
-// MediaKind reports how to send media to a model. A model whose window is unknown
-// is itself unknown, and is sent everything.
+// MediaKind returns how to send media to a model. If the model's window is unknown, so are its
+// abilities, and everything is sent.
 func MediaKind(i *llm.Info, m *llm.Media) MediaForm {
 	unknown := i.Window == 0
 	switch m.MIME {
@@ -43,7 +43,7 @@ func MediaKind(i *llm.Info, m *llm.Media) MediaForm {
 	return None
 }
 
-// Unshown tells a model of media that it cannot be sent.
+// Unshown returns the text that replaces media which the model cannot receive.
 func Unshown(m *llm.Media) string {
 	name := m.Name
 	if name == "" {
@@ -52,9 +52,9 @@ func Unshown(m *llm.Media) string {
 	return fmt.Sprintf("[%s (%s, %d bytes) cannot be shown to this model]", name, m.MIME, len(m.Data))
 }
 
-// Object returns input if it is a JSON object, which is all that the formats
-// take back, and otherwise an object that holds it as text, so that the model
-// sees what it wrote beside the error that it caused.
+// Object returns input if it is a JSON object, because the formats accept nothing else. Otherwise
+// it returns an object that contains the input as text, so that the model can see what it wrote
+// next to the resulting error.
 func Object(input json.RawMessage) json.RawMessage {
 	input = bytes.TrimSpace(input)
 	if len(input) == 0 {
@@ -67,12 +67,11 @@ func Object(input json.RawMessage) json.RawMessage {
 	return data
 }
 
-// Turns is a conversation as all formats want it: sides alternate, tool
-// results stand before all else that the user's side says, and nothing is
-// empty: blank text is left out, and thinking that nothing follows, as an
-// interrupted answer leaves it.
+// Turns converts a conversation to the form that all formats need: roles alternate, a user's
+// message begins with its tool results, and nothing is empty. Blank text is left out, and so is a
+// message that has only thinking, as after an interrupted answer.
 //
-// Messages that are so already are not copied.
+// Messages that already have this form are not copied.
 func Turns(msgs []llm.Message) []llm.Message {
 	out := make([]llm.Message, 0, len(msgs))
 	for _, m := range msgs {
@@ -98,8 +97,7 @@ func Turns(msgs []llm.Message) []llm.Message {
 	return out
 }
 
-// empty reports whether a part is nothing to send: blank text, and thinking of
-// the user.
+// empty reports whether a part must be left out: blank text, or thinking in a user's message.
 func empty(role llm.Role, p *llm.Part) bool {
 	if p.Thinking != nil {
 		return role == llm.User
@@ -116,7 +114,7 @@ func rank(p llm.Part) int {
 	return 1
 }
 
-// Flat is the text of a result's parts, and its media.
+// Flat returns the text of a result's parts, joined by newlines, and its media.
 func Flat(parts []llm.Part) (string, []*llm.Media) {
 	var text []string
 	var media []*llm.Media
@@ -130,12 +128,12 @@ func Flat(parts []llm.Part) (string, []*llm.Media) {
 	return strings.Join(text, "\n"), media
 }
 
-// DataURL is media as a data: URL.
+// DataURL returns media as a data: URL.
 func DataURL(m *llm.Media) string {
 	return "data:" + m.MIME + ";base64," + base64.StdEncoding.EncodeToString(m.Data)
 }
 
-// FileText is a text attachment, named, for formats that have no part for it.
+// FileText returns a text attachment with its name, for formats without a part for files.
 func FileText(m *llm.Media) string {
 	return fmt.Sprintf("<file name=%q>\n%s\n</file>", m.Name, bytes.ToValidUTF8(m.Data, []byte("\ufffd")))
 }

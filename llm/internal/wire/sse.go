@@ -8,29 +8,29 @@ import (
 	"iter"
 )
 
-// A SSE is one server-sent event. Data is valid until the next one.
+// An SSE is one server-sent event. Data is valid until the next event.
 type SSE struct {
 	Name string
 	Data []byte
 }
 
-// maxEvent bounds one event. The largest real ones carry an image.
+// maxEvent limits the size of one event in bytes. The largest real ones contain an image.
 const maxEvent = 64 << 20
 
 var errTooLong = errors.New("an event of the stream is too long")
 
-// Events reads server-sent events as the HTML standard has them, except that a
-// lone CR ends no line (no vendor sends one): comments and unknown fields are skipped, data lines are
-// joined by LF, an event without data is none. An event that is not closed by
-// a blank line when the stream ends is yielded too, because some compatible
-// servers leave the last blank line out; whether it is whole shows in its JSON.
+// Events reads server-sent events as defined by the HTML standard, except that a lone CR does not
+// end a line, because no vendor sends one. Comments and unknown fields are skipped, data lines are
+// joined by LF, and an event without data is ignored. An unfinished event at the end of the stream
+// is yielded too, because some compatible servers omit the last blank line; the parser of its JSON
+// detects whether it is complete.
 func Events(r io.Reader) iter.Seq2[SSE, error] {
 	return func(yield func(SSE, error) bool) {
 		br := bufio.NewReaderSize(r, 16<<10)
 		var (
 			line, data []byte
 			name       string
-			some       bool // a data field was seen
+			some       bool // a data field has been read
 			first      = true
 		)
 		emit := func() bool {
@@ -78,8 +78,8 @@ func Events(r io.Reader) iter.Seq2[SSE, error] {
 	}
 }
 
-// readLine appends a line without its end to buf. The error is io.EOF if the
-// input ended; buf then holds what was there.
+// readLine appends a line without its line ending to buf. At the end of the input the error is
+// io.EOF, and buf contains the last, unfinished line.
 func readLine(br *bufio.Reader, buf []byte) ([]byte, error) {
 	for {
 		chunk, err := br.ReadSlice('\n')

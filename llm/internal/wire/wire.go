@@ -1,5 +1,5 @@
-// Package wire is what the adapters share: one POST, the errors that come
-// instead of an answer, and server-sent events.
+// Package wire contains what the adapters share: the HTTP request, the errors returned instead of
+// an answer, and server-sent events.
 package wire
 
 import (
@@ -25,18 +25,18 @@ const (
 	maxErrorBody = 64 << 10
 	defaultIdle  = 10 * time.Minute
 
-	// An answer may have this many bytes, unpacked, and some for each token of the
-	// model's output limit: a stream writes about 200 to a token.
+	// An answer may have maxAnswer bytes (uncompressed), plus bytesPerToken for each token of the
+	// model's output limit. Real streams have about 200 bytes per token.
 	maxAnswer     = 16 << 20
 	bytesPerToken = 512
 )
 
-// errTooLarge is the end of an answer that has more bytes than any real one.
+// errTooLarge means that an answer has more bytes than is plausible.
 var errTooLarge = errors.New("the answer is larger than the model's output limit allows: it was cut off")
 
-// Post sends body and yields the server-sent events of the answer. The
-// error that ends it is ctx's own if that is why, else an [*llm.Error]. The
-// caller decides whether events that end without an error are complete.
+// Post sends body and yields the server-sent events of the answer. A final error is ctx's own if
+// ctx ended, otherwise an [*llm.Error]. If the events end without an error, the caller decides
+// whether the answer is complete.
 func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body) iter.Seq2[SSE, error] {
 	return func(yield func(SSE, error) bool) {
 		fail := func(err error) { yield(SSE{}, err) }
@@ -59,12 +59,12 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			t := time.AfterFunc(idle, cancel)
 			defer t.Stop()
 			alive = func() { t.Reset(idle) }
-			// Pings keep a stream alive for a while only.
+			// Pings alone keep a stream alive only for a limited time.
 			silent := time.AfterFunc(3*idle, cancel)
 			defer silent.Stop()
 			spoke = func() { silent.Reset(3 * idle) }
 		}
-		// broken explains why the way to the provider ended.
+		// broken returns the error for a failed connection.
 		broken := func(err error) error {
 			switch {
 			case parent.Err() != nil:
@@ -89,7 +89,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		for _, p := range pieces {
 			req.ContentLength += int64(len(p))
 		}
-		// A connection that the server closed meanwhile is replaced.
+		// GetBody allows net/http to repeat the request if the server has closed the connection.
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(&reader{pieces: pieces}), nil }
 		for _, h := range []http.Header{header, e.Header} {
 			for k, v := range h {
@@ -131,7 +131,8 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 	}
 }
 
-// checkHeader finds values that HTTP cannot send, such as a key of two lines.
+// checkHeader returns an error for header values that HTTP cannot send, such as a key with two
+// lines.
 func checkHeader(e *llm.Endpoint, header http.Header) error {
 	for name, values := range header {
 		for _, v := range values {
@@ -150,8 +151,8 @@ func checkHeader(e *llm.Endpoint, header http.Header) error {
 	return nil
 }
 
-// unreachable explains in a sentence why the provider was not reached, and whether
-// another attempt may succeed.
+// unreachable explains why the provider could not be reached. The kind tells whether another
+// attempt may succeed.
 func unreachable(err error) (llm.ErrorKind, string) {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -166,7 +167,7 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	case errors.As(err, &name):
 		return llm.Broken, fmt.Sprintf("the address of %s cannot be looked up: is there a network?", name.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err)) // it may be starting
+		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err)) // a retry helps if it is just starting
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return llm.Broken, "there is no way to the provider: is there a network?"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
@@ -175,8 +176,8 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	return llm.Broken, err.Error()
 }
 
-// dialed is the address that was dialed: the provider's, or that of a proxy, whose
-// error contains the one with the address.
+// dialed returns the address that was dialed: the provider's or a proxy's. A proxy's error wraps
+// the one that has the address.
 func dialed(err error) string {
 	proxy := ""
 	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
@@ -190,17 +191,17 @@ func dialed(err error) string {
 	return "the address"
 }
 
-// A Decoder makes an answer of the events of a stream.
+// A Decoder builds an answer from the events of a stream.
 type Decoder interface {
-	// Event reads one and says what it tells; Done is the last to be said.
+	// Event decodes one event and passes the results to say. The last one has Done set.
 	Event(data []byte, say func(llm.Event)) error
-	// End says Done, where the events ended and it was not said, or nothing if
-	// a part of the answer is missing.
+	// End is called after the last event. It passes Done to say, unless that was already done or a
+	// part of the answer is missing.
 	End(say func(llm.Event))
 }
 
-// Stream is [Post] with a Decoder between: what an adapter's Stream returns.
-// It can be read once.
+// Stream runs [Post] and decodes its events with d. Adapters return its result, which can be
+// iterated once.
 func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body,
 	d Decoder) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
@@ -234,7 +235,7 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 type watched struct {
 	r     io.Reader
 	alive func()
-	left  int64 // bytes that may still come
+	left  int64 // the number of bytes that may still come
 }
 
 func (w *watched) Read(p []byte) (int, error) {
@@ -250,8 +251,8 @@ func (w *watched) Read(p []byte) (int, error) {
 
 var errRedirect = errors.New("redirected to another host: the key is not sent there")
 
-// client is e's, except that it takes no key to another host: net/http drops
-// Authorization on such a redirect, but not the vendors' own key headers.
+// client returns e's client, changed not to follow a redirect to another host with the key:
+// net/http drops Authorization on such a redirect, but not the vendors' own key headers.
 func client(e *llm.Endpoint) *http.Client {
 	c := http.Client{}
 	if e.Client != nil {
@@ -280,8 +281,8 @@ func redact(s, key string) string {
 	return strings.ReplaceAll(s, key, "[key]")
 }
 
-// A report is how all vendors word an error. Code is a number with Google, a
-// string or null with OpenAI.
+// A report is the error format that all vendors share. Code is a number from Google, and a string
+// or null from OpenAI.
 type report struct {
 	Message string          `json:"message"`
 	Type    string          `json:"type"`
@@ -293,7 +294,7 @@ type report struct {
 	} `json:"details"`
 }
 
-// StatusError makes an error of an HTTP answer that is not a stream.
+// StatusError returns the error for an HTTP response that is not a stream.
 func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *llm.Error {
 	r := parseReport(body)
 	err := r.err(e, status)
@@ -311,8 +312,8 @@ func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *
 	return err
 }
 
-// StreamError makes an error of what a vendor sends inside a stream: an object
-// with an "error" member, or that member itself.
+// StreamError returns the error for an error event in a stream: an object with a field "error", or
+// the value of that field.
 func StreamError(e *llm.Endpoint, data []byte) *llm.Error {
 	r := parseReport(data)
 	if r.Message == "" && r.Type == "" {
@@ -321,7 +322,7 @@ func StreamError(e *llm.Endpoint, data []byte) *llm.Error {
 	return r.err(e, 0)
 }
 
-// Garbled says that a stream's data cannot be understood.
+// Garbled returns the error for data in a stream that cannot be understood.
 func Garbled(e *llm.Endpoint, data []byte) *llm.Error {
 	if len(data) > 80 {
 		data = data[:80]
@@ -329,7 +330,7 @@ func Garbled(e *llm.Endpoint, data []byte) *llm.Error {
 	return &llm.Error{Kind: llm.Broken, Message: redact(fmt.Sprintf("%s: garbled stream: %q", e.Info.ID, data), e.Key)}
 }
 
-// Cut says that a stream ended too early.
+// Cut returns the error for a stream that ended too early.
 func Cut(e *llm.Endpoint) *llm.Error {
 	return &llm.Error{Kind: llm.Broken, Message: e.Info.ID + ": the stream ended before the answer did"}
 }
@@ -365,7 +366,7 @@ func (r report) err(e *llm.Endpoint, status int) *llm.Error {
 		status = n
 	}
 	out := &llm.Error{Status: status, Kind: r.kind(code, status), Message: redact(e.Info.ID+": "+r.Message, e.Key)}
-	if status == http.StatusNotFound && r.Message != "" { // which may be only "model: NAME"
+	if status == http.StatusNotFound && r.Message != "" { // the message may be only "model: NAME"
 		out.Message = redact(e.Info.ID+": not found: "+r.Message, e.Key)
 	}
 	if r.Message == "" {
@@ -417,8 +418,8 @@ func (r report) kind(code string, status int) llm.ErrorKind {
 	return llm.Invalid
 }
 
-// overflows reports whether a refusal's words mean that the window is full:
-// only OpenAI has a code for it.
+// overflows reports whether the text of an error means that the window is full. Only OpenAI has an
+// error code for this.
 func overflows(message string) bool {
 	m := strings.ToLower(message)
 	for _, words := range [...]string{
