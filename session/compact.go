@@ -19,28 +19,28 @@ const (
 	TriggerClear    Trigger = "clear"    // the user emptied the context
 )
 
-// Compaction replaces what came before an entry, in what the model sees, by a
-// summary and what the user typed; the entries themselves stay. Without a
-// summary the context is emptied: `/clear`.
+// Compaction replaces, in what the model sees, everything before an entry with a summary and what
+// the user typed. The entries themselves stay in the log. Without a summary the context is emptied:
+// `/clear`.
 type Compaction struct {
 	Trigger      Trigger `json:"trigger"`
-	Instructions string  `json:"instructions,omitempty"` // of a manual one
+	Instructions string  `json:"instructions,omitempty"` // the user's, for a manual compaction
 	Summary      string  `json:"summary,omitempty"`
-	// Typed is what the user typed in the part that the summary replaces, word
-	// for word, oldest first.
+	// Typed is what the user typed in the part that the summary replaces, word for word, oldest
+	// first.
 	Typed []string `json:"typed,omitempty"`
-	// Request is what the user typed at the beginning of the user turn that was
-	// cut in two, word for word: the work continues.
+	// Request is what the user typed at the beginning of the user turn that the compaction cut in
+	// two, word for word, because the work on it continues.
 	Request string `json:"request,omitempty"`
-	Kept    int    `json:"kept,omitempty"` // the first entry that stays as it was; 0: none does
+	Kept    int    `json:"kept,omitempty"` // the first entry that stays unchanged; 0: none
 
-	Skills   []KeptText `json:"skills,omitempty"`    // texts that follow the summary, the last used first
+	Skills   []KeptText `json:"skills,omitempty"`    // texts that follow the summary, the most recently used first
 	Dropped  []string   `json:"dropped,omitempty"`   // skills whose text was released, by name
 	UserOnly []string   `json:"user_only,omitempty"` // those of Dropped that the model may not load again
 
-	Before int       `json:"before,omitempty"` // tokens that the next request would have had, estimated
+	Before int       `json:"before,omitempty"` // estimated tokens of the next request without the compaction
 	After  int       `json:"after,omitempty"`
-	Usage  llm.Usage `json:"usage,omitzero"` // of asking for the summary
+	Usage  llm.Usage `json:"usage,omitzero"` // of the request for the summary
 	Cost   float64   `json:"cost,omitempty"` // US dollars
 	Model  string    `json:"model,omitempty"`
 }
@@ -49,11 +49,11 @@ type Compaction struct {
 type KeptText struct {
 	Entry  int    `json:"entry"`
 	Skill  string `json:"skill"`
-	Tokens int    `json:"tokens"`        // of the whole text
-	Cut    int    `json:"cut,omitempty"` // only so many bytes are kept; 0: all
+	Tokens int    `json:"tokens"`        // of the complete text
+	Cut    int    `json:"cut,omitempty"` // only this many bytes are kept; 0: all
 }
 
-// Left is the tokens that are there, at 4 bytes a token.
+// Left returns the number of tokens kept, at 4 bytes per token if the text was cut.
 func (k KeptText) Left() int {
 	if k.Cut > 0 {
 		return (k.Cut + 3) / 4
@@ -61,13 +61,13 @@ func (k KeptText) Left() int {
 	return k.Tokens
 }
 
-// Line describes what was done, for display.
+// Line describes the compaction, for display.
 func (c *Compaction) Line() string {
 	if c.Trigger == TriggerClear {
 		return "context emptied; the session keeps everything"
 	}
 	s := "compacted"
-	if c.After > 0 { // it is not known of imported ones
+	if c.After > 0 { // imported compactions do not have it
 		s += fmt.Sprintf(": %s to %s tokens", plain.Number(c.Before), plain.Number(c.After))
 	}
 	if c.Trigger == TriggerOverflow {
@@ -90,7 +90,7 @@ func (c *Compaction) Line() string {
 	return s
 }
 
-// face is what the model sees of a compaction, before the texts of skills.
+// face returns what the model sees of a compaction, before the texts of skills.
 func (c *Compaction) face() string {
 	if c.Summary == "" {
 		return ""
@@ -132,12 +132,12 @@ func (c *Compaction) face() string {
 	return b.String()
 }
 
-// face is the text of a skill after a compaction.
+// face returns the text of a skill after a compaction.
 func (k KeptText) face(a *Activation) string {
 	if k.Cut > 0 && k.Cut < len(a.Prompt) {
 		words := a.words()
 		if strings.Contains(a.Prompt[:k.Cut], a.Args) {
-			words = "" // the part that is kept has them
+			words = "" // the part that is kept contains them
 		}
 		return words + fmt.Sprintf(
 			"The skill %q, the first %s of its %s tokens. %s\n\n%s\n\n[The text of the skill %q is cut here.]",
@@ -146,11 +146,11 @@ func (k KeptText) face(a *Activation) string {
 	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, a.Prompt)
 }
 
-// moved is the compaction in a copy of the session.
+// moved returns the compaction for a copy of the session. ids maps old entry IDs to new ones.
 func (c *Compaction) moved(ids map[int]int) *Compaction {
 	m := *c
 	m.Kept = 0
-	for old, id := range ids { // the one that is named may not be readable
+	for old, id := range ids { // the entry Kept itself may not be readable
 		if c.Kept > 0 && old >= c.Kept && (m.Kept == 0 || id < m.Kept) {
 			m.Kept = id
 		}
@@ -162,7 +162,8 @@ func (c *Compaction) moved(ids map[int]int) *Compaction {
 	return &m
 }
 
-// compact folds a compaction. What it costs is what is kept, not what is left.
+// compact applies a compaction to state and view. Its cost depends on the size of what is kept, not
+// of what is dropped.
 func (l *Log) compact(e Entry) {
 	c := e.Compaction
 	tail := l.visible(e.Parent, c.Kept)
@@ -170,7 +171,7 @@ func (l *Log) compact(e Entry) {
 	l.state.compact(c, tail)
 }
 
-// compacted is the view after a compaction that keeps the tail.
+// compacted returns the view after a compaction that keeps the entries of tail.
 func (l *Log) compacted(c *Compaction, tail []Entry) view {
 	v := view{where: map[int][]place{}, cut: map[int]bool{}}
 	if text := c.face(); text != "" {
@@ -179,7 +180,7 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 	for _, k := range c.Skills {
 		a := l.activation(k.Entry)
 		if a == nil || a.Prompt == "" {
-			continue // the entry cannot be read
+			continue // the entry could not be read
 		}
 		v.part(llm.Text(k.face(a)))
 		v.where[k.Entry] = []place{{0, len(v.messages[0].Parts) - 1, a.words()}}
@@ -189,7 +190,7 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 		v.add(e)
 	}
 	v.last = l.view.last
-	v.last.bytes = -1 // what the provider counted was the conversation before
+	v.last.bytes = -1 // the provider's count is for the conversation before the compaction
 	return v
 }
 
@@ -213,9 +214,9 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 		texts = append(texts, t)
 	}
 	s.Texts = texts
-	// Announcements before the cut are no longer in the conversation.
+	// Announcements before the cut have left the conversation.
 	s.Announced = nil
-	s.Tools = s.Loaded // they need no announcement
+	s.Tools = s.Loaded // loaded tools need no announcement
 	if s.Listing != nil {
 		s.Announced = s.Listing.Announced
 	}
@@ -227,11 +228,11 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 	}
 }
 
-// visible are the entries up to a leaf that the model sees, from the one of an
-// ID on: those that no compaction took out. from 0: none; negative: all.
+// visible returns the entries of the branch up to leaf that the model sees: those with an ID of
+// from or higher that no compaction replaced. from 0: none; negative: all.
 func (l *Log) visible(leaf, from int) []Entry {
 	var es []Entry
-	last := true // the next compaction is the last one
+	last := true // no compaction has been found yet
 	for e := range l.back(leaf) {
 		if from == 0 || e.ID < from {
 			break
@@ -250,25 +251,24 @@ func (l *Log) visible(leaf, from int) []Entry {
 	return es
 }
 
-// A sample is what a provider counted for a request and its answer, and the
-// bytes of the view at that time.
+// A sample is the provider's token count for a request and its answer, with the size of the view at
+// that time.
 type sample struct {
 	usage llm.Usage
-	sent  int // bytes of the request's messages
-	bytes int // and with the answer; -1: they are not there any more
+	sent  int // bytes of the messages in the request
+	bytes int // bytes with the answer; -1: they have left the conversation
 }
 
-// Size estimates the tokens of the next request: what the provider counted
-// last, and what came since or went at the rate of bytes that it counted
-// then. overhead is the bytes of system text and tools. perByte is that rate,
-// a quarter where no provider has counted yet.
+// Size estimates the tokens of the next request: the provider's last count, plus or minus what has
+// changed since, converted with the tokens per byte of that count. overhead is the number of bytes
+// of system text and tools. perByte is the tokens per byte, 0.25 if no provider has counted yet.
 func (l *Log) Size(overhead int) (tokens int, perByte float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.view.size(overhead)
 }
 
-// Bytes is the size of what the model sees.
+// Bytes returns the size of what the model sees, see size.
 func (l *Log) Bytes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,7 +288,7 @@ func (v *view) size(overhead int) (tokens int, perByte float64) {
 	return max(0, prompt+u.Output+int(perByte*float64(v.bytes-v.last.bytes))), perByte
 }
 
-// SizeAfter is what Size would return after a compaction.
+// SizeAfter returns what Size would return after a compaction.
 func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -297,19 +297,19 @@ func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 	return n
 }
 
-// Saves is how many bytes less the model sees after a compaction.
+// Saves returns how many bytes less the model would see after a compaction.
 func (l *Log) Saves(c *Compaction) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.view.bytes - l.compacted(c, l.visible(l.leaf, c.Kept)).bytes
 }
 
-// Cut says where a compaction may cut: what the model sees is old and then
-// kept, the newest part of at most so many bytes.
+// Cut chooses where a compaction should cut. It splits what the model sees into old and kept, the
+// newest part, of at most most bytes.
 //
-// A call stays with its results, and a skill with the call that loaded it.
-// What the model has not answered yet is always kept, unless it is results of
-// more than room bytes. Compactions are in neither part; previous is the last
+// A call stays with its results, and a skill with the call that loaded it. What the model has not
+// answered yet is always kept, except results of more than room bytes. Compactions are in neither
+// part; previous is the last one, or nil.
 // one, nil for none.
 func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
@@ -320,7 +320,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 		}
 	}
 	all := l.visible(l.leaf, -1)
-	answer := -1 // the last one
+	answer := -1 // the index of the last one; -1: none
 	var starts []int
 	for i, e := range all {
 		switch {
@@ -331,7 +331,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 			starts = append(starts, i)
 		}
 	}
-	sizes := make([]int, len(all)+1) // of all[i:]
+	sizes := make([]int, len(all)+1) // sizes[i] is the size of all[i:]
 	for i := len(all) - 1; i >= 0; i-- {
 		sizes[i] = sizes[i+1] + l.shown(&all[i])
 	}
@@ -358,7 +358,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	return all[:at], all[at:], previous
 }
 
-// shown is the size of what the model sees of an entry, in bytes.
+// shown returns the size of what the model sees of an entry, in bytes.
 func (l *Log) shown(e *Entry) int {
 	n := 0
 	add := func(parts []llm.Part) {

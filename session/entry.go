@@ -1,15 +1,11 @@
-// Package session records a conversation and projects what the model sees of
-// it.
+// Package session records a conversation and derives from it what the model sees.
 //
-// A session is a [Log]: a tree of entries that are appended and never edited,
-// kept as lines of JSON in one file (or in memory alone). Most people want
-// [Store.Create], [Store.Open] and [Log.Project]. What holds at a moment
-// (which skills are in force, which files were touched, what was spent) is a
-// [State], folded from the entries: nothing else remembers, so a resumed
-// session is the session.
+// A session is a [Log]: a tree of entries that are appended and never edited, stored as lines of
+// JSON in one file, or only in memory. Most programs use [Store.Create], [Store.Open] and
+// [Log.Project]. The current [State] (which skills are in use, which files were touched, what was
+// spent) is computed from the entries alone, so a resumed session continues exactly where it was.
 //
-// A Log has one writer; reading and appending are safe from several
-// goroutines.
+// A Log has one writing process; its methods are safe for concurrent use.
 package session
 
 import (
@@ -24,7 +20,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Type says which field of an Entry is set.
+// A Type tells which field of an Entry is set.
 type Type string
 
 const (
@@ -44,9 +40,8 @@ const (
 	TypeMove       Type = "move"
 )
 
-// An Entry is one thing that happened. IDs count from 1 within a file; Parent
-// is the entry before it on its branch, 0 for the first. Beside them exactly
-// the field that Type names is set.
+// An Entry is one recorded event. IDs count from 1 within a file. Parent is the ID of the previous
+// entry on the branch, 0 for the first. Of the other fields, exactly the one for Type is set.
 type Entry struct {
 	ID     int       `json:"id"`
 	Parent int       `json:"parent"`
@@ -69,8 +64,8 @@ type Entry struct {
 	Move       *Move       `json:"move,omitempty"`
 }
 
-// whole reports whether the field that Type names is set. A type of a later
-// version says nothing here, and is kept.
+// whole reports whether the entry is complete: the field for Type is set, and a move has a valid
+// target. An entry with a type of a later version counts as complete and is kept.
 func (e *Entry) whole() bool {
 	switch body := e.body().(type) {
 	case nil:
@@ -81,24 +76,24 @@ func (e *Entry) whole() bool {
 	return true
 }
 
-// touches reports whether the entry names files that were touched.
+// touches reports whether the entry names touched files.
 func (e *Entry) touches() bool {
 	return e.User != nil && len(e.User.Touched) > 0 || e.Result != nil && len(e.Result.Touched) > 0 ||
 		e.Activation != nil && len(e.Activation.Touched) > 0
 }
 
-// User is a message of the user. Steering marks one that came while the run
-// was going on; every other User begins a user turn.
+// User is a message of the user. Steering means that it came during a run; every other User begins
+// a user turn.
 type User struct {
 	Parts    []llm.Part `json:"parts"`
 	Steering bool       `json:"steering,omitempty"`
 	Touched  []string   `json:"touched,omitempty"` // attached files
-	// Typed is what the user typed, where Parts begin with the text made from it:
-	// people see Typed, the model sees Parts.
+	// Typed is what the user typed, if a command made Parts from it. Users are shown Typed, the
+	// model gets Parts.
 	Typed string `json:"typed,omitempty"`
 }
 
-// Answer is one model response. Partial marks one that was cut off by cancel.
+// Answer is one model response. Partial means that it was cancelled before its end.
 type Answer struct {
 	Message llm.Message    `json:"message"`
 	Stop    llm.StopReason `json:"stop,omitempty"`
@@ -108,23 +103,21 @@ type Answer struct {
 	Partial bool           `json:"partial,omitempty"`
 }
 
-// Started records that a call that is not read-only is about to run. It is on
-// disk before the call starts: a Started without a Result may have happened,
-// and is never run again.
+// Started records that a call which is not read-only is about to run. It is on disk before the call
+// starts. A call with a Started but without a Result may have had effects, and is never run again.
 type Started struct {
 	Call string `json:"call"`
 	Name string `json:"name"`
 }
 
-// Result is a tool's answer to a call: what the model sees, and what only
-// people do.
+// Result is a tool's answer to a call: the part for the model, and Details for display.
 type Result struct {
 	llm.ToolResult
 	Details json.RawMessage `json:"details,omitempty"`
 	Touched []string        `json:"touched,omitempty"`
 }
 
-// Decision is the audit of one call's permission.
+// Decision records the permission decision on one call.
 type Decision struct {
 	Call   string              `json:"call"`
 	Tool   string              `json:"tool"`
@@ -134,13 +127,13 @@ type Decision struct {
 	By     permission.Decision `json:"by"`
 }
 
-// Activation is a skill that came into force. It has two texts: Notice for
-// people, Prompt for the model.
+// Activation records that a skill came into use. It has two texts: Notice for the user, Prompt for
+// the model.
 type Activation struct {
 	Skill   string     `json:"skill"`
 	Args    string     `json:"args,omitempty"`
 	By      Caller     `json:"by"`
-	Call    string     `json:"call,omitempty"` // the model's call
+	Call    string     `json:"call,omitempty"` // the model's call, if it called the skill
 	Hash    string     `json:"hash"`           // of Prompt
 	Notice  string     `json:"notice"`
 	Prompt  string     `json:"prompt"`
@@ -151,38 +144,38 @@ type Activation struct {
 	Scope   string     `json:"scope,omitempty"`
 	Tokens  int        `json:"tokens"`            // of Prompt, estimated
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
-	Present int        `json:"present,omitempty"` // the entry that holds the same text, which is not sent again
+	Present int        `json:"present,omitempty"` // the entry that contains the same text, which is not sent again; 0: none
 	Touched []string   `json:"touched,omitempty"` // attached files
 
-	// Ignored are the Grants that are not in effect, and Accepted those that are
-	// because the user accepted them for this skill as it is.
+	// Ignored are the Grants that are not in effect. Accepted are those that are in effect because
+	// the user accepted them for the skill's present content.
 	Ignored  []string `json:"ignored,omitempty"`
 	Accepted []string `json:"accepted,omitempty"`
-	// Problems are what went wrong: an unknown model, ignored grants, files that
-	// could not be extracted.
+	// Problems are what went wrong, such as an unknown model, ignored grants, or files that could
+	// not be extracted.
 	Problems []knack.Problem `json:"problems,omitempty"`
-	// UserOnly: the model may not load the skill again (disable-model-invocation).
+	// UserOnly means that the model may not load the skill again (disable-model-invocation).
 	UserOnly bool `json:"user_only,omitempty"`
 
-	// Hooks are the skill's, as its bytes say; paths in them start at Dir.
+	// Hooks are the skill's hooks as JSON. Relative paths in them start at Dir.
 	Hooks json.RawMessage `json:"hooks,omitempty"`
 	Dir   string          `json:"dir,omitempty"`
-	// Sandbox restricts the commands that run while the skill is in force.
+	// Sandbox restricts the commands that run while the skill is in use.
 	Sandbox *knack.Restrictions `json:"sandbox,omitempty"`
 }
 
-// A Caller says who activated a skill.
+// A Caller is who activated a skill.
 type Caller string
 
 const (
 	ByUser  Caller = "user"
-	ByInput Caller = "input" // a text that nobody typed calls it by name
+	ByInput Caller = "input" // a text that nobody typed, such as a pipe's, calls it by name
 	ByModel Caller = "model"
 	ByFork  Caller = "fork"  // it is the task of a sub-agent
 	ByAgent Caller = "agent" // the definition of a sub-agent loads it
 )
 
-// Granted are the rules that are in effect: nil if the skill requested none.
+// Granted returns the grants that are in effect, or nil if the skill requested none.
 func (a *Activation) Granted() []string {
 	if a.Grants == nil {
 		return nil
@@ -196,9 +189,9 @@ func (a *Activation) Granted() []string {
 	return granted
 }
 
-// words are what the user typed to call the skill. They stay in the
-// conversation when its text leaves it. "": the model called it, and its call
-// is in the conversation.
+// words returns what the user typed to call the skill, in the form that the model sees. It stays in
+// the conversation when the skill's text is released. It returns "" if the model called the skill,
+// because then its call is in the conversation.
 func (a *Activation) words() string {
 	if a.By != ByUser && a.By != ByInput {
 		return ""
@@ -221,38 +214,38 @@ func (a *Activation) Origin() string {
 	return "called by the " + string(a.By)
 }
 
-// Note is a text of the program for the model between its answers, and a text for
-// the user about it ("": none).
+// Note is a text from the program for the model, sent between its answers, and a text about it for
+// the user; "": none.
 type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
-	// Announced says of an announcement which skills it was about: a fingerprint of
-	// what it says about each, "" for those that are gone.
+	// Announced is set in an announcement of skills. It maps each skill's name to a fingerprint of
+	// its announced text, or to "" if the skill is gone.
 	Announced map[string]string `json:"told,omitempty"`
-	// Tools names late tools that it announces, and Loaded those whose definitions
-	// are sent from here on.
+	// Tools names late tools that the note announces. Loaded names those whose definitions are sent
+	// from now on.
 	Tools  []string `json:"tools,omitempty"`
 	Loaded []string `json:"loaded,omitempty"`
-	// Suggested names the skills that it suggests.
+	// Suggested names the skills that the note suggests.
 	Suggested []string `json:"suggested,omitempty"`
-	// Hook is the event whose hooks wrote it; "": the program did.
+	// Hook is the event whose hooks wrote the note; "": the program did.
 	Hook string `json:"hook,omitempty"`
-	// Skills are those that an announcement is about; nil: it is none.
+	// Skills are the changes that the note announces; nil: it is not an announcement.
 	Skills *SkillChanges `json:"skills,omitempty"`
-	// Problems are what went wrong: skills that are left out.
+	// Problems are what went wrong, such as skills that were left out.
 	Problems []knack.Problem `json:"problems,omitempty"`
 }
 
-// SkillChanges names the skills that came, changed or went since the model was
-// last informed of them.
+// SkillChanges names the skills that were added, changed or removed since the model was last
+// informed.
 type SkillChanges struct {
 	Added   []string `json:"added,omitempty"`
 	Changed []string `json:"changed,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
 
-// TurnEnd ends a user turn, and with it the grants, denials, model, effort and
-// hooks of its skills.
+// TurnEnd ends a user turn, and thereby the grants, denials, model, effort and hooks of the turn's
+// skills.
 type TurnEnd struct {
 	Reason EndReason `json:"reason"`
 	Error  string    `json:"error,omitempty"`
@@ -271,63 +264,61 @@ const (
 	EndInterrupted EndReason = "interrupted" // the program ended first
 )
 
-// Release takes the text of an activation out of what the model sees. What the
-// user typed with it stays.
+// Release removes the text of an activation from what the model sees. What the user typed to call
+// the skill stays.
 type Release struct {
 	Entry   int    `json:"entry"`
 	Skill   string `json:"skill"`
 	Tokens  int    `json:"tokens"`
 	Reason  string `json:"reason"`
 	Summary string `json:"summary,omitempty"` // replaces the text, if not empty
-	// UserOnly: the model may not load the skill again.
+	// UserOnly means that the model may not load the skill again.
 	UserOnly bool `json:"user_only,omitempty"`
 }
 
-// Move puts the leaf on an earlier entry, 0 for the very beginning: the next
-// entry starts a branch there.
+// Move makes an earlier entry the leaf, or 0 for the very beginning. The next entry starts a branch
+// there.
 type Move struct {
 	To int `json:"to"`
 }
 
-// DefaultEffort, as the effort of a Setting, takes back what was set before.
+// DefaultEffort, as the effort of a Setting, cancels an earlier setting.
 const DefaultEffort = "default"
 
-// Setting changes settings of the session from here on. Empty fields change nothing.
+// Setting changes settings of the session from now on. An empty field changes nothing.
 type Setting struct {
 	Model  string          `json:"model,omitempty"`
 	Effort string          `json:"effort,omitempty"`
 	Mode   permission.Mode `json:"mode,omitempty"`
 	Title  string          `json:"title,omitempty"`
-	Label  string          `json:"label,omitempty"` // of the entry before this one
+	Label  string          `json:"label,omitempty"` // for the entry before this one
 }
 
-// Listing is the catalogue text that the model was shown first, fixed for the
+// Listing is the catalogue text that the model was given at first. It stays the same for the
 // session.
 type Listing struct {
 	Text      string            `json:"text"`
 	Announced map[string]string `json:"told,omitempty"`
-	Cut       bool              `json:"cut,omitempty"` // not every description is whole
+	Cut       bool              `json:"cut,omitempty"` // some descriptions are shortened
 }
 
-// Agent is a sub-agent that started or, where Reason is set, ended. Its own
-// conversation is the session Log. Like a Started, the entry of its start is on
-// disk before it does anything.
+// Agent records that a sub-agent started or, if Reason is set, ended. The sub-agent's conversation
+// is the session Log. The entry of its start is on disk before it does anything, as for a Started.
 type Agent struct {
-	Name       string `json:"name"`           // of its definition
+	Name       string `json:"name"`           // the name of its definition
 	Log        string `json:"log"`            // the id of its session
-	Call       string `json:"call,omitempty"` // the model's call; "": a person typed the skill
+	Call       string `json:"call,omitempty"` // the model's call; "": the user typed the skill
 	Skill      string `json:"skill,omitempty"`
-	Args       string `json:"args,omitempty"` // of the skill
-	Task       string `json:"task,omitempty"` // for people: what it is to do
+	Args       string `json:"args,omitempty"` // the arguments of the skill
+	Task       string `json:"task,omitempty"` // what it is to do, for display
 	Background bool   `json:"background,omitempty"`
 
-	// Of its end. Reason is that of its TurnEnd, or interrupted where the
-	// program ended first.
+	// Set at the end. Reason is the one in its TurnEnd, or interrupted if the program ended first.
 	Reason   EndReason            `json:"reason,omitempty"`
 	Error    string               `json:"error,omitempty"`
 	Requests int                  `json:"requests,omitempty"`
-	Usage    map[string]llm.Usage `json:"usage,omitempty"` // by model, with that of its own sub-agents
-	Cost     float64              `json:"cost,omitempty"`  // US dollars, the same
+	Usage    map[string]llm.Usage `json:"usage,omitempty"` // by model, including its own sub-agents
+	Cost     float64              `json:"cost,omitempty"`  // US dollars, including its own sub-agents
 	Denials  int                  `json:"denials,omitempty"`
 	Result   string               `json:"result,omitempty"` // its last answer
 }

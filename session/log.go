@@ -20,13 +20,13 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// Version is that of the file format.
+// Version is the version of the file format.
 const Version = 1
 
-// maxGap bounds how many entries in a row may be unreadable.
+// maxGap is the largest number of consecutive entries that may be missing.
 const maxGap = 1000
 
-// How often, and after which pause, a lock that another process has is tried again.
+// A lock that another process has is tried lockTries times, with a pause of lockPause.
 const (
 	lockTries = 100
 	lockPause = 20 * time.Millisecond
@@ -39,10 +39,10 @@ type Header struct {
 	Dir     string    `json:"dir"` // working directory
 	Time    time.Time `json:"time"`
 	From    string    `json:"from,omitempty"` // the session it was forked from
-	Of      string    `json:"of,omitempty"`   // of a sub-agent's: the session it works for
+	Of      string    `json:"of,omitempty"`   // for a sub-agent: the session that started it
 }
 
-// A Log is a session. The zero Log is not usable; see [New] and [Store].
+// A Log is a session. Make one with [New] or a [Store]; the zero Log is not usable.
 type Log struct {
 	header Header
 	now    func() time.Time
@@ -52,17 +52,17 @@ type Log struct {
 	leaf    int
 	file    file // nil: in memory
 	lock    *flock.Flock
-	failed  error // of a write; the log takes nothing more
+	failed  error // the first error of a write; after it, the log accepts no more entries
 	damage  []string
 	pending string // the path of the file that the first entry creates; "": none
-	latest  string // the file that names the session of the last turn; "": none
-	resumed bool   // read from a file, and no answer since
+	latest  string // the file that names the session with the most recent turn; "": none
+	resumed bool   // read from a file, and no answer was appended since
 
 	state State
 	view  view
 	memo  llm.Memo
 
-	shared bool // state.Touched was handed out
+	shared bool // state.Touched was returned to a caller
 }
 
 type file interface {
@@ -71,7 +71,7 @@ type file interface {
 	io.Closer
 }
 
-// New makes a Log in memory.
+// New returns a Log in memory.
 func New(h Header) *Log {
 	if h.Version == 0 {
 		h.Version = Version
@@ -79,23 +79,23 @@ func New(h Header) *Log {
 	return &Log{header: h, now: time.Now}
 }
 
-// Header returns the first line.
+// Header returns the header of the session.
 func (l *Log) Header() Header { return l.header }
 
-// ID is the session's.
+// ID returns the ID of the session.
 func (l *Log) ID() string { return l.header.ID }
 
-// Memo is where an adapter keeps what it sent of the session's messages.
+// Memo returns the memo in which an adapter stores the session's messages in encoded form.
 func (l *Log) Memo() *llm.Memo { return &l.memo }
 
-// Damage describes what could not be read of the file, a sentence each.
+// Damage describes the parts of the file that could not be read, one sentence each.
 func (l *Log) Damage() []string { return l.damage }
 
-// ErrLocked means that another process writes the session.
+// ErrLocked means that another process has the session open for writing.
 var ErrLocked = errors.New("the session is open in another process")
 
-// create makes a Log whose file must not exist. The first entry creates it: a
-// session in which nothing happens leaves nothing behind.
+// create returns a Log for a file, which must not exist. The first entry creates the file, so that
+// a session without entries leaves no file.
 func create(path string, h Header) (*Log, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -126,8 +126,8 @@ func (l *Log) begin() error {
 	return err
 }
 
-// open reads a file, and if write is set keeps it open for appending. A torn
-// last line is cut off then.
+// open reads a file. If write is set, it keeps the file open for appending and removes an
+// incomplete last line.
 func open(path string, write bool) (*Log, error) {
 	l := New(Header{})
 	if write {
@@ -157,8 +157,8 @@ func (l *Log) acquire(path string) error {
 		if ok || err != nil {
 			return err
 		}
-		// A writer that was killed while it started a command leaves the lock
-		// with the child until that has become the command.
+		// A writer that was killed just after it forked to start a command leaves the lock with the
+		// child process until the child executes the command.
 		if try == lockTries {
 			return ErrLocked
 		}
@@ -166,7 +166,7 @@ func (l *Log) acquire(path string) error {
 	}
 }
 
-// load reads the entries and returns where the last good line ends.
+// load reads the entries and returns the offset where the last good line ends.
 func (l *Log) load(path string) (good int64, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -186,7 +186,7 @@ func (l *Log) load(path string) (good int64, err error) {
 		lines = lines[:len(lines)-1]
 	}
 	entries, errs := decode(lines)
-	l.entries = make([]record, 0, len(entries)+len(entries)/16+16) // with room for a few turns
+	l.entries = make([]record, 0, len(entries)+len(entries)/16+16) // with space for a few turns
 	for i, line := range lines {
 		n, whole, last := i+2, line[len(line)-1] == '\n', i == len(lines)-1
 		e, err := entries[i], errs[i]
@@ -197,7 +197,7 @@ func (l *Log) load(path string) (good int64, err error) {
 			err = errors.New("it has no type")
 		}
 		if !whole || (err != nil && last) {
-			// Torn by a crash: it was never acknowledged.
+			// A crash interrupted the write, so it was never reported as done.
 			l.damage = append(l.damage, fmt.Sprintf("line %d was cut off", n))
 			break
 		}
@@ -214,7 +214,7 @@ func (l *Log) load(path string) (good int64, err error) {
 	return good, nil
 }
 
-// put takes an entry that is on disk, or need not be.
+// put adds an entry to the Log. If there is a file, the entry must already be written.
 func (l *Log) put(e Entry) {
 	for len(l.entries) < e.ID-1 {
 		l.entries = append(l.entries, record{})
@@ -235,7 +235,7 @@ func (l *Log) put(e Entry) {
 	}
 }
 
-// refold computes state and view again, after the leaf has moved.
+// refold computes state and view from the beginning, after the leaf has moved.
 func (l *Log) refold() {
 	l.state, l.view = State{}, view{}
 	for _, e := range l.branch(l.leaf) {
@@ -255,12 +255,12 @@ func (l *Log) fold(e Entry) {
 	l.view.add(e)
 }
 
-// back goes from a leaf to the beginning of its branch.
+// back iterates from a leaf to the beginning of its branch.
 func (l *Log) back(leaf int) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for id := leaf; id > 0; {
 			r := &l.entries[id-1]
-			if r.body == nil { // it could not be read: go on with the one before it
+			if r.body == nil { // it could not be read: continue with the one before it
 				id--
 				continue
 			}
@@ -278,8 +278,8 @@ func (l *Log) branch(leaf int) []Entry {
 	return es
 }
 
-// Append adds an entry at the leaf, and returns it with its ID, parent and
-// time. It is written, but sure to be on disk only after [Log.Sync].
+// Append adds an entry after the leaf and returns it with its ID, parent and time. The entry is
+// written, but it is certain to be on disk only after [Log.Sync].
 func (l *Log) Append(e Entry) (Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,11 +321,11 @@ func (l *Log) append(e Entry) (Entry, error) {
 	return e, nil
 }
 
-// ErrNotRecorded is the error for a log that cannot be written.
+// ErrNotRecorded means that the session's log could not be written.
 var ErrNotRecorded = errors.New("the session cannot be recorded")
 
-// note names this session in the file latest. An error is ignored: without the
-// file, or with an old one, only the order of a list differs.
+// note writes the ID of this session to the file latest. Errors are ignored: if the file is missing
+// or outdated, only the order of a list differs.
 func (l *Log) note() {
 	temp := l.latest + "." + l.header.ID
 	if os.WriteFile(temp, []byte(l.header.ID+"\n"), 0o600) != nil || os.Rename(temp, l.latest) != nil {
@@ -333,7 +333,7 @@ func (l *Log) note() {
 	}
 }
 
-// Sync returns when all that was appended is on disk.
+// Sync waits until everything that was appended is on disk.
 func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,8 +346,7 @@ func (l *Log) Sync() error {
 	return l.failed
 }
 
-// Close ends writing. The Log can still be read. A new session in which nothing
-// was recorded leaves no file.
+// Close stops writing; the Log can still be read. A new session without entries leaves no file.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -366,14 +365,14 @@ func (l *Log) Close() error {
 	return err
 }
 
-// Branch returns the entries from the first to the leaf.
+// Branch returns the entries from the first one to the leaf.
 func (l *Log) Branch() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.branch(l.leaf)
 }
 
-// Entries returns every entry of every branch, in the order they were written.
+// Entries returns all entries of all branches, in the order in which they were written.
 func (l *Log) Entries() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -386,15 +385,15 @@ func (l *Log) Entries() []Entry {
 	return es
 }
 
-// Last is the ID of the entry written last, on whichever branch; 0: none.
+// Last returns the ID of the entry written last, on any branch; 0: none.
 func (l *Log) Last() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.entries)
 }
 
-// After returns the entries written after the one of an ID, in the order they
-// were written. It costs what it returns.
+// After returns the entries written after the one with the given ID, in the order in which they
+// were written. Its cost depends only on their number.
 func (l *Log) After(id int) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -405,10 +404,9 @@ func (l *Log) After(id int) []Entry {
 	return es
 }
 
-// Move puts the leaf on an earlier entry, 0 for the very beginning: the next
-// entry starts a branch there, also after the session was closed and opened
-// again. Nothing is deleted. In a session opened by [Store.Read] the move is
-// not recorded.
+// Move makes an earlier entry the leaf, or 0 for the very beginning. The next entry starts a branch
+// there, even after the session was closed and opened again. Nothing is deleted. The move is not
+// recorded if the session was opened by [Store.Read].
 func (l *Log) Move(id int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -432,13 +430,13 @@ func (l *Log) Move(id int) error {
 	return nil
 }
 
-// over ends the skills of a turn that the program's end or a move of the leaf
-// cut off: no run continues it, and what has been trusted and allowed
-// since is not known here. The turn itself is ended by the next one.
+// over ends the use of skills in a turn that was interrupted by the program's end or by a move of
+// the leaf. No run continues that turn, and trust or permissions may have changed since. The next
+// turn records the end of the turn itself.
 func (l *Log) over() { l.state.Scopes = nil }
 
-// Resumed reports whether the session was read from a file and no model has
-// answered since then.
+// Resumed reports whether the session was read from a file and has had no answer from a model
+// since.
 func (l *Log) Resumed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

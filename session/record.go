@@ -16,21 +16,21 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A record is an Entry as a Log keeps it. An Entry has a field for each type, which is more than most results need.
-// The zero record is an entry that could not be read.
+// A record is the compact form in which a Log stores an Entry, whose many fields would take more
+// memory than most entries need. The zero record is an entry that could not be read.
 type record struct {
 	parent  int32
 	nanos   int32
-	seconds int64 // since 1970, as time.Time.Unix
-	body    any   // what the field that the type names points to, or the Type if this version does not know it
+	seconds int64 // since 1970, as in time.Time.Unix
+	body    any   // the pointer in the field for the type, or the Type if this version does not know it
 }
 
 func (e *Entry) record() record {
 	return record{int32(e.Parent), int32(e.Time.Nanosecond()), e.Time.Unix(), e.body()}
 }
 
-// body is what the field that Type names points to, the Type itself if this version does not know it, and nil if the
-// field is missing.
+// body returns the pointer in the field for Type, or nil if it is missing. For a Type that this
+// version does not know, it returns the Type.
 func (e *Entry) body() any {
 	switch e.Type {
 	case TypeUser:
@@ -72,7 +72,7 @@ func field[T any](p *T) any {
 	return p
 }
 
-// entry is the record as the entry of an ID.
+// entry returns the record as the entry with the given ID.
 func (r *record) entry(id int) Entry {
 	if r.body == nil {
 		return Entry{}
@@ -113,8 +113,8 @@ func (r *record) entry(id int) Entry {
 	return e
 }
 
-// decode reads lines as entries, several at the same time: it is most of what
-// opening a session takes.
+// decode decodes lines as entries, in several goroutines, because this takes most of the time of
+// opening a session.
 func decode(lines [][]byte) ([]Entry, []error) {
 	const batch = 64
 	entries, errs := make([]Entry, len(lines)), make([]error, len(lines))
@@ -140,12 +140,12 @@ func decode(lines [][]byte) ([]Entry, []error) {
 	return entries, errs
 }
 
-// maxBrackets bounds how deep the fast decoder can get, which has no limit: without one
-// a damaged line overflows the stack.
+// maxBrackets is the largest number of brackets in a line for the fast decoder, which has no limit
+// of depth: without this limit, a damaged line could overflow the stack.
 const maxBrackets = 1_000_000
 
-// read decodes a line. The fast decoder takes a third of the time of encoding/json, which explains what is wrong with a
-// line and replaces what is no UTF-8.
+// read decodes a line. The fast decoder takes a third of the time of encoding/json, which is used
+// if it fails: encoding/json explains what is wrong with a line and replaces invalid UTF-8.
 func (e *Entry) read(line []byte) error {
 	if bytes.Count(line, []byte{'['})+bytes.Count(line, []byte{'{'}) <= maxBrackets && utf8.Valid(line) &&
 		fastjson.Unmarshal(line, e) == nil {
@@ -155,14 +155,15 @@ func (e *Entry) read(line []byte) error {
 	return json.Unmarshal(line, e)
 }
 
-// packed is how much text is put into one string: allocated alone, each text takes some 6% more than it needs.
+// packed is the size of the strings into which texts are combined. Allocated separately, texts take
+// about 6% more memory.
 const packed = 256 << 10
 
-// A packer makes entries that were read take no more memory than they need.
+// A packer reduces the memory used by decoded entries.
 type packer struct {
-	names map[string]string // strings that many entries have in common
-	texts []*string         // to put into one string
-	size  int               // of texts
+	names map[string]string // strings that many entries share
+	texts []*string         // to be combined into one string
+	size  int               // the total size of texts
 }
 
 func (p *packer) add(e *Entry) {
@@ -185,7 +186,7 @@ func (p *packer) add(e *Entry) {
 	}
 }
 
-// parts replaces a slice of the decoder's, which has room for ten.
+// parts replaces the decoder's slice, which has a capacity of ten, with one of the right size.
 func (p *packer) parts(parts *[]llm.Part) {
 	*parts = slices.Clone(*parts)
 	for i := range *parts {
@@ -199,7 +200,7 @@ func (p *packer) parts(parts *[]llm.Part) {
 	}
 }
 
-// pack puts the texts into one string.
+// pack combines the collected texts into one string.
 func (p *packer) pack() {
 	var all strings.Builder
 	all.Grow(p.size)

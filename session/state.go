@@ -12,44 +12,44 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// State is what is in force at a moment of a session.
+// State is the state of a session at one entry, computed from the entries of its branch.
 type State struct {
 	InTurn   bool // a user turn has begun and not ended
 	Turns    int  // user turns begun
-	Began    int  // the entry that began the last of them
-	Requests int  // answers
+	Began    int  // the entry that began the most recent one
+	Requests int  // the number of answers
 
-	// Scopes are the skills in force, oldest first: those activated in this
-	// user turn, since the log was opened or its leaf moved.
+	// Scopes are the skills in use, oldest first: those activated in this user turn, except before
+	// the log was opened or its leaf moved.
 	Scopes []Scope
-	// Texts are the activations whose text the model still sees, whole or in part.
+	// Texts are the activations whose text the model still sees, completely or in part.
 	Texts []Text
-	// Compacted is what Requests was at the last compaction.
+	// Compacted is the value of Requests at the last compaction.
 	Compacted int
 
 	Model  string
 	Effort string
 	Title  string
 
-	// Question: the last answer ends with a question to the user.
+	// Question means that the last answer ends with a question to the user.
 	Question bool
 
-	Touched   map[string]bool // absolute paths that tools touched
+	Touched   map[string]bool // absolute paths of touched and attached files
 	Usage     map[string]llm.Usage
 	Cost      float64   // US dollars
-	Last      llm.Usage // of the last answer
+	Last      llm.Usage // usage of the last answer
 	LastModel string
 	LastTime  time.Time
 	Listing   *Listing
-	Announced map[string]string // by skill: a fingerprint of what the model has seen of it
-	Suggested map[string]bool   // skills that were suggested once
+	Announced map[string]string // by skill: a fingerprint of the text that the model has seen about it
+	Suggested map[string]bool   // skills that were already suggested
 	Tools     []string          // late tools that were announced
-	Loaded    []string          // those whose definitions are sent, in that order
+	Loaded    []string          // late tools whose definitions are sent, in that order
 	Denials   int
-	Agents    map[string]Agent // sub-agents that started and have not ended, by Log
+	Agents    map[string]Agent // sub-agents that have started and not ended, by Log
 }
 
-// A Scope is what one skill does to the run.
+// A Scope is the effect of one skill on the run.
 type Scope struct {
 	Entry          int
 	Skill          string
@@ -58,27 +58,27 @@ type Scope struct {
 	Accepted       []string // see Activation
 	Model, Effort  string
 	Hooks          json.RawMessage     // see knack.Activation
-	Dir            string              // that paths of Hooks start at
+	Dir            string              // where relative paths in Hooks start
 	Sandbox        *knack.Restrictions // see knack.Activation
 }
 
-// A Text is the text of an activation that is in the conversation.
+// A Text is the text of an activation that is still in the conversation.
 type Text struct {
 	Entry    int
 	Skill    string
-	Hash     string // "": only part of it is in the conversation
-	Tokens   int    // in the conversation
+	Hash     string // "": only a part of the text is in the conversation
+	Tokens   int    // the tokens that are in the conversation
 	Turn     int    // the user turn in which the skill was last called
-	Request  int    // how many answers there were then
+	Request  int    // the number of answers at that time
 	Scope    string
 	UserOnly bool // the model may not load it again
-	// Asking: each user turn since then ended with a question to the user, who
-	// may be about to answer it.
+	// Asking means that each user turn since the last call has ended with a question to the user,
+	// whose next message may be the answer.
 	Asking bool
 }
 
-// clone shares Announced and Touched, which may be large: Announced is replaced and never
-// changed, and Log.fold replaces Touched where it was shared.
+// clone returns a copy that shares Announced and Touched, because they may be large. Announced is
+// replaced, never modified, and Log.fold copies Touched before it changes a shared one.
 func (s State) clone() State {
 	s.Scopes = slices.Clone(s.Scopes)
 	s.Texts = slices.Clone(s.Texts)
@@ -88,7 +88,7 @@ func (s State) clone() State {
 	return s
 }
 
-// Text returns the entry that holds the whole text of a hash, 0 for none.
+// Text returns the entry that contains the complete text with a hash; 0: there is none.
 func (s *State) Text(hash string) int {
 	for _, t := range s.Texts {
 		if t.Hash == hash && hash != "" {
@@ -120,7 +120,7 @@ func (s *State) fold(e Entry) {
 		a := e.Activation
 		s.touch(a.Touched)
 		if !s.InTurn {
-			s.begin(e.ID) // typed by a person: the activation is the message
+			s.begin(e.ID) // the user typed it: the activation is the message
 		}
 		s.Scopes = append(s.Scopes, Scope{
 			Entry: e.ID, Skill: a.Skill, Grants: a.Grants, Denies: a.Denies, Ignored: a.Ignored, Accepted: a.Accepted,
@@ -171,8 +171,7 @@ func (s *State) fold(e Entry) {
 	}
 }
 
-// join appends names that are not there yet. It does not change what it was
-// given.
+// join appends the names that are not in the list yet. It does not modify its arguments.
 func join(names, more []string) []string {
 	if len(more) == 0 {
 		return names
@@ -191,9 +190,8 @@ func join(names, more []string) []string {
 	return names
 }
 
-// asks reports whether an answer ends with a question: whether a sentence of
-// its last paragraph is one, outside of code. A list of choices belongs to the
-// paragraph before it.
+// asks reports whether an answer ends with a question: whether its last paragraph contains one,
+// outside code. A list after a paragraph counts as part of the paragraph.
 func asks(m llm.Message) bool {
 	if slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil }) {
 		return false
@@ -215,7 +213,7 @@ func asks(m llm.Message) bool {
 			switch r {
 			case '？', '؟':
 				return true
-			case '?': // not that of an address: https://host/?q=1
+			case '?': // not that of an address: https:// not the one in a URL such as https://host/?q=1
 				next := strings.TrimLeft(piece[j+1:], "?!*_\"')]”’»")
 				if next == "" || next[0] == ' ' || next[0] == '\n' {
 					return true
@@ -226,8 +224,8 @@ func asks(m llm.Message) bool {
 	return false
 }
 
-// announce replaces Announced by a copy with the changes. It is not changed in place: copies of
-// the state share it, since it may have an entry for each of 10,000 skills.
+// announce replaces Announced with a changed copy. It is not modified in place, because copies of
+// the state share it; it may have 10,000 entries.
 func (s *State) announce(news map[string]string) {
 	if len(news) == 0 {
 		return
@@ -244,7 +242,7 @@ func (s *State) announce(news map[string]string) {
 	}
 }
 
-// agent counts what a sub-agent spent as this session's.
+// agent adds what a sub-agent spent to this session.
 func (s *State) agent(a *Agent) {
 	if a.Reason == "" {
 		if s.Agents == nil {
@@ -284,7 +282,7 @@ func (s *State) begin(entry int) {
 	s.InTurn = true
 	s.Began = entry
 	s.Turns++
-	s.Scopes = nil // a turn that did not end, because the program did
+	s.Scopes = nil // the previous turn may not have ended, because the program did
 }
 
 func set[T ~string](to *T, v T) {

@@ -14,32 +14,31 @@ import (
 	"time"
 )
 
-// A Store is a directory of sessions, one file each, named by their IDs. A Store
-// without a directory has no sessions, and none can be created in it.
+// A Store is a directory of sessions, with one file for each, named by its ID. A Store without a
+// directory has no sessions and cannot create any.
 type Store struct {
 	Dir string
-	// Project, if not "", is the working directory that the sessions are of, by its
-	// real path. New sessions record it; those that record another are neither
-	// listed nor opened.
+	// Project, if not "", is the working directory of the sessions, as a path without links. New
+	// sessions record it; sessions that record a different one are neither listed nor opened.
 	Project string
 }
 
-// latest is the name of the file that holds the ID of the session in which the
-// last turn began or ended on this machine. Times of files cannot tell: they are
-// copied, and clocks are set.
+// latest is the name of the file that contains the ID of the session in which the most recent turn
+// on this machine began or ended. The times of files are not reliable for this: files are copied,
+// and clocks are changed.
 const latest = "latest"
 
 // ErrNoDir is the error for a Store without a directory.
 var ErrNoDir = errors.New("there is no directory for sessions")
 
-// NewID makes an ID that sorts by time.
+// NewID returns an ID. IDs sort by time.
 func NewID(now time.Time) string {
 	b := make([]byte, 4)
 	rand.Read(b) // never fails
 	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(b)
 }
 
-// checkID refuses what is no file name of ours.
+// checkID returns an error if id cannot be used in a file name.
 func checkID(id string) error {
 	ok := id != "" && len(id) <= 64
 	for _, r := range id {
@@ -53,8 +52,7 @@ func checkID(id string) error {
 
 func (s Store) path(id string) string { return filepath.Join(s.Dir, id+".jsonl") }
 
-// Create begins a session. An empty h.ID is made. The first entry creates its
-// file.
+// Create returns a new session. If h.ID is empty, it gets an ID. The first entry creates the file.
 func (s Store) Create(h Header) (*Log, error) {
 	if h.Time.IsZero() {
 		h.Time = time.Now().UTC()
@@ -75,7 +73,7 @@ func (s Store) Create(h Header) (*Log, error) {
 	return s.marked(l), err
 }
 
-// marked makes a session that is open for writing note its turns in latest.
+// marked makes a session that is open for writing record its turns in the file latest.
 func (s Store) marked(l *Log) *Log {
 	if l != nil && s.Project != "" && l.header.Of == "" {
 		l.latest = filepath.Join(s.Dir, latest)
@@ -83,10 +81,11 @@ func (s Store) marked(l *Log) *Log {
 	return l
 }
 
-// Open opens a session to continue it; id may be the beginning of one ID only.
+// Open opens a session to continue it. id may be the beginning of an ID if only one session
+// matches.
 func (s Store) Open(id string) (*Log, error) { return s.open(id, true) }
 
-// Read reads a session, which may be open elsewhere. Nothing can be appended.
+// Read opens a session for reading only. It may be open for writing elsewhere.
 func (s Store) Read(id string) (*Log, error) { return s.open(id, false) }
 
 func (s Store) open(id string, write bool) (*Log, error) {
@@ -122,7 +121,7 @@ func (s Store) open(id string, write bool) (*Log, error) {
 	return s.marked(l), nil
 }
 
-// names are the names of the files of sessions whose IDs begin with prefix.
+// names returns the file names of the sessions whose IDs begin with prefix.
 func (s Store) names(prefix string) ([]string, error) {
 	if s.Dir == "" {
 		return nil, nil
@@ -143,7 +142,7 @@ func (s Store) names(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// A Summary is what a list of sessions shows.
+// A Summary describes a session in a list.
 type Summary struct {
 	Header
 	Changed time.Time `json:"changed"`
@@ -152,13 +151,13 @@ type Summary struct {
 	Turns   int       `json:"turns"`
 }
 
-// Empty reports whether the session has no message of the user, on any branch.
+// Empty reports whether the session has no message of the user on any branch.
 func (s Summary) Empty() bool { return s.Turns == 0 && s.First == "" }
 
-// List returns the sessions, the last changed first: that is the one in which
-// the last turn ran on this machine, then those with the latest time. A time in
-// the future says nothing, and counts as the earliest. A file that cannot be read
-// is left out and named in the error, which does not make the rest useless.
+// List returns the sessions, the most recently used first: the session with the most recent turn on
+// this machine, then the others by the time of their files. A time in the future is not reliable
+// and puts a session at the end. Files that cannot be read are left out and named in the error; the
+// other sessions are returned nevertheless.
 func (s Store) List() ([]Summary, error) {
 	names, err := s.names("")
 	if err != nil {
@@ -196,10 +195,10 @@ func (s Store) List() ([]Summary, error) {
 	}
 	var last string
 	if s.Project != "" {
-		data, _ := os.ReadFile(filepath.Join(s.Dir, latest)) // missing: no turn was recorded
+		data, _ := os.ReadFile(filepath.Join(s.Dir, latest)) // a missing file means that no turn was recorded
 		last = strings.TrimSpace(string(data))
 	}
-	soon := time.Now().Add(time.Minute) // file servers' clocks differ a little
+	soon := time.Now().Add(time.Minute) // the clocks of file servers differ a little
 	rank := func(sum Summary) int {
 		switch {
 		case sum.ID == last:
@@ -215,7 +214,7 @@ func (s Store) List() ([]Summary, error) {
 	return all, errors.Join(errs...)
 }
 
-// Fork copies the branch at the leaf of l into a new session.
+// Fork copies the branch of l up to its leaf into a new session.
 func (s Store) Fork(l *Log, id string) (*Log, error) {
 	h := l.Header()
 	to, err := s.Create(Header{ID: id, Dir: h.Dir, From: h.ID})
@@ -229,8 +228,8 @@ func (s Store) Fork(l *Log, id string) (*Log, error) {
 	return to, to.Sync()
 }
 
-// Graft appends the entries of a branch of another session, in order. They
-// get numbers of this one, and what they say of each other is kept.
+// Graft appends the entries of a branch of another session, in order. They get new IDs, and
+// references between them are updated.
 func (l *Log) Graft(branch []Entry) error {
 	moved := map[int]int{}
 	for _, e := range branch {

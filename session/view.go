@@ -8,22 +8,22 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// view is the model's face of a branch, kept as entries come: adding one does
-// not look at those before it. Only a release reaches back.
+// view is what the model sees of a branch. It is updated with each entry, without looking at
+// earlier entries; only a release changes an earlier message.
 type view struct {
 	messages []llm.Message
-	pending  []llm.ToolCall // calls of the last answer without a result, in order
+	pending  []llm.ToolCall // calls of the last answer that have no result yet, in order
 	started  map[string]bool
-	where    map[int][]place // an activation's text, and the notes that refer to it
-	cut      map[int]bool    // those of them that are not whole
-	given    int             // so many messages were handed out: they are not changed any more
+	where    map[int][]place // by activation: where its text is, and the notes that refer to it
+	cut      map[int]bool    // activations whose text is not complete
+	given    int             // the first messages, this many, were returned to callers and must not be changed
 
-	bytes int    // of all messages, see size
+	bytes int    // of all messages; see size
 	last  sample // for Log.Size
 }
 
-// A place is a part of a message. words are what the user typed there, which a
-// release leaves in it.
+// A place is the position of a part. words are what the user typed there, which a release leaves in
+// the part.
 type place struct {
 	message, part int
 	words         string
@@ -70,7 +70,7 @@ func (v *view) add(e Entry) {
 	case TypeResult:
 		i := slices.IndexFunc(v.pending, func(c llm.ToolCall) bool { return c.ID == e.Result.ID })
 		if i < 0 {
-			return // answers nothing that was asked; a vendor would refuse it
+			return // it answers no open call, and vendors would reject it
 		}
 		v.pending = slices.Delete(v.pending, i, i+1)
 		v.part(llm.Part{Result: &e.Result.ToolResult})
@@ -108,8 +108,8 @@ func (v *view) add(e Entry) {
 	}
 }
 
-// shareIDs makes the IDs of calls in an entry that was read the same memory as
-// those of the calls themselves.
+// shareIDs saves memory: the IDs of calls in a decoded entry share the strings of the calls
+// themselves.
 func (v *view) shareIDs(e *Entry) {
 	for i := range v.pending {
 		id := v.pending[i].ID
@@ -122,9 +122,8 @@ func (v *view) shareIDs(e *Entry) {
 	}
 }
 
-// again is what the model sees of a skill that was called while its text was
-// in the conversation, and what is true of it now: a compaction may have
-// removed the text.
+// again returns what the model sees of a skill that was called again while its text was in the
+// conversation. It must be true now: a compaction may have removed the text since.
 func (v *view) again(a *Activation) string {
 	note := fmt.Sprintf("The skill %q was called again; its text is already in this conversation, unchanged. Follow it.",
 		a.Skill)
@@ -139,7 +138,7 @@ func (v *view) again(a *Activation) string {
 	return a.words() + note
 }
 
-// reload reports how the text of a skill comes back.
+// reload describes how the text of a skill can be loaded again.
 func reload(a *Activation, why string) string {
 	if a.UserOnly {
 		return fmt.Sprintf("The user can load it again with /%s.", a.Skill)
@@ -147,7 +146,7 @@ func reload(a *Activation, why string) string {
 	return fmt.Sprintf("Load it again %s.", why)
 }
 
-// Line replaces a released text. It never suggests a call that is refused.
+// Line returns the line that replaces a released text. It suggests only what is allowed.
 func (r *Release) Line() string {
 	again := "call Skill to load it again"
 	if r.UserOnly {
@@ -156,8 +155,8 @@ func (r *Release) Line() string {
 	return fmt.Sprintf("skill %s released (%s tokens); %s", r.Skill, plain.Number(r.Tokens), again)
 }
 
-// Text is the message that reports a sub-agent's end to the model, where no call
-// is left whose result the report would be; "": there is no message.
+// Text returns the message that reports a sub-agent's end to the model; "" if there is none,
+// because the report is the result of a call.
 func (a *Agent) Text() string {
 	if a.Reason == "" || a.Call != "" && !a.Background {
 		return ""
@@ -196,7 +195,7 @@ func (a *Agent) Line() string {
 	return line
 }
 
-// Report is the last answer of a sub-agent, with what kept it from being whole.
+// Report returns the last answer of a sub-agent, with a remark if it was stopped early.
 func (a *Agent) Report() string {
 	text := a.Result
 	if text == "" {
@@ -211,7 +210,7 @@ func (a *Agent) Report() string {
 	return text
 }
 
-// say adds parts for the model, after the results that are still owed.
+// say adds parts for the model, after results for the calls that have none.
 func (v *view) say(parts ...llm.Part) {
 	v.settle()
 	for _, p := range parts {
@@ -228,8 +227,8 @@ func (v *view) part(p llm.Part) {
 	v.bytes += size(p)
 }
 
-// own returns a message to change. Requests under way hold those that were
-// handed out: the rare change of one of them is made in a copy of all.
+// own returns a message for modification. Running requests use the messages that were returned to
+// callers; if one of these must change, which is rare, all are copied first.
 func (v *view) own(i int) *llm.Message {
 	if i < v.given {
 		v.messages = slices.Clone(v.messages)
@@ -239,8 +238,8 @@ func (v *view) own(i int) *llm.Message {
 	return &v.messages[i]
 }
 
-// settle answers the calls that nothing answered, because the program ended:
-// vendors refuse a call without a result.
+// settle adds results for the calls that have none because the program ended: vendors reject a call
+// without a result.
 func (v *view) settle() {
 	for _, c := range v.pending {
 		text := "This call was not run: the session was interrupted before it."
@@ -256,9 +255,9 @@ func (v *view) settle() {
 	v.started = nil
 }
 
-// Project returns what the model sees at the leaf: released texts are one
-// line, and every call has a result. What it costs does not grow with the
-// session: the messages are shared and must not be changed.
+// Project returns what the model sees at the leaf: a released text is replaced by one line, and
+// every call has a result. The cost does not grow with the session, because the messages are
+// shared; they must not be modified.
 func (l *Log) Project() []llm.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,8 +273,8 @@ func (l *Log) Project() []llm.Message {
 	return v.messages
 }
 
-// Behind estimates the tokens that the model sees after the text of an
-// activation, at 4 bytes a token.
+// Behind estimates the tokens that the model sees after the text of an activation, at 4 bytes per
+// token.
 func (l *Log) Behind(entry int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,14 +295,14 @@ func (l *Log) Behind(entry int) int {
 	return (n + 3) / 4
 }
 
-// size is that of a part on the wire, about, in bytes.
+// size estimates the size of a part in a request, in bytes.
 func size(p llm.Part) int {
 	n := len(p.Text)
 	switch {
 	case p.Thinking != nil:
 		n += len(p.Thinking.Text) + len(p.Thinking.Opaque)
 	case p.Media != nil:
-		n += 1500 * 4 // what a picture costs, not what it weighs
+		n += 1500 * 4 // according to the price of an image, not to its size
 	case p.Call != nil:
 		n += len(p.Call.Name) + len(p.Call.Input)
 	case p.Result != nil:
@@ -314,7 +313,7 @@ func size(p llm.Part) int {
 	return n
 }
 
-// Prompt returns the text of an activation as it was, released or not.
+// Prompt returns the original text of an activation, released or not.
 func (l *Log) Prompt(entry int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +323,7 @@ func (l *Log) Prompt(entry int) string {
 	return ""
 }
 
-// activation is that of an entry, nil if the entry is none.
+// activation returns the activation in an entry, or nil if the entry is something else.
 func (l *Log) activation(entry int) *Activation {
 	if entry < 1 || entry > len(l.entries) {
 		return nil
