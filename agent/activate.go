@@ -38,8 +38,8 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activatio
 	return r.Skills.Catalog().Invoke(ctx, in)
 }
 
-// accept asks which of a skill's ignored rules the user accepts (see [Policy.Accept]). The answer
-// applies only to the content with the hash that in is given here.
+// accept asks which of a skill's ignored rules the user accepts (see [Policy.Accept]). It also sets
+// in.Hash, which binds the answer to the skill's present content.
 func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
 	if r.Policy.Accept == nil {
 		return nil

@@ -114,7 +114,8 @@ type Policy struct {
 	// they were approved; an error refuses the skill. nil: they are not checked.
 	Verify func(s *knack.Skill) error
 	// Ignored explains why a rule of a skill's allowed-tools is not in effect, or returns "" if it
-	// is. It is used for reports only: the gate does not call it. nil: all rules are in effect.
+	// is. It is used for the activation's report and for Accept; the gate does not call it. nil: all
+	// rules are in effect.
 	Ignored func(s *knack.Skill, rule string) string
 	// Accept is called before a skill is invoked and returns which of rules (those that Ignored
 	// explains) the user accepts for it. asks is everything that the skill asks for. An error

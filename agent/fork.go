@@ -392,7 +392,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
 	child.Steer, child.Policy.Typed = nil, nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
-	child.Release = ReleasePolicy{kind: releaseNever} // the text must stay: the agent has only one task
+	child.Release = ReleasePolicy{kind: releaseNever} // its conversation is not continued after the task
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {

@@ -296,8 +296,8 @@ func (r *run) submitted(ctx context.Context, prompt string, steering bool, act *
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// expanded runs the UserPromptExpansion hooks for a typed /name. from is its kind, such as skill or
-// template.
+// expanded runs the UserPromptExpansion hooks for a typed /name. from is the kind of the command or
+// of the skill's source.
 func (r *run) expanded(ctx context.Context, name, args, line, from string, steering bool) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)

@@ -367,7 +367,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	return results
 }
 
-// aliased returns the calls with names and inputs replaced as Aliases says.
+// aliased returns the calls with the names and inputs of the tools that Aliases chooses.
 func (a *Agent) aliased(calls []llm.ToolCall, tools tool.Set) []llm.ToolCall {
 	if len(a.Aliases) == 0 {
 		return calls

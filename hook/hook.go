@@ -148,7 +148,7 @@ type Hook struct {
 	Func     Func
 	Prompt   string        // $ARGUMENTS is replaced with the input
 	If       string        // a permission rule that the call must match; "": every call
-	Timeout  time.Duration // 0: the default of the event and type
+	Timeout  time.Duration // 0: the default of its type
 	Once     bool          // run only the first time in a session
 	Async    bool          // run in the background; the answer is ignored
 	Required bool          // for a guard: if it fails, it blocks the call instead of asking the user
@@ -163,7 +163,7 @@ type Hook struct {
 	// nothing is checked.
 	Verify func() ([]Script, error)
 
-	words  []string       // Matcher as a sorted list of names; nil: it matches all, or re is used
+	words  []string       // Matcher as a list of names; nil: it matches all, or re is used
 	re     *regexp.Regexp // Matcher as a regular expression
 	broken string         // why the definition of a guard is invalid; such a hook always fails
 }
@@ -284,7 +284,7 @@ type Input struct {
 	Expansion  string  `json:"expansion_type,omitempty"` // UserPromptExpansion
 	Command    string  `json:"command_name,omitempty"`   // UserPromptExpansion
 	Arguments  string  `json:"command_args,omitempty"`   // UserPromptExpansion
-	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: the kind of the command
+	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: the kind of the command or of the skill's source
 	Source     Source  `json:"source,omitempty"`         // SessionStart, ConfigChange
 	Model      string  `json:"model,omitempty"`          // SessionStart
 	Active     *bool   `json:"stop_hook_active,omitempty"`

@@ -310,7 +310,6 @@ func (l *Log) Saves(c *Compaction) int {
 // A call stays with its results, and a skill with the call that loaded it. What the model has not
 // answered yet is always kept, except results of more than room bytes. Compactions are in neither
 // part; previous is the last one, or nil.
-// one, nil for none.
 func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // Version is the version of the file format.
 const Version = 1
 
-// maxGap is the largest number of consecutive entries that may be missing.
+// maxGap is the largest number of consecutive entries that may be unreadable.
 const maxGap = 1000
 
 // A lock that another process has is tried lockTries times, with a pause of lockPause.
