@@ -284,7 +284,7 @@ type Input struct {
 	Expansion  string  `json:"expansion_type,omitempty"` // UserPromptExpansion
 	Command    string  `json:"command_name,omitempty"`   // UserPromptExpansion
 	Arguments  string  `json:"command_args,omitempty"`   // UserPromptExpansion
-	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: the kind of the command or of the skill's source
+	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: kind of the command or the skill's source
 	Source     Source  `json:"source,omitempty"`         // SessionStart, ConfigChange
 	Model      string  `json:"model,omitempty"`          // SessionStart
 	Active     *bool   `json:"stop_hook_active,omitempty"`

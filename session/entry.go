@@ -144,7 +144,7 @@ type Activation struct {
 	Scope   string     `json:"scope,omitempty"`
 	Tokens  int        `json:"tokens"`            // of Prompt, estimated
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
-	Present int        `json:"present,omitempty"` // the entry that contains the same text, which is not sent again; 0: none
+	Present int        `json:"present,omitempty"` // the entry with the same text, which is not sent again; 0: none
 	Touched []string   `json:"touched,omitempty"` // attached files
 
 	// Ignored are the Grants that are not in effect. Accepted are those that are in effect because

@@ -167,7 +167,7 @@ func contents(e *llm.Endpoint, m llm.Message) []content {
 			out = out[:n-1] // the API rejects thinking at the end, where an interrupted answer has it
 		}
 		if n := len(out); out[n-1].Type == "text" {
-			out[n-1].Text = strings.TrimRight(out[n-1].Text, " \t\r\n") // the API rejects trailing blanks at the end of a conversation
+			out[n-1].Text = strings.TrimRight(out[n-1].Text, " \t\r\n") // the API rejects trailing blanks at the end
 		}
 	}
 	return out

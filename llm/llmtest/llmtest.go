@@ -29,7 +29,7 @@ import (
 // An Answer is one answer of a scripted model. The zero Answer is empty text.
 type Answer struct {
 	When string   `json:"when,omitempty"` // regexp for the text of the last user message; "": always
-	Want []string `json:"want,omitempty"` // regexps that the request's text must match; otherwise an error names the first that does not
+	Want []string `json:"want,omitempty"` // regexps that the request's text must match; a failed one is named in the error
 	// Take maps a name to a regexp. In Text and Calls, ${name} is replaced with the first group of
 	// the last match.
 	Take map[string]string `json:"take,omitempty"`

@@ -38,7 +38,7 @@ type Provider struct {
 	Base     string            `json:"base,omitempty"`      // base URL
 	BaseEnv  string            `json:"base_env,omitempty"`  // environment variable that replaces Base
 	Foreign  Format            `json:"foreign,omitempty"`   // the format if Base was replaced; "": Format
-	KeyEnv   []string          `json:"key_env,omitempty"`   // environment variables for the key; the first one that is set is used
+	KeyEnv   []string          `json:"key_env,omitempty"`   // environment variables for the key; the first one set is used
 	TokenEnv string            `json:"token_env,omitempty"` // environment variable for a bearer token, as an alternative
 	Header   map[string]string `json:"header,omitempty"`    // additional headers
 	Local    bool              `json:"local,omitempty"`     // needs no key

@@ -15,7 +15,7 @@ import (
 // A ProviderSettings is the user's setting for one provider, known or new: a value of `providers`.
 type ProviderSettings struct {
 	BaseURL   string            `json:"baseURL"`
-	Format    Format            `json:"format"` // messages, responses, chat or gemini; the default of a new provider is chat
+	Format    Format            `json:"format"` // messages, responses, chat (default of a new provider) or gemini
 	Headers   map[string]string `json:"headers"`
 	KeyEnv    string            `json:"keyEnv"`    // environment variable for the key
 	KeyHelper string            `json:"keyHelper"` // command that prints the key

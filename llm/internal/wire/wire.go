@@ -167,7 +167,8 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	case errors.As(err, &name):
 		return llm.Broken, fmt.Sprintf("the address of %s cannot be looked up: is there a network?", name.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err)) // a retry helps if it is just starting
+		// A retry helps if the server is just starting.
+		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err))
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return llm.Broken, "there is no way to the provider: is there a network?"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
