@@ -12,19 +12,18 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// accept asks the user whether rules of a skill's allowed-tools that cover
-// everything, such as Bash, are to be in effect: until the turn ends, or, which
-// has to be typed, always, as long as the files of the skill stay as they are.
-// If the user cannot be asked they are not, unless the user accepted them before.
+// accept asks the user whether the rules in a skill's allowed-tools that cover everything, such as
+// Bash, may take effect: until the turn ends, or always (which must be typed), as long as the skill's
+// files do not change. If the user cannot be asked, only rules accepted earlier take effect.
 func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string,
 	error) {
 	s, p := t.session, t.project
 	if k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP || p.verify(k) != nil {
-		return nil, nil // what is not trusted grants nothing, and the invocation says why it is refused
+		return nil, nil // an untrusted skill grants nothing, and the invocation explains why it is refused
 	}
 	path, hash, err := p.trust.SkillContent(k)
 	if err != nil {
-		return nil, nil // without a content there is nothing to accept; the activation reports the rules
+		return nil, nil // without content there is nothing to accept; the activation reports the rules
 	}
 	if p.trust.Granted(path, hash, rules) {
 		return rules, nil
@@ -45,7 +44,7 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, nil // there was no answer
+		return nil, nil // no answer
 	}
 	if !yes {
 		t.setAccepted(key, false)
@@ -65,8 +64,8 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 	return rules, nil
 }
 
-// accepted is what the user answered before: in this turn, or no to a call of
-// the model in this session.
+// accepted returns the user's earlier answer: one given in this turn, or a no to a call of the model
+// in this session.
 func (t *turn) accepted(key string, by knack.Caller) (yes, known bool) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
@@ -89,7 +88,7 @@ func (t *turn) setAccepted(key string, yes bool) {
 	t.session.declined[key] = !yes
 }
 
-// askAccept puts the question of accept.
+// askAccept asks the question for accept.
 func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
 	stored bool) (yes, always bool, err error) {
 	what := "commands"

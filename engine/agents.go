@@ -18,7 +18,7 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// forker makes the Fork of an agent whose calls pass the gate parent.
+// forker returns the function that makes the Fork of an agent. The agent's calls pass the gate parent.
 func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 	s, p := t.session, t.project
 	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
@@ -38,7 +38,7 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		}
 		a.System = prompt.String()
 		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.given.Tools)
-		if s.options.Tools != "" { // what the user took away no definition brings back
+		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
 		a.Policy.Gate = t.gateFor(g)
@@ -51,8 +51,7 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 	}
 }
 
-// serversOf are the MCP servers that a definition names and defines. Nothing is
-// started yet.
+// serversOf returns the MCP servers that a definition names or defines. It starts none of them.
 func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	s, p := t.session, t.project
 	var x agent.Servers
@@ -101,7 +100,7 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	}
 	for i := range servers {
 		if origin == permission.Project {
-			servers[i].Network = "none" // it is approved for files of servers only
+			servers[i].Network = "none" // network access is approved only for files that define servers
 		}
 		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
 	}
@@ -135,15 +134,15 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	return x
 }
 
-// An agentClient is the client of the servers of a sub-agent that runs.
+// agentClient is the MCP client of a running sub-agent.
 type agentClient struct {
 	agent  string
 	client *mcp.Client
 }
 
-// claimServer reports whether the server of an agent is the first of its name in
-// the session, or the same again: what the user allowed of one server must not
-// count for that of another agent.
+// claimServer reports whether the agent's server is the first of its name in the session, or identical
+// to the first. Otherwise permissions that the user gave to one server would also apply to another
+// agent's server of the same name.
 func (s *Session) claimServer(c *mcp.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +157,8 @@ func (s *Session) claimServer(c *mcp.Server) bool {
 	return true
 }
 
-// serverOrigin is the origin that the servers of a definition have for rules:
-// what the user did not write has that of a project.
+// serverOrigin is the origin, for permission rules, of the servers that an agent definition defines.
+// Unless the user wrote the definition, it is that of a project.
 func serverOrigin(from knack.SourceKind) permission.Origin {
 	switch from {
 	case knack.Managed:
@@ -172,8 +171,8 @@ func serverOrigin(from knack.SourceKind) permission.Origin {
 	return permission.Project
 }
 
-// reads reports whether an agent of a definition has the read tool, which the
-// list of skills in its system prompt is for; tools are those of the session.
+// reads reports whether an agent of this definition has the read tool, which it needs to use the list
+// of skills in its system prompt. tools are the tools of the session.
 func reads(tools tool.Set, d *agent.Definition) bool {
 	_, there := tools.Find("read")
 	denied := slices.ContainsFunc(d.DisallowedTools, func(rule string) bool {
@@ -182,7 +181,7 @@ func reads(tools tool.Set, d *agent.Definition) bool {
 	return there && !denied && (d.Tools == nil || names(d.Tools, "read"))
 }
 
-// names reports whether rules name a tool.
+// names reports whether any of the rules is for the tool called name.
 func names(rules []string, name string) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool {
 		word, _, _ := strings.Cut(rule, "(")
@@ -191,9 +190,9 @@ func names(rules []string, name string) bool {
 	})
 }
 
-// modeOf is the mode of an agent that is started in a mode. That of a project's
-// or a plugin's definition only makes it stricter; the user's own may loosen it,
-// but never what plan promises.
+// modeOf returns the mode of an agent that is started while the session is in mode m. A definition
+// from a project or a plugin can only make the mode stricter. The user's own definition may loosen it,
+// except for plan mode, which always applies.
 func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode {
 	switch {
 	case d.Mode == "" || m == permission.Plan:
@@ -206,8 +205,7 @@ func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode
 	return gate.Stricter(m, d.Mode)
 }
 
-// agentLog begins the session of a sub-agent, in a folder beside that of the
-// conversation.
+// agentLog creates the log of a sub-agent, in a folder next to the log of the conversation.
 func (s *Session) agentLog(p *Project) (*session.Log, error) {
 	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, Of: s.log.ID()}
 	if !s.Recorded() {

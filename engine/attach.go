@@ -18,10 +18,10 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// mention names an agent in a prompt: @agent-Explore.
+// mention is the prefix that names an agent in a prompt, as in @agent-Explore.
 const mention = "@agent-"
 
-// mentioned is the agent that a word names.
+// mentioned returns the agent that a word names.
 func (s *Session) mentioned(word string) (agent.Definition, bool) {
 	name, ok := strings.CutPrefix(word, mention)
 	if !ok {
@@ -36,12 +36,11 @@ func (s *Session) mentioned(word string) (agent.Definition, bool) {
 	return agent.Definition{}, false
 }
 
-// Attach adds to a prompt the files that the user's words name as @path, as the
-// read tool would show them. A word with @ that names no file is a word; if it
-// looks like a path, it is reported. Text that nobody typed names none. Naming a
-// file counts as approval, but rules that deny and the rules for secrets hold,
-// and a link of the workspace does not stand for a file outside. A word such as
-// @agent-Explore asks the model to start that agent.
+// Attach adds to a prompt the files that the user typed as @path, in the form in which the read tool
+// would show them. A word with @ that names no file stays plain text; if it looks like a path, it is
+// reported. Only text that the user typed is searched. Naming a file counts as approval, but deny
+// rules and the rules for secrets still apply, and a link in the workspace may not lead to a file
+// outside. A word such as @agent-Explore asks the model to start that agent.
 func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, error) {
 	if !strings.Contains(in.Typed, "@") {
 		return in, nil
@@ -70,7 +69,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			return err == nil && info.Mode().IsRegular()
 		}
 		if !isFile(path) {
-			path = strings.TrimRight(path, ",.;:!?)") // the sentence's, not the file's
+			path = strings.TrimRight(path, ",.;:!?)") // punctuation of the sentence, not part of the file name
 		}
 		if path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
 			continue
@@ -118,7 +117,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 	return in, nil
 }
 
-// resource is the resource of an MCP server that a word names: SERVER:URI.
+// resource splits a word SERVER:URI that names a resource of an MCP server.
 func (s *Session) resource(word string) (server, uri string, ok bool) {
 	server, uri, ok = strings.Cut(word, ":")
 	if !ok || !strings.Contains(uri, "://") {
@@ -128,7 +127,7 @@ func (s *Session) resource(word string) (server, uri string, ok bool) {
 		func(x mcp.Status) bool { return x.Name == server })
 }
 
-// attachResource reads a resource that the user named, as the tool would.
+// attachResource reads a resource that the user named, as the resource tool would.
 func (s *Session) attachResource(ctx context.Context, server, uri string, rules **gate.Gate) ([]llm.Part, error) {
 	input, err := json.Marshal(map[string]string{"server": server, "uri": uri})
 	if err != nil {
@@ -154,8 +153,8 @@ func (s *Session) attachResource(ctx context.Context, server, uri string, rules 
 	return res.Parts, nil
 }
 
-// approveNamed allows reading a file that the user named. For a secret they are
-// asked, where they can be.
+// approveNamed allows reading a file that the user named. For a secret the user is asked, if that is
+// possible.
 func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	a, err := gate.Typed.Approve(ctx, r)
 	if err != nil || a.Choice != gate.No || s.person == nil {
@@ -164,8 +163,8 @@ func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer
 	return s.approve(ctx, r)
 }
 
-// leadsOut is the error for a path in the workspace that a link leads out of it:
-// who made the link chose the file, not the user who typed its name.
+// leadsOut returns an error for a path in the workspace that leads outside through a link: whoever
+// made the link chose that file, not the user who typed the path.
 func (s *Session) leadsOut(ctx context.Context, path string) error {
 	dir, err := s.ws.Realpath(ctx, s.ws.Dir())
 	if err != nil {
@@ -184,5 +183,5 @@ func (s *Session) leadsOut(ctx context.Context, path string) error {
 	}
 }
 
-// Path is the absolute path that a path in a prompt means.
+// Path returns the absolute path for a path in a prompt.
 func (s *Session) Path(path string) string { return s.ws.Path(path) }

@@ -1,18 +1,18 @@
 package engine
 
-// A Chart is a drawing: shares of a whole, or values beside each other. It has the
-// same content as the text of its [Reply], for front ends that can draw.
+// A Chart is a drawing of shares of a whole, or of values to compare. It shows the same data as the
+// text of its [Reply], for front ends that can draw.
 type Chart struct {
 	Title string
-	Whole float64 // what the bars are shares of; 0: they are compared with each other
+	Whole float64 // the bars are shares of it; 0: the bars are compared with each other
 	Bars  []Bar
-	Note  string // below the bars
+	Note  string // shown below the bars
 }
 
 // A Bar is a value of a Chart.
 type Bar struct {
 	Label string
 	Value float64
-	Text  string // the value as it is shown
-	Free  bool   // what is left of the whole
+	Text  string // the value as text
+	Free  bool   // the unused part of the whole
 }

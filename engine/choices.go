@@ -15,14 +15,13 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// choose adds an option whose ID is a line to type; one that ends in a blank
-// needs more to be typed.
+// choose adds an option whose ID is a line to type. If the line ends in a blank, the user still has to
+// type the rest.
 func (q *Question) choose(line, label, help string) {
 	q.Options = append(q.Options, Option{ID: line, Label: label, Help: help})
 }
 
-// modelChoices offers the models of the providers that can be used. None is
-// contacted.
+// modelChoices offers the models of all usable providers. It contacts no provider.
 func (s *Session) modelChoices(now string) *Question {
 	q := &Question{Title: "Which model?", Current: "/model " + now}
 	m := s.engine.Models()
@@ -73,7 +72,7 @@ func modeChoices(now permission.Mode) *Question {
 	return q
 }
 
-// settingChoices offers every setting, those that are set with their value.
+// settingChoices offers every setting, with its value if it is set.
 func (p *Project) settingChoices() *Question {
 	set := map[string]string{}
 	for _, v := range p.config.Values() {
@@ -94,8 +93,8 @@ func (p *Project) settingChoices() *Question {
 	return q
 }
 
-// valueChoices offers the values of a setting that takes one of a few; nil: it
-// takes others.
+// valueChoices offers the values of a setting that allows only a fixed few. It returns nil for other
+// settings.
 func (p *Project) valueChoices(key string) *Question {
 	i := slices.IndexFunc(config.Keys(), func(k config.Key) bool { return k.Name == key && k.Values != nil })
 	if i < 0 {
@@ -113,7 +112,7 @@ func (p *Project) valueChoices(key string) *Question {
 	return q
 }
 
-// skillHelp is what a list says of a skill: source, state, size, description.
+// skillHelp is the line about a skill in a list: source, state, size, description.
 func skillHelp(e knack.Candidate, state knack.SkillState) string {
 	help := fmt.Sprintf("%s, %s", e.Origin.Kind, state)
 	if e.Skill == nil {
@@ -125,7 +124,7 @@ func skillHelp(e knack.Candidate, state knack.SkillState) string {
 	return help + "  " + e.Skill.Summary()
 }
 
-// showSkill shows a skill and offers what can be done with it.
+// showSkill shows a skill and offers the actions for it.
 func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 	if name == "" {
 		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them",
@@ -185,7 +184,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 		Path: e.Path}}, nil
 }
 
-// agentChoices offers the agents, to be named in a prompt.
+// agentChoices offers the agents that a prompt can name.
 func agentChoices(all []agentValue, describe map[string]string) *Question {
 	q := &Question{Title: "Which agent should work?"}
 	for _, a := range all {

@@ -2,7 +2,7 @@ package engine
 
 import "bytes"
 
-// clipped keeps the beginning of what is written to it.
+// clipped is a writer that keeps only the beginning of what is written to it.
 type clipped struct {
 	most int
 	buf  bytes.Buffer

@@ -14,12 +14,12 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// A ProgramCommand is a command of the program, which users type after a slash.
+// A ProgramCommand is one of the program's own slash commands.
 type ProgramCommand struct {
 	Name        string // without the slash
-	Hint        string // of its arguments
+	Hint        string // shows the arguments
 	Description string // one line
-	Anytime     bool   // it can run while a turn runs
+	Anytime     bool   // can run during a turn
 	Run         func(ctx context.Context, s *Session, args string) (Reply, error)
 }
 
@@ -73,10 +73,10 @@ func program() []ProgramCommand {
 	}
 }
 
-// kind is that of the program's commands in the namespace.
+// kind is the kind of the program's commands in the namespace.
 const kind = "command"
 
-// described are commands as the agent and the user know them.
+// described converts commands to the form that the agent and the user see.
 func described(all []ProgramCommand) []knack.SlashCommand {
 	out := make([]knack.SlashCommand, len(all))
 	for i, c := range all {
@@ -85,20 +85,20 @@ func described(all []ProgramCommand) []knack.SlashCommand {
 	return out
 }
 
-// ProgramCommands are the program's own commands, in the order of /help.
+// ProgramCommands returns the program's own commands, in the order of /help.
 func ProgramCommands() []knack.SlashCommand { return described(program()) }
 
-// Commands is everything that can be typed after a slash: the program's
-// commands, skills, templates and those of the host.
+// Commands returns everything that can be typed after a slash: the program's commands, skills,
+// templates and the host's commands.
 func (s *Session) Commands() []knack.SlashCommand {
 	all, _ := s.engine.Project().namespace(s.Catalog(), s.Given().Commands, s.promptCommands()...)
 	return all
 }
 
-// command finds the command of the program that a line calls.
+// command finds the program's command that a line calls.
 func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok bool) {
 	name, args, slash := agent.Slash(in.Text)
-	if !slash || !in.Host && !in.Named && in.Typed != in.Text { // what was piped in runs nothing
+	if !slash || !in.Host && !in.Named && in.Typed != in.Text { // piped text runs no command
 		return ProgramCommand{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)
@@ -114,7 +114,7 @@ func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok boo
 	return all[i], args, true
 }
 
-// runCommand runs a command, and puts its name and arguments into the reply.
+// runCommand runs a command and sets its name and arguments in the reply.
 func (s *Session) runCommand(ctx context.Context, c ProgramCommand, args string) (Reply, error) {
 	r, err := c.Run(ctx, s, args)
 	r.Command, r.Args = c.Name, args
@@ -124,7 +124,7 @@ func (s *Session) runCommand(ctx context.Context, c ProgramCommand, args string)
 func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	all := s.Commands()
 	table := ProgramCommands()
-	rank := func(c knack.SlashCommand) int { // as the table has them, then what else is no skill
+	rank := func(c knack.SlashCommand) int { // in the order of the table, then other commands that are not skills
 		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {
 			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
 		})
@@ -151,7 +151,7 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	return Reply{Text: strings.TrimRight(CommandList(shown, ""), "\n"), Value: value}, nil
 }
 
-// CommandList is a line for each command.
+// CommandList formats one line for each command.
 func CommandList(all []knack.SlashCommand, indent string) string {
 	typed := func(c knack.SlashCommand) string { return plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint)) }
 	width := 0
@@ -169,9 +169,8 @@ func CommandList(all []knack.SlashCommand, indent string) string {
 
 func quit(context.Context, *Session, string) (Reply, error) { return Reply{Quit: true}, nil }
 
-// Complete lists what a line that begins with a slash may become: names that
-// begin as it does, else those that have its letters in that order, the best
-// match first.
+// Complete lists completions of a line that begins with a slash: names with that prefix, or if there
+// are none, names that contain its letters in order, best match first.
 func (s *Session) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
 	if !ok || strings.ContainsAny(typed, " \t") {
@@ -181,7 +180,7 @@ func (s *Session) Complete(line string) []string {
 	score := map[string]int{}
 	for _, c := range s.Commands() {
 		if plain.Line(c.Name) != c.Name {
-			continue // it cannot be shown as it is
+			continue // cannot be displayed unchanged
 		}
 		if strings.HasPrefix(c.Name, typed) {
 			names = append(names, "/"+c.Name)

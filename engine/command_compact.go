@@ -8,8 +8,7 @@ import (
 	"github.com/knack-agent/knack/llm/offline"
 )
 
-// compact is /compact: focus, which may be empty, is what the summary pays most
-// attention to.
+// compact implements /compact. The summary pays most attention to focus, which may be empty.
 func compact(ctx context.Context, s *Session, focus string) (Reply, error) {
 	t := s.newTurn()
 	if err := t.useModel(ctx); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// ContextUse is what fills the model's window, in tokens. Parts are estimates;
-// Used is an estimate too, Counted the provider's count of the last request.
+// ContextUse describes, in tokens, what fills the model's window. Parts and Used are estimates;
+// Counted is the provider's count for the last request.
 type ContextUse struct {
 	Model    string         `json:"model"`
 	Window   int            `json:"window"` // 0: unknown
@@ -25,17 +25,17 @@ type ContextUse struct {
 	Skills   map[string]int `json:"skills"`
 }
 
-// Context is what fills the window of the session's model.
+// Context returns what fills the window of the session's model.
 func (s *Session) Context(ctx context.Context) ContextUse {
 	use, _ := s.contextUse(ctx)
 	return use
 }
 
-// contextUse is Context, and the estimated bytes of a token.
+// contextUse returns Context and the estimated number of bytes per token.
 func (s *Session) contextUse(ctx context.Context) (v ContextUse, bytesPerToken float64) {
 	st := s.log.State()
 	t := s.newTurn()
-	t.useModel(ctx) // without one the window is unknown
+	t.useModel(ctx) // without a model the window is unknown
 	c := t.agent.Context(s.log)
 	used := c.Tokens
 	perByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
@@ -55,8 +55,8 @@ func (s *Session) contextUse(ctx context.Context) (v ContextUse, bytesPerToken f
 	return v, 1 / max(perByte, 0.01)
 }
 
-// showContext draws what fills the window. The parts are estimates; the sum is
-// the provider's where it counted one.
+// showContext draws what fills the window. The parts are estimates; the sum is the provider's count if
+// there is one.
 func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 	v, bytesPerToken := s.contextUse(ctx)
 	used := v.Used
@@ -119,7 +119,7 @@ func showContext(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return Reply{Text: b.String(), Value: v, Chart: chart}, nil
 }
 
-// window is that of the model that the next request goes to, in tokens; 0:
+// window returns the size in tokens of the window of the model that the next request goes to; 0:
 // unknown.
 func (s *Session) window(t *turn) int {
 	if t.agent.Model == nil {

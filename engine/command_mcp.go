@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/mcp"
 )
 
-// serverValue is an MCP server, for programs.
+// serverValue is the JSON form of an MCP server.
 type serverValue struct {
 	Name      string          `json:"name"`
 	State     mcp.ServerState `json:"state"`
@@ -24,7 +24,7 @@ type serverValue struct {
 	Prompts   []string        `json:"prompts"`
 	Skills    int             `json:"skills,omitempty"`
 	LoggedIn  bool            `json:"logged_in,omitempty"`
-	Agent     string          `json:"agent,omitempty"` // the sub-agent that works with it; "": the session
+	Agent     string          `json:"agent,omitempty"` // the sub-agent that uses it; "": the session
 	Problems  []string        `json:"problems,omitempty"`
 }
 
@@ -74,7 +74,7 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 	return Reply{}, errors.New(mcpUsage)
 }
 
-// serverValues are the servers of the session and of the sub-agents that run now.
+// serverValues returns the servers of the session and of the running sub-agents.
 func (s *Session) serverValues() []serverValue {
 	all := []serverValue{}
 	add := func(c *mcp.Client, agent string) {
@@ -100,7 +100,7 @@ func (s *Session) serverValues() []serverValue {
 	return all
 }
 
-// owner says who defined a server, and which sub-agent has it.
+// owner describes who defined a server and which sub-agent uses it.
 func (v *serverValue) owner() string {
 	if v.Agent == "" {
 		return v.Origin

@@ -17,9 +17,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// replace makes the session that takes the place of s: with another log, the
-// same mode and the same background commands. source is that of the
-// SessionStart event: clear or resume.
+// replace makes the session that replaces s: it has another log, but the same mode and background
+// commands. source is the source of the SessionStart event: clear or resume.
 func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
 	o := s.options
 	o.Given = s.Given()
@@ -35,8 +34,7 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Sou
 	return next, nil
 }
 
-// create makes the log of an empty session; from is the session that it will be
-// a copy of.
+// create makes the log of a new session. from is the ID of the session that it copies, if any.
 func (s *Session) create(from string) (*session.Log, error) {
 	p := s.engine.Project()
 	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
@@ -214,8 +212,8 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 		x.Cost += cost
 		v.Cost += cost
 	}
-	var turns []Bar                     // what each turn has cost
-	for _, e := range s.log.Entries() { // of every branch: it was paid for
+	var turns []Bar                     // the cost of each turn
+	for _, e := range s.log.Entries() { // of every branch, because each was paid for
 		before := v.Cost
 		if e.User != nil && !e.User.Steering {
 			turns = append(turns, Bar{Label: Clip(typedIn(e), 24)})
@@ -262,7 +260,7 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 // maxTurns is how many turns a chart of the cost shows.
 const maxTurns = 16
 
-// costChart draws what each of the last turns has cost, which have a bar each.
+// costChart draws the cost of the last turns, one bar for each.
 func costChart(turns []Bar, text string) *Chart {
 	c := &Chart{Title: "cost by turn", Note: text}
 	if n := len(turns) - maxTurns; n > 0 {

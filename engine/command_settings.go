@@ -62,7 +62,7 @@ func setEffort(ctx context.Context, s *Session, level string) (Reply, error) {
 		Value: map[string]string{"effort": now}}, nil
 }
 
-// settingValue is a setting, with the places that set it.
+// settingValue is a setting with the places that set it.
 type settingValue struct {
 	Key    string            `json:"key"`
 	Value  json.RawMessage   `json:"value"`
@@ -129,7 +129,7 @@ func (p *Project) Set(key, value string) (Reply, error) {
 		Value: settingValue{Key: key, Value: data, Places: []config.Position{{Origin: permission.User, Path: path}}}}, nil
 }
 
-// showSetting is a setting with the places that set it.
+// showSetting describes a setting and the places that set it.
 func (p *Project) showSetting(v config.Value) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s = %s", v.Key, plain.Line(string(v.JSON)))
@@ -143,7 +143,7 @@ func (p *Project) showSetting(v config.Value) string {
 	return b.String()
 }
 
-// showPlace describes where a setting comes from.
+// showPlace describes where the value of a setting comes from.
 func (p *Project) showPlace(x config.Position) string {
 	if x.Path == "command line" {
 		return x.Path
@@ -155,7 +155,7 @@ func (p *Project) showPlace(x config.Position) string {
 	return string(x.Origin) + ", " + at
 }
 
-// permissionsValue is what decides on calls.
+// permissionsValue is the JSON form of what decides on tool calls.
 type permissionsValue struct {
 	Mode    permission.Mode `json:"mode"`
 	Ceiling string          `json:"enforceAllowedTools,omitempty"`
@@ -225,8 +225,7 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 	return Reply{Text: b.text(), Value: v, Choices: choices}, nil
 }
 
-// reload reads everything again and replaces it as a whole, or leaves it as it
-// is.
+// reload implements /reload: it reads everything again. On an error nothing changes.
 func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 	c, err := s.engine.Reload(ctx)
 	if err != nil {
@@ -276,7 +275,7 @@ func (s *Session) reloaded(c Reloaded) Reply {
 		"agents": len(now.agents), "problems": bad}}
 }
 
-// difference reports how many there are, and which came, changed or went.
+// difference describes how many items there are now, and which were added, changed or removed.
 func difference[T any](was, now []T, of func(T) (name, text string)) string {
 	before := map[string]string{}
 	for _, v := range was {

@@ -24,10 +24,10 @@ type skillValue struct {
 	Path        string           `json:"path,omitempty"`
 }
 
-// maxListed is the number of skills that /skills finds.
+// maxListed is the maximum number of skills that a search with /skills shows.
 const maxListed = 20
 
-// listSkills lists all skills, or those that fit words, the best first.
+// listSkills lists all skills, or those that match words, best match first.
 func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	cat, view := s.Catalog(), s.View()
 	entries, none := cat.Candidates(), "there are no skills here"
@@ -61,7 +61,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	return Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
 }
 
-// whyValue explains why a skill is there or not.
+// whyValue explains why a skill is available or not.
 type whyValue struct {
 	knack.Why
 	Events []Happening `json:"events"`
@@ -121,8 +121,8 @@ type agentValue struct {
 	Path     string           `json:"path,omitempty"`
 }
 
-// listAgents shows which agents there are, and which work. With the id of one that
-// works, or of a background command, it shows the end of its output, or stops it.
+// listAgents lists all agents, and those that are running. With the id of a running agent or of a
+// background command it shows the end of its output, or stops it.
 func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 	if id, ok := strings.CutPrefix(args, "stop "); ok {
 		id = strings.TrimSpace(id)
@@ -182,7 +182,7 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 	return r, nil
 }
 
-// tasks offers what runs in the background: agents and commands.
+// tasks offers the agents and commands that run in the background.
 func (s *Session) tasks() []Option {
 	var q Question
 	for _, a := range s.background.Unheard(s.log) {
@@ -198,13 +198,13 @@ func (s *Session) tasks() []Option {
 	return q.Options
 }
 
-// taskBytes and taskLines bound what is shown of the output of a task.
+// taskBytes and taskLines limit how much of a task's output is shown.
 const (
 	taskBytes = 8 << 10
 	taskLines = 20
 )
 
-// showTask shows the end of what a task has written, and offers to stop it.
+// showTask shows the end of a task's output and offers to stop the task.
 func (s *Session) showTask(id string) (Reply, error) {
 	text, _, err := s.TaskOutput(id, taskBytes)
 	if err != nil {

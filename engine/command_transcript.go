@@ -41,7 +41,7 @@ func export(_ context.Context, s *Session, file string) (Reply, error) {
 		nil
 }
 
-// export reports how the session is written into a file.
+// export returns how to write the session to a file.
 func (s *Session) export(path string) Export {
 	return Export{Path: path, Version: s.engine.Project().Version(), Summary: s.Summary}
 }
@@ -51,8 +51,7 @@ var errNothingSaid = errors.New("this session is still empty")
 // shareTime bounds an upload.
 const shareTime = 2 * time.Minute
 
-// share uploads a page as a secret gist by the user's own gh, once they
-// said yes to that.
+// share uploads a page as a secret gist with the user's own gh, after the user has agreed.
 func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if len(s.log.Branch()) == 0 {
 		return Reply{}, errNothingSaid
@@ -92,7 +91,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, gh, "gist", "create", path) // secret by default
 	cmd.Env = append(userdirs.EnvironOf(s.engine.Project().options.Env), "GH_PROMPT_DISABLED=1")
-	cmd.Dir = dir // not the project's, whose files could speak to it
+	cmd.Dir = dir // not the project's directory, whose files could influence gh
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -104,8 +103,8 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return Reply{Text: "shared: " + plain.Line(address), Value: map[string]string{"url": address}}, nil
 }
 
-// copyAnswer puts the last answer on the clipboard, or says it where nobody
-// sits at a terminal.
+// copyAnswer puts the last answer on the clipboard. If the session has no Person, it returns the
+// answer as text instead.
 func copyAnswer(ctx context.Context, s *Session, _ string) (Reply, error) {
 	text := ""
 	for _, e := range s.log.Branch() {
@@ -138,7 +137,8 @@ func copyAnswer(ctx context.Context, s *Session, _ string) (Reply, error) {
 		Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
 }
 
-// clipboards are the programs that fill the clipboard of where we are.
+// clipboards returns the programs that set the clipboard on the supported systems, in the order in
+// which they are tried.
 func clipboards(env Env) [][]string {
 	var all [][]string
 	if env.Get("WAYLAND_DISPLAY") != "" {
@@ -176,7 +176,7 @@ func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply,
 		Next: next, Value: map[string]string{"id": log.ID(), "from": s.log.ID()}}, nil
 }
 
-// typedIn is what the user typed in an entry, or called; "": nothing.
+// typedIn returns what the user typed or called in an entry; "": nothing.
 func typedIn(e session.Entry) string {
 	switch {
 	case e.User != nil:
@@ -187,7 +187,7 @@ func typedIn(e session.Entry) string {
 	return ""
 }
 
-// messageValue is a message of the user's in a list.
+// messageValue is one of the user's messages in a list.
 type messageValue struct {
 	Entry    int    `json:"entry"`
 	Parent   int    `json:"parent"`
@@ -222,9 +222,9 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 		Hint: "/fork lists them"}
 }
 
-// tree shows what the user said on all branches, or moves to an entry: the next
-// message continues from there. Moving to a message of the user's own takes it
-// back, to be sent again.
+// tree shows the user's messages on all branches, or moves to an entry, from which the next message
+// continues. Moving to one of the user's own messages moves to the entry before it and shows its text,
+// so that it can be sent again.
 func tree(_ context.Context, s *Session, at string) (Reply, error) {
 	if len(s.log.Entries()) == 0 {
 		return Reply{}, errNothingSaid

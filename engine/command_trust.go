@@ -14,12 +14,12 @@ import (
 	"github.com/knack-agent/knack/mcp"
 )
 
-// trustValue is what a project brings along, and what was approved of it.
+// trustValue lists what a project contains that needs trust, and what was approved.
 type trustValue struct {
 	Root    string      `json:"root"`
 	Trusted bool        `json:"trusted"` // the folder
 	Items   []TrustItem `json:"items"`
-	Rules   []string    `json:"rules"` // kept by the answer "always"
+	Rules   []string    `json:"rules"` // stored by the answer "always"
 }
 
 func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
@@ -75,7 +75,7 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return s.reloaded(c), nil
 }
 
-// askNetwork asks what the programs of MCP servers among the items may reach.
+// askNetwork asks which network the programs of MCP servers among the items may reach.
 func (s *Session) askNetwork(ctx context.Context, items []TrustItem) error {
 	if !StartsPrograms(items) {
 		return nil
@@ -97,17 +97,17 @@ func (s *Session) askNetwork(ctx context.Context, items []TrustItem) error {
 	return nil
 }
 
-// NetworkQuestion asks for the Network of items that StartsPrograms is true for.
+// NetworkQuestion asks for the Network of the items for which StartsPrograms is true.
 const NetworkQuestion = "What may the programs of the project's MCP servers reach: none, all, or hosts separated by " +
 	"commas?"
 
-// StartsPrograms reports whether items define MCP servers that are programs.
+// StartsPrograms reports whether items define MCP servers that run as programs.
 func StartsPrograms(items []TrustItem) bool {
 	return slices.ContainsFunc(items, func(it TrustItem) bool { return it.Programs })
 }
 
-// SetNetwork sets what the programs of MCP servers that items define may reach, as
-// mcp.ParseNetwork returned it.
+// SetNetwork sets which network the programs of MCP servers in items may reach. network is a value
+// that mcp.ParseNetwork returned.
 func SetNetwork(items []TrustItem, network string) {
 	for i := range items {
 		if items[i].Programs {
@@ -116,7 +116,7 @@ func SetNetwork(items []TrustItem, network string) {
 	}
 }
 
-// TrustQuestion asks about n items.
+// TrustQuestion returns the question whether to trust n items.
 func TrustQuestion(n int) string {
 	if n == 1 {
 		return "Trust this item?"
