@@ -17,9 +17,9 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// An Engine is one open directory: its Project as it is now, the catalogue of
-// skills, the models and the workspace. A process may hold many. It is safe for
-// concurrent use. Close it when its sessions are no longer needed.
+// An Engine is one open directory: its current Project, the catalogue of skills, the models and the
+// workspace. A process may open many engines. It is safe for concurrent use. Close it when its
+// sessions are no longer needed.
 type Engine struct {
 	library *knack.Library
 	finder  *knack.Finder
@@ -30,26 +30,26 @@ type Engine struct {
 	models   *Models
 	nested   *sources.Nested
 	declined map[string]string // nested skills that the user does not trust, path → hash
-	old      []*Project        // replaced by Reload; texts of theirs may still be in use
+	old      []*Project        // replaced by Reload; their texts may still be in use
 	ws       workspace.Workspace
-	git      *permission.Git // of a workspace on this machine
+	git      *permission.Git // set if the workspace is on this machine
 	notices  []knack.Problem
 	sessions map[*Session]bool
 	closed   bool
 
-	serversMu  sync.Mutex  // held before mu
+	serversMu  sync.Mutex  // locked before mu
 	servers    *mcp.Client // nil: not needed yet
-	serversOf  *Project    // that they are of
+	serversOf  *Project    // the Project that servers were made for
 	serverList []mcp.Server
-	served     []served // their skills in the catalogue
+	served     []served // the servers' skills in the catalogue
 	failedOnce []string // servers whose failure was reported
 	closing    bool
 }
 
-// ErrClosed is the error for an Engine or a Session that is used after Close.
+// ErrClosed is the error for using an Engine or a Session after Close.
 var ErrClosed = errors.New("it is closed")
 
-// Open opens a directory. Nothing is run, asked or recorded by that.
+// Open opens a directory. It runs nothing, asks nothing and records nothing.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	p, err := Load(ctx, o)
 	if err != nil {
@@ -62,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, e.use(p)
 }
 
-// use makes p the Project of the turns that begin from now on.
+// use makes p the Project of all turns that begin later.
 func (e *Engine) use(p *Project) error {
 	set := &p.config.Settings
 	models := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
@@ -87,47 +87,46 @@ func (e *Engine) use(p *Project) error {
 	return nil
 }
 
-// Project is what the directory provides, as it was last loaded.
+// Project returns the Project as it was last loaded.
 func (e *Engine) Project() *Project {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.project
 }
 
-// Catalog is the catalogue of skills as it is now.
+// Catalog returns the current catalogue of skills.
 func (e *Engine) Catalog() *knack.Catalog { return e.library.Catalog() }
 
-// Problems are those of the project and its skills.
+// Problems returns the problems of the project and its skills.
 func (e *Engine) Problems() []knack.Problem { return e.Project().Problems(e.Catalog()) }
 
-// Models finds models as the settings of the directory say.
+// Models returns what finds models according to the directory's settings.
 func (e *Engine) Models() *Models {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.models
 }
 
-// Watch reads skills again when their files change, until ctx ends. Sessions
-// announce what is new at their next request.
+// Watch reloads skills when their files change, until ctx ends. Sessions announce new skills with
+// their next request.
 func (e *Engine) Watch(ctx context.Context) error {
 	return e.WatchSkills(ctx, func(*knack.Catalog) {})
 }
 
-// WatchSkills is Watch that calls changed with each new catalogue.
+// WatchSkills is like Watch, and calls changed with each new catalogue.
 func (e *Engine) WatchSkills(ctx context.Context, changed func(*knack.Catalog)) error {
 	return e.library.Watch(ctx, changed)
 }
 
-// A Reloaded is what Reload replaced.
+// Reloaded describes what Reload changed.
 type Reloaded struct {
 	Was, Now             *Project
 	WasSkills, NowSkills []*knack.Skill
 }
 
-// Reload loads the project again and replaces it as a whole, or on an error
-// leaves it as it is. Turns that are running, and agents in the background,
-// keep the one they have. Workspace, sandbox and tools stay those that the first
-// session began with.
+// Reload loads the project again and replaces it as a whole; on an error it changes nothing. Running
+// turns and background agents keep the Project that they began with. The workspace, sandbox and tools
+// remain those that the first session began with.
 func (e *Engine) Reload(ctx context.Context) (Reloaded, error) {
 	return e.reload(ctx, e.Project().options)
 }
@@ -148,9 +147,8 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	return c, nil
 }
 
-// Trust approves what was shown of the project, bound to its content, and
-// loads the project again. Without items it approves the folder, whose
-// configuration git and other programs obey.
+// Trust approves the items as they were shown, bound to their content, and loads the project again.
+// Without items it approves the folder itself, whose configuration git and other programs follow.
 func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error) {
 	p := e.Project()
 	t, err := openTrust(p.options.Env, p.dir, false)
@@ -158,7 +156,7 @@ func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error
 		return Reloaded{}, err
 	}
 	o := p.options
-	if o.Env.StateDir() == "" { // an approval cannot be stored: it counts for this run
+	if o.Env.StateDir() == "" { // an approval cannot be stored, so it applies to this run only
 		o.Trust = true
 	} else if err := t.Approve(items...); err != nil {
 		return Reloaded{}, err
@@ -166,26 +164,24 @@ func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error
 	return e.reload(ctx, o)
 }
 
-// A TrustItem is something that a project brings and that needs the user's
-// approval.
+// A TrustItem is a part of a project that needs the user's approval.
 type TrustItem = trust.Item
 
-// Untrusted lists what the project brings that is not approved, or has changed
-// since it was, and can be approved as it is. The error is about what could not
-// be read; the rest is listed all the same.
+// Untrusted lists the items that can be approved and that are not yet approved or have changed since.
+// The error reports what could not be read; the list is valid even then.
 func (p *Project) Untrusted(ctx context.Context) ([]TrustItem, error) {
 	items, err := p.trust.Scan(ctx, p.dir, false)
 	return slices.DeleteFunc(items, func(it TrustItem) bool { return it.State == trust.Approved || it.Refused != "" }), err
 }
 
-// WriteItems shows for people what items would load.
+// WriteItems writes, for people to read, what items would load.
 func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, items, nil) }
 
-// NeedsTrust reports whether something is left out that trust would bring in.
-// It is cheaper than Untrusted.
+// NeedsTrust reports whether the project contains something that is ignored until it is trusted. It is
+// cheaper than Untrusted.
 func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), inert) }
 
-// inert reports whether trust would end a problem.
+// inert reports whether trusting the project would resolve a problem.
 func inert(p knack.Problem) bool {
 	return p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged
 }
@@ -217,10 +213,10 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// Place is where paths are decided for the workspace as it is now.
+// Place returns the context in which the workspace's paths are currently judged.
 func (e *Engine) Place() permission.PathContext { return e.place(e.Project()) }
 
-// place is where paths are decided for the turns of a project.
+// place is Place for the turns of a given project.
 func (e *Engine) place(p *Project) permission.PathContext {
 	e.mu.Lock()
 	ws, git := e.ws, e.git
@@ -230,8 +226,8 @@ func (e *Engine) place(p *Project) permission.PathContext {
 		Own: p.options.Env.OwnDirs(), GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 	}
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {
-		// Another machine's paths: links are resolved there, and what cannot be
-		// looked up from here is asked about.
+		// For a workspace on another machine, links are resolved there, and the user is asked about anything
+		// that cannot be looked up from here.
 		place.Dir, place.Home, place.Own, place.Roots = ws.Dir(), "", nil, nil
 		place.Resolve = func(path string) (string, error) { return ws.Realpath(context.Background(), path) }
 		place.Glob = func(string) ([]string, error) { return nil, errors.New("not on this machine") }
@@ -240,7 +236,8 @@ func (e *Engine) place(p *Project) permission.PathContext {
 	return place
 }
 
-// askFast asks the fast model aside from a conversation whose model is current.
+// askFast sends one prompt to the fast model, outside the conversation. The model of the agent a
+// selects the provider.
 func askFast(ctx context.Context, a *agent.Agent, prompt string) (string, error) {
 	if a.Model == nil {
 		return "", errors.New("there is no model")

@@ -13,11 +13,11 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Env looks up an environment variable, and from these follow the user's
-// directories. A nil Env is os.Getenv.
+// An Env looks up environment variables, which also determine the user's directories. A nil Env is
+// os.Getenv.
 type Env func(name string) string
 
-// Get is the value of a variable; "": it is not set.
+// Get returns the value of a variable, or "" if it is not set.
 func (e Env) Get(name string) string {
 	if e == nil {
 		return os.Getenv(name)
@@ -25,11 +25,10 @@ func (e Env) Get(name string) string {
 	return e(name)
 }
 
-// dirs are the user's directories; none of them is relative.
+// dirs returns the user's directories. None of them is a relative path.
 func (e Env) dirs() userdirs.Dirs { return userdirs.From(e.Get) }
 
-// environ is the environment of the programs that are started for the user; nil:
-// that of the process.
+// environ is the environment for programs that are started for the user; nil: that of the process.
 func (e Env) environ() []string {
 	if e == nil {
 		return nil
@@ -37,17 +36,17 @@ func (e Env) environ() []string {
 	return userdirs.EnvironOf(e)
 }
 
-// Home is the user's home directory; "": there is none.
+// Home is the user's home directory, or "" if there is none.
 func (e Env) Home() string { return e.dirs().Home }
 
-// StateDir is $XDG_STATE_HOME/knack: sessions, approvals, history and keys. "":
-// there is no home directory, and nothing is stored.
+// StateDir is $XDG_STATE_HOME/knack, for sessions, approvals, history and keys. It is "" if there is
+// no home directory; then nothing is stored.
 func (e Env) StateDir() string { return e.dirs().State }
 
-// StateHome is $XDG_STATE_HOME; "": there is no home directory.
+// StateHome is $XDG_STATE_HOME, or "" if there is no home directory.
 func (e Env) StateHome() string { return e.dirs().StateHome }
 
-// StateFile is a file of StateDir; "": there is no home directory.
+// StateFile is the path of a file in StateDir, or "" if there is no home directory.
 func (e Env) StateFile(name string) string {
 	if dir := e.StateDir(); dir != "" {
 		return filepath.Join(dir, name)
@@ -55,19 +54,18 @@ func (e Env) StateFile(name string) string {
 	return ""
 }
 
-// ConfigDir is $XDG_CONFIG_HOME/knack: the user's settings, skills and agents.
-// "": there is no home directory.
+// ConfigDir is $XDG_CONFIG_HOME/knack, for the user's settings, skills and agents. It is "" if there
+// is no home directory.
 func (e Env) ConfigDir() string { return e.dirs().Config }
 
-// ClaudeDir is where Claude Code keeps the user's files; "": there is no home
-// directory.
+// ClaudeDir is where Claude Code keeps the user's files, or "" if there is no home directory.
 func (e Env) ClaudeDir() string { return e.dirs().Claude }
 
-// OwnDirs are the directories that only this program writes.
+// OwnDirs are the directories that only this program may write to.
 func (e Env) OwnDirs() []string { return e.dirs().Own() }
 
-// ErrNoState is the error for an operation that needs StateDir where there is
-// none. what is what was not done.
+// ErrNoState is the error for an operation that needs StateDir when there is none. what names the
+// operation that was not done.
 func ErrNoState(what string) error {
 	return &Error{
 		Err:  fmt.Errorf("%s: there is no home directory to store it in", what),
@@ -75,8 +73,7 @@ func ErrNoState(what string) error {
 	}
 }
 
-// Problems reports the variables that do not name the user's directories by
-// absolute paths.
+// Problems reports variables for the user's directories that are not absolute paths.
 func (e Env) Problems() []knack.Problem {
 	d := e.dirs()
 	problem := func(code knack.Code, name, message string) knack.Problem {
@@ -96,10 +93,9 @@ func (e Env) Problems() []knack.Problem {
 	return all
 }
 
-// Sessions is where the sessions of a directory are recorded: in a directory
-// that is named by a hash of its real path, so that no two directories share one
-// and a long path is no obstacle. The words before the hash are for people.
-// Without StateDir there are no sessions.
+// Sessions is where the sessions of a directory are recorded. Its name contains a hash of the
+// directory's real path, so that two directories never share it and long paths work. The words before
+// the hash are for people. Without StateDir no sessions are recorded.
 func (e Env) Sessions(dir string) session.Store {
 	if e.StateDir() == "" {
 		return session.Store{}
@@ -121,8 +117,7 @@ func (e Env) Sessions(dir string) session.Store {
 	return session.Store{Dir: filepath.Join(e.StateDir(), "sessions", name), Project: dir}
 }
 
-// AgentSessions is where the sessions of the sub-agents of a session are
-// recorded.
+// AgentSessions is where the sessions of a session's sub-agents are recorded.
 func (e Env) AgentSessions(dir, id string) session.Store {
 	s := e.Sessions(dir)
 	if s.Dir != "" {

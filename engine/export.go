@@ -15,18 +15,18 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Export reports how a session is written for people or other programs. The zero
-// Export writes an HTML page into the working directory.
+// An Export describes how a session is written for people or other programs. The zero Export writes an
+// HTML page into the working directory.
 type Export struct {
-	Format  string // html, md or jsonl; "": as the name of the file ends, else html
+	Format  string // html, md or jsonl; "": by the extension of Path, else html
 	Path    string // of the file; "": knack-ID.FORMAT
-	Replace bool   // an existing file
-	Version string // of the program that writes; "": left out
-	// Summary describes a call in one line; nil: as KnownTools do.
+	Replace bool   // overwrite an existing file
+	Version string // of the program; "": left out
+	// Summary describes a call in one line; nil: the one of KnownTools.
 	Summary func(tool string, input json.RawMessage) string
 }
 
-// For returns x with the format and the path that it has for a session.
+// For returns x with its format and path filled in for a session.
 func (x Export) For(log *session.Log) (Export, error) {
 	f, err := transcript.ParseFormat(cmp.Or(x.Format, filepath.Ext(x.Path), string(transcript.HTML)))
 	if err != nil {
@@ -37,7 +37,7 @@ func (x Export) For(log *session.Log) (Export, error) {
 	return x, nil
 }
 
-// Write writes the branch at the leaf of a session.
+// Write writes the session's current branch.
 func (x Export) Write(w io.Writer, log *session.Log) error {
 	x, err := x.For(log)
 	if err != nil {
@@ -53,8 +53,7 @@ func (x Export) Write(w io.Writer, log *session.Log) error {
 	return transcript.Write(w, log, transcript.Format(x.Format), o)
 }
 
-// Save writes into the file, which only its owner can read, as a whole or not at
-// all.
+// Save writes the file, readable only by its owner, either completely or not at all.
 func (x Export) Save(log *session.Log) (err error) {
 	if x, err = x.For(log); err != nil {
 		return err

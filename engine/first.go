@@ -12,10 +12,10 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// ChooseModel asks the user for a provider if there is no model because no key
-// and no server is configured: it stores the key that they enter in the keyring,
-// or the model of their local server in their settings. It returns what it did;
-// "": nothing. Front ends call it before [Session.Begin].
+// ChooseModel asks the user for a provider if there is no model because neither a key nor a server is
+// configured. It stores the key that the user enters in the keyring, or the model of a local server in
+// the user's settings. done describes what it did; "": nothing. Front ends call it before
+// [Session.Begin].
 func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 	if _, err := s.Model(ctx); s.person == nil || !errors.Is(err, errNoModel) {
 		return "", nil
@@ -34,7 +34,7 @@ func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 		},
 	})
 	if err != nil || a.Declined {
-		return "", ctx.Err() // asking again is what /login is for
+		return "", ctx.Err() // the user can be asked again with /login
 	}
 	defer s.changed()
 	switch a.Option {

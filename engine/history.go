@@ -21,14 +21,13 @@ type Happening struct {
 	What string    `json:"what"`
 }
 
-// History says when a skill was offered, called, refused and released in a
-// session.
+// History lists when a skill was offered, called, refused and released in a session.
 func History(log *session.Log, name string) []Happening {
 	all := []Happening{}
 	say := func(e session.Entry, format string, args ...any) {
 		all = append(all, Happening{e.Time, fmt.Sprintf(format, args...)})
 	}
-	called := map[string]bool{} // calls of the Skill tool for it
+	called := map[string]bool{} // IDs of the Skill tool's calls for this skill
 	for _, e := range log.Branch() {
 		switch {
 		case e.Listing != nil && e.Listing.Announced[name] != "":
@@ -72,8 +71,7 @@ func History(log *session.Log, name string) []Happening {
 	return all
 }
 
-// WriteHistory shows for people the history of the skill that a name calls, or
-// would.
+// WriteHistory writes, for people to read, the history of the skill that why is about.
 func WriteHistory(w io.Writer, log *session.Log, why knack.Why) {
 	fmt.Fprintf(w, "\nIn the session %s:\n", log.ID())
 	all := History(log, why.Called())
@@ -85,12 +83,12 @@ func WriteHistory(w io.Writer, log *session.Log, why knack.Why) {
 	}
 }
 
-// Touched are the files that tools touched in a session, in order.
+// Touched lists the files that tools accessed in a session, in order.
 func Touched(log *session.Log) []string {
 	return slices.Sorted(maps.Keys(log.State().Touched))
 }
 
-// compacted describes what a compaction did to the text of a skill; "": nothing.
+// compacted describes what a compaction did to a skill's text; "": nothing.
 func compacted(c *session.Compaction, name string) string {
 	i := slices.IndexFunc(c.Skills, func(k session.KeptText) bool { return k.Skill == name })
 	switch {

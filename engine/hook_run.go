@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// newHookRunner reports how hooks run in the session.
+// newHookRunner makes the runner of the session's hooks.
 func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 	c, err := Client(p.config.Settings.Proxy)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 	}, nil
 }
 
-// runHook runs a hook's command where tools act, and under the same sandbox.
+// runHook runs a hook's command in the workspace, in the same sandbox as tools.
 func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, error) {
 	h := c.Hook
 	env := []string{"CLAUDE_PROJECT_DIR=" + s.engine.Project().root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
@@ -59,7 +59,7 @@ func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, err
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
 }
 
-// askFast asks the fast model aside from the conversation.
+// askFast sends one prompt to the fast model, outside the conversation.
 func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
 	t := s.newTurn()
 	if err := t.useModel(ctx); err != nil {
@@ -68,8 +68,8 @@ func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
 	return askFast(ctx, t.agent, prompt)
 }
 
-// Tool finds a tool, by a name or an alias, among all that the session may have
-// and all that the program knows.
+// Tool finds a tool by name or alias among the session's tools, active or not, and all tools that the
+// program knows.
 func (s *Session) Tool(name string) (*tool.Tool, bool) {
 	for _, set := range []tool.Set{s.files, s.Given().Tools, KnownTools()} {
 		if t, ok := set.Find(name); ok {
@@ -79,7 +79,7 @@ func (s *Session) Tool(name string) (*tool.Tool, bool) {
 	return nil, false
 }
 
-// Summary describes a call of a tool in one line of untrusted text.
+// Summary describes a tool call in one line of untrusted text.
 func (s *Session) Summary(name string, input json.RawMessage) string {
 	if t, ok := s.Tool(name); ok {
 		return t.Line(input)
@@ -87,7 +87,7 @@ func (s *Session) Summary(name string, input json.RawMessage) string {
 	return string(input)
 }
 
-// hookTool reports how hooks know a tool.
+// hookTool returns the names and input mapping under which hooks know a tool.
 func (s *Session) hookTool(name string) hook.ToolMapping {
 	t, ok := s.Tool(name)
 	if !ok {
@@ -96,7 +96,7 @@ func (s *Session) hookTool(name string) hook.ToolMapping {
 	return hook.ToolMapping{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
 }
 
-// fits reports whether a call fits a permission rule, or may.
+// fits reports whether a call matches a permission rule. If that is uncertain, it is true.
 func (s *Session) fits(rule string, in *hook.Input) bool {
 	r, err := permission.ParseRule(rule, permission.User)
 	t, ok := s.Tool(in.Tool)
@@ -108,15 +108,15 @@ func (s *Session) fits(rule string, in *hook.Input) bool {
 	if err != nil {
 		return true
 	}
-	// As widely as a denial: what may be meant runs the hook.
+	// Match as broadly as a deny rule: if the call might match, the hook runs.
 	place := s.engine.place(s.engine.Project())
 	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, place,
 		subjects...).Verdict == permission.Deny
 }
 
-// Begin runs the hooks for the start of the session and for its context files.
-// Their texts are in the events. An error means that a hook ended the session
-// before it began, or that the log cannot be written.
+// Begin runs the hooks for the start of the session and for its context files. The events contain
+// their texts. An error means that a hook ended the session before it began, or that the log cannot be
+// written.
 func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := s.open(); err != nil {
@@ -158,7 +158,7 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// fire runs the hooks of an event, and yields their texts.
+// fire runs the hooks of an event and yields their texts.
 func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(Event, error) bool) (hook.Outcome,
 	error) {
 	last := s.log.Last()
@@ -192,7 +192,7 @@ func (s *Session) endHooks() {
 	s.hooks.Close()
 }
 
-// skillsChanged runs the ConfigChange hooks if the skills are others than before.
+// skillsChanged runs the ConfigChange hooks if the catalogue has changed since the last time.
 func (s *Session) skillsChanged(ctx context.Context, t *turn) error {
 	now := s.Catalog()
 	s.mu.Lock()
@@ -206,7 +206,8 @@ func (s *Session) skillsChanged(ctx context.Context, t *turn) error {
 	return err
 }
 
-// notify runs the Notification hooks: the user is needed, until stop is called.
+// notify runs the Notification hooks because the user is needed. The caller calls stop when that is no
+// longer so.
 func (s *Session) notify(ctx context.Context, kind hook.Notice, message string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup

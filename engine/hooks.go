@@ -25,14 +25,14 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// ruleText reports whether a text is a permission rule.
+// ruleText returns an error if a text is not a permission rule.
 func ruleText(text string) error {
 	_, err := permission.ParseRule(text, permission.User)
 	return err
 }
 
-// settingsHooks are the hooks of settings files, the highest last: of two that
-// rewrite an input the last one counts.
+// settingsHooks returns the hooks of settings files, in order of increasing precedence: if two hooks
+// rewrite an input, the last one wins.
 func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.Problem) {
 	for _, part := range slices.Backward(parts) {
 		found, bad := hook.Parse(part.JSON, ruleText)
@@ -58,10 +58,10 @@ func hookProblem(path string, b hook.Problem) knack.Problem {
 	return p
 }
 
-// placeIn is the line and the column of a byte of a part.
+// placeIn returns the line and column of a byte offset in a part.
 func placeIn(part config.Section, at int) (line, column int) {
 	if part.Line == 0 {
-		return 0, 0 // the command line
+		return 0, 0 // set on the command line
 	}
 	before := part.JSON[:min(at, len(part.JSON))]
 	start := bytes.LastIndexByte(before, '\n') + 1
@@ -72,7 +72,7 @@ func placeIn(part config.Section, at int) (line, column int) {
 	return part.Line + bytes.Count(before, []byte("\n")), column
 }
 
-// skillHooks are those of a skill.
+// skillHooks returns the hooks of a skill.
 func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []hook.Problem) {
 	found, bad := hook.Parse(text, ruleText)
 	for i := range found {
@@ -81,8 +81,8 @@ func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []h
 	return found, bad
 }
 
-// agentHooks are those of an agent's definition: what it calls the session is
-// the agent's work. One with a path has no folder to find it in.
+// agentHooks returns the hooks of an agent's definition, in which "session" means the agent's work.
+// Hooks with a path are dropped, because there is no folder to find it in.
 func agentHooks(name string, text json.RawMessage) []hook.Hook {
 	found, _ := hook.Parse(text, ruleText)
 	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" })
@@ -99,25 +99,24 @@ func agentHooks(name string, text json.RawMessage) []hook.Hook {
 	return found
 }
 
-// A hookSet makes the hooks of a turn: those of the skills in use, of the host
-// and of the settings.
+// A hookSet makes the hooks of a turn: those of the skills in use, of the host and of the settings.
 type hookSet struct {
 	project *Project
 	skills  func() *knack.Catalog
 	pins    *pins
 	dir     string // where commands run
-	local   bool   // that is on this machine
+	local   bool   // dir is on this machine
 	given   []hook.Hook
 	runner  *hook.Runner
 }
 
-// of is the set of hooks under skills. Each hook verifies what it would run.
+// of returns the hooks that apply in sc. Each hook verifies what it would run.
 func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 	var all []hook.Hook
 	for _, k := range sc.Skills {
 		if k.Hooks != nil {
 			found, _ := skillHooks(k.Skill, k.Hooks, k.Dir)
-			// What an untrusted skill may not grant itself, its hooks may not either.
+			// The hooks of an untrusted skill may grant no more than the skill itself.
 			skill := t.skills().Skill(k.Skill)
 			for i := range found {
 				found[i].Mute = skill == nil || foreign(skill.Origin.Kind)
@@ -153,13 +152,11 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 	return &hook.Set{Hooks: all, Runner: t.runner}
 }
 
-// verify returns the scripts of a hook, and compares what an untrusted hook would
-// run with what the user approved:
-// of a skill that is its whole folder, of an agent a script in a folder of
-// resources, of settings what approved looks at. Other scripts in the working
-// tree may be changed by anybody, the model too, which then would run what
-// was never approved: for hooks of settings they must be as they were found
-// first.
+// verify returns the scripts of a hook, and compares what an untrusted hook would run with what the
+// user approved. For a skill that is its whole folder; for an agent, a script in a folder of
+// resources; for settings, see approved. Anybody, including the model, may change other scripts in the
+// working tree, so that unapproved code would run: for hooks of settings they must be as they were
+// when they were first found.
 func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	p := t.project
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
@@ -175,7 +172,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			approved = p.trust.CheckIn(k.Dir)
 		}
 		if h.Path != "" && !subpath.Contains(realPath(h.Dir), realPath(h.File())) {
-			// Where a link leads is no part of the folder that was approved.
+			// The target of a link is not part of the approved folder.
 			return nil, fmt.Errorf("%s is outside the directory of the skill %s", h.File(), name)
 		}
 		return p.inTree(h, t.dir, func(path string, data []byte) error {
@@ -212,14 +209,14 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	})
 }
 
-// pins are the scripts that hooks run, as an Engine found them first. A script
-// that changes later does not run.
+// pins records the scripts that hooks run, as an Engine first found them. A script that has changed
+// since does not run.
 type pins struct {
 	mu   sync.Mutex
 	sums map[string][sha256.Size]byte // by path
 }
 
-// add pins the scripts of hooks that run in dir and are not pinned yet.
+// add records the scripts of hooks that run in dir, unless they are recorded already.
 func (s *pins) add(p *Project, hooks []hook.Hook, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,8 +240,8 @@ func (s *pins) holds(path string, data []byte) bool {
 	return ok && sum == sha256.Sum256(data)
 }
 
-// inTree holds the scripts of the working tree that a hook would run, started
-// in dir, against ok, and returns them.
+// inTree returns the scripts in the working tree that a hook would run in dir, after checking each
+// with ok.
 func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []byte) error) ([]hook.Script, error) {
 	root := realPath(p.root)
 	in := func(path string) bool { return subpath.Contains(root, path) || subpath.Contains(dir, path) }
@@ -257,11 +254,10 @@ func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []b
 	return slices.DeleteFunc(all, func(s hook.Script) bool { return !in(s.Path) }), err
 }
 
-// approved holds the scripts of a hook of settings, which runs in dir, against
-// what a person approved. Of a project's hook these are the scripts in folders
-// of resources that the command names, and whatever of the folder hooks beside
-// the settings file was approved: scripts read each other. other is given all
-// other scripts of the working tree.
+// approved checks the scripts of a settings hook, which runs in dir, against what the user approved.
+// For a project's hook these are the scripts in folders of resources that the command names, and
+// everything approved in the hooks folder next to the settings file, because scripts read each other.
+// other checks all other scripts of the working tree.
 func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) ([]hook.Script,
 	error) {
 	projects := h.Origin == string(permission.Project)
@@ -277,8 +273,7 @@ func (p *Project) approved(h *hook.Hook, dir string, other func(path string, dat
 	return all, err
 }
 
-// commandLine is what a hook runs, with the directories that its environment
-// names.
+// commandLine is the command line of a hook, with the directory variables of its environment replaced.
 func commandLine(h *hook.Hook, root string) string {
 	line := h.Command
 	if h.Path != "" {
@@ -297,13 +292,12 @@ func commandLine(h *hook.Hook, root string) string {
 	return strings.NewReplacer(dirs...).Replace(line)
 }
 
-// asApproved reports the first file below a folder of hooks that was approved
-// and has changed. Links are followed, as approval followed them: the bytes
-// count, wherever they are.
+// asApproved reports the first approved file in a hooks folder that has changed. It follows links, as
+// approving does: only the content matters, wherever it is.
 func (p *Project) asApproved(dir string, depth int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil // what is not there was not changed
+		return nil // a missing folder has not changed
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -338,8 +332,8 @@ func head(path string, n int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, n))
 }
 
-// readHooks takes the hooks of settings. Scripts that a project's hooks would
-// run and that were not approved are problems now, so that the user is asked.
+// readHooks reads the hooks of the settings. It reports unapproved scripts that a project's hooks
+// would run as problems, so that the user is asked early.
 func (p *Project) readHooks() {
 	p.hooks, p.hookProblems = settingsHooks(p.config.Raw["hooks"])
 	for i := range p.hooks {
@@ -351,7 +345,7 @@ func (p *Project) readHooks() {
 	}
 }
 
-// HookProblems are what is wrong with the hooks of a skill.
+// HookProblems returns what is wrong with the hooks of a skill.
 func HookProblems(k *knack.Skill) []knack.Problem {
 	if k.Hooks == nil {
 		return nil
@@ -360,14 +354,13 @@ func HookProblems(k *knack.Skill) []knack.Problem {
 	_, bad := skillHooks(k.Name, k.Hooks, "")
 	for _, b := range bad {
 		p := hookProblem(k.Path, b)
-		p.Severity = knack.Warn // the skill works without
+		p.Severity = knack.Warn // the skill works without its hooks
 		problems = append(problems, p)
 	}
 	return problems
 }
 
-// resourceFile reports whether a path below a root leads through a folder whose
-// files are approved one by one.
+// resourceFile reports whether a path below root is in a folder whose files are approved one by one.
 func resourceFile(root, path string) bool {
 	rel, ok := subpath.Rel(realPath(root), path)
 	return ok && layout.InFolder(rel)

@@ -12,19 +12,19 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// Rules are the permission rules in force for the whole session: those of
-// settings and of answers. Skills in use add theirs.
+// Rules returns the permission rules that apply to the whole session: those of the settings and of the
+// user's answers. Skills in use add theirs.
 func (s *Session) Rules() permission.Rules {
 	r := s.engine.Project().config.Rules
 	r.Allow = slices.Concat(r.Allow, s.gate.KeptRules(), s.gate.SessionRules())
 	return r
 }
 
-// ReadFile reads a file for the host, at most that many bytes; more says that
-// there are others. The rules must allow it: the user is not asked.
+// ReadFile reads at most most bytes of a file for the host; more reports whether the file is longer.
+// The rules must allow it: the user is not asked.
 func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []byte, abs string, more bool, err error) {
 	abs = s.ws.Path(path)
-	// What the rules refuse must look the same as what does not exist.
+	// A refused file must look the same as a missing one.
 	if err := s.mayRead("read_file", abs); err != nil {
 		return nil, "", false, err
 	}
@@ -66,8 +66,7 @@ func (s *Session) mayRead(tool, path string) error {
 	return fmt.Errorf("%s cannot be read: no rule allows it", path)
 }
 
-// StopTask stops a background command, or an agent in the background by the id
-// of its session.
+// StopTask stops a background command, or a background agent by the ID of its session.
 func (s *Session) StopTask(id string) error {
 	if s.background.Stop(s.log, id, errors.New("stopped by the user")) {
 		return nil
@@ -75,9 +74,8 @@ func (s *Session) StopTask(id string) error {
 	return s.jobs.Stop(id)
 }
 
-// TaskOutput is the end of what a background command wrote, or of what an agent in
-// the background said and called, at most that many bytes, and the size of the
-// whole.
+// TaskOutput returns the end, at most most bytes, of the output of a background command, or of the
+// texts and calls of a background agent. total is the size of the whole.
 func (s *Session) TaskOutput(id string, most int) (text string, total int64, err error) {
 	log := s.background.Log(s.log, id)
 	if log == nil {
@@ -101,13 +99,13 @@ func (s *Session) TaskOutput(id string, most int) (text string, total int64, err
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], ""), int64(len(text)), nil
 }
 
-// Settings are the settings that someone set, with the places that did.
+// Settings lists the settings that are set, with the places that set them.
 func (s *Session) Settings(ctx context.Context) (Reply, error) { return settings(ctx, s, "") }
 
-// Effort is the effort that the next turn begins with; "": the model's own.
+// Effort is the effort that the next turn begins with; "": the model's default.
 func (s *Session) Effort() string { return s.effort() }
 
-// Cost is what the session has cost, by model.
+// Cost is the cost of the session, by model.
 func (s *Session) Cost() Reply {
 	r, _ := cost(context.Background(), s, "")
 	r.Command = "cost"

@@ -19,26 +19,25 @@ import (
 
 const keyringService = "knack"
 
-// Keys are the keys of model providers that `knack login` stored: an index of
-// the providers, with the key itself only where this machine has no keyring.
-// One process writes at a time; the last one wins.
+// Keys are the keys of model providers that `knack login` stored. A file lists the providers; it
+// contains the keys only if this machine has no keyring. Concurrent writers are not merged: the last
+// one wins.
 type Keys struct {
 	env     Env
 	file    string
 	entries map[string]keyEntry
-	err     error // why the index cannot be read
+	err     error // reading the index failed
 }
 
-// A keyEntry without a key means that it is in the keyring.
+// A keyEntry without a key means that the key is in the keyring.
 type keyEntry struct {
 	Key string `json:"key,omitempty"`
 }
 
-// OpenKeys reads the index of the stored keys. One that cannot be read is the
-// error of every later call.
+// OpenKeys reads the index of the stored keys. If that fails, every later call returns the error.
 func OpenKeys(env Env) Keys { return openKeys(env, "keys.json") }
 
-// openKeys is OpenKeys for an index of another name.
+// openKeys is OpenKeys for an index with another file name.
 func openKeys(env Env, name string) Keys {
 	s := Keys{env: env, file: env.StateFile(name), entries: map[string]keyEntry{}}
 	if s.file == "" {
@@ -57,7 +56,7 @@ func openKeys(env Env, name string) Keys {
 	return s
 }
 
-// Providers names the providers whose keys are stored, sorted.
+// Providers returns the names of providers with a stored key, sorted.
 func (s Keys) Providers() ([]string, error) {
 	return slices.Sorted(maps.Keys(s.entries)), s.err
 }
@@ -65,7 +64,7 @@ func (s Keys) Providers() ([]string, error) {
 // Has reports whether a provider's key is stored.
 func (s Keys) Has(name string) bool { _, ok := s.entries[name]; return ok }
 
-// Where returns where a stored key is: in a file, or in the keyring.
+// Where describes where a key is stored: in a file, or in the keyring.
 func (s Keys) Where(name string) string {
 	if s.entries[name].Key != "" {
 		return s.file
@@ -73,7 +72,7 @@ func (s Keys) Where(name string) string {
 	return "the keyring"
 }
 
-// Get is a provider's stored key; "": none is stored.
+// Get returns a provider's stored key, or "" if none is stored.
 func (s Keys) Get(name string) (string, error) {
 	if s.err != nil {
 		return "", s.err
@@ -94,7 +93,7 @@ func (s Keys) Set(name, key string) error {
 	if s.err != nil {
 		return s.err
 	}
-	if s.file == "" { // the index of what is in the keyring is a file, too
+	if s.file == "" { // even for keys in the keyring, the index is a file
 		return ErrNoState("the key was not stored")
 	}
 	e := keyEntry{Key: key}
@@ -105,7 +104,7 @@ func (s Keys) Set(name, key string) error {
 	return s.write()
 }
 
-// Remove forgets a provider's key.
+// Remove deletes a provider's key.
 func (s Keys) Remove(name string) error {
 	if s.err != nil {
 		return s.err
@@ -130,9 +129,8 @@ func (s Keys) write() error {
 	return atomicfile.Write(s.file, append(data, '\n'), 0o600)
 }
 
-// hasKeyring reports whether this machine has a keyring. On Linux that takes a
-// session bus, and asking for one where there is none would start one.
-// KNACK_KEYRING=file turns it off.
+// hasKeyring reports whether this machine has a keyring. On Linux a keyring needs a session bus; a
+// query without one would start a bus. KNACK_KEYRING=file turns the keyring off.
 func (s Keys) hasKeyring() bool {
 	if s.env.Get("KNACK_KEYRING") == "file" {
 		return false
@@ -140,7 +138,7 @@ func (s Keys) hasKeyring() bool {
 	return runtime.GOOS != "linux" || s.env.Get("DBUS_SESSION_BUS_ADDRESS") != ""
 }
 
-// CheckProvider refuses a name that is no provider's.
+// CheckProvider returns an error for a name that is not a provider's.
 func CheckProvider(name string) error {
 	if _, ok := models.Known().Provider(name); ok {
 		return nil
@@ -153,7 +151,7 @@ func CheckProvider(name string) error {
 		strings.Join(known, ", "))
 }
 
-// checkKey returns a key without the blanks around it, if it can be one.
+// checkKey trims a key and returns an error if it cannot be one.
 func checkKey(key string) (string, error) {
 	key = strings.TrimSpace(key)
 	switch {

@@ -14,14 +14,14 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// skillSandboxes are the restrictions that settings put on skills, by name. All
-// settings count, a project's too: they only restrict. An invalid entry is the
-// strictest restriction.
+// skillSandboxes returns the sandbox restrictions that settings put on skills, by name. All settings
+// apply, even a project's, because they can only restrict. An invalid entry becomes the strictest
+// restriction.
 func skillSandboxes(parts []config.Section) (all map[string][]*knack.Restrictions, problems []knack.Problem) {
 	all = map[string][]*knack.Restrictions{}
 	for _, part := range parts {
 		var entries map[string]json.RawMessage
-		json.Unmarshal(part.JSON, &entries) // config has made sure that it is an object
+		json.Unmarshal(part.JSON, &entries) // config has checked that it is an object
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
 			var s knack.Restrictions
 			d := json.NewDecoder(bytes.NewReader(entries[name]))
@@ -44,7 +44,7 @@ func skillSandboxes(parts []config.Section) (all map[string][]*knack.Restriction
 	return all, problems
 }
 
-// sandboxesOf are the restrictions on a skill: its own, and those of settings.
+// sandboxesOf returns the restrictions on a skill: its own and those of the settings.
 func (p *Project) sandboxesOf(skill string, own *knack.Restrictions) []*knack.Restrictions {
 	all := slices.Clone(p.sandboxes[skill])
 	if own != nil {
@@ -53,7 +53,7 @@ func (p *Project) sandboxesOf(skill string, own *knack.Restrictions) []*knack.Re
 	return all
 }
 
-// limits are what commands may do while a skill is in force.
+// limits returns what commands may do while a skill is active.
 func (t *turn) limits(skill string, own *knack.Restrictions) []workspace.Limit {
 	var all []workspace.Limit
 	home := t.project.options.Env.Home()

@@ -29,18 +29,17 @@ import (
 	"github.com/knack-agent/knack/llm/openai"
 )
 
-// Models finds language models by name, with the keys and servers that the
-// environment, the stored keys and the settings give. What it finds it keeps: a
-// key helper runs once, and a server is asked once which models it has. The
-// zero Models knows no settings. It is safe for concurrent use.
+// Models finds language models by name, using the keys and servers from the environment, the stored
+// keys and the settings. It caches results: a key helper runs once, and a server is asked once for its
+// models. The zero Models uses no settings. It is safe for concurrent use.
 type Models struct {
-	Env       Env            // nil: that of the process
-	Tables    []models.Table // of settings
-	Proxy     string         // a URL; "": HTTPS_PROXY and its like
+	Env       Env            // nil: the environment of the process
+	Tables    []models.Table // from the settings
+	Proxy     string         // a URL; "": use HTTPS_PROXY and similar variables
 	Procedure offline.Lookup // finds a skill's procedure for the offline model
 
-	// Doubt is called with a warning about a model that is used though neither
-	// the table nor the provider's list has it. nil: no warning.
+	// Doubt is called with a warning when a model is used that is neither in the table nor in the
+	// provider's list. nil: no warning.
 	Doubt func(message string)
 
 	mu    sync.Mutex
@@ -49,24 +48,23 @@ type Models struct {
 
 type modelName struct{ name, current string }
 
-// Default is the model that a name means, provider/name or an alias; without
-// one it is that of the first provider with a key in the environment, else of
-// one with a stored key, else of a configured local server. Nothing is probed.
+// Default returns the model for a name, which is provider/name or an alias. If name is "", it is the
+// model of the first provider with a key in the environment, else with a stored key, else of a
+// configured local server. No server is contacted to choose.
 func (m *Models) Default(ctx context.Context, name string) (llm.Model, error) {
 	return m.find(ctx, modelName{name: name})
 }
 
-// Named is the model that a name means while another is in use: current is the
-// ID of that one, whose provider says what fast or haiku means. An unknown name
-// without a provider is an error. The offline model is never left: what
-// another author's skill names must not send a conversation over the network.
+// Named returns the model for a name given while another model is in use. current is the ID of that
+// model; its provider defines aliases such as fast or haiku. An unknown name without a provider is an
+// error. It never switches away from the offline model: a model named by another author's skill must
+// not send the conversation over the network.
 func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, error) {
 	return m.find(ctx, modelName{name, current})
 }
 
-// Price returns an error that says how to provide a model's price, if it is
-// unknown: what is spent on the model cannot be limited then. Models of local
-// servers and the offline model cost nothing.
+// Price returns an error that explains how to set a model's price if it is unknown, because then its
+// cost cannot be limited. Models of local servers and the offline model cost nothing.
 func (m *Models) Price(info llm.Info) error {
 	name, _, _ := strings.Cut(info.ID, "/")
 	p, _ := models.Known(m.Tables...).Provider(name)
@@ -81,7 +79,7 @@ func (m *Models) Price(info llm.Info) error {
 	}
 }
 
-// Forget drops what was found, so that new keys are used.
+// Forget clears the cache, so that new keys are used.
 func (m *Models) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +122,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	case name == "":
 		name = "default"
 	case current == "":
-		current = "anthropic" // which defines haiku, sonnet and opus
+		current = "anthropic" // it defines haiku, sonnet and opus
 	}
 	p, model, err := table.Find(name, current)
 	if err != nil {
@@ -142,7 +140,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		return nil, err
 	}
 	switch {
-	case model == "": // a server that the user configured may be asked which models it has
+	case model == "": // the user configured the server, so it may be asked for its models
 		list, err := listModels(ctx, &e, format)
 		if err == nil && len(list) == 0 {
 			err = errors.New("it has none")
@@ -174,14 +172,14 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	return openai.Chat(e), nil
 }
 
-// advice is what to do about a request that a provider refused; "": nothing in
-// particular. id is the model that was asked.
+// advice is what to do about a request that a provider refused; "": nothing in particular. id is the
+// ID of the requested model.
 func (m *Models) advice(e *llm.Error, id string) string {
 	name, model, _ := strings.Cut(id, "/")
 	table := models.Known(m.Tables...)
 	p, ok := table.Provider(name)
 	switch {
-	case !ok, e.Status == http.StatusPaymentRequired: // a key is of no help
+	case !ok, e.Status == http.StatusPaymentRequired: // a key does not help
 	case e.Kind == llm.Auth:
 		if p.KeyHelper != "" {
 			return "knack help models: the setting providers." + name + ".keyHelper prints the key"
@@ -210,7 +208,7 @@ func (m *Models) advice(e *llm.Error, id string) string {
 	return ""
 }
 
-// unknownModel is the error for a name that means no model.
+// unknownModel returns the error for an unknown model name.
 func unknownModel(t models.Table, current string, err error) error {
 	hint := "knack --model provider/name, such as anthropic/claude-sonnet-5-5"
 	var no *models.Unknown
@@ -218,17 +216,17 @@ func unknownModel(t models.Table, current string, err error) error {
 		switch p, ok := t.Provider(current); {
 		case len(no.Near) > 0:
 			hint = "knack --model " + no.Near[0]
-		case ok && p.Format == models.Chat && strings.Contains(no.Name, "/"): // whose names may contain a slash
+		case ok && p.Format == models.Chat && strings.Contains(no.Name, "/"): // its model names may contain a slash
 			hint = "knack --model " + current + "/" + no.Name
 		}
 	}
 	return &Error{Err: fmt.Errorf("model: %w", err), Hint: hint, Exit: ExitUsage}
 }
 
-// doubt refuses a model that the table does not have if the provider's own list
-// does not have it either. Where there is no list, it is reported and used: new
-// models come before new tables. Of a server that the user put in the vendor's
-// place the list says nothing: such servers often list only some models.
+// doubt returns an error for a model that is neither in the table nor in the provider's own list.
+// Without a list it only warns: new models appear before new tables. For a server that the user
+// configured in place of the vendor's, the list is not asked: such servers often list only some of
+// their models.
 func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
 	format models.Format) error {
 	near := t.NearOf(p, model)
@@ -256,12 +254,12 @@ func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, m
 	return nil
 }
 
-// modelSettings are the settings of models as tables. Settings that cannot be
-// read are an error, because they say where keys and prompts go.
+// modelSettings converts the model settings to tables. Unreadable settings are an error, because they
+// determine where keys and prompts go.
 func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 	one := func(key string) (part config.Section) {
 		if parts := c.Raw[key]; len(parts) > 0 {
-			part = parts[0] // the highest
+			part = parts[0] // the highest precedence
 		}
 		return part
 	}
@@ -282,7 +280,7 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 		problems = append(problems, knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Warn,
 			Path: known.Path, Line: line, Column: column, Message: m.Error(), Hint: "knack help models"})
 	}
-	// One id is the alias itself; an id for a provider is that provider's.
+	// A single ID replaces the alias itself; an ID for a provider applies to that provider.
 	set := c.Settings.Models
 	t.Aliases = map[string]string{}
 	maps.Copy(t.Aliases, set.Aliases)
@@ -302,7 +300,7 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 
 var errNoModel = errors.New("no model: there is no key in the environment and no local server is configured")
 
-// noModel reports how to get one.
+// noModel returns the error for a missing model, with how to get one.
 func noModel() error {
 	return &Error{Err: errNoModel,
 		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
@@ -310,7 +308,7 @@ func noModel() error {
 			"knack --model offline …, which needs neither and runs procedures only"}
 }
 
-// provider is the one to use where none is named; "": there is none.
+// provider returns the provider to use when none is named; "": there is none.
 func (m *Models) provider(t models.Table, keys Keys) string {
 	for _, p := range t.Providers {
 		if k, _ := m.envKey(p); k != "" && !p.Named && !p.Local {
@@ -330,8 +328,7 @@ func (m *Models) provider(t models.Table, keys Keys) string {
 	return ""
 }
 
-// envKey is a provider's key in the environment, and whether it is a bearer
-// token.
+// envKey returns a provider's key from the environment, and whether it is a bearer token.
 func (m *Models) envKey(p models.Provider) (key string, bearer bool) {
 	for _, name := range p.KeyEnv {
 		if k := strings.TrimSpace(m.Env.Get(name)); k != "" {
@@ -346,7 +343,7 @@ func (m *Models) envKey(p models.Provider) (key string, bearer bool) {
 	return "", false
 }
 
-// authorize finds the key. A server that is not the vendor's may need none.
+// authorize sets the key of e. A server other than the vendor's may need none.
 func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
 	if p.KeyHelper != "" {
 		key, err := helped(ctx, p.KeyHelper, m.Env)
@@ -373,7 +370,7 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 	return nil
 }
 
-// helped is what a key helper prints.
+// helped runs a key helper and returns the key that it prints.
 func helped(ctx context.Context, command string, env Env) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -395,7 +392,7 @@ func helped(ctx context.Context, command string, env Env) (string, error) {
 	return key, nil
 }
 
-// Client is nil, which means the default, unless a proxy was set.
+// Client returns an HTTP client that uses proxy. Without a proxy it is nil: the default client.
 func Client(proxy string) (*http.Client, error) {
 	if proxy == "" {
 		return nil, nil
@@ -409,10 +406,10 @@ func Client(proxy string) (*http.Client, error) {
 	return &http.Client{Transport: t}, nil
 }
 
-// listTime bounds how long a provider is asked which models it has.
+// listTime limits how long a provider may take to list its models.
 const listTime = 5 * time.Second
 
-// listModels asks a provider which models it has.
+// listModels asks a provider for its models.
 func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -436,7 +433,8 @@ func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]s
 		req.Header.Set("Anthropic-Version", "2023-06-01")
 	}
 	client := *cmp.Or(e.Client, http.DefaultClient)
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // with the key
+	// The target of a redirect would get the key.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -471,15 +469,14 @@ func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]s
 	return names, nil
 }
 
-// A Provider is a provider that can be used: it has a key, or needs none.
+// A Provider is a model provider that can be used: it has a key, or needs none.
 type Provider struct {
 	Provider string `json:"provider"`
 	URL      string `json:"url"`
 	Key      string `json:"key,omitempty"` // where the key comes from; "": none is needed
 }
 
-// Servers lists the providers that can be used, in the order in which they are
-// chosen. None is contacted.
+// Servers lists the usable providers, in the order in which they are chosen. It contacts none.
 func (m *Models) Servers() []Provider {
 	var all []Provider
 	table, keys := models.Known(m.Tables...), OpenKeys(m.Env)

@@ -15,9 +15,8 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// touched adds the skills of nested directories on the way to paths. The user
-// is asked about those that are not trusted or have changed; the problems are
-// about those that are left out.
+// touched adds the skills of nested directories on the way to paths. It asks the user about skills
+// that are untrusted or have changed. The problems are about skills that are left out.
 func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
 	e := s.engine
 	e.mu.Lock()
@@ -42,12 +41,11 @@ func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
 	return problems
 }
 
-// nestedPath is the path of a source that sources.Nested found.
+// nestedPath returns the path of a source that sources.Nested found.
 func nestedPath(src knack.Source) string { return src.(*knack.Folder).Path }
 
-// askNested asks the user about skills of nested directories that are not
-// approved as they are, and approves them. What the user declined is not asked
-// about again until it changes.
+// askNested asks the user to approve skills of nested directories that are new or have changed. After
+// a no, the user is asked about a skill again only when it has changed.
 func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Source) {
 	if s.person == nil || s.Mode() == permission.DontAsk || p.options.Env.StateDir() == "" || p.options.Trust {
 		return
@@ -79,7 +77,7 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 		From:    "trust",
 		Options: []Option{{ID: "no", Label: "no, leave them out"}, {ID: "yes", Label: "yes, as they are now", Allow: true}}})
 	switch {
-	case err != nil: // there was no answer: the problems name what is left out
+	case err != nil: // no answer: the problems list what is left out
 	case a.Option == "yes" && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
 			s.engine.notice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
