@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// realPath is a path without links, as far as it exists.
+// realPath resolves the links in the existing part of a path.
 func realPath(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -21,8 +21,8 @@ func realPath(path string) string {
 	return abs
 }
 
-// Short is a path relative to the working directory or to the home directory,
-// where it lies below one of them.
+// Short returns a path relative to the working directory or to the home directory if it is below one
+// of them.
 func (p *Project) Short(path string) string {
 	if !filepath.IsAbs(path) {
 		return path
@@ -40,7 +40,7 @@ func (p *Project) Short(path string) string {
 	return path
 }
 
-// shortIn is a sentence with its paths as Short has them.
+// shortIn shortens the paths in a sentence as Short does.
 func (p *Project) shortIn(text string) string {
 	sep := string(filepath.Separator)
 	if len(p.dir) > 1 {
@@ -52,8 +52,7 @@ func (p *Project) shortIn(text string) string {
 	return text
 }
 
-// ShortProblem is a problem with short paths, on one line that is safe to
-// print on a terminal.
+// ShortProblem formats a problem with short paths, on one line that is safe to print on a terminal.
 func (p *Project) ShortProblem(x knack.Problem) string {
 	x.Path, x.Message = p.Short(x.Path), p.shortIn(x.Message)
 	return plain.Line(x.String())

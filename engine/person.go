@@ -15,11 +15,10 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// A Person answers questions: a user at a screen, an editor, or a program. Ask
-// may be called from several goroutines at once, and takes as long as the
-// answer does; the end of ctx withdraws the question. An error means that nobody
-// answered, and what was asked does not happen; ErrCannot that this front end
-// cannot ask such a question.
+// A Person answers questions: a user at a screen, an editor, or a program. Ask may be called from
+// several goroutines at once, and blocks until there is an answer; the end of ctx withdraws the
+// question. On an error there was no answer, and what was asked about is not done; ErrCannot means
+// that this front end cannot ask such a question.
 type Person interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
@@ -27,50 +26,49 @@ type Person interface {
 // ErrCannot is returned by a Person that cannot ask the user.
 var ErrCannot = errors.New("nobody can be asked")
 
-// A Question asks for exactly one of these: to pick one of Options, to fill in
-// Fields, or to visit URL. Its texts may come from models and other untrusted sources: control
-// characters must be made visible before they reach a terminal.
+// A Question asks the user to do exactly one of these: pick one of Options, fill in Fields, or visit
+// URL. Its texts may come from models and other untrusted sources: make control characters visible
+// before showing them on a terminal.
 type Question struct {
 	ID    string // unique in the session
 	Title string // one line
-	Text  string // more, if not ""
+	Text  string // more text, may be ""
 	From  string // gate, ask, plan, command, trust, or mcp:NAME
 
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
-	Call  *gate.Request // what an approval is about: input, decision, files
+	Call  *gate.Request // for an approval: input, decision, files
 
 	Options []Option
-	Current string // of Options: the ID of the one in force; "": none is
+	Current string // the ID of the option that is in effect; "": none
 	Fields  []Field
 	URL     string
 }
 
-// An Option is one of the answers to pick.
+// An Option is one of the choices of a Question.
 type Option struct {
 	ID      string
 	Label   string
-	Help    string      // what it means, if not ""
-	Preview string      // more about it, several lines
-	Allow   bool        // of an approval: it lets the call run
-	Lasts   gate.Choice // of an approval: how long it counts
+	Help    string      // what it means, may be ""
+	Preview string      // more details, several lines
+	Allow   bool        // for an approval: it lets the call run
+	Lasts   gate.Choice // for an approval: how long it applies
 }
 
-// A Field is something to fill in.
+// A Field is one input of a form.
 type Field struct {
 	Name     string // the key in Answer.Values
 	Label    string
 	Help     string
 	Default  string
 	Type     FieldType
-	Options  []Option // of FieldChoice
-	Many     bool     // of FieldChoice: a list of them is the value
-	Other    bool     // of FieldChoice: free text is a value too
+	Options  []Option // for FieldChoice
+	Many     bool     // for FieldChoice: the value is a list
+	Other    bool     // for FieldChoice: free text is allowed too
 	Required bool
-	Min, Max *float64 // of FieldNumber; of FieldText in characters
+	Min, Max *float64 // for FieldNumber; for FieldText in characters
 }
 
-// A FieldType says what kind of value a Field takes. The zero FieldType is
-// text.
+// A FieldType is the kind of value that a Field accepts. The zero FieldType is text.
 type FieldType string
 
 const (
@@ -84,18 +82,18 @@ const (
 // An Answer answers a Question.
 type Answer struct {
 	Option string                     // the ID of the picked Option
-	Reason string                     // of an approval that is declined: for the model
+	Reason string                     // for a declined approval: the reason for the model
 	Values map[string]json.RawMessage // by Field.Name
-	// Input, of an approval for this call, replaces the call's input, which is
-	// decided again. Updates apply from then on, until the session ends.
+	// Input replaces the call's input if an approval allows the call; the new input is judged again.
+	// Updates apply from then on, until the session ends.
 	Input   json.RawMessage
 	Updates []gate.Update
-	Stop    bool // of an approval that is declined: the run ends
-	// Declined means that the user saw the question and does not answer it.
+	Stop    bool // for a declined approval: the run ends
+	// Declined means that the user saw the question and chose not to answer it.
 	Declined bool
 }
 
-// Text is the value of a text, secret or choice field.
+// Text returns the value of a text, secret or choice field.
 func (a Answer) Text(name string) string {
 	var s string
 	if json.Unmarshal(a.Values[name], &s) != nil {
@@ -104,14 +102,14 @@ func (a Answer) Text(name string) string {
 	return s
 }
 
-// Filled is an Answer with a text for one field.
+// Filled returns an Answer with a text for one field.
 func Filled(name, text string) Answer {
 	data, _ := json.Marshal(text)
 	return Answer{Values: map[string]json.RawMessage{name: data}}
 }
 
-// ask puts a question to the person, if there is one, and runs Notification
-// hooks of kind, as long as it is open.
+// ask asks the person a question, if there is a person. Notification hooks of the given kind run while
+// the question is open.
 func (s *Session) ask(ctx context.Context, kind hook.Notice, message string, q Question) (Answer, error) {
 	return s.askPerson(ctx, s.person, kind, message, q)
 }
@@ -170,7 +168,7 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 	return out, nil
 }
 
-// answered is what the user answered, for the record.
+// answered describes the user's answer for the record.
 func answered(r gate.Record) string {
 	if !r.Asked {
 		return ""
@@ -193,8 +191,7 @@ func answered(r gate.Record) string {
 	return text
 }
 
-// askTool puts the model's questions to the user: one Question with a Field for
-// each.
+// askTool asks the user the model's questions, as one Question with a Field for each.
 func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]string, error) {
 	q := Question{Title: asked[0].Question, From: "ask"}
 	for i, a := range asked {
@@ -235,15 +232,15 @@ func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]strin
 	return answers, nil
 }
 
-// agrees asks whether to do something; text is shown before, and yes is the
-// label of doing it.
+// agrees asks whether to do something. text is shown before the question; yes is the label of the
+// affirmative option.
 func (s *Session) agrees(ctx context.Context, question, text, yes string) (bool, error) {
 	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, From: "command",
 		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
 	return a.Option == "yes" && !a.Declined, err
 }
 
-// secret asks for something that must not be seen.
+// secret asks for a text that must not be visible.
 func (s *Session) secret(ctx context.Context, label string) (string, error) {
 	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, From: "command",
 		Fields: []Field{{Name: "secret", Label: label, Type: FieldSecret, Required: true}}})

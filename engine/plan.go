@@ -16,9 +16,8 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// planTools are EnterPlanMode and ExitPlanMode, which skills that were written
-// for other agents call. They are listed for a model only where a skill grants
-// them, or once the model has entered plan mode with them.
+// planTools returns EnterPlanMode and ExitPlanMode, which skills written for other agents call. The
+// model sees them only if a skill grants them, or once it has entered plan mode with them.
 func planTools(enterPlan func(context.Context) (tool.Result, error),
 	exitPlan func(ctx context.Context, plan string) (tool.Result, error),
 	entered func() bool) tool.Set {
@@ -53,8 +52,8 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	return tool.Set{enter, exit}
 }
 
-// planFrom is the mode from which the model entered plan mode; "": plan mode is
-// off, or the user chose it.
+// planFrom returns the mode in which the model entered plan mode; "": plan mode is off, or the user
+// chose it.
 func (s *Session) planFrom() permission.Mode {
 	if s.Mode() != permission.Plan {
 		return ""
@@ -83,8 +82,8 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// exitPlan asks the user whether to carry out a plan. If so, the mode from before
-// plan mode is restored.
+// exitPlan asks the user whether to carry out a plan. If the user agrees, the mode from before plan
+// mode is restored.
 func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error) {
 	from := s.planFrom()
 	switch {
@@ -117,7 +116,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 	return tool.Text("The user approved the plan. Carry it out."), nil
 }
 
-// lastText is the text of the model's last answer.
+// lastText returns the text of the model's last answer.
 func (s *Session) lastText() string {
 	for _, e := range slices.Backward(s.log.Branch()) {
 		if e.Answer != nil {

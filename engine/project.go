@@ -28,9 +28,9 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// A Project is everything that a directory and its user provide: settings,
-// trust, places of skills, templates, agents and hooks. It is immutable, and
-// safe for concurrent use: to see what has changed, load another one.
+// A Project is everything that a directory and its user provide: settings, trust, places of skills,
+// templates, agents and hooks. It is immutable and safe for concurrent use; to see changes, load a new
+// one.
 type Project struct {
 	options Options
 	dir     string // absolute
@@ -44,25 +44,24 @@ type Project struct {
 	view    knack.View // how skills are listed
 	usage   SkillUsage
 
-	hooks        []hook.Hook // of settings
+	hooks        []hook.Hook // from the settings
 	hookProblems []knack.Problem
 
-	sandboxes       map[string][]*knack.Restrictions // by skill, of settings
+	sandboxes       map[string][]*knack.Restrictions // from the settings, by skill
 	sandboxProblems []knack.Problem
 
 	texts     instructions.Options
 	templates []knack.SlashCommand
 	agents    []agent.Definition
-	problems  []knack.Problem // of templates and agents
+	problems  []knack.Problem // in templates and agents
 
 	serversOnce    sync.Once
 	servers        []mcp.Server
 	serverProblems []knack.Problem
-	serverFiles    []knack.Problem // of the project's files of servers
+	serverFiles    []knack.Problem // in the project's files that define servers
 }
 
-// Load reads what a directory provides. It opens no model and no workspace,
-// and reads no skill.
+// Load reads what a directory provides. It opens no model or workspace, and reads no skill.
 func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
 	env := o.Env
@@ -133,8 +132,7 @@ func (p *Project) uses(layer string) bool {
 	return p.options.Layers == nil || slices.Contains(p.options.Layers, layer)
 }
 
-// under returns paths with the relative ones starting at dir. Settings written
-// as JSON stay.
+// under makes relative paths start at dir. Settings given as JSON are left unchanged.
 func under(dir string, paths []string) []string {
 	all := slices.Clone(paths)
 	for i, p := range all {
@@ -145,8 +143,8 @@ func under(dir string, paths []string) []string {
 	return all
 }
 
-// openTrust reads what the user has approved of the project that dir belongs
-// to; with once it is trusted as long as the program runs.
+// openTrust reads what the user has approved in the project that contains dir. If once is set, the
+// project is trusted while the program runs.
 func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
@@ -160,7 +158,7 @@ func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
 	return p, nil
 }
 
-// findSources finds the places of skills.
+// findSources finds the sources of skills.
 func (p *Project) findSources(ctx context.Context) {
 	o, env := &p.options, p.options.Env
 	s := sources.FromEnv(env.Get)
@@ -237,14 +235,14 @@ func (p *Project) setView() {
 		}
 		p.view.Overrides[name] = knack.SkillState(state)
 	}
-	// 0 and what is no number count as not set.
+	// 0 and text that is not a number count as not set.
 	if n, err := strconv.Atoi(p.options.Env.Get("SLASH_COMMAND_TOOL_CHAR_BUDGET")); err == nil && n > 1 {
 		p.view.Budget = float64(n)
 	}
 }
 
-// features are the features that settings and the environment turn on; what the
-// administrator of the machine set cannot be changed.
+// features returns the features that settings and the environment turn on. The environment cannot
+// change what the machine's administrator has set.
 func features(settings *config.Config, env string) map[string]bool {
 	on := maps.Clone(settings.Settings.Features)
 	for _, name := range strings.FieldsFunc(env, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -265,11 +263,10 @@ func (p *Project) Close() error { return p.bundled.Close() }
 // Dir is the working directory, absolute.
 func (p *Project) Dir() string { return p.dir }
 
-// Root is the root of the project that Dir belongs to: of its repository, or
-// Dir.
+// Root is the root of the repository that contains Dir, or Dir if there is none.
 func (p *Project) Root() string { return p.root }
 
-// Version is that of the program.
+// Version is the version of the program.
 func (p *Project) Version() string {
 	if p.options.Version == "" {
 		return "devel"
@@ -277,24 +274,24 @@ func (p *Project) Version() string {
 	return p.options.Version
 }
 
-// Sources are the places of skills, in the order of their precedence.
+// Sources returns the sources of skills, in order of precedence.
 func (p *Project) Sources() []knack.Source { return slices.Clone(p.sources) }
 
-// Rules are the permission rules of the settings.
+// Rules returns the permission rules of the settings.
 func (p *Project) Rules() permission.Rules { return p.config.Rules }
 
-// Settings are those of the merged settings that front ends need.
+// Settings are the merged settings that front ends need.
 type Settings struct {
 	Model         string // "": the default of the first provider
 	Effort        string // "": the model's own
 	Sandbox       string // the sandbox.mode
-	DisableBypass bool   // the permission mode bypassPermissions
-	DisableShell  bool   // inline commands of skills
+	DisableBypass bool   // forbid the permission mode bypassPermissions
+	DisableShell  bool   // forbid inline commands of skills
 	Theme         string // of the screen
-	Notify        string // how the user is called when something waits for them
+	Notify        string // how to call the user when something waits for them
 }
 
-// Settings returns what the project's settings are.
+// Settings returns the project's settings for front ends.
 func (p *Project) Settings() Settings {
 	s := p.config.Settings
 	return Settings{
@@ -304,23 +301,23 @@ func (p *Project) Settings() Settings {
 	}
 }
 
-// View determines how skills are listed.
+// View returns how skills are listed.
 func (p *Project) View() knack.View { return p.view }
 
-// SkillUsage reports how often the user has used which skills.
+// Usage reports how often the user has used which skills.
 func (p *Project) Usage() SkillUsage { return p.usage }
 
-// Finder finds skills by words, and keeps its index in the state directory.
+// Finder returns what finds skills by words. It keeps its index in the state directory.
 func (p *Project) Finder() *knack.Finder {
 	return &knack.Finder{Dir: p.options.Env.StateFile("index"), Project: p.root}
 }
 
-// Agents are the definitions of agents; the first of a name is used.
+// Agents returns the definitions of agents; if several have the same name, the first is used.
 func (p *Project) Agents() []agent.Definition { return slices.Clone(p.agents) }
 
-// Problems are those of settings, skills, templates, agents and hooks, and of
-// what these make of each other: overrides without effect, and names that
-// cannot be typed after a slash. cat is the catalogue of the Sources.
+// Problems returns the problems of settings, skills, templates, agents and hooks, and those of their
+// combination: overrides without effect, and names that cannot be typed after a slash. cat is the
+// catalogue of the Sources.
 func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	_, slash := p.namespace(cat, nil)
 	var hooks []knack.Problem
@@ -331,8 +328,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 		cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 
-// namespace is everything that can be typed after a slash, and what is wrong
-// with it.
+// namespace returns everything that can be typed after a slash, and the problems with it.
 func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand,
 	more ...knack.SlashCommand) ([]knack.SlashCommand, []knack.Problem) {
 
@@ -341,13 +337,13 @@ func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand,
 	return a.Namespace()
 }
 
-// commands are the templates and the program's commands, as the agent and the
-// user know them; where names collide, the first has it.
+// commands returns the templates and the program's commands, in the form that the agent and the user
+// see. If names collide, the first wins.
 func (p *Project) commands(given []ProgramCommand, more ...knack.SlashCommand) []knack.SlashCommand {
 	return slices.Concat(p.templates, more, described(program()), described(given))
 }
 
-// usageError is the first problem of what the command line set.
+// usageError returns the first problem with an option of the command line.
 func (p *Project) usageError() error {
 	for _, x := range p.config.Problems {
 		if x.Path == "command line" && x.Severity == knack.Error {

@@ -9,24 +9,23 @@ import (
 	"github.com/knack-agent/knack/agent"
 )
 
-// A QueuedMessage is a message that the user sends while a turn runs.
+// A QueuedMessage is a message that the user sends during a turn.
 type QueuedMessage struct {
 	agent.Input
-	ID   string // set by Say, if it is ""
+	ID   string // Say sets it if it is ""
 	When When
 }
 
-// A When is when a message enters the conversation. The zero When is Next.
+// A When says when a message enters the conversation. The zero When is Next.
 type When uint8
 
 const (
 	Next  When = iota // after the tools of the current answer
-	Later             // when the turn has ended, as a turn of its own
-	Now               // at once: the turn is cancelled, and this is the next one
+	Later             // after the turn, as a turn of its own
+	Now               // at once: the current turn is cancelled, and this becomes the next one
 )
 
-// Queued is what became of a message: it waits in the queue, or it was a
-// command, which has replied.
+// Queued is the result of Say: the message waits in the queue, or it was a command that has run.
 type Queued struct {
 	ID    string
 	Reply *Reply
@@ -35,10 +34,9 @@ type Queued struct {
 // ErrCommandWaits is the error for a command that cannot run during a turn.
 var ErrCommandWaits = errors.New("this command runs when the turn has ended")
 
-// Say takes a message that the user sends while a turn runs. A command of the program
-// is run at once, if it can run at any time; another one runs when the turn has
-// ended: as Later it is queued, otherwise the error is ErrCommandWaits. If no
-// turn runs, the error is ErrIdle: the message is for Run.
+// Say accepts a message that the user sends during a turn. A command of the program runs at once if it
+// can run at any time. Any other command runs after the turn: with Later it is queued, otherwise the
+// error is ErrCommandWaits. If no turn is running, the error is ErrIdle: use Run instead.
 func (s *Session) Say(ctx context.Context, m QueuedMessage) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
@@ -74,7 +72,7 @@ func (s *Session) Say(ctx context.Context, m QueuedMessage) (Queued, error) {
 
 var errInterrupted = errors.New("interrupted by the next message")
 
-// Unsay takes a message back that is still in the queue.
+// Unsay removes a message that is still in the queue.
 func (s *Session) Unsay(id string) bool {
 	s.mu.Lock()
 	n := len(s.queue)
@@ -87,13 +85,13 @@ func (s *Session) Unsay(id string) bool {
 	return found
 }
 
-// steer hands the agent the next message that enters the running turn.
+// steer removes and returns the next message for the running turn.
 func (s *Session) steer() (agent.Input, bool) {
 	m, ok := s.take(func(m QueuedMessage) bool { return m.When == Next })
 	return m.Input, ok
 }
 
-// next takes the message that the next turn is about.
+// next removes and returns the message that starts the next turn.
 func (s *Session) next() (QueuedMessage, bool) {
 	return s.take(func(QueuedMessage) bool { return true })
 }

@@ -11,34 +11,32 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// A Reply is what a command of the program answers: text and perhaps a table
-// for people, and the same as a value for programs. Texts may be
-// untrusted: control characters must be made visible before they reach a
-// terminal.
+// A Reply is the result of one of the program's commands: text and perhaps a table for people, and the
+// same data as a value for programs. Texts may be untrusted: make control characters visible before
+// showing them on a terminal.
 type Reply struct {
-	Command string // its name
+	Command string // the name of the command
 	Args    string // what was typed after it
 	Text    string
 	Table   *Table
-	// Value is the answer as data, which encodes as JSON. nil: there is only Text.
+	// Value is the result as data that can be encoded as JSON. nil: there is only Text.
 	Value any
-	// Choices, if not nil, offers what to type next: the ID of each option is a
-	// line such as "/resume 20260131-120000-0123abcd"; one that ends in a blank
-	// needs more to be typed. A front end that lets the user pick shows
-	// Choices.Text in place of Text.
+	// Choices, if not nil, offers what to type next. The ID of each option is a line such as "/resume
+	// 20260131-120000-0123abcd"; if it ends in a blank, the user has to type the rest. A front end that
+	// lets the user pick shows Choices.Text in place of Text.
 	Choices *Question
 	// Chart, if not nil, can be drawn in place of Text.
 	Chart *Chart
-	// Prompt, if not "", is sent to the model as a message of the user.
+	// Prompt, if not "", is sent to the model as a message from the user.
 	Prompt string
-	// Next, if not nil, replaces the session: the caller closes this one, begins
-	// Next and continues with it.
+	// Next, if not nil, replaces the session: the caller closes this one, calls Begin on Next and
+	// continues with it.
 	Next *Session
-	// Quit asks the front end to end.
+	// Quit asks the front end to exit.
 	Quit bool
 }
 
-// String is the reply as text.
+// String returns the reply as text.
 func (r Reply) String() string {
 	var b strings.Builder
 	b.WriteString(r.Text)
@@ -51,14 +49,14 @@ func (r Reply) String() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// A Table is rows under a heading. All rows have as many cells.
+// A Table is rows with a heading. All rows have the same number of cells.
 type Table struct {
 	Columns []string   `json:"columns"` // nil: no heading
 	Rows    [][]string `json:"rows"`
 }
 
-// Write writes the table in columns. A cell that is much longer than others
-// pushes its own row only.
+// Write writes the table in aligned columns. A cell that is much longer than the others moves only the
+// rest of its own row.
 func (t *Table) Write(w io.Writer) error {
 	const most = 32
 	rows := t.Rows
@@ -89,10 +87,9 @@ func (t *Table) Write(w io.Writer) error {
 	return out.Flush()
 }
 
-// Clip puts a text on one line that is safe to print, at most width characters
-// long.
+// Clip makes a text safe to print on one line, at most width characters long.
 func Clip(s string, width int) string {
-	if len(s) > 8*width { // more than can be shown, however it is written
+	if len(s) > 8*width { // more than can be shown, however it is encoded
 		s = s[:8*width]
 	}
 	s = plain.Line(strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " "))

@@ -14,28 +14,27 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Event is something that a turn did: one of the agent's, or what a command
-// of the program replies.
+// An Event is something that happened in a turn: an event of the agent, or the reply of one of the
+// program's commands.
 type Event struct {
 	agent.Event
 	Reply *Reply
 }
 
-// ErrBusy is the error for a Run while another one of the session is running.
+// ErrBusy is the error for calling Run while another Run of the session is active.
 var ErrBusy = errors.New("a turn of this session is running")
 
-// ErrIdle is the error for a Say while no turn is running.
+// ErrIdle is the error for calling Say while no turn is running.
 var ErrIdle = errors.New("no turn of this session is running")
 
-// Run runs what the user entered: a command of the program, a skill, a template or
-// a prompt. It yields events until the turn is over, the last with End set, and
-// goes on with what was said meanwhile; then End is set once for each. An error
-// ends it, and the log is whole all the same. Cancelling ctx, or leaving the
-// loop, stops the model and the tools and keeps what was received. A second Run
-// at the same time fails with ErrBusy.
+// Run processes the user's input: a command of the program, a skill, a template or a prompt. It yields
+// events until the turn has ended; the last event of a turn has End set. Then it processes the queued
+// messages, each with an End of its own. An error ends the run, but the log stays complete. Cancelling
+// ctx, or leaving the loop, stops the model and the tools and keeps what was received. A concurrent
+// second Run fails with ErrBusy.
 //
-// A Reply may name the session that replaces this one, or ask to quit: then the
-// caller closes this one.
+// A Reply may contain the session that replaces this one, or ask to quit: then the caller closes this
+// one.
 func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, end, err := s.beginTurn(ctx)
@@ -57,7 +56,7 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 	}
 }
 
-// beginTurn claims the session for a turn.
+// beginTurn marks the session as running, and returns the function that ends this.
 func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,9 +77,9 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 	}, nil
 }
 
-// runOne does one message. It reports whether the session may go on.
+// runOne processes one message. It reports whether the session can continue.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
-	if strings.HasPrefix(in.Text, "/mcp__") { // a server's prompt: it must be there to be found
+	if strings.HasPrefix(in.Text, "/mcp__") { // a server's prompt is only known once the server is connected
 		if err := s.ConnectServers(ctx); err != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: "cancelled"}}}, nil)
 			return false
@@ -130,7 +129,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	return ctx.Err() == nil
 }
 
-// commandEnd sums up what a command spent, such as a summary.
+// commandEnd sums up what a command consumed, for example for a summary.
 func (s *Session) commandEnd(last int) *agent.End {
 	end := &agent.End{Reason: session.EndDone}
 	for _, e := range s.log.After(last) {
@@ -142,7 +141,7 @@ func (s *Session) commandEnd(last int) *agent.End {
 	return end
 }
 
-// explain adds to an error of a turn what to do next.
+// explain adds to a turn's error what to do next.
 func (s *Session) explain(t *turn, err error) error {
 	var no *knack.Refusal
 	if errors.As(err, &no) {
@@ -151,7 +150,7 @@ func (s *Session) explain(t *turn, err error) error {
 		case no.Hint != "":
 			hint = no.Hint
 		case len(no.Near) > 0 && s.person != nil:
-			hint = "" // the message names them
+			hint = "" // the message lists them
 		case len(no.Near) > 0:
 			hint = "knack -p /" + no.Near[0]
 		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(t.project.problems, inert):

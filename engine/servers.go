@@ -32,20 +32,19 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// maxClaudeFile bounds the file of the user's other agent, which holds more than
-// servers.
+// maxClaudeFile limits the size of Claude Code's file, which contains more than servers.
 const maxClaudeFile = 64 << 20
 
-// Servers are the MCP servers that the directory and its user define, the highest
-// of a name. The problems are about those that are left out.
+// Servers returns the MCP servers that the directory and its user define; of those with the same name,
+// the one with the highest precedence. The problems are about servers that are left out.
 func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
 	p.serversOnce.Do(func() { p.servers, p.serverProblems = p.findServers() })
 	return p.servers, p.serverProblems
 }
 
-// findServers reads the definitions in the order of their precedence: the
-// administrator's, those of the command line, the user's, the project's. A name
-// that someone else defines is never taken from the project.
+// findServers reads the definitions in order of precedence: the administrator's, those of the command
+// line, the user's, the project's. A project cannot define a server with a name that someone else has
+// defined.
 func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	var all []mcp.Server
 	var problems []knack.Problem
@@ -97,7 +96,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	return all, problems
 }
 
-// readMCPConfig reads a value of --mcp-config, a file or JSON; place names it in
+// readMCPConfig reads a value of --mcp-config, which is a file or JSON. place identifies it in
 // problems.
 func readMCPConfig(text string) (data []byte, place string, err error) {
 	place, data = "--mcp-config", []byte(text)
@@ -110,7 +109,7 @@ func readMCPConfig(text string) (data []byte, place string, err error) {
 	return data, place, nil
 }
 
-// givenServers are those of --mcp-config, which [Load] could read.
+// givenServers returns the servers of one --mcp-config, which [Load] has already read once.
 func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
 	data, place, err := readMCPConfig(text)
 	if err != nil {
@@ -119,8 +118,8 @@ func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
 	return mcp.Parse(data, permission.Flag, place)
 }
 
-// claudeServers are those that the user gave to Claude Code: for this directory,
-// then for all.
+// claudeServers returns the servers that the user configured in Claude Code: for this directory, then
+// for all.
 func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 	file := p.claudeFile()
 	data, err := regular.Read(file, maxClaudeFile)
@@ -133,8 +132,8 @@ func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 			MCPServers json.RawMessage `json:"mcpServers"`
 		} `json:"projects"`
 	}
-	// The file also has the history of each project, and every start waits for it:
-	// encoding/json takes fifty times as long.
+	// The file also contains the history of each project, and every start waits for this; encoding/json
+	// takes fifty times as long.
 	if fastjson.Unmarshal(data, &doc) != nil {
 		return nil, []knack.Problem{{Code: "mcp-invalid", Severity: knack.Warn, Path: file,
 			Message: "not JSON: its MCP servers are not used"}}
@@ -152,7 +151,7 @@ func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 	return all, problems
 }
 
-// claudeFile is where Claude Code keeps the user's servers; "": there is no home.
+// claudeFile is the file in which Claude Code keeps the user's servers; "": there is no home.
 func (p *Project) claudeFile() string {
 	if dir := p.options.Env.Get("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, ".claude.json")
@@ -169,7 +168,7 @@ type serverFile struct {
 	problems []knack.Problem
 }
 
-// projectServers are those of the project's files, as far as they are trusted.
+// projectServers returns the servers of the project's files that are trusted.
 func (p *Project) projectServers() []serverFile {
 	if p.options.Bare {
 		return nil
@@ -212,8 +211,8 @@ func (p *Project) projectServers() []serverFile {
 	return all
 }
 
-// serverTrust are the problems of the project's files that define servers, which
-// are known without reading anything else.
+// serverTrust returns the problems of the project's files that define servers. These are known without
+// reading anything else.
 func (p *Project) serverTrust() []knack.Problem {
 	if p.options.StrictMCP || p.options.NoSettings {
 		return nil
@@ -225,7 +224,7 @@ func (p *Project) serverTrust() []knack.Problem {
 	return all
 }
 
-// newClient makes the client of servers. They are not started.
+// newClient makes the client for servers. It does not start them.
 func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
 	env := p.options.Env
 	o := mcp.Options{
@@ -238,8 +237,8 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 	return mcp.New(o, servers...)
 }
 
-// client is that of the servers of settings and of the project. Its servers start
-// with the first turn.
+// client returns the client for the servers of the settings and of the project. The servers start with
+// the first turn.
 func (e *Engine) client() *mcp.Client {
 	e.serversMu.Lock()
 	defer e.serversMu.Unlock()
@@ -252,7 +251,7 @@ func (e *Engine) client() *mcp.Client {
 	}
 	servers, problems := p.Servers()
 	for _, x := range problems {
-		if !inert(x) { // which Problems has
+		if !inert(x) { // Project.Problems reports inert ones
 			e.notice(x)
 		}
 	}
@@ -270,15 +269,14 @@ func (e *Engine) client() *mcp.Client {
 	return e.servers
 }
 
-// served are the skills of one server in the catalogue.
+// served is the skills of one server in the catalogue.
 type served struct {
 	source knack.Source
 	list   int // see mcp.Client.SkillLists
 }
 
-// serversChanged brings in the skills of the servers of the client as they are
-// listed now, reports servers that failed, and wakes those who watch. It is called
-// from any goroutine.
+// serversChanged updates the catalogue with the skills that the client's servers list now, reports
+// failed servers, and notifies the callers of Watch. Any goroutine may call it.
 func (e *Engine) serversChanged(client *mcp.Client) {
 	e.serversMu.Lock()
 	if e.servers != client { // another one has replaced it
@@ -315,8 +313,8 @@ func (e *Engine) serversChanged(client *mcp.Client) {
 	}
 }
 
-// serverReports are the problems of servers that failed, and of those that leave
-// something out; each server is reported once of either kind, which known records.
+// serverReports returns problems of servers that failed and of servers that leave something out. known
+// records what was reported: each kind is reported once per server.
 func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 	var all []knack.Problem
 	once := func(key string) bool {
@@ -342,12 +340,12 @@ func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 	return all
 }
 
-// reloadServers takes the servers of a project that was loaded anew: those that
-// are defined as they were stay connected.
+// reloadServers switches to the servers of a reloaded project. Servers whose definition has not
+// changed stay connected.
 func (e *Engine) reloadServers() {
 	e.serversMu.Lock()
 	running := e.servers != nil
-	e.served = nil // their sources were replaced with the others
+	e.served = nil // their sources were replaced together with the others
 	e.serversMu.Unlock()
 	if running {
 		client := e.client()
@@ -356,7 +354,7 @@ func (e *Engine) reloadServers() {
 	}
 }
 
-// Catalog is that of the engine with the skills of the host's servers.
+// Catalog is the engine's catalogue with the skills of the host's servers.
 func (s *Session) Catalog() *knack.Catalog {
 	base, own := s.engine.Catalog(), s.ownClient()
 	if own == nil {
@@ -378,8 +376,7 @@ func (s *Session) Catalog() *knack.Catalog {
 	return s.withOwn.catalog
 }
 
-// An ownCatalog is a catalogue with the skills of the host's servers, and what it
-// was made of.
+// An ownCatalog is a catalogue with the skills of the host's servers, and what it was made from.
 type ownCatalog struct {
 	client  *mcp.Client
 	base    *knack.Catalog
@@ -387,7 +384,7 @@ type ownCatalog struct {
 	catalog *knack.Catalog
 }
 
-// Servers are the MCP servers of the session, those of the host last.
+// Servers returns the MCP servers of the session, those of the host last.
 func (s *Session) Servers() []mcp.Status {
 	all := s.engine.client().Servers()
 	if own := s.ownClient(); own != nil {
@@ -396,7 +393,7 @@ func (s *Session) Servers() []mcp.Status {
 	return all
 }
 
-// open are the sessions that are open.
+// open returns the open sessions.
 func (e *Engine) open() []*Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -407,7 +404,7 @@ func (e *Engine) open() []*Session {
 	return all
 }
 
-// closeServers ends the servers.
+// closeServers stops the servers.
 func (e *Engine) closeServers() error {
 	e.serversMu.Lock()
 	client := e.servers
@@ -419,8 +416,8 @@ func (e *Engine) closeServers() error {
 	return client.Close()
 }
 
-// runServer runs the program of a server on this machine, in a sandbox of its own:
-// the user's with the network, a project's with what was approved.
+// runServer runs the program of a server on this machine, in its own sandbox. A user's server may use
+// the network; a project's may use what was approved.
 func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
 	p := e.Project()
 	local, err := workspace.NewLocal(p.dir)
@@ -446,7 +443,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	default:
 		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	if len(c.Args) > 0 { // the program is visible, wherever it lies
+	if len(c.Args) > 0 { // the program is visible, wherever it is
 		if path, err := exec.LookPath(c.Args[0]); err == nil {
 			c.Allow.Read = append(c.Allow.Read, path, realPath(path))
 		}
@@ -459,14 +456,14 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	}
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		if mode == sandbox.Off || box.Report().Level == sandbox.None {
-			cmd.Env = policy.Environ(cmd.Env, c.Env) // keys of models are none of a server's business
+			cmd.Env = policy.Environ(cmd.Env, c.Env) // servers do not get the keys of models
 		}
 		return box.Confine(cmd, c)
 	}
 	return local.Run(ctx, c)
 }
 
-// late are the tools of the servers, as far as the session may use them.
+// late returns the servers' tools that the session may use.
 func (s *Session) late() tool.Set {
 	var set tool.Set
 	clients := s.clients()
@@ -479,7 +476,7 @@ func (s *Session) late() tool.Set {
 	return s.usable(set)
 }
 
-// usable are those tools of servers that the user did not take away with --tools.
+// usable returns the servers' tools without those that the user removed with --tools.
 func (s *Session) usable(set tool.Set) tool.Set {
 	if s.options.Tools == "" || len(set) == 0 {
 		return set
@@ -492,7 +489,7 @@ func (s *Session) usable(set tool.Set) tool.Set {
 	})
 }
 
-// clients are those of the directory and of the host.
+// clients returns the clients for the servers of the directory and of the host.
 func (s *Session) clients() []*mcp.Client {
 	all := []*mcp.Client{s.engine.client()}
 	if own := s.ownClient(); own != nil {
@@ -501,7 +498,7 @@ func (s *Session) clients() []*mcp.Client {
 	return all
 }
 
-// promptCommands are the prompts of the servers, which the user types as
+// promptCommands returns the servers' prompts as commands, which the user types as
 // /mcp__server__prompt.
 func (s *Session) promptCommands() []knack.SlashCommand {
 	var all []knack.SlashCommand
@@ -522,15 +519,14 @@ func (s *Session) promptCommands() []knack.SlashCommand {
 	return all
 }
 
-// ownClient is that of the servers that the host gave to the session; nil: there
-// are none.
+// ownClient returns the client for the servers that the host gave to the session; nil: there are none.
 func (s *Session) ownClient() *mcp.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.servers
 }
 
-// startServers begins to connect to the servers, in the background.
+// startServers starts connecting to the servers, in the background.
 func (s *Session) startServers() {
 	s.engine.client().Start()
 	if own := s.ownClient(); own != nil {
@@ -538,8 +534,8 @@ func (s *Session) startServers() {
 	}
 }
 
-// WaitServers connects to the host's servers and waits until each has been tried
-// once, or ctx ends.
+// WaitServers connects to the host's servers and waits until each has been tried once, or until ctx
+// ends.
 func (s *Session) WaitServers(ctx context.Context) error {
 	own := s.ownClient()
 	if own == nil {
@@ -549,8 +545,8 @@ func (s *Session) WaitServers(ctx context.Context) error {
 	return own.Wait(ctx)
 }
 
-// ConnectServers connects to the servers, and waits until each has answered or
-// failed. Turns do so by themselves, without waiting.
+// ConnectServers connects to all servers and waits until each has answered or failed. Turns connect
+// without waiting.
 func (s *Session) ConnectServers(ctx context.Context) error {
 	s.startServers()
 	for _, c := range s.clients() {
@@ -561,8 +557,7 @@ func (s *Session) ConnectServers(ctx context.Context) error {
 	return nil
 }
 
-// Reconnect connects again to an MCP server that is not connected, and waits for the
-// outcome.
+// Reconnect connects again to an MCP server that is not connected, and waits for the result.
 func (s *Session) Reconnect(ctx context.Context, server string) error {
 	_, client, err := s.server(server)
 	if err != nil {
@@ -571,8 +566,7 @@ func (s *Session) Reconnect(ctx context.Context, server string) error {
 	return client.Reconnect(ctx, server)
 }
 
-// EnableServer disables an MCP server, or enables it again. One of the
-// administrator's cannot be disabled.
+// EnableServer enables or disables an MCP server. The administrator's servers cannot be disabled.
 func (s *Session) EnableServer(server string, on bool) error {
 	x, client, err := s.server(server)
 	if err != nil {
@@ -584,7 +578,7 @@ func (s *Session) EnableServer(server string, on bool) error {
 	return client.Enable(server, on)
 }
 
-// server finds an MCP server of the session, and its client.
+// server returns an MCP server of the session by name, and its client.
 func (s *Session) server(name string) (mcp.Status, *mcp.Client, error) {
 	for _, c := range s.clients() {
 		for _, x := range c.Servers() {
@@ -596,7 +590,7 @@ func (s *Session) server(name string) (mcp.Status, *mcp.Client, error) {
 	return mcp.Status{}, nil, fmt.Errorf("there is no MCP server %q", name)
 }
 
-// giveServers replaces the servers of the host.
+// giveServers replaces the host's servers.
 func (s *Session) giveServers(servers []mcp.Server) {
 	s.mu.Lock()
 	old, was := s.servers, s.given.Servers
@@ -634,7 +628,7 @@ func (s *Session) giveServers(servers []mcp.Server) {
 	}
 }
 
-// elicit puts a server's question to the user.
+// elicit asks the user a server's question.
 func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
 	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: "mcp:" + q.Server,
 		URL: q.URL}
@@ -682,12 +676,12 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 	return out, nil
 }
 
-// serverTokens keeps the tokens of servers where the keys of models are.
+// serverTokens stores the tokens of servers in the same place as the keys of models.
 type serverTokens struct{ env Env }
 
 const tokenFile = "mcp/tokens.json"
 
-var tokensMu sync.Mutex // Keys has one writer at a time
+var tokensMu sync.Mutex // Keys does not support concurrent writers
 
 func (t serverTokens) Get(key string) (string, error) {
 	tokensMu.Lock()
@@ -711,6 +705,5 @@ func (t serverTokens) Remove(key string) error {
 	return keys.Remove(key)
 }
 
-// MCP is the client of the directory's MCP servers, which are not started yet
-// unless a turn has run.
+// MCP returns the client for the directory's MCP servers, which start with the first turn.
 func (e *Engine) MCP() *mcp.Client { return e.client() }

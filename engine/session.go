@@ -27,15 +27,15 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A Session is one conversation: its log, the answers given in it, its mode and
-// its queue of messages. [Session.Run] runs one turn at a time; everything else
-// may be called at any time and from any goroutine. Close it when it ends.
+// A Session is one conversation: its log, the user's answers, its mode and its queue of messages.
+// [Session.Run] runs one turn at a time; all other methods may be called at any time and from any
+// goroutine. Close it when it ends.
 type Session struct {
 	engine  *Engine
 	options SessionOptions
 	person  Person // nil: the user cannot be asked
 	log     *session.Log
-	began   int         // entries of the log before this Session
+	began   int         // number of entries in the log before this Session
 	source  hook.Source // of the SessionStart event
 
 	ws         workspace.Workspace
@@ -43,41 +43,41 @@ type Session struct {
 	hooks      *hook.Runner // nil: there are none
 	background *agent.Background
 	jobs       *jobs
-	read       *coding.Memory // what the conversation knows of files
-	coding     coding.Options // of its tools
-	files      tool.Set       // all tools of its own, active or not
-	active     tool.Set       // those of them that are active
-	hidden     tool.Set       // tools that the model may call and is not informed of
-	without    []string       // tools that the agent would add
+	read       *coding.Memory // what the conversation has read from files
+	coding     coding.Options // of the session's tools
+	files      tool.Set       // all of the session's own tools, active or not
+	active     tool.Set       // the active ones among them
+	hidden     tool.Set       // tools that the model may call but that are not listed for it
+	without    []string       // tools that the agent would add but must not
 	system     string
-	context    []agent.Document // that every agent is given
-	problems   []knack.Problem  // found when it began
+	context    []agent.Document // passed to every agent
+	problems   []knack.Problem  // found at the start
 
 	mu        sync.Mutex
 	closed    bool
 	reason    string // of the SessionEnd event
 	running   bool
 	cancel    context.CancelCauseFunc // of the Run
-	interrupt context.CancelCauseFunc // of its current turn
-	used      llm.Model               // of the last turn; nil: there was none
+	interrupt context.CancelCauseFunc // of the current turn
+	used      llm.Model               // by the last turn; nil: there was none
 	given     Given
-	servers   *mcp.Client // of the host; nil: none
+	servers   *mcp.Client // the host's servers; nil: none
 	withOwn   ownCatalog  // see Catalog
-	// agentServers are definitions of MCP servers of agents, by name: see claimServer.
+	// agentServers are the definitions of agents' MCP servers, by name: see claimServer.
 	agentServers map[string]string
 	agentClients []agentClient
 	started      bool           // SessionStart hooks have run
 	catalog      *knack.Catalog // at the last ConfigChange event
 	queue        []QueuedMessage
 	waiting      []Question
-	asked        int             // questions and messages so far
+	asked        int             // number of questions and messages so far
 	planned      permission.Mode // see planFrom
-	declined     map[string]bool // rules of skills that the user did not accept, see turn.accept
+	declined     map[string]bool // skills' rules that the user did not accept, see turn.accept
 	change       chan struct{}   // closed when the Status changes
 }
 
-// jobs are background commands that a session shares with the sessions that
-// replace it: they end when the last of these is closed.
+// jobs are the background commands that a session shares with the sessions that replace it. They end
+// when the last of these is closed.
 type jobs struct {
 	coding.Jobs
 	mu   sync.Mutex
@@ -102,9 +102,8 @@ func (j *jobs) release() error {
 	return nil
 }
 
-// Start begins a conversation. who answers questions; nil: nobody does, and
-// what would be asked is refused. Call [Session.Begin] before its first turn,
-// and Close when it ends.
+// Start begins a conversation. who answers questions; if it is nil, whatever needs an answer is
+// refused. Call [Session.Begin] before the first turn, and Close at the end.
 func (e *Engine) Start(ctx context.Context, who Person, o SessionOptions) (*Session, error) {
 	log, err := e.openLog(o)
 	if err != nil {
@@ -117,8 +116,8 @@ func (e *Engine) Start(ctx context.Context, who Person, o SessionOptions) (*Sess
 	return s, nil
 }
 
-// start makes the Session of a log; from is the one that it replaces, whose
-// mode and background commands it takes over.
+// start makes the Session for a log. If from is not nil, it is the session to replace; the new one
+// takes over its mode and background commands.
 func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *session.Log, from *Session) (*Session,
 	error) {
 	ws, err := e.workspace(ctx)
@@ -168,7 +167,7 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 	return s, nil
 }
 
-// setTools chooses the tools of the session.
+// setTools selects the tools of the session.
 func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.read, Timeout: s.options.Timeout,
@@ -186,12 +185,12 @@ func (s *Session) setTools(p *Project) {
 		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(), Hint: x.Hint})
 	}
 	if i := slices.IndexFunc(chosen, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
-		chosen = slices.Delete(chosen, i, i+1) // it depends on the run
+		chosen = slices.Delete(chosen, i, i+1) // each turn decides about it
 	} else {
 		s.without = []string{"Agent"}
 	}
 	none := s.options.Tools != "" && len(chosen) == 0 && len(s.without) > 0
-	if skill == "-" || none && skill == "" { // no tools are no tools
+	if skill == "-" || none && skill == "" { // without tools there is no Skill tool either
 		s.without = append(s.without, "Skill")
 	}
 	s.active = chosen
@@ -201,15 +200,15 @@ func (s *Session) setTools(p *Project) {
 	s.problems = append(s.problems, s.Give(s.options.Given)...)
 }
 
-// skillTerm takes the tool Skill, which depends on the run, out of a choice of
-// tools. skill is how the choice names it: "", "+" or "-".
+// skillTerm removes the Skill tool from a --tools selection, because each turn decides about it. skill
+// is how the selection names it: "", "+" or "-".
 func skillTerm(spec string) (rest, skill string) {
 	var kept []string
 	for i, term := range strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 		switch term {
 		case "Skill", "+Skill":
 			if skill = "+"; term == "Skill" && i == 0 {
-				kept = append(kept, "none") // this tool and no other
+				kept = append(kept, "none") // only this tool
 			}
 		case "-Skill":
 			skill = "-"
@@ -220,8 +219,8 @@ func skillTerm(spec string) (rest, skill string) {
 	return strings.Join(kept, ","), skill
 }
 
-// Give replaces what the host adds to the session. It counts from the next turn
-// on. The Problems say what of it is left out.
+// Give replaces what the host adds to the session, starting with the next turn. The Problems are about
+// what is left out.
 func (s *Session) Give(g Given) []knack.Problem {
 	var problems []knack.Problem
 	own, tools := withAgent(s.files), tool.Set{}
@@ -238,7 +237,7 @@ func (s *Session) Give(g Given) []knack.Problem {
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
 		if g.Hooks[i].Verify == nil {
-			g.Hooks[i].Verify = func() ([]hook.Script, error) { return nil, nil } // the host vouches for it
+			g.Hooks[i].Verify = func() ([]hook.Script, error) { return nil, nil } // the host is trusted
 		}
 	}
 	s.mu.Lock()
@@ -248,14 +247,14 @@ func (s *Session) Give(g Given) []knack.Problem {
 	return problems
 }
 
-// Given is what the host adds to the session, as it is now.
+// Given returns what the host currently adds to the session.
 func (s *Session) Given() Given {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.given
 }
 
-// View selects which skills the model is shown, and how.
+// View returns which skills the model is shown, and how.
 func (s *Session) View() knack.View { return s.viewOf(s.engine.Project()) }
 
 func (s *Session) viewOf(p *Project) knack.View {
@@ -264,16 +263,16 @@ func (s *Session) viewOf(p *Project) knack.View {
 	return v
 }
 
-// tools are those that the model has, without those that the agent adds.
+// tools returns the model's tools, without those that the agent adds.
 func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.Given().Tools) }
 
-// withAgent are tools and the one that the agent adds, for Select.
+// withAgent adds the Agent tool, which the agent provides, for use with Select.
 func withAgent(files tool.Set) tool.Set {
 	own, _ := tool.Select(agent.Tools(), "", "Agent")
 	return slices.Concat(files, own)
 }
 
-// Recorded reports whether the session is kept on disk.
+// Recorded reports whether the session is written to disk.
 func (s *Session) Recorded() bool {
 	return !s.options.Forget && s.engine.Project().options.Env.StateDir() != ""
 }
@@ -285,8 +284,7 @@ var (
 	helpText string
 )
 
-// setSystem assembles the system prompt, which stays the same until the user
-// reloads.
+// setSystem assembles the system prompt, which does not change until the user reloads.
 func (s *Session) setSystem(p *Project) {
 	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(),
 		Custom: s.options.System}
@@ -304,10 +302,10 @@ func (s *Session) setSystem(p *Project) {
 	s.system = prompt.String()
 }
 
-// index is the list of skills in a system prompt.
+// index returns the list of skills for a system prompt.
 func (s *Session) index(v knack.View) string { return s.Catalog().Listing(v).Text }
 
-// override records what the options set anew in a session that is resumed.
+// override records which settings of a resumed session the options replace.
 func (s *Session) override() error {
 	was, now := s.log.State(), session.Setting{}
 	if was.Model != "" && s.options.Model != "" {
@@ -327,21 +325,20 @@ func (s *Session) override() error {
 	return err
 }
 
-// Log is the record of the conversation.
+// Log returns the record of the conversation.
 func (s *Session) Log() *session.Log { return s.log }
 
-// ID is that of the log.
+// ID is the ID of the log.
 func (s *Session) ID() string { return s.log.ID() }
 
-// Engine is the open directory that the session belongs to.
+// Engine returns the open directory that the session belongs to.
 func (s *Session) Engine() *Engine { return s.engine }
 
-// Problems are those that were found when the session began: damage to its
-// record, unknown tools, context files that cannot be read.
+// Problems returns the problems found when the session began: damage to its record, unknown tools,
+// unreadable context files.
 func (s *Session) Problems() []knack.Problem { return slices.Clone(s.problems) }
 
-// Tools names the tools that the model has, without Skill, which depends on
-// the skills.
+// Tools returns the names of the model's tools, without Skill, which depends on the skills.
 func (s *Session) Tools() []string {
 	names := s.tools().Names()
 	if !slices.Contains(s.without, "Agent") {
@@ -350,12 +347,11 @@ func (s *Session) Tools() []string {
 	return names
 }
 
-// Lacks reports whether a tool that the agent would add, Skill or Agent, is left
-// out.
+// Lacks reports whether Skill or Agent, which the agent would add, is left out.
 func (s *Session) Lacks(tool string) bool { return slices.Contains(s.without, tool) }
 
-// Model is the model that the next turn begins with. The error says why there
-// is none, and what to do.
+// Model returns the model that the next turn begins with. If there is none, the error explains why,
+// and what to do.
 func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	p, models := s.engine.Project(), s.engine.Models()
 	if p.options.Model != nil {
@@ -373,8 +369,7 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	return m, s.affordable(m)
 }
 
-// affordable returns an error if the cost is to be limited and the price of a
-// model is unknown.
+// affordable returns an error if there is a cost limit and the model's price is unknown.
 func (s *Session) affordable(m llm.Model) error {
 	if s.engine.Project().config.Settings.Limits.Cost > 0 {
 		return s.engine.Models().Price(m.Info())
@@ -382,7 +377,8 @@ func (s *Session) affordable(m llm.Model) error {
 	return nil
 }
 
-// modelInfo describes the model of the turn that runs, for tools.
+// modelInfo describes the model that was used last, for tools. Before the first turn it is the zero
+// Info.
 func (s *Session) modelInfo() llm.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,24 +388,24 @@ func (s *Session) modelInfo() llm.Info {
 	return s.used.Info()
 }
 
-// modelName is the name of the model that the next turn begins with, as far as
-// that is known without looking for one; "" otherwise.
+// modelName returns the name of the model that the next turn begins with, or "" if finding it needs a
+// search.
 func (s *Session) modelName() string {
 	return cmp.Or(s.log.State().Model, s.modelInfo().ID, s.engine.Project().config.Settings.Model)
 }
 
-// effort is the effort that the next turn begins with; "": the model's own.
+// effort is the effort that the next turn begins with; "": the model's default.
 func (s *Session) effort() string {
 	return cmp.Or(s.log.State().Effort, s.engine.Project().config.Settings.Effort)
 }
 
-// Mode is the permission mode.
+// Mode returns the permission mode.
 func (s *Session) Mode() permission.Mode { return s.gate.Mode() }
 
-// Set changes the model, the effort, the mode or the title, and records it. A
-// model and an effort count from the next request on, but not while a skill is
-// in use that names its own; a mode counts from the next call on. The mode bypassPermissions can
-// only be set if the session began with it: nobody but the user may choose it.
+// Set changes the model, the effort, the mode or the title, and records it. A new model or effort
+// applies from the next request, except while a skill that names its own is in use. A new mode applies
+// from the next call. The mode bypassPermissions can only be set if the session began with it, because
+// only the user may choose it.
 func (s *Session) Set(ctx context.Context, to session.Setting) error {
 	p := s.engine.Project()
 	if to.Mode == permission.Bypass && p.config.Settings.Permissions.DefaultMode != permission.Bypass {
@@ -418,7 +414,7 @@ func (s *Session) Set(ctx context.Context, to session.Setting) error {
 	return s.set(ctx, to)
 }
 
-// set is Set for what the user typed.
+// set is Set for settings that the user typed.
 func (s *Session) set(ctx context.Context, to session.Setting) error {
 	if err := s.open(); err != nil {
 		return err
@@ -474,7 +470,7 @@ func (s *Session) resolve(ctx context.Context, name string) (llm.Model, error) {
 	return m, s.affordable(m)
 }
 
-// open returns ErrClosed once the session is closed.
+// open returns ErrClosed if the session is closed.
 func (s *Session) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -484,10 +480,9 @@ func (s *Session) open() error {
 	return nil
 }
 
-// Close ends the session: agents in the background stop, SessionEnd hooks run, and
-// the log is closed. A turn that is running ends with an error, and counts as
-// interrupted. Background commands end with the last of the sessions that
-// share them. Calls after the first do nothing.
+// Close ends the session: it stops background agents, runs SessionEnd hooks, and closes the log. A
+// running turn ends with an error and counts as interrupted. Background commands end with the last of
+// the sessions that share them. Further calls do nothing.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -497,7 +492,7 @@ func (s *Session) Close() error {
 	s.closed = true
 	cancel := s.cancel
 	s.mu.Unlock()
-	s.background.Close() // a log that cannot be written has reported so
+	s.background.Close() // a failure to write its log is already reported
 	s.endHooks()
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.began:])
@@ -517,7 +512,7 @@ func (s *Session) Close() error {
 	return err
 }
 
-// openLog opens or makes the log that options ask for.
+// openLog opens or creates the log that the options ask for.
 func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	p := e.Project()
 	stored := p.options.Env.StateDir() != ""
@@ -531,7 +526,7 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	id := o.Resume
 	if o.Latest {
 		all, err := store.List()
-		if err != nil { // the last session may be the damaged one
+		if err != nil { // the last session may be damaged
 			e.notice(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
 				Hint: "knack session list"})
 		}

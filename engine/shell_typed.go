@@ -13,17 +13,15 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A ShellCommand is a command line that the user typed at the prompt to run it
-// themselves. The model does not see it.
+// A ShellCommand is a command line that the user typed at the prompt. The model does not see it.
 type ShellCommand struct {
 	Command    string
-	Unconfined bool              // outside the sandbox
-	Progress   func(tool.Result) // nil: progress is not shown
+	Unconfined bool              // run outside the sandbox
+	Progress   func(tool.Result) // may be nil
 }
 
-// Shell runs a command that the user typed. That counts as approval, but deny
-// rules and managed rules that ask hold, as do the rules for secrets and
-// protected paths. The result's text is untrusted.
+// Shell runs a command that the user typed. Typing counts as approval, but deny rules, managed ask
+// rules, and the rules for secrets and protected paths still apply. The result's text is untrusted.
 func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error) {
 	if err := s.open(); err != nil {
 		return tool.Result{}, err
@@ -55,13 +53,13 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: "bash", Input: input}, g, c.Progress), nil
 }
 
-// typedGate is the Gate of what the user typed themselves.
+// typedGate makes the Gate for what the user typed.
 func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
 	return s.engine.gate(gate.Options{Approver: approver, Audit: s.engine.Project().audit(s.log)})
 }
 
-// Decide judges subjects as a new session's gate would, before hooks and
-// questions. The Engine's Workspace must be open, as it is for a session.
+// Decide judges subjects as a new session's gate would, before hooks and questions. The Engine's
+// Workspace must be open, as it is in a session.
 func (e *Engine) Decide(subjects ...permission.Subject) (permission.Decision, error) {
 	p := e.Project()
 	g, err := e.gate(gate.Options{Mode: p.config.Settings.Permissions.DefaultMode, Keeper: p.trust})

@@ -15,22 +15,22 @@ import (
 // A Job is a background command.
 type Job = coding.Job
 
-// A Status is the state of a session, beside its log.
+// A Status is the state of a session that is not in its log.
 type Status struct {
-	Model    string // of the next request; "": not known yet
+	Model    string // for the next request; "": not known yet
 	Effort   string
 	Title    string
 	Mode     permission.Mode
-	Running  bool            // a turn runs
+	Running  bool            // a turn is running
 	Waiting  []Question      // open questions, without answers
 	Queue    []QueuedMessage // sent by the user and not yet in the conversation
-	Agents   []session.Agent // in the background, until the model sees how they ended
+	Agents   []session.Agent // in the background, until the model has seen their results
 	Jobs     []Job           // background commands
 	Servers  []mcp.Status    // MCP servers, those of the host last
 	Problems []knack.Problem // found since the Engine was opened
 }
 
-// Status is the state now.
+// Status returns the current state.
 func (s *Session) Status() Status {
 	st := s.log.State()
 	out := Status{
@@ -43,8 +43,8 @@ func (s *Session) Status() Status {
 	return out
 }
 
-// Watch yields the Status now and after each change, until ctx or the session
-// ends. Changes that follow each other quickly are one.
+// Watch yields the current Status, and a new one after each change, until ctx or the session ends.
+// Changes in quick succession are combined.
 func (s *Session) Watch(ctx context.Context) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		for {
@@ -63,7 +63,7 @@ func (s *Session) Watch(ctx context.Context) iter.Seq[Status] {
 	}
 }
 
-// changed wakes those who Watch.
+// changed notifies the callers of Watch.
 func (s *Session) changed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// KnownTools are the tools of the program, as rules, hooks and front ends know
-// them. They have no workspace: calling one is a mistake.
+// KnownTools returns the program's tools, for rules, hooks and front ends. They have no workspace and
+// must not be called.
 var KnownTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools(),
 		planTools(nil, nil, func() bool { return false }))
 })
 
-// Todos is the list of steps at the end of a conversation: the Details of the
-// last result of the todo tool. nil: there is none.
+// Todos returns the list of steps at the end of a conversation, which is the Details of the last
+// result of the todo tool. nil: there is none.
 func Todos(log *session.Log) json.RawMessage {
 	for _, e := range slices.Backward(log.Branch()) {
 		if e.Result != nil && !e.Result.IsError && IsTodo(e.Result.Name) {
@@ -30,7 +30,7 @@ func Todos(log *session.Log) json.RawMessage {
 	return nil
 }
 
-// IsTodo reports whether a name is that of the todo tool, in other agents too.
+// IsTodo reports whether a name is the todo tool's, including its names in other agents.
 func IsTodo(name string) bool {
 	t, ok := KnownTools().Find(name)
 	return ok && t.Name == "todo"

@@ -18,9 +18,9 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A turn is what one turn of a session works with: the project as it was when
-// the turn began, and the gate and the agent made of it. Only the mode, the
-// answers and the catalogue of skills change while it runs.
+// A turn is the snapshot that one turn of a session works with: the project as it was when the turn
+// began, and the gate and agent made from it. Only the mode, the answers and the catalogue of skills
+// change while it runs.
 type turn struct {
 	session *Session
 	project *Project
@@ -29,11 +29,11 @@ type turn struct {
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent
-	answers map[string]bool // of accept; guarded by session.mu
+	answers map[string]bool // the user's answers to accept; guarded by session.mu
 }
 
-// newTurn makes the snapshot of a turn. Its agent has the model of the turn
-// before, if there was one; useModel finds the one of this turn.
+// newTurn makes the snapshot for a turn. Its agent has the model of the previous turn, if any;
+// useModel selects the model of this one.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
 	t := &turn{session: s, project: p, given: s.Given(), place: s.engine.place(p)}
@@ -44,14 +44,14 @@ func (s *Session) newTurn() *turn {
 			given: t.given.Hooks, runner: s.hooks}
 	}
 	t.agent = t.newAgent()
-	s.read.RestoreTodos(Todos(s.log)) // of the branch that the conversation is on
+	s.read.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.agent.Model = s.used // for events outside of requests
+	t.agent.Model = s.used // for events outside requests
 	return t
 }
 
-// newAgent wires the agent.
+// newAgent makes the turn's agent.
 func (t *turn) newAgent() *agent.Agent {
 	s, p := t.session, t.project
 	set := &p.config.Settings
@@ -101,7 +101,7 @@ func (t *turn) newAgent() *agent.Agent {
 	return a
 }
 
-// useModel finds the model, which a turn with requests needs.
+// useModel selects the model. Only a turn with requests needs it.
 func (t *turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Release, err = agent.ParseRelease(t.project.config.Settings.Skills.Release); err != nil {
 		return err
@@ -116,13 +116,13 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 	return nil
 }
 
-// gateFor is the Gate of an agent whose calls pass g.
+// gateFor returns the function that makes the Gate of an agent whose calls pass g.
 func (t *turn) gateFor(g *gate.Gate) func(agent.Scopes) tool.Gate {
 	ceiling := gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)
 	return func(sc agent.Scopes) tool.Gate { return g.With(sc.Overlay(ceiling, t.about)) }
 }
 
-// newGate makes the gate of the session, with the answers given in it.
+// newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	set := &p.config.Settings
 	o := gate.Options{
@@ -137,8 +137,8 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	return gate.New(o)
 }
 
-// audit writes decisions into a log. One that cannot be written stops the run
-// at the next call.
+// audit returns a function that writes decisions to a log. If writing fails, the run stops at the next
+// call.
 func (p *Project) audit(log *session.Log) func(gate.Record) {
 	return func(r gate.Record) {
 		if d := p.options.Debug; d != nil {
@@ -151,7 +151,7 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 	}
 }
 
-// about is what the gate must know of a skill in use.
+// about returns what the gate needs to know about a skill in use.
 func (t *turn) about(name string, own *knack.Restrictions) gate.SkillRules {
 	g := gate.SkillRules{Foreign: true, Limits: t.limits(name, own)}
 	if skill := t.session.Catalog().Skill(name); skill != nil {
@@ -163,7 +163,7 @@ func (t *turn) about(name string, own *knack.Restrictions) gate.SkillRules {
 	return g
 }
 
-// ignored explains why a rule that a skill grants is not in effect; "": it is.
+// ignored explains why a rule that a skill grants is not in effect; "": it is in effect.
 func (t *turn) ignored(k *knack.Skill, text string) string {
 	r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
 	if err != nil {
@@ -181,7 +181,7 @@ func coversAll(k *knack.Skill) string {
 		"or with the rule Skill(%s) in your settings", k.Name)
 }
 
-// foreign reports whether skills of a kind are written by others than the user.
+// foreign reports whether skills of this kind are written by someone other than the user.
 func foreign(k knack.SourceKind) bool {
 	switch k {
 	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
@@ -201,12 +201,11 @@ func (t *turn) consents(_ context.Context, k *knack.Skill) error {
 	return nil
 }
 
-// VerifySkill compares a project's skill with what was approved: its error is a
-// *[knack.Refusal].
+// VerifySkill compares a project's skill with what was approved. The error is a *[knack.Refusal].
 func (p *Project) VerifySkill(k *knack.Skill) error { return p.verify(k) }
 
-// verify compares the whole folder of a project's skill with what was approved,
-// at every activation.
+// verify compares the whole folder of a project's skill with what was approved. It runs at every
+// activation.
 func (p *Project) verify(k *knack.Skill) error {
 	if err := p.trust.VerifySkill(k); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged,
@@ -215,7 +214,7 @@ func (p *Project) verify(k *knack.Skill) error {
 	return nil
 }
 
-// suggested is skills.suggest as agent.Agent has it.
+// suggested converts the setting skills.suggest to the value of agent.Agent.
 func suggested(setting string) int {
 	switch setting {
 	case "", "auto":
@@ -224,7 +223,7 @@ func suggested(setting string) int {
 		return -1
 	}
 	n, err := strconv.Atoi(setting)
-	if err != nil { // a problem says so
+	if err != nil { // a problem reports it
 		return 0
 	}
 	return n

@@ -12,12 +12,12 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// maxUsed bounds the usage that is kept: the skills used last.
+// maxUsed limits the stored usage to the skills used last.
 const maxUsed = 1000
 
-// A SkillUsage reports how often the user has used which skills, by name, in all
-// projects. It need not be exact: a file that cannot be read counts as never
-// used, and of two conversations that end at the same instant one may be lost.
+// A SkillUsage reports how often the user has used which skills, by name, in all projects. It is
+// approximate: an unreadable file counts as no use, and if two conversations end at the same instant,
+// one may be lost.
 type SkillUsage map[string]Used
 
 // Used is how often, and when last, a skill was used.
@@ -38,14 +38,14 @@ func ReadUsage(env Env) SkillUsage {
 	return u
 }
 
-// Order is the names, the most used first; of those used alike the last used.
+// Order returns the names, the most used first; equal counts in order of last use.
 func (u SkillUsage) Order() []string {
 	return slices.SortedFunc(maps.Keys(u), func(a, b string) int {
 		return cmp.Or(u[b].Count-u[a].Count, u[b].Last.Compare(u[a].Last), cmp.Compare(a, b))
 	})
 }
 
-// NoteUsage adds the skills that were called in a part of a session.
+// NoteUsage adds the skills that were called in part of a session.
 func NoteUsage(env Env, entries []session.Entry) {
 	var u SkillUsage
 	for _, e := range entries {
@@ -80,5 +80,5 @@ func NoteUsage(env Env, entries []session.Entry) {
 	if err != nil || env.StateDir() == "" || os.MkdirAll(env.StateDir(), 0o700) != nil {
 		return
 	}
-	atomicfile.Write(usageFile(env), data, 0o600) // it need not be exact
+	atomicfile.Write(usageFile(env), data, 0o600) // usage is approximate
 }

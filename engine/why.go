@@ -16,8 +16,8 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// Why is Catalog.Why, with the problems that settings make, skills below the
-// working directory, and what ignore files leave out.
+// Why is Catalog.Why with more causes: problems from settings, skills below the working directory, and
+// files that ignore files leave out.
 func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, name string) knack.Why {
 	w := cat.Why(name, view)
 	w.Problems = nil
@@ -25,7 +25,7 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	folders := slices.Clone(p.sources)
 	for _, below := range sources.NewNested(p.dir, p.scan).All(ctx) {
 		if slices.ContainsFunc(w.Places, func(at knack.Location) bool { return at.Path == below.Path }) {
-			continue // it has come up
+			continue // already reported
 		}
 		found, more := waiting(ctx, cat, below, w.Name, name)
 		w.Found, problems = append(w.Found, found...), append(problems, more...)
@@ -47,8 +47,7 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	return w
 }
 
-// waiting finds a skill in a folder below the working directory where no tool has
-// touched a file yet.
+// waiting finds a skill in a folder below the working directory that no tool has accessed yet.
 func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name, path string) ([]knack.Finding,
 	[]knack.Problem) {
 	own := knack.Load(ctx, below.Folder)
@@ -75,7 +74,7 @@ func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name,
 	return found, own.Problems()
 }
 
-// excluded finds what an ignore file leaves out of a folder.
+// excluded finds what an ignore file excludes from a folder.
 func excluded(ctx context.Context, folder *knack.Folder, name, path string) (found []knack.Finding) {
 	for _, x := range folder.Excluded(ctx) {
 		f := knack.Finding{Candidate: knack.Candidate{Path: x.Path, Origin: folder.Origin, State: knack.Ignored},
@@ -92,13 +91,13 @@ func excluded(ctx context.Context, folder *knack.Folder, name, path string) (fou
 	return found
 }
 
-// Nested returns the folders of skills that paths below the working directory
-// bring in when a tool touches them.
+// Nested returns the skill folders below the working directory that become available when a tool
+// accesses the given paths.
 func (p *Project) Nested(paths ...string) []knack.Source {
 	return sources.NewNested(p.dir, p.scan).Look(paths...)
 }
 
-// WriteWhy shows for people why a skill is there or not.
+// WriteWhy writes, for people to read, why a skill is available or not.
 func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	name := plain.Line(why.Name)
 	switch n := len(why.Found); {
@@ -141,7 +140,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		fmt.Fprintln(w, "\nProblems:")
 		for _, x := range why.Problems {
 			fmt.Fprintf(w, "  %s: %s\n", x.Severity, p.ShortProblem(x))
-			if x.Hint != "" && x.Hint != "knack skill why "+why.Called() { // this is it
+			if x.Hint != "" && x.Hint != "knack skill why "+why.Called() { // a hint to run this very command
 				fmt.Fprintf(w, "    hint: %s\n", plain.Line(x.Hint))
 			}
 		}
@@ -166,7 +165,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	}
 }
 
-// CutReason describes why a listing entry was cut, for display.
+// CutReason describes, for display, why a listing entry was shortened.
 func CutReason(c knack.Cut) string {
 	return map[knack.Cut]string{
 		knack.CutEntry:    "longer than an entry may be",
@@ -218,18 +217,18 @@ func (p *Project) Asks(s *knack.Skill) []string {
 	return all
 }
 
-// accepted reports whether the user accepted a rule for a skill as it is.
+// accepted reports whether the user accepted a rule for the skill in its current form.
 func (p *Project) accepted(s *knack.Skill, rule string) bool {
 	path, hash, err := p.trust.SkillContent(s)
 	return err == nil && p.trust.Granted(path, hash, []string{rule})
 }
 
-// TrustName is the word for a degree of trust.
+// TrustName returns the word for a degree of trust.
 func TrustName(t knack.Trust) string {
 	return [...]string{knack.Untrusted: "untrusted", knack.Remote: "remote", knack.Trusted: "trusted"}[t]
 }
 
-// SourceName names an origin: its kind, and which plugin or server.
+// SourceName describes an origin: its kind, and the plugin or server.
 func SourceName(o knack.Origin) string {
 	if o.Label != "" {
 		return string(o.Kind) + ":" + plain.Line(o.Label)

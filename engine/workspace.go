@@ -15,8 +15,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// OpenWorkspace opens a place where tools act, as Options.Workspace names it;
-// "": the directory dir.
+// OpenWorkspace opens a place where tools act, named as in Options.Workspace; "": the directory dir.
 func OpenWorkspace(ctx context.Context, place, dir string, env Env) (workspace.Workspace, error) {
 	ws, err := workspace.Parse(ctx, cmp.Or(place, dir), env.environ())
 	if err != nil {
@@ -25,13 +24,11 @@ func OpenWorkspace(ctx context.Context, place, dir string, env Env) (workspace.W
 	return ws, nil
 }
 
-// Workspace is where tools act, as a session has it. It is closed with the
-// Engine.
+// Workspace returns where the tools of the sessions act. The Engine closes it.
 func (e *Engine) Workspace(ctx context.Context) (workspace.Workspace, error) { return e.workspace(ctx) }
 
-// workspace is where tools act. It is opened when the first session starts:
-// commands on this machine run in the sandbox, and git without what the
-// repository's configuration names.
+// workspace opens the workspace when the first session starts. Commands on this machine run in the
+// sandbox, and git ignores programs named in the repository's configuration.
 func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,21 +59,21 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	return ws, nil
 }
 
-// prepare sets up the shell and the environment of commands on this machine,
-// with what makes git ignore the repository's configuration.
+// prepare sets up the shell and the environment of commands on this machine, so that git ignores the
+// repository's configuration.
 func (p *Project) prepare(local *workspace.Local) *permission.Git {
 	set := &p.config.Settings
 	git := permission.NewGit(local.Dir())
 	git.Environ = local.Environ
 	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
 	local.Private = p.options.Env.StateFile("run")
-	var named []string // what the user named is visible, even if it lies under /tmp
+	var named []string // what the user named is visible, even below /tmp
 	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
 		named = append(named, realPath(path))
 	}
 	local.BeforeSpawn = func(c *workspace.Command) error {
 		c.Allow.Read = append(c.Allow.Read, named...)
-		overrides, _ := git.Env(nil) // of the repositories as they are now
+		overrides, _ := git.Env(nil) // for the repositories as they are now
 		c.Env = append(c.Env, overrides...)
 		for k, v := range set.Env {
 			c.Env = append(c.Env, k+"="+v)
@@ -104,7 +101,7 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	}
 	var once sync.Once
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
-		once.Do(func() { // at the first command: finding out takes some milliseconds
+		once.Do(func() { // at the first command, because it takes some milliseconds
 			if notice := box.Report().Notice(); notice != "" {
 				e.notice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
 			}
@@ -114,7 +111,7 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	return nil
 }
 
-// policy is what commands in a directory may access, as the settings say.
+// policy returns what commands in a directory may access according to the settings.
 func (p *Project) policy(dir string) (sandbox.Policy, error) {
 	set := &p.config.Settings
 	policy, err := defaultPolicy(dir, p.options.Env)
@@ -140,8 +137,8 @@ func (p *Project) policy(dir string) (sandbox.Policy, error) {
 	return policy, nil
 }
 
-// defaultPolicy is that of the user whom env names. The secrets of the one who
-// runs the process are hidden too.
+// defaultPolicy returns the policy for the user that env describes. It also hides the secrets of the
+// user who runs the process.
 func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
 	policy, err := sandbox.DefaultFor(dir, env)
 	if err != nil || env == nil {
@@ -153,8 +150,7 @@ func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
 	return policy, err
 }
 
-// notice reports a problem that was found while sessions run. It is called from
-// any goroutine.
+// notice reports a problem found while sessions run. Any goroutine may call it.
 func (e *Engine) notice(p knack.Problem) {
 	e.mu.Lock()
 	e.notices = append(e.notices, p)
@@ -168,7 +164,7 @@ func (e *Engine) notice(p knack.Problem) {
 	}
 }
 
-// noticeOnce reports a problem unless it was reported before.
+// noticeOnce reports a problem unless it has been reported before.
 func (e *Engine) noticeOnce(p knack.Problem) {
 	e.mu.Lock()
 	known := slices.ContainsFunc(e.notices, func(x knack.Problem) bool {
@@ -180,8 +176,8 @@ func (e *Engine) noticeOnce(p knack.Problem) {
 	}
 }
 
-// Notices are the problems that were found since the Engine was opened, such as
-// a sandbox that this machine cannot give. They only grow in number.
+// Notices returns the problems found since the Engine was opened, such as a sandbox that this machine
+// does not support. None is ever removed.
 func (e *Engine) Notices() []knack.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
