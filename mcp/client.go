@@ -22,30 +22,29 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// Options say what a Client may use. The zero Options reach servers by HTTP and
-// those of the host, and store nothing.
+// Options configure a Client. The zero Options allow servers reached by HTTP and servers of the host,
+// and store nothing.
 type Options struct {
-	Version string // of the program, for servers
-	// Run runs the program of a server, and the helper of its headers, as far as the
-	// user allows it; nil: no program is started.
+	Version string // of the program; sent to servers
+	// Run runs the program of a server, and the helper that prints its headers, within the user's limits;
+	// nil: no program is started.
 	Run func(ctx context.Context, s Server, c workspace.Command) (workspace.Exit, error)
-	// Getenv is the environment that ${NAME} refers to; nil: it is empty.
+	// Getenv looks up variables for ${NAME}; nil: no variable is set.
 	Getenv func(string) string
-	HTTP   http.RoundTripper // nil: the default one
-	// ServerState is a directory for what was approved of tools, and for their last known
-	// lists; "": neither is stored.
+	HTTP   http.RoundTripper // nil: http.DefaultTransport
+	// State is a directory for approvals of tools and for the last known lists of tools; "": neither is
+	// stored.
 	State string
-	// TempDir is where results are stored that are too long for a model; "": what
-	// is cut is gone.
+	// TempDir is where results are stored that are too long for a model; "": the excess is lost.
 	TempDir string
-	// Tokens stores the tokens of servers that need a login; nil: there are none.
+	// Tokens stores the tokens of servers that need a login; nil: none are stored.
 	Tokens TokenStore
-	// Changed is called when tools or states have changed, from any goroutine.
+	// Changed is called when tools or states have changed. Any goroutine may call it.
 	Changed func()
-	Debug   *slog.Logger // nil: nothing is logged
+	Debug   *slog.Logger // nil: no log
 }
 
-// A Client is connected to servers. It is safe for concurrent use. Close it.
+// A Client manages the connections to servers. It is safe for concurrent use. Close it after use.
 type Client struct {
 	opt   Options
 	peers []*peer
@@ -57,7 +56,7 @@ type Client struct {
 	all    sync.WaitGroup
 }
 
-// A ServerState is how a server is doing.
+// A ServerState is the state of the connection to a server.
 type ServerState string
 
 const (
@@ -76,14 +75,14 @@ type Status struct {
 	State    ServerState
 	Reason   string // why it is not connected
 	Version  string // of the protocol
-	Title    string // the name and the version that the server gives itself
+	Title    string // the server's own name and version
 	Tools    []string
 	Prompts  []string
 	Skills   int
 	Problems []knack.Problem
 }
 
-// New makes a Client. Nothing is started.
+// New makes a Client. It starts no server.
 func New(o Options, servers ...Server) *Client {
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
@@ -113,7 +112,7 @@ func New(o Options, servers ...Server) *Client {
 	return c
 }
 
-// Start begins to connect to all servers, in the background and side by side.
+// Start starts connecting to all servers, in the background and in parallel.
 func (c *Client) Start() {
 	c.start.Do(func() {
 		for _, p := range c.peers {
@@ -138,7 +137,7 @@ func (c *Client) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Retry connects again to a server that is not connected; "" means all.
+// Retry tries again to connect to a server that is not connected; "" means all of them.
 func (c *Client) Retry(name string) {
 	for _, p := range c.peers {
 		if name == "" || p.server.Name == name {
@@ -150,8 +149,7 @@ func (c *Client) Retry(name string) {
 	}
 }
 
-// Reconnect connects again to a server that is not connected, and waits for the
-// outcome.
+// Reconnect connects again to a server that is not connected, and waits for the result.
 func (c *Client) Reconnect(ctx context.Context, name string) error {
 	p := c.find(name)
 	if p == nil {
@@ -178,8 +176,8 @@ func (c *Client) Reconnect(ctx context.Context, name string) error {
 	return err
 }
 
-// Enable connects to a server that was disabled, or disables one: it is
-// disconnected, and its tools are gone until it is enabled again.
+// Enable enables or disables a server. Disabling disconnects it, and removes its tools until it is
+// enabled again.
 func (c *Client) Enable(name string, on bool) error {
 	p := c.find(name)
 	if p == nil {
@@ -203,9 +201,9 @@ func (c *Client) Enable(name string, on bool) error {
 	return nil
 }
 
-// Close ends all connections and programs.
+// Close closes all connections and ends all programs.
 func (c *Client) Close() error {
-	c.start.Do(func() {}) // it does not start any more
+	c.start.Do(func() {}) // prevents a later Start
 	c.cancel()
 	c.all.Wait()
 	for _, p := range c.peers {
@@ -232,7 +230,7 @@ func (c *Client) Servers() []Status {
 	return all
 }
 
-// find is the peer of a server's name.
+// find returns the peer with a server name; nil: there is none.
 func (c *Client) find(name string) *peer {
 	i := slices.IndexFunc(c.peers, func(p *peer) bool { return p.server.Name == name || p.safe == name })
 	if i < 0 {
@@ -241,40 +239,40 @@ func (c *Client) find(name string) *peer {
 	return c.peers[i]
 }
 
-// A peer is one server.
+// A peer is one server and the connection to it.
 type peer struct {
 	client *Client
 	server Server
 	safe   string
 	tried  chan struct{} // closed when the first attempt has ended
 	again  chan struct{} // asks for another attempt
-	twin   bool          // another server has its name: it is never started
+	twin   bool          // another server has the same name, so this one is never started
 
 	mu         sync.Mutex
 	state      ServerState
 	reason     string
 	disabled   bool
-	stop       context.CancelFunc // ends the connection, or the attempt to make it
+	stop       context.CancelFunc // ends the connection, or the attempt to connect
 	waiting    []chan struct{}    // closed when the next attempt has ended
 	version    string
 	title      string
 	session    *sdk.ClientSession // nil: not connected
 	tools      []*definition
 	prompts    []prompt
-	resources  bool // it has some
+	resources  bool // whether the server has resources
 	problems   []knack.Problem
-	calls      []*call           // that run, the last one last
-	files      map[string][]byte // of skills, by digest
-	scopes     []string          // that the server wants a token to have
+	calls      []*call           // running calls, the latest last
+	files      map[string][]byte // files of skills, by digest
+	scopes     []string          // scopes that the server requires in a token
 	fileBytes  int
 	refreshing bool
-	stale      bool // lists changed while they were read
+	stale      bool // lists changed while they were being read
 
-	skills        []*knack.Skill // as they were listed last
-	listed        []*remoteSkill // the same
+	skills        []*knack.Skill // as last listed
+	listed        []*remoteSkill // the same skills
 	skillProblems []knack.Problem
-	skillSum      [sha256.Size]byte // of the list
-	skillLists    int               // how often it has changed
+	skillSum      [sha256.Size]byte // hash of the list
+	skillLists    int               // number of changes of the list
 }
 
 func (p *peer) set(state ServerState, reason string) {
@@ -288,18 +286,17 @@ func (p *peer) set(state ServerState, reason string) {
 	}
 }
 
-// Bounds of connecting.
+// Limits for connecting.
 const (
 	connectTime  = 30 * time.Second
 	callTime     = 10 * time.Minute
-	attempts     = 5 // in a row; then only on demand
+	attempts     = 5 // in a row; then only on request
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
-	stableTime   = time.Minute // a connection that lasted as long was a good one
+	stableTime   = time.Minute // a connection that lasted this long was successful
 )
 
-// keep connects, and again after a connection has ended, until the client is
-// closed.
+// keep connects, and reconnects after a connection has ended, until the client is closed.
 func (p *peer) keep() {
 	ctx := p.client.ctx
 	first := sync.OnceFunc(func() { close(p.tried) })
@@ -329,7 +326,7 @@ func (p *peer) keep() {
 		p.set(Connecting, "")
 		began := time.Now()
 		err := p.connect(attempt, tried)
-		if attempt.Err() != nil && ctx.Err() == nil { // it was disabled
+		if attempt.Err() != nil && ctx.Err() == nil { // the server was disabled
 			continue
 		}
 		stop()
@@ -364,7 +361,7 @@ func (p *peer) keep() {
 	}
 }
 
-// begin begins an attempt to connect, unless the server is disabled.
+// begin starts an attempt to connect. ok is false if the server is disabled.
 func (p *peer) begin(ctx context.Context) (attempt context.Context, stop context.CancelFunc, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -375,13 +372,12 @@ func (p *peer) begin(ctx context.Context) (attempt context.Context, stop context
 	return attempt, p.stop, true
 }
 
-// A permanentError is one that another attempt does not change.
+// A permanentError is an error that another attempt would not fix.
 type permanentError struct{ error }
 
 func permanent(err error) bool { var p permanentError; return errors.As(err, &p) }
 
-// connect makes a connection, reads what the server offers, and returns when
-// the connection has ended.
+// connect connects to the server, reads what it offers, and returns when the connection has ended.
 func (p *peer) connect(ctx context.Context, connected func()) error {
 	c := p.client
 	s, err := p.server.expand(c.opt.Getenv)
@@ -395,7 +391,7 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 	broken := newFault()
 	explain := func(err error) error {
 		var answer *jsonrpc.Error
-		_, what, bad := strings.Cut(err.Error(), "invalid character ") // the SDK does not wrap it
+		_, what, bad := strings.Cut(err.Error(), "invalid character ") // the SDK does not wrap the error
 		switch {
 		case broken.get() != nil:
 			return broken.get()
@@ -451,7 +447,7 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 			defer close(closed)
 			session.Close()
 		}()
-		select { // a server that does not let go is left behind
+		select { // do not wait for a server that does not close
 		case <-closed:
 		case <-time.After(2 * time.Second):
 		}
@@ -490,7 +486,7 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 	}
 }
 
-// dial negotiates the protocol. A server that ends meanwhile ends it.
+// dial negotiates the protocol. If the server's program ends meanwhile, it fails.
 func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, prog *program) (*sdk.ClientSession,
 	error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -509,7 +505,7 @@ func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, pr
 	}
 	abandon := func() {
 		cancel()
-		go func() { // what arrives too late
+		go func() { // close a session that is made too late
 			if r := <-done; r.session != nil {
 				r.session.Close()
 			}
@@ -520,14 +516,14 @@ func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, pr
 		if r.err != nil {
 			cancel()
 		} else {
-			context.AfterFunc(p.client.ctx, cancel) // it may belong to streams of the session
+			context.AfterFunc(p.client.ctx, cancel) // streams of the session may use ctx
 		}
 		return r.session, r.err
 	case <-ctx.Done():
 		abandon()
 		return nil, ctx.Err()
 	case <-ended:
-		select { // what it sent before is the better reason
+		select { // what the server sent before explains the end better
 		case r := <-done:
 			if r.err == nil {
 				r.session.Close()
@@ -542,8 +538,8 @@ func (p *peer) dial(ctx context.Context, client *sdk.Client, t sdk.Transport, pr
 	}
 }
 
-// options are what this client offers to the server: forms for the user, no
-// sampling and no roots.
+// options returns what this client offers to the server: forms for the user, but neither sampling nor
+// roots.
 func (p *peer) options() *sdk.ClientOptions {
 	caps := &sdk.ClientCapabilities{
 		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{},
@@ -566,8 +562,8 @@ func (p *peer) options() *sdk.ClientOptions {
 	}
 }
 
-// refresh reads the lists again, at most one at a time and one a second,
-// however often the server says that they changed.
+// refresh reads the lists again, once at a time and each time after refreshPause, however often the
+// server announces changes.
 func (p *peer) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -601,7 +597,7 @@ func (p *peer) refresh() {
 	})
 }
 
-// refreshPause collects changes of lists.
+// refreshPause is how long refresh waits, so that it reads the lists once for several changes.
 const refreshPause = 200 * time.Millisecond
 
 // read reads what the server offers.
@@ -649,7 +645,8 @@ func (p *peer) connection() *sdk.ClientSession {
 	return p.session
 }
 
-// ready waits for a connection, as long as one is being made.
+// ready returns the session. If the server is not connected, it first waits until the first attempt to
+// connect has ended.
 func (p *peer) ready(ctx context.Context) (*sdk.ClientSession, error) {
 	p.client.Start()
 	now := func() (*sdk.ClientSession, ServerState, string) {
@@ -693,7 +690,7 @@ func missing(err error) bool {
 	return errors.As(err, &e) && e.Code == jsonrpc.CodeMethodNotFound
 }
 
-// clip bounds a server's text, at a rune.
+// clip shortens a server's text to n bytes, between runes.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return strings.ToValidUTF8(s, "\uFFFD")
@@ -701,9 +698,9 @@ func clip(s string, n int) string {
 	return strings.TrimRight(strings.ToValidUTF8(s[:n], ""), "\uFFFD") + "…"
 }
 
-// Tools are the tools of all servers, those that have not answered yet as they
-// were last known, without [ResourceTools]. ask answers a server's questions
-// during a call; nil: nobody does.
+// Tools returns the tools of all servers, without [ResourceTools]. For a server that has not answered
+// yet these are its last known tools. ask answers a server's questions during a call; nil: they are
+// declined.
 func (c *Client) Tools(ask Asker) tool.Set {
 	var set tool.Set
 	for _, p := range c.peers {
@@ -725,12 +722,12 @@ func (c *Client) Tools(ask Asker) tool.Set {
 	return set
 }
 
-// A definition is a tool as a server describes it.
+// A definition is a tool as its server describes it.
 type definition struct {
 	Name        string          `json:"name"` // mcp__server__tool
-	Own         string          `json:"own"`  // the server's name of it
+	Own         string          `json:"own"`  // the server's own name for it
 	Title       string          `json:"title,omitempty"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema"`
-	Hash        string          `json:"-"` // of all of it
+	Hash        string          `json:"-"` // hash of the whole definition
 }

@@ -23,54 +23,51 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Server reports how to reach one MCP server: by Command, by URL, or by Open.
+// A Server describes how to reach one MCP server: by Command, by URL, or by Open.
 type Server struct {
 	Name string
 
-	// A program that speaks MCP on its standard input and output.
+	// Command is a program that speaks MCP on its standard input and output.
 	Command string
 	Args    []string
 	Env     map[string]string
-	// Network is what its program may reach: "all", "none", or hosts, separated by
-	// commas, as [ParseNetwork] returns them. "": all, but none for a project's server.
+	// Network is what the program may reach: "all", "none", or hosts separated by commas, as
+	// [ParseNetwork] returns them. "" means all, but none for a project's server.
 	Network string
 
-	// An address that speaks streamable HTTP.
+	// URL is an address that speaks streamable HTTP.
 	URL     string
 	Headers map[string]string
-	// HeadersHelper is a shell command that prints further headers, as a JSON
-	// object of strings.
+	// HeadersHelper is a shell command that prints more headers, as a JSON object of strings.
 	HeadersHelper string
 	OAuth         OAuth
 
-	// Open connects to a server of the host; it is called anew after each
-	// connection that ended.
+	// Open connects to a server of the host. It is called again after each connection that ended.
 	Open func(ctx context.Context) (Conn, error)
 
-	// Timeout is how long connecting may take; 0: 30 s. CallTimeout bounds one
-	// call; 0: 10 minutes.
+	// Timeout limits connecting; 0: 30 s. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
 
 	Origin permission.Origin // of the file that defines it
-	Place  string            // that file, or a name such as the flag that gave it
+	Place  string            // the file, or the name of the flag that defined it
 }
 
-// OAuth is what a user can set about the authorization of a server.
+// OAuth is the user's configuration for logging in to a server.
 type OAuth struct {
-	ClientID string `json:"clientId,omitempty"` // registered beforehand; "": the document, or dynamic registration
-	// ClientSecret is that of a client registered beforehand, best as ${NAME}.
+	ClientID string `json:"clientId,omitempty"` // of a registered client; "": use ClientDocument or dynamic registration
+	// ClientSecret is the secret of a registered client, preferably written as ${NAME}.
 	ClientSecret string `json:"clientSecret,omitempty"`
-	// ClientDocument is the address of a metadata document that describes the
-	// client to servers which take one; its redirect URI is http://127.0.0.1/callback.
+	// ClientDocument is the URL of a metadata document that describes the client, for servers that support
+	// this. Its redirect URI is http://127.0.0.1/callback.
 	ClientDocument string   `json:"clientMetadataUrl,omitempty"`
-	CallbackPort   int      `json:"callbackPort,omitempty"` // 0: any
+	CallbackPort   int      `json:"callbackPort,omitempty"` // 0: any port
 	Scopes         []string `json:"scopes,omitempty"`
 }
 
 // Remote reports whether the server is reached over a network.
 func (s *Server) Remote() bool { return s.URL != "" }
 
-// Transport names how the server is reached: stdio, http, host.
+// Transport returns how the server is reached: stdio, http or host.
 func (s *Server) Transport() string {
 	switch {
 	case s.Open != nil:
@@ -81,7 +78,7 @@ func (s *Server) Transport() string {
 	return "stdio"
 }
 
-// Target is what is started or connected to, for the user. It is untrusted text.
+// Target returns the program or address of the server, to show it to the user. It is untrusted text.
 func (s *Server) Target() string {
 	switch {
 	case s.Open != nil:
@@ -92,8 +89,8 @@ func (s *Server) Target() string {
 	return strings.Join(append([]string{s.Command}, s.Args...), " ")
 }
 
-// identity tells a server from others of the same name: what was approved for
-// one does not count for the other.
+// identity distinguishes a server from others with the same name: an approval for one does not apply
+// to the other.
 func (s *Server) identity() string {
 	h := sha256.New()
 	e := json.NewEncoder(h)
@@ -104,7 +101,7 @@ func (s *Server) identity() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// A definition is a server as files have it.
+// definitionJSON is a server as it is written in files.
 type definitionJSON struct {
 	Type          string            `json:"type,omitempty"`
 	Command       string            `json:"command,omitempty"`
@@ -126,9 +123,8 @@ const (
 	maxConfig  = 1 << 20 // bytes
 )
 
-// Parse reads servers by name: the value of mcpServers, or a file with that key
-// at the top. place is named in problems. Those that are disabled are left out;
-// the order is that of the names.
+// Parse reads servers by name: the value of mcpServers, or a file with that key at the top level.
+// place is named in problems. Disabled servers are left out. The result is sorted by name.
 func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
 	problem := func(format string, args ...any) knack.Problem {
 		return knack.Problem{Code: "mcp-invalid", Severity: knack.Error, Path: place, Message: fmt.Sprintf(format, args...),
@@ -152,7 +148,7 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 	var problems []knack.Problem
 	for _, name := range slices.Sorted(maps.Keys(top)) {
 		if strings.HasPrefix(name, "$") || name == "inputs" {
-			continue // of a schema, or of an editor
+			continue // keys for a schema or an editor
 		}
 		if len(servers) == maxServers {
 			problems = append(problems, problem("only the first %d servers are used", maxServers))
@@ -224,8 +220,8 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	return s, !d.Disabled, nil
 }
 
-// exactKeys refuses keys such as "COMMAND", which encoding/json would take for
-// command: people who approve a file read the key that is spelled correctly.
+// exactKeys returns an error for keys such as "COMMAND", which encoding/json would accept for command:
+// a person who approves the file looks at the correctly spelled key.
 func exactKeys(data []byte) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil {
@@ -243,7 +239,7 @@ func exactKeys(data []byte) error {
 	return nil
 }
 
-// JSON is the server as files have it.
+// JSON returns the server as it is written in files.
 func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
@@ -258,13 +254,13 @@ func (s *Server) JSON() json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.Encode(d) // strings and numbers only
+	e.Encode(d) // cannot fail: only strings and numbers
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// ParseNetwork reads what programs of servers may reach: none, all, or hosts
-// ("example.com", "*.example.com", "localhost:5432") separated by commas or spaces,
-// which are returned separated by commas.
+// ParseNetwork checks what the programs of servers may reach: none, all, or hosts ("example.com",
+// "*.example.com", "localhost:5432") separated by commas or spaces. It returns the hosts separated by
+// commas.
 func ParseNetwork(text string) (string, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	all := strings.ToLower(strings.Join(words, ","))
@@ -281,7 +277,8 @@ func ParseNetwork(text string) (string, error) {
 		}
 		n, err := strconv.ParseUint(port, 10, 16)
 		host = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(host, "*."), "["), "]")
-		if slices.Contains([]string{"none", "all"}, strings.ToLower(word)) || err != nil || n == 0 || net.ParseIP(host) == nil && !hostName(host) {
+		if slices.Contains([]string{"none", "all"}, strings.ToLower(word)) || err != nil || n == 0 ||
+			net.ParseIP(host) == nil && !hostName(host) {
 			return "", fmt.Errorf("%q: none, all, or hosts (example.com, *.example.com, localhost:5432) separated by commas",
 				clip(word, 100))
 		}
@@ -289,8 +286,8 @@ func ParseNetwork(text string) (string, error) {
 	return all, nil
 }
 
-// hostName is a name that DNS has. Others are written in punycode, so that a name
-// that looks like another one is not taken for it.
+// hostName reports whether host is a DNS name. Other names must be written in punycode, so that they
+// cannot imitate another name.
 func hostName(host string) bool {
 	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
 		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
@@ -300,7 +297,7 @@ func hostName(host string) bool {
 	return true
 }
 
-// CheckName says what is wrong with the name of a server.
+// CheckName returns an error if name is not a valid name for a server.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -313,8 +310,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Safe makes of a name one that rules and models accept: letters, digits, "-" and
-// single "_", so that the parts of mcp__server__tool can be separated.
+// Safe converts a name to one that rules and models accept: letters, digits, "-" and single "_", so
+// that the parts of mcp__server__tool can be separated.
 func Safe(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -332,8 +329,8 @@ var variable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 })
 
-// expand puts the values of ${NAME} and ${NAME:-default} into the texts of a
-// server. What a project defines is never given keys.
+// expand replaces ${NAME} and ${NAME:-default} in the texts of a server. Definitions from a project
+// never get the values of keys.
 func (s Server) expand(getenv func(string) string) (Server, error) {
 	var failed error
 	put := func(text string) string {
@@ -377,7 +374,7 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 	return s, failed
 }
 
-// keyName reports whether a variable's name is one that keys have.
+// keyName reports whether the name of a variable looks like that of a key.
 func keyName(name string) bool {
 	name = strings.ToUpper(name)
 	for _, word := range []string{"TOKEN", "KEY", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS",
@@ -395,8 +392,7 @@ func keyName(name string) bool {
 	return false
 }
 
-// hasPassword reports whether a value is an address with a password, as
-// DATABASE_URL often is.
+// hasPassword reports whether a value is a URL with a password, as DATABASE_URL often is.
 func hasPassword(value string) bool {
 	_, rest, ok := strings.Cut(value, "://")
 	if !ok {
@@ -410,8 +406,7 @@ func hasPassword(value string) bool {
 	return user >= 0 && strings.Contains(rest[:user], ":")
 }
 
-// checkURL explains why an address is not connected to: without TLS nothing leaves
-// this machine.
+// checkURL parses an address. Without TLS, only addresses on this machine are allowed.
 func checkURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {

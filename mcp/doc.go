@@ -1,25 +1,23 @@
-// Package mcp connects the runtime to MCP servers: their tools, prompts,
-// resources and skills.
+// Package mcp connects the runtime to MCP servers: their tools, prompts, resources and skills.
 //
-// Most people want [New] with the servers of a project, [Client.Start], which
-// connects in the background, and [Client.Tools], which are the tools of the
-// servers that have answered so far. A server that fails does not stop
-// anything: [Client.Servers] says why, and it is tried again.
+// Most callers need [New] with the servers of a project, [Client.Start], which connects in the
+// background, and [Client.Tools], which returns the tools of the servers that have answered so far. A
+// server that fails does not stop anything: [Client.Servers] gives the reason, and the client tries
+// again.
 //
-// Servers run as programs (stdio), are reached by streamable HTTP, or live in
-// this process: a host gives a [Server] with Open, which returns a [Conn], a
-// connection that carries one JSON-RPC message in each frame. Any transport will
-// do:
+// Servers run as programs (stdio), are reached by streamable HTTP, or run in this process: a host
+// supplies a [Server] with Open, which returns a [Conn], a connection with one JSON-RPC message per
+// frame. Any transport can be used:
 //
 //	mcp.Server{Name: "calc", Open: func(ctx context.Context) (mcp.Conn, error) {
 //		return conn, nil // ReadFrame and WriteFrame are called by the client, CloseConn ends it
 //	}}
 //
-// The engine takes such servers in Given.Servers; [Pipe] makes two connected
-// ends, for a server of this process.
+// The engine accepts such servers in Given.Servers; [Pipe] makes two connected ends, for a server in
+// this process.
 //
-// What a server sends is untrusted: the number of tools, and the size of
-// messages, texts and schemas are bounded, names are reduced to the letters that
-// models accept, and its hints about itself (read-only) allow nothing. Sampling
-// and roots are not offered: both are deprecated.
+// Everything that a server sends is untrusted. The number of tools and the size of messages, texts and
+// schemas are limited; names are reduced to the characters that models accept; and a server's hints
+// about itself (such as read-only) allow nothing. Sampling and roots are not offered, because both are
+// deprecated.
 package mcp

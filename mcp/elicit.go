@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An Asker puts a server's question to the user. An error, and a nil Answer,
-// mean that the user cannot be asked or does not answer.
+// An Asker asks the user a server's question. An error, or a nil Answer, means that the user cannot be
+// asked or did not answer.
 type Asker func(ctx context.Context, q Question) (Answer, error)
 
 // A Question is what a server asks the user during a call. All of it is
@@ -22,39 +22,38 @@ type Question struct {
 	Server  string // its name
 	Message string
 	Fields  []Field
-	URL     string // a page to visit instead of a form
+	URL     string // a page to visit, used instead of a form
 }
 
-// A Field is one thing to fill in. A server must not ask for secrets, so there
-// is no form for them.
+// A Field is one input of a form. There is none for secrets, because servers must not ask for them.
 type Field struct {
 	Name, Title, Help string
 	Type              string // string, number, integer, boolean
 	Choices           []Option
-	Many              bool // of Choices: several
+	Many              bool // several of Choices can be picked
 	Required          bool
 	Default           string
 	Min, Max          *float64
 }
 
-// An Option is one of several values.
+// An Option is one of the values to choose from.
 type Option struct{ Value, Title string }
 
-// An Answer is what the user says. Accepted false means no.
+// An Answer is the user's answer. Accepted false means no.
 type Answer struct {
 	Accepted bool
-	Cancel   bool // the user wants neither
+	Cancel   bool // the user dismissed the question
 	Values   map[string]any
 }
 
-// Bounds of a form.
+// Limits of a form.
 const (
 	maxFields  = 20
 	maxChoices = 100
 )
 
-// elicit passes a question of the server on to the Asker of the latest call that
-// runs. Without such a call it declines.
+// elicit passes a question of the server to the Asker of the latest running call. If no call is
+// running, it declines.
 func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	decline := &sdk.ElicitResult{Action: "decline"}
 	p.mu.Lock()
@@ -103,7 +102,7 @@ func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 	return &sdk.ElicitResult{Action: "accept", Content: content}, nil
 }
 
-// A property is what a form's schema may have.
+// A property is what the schema of a form field may contain.
 type property struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
@@ -125,7 +124,7 @@ type option struct {
 	Title string `json:"title"`
 }
 
-// formOf reads the schema of a form: a flat object.
+// formOf reads the schema of a form, which must be a flat object.
 func formOf(schema any) ([]Field, error) {
 	data, err := json.Marshal(schema)
 	if err != nil {

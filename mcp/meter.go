@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// Bounds of what a server sends without being asked again: after the last message
-// to its program, or in one answer over HTTP.
+// Limits on what a server sends without a new request: after the last message to its program, or in
+// one answer over HTTP.
 const (
 	maxUnasked = 128 << 20 // bytes
 	maxFlood   = 20_000    // messages
 )
 
-// A fault is why a connection was ended from this side. It keeps the first.
+// A fault is the reason why this side ended a connection. Only the first one is kept.
 type fault struct {
 	once sync.Once
-	err  error         // read after done is closed
-	done chan struct{} // closed when there is one
+	err  error         // may be read once done is closed
+	done chan struct{} // closed when err is set
 }
 
 func newFault() *fault { return &fault{done: make(chan struct{})} }
@@ -31,7 +31,7 @@ func (f *fault) set(err error) error {
 	return f.get()
 }
 
-// get is the fault, nil if there is none.
+// get returns the fault, or nil if there is none.
 func (f *fault) get() error {
 	select {
 	case <-f.done:
@@ -41,16 +41,16 @@ func (f *fault) get() error {
 	}
 }
 
-// A meter reads what a server sends, within bounds.
+// A meter reads what a server sends, and fails when a limit is exceeded.
 type meter struct {
 	io.ReadCloser
 	fault *fault
-	most  int64 // bytes in all
+	most  int64 // limit for size, in bytes
 
 	mu    sync.Mutex
-	size  int64 // since the last reset
+	size  int64 // bytes since the last reset
 	lines int
-	line  int64 // bytes of the line that is being read
+	line  int64 // bytes of the current line
 }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -84,7 +84,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reset begins to count again: the server was asked for something.
+// reset restarts the count, because a message was sent to the server.
 func (m *meter) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

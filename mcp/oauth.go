@@ -23,23 +23,23 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// A TokenStore stores the tokens of logins. Keys consist of the server's address and the
-// issuer, never of the server's name, which a project could choose.
+// A TokenStore stores the tokens of logins. Keys are made from the server's address and the issuer,
+// never from the server's name, which a project could choose.
 type TokenStore interface {
 	Get(key string) (string, error) // "": there is none
 	Set(key, value string) error
 	Remove(key string) error
 }
 
-// A loginError says that a server wants a login.
+// A loginError means that a server requires a login.
 type loginError struct{ server string }
 
 func (e *loginError) Error() string {
 	return "it needs a login: knack mcp login " + e.server
 }
 
-// tokenKey is where the token of a server's address and an issuer is stored.
-// Without an issuer it is where the issuer of the last login is.
+// tokenKey returns the key for the token of a server's address and an issuer. Without an issuer, the
+// key is for the issuer of the last login.
 func tokenKey(s Server, issuer string) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -49,7 +49,7 @@ func tokenKey(s Server, issuer string) (string, error) {
 	return strings.TrimSpace("mcp " + u.String() + " " + issuer), nil
 }
 
-// A stored token, with the client that it was issued to.
+// A storedToken is a token with the client that it was issued to.
 type storedToken struct {
 	Token    *oauth2.Token `json:"token"`
 	Issuer   string        `json:"issuer"`
@@ -81,12 +81,12 @@ func (c *Client) load(s Server) (storedToken, error) {
 		return t, err
 	}
 	if json.Unmarshal([]byte(text), &t) != nil || t.Issuer != issuer {
-		return storedToken{}, nil // not usable: a login is requested
+		return storedToken{}, nil // unusable, so a login is needed
 	}
 	return t, nil
 }
 
-// store stores a token as the one that is used for the server.
+// store stores a token as the current one for the server.
 func (c *Client) store(s Server, t storedToken) error {
 	if c.opt.Tokens == nil {
 		return errors.New("there is no place to store a token")
@@ -119,7 +119,7 @@ func (c *Client) store(s Server, t storedToken) error {
 	return c.opt.Tokens.Set(last, t.Issuer)
 }
 
-// remove removes the stored token of a server.
+// remove deletes the stored token of a server.
 func (c *Client) remove(s Server) error {
 	last, err := tokenKey(s, "")
 	if err != nil {
@@ -139,8 +139,8 @@ func (c *Client) remove(s Server) error {
 	return c.opt.Tokens.Remove(last)
 }
 
-// oauth is how requests to a server are authorized: with the stored token. nil:
-// with the headers of its definition alone.
+// oauth returns the handler that authorizes requests with the stored token. It returns nil if headers
+// contain an authorization of their own.
 func (c *Client) oauth(headers map[string]string, s Server, f *fault) auth.OAuthHandler {
 	for k := range headers {
 		if strings.EqualFold(k, "Authorization") {
@@ -150,16 +150,16 @@ func (c *Client) oauth(headers map[string]string, s Server, f *fault) auth.OAuth
 	return &storedAuth{client: c, server: s, fault: f}
 }
 
-// storedAuth uses the token of an earlier login, and refreshes it.
+// storedAuth authorizes requests with the token of an earlier login, and refreshes it.
 type storedAuth struct {
 	client *Client
 	server Server
-	fault  *fault // of the connection: without a login it ends
+	fault  *fault // the connection's fault, set when a login is needed
 
 	mu        sync.Mutex
 	stored    storedToken
 	refreshed time.Time // when the token was refreshed
-	refused   bool      // by the authorization server: only a login helps
+	refused   bool      // by the authorization server: only a login can help
 }
 
 func (a *storedAuth) TokenSource(context.Context) (oauth2.TokenSource, error) {
@@ -186,8 +186,8 @@ func (a *storedAuth) Token() (*oauth2.Token, error) {
 	return a.stored.Token, nil
 }
 
-// refresh gets a new access token, which another process may have done already.
-// The caller holds mu.
+// refresh gets a new access token, unless another process has already done so. The caller must hold
+// mu.
 func (a *storedAuth) refresh() error {
 	login := &loginError{Safe(a.server.Name)}
 	if a.refused {
@@ -228,8 +228,8 @@ func (a *storedAuth) refresh() error {
 	return nil
 }
 
-// Authorize is called when the server has refused a request. A token may end
-// earlier than announced, so that it is refreshed once.
+// Authorize is called after the server has refused a request. It refreshes the token once, because a
+// token may expire earlier than announced.
 func (a *storedAuth) Authorize(_ context.Context, req *http.Request, res *http.Response) error {
 	unauthorized := res != nil && res.StatusCode == http.StatusUnauthorized
 	if res != nil && res.Body != nil {
@@ -238,16 +238,16 @@ func (a *storedAuth) Authorize(_ context.Context, req *http.Request, res *http.R
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	login := &loginError{Safe(a.server.Name)}
-	if !unauthorized { // the token does not allow this one request
+	if !unauthorized { // the token is valid but does not allow this request
 		a.wantScopes(res)
-		a.stored = storedToken{} // the next request has that of the next login
+		a.stored = storedToken{} // the next request uses the token of the next login
 		return login
 	}
 	if a.stored.Token == nil {
 		return a.fault.set(login)
 	}
 	if req.Header.Get("Authorization") != "Bearer "+a.stored.Token.AccessToken {
-		return nil // another request has refreshed it meanwhile
+		return nil // another request has refreshed the token
 	}
 	if time.Since(a.refreshed) < time.Minute {
 		return a.fault.set(login)
@@ -259,7 +259,7 @@ func (a *storedAuth) Authorize(_ context.Context, req *http.Request, res *http.R
 	return err
 }
 
-// wantScopes remembers what a server says that a token needs, for the next login.
+// wantScopes records the scopes that a server requires, for the next login.
 func (a *storedAuth) wantScopes(res *http.Response) {
 	p := a.client.find(a.server.Name)
 	if p == nil || res == nil {
@@ -277,7 +277,7 @@ func (a *storedAuth) wantScopes(res *http.Response) {
 	}
 }
 
-// plain is an HTTP client without the server's headers.
+// plain returns an HTTP client that does not send the server's headers.
 func (c *Client) plain() *http.Client {
 	base := c.opt.HTTP
 	if base == nil {
@@ -289,10 +289,10 @@ func (c *Client) plain() *http.Client {
 // loginTime is how long a user has to log in.
 const loginTime = 10 * time.Minute
 
-// Login has the user log in to a server in a browser, and stores the token. visit
-// shows the page's address; the answer comes to a port of this machine. For a user
-// on another machine, visit may return the address that the browser was sent to in
-// the end; "" waits for it here.
+// Login lets the user log in to a server in a browser, and stores the token. visit shows the address
+// of the login page. The browser's answer arrives at a port of this machine. If the user is on another
+// machine, visit may return the address that the browser was finally sent to; with "" Login waits for
+// the answer here.
 func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.Context, page string) (string,
 	error)) error {
 	p := c.find(name)
@@ -335,7 +335,7 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 		NewTokenSource: func(_ context.Context, cfg *oauth2.Config, t *oauth2.Token) (oauth2.TokenSource, error) {
 			stored = storedToken{Token: t, TokenURL: cfg.Endpoint.TokenURL, Issuer: issuers.of(cfg.Endpoint),
 				ClientID: cfg.ClientID, Secret: cfg.ClientSecret, Style: int(cfg.Endpoint.AuthStyle)}
-			return oauth2.StaticTokenSource(t), nil // a refresh here would use up what is stored
+			return oauth2.StaticTokenSource(t), nil // a refresh here would invalidate the stored token
 		},
 	}
 	config.ScopeFilter = func(scopes []string) []string {
@@ -383,8 +383,8 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 	return nil
 }
 
-// authorize asks the server without a token, so that it says where to get one,
-// and gets it.
+// authorize sends a request without a token, so that the server names its authorization server, and
+// gets a token there.
 func (c *Client) authorize(ctx context.Context, s Server, h auth.OAuthHandler) error {
 	body := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader(body))
@@ -407,8 +407,8 @@ func (c *Client) authorize(ctx context.Context, s Server, h auth.OAuthHandler) e
 	return h.Authorize(ctx, req, res)
 }
 
-// issuers remembers which issuer each token endpoint belongs to: the SDK checks
-// the metadata and does not return it.
+// issuers records the issuer of each token endpoint, because the SDK checks the metadata but does not
+// return it.
 type issuers struct {
 	base http.RoundTripper
 	all  map[oauth2.Endpoint]string
@@ -419,7 +419,7 @@ func (i *issuers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || res.StatusCode != http.StatusOK || req.Method != http.MethodGet {
 		return res, err
 	}
-	data, err := io.ReadAll(res.Body) // which is bounded
+	data, err := io.ReadAll(res.Body) // limited in size
 	res.Body.Close()
 	if err != nil {
 		return nil, err
@@ -435,7 +435,7 @@ func (i *issuers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// of is the issuer of endpoints; without metadata it is their origin.
+// of returns the issuer of endpoints; without metadata, their origin.
 func (i *issuers) of(e oauth2.Endpoint) string {
 	if issuer := i.all[oauth2.Endpoint{AuthURL: e.AuthURL, TokenURL: e.TokenURL}]; issuer != "" {
 		return issuer
@@ -461,7 +461,7 @@ func (c *Client) LoggedIn(name string) bool {
 	return err == nil && t.Token != nil
 }
 
-// Logout forgets the token of a server.
+// Logout deletes the stored token of a server.
 func (c *Client) Logout(name string) error {
 	p := c.find(name)
 	if p == nil {
@@ -477,8 +477,8 @@ func (c *Client) Logout(name string) error {
 	return c.remove(s)
 }
 
-// A callback is where the browser goes after a login: a port of this machine.
-// An answer without the state of this login is ignored.
+// A callback receives the browser's redirect after a login, on a port of this machine. It ignores
+// answers without the state of this login.
 type callback struct {
 	address string
 	server  *http.Server
@@ -524,7 +524,7 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "<!doctype html><title>Knack</title><p>"+html.EscapeString(clip(text, 500)))
 }
 
-// wait shows the page and waits for the answer with the state.
+// wait shows the page and waits for the answer with this state.
 func (b *callback) wait(ctx context.Context, state string,
 	visit func(context.Context) (string, error)) (*auth.AuthorizationResult, error) {
 	ctx, cancel := context.WithCancel(ctx)

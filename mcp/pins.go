@@ -11,14 +11,14 @@ import (
 	"github.com/knack-agent/knack/internal/atomicfile"
 )
 
-// pins are the definitions of tools that were allowed, by the tool's name and the
-// origin of its server. A tool whose definition has changed since, or whose name
-// a server of another origin has now, asks again.
+// pins are the hashes of allowed tool definitions, by the tool's name and the origin of its server.
+// The user is asked again when a definition has changed, or when a server of another origin uses the
+// name.
 type pins struct {
 	mu   sync.Mutex
 	file string
 	all  map[string]map[string]string // name → origin → hash
-	err  error                        // the file cannot be read: everything counts as changed
+	err  error                        // reading the file failed: every definition counts as changed
 }
 
 func (p *pins) open(dir string) {
@@ -49,8 +49,7 @@ func (p *pins) changed(name, origin, hash string) bool {
 	return p.err != nil || len(known) > 0 && known[origin] != hash
 }
 
-// set records what was allowed. Where it cannot be stored it counts as long as
-// the program runs.
+// set records an allowed definition. If it cannot be stored, it is kept until the program ends.
 func (p *pins) set(name, origin, hash string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,18 +14,18 @@ import (
 
 const maxPrompts = 200
 
-// A prompt is one that a server offers.
+// A prompt is a prompt that a server offers.
 type prompt struct {
 	name string // mcp__server__prompt
 	own  *sdk.Prompt
 }
 
-// A Prompt is a text that a server makes for the user to send.
+// A Prompt is a text that a server generates for the user to send.
 type Prompt struct {
 	Name        string // mcp__server__prompt
 	Server      string
 	Description string   // untrusted
-	Arguments   []string // names; those that are optional end with "?"
+	Arguments   []string // names; optional ones end with "?"
 }
 
 func (p *peer) listPrompts(ctx context.Context, session *sdk.ClientSession) ([]prompt, error) {
@@ -53,7 +53,7 @@ func (p *peer) listPrompts(ctx context.Context, session *sdk.ClientSession) ([]p
 	return all, err
 }
 
-// Prompts are those of the servers that are connected.
+// Prompts returns the prompts of the connected servers.
 func (c *Client) Prompts() []Prompt {
 	var all []Prompt
 	for _, p := range c.peers {
@@ -80,8 +80,8 @@ func (c *Client) Prompts() []Prompt {
 	return all
 }
 
-// Prompt is the text of a prompt. args are given to its arguments in their order;
-// the last one gets all words that are left.
+// Prompt returns the text of a prompt. The words of args are assigned to its arguments in order; the
+// last argument gets all remaining words.
 func (c *Client) Prompt(ctx context.Context, name, args string, ask Asker) ([]llm.Part, error) {
 	var p *peer
 	var own *sdk.Prompt
@@ -131,7 +131,7 @@ func (c *Client) Prompt(ctx context.Context, name, args string, ask Asker) ([]ll
 	return parts, nil
 }
 
-// arguments gives words to the arguments of a prompt.
+// arguments assigns words to the arguments of a prompt.
 func arguments(own *sdk.Prompt, args string) (map[string]string, error) {
 	values := map[string]string{}
 	rest := strings.TrimSpace(args)

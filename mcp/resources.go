@@ -28,9 +28,9 @@ func (c *Client) HasResources() bool {
 	})
 }
 
-// ResourceTools let the model list and read what the connected servers of clients
-// have; of servers with the same name the first is meant. Reading is decided like
-// a call of the server's tools, as mcp__SERVER__read.
+// ResourceTools are the tools with which the model lists and reads the resources of the connected
+// servers. If several servers have the same name, the first is used. Permission to read is decided as
+// for a tool of the server called mcp__SERVER__read.
 func ResourceTools(clients ...*Client) tool.Set {
 	find := func(server string) (*Client, *peer) {
 		for _, c := range clients {
@@ -87,7 +87,7 @@ func ResourceTools(clients ...*Client) tool.Set {
 		if _, p := find(in.Server); p != nil {
 			s.Kind, s.Server = "mcp__"+p.safe+"__read", p.server.Origin
 			if r := p.skillOf(in.URI); r != nil && r.listed.file(in.URI) != nil {
-				s.Default = permission.Allow // part of a skill that was listed, and verified
+				s.Default = permission.Allow // part of a listed and verified skill
 			}
 		}
 		return []permission.Subject{s}
@@ -95,8 +95,8 @@ func ResourceTools(clients ...*Client) tool.Set {
 	return tool.Set{list, read}
 }
 
-// KnownTools are the tools that a Client adds by itself, as rules, hooks and front
-// ends know them. Calling one is a mistake.
+// KnownTools returns the tools that a Client adds itself, for rules, hooks and front ends. They must
+// not be called.
 func KnownTools() tool.Set { return ResourceTools(New(Options{})) }
 
 func (c *Client) listResources(ctx context.Context, b *strings.Builder, only string) {

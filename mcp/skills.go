@@ -23,8 +23,8 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
-// The skills extension of the protocol, for clients and servers. The SDK has no
-// types for it yet.
+// Methods and names of the protocol's skills extension, for clients and servers. The SDK has no types
+// for it yet.
 const (
 	skillsExtension = "io.modelcontextprotocol/skills"
 
@@ -34,15 +34,15 @@ const (
 	MethodReadDirectory = "resources/directory/read"
 )
 
-// A ListedSkill is a skill as a server lists it: the URI of its SKILL.md, the
-// frontmatter as JSON, and every file of it.
+// A ListedSkill is a skill as a server lists it: the URI of its SKILL.md, the frontmatter as JSON, and
+// all its files.
 type ListedSkill struct {
 	URI         string          `json:"uri"`
 	Frontmatter json.RawMessage `json:"frontmatter"`
 	Resources   SkillFiles      `json:"resources"`
 }
 
-// SkillFiles are the files of a skill; Dynamic: they are not known beforehand.
+// SkillFiles are the files of a skill. Dynamic means that they are not known in advance.
 type SkillFiles struct {
 	Files   []SkillFile
 	Dynamic bool
@@ -77,8 +77,8 @@ func (f *SkillFiles) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &f.Files)
 }
 
-// Cache reports how long a result counts. It is left out for protocol versions that
-// do not have it.
+// Cache reports how long a result may be cached. It is left out for protocol versions that do not have
+// it.
 type Cache struct {
 	ResultType string `json:"resultType,omitempty"`
 	TTL        *int   `json:"ttlMs,omitempty"`
@@ -123,20 +123,20 @@ func addSkillMethods(c *sdk.Client) {
 	sdk.AddSendingCustomMethod[*GetSkillParams, *GetSkillResult](c, MethodGetSkill)
 }
 
-// Bounds of skills, at least what the extension requires a host to take.
+// Limits of skills; at least what the extension requires a host to accept.
 const (
 	maxSkills     = 500
 	maxSkillFiles = 512
 	maxSkillBytes = 16 << 20 // of all files of one skill
-	maxCached     = 16 << 20 // of files that were read
+	maxCached     = 16 << 20 // of cached files
 )
 
-// Skills is a Source of the skills of a server, by its name, as they were listed
-// last: reading it asks the server nothing. Sources of the same server are equal.
+// Skills returns a Source of a server's skills as they were last listed: reading the Source sends no
+// request. Sources of the same server are equal.
 func (c *Client) Skills(server string) knack.Source { return skillSource{c.find(server)} }
 
-// SkillLists counts, by the name of the server, how often a server's list of skills
-// has changed; servers without skills are left out.
+// SkillLists returns, by server name, how often the list of skills has changed. Servers without skills
+// are left out.
 func (c *Client) SkillLists() map[string]int {
 	all := map[string]int{}
 	for _, p := range c.peers {
@@ -175,7 +175,7 @@ func (s skillSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	}
 }
 
-// readSkills lists the skills of the server. No file is read.
+// readSkills lists the skills of the server. It reads no files.
 func (p *peer) readSkills(ctx context.Context) {
 	session := p.connection()
 	if session == nil {
@@ -204,14 +204,14 @@ func (p *peer) readSkills(ctx context.Context) {
 		})
 		switch {
 		case err != nil && p.connection() != session:
-			return // the next connection lists them
+			return // the next connection lists the skills
 		case err != nil && !missing(err):
 			listed, problems = nil, []knack.Problem{p.problem("skills/list: %v", explain(err))}
 		case err == nil && !complete:
 			problems = []knack.Problem{p.problem("its list of skills does not end: the first %d are used", len(listed))}
 		}
 	}
-	data, _ := json.Marshal(listed) // it was decoded from JSON
+	data, _ := json.Marshal(listed) // cannot fail: it was decoded from JSON
 	sum := sha256.Sum256(append(data, fmt.Sprint(problems)...))
 	p.mu.Lock()
 	same := sum == p.skillSum || !has && p.skillLists == 0
@@ -238,10 +238,9 @@ func (p *peer) readSkills(ctx context.Context) {
 	p.client.opt.Changed()
 }
 
-// Verify reads every file of the skills of a server and holds it against what was
-// listed; after the first file of a skill that differs nothing more is read of it.
-// each is called with the name of a skill, how many files are as they were listed,
-// and what is wrong.
+// Verify reads every file of a server's skills and compares it with the list. After the first file
+// that differs it reads no more of that skill. It calls each with the name of a skill, the number of
+// files that match the list, and the error.
 func (c *Client) Verify(ctx context.Context, server string, each func(skill string, files int, err error)) {
 	for k, err := range c.Skills(server).Skills(ctx) {
 		if k == nil {
@@ -272,25 +271,24 @@ func (r *remoteSkill) verify(ctx context.Context, uri string) error {
 	return err
 }
 
-// A remoteSkill is a skill of a server: what is read of it is held against what
-// was listed.
+// A remoteSkill is a skill of a server. What is read of it is compared with the list.
 type remoteSkill struct {
 	p      *peer
 	listed ListedSkill
-	root   string // what the URIs of its files begin with
+	root   string // common prefix of the URIs of its files
 
 	mu     sync.Mutex
-	failed error // a file was not what was listed: nothing more is read
+	failed error // a file differed from the list: read nothing more
 }
 
-// allow lets files be read again, because the skill was listed again.
+// allow permits reading files again, because the skill was listed again.
 func (r *remoteSkill) allow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = nil
 }
 
-// skill makes a Skill of a listed one; nil: it is not used.
+// skill makes a Skill from a listed one; nil: it is not usable.
 func (p *peer) skill(l ListedSkill) (*knack.Skill, *remoteSkill, []knack.Problem) {
 	name := "mcp:" + p.server.Name + ":" + clip(l.URI, 500)
 	bad := func(format string, args ...any) []knack.Problem {
@@ -331,7 +329,7 @@ func (p *peer) skill(l ListedSkill) (*knack.Skill, *remoteSkill, []knack.Problem
 	return k, r, problems
 }
 
-// checkFiles says what is wrong with the list of a skill's files.
+// checkFiles returns an error if the list of a skill's files is invalid.
 func checkFiles(l ListedSkill, root string) error {
 	if len(l.Resources.Files) > maxSkillFiles {
 		return fmt.Errorf("it has %d files: at most %d are taken", len(l.Resources.Files), maxSkillFiles)
@@ -370,7 +368,7 @@ func (l *ListedSkill) file(uri string) *SkillFile {
 	return nil
 }
 
-// headOf writes frontmatter as a file has it: JSON values are YAML, too.
+// headOf writes frontmatter as in a file. JSON values are valid YAML.
 func headOf(data json.RawMessage) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -398,7 +396,7 @@ func headOf(data json.RawMessage) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// plainKey is a key as people write it, or quoted where that is needed.
+// plainKey returns a key without quotes, or quoted where YAML requires it.
 func plainKey(key string, quoted []byte) string {
 	for _, r := range key {
 		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_') {
@@ -411,7 +409,7 @@ func plainKey(key string, quoted []byte) string {
 	return key
 }
 
-// main is the SKILL.md, verified, with the frontmatter that was listed.
+// main reads SKILL.md, verified, with the frontmatter as listed.
 func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
 	data, err := r.read(ctx, r.listed.URI)
 	if err != nil {
@@ -423,8 +421,7 @@ func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// list names the files beside SKILL.md by their URIs, which read_mcp_resource
-// takes: there is no directory.
+// list returns the URIs of the files beside SKILL.md, for read_mcp_resource; there is no directory.
 func (r *remoteSkill) list(context.Context) ([]string, error) {
 	var names []string
 	for _, f := range r.listed.Resources.Files {
@@ -446,8 +443,8 @@ func (r *remoteSkill) fail(err error) error {
 	return r.failed
 }
 
-// read reads a file and verifies it. After a file that is not what was listed
-// nothing more is read of the skill, until it is listed anew.
+// read reads a file and verifies it. After a file that differs from the list, nothing more of the
+// skill is read until it is listed again.
 func (r *remoteSkill) read(ctx context.Context, uri string) ([]byte, error) {
 	r.mu.Lock()
 	failed := r.failed
@@ -517,7 +514,7 @@ func (p *peer) cache(digest string, data []byte) {
 	p.files[digest] = data
 }
 
-// skillOf is the skill that a URI is a file of; nil: none.
+// skillOf returns the skill that contains the file with a URI; nil: none.
 func (p *peer) skillOf(uri string) *remoteSkill {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -529,7 +526,7 @@ func (p *peer) skillOf(uri string) *remoteSkill {
 	return nil
 }
 
-// sameFrontmatter compares what was listed with what the file says, key by key.
+// sameFrontmatter compares the listed frontmatter with that of the file, key by key.
 func sameFrontmatter(listed json.RawMessage, file []byte) error {
 	var want map[string]any
 	d := json.NewDecoder(bytes.NewReader(listed))
@@ -567,9 +564,8 @@ func sameFrontmatter(listed json.RawMessage, file []byte) error {
 	return nil
 }
 
-// sameValue compares two JSON values. A number and a text of the same number are
-// the same, and so are a day and its midnight: YAML has both, and its readers
-// differ.
+// sameValue compares two JSON values. A number equals a string of that number, and a date equals its
+// midnight, because YAML parsers differ here.
 func sameValue(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

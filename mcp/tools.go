@@ -23,18 +23,17 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Bounds of what a server offers.
+// Limits on what a server offers.
 const (
 	maxTools       = 1000
 	maxPages       = 100
 	maxDescription = 2 << 10  // bytes
 	maxSchema      = 64 << 10 // bytes
 	maxList        = 8 << 20  // bytes of all schemas and descriptions
-	maxToolName    = 64       // what all providers accept
+	maxToolName    = 64       // accepted by all providers
 )
 
-// pages reads a list page by page, within bounds. A cursor that comes back is the
-// end of it.
+// pages reads a list page by page, within limits. A repeated cursor ends the list.
 func pages[T any](most int, next func(cursor string) ([]T, string, error)) (all []T, complete bool, err error) {
 	seen := map[string]bool{}
 	cursor := ""
@@ -77,8 +76,8 @@ func (p *peer) listTools(ctx context.Context, session *sdk.ClientSession, proble
 	return found, err
 }
 
-// define makes definitions of what a server lists: names that models accept, in
-// bounds, each once.
+// define converts a server's list of tools to definitions: within limits, with names that models
+// accept, and without duplicates.
 func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definition {
 	var all []*definition
 	names := map[string]string{}
@@ -124,15 +123,14 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 	return all
 }
 
-// hash tells a definition from others: the whole description, although less of
-// it may be used.
+// hash identifies a definition. It includes the whole description, even if only part of it is used.
 func (d *definition) hash(description string) string {
 	h := sha256.New()
 	json.NewEncoder(h).Encode([]any{d.Own, d.Title, description, d.Schema})
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// toolName is mcp__server__tool, shortened with a hash where it is too long.
+// toolName returns mcp__server__tool; a name that is too long is shortened and gets a hash.
 func (p *peer) toolName(own string) string {
 	part := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' {
@@ -155,7 +153,7 @@ func (p *peer) toolName(own string) string {
 	return name
 }
 
-// schemaOf is an input schema as models take it: an object.
+// schemaOf converts an input schema to the form that models accept: an object.
 func schemaOf(v any) (json.RawMessage, error) {
 	if v == nil {
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
@@ -206,8 +204,8 @@ func depth(v any, at int) int {
 	return deepest
 }
 
-// label is what an approval calls the tool. The title is the server's own text, so
-// that the name comes first: a server must not be able to ask as another tool.
+// label is the name of the tool in an approval. The title is the server's own text, so the name comes
+// first: a server must not be able to pass for another tool.
 func (d *definition) label() string {
 	if d.Title == "" {
 		return d.Name
@@ -215,10 +213,10 @@ func (d *definition) label() string {
 	return fmt.Sprintf("%s (%q)", d.Name, d.Title)
 }
 
-// changedKind is the kind of the subject by which a changed definition asks.
+// changedKind is the kind of the permission subject that makes a changed definition ask.
 const changedKind = "MCPDefinition"
 
-// tool is a definition as the runtime has tools.
+// tool converts a definition to a tool of the runtime.
 func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 	return tool.Tool{
 		Name: d.Name, Label: d.label(), Description: d.Description, Schema: d.Schema,
@@ -235,7 +233,7 @@ func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 	}
 }
 
-// pinned tells where what was allowed of the server counts.
+// pinned returns the origin under which allowed definitions of the server are stored.
 func (p *peer) pinned() string {
 	if p.server.Origin == permission.Project {
 		return "project " + p.server.Place
@@ -243,14 +241,14 @@ func (p *peer) pinned() string {
 	return "user"
 }
 
-// A call is a call of a tool that runs.
+// A call is a running tool call.
 type call struct {
 	ask      Asker
 	token    string
 	progress func(tool.Result)
 }
 
-// call runs a tool: the one that was decided on and no other.
+// call runs a tool, but only if its definition is still the one that was allowed.
 func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker) (tool.Result, error) {
 	session, err := p.ready(ctx)
 	if err != nil {
@@ -270,7 +268,7 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 		return tool.Result{},
 			errors.New("the server changed this tool after the call was made: call it again if it still fits")
 	}
-	if in.Subjects != nil { // somebody decided
+	if in.Subjects != nil { // the call went through a permission decision
 		p.client.pins.set(d.Name, p.pinned(), d.Hash)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.server.CallTimeout, callTime),
@@ -305,12 +303,12 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 			return tool.Result{}, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(a.err))
 		}
 		return p.client.result(a.res), nil
-	case <-ctx.Done(): // the answer, if any, is nobody's
+	case <-ctx.Done(): // a late answer is discarded
 		return tool.Result{}, context.Cause(ctx)
 	}
 }
 
-// progress shows how far a call is.
+// progress shows the progress of a call.
 func (p *peer) progress(_ context.Context, req *sdk.ProgressNotificationClientRequest) {
 	if req == nil || req.Params == nil {
 		return
@@ -335,7 +333,7 @@ func (p *peer) progress(_ context.Context, req *sdk.ProgressNotificationClientRe
 	}
 }
 
-// Bounds of a result, as other tools have them.
+// Limits of a result, the same as for other tools.
 const (
 	maxLines = 2000
 	maxBytes = 50 << 10
@@ -343,7 +341,7 @@ const (
 	maxParts = 100
 )
 
-// result is a server's answer as a model gets it.
+// result converts a server's answer to a tool result for the model.
 func (c *Client) result(r *sdk.CallToolResult) tool.Result {
 	var res tool.Result
 	if r == nil {
@@ -359,13 +357,13 @@ func (c *Client) result(r *sdk.CallToolResult) tool.Result {
 			}
 		}
 		if data, err := json.Marshal(res.Structured); err != nil || len(data) > 1<<20 {
-			res.Structured = nil // programs get the text
+			res.Structured = nil // programs get the text instead
 		}
 	}
 	return res
 }
 
-// parts are a server's content as a model gets it.
+// parts converts a server's content to message parts for the model.
 func (c *Client) parts(content []sdk.Content) []llm.Part {
 	var parts []llm.Part
 	var text strings.Builder
@@ -425,7 +423,7 @@ func (c *Client) parts(content []sdk.Content) []llm.Part {
 	return parts
 }
 
-// image is a picture that models take; nil: note says why not.
+// image returns an image that models accept; if media is nil, note explains why not.
 func image(mime string, data []byte) (media *llm.Media, note string) {
 	switch {
 	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, mime):
@@ -438,8 +436,7 @@ func image(mime string, data []byte) (media *llm.Media, note string) {
 	return &llm.Media{MIME: mime, Data: data}, ""
 }
 
-// bounded cuts a text as all results are cut, and stores the whole where the
-// model can read it.
+// bounded shortens a text as for all results, and stores the whole text where the model can read it.
 func (c *Client) bounded(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	lines := strings.Count(text, "\n") + 1
@@ -480,7 +477,7 @@ func (c *Client) stored(text string) string {
 	return f.Name()
 }
 
-// remembered takes the tools that a server had last, until it answers.
+// remembered loads the server's tools of the last run, to use until the server answers.
 func (p *peer) remembered() {
 	file := p.listFile()
 	if file == "" || p.server.Open != nil {
@@ -507,8 +504,7 @@ func (p *peer) remembered() {
 	}
 }
 
-// remember stores the tools of a server for the next start, so that its first
-// request has them.
+// remember stores a server's tools, so that they are available for the first request of the next run.
 func (p *peer) remember(tools []*definition) {
 	file := p.listFile()
 	if file == "" || p.server.Open != nil {
@@ -530,7 +526,7 @@ func (p *peer) remember(tools []*definition) {
 		return
 	}
 	if os.MkdirAll(filepath.Dir(file), 0o700) == nil {
-		atomicfile.Write(file, data, 0o600) // without it the next start is only slower
+		atomicfile.Write(file, data, 0o600) // on failure the next start is only slower
 	}
 }
 

@@ -18,19 +18,19 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// maxMessage bounds one message of a server, in bytes.
+// maxMessage limits one message of a server, in bytes.
 const maxMessage = 16 << 20
 
-// A Conn is a connection to a server of the host. A frame is one JSON-RPC
-// message. ReadFrame is called by one goroutine at a time, WriteFrame by several;
-// CloseConn, which may be called more than once, ends a ReadFrame that waits.
+// A Conn is a connection to a server of the host. A frame is one JSON-RPC message. One goroutine at a
+// time calls ReadFrame, several may call WriteFrame. CloseConn, which may be called more than once,
+// ends a waiting ReadFrame.
 type Conn interface {
 	ReadFrame(ctx context.Context) ([]byte, error) // io.EOF: it has ended
 	WriteFrame(ctx context.Context, frame []byte) error
 	CloseConn() error
 }
 
-// Pipe returns two connected ends. What one writes the other reads.
+// Pipe returns two connected ends: what is written to one is read from the other.
 func Pipe() (a, b Conn) {
 	ab, ba := make(chan []byte, 16), make(chan []byte, 16)
 	done := make(chan struct{})
@@ -69,7 +69,7 @@ func (p *pipeEnd) WriteFrame(ctx context.Context, frame []byte) error {
 
 func (p *pipeEnd) CloseConn() error { p.end(); return nil }
 
-// frames is a Conn as the SDK has connections.
+// frames adapts a Conn to a connection of the SDK.
 type frames struct{ Conn }
 
 func (f frames) Connect(context.Context) (sdk.Connection, error) { return f, nil }
@@ -95,7 +95,7 @@ func (f frames) Write(ctx context.Context, m jsonrpc.Message) error {
 	return f.WriteFrame(ctx, data)
 }
 
-// Transport is the transport of a Conn for a server or a client of the SDK.
+// Transport adapts a Conn to a transport for a server or a client of the SDK.
 func Transport(c Conn) sdk.Transport { return frames{c} }
 
 // A program is a server that runs as a process.
@@ -103,10 +103,10 @@ type program struct {
 	stderr tail
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // why it ended by itself; read after ended is closed
+	err    error // why it ended by itself; may be read once ended is closed
 }
 
-// program runs a server's program. The transport speaks with it.
+// program starts a server's program, and returns the transport that communicates with it.
 func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	if c.opt.Run == nil {
 		return nil, nil, errors.New("programs cannot be started here")
@@ -138,7 +138,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	return p, &sdk.IOTransport{Reader: m, Writer: &quietWriter{w: in, wrote: m.reset}, MaxLineLength: 2 * maxMessage}, nil
 }
 
-// stop ends the program: it has seen the end of its input, and gets a moment.
+// stop waits up to grace for the program to end by itself, then kills it.
 func (p *program) stop(grace time.Duration) {
 	t := time.NewTimer(grace)
 	defer t.Stop()
@@ -150,7 +150,7 @@ func (p *program) stop(grace time.Duration) {
 	<-p.ended
 }
 
-// reason adds what the program said last to an error.
+// reason adds the last line of the program's standard error to an error.
 func (p *program) reason(err error) error {
 	select {
 	case <-p.ended:
@@ -165,11 +165,11 @@ func (p *program) reason(err error) error {
 	return err
 }
 
-// quietWriter writes to a pipe, in the background where the other end does not
-// read: a server that hangs must not hold its caller. What waits is bounded.
+// quietWriter writes to a pipe, in the background if the other end does not read, so that a hanging
+// server does not block its caller. The amount of waiting data is limited.
 type quietWriter struct {
 	w       io.WriteCloser
-	wrote   func() // is called at each Write
+	wrote   func() // called at each Write
 	mu      sync.Mutex
 	waiting [][]byte
 	size    int
@@ -229,7 +229,7 @@ func (q *quietWriter) Close() error {
 	return nil
 }
 
-// A tail keeps the last of what is written to it.
+// A tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	data []byte
@@ -247,7 +247,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line that says something.
+// last returns the last line that is not empty.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,8 +255,8 @@ func (t *tail) last() string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// bounded keeps a server's answers within limits, and its credentials with it.
-// After a fault nothing more is sent.
+// bounded limits a server's answers and adds the server's headers to requests. After a fault it sends
+// nothing more.
 type bounded struct {
 	base    http.RoundTripper
 	headers map[string]string
@@ -289,7 +289,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// sameOrigin follows redirects only where they stay at the server.
+// sameOrigin follows redirects only within the server's origin.
 func sameOrigin(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
@@ -302,7 +302,7 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// http is the transport of a server that has an address.
+// http makes the transport of a server that has a URL.
 func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, error) {
 	if _, err := checkURL(s.URL); err != nil {
 		return nil, err
@@ -335,7 +335,7 @@ func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, e
 	return t, nil
 }
 
-// helper runs a server's headersHelper.
+// helper runs a server's headersHelper and returns the headers.
 func (c *Client) helper(ctx context.Context, s Server) (map[string]string, error) {
 	if c.opt.Run == nil {
 		return nil, errors.New("programs cannot be started here")

@@ -48,7 +48,8 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 			fmt.Fprintf(w, "    replaces the bundled skill %s\n", plain.Line(it.Replaces))
 		}
 		if it.Programs && it.Refused == "" {
-			fmt.Fprintf(w, "    network of its programs: %s\n", plain.Line(cmp.Or(it.Network, "none, unless you choose otherwise")))
+			fmt.Fprintf(w, "    network of its programs: %s\n", plain.Line(cmp.Or(it.Network,
+				"none, unless you choose otherwise")))
 		}
 		for _, line := range it.Loads {
 			fmt.Fprintf(w, "    %s\n", plain.Line(line))
