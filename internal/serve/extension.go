@@ -52,7 +52,7 @@ func (s *Server) callSkill(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Ca
 	return res, nil
 }
 
-// extension adds the methods of the skills extension.
+// extension registers the methods of the skills extension.
 func (s *Server) extension() error {
 	return errors.Join(
 		sdk.AddReceivingCustomMethod(s.sdk, mcp.MethodListSkills, s.listSkills),
@@ -61,7 +61,7 @@ func (s *Server) extension() error {
 	)
 }
 
-// cache reports how long a result counts, in versions of the protocol that have it.
+// cache reports how long a result may be cached, for protocol versions that support this.
 func cache(ss *sdk.ServerSession) mcp.Cache {
 	if p := ss.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
 		return mcp.Cache{}
@@ -106,7 +106,7 @@ func (s *Server) listSkills(ctx context.Context, ss *sdk.ServerSession, p *mcp.L
 	r := &mcp.ListSkillsResult{Cache: cache(ss), Skills: []mcp.ListedSkill{}, NextCursor: next}
 	for _, k := range all[from:to] {
 		l, err := s.entry(ctx, o, k)
-		if err != nil { // changed or gone since it was read
+		if err != nil { // changed or removed since it was read
 			continue
 		}
 		r.Skills = append(r.Skills, l)
@@ -128,8 +128,7 @@ func (s *Server) getSkill(ctx context.Context, ss *sdk.ServerSession, p *mcp.Get
 	return &mcp.GetSkillResult{Cache: cache(ss), Skill: l}, nil
 }
 
-// Bounds of one skill, as the extension has them: what is larger is not listed
-// file by file.
+// Limits for one skill, as the extension defines them. A larger skill is not listed file by file.
 const (
 	maxFiles = 512
 	maxBytes = 16 << 20
@@ -165,8 +164,8 @@ func (s *Server) entry(ctx context.Context, o *offer, k *knack.Skill) (mcp.Liste
 	return l, nil
 }
 
-// frontmatterOf is the frontmatter of the bytes, as JSON: keys as they are
-// written, in their order.
+// frontmatterOf returns the frontmatter in data as JSON, with the keys as written and in the same
+// order.
 func frontmatterOf(k *knack.Skill, data []byte) (json.RawMessage, error) {
 	fresh, _ := knack.ParseHead(k.Path, data, int64(len(data)), k.Origin)
 	if fresh == nil {
@@ -187,11 +186,11 @@ func frontmatterOf(k *knack.Skill, data []byte) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// skillFiles are the files of a skill that are offered: those below its directory
-// that are no links, no part of .git and no secrets.
+// skillFiles are the files of a skill that are offered: those in its directory except links, .git and
+// secrets.
 type skillFiles struct {
 	skill *knack.Skill
-	root  string // the directory; "": there is only SKILL.md
+	root  string // the skill's directory; "": there is only SKILL.md
 	names []string
 }
 
@@ -230,8 +229,7 @@ func hidden(name string) bool {
 		func(part string) bool { return strings.HasPrefix(part, ".") })
 }
 
-// stat is about the file itself: a link on the way to it, or at its end, is an
-// error.
+// stat returns information about the file itself. A link, in the path or as the file, is an error.
 func (f *skillFiles) stat(name string) (fs.FileInfo, error) {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
@@ -255,7 +253,7 @@ func noLink(root *os.Root, name string) (info fs.FileInfo, err error) {
 	return info, nil
 }
 
-// read returns a file that is offered.
+// read returns the content of an offered file.
 func (f *skillFiles) read(ctx context.Context, name string) ([]byte, error) {
 	if name == "SKILL.md" && (f.skill.Read != nil || f.root == "") {
 		if f.skill.Read != nil {
@@ -293,7 +291,8 @@ func (f *skillFiles) read(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// hashes keeps digests of files, by what tells a file from another one.
+// hashes caches digests of files. A cached digest is valid while size and modification time are
+// unchanged.
 type hashes struct {
 	mu  sync.Mutex
 	all map[string]hashed
@@ -305,8 +304,8 @@ type hashed struct {
 	digest string
 }
 
-// settled is how long ago a file must have changed for its digest to be kept:
-// clocks of file systems are coarse.
+// settled is the minimum age of a file's last change before its digest is cached, because the clocks
+// of file systems are coarse.
 const settled = 2 * time.Second
 
 func (f *skillFiles) digest(ctx context.Context, h *hashes, name string) (digest string, size int64, err error) {
@@ -379,7 +378,7 @@ func mimeOf(name string) string {
 	return "application/octet-stream"
 }
 
-// readDirectory lists what lies directly in a directory of a skill.
+// readDirectory lists the direct children of a directory of a skill.
 func (s *Server) readDirectory(ctx context.Context, ss *sdk.ServerSession,
 	p *mcp.ReadDirectoryParams) (*mcp.ReadDirectoryResult, error) {
 	o := s.now()

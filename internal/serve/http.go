@@ -15,12 +15,11 @@ import (
 // NewToken makes a bearer token.
 func NewToken() string { return rand.Text() }
 
-// maxBody bounds a request, in bytes.
+// maxBody limits a request, in bytes.
 const maxBody = 1 << 20
 
-// Handler serves streamable HTTP without sessions, to clients that have the token.
-// Requests for another host than this machine, as a page in a browser could make
-// them, are refused.
+// Handler serves streamable HTTP without sessions, to clients that have the token. It refuses requests
+// for another host or from another origin than this machine, such as those of a page in a browser.
 func (s *Server) Handler(token string) http.Handler {
 	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk },
 		&sdk.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true})
@@ -47,7 +46,7 @@ func (s *Server) Handler(token string) http.Handler {
 	})
 }
 
-// thisMachine reports whether a host, perhaps with a port, names this machine.
+// thisMachine reports whether a host, with or without a port, is this machine.
 func thisMachine(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -1,11 +1,10 @@
-// Package serve is the MCP server: it offers the skills of a directory to other
-// agents.
+// Package serve is the MCP server: it offers the skills of a directory to other agents.
 //
-// Each skill is offered as the skills extension of the protocol defines it, and to
-// hosts without the extension as a tool (skill, with find and describe), as a
-// prompt and as resources. Offered is what the settings offer to a model: no
-// untrusted skill, none that its author keeps from models. Nothing is run: inline
-// commands stay text, and the text that is returned says so.
+// Each skill is offered as the skills extension of the protocol defines it. For hosts without the
+// extension it is also offered as a tool (skill, with find and describe), as a prompt and as
+// resources. The skills are those that the settings offer to a model: no untrusted ones, and none that
+// their author keeps from models. Nothing is run: inline commands stay text, and the returned text
+// says so.
 package serve
 
 import (
@@ -34,12 +33,12 @@ type Server struct {
 
 	mu       sync.Mutex
 	offered  *offer
-	prompts  []string                // that were added
-	listed   map[string]*knack.Skill // by the URIs of resources that were added
-	listText string                  // of the tool's description
+	prompts  []string                // names of the added prompts
+	listed   map[string]*knack.Skill // by the URIs of the added resources
+	listText string                  // in the tool's description
 }
 
-// New makes the server of a directory.
+// New makes the server for a directory.
 func New(ctx context.Context, e *engine.Engine) (*Server, error) {
 	caps := &sdk.ServerCapabilities{
 		Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
@@ -66,19 +65,19 @@ func New(ctx context.Context, e *engine.Engine) (*Server, error) {
 
 const (
 	pageSize = 50
-	ttl      = 5000 // ms: skills change when their files do
+	ttl      = 5000 // ms; skills change when their files do
 )
 
-// Watch updates what is offered when skills change, until ctx ends, and tells
-// clients that their lists are old.
+// Watch updates the offered skills when they change, until ctx ends, and notifies clients that their
+// lists have changed.
 func (s *Server) Watch(ctx context.Context) error {
 	return s.engine.WatchSkills(ctx, func(*knack.Catalog) { s.update(ctx) })
 }
 
-// Run serves one client on a transport until it leaves.
+// Run serves one client on a transport until the client disconnects.
 func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.Run(ctx, t) }
 
-// update offers the skills as they are now.
+// update makes the offer match the current skills.
 func (s *Server) update(ctx context.Context) {
 	o := newOffer(s.engine)
 	text := o.catalog.Listing(o.view).Text
@@ -114,7 +113,7 @@ func (s *Server) update(ctx context.Context) {
 				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint),
 					"What the skill is to work on")}}}, s.getPrompt)
 		}
-		if uri := o.uri(k); uri != "" && s.listed[uri] != k { // new, or read again: clients list its digests anew
+		if uri := o.uri(k); uri != "" && s.listed[uri] != k { // new, or reloaded: clients then list its digests again
 			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
 				Size: k.Size}, s.readResource)
 		}
@@ -128,15 +127,14 @@ func (s *Server) now() *offer {
 	return s.offered
 }
 
-// An offer is what the settings offer to models: the skills, and how they are
-// addressed.
+// An offer is the skills that the settings offer to models, with their URIs.
 type offer struct {
 	engine  *engine.Engine
 	catalog *knack.Catalog
 	view    knack.View
 	skills  []*knack.Skill
-	byURI   map[string]*knack.Skill // by the directory of their URI, with a slash
-	uris    map[*knack.Skill]string // the same
+	byURI   map[string]*knack.Skill // by the URI of their directory, with a final slash
+	uris    map[*knack.Skill]string // the reverse of byURI
 }
 
 func newOffer(e *engine.Engine) *offer {
@@ -155,9 +153,9 @@ func newOffer(e *engine.Engine) *offer {
 	return o
 }
 
-// directory is the URI of a skill's directory, with a slash: it ends with the name
-// in the frontmatter, as the extension has it. "": the skill has no such name, and
-// is offered in the other ways.
+// directory returns the URI of a skill's directory, with a final slash. The extension requires that it
+// ends with the name in the frontmatter. "" means that the skill has no such name, and is offered only
+// in the other ways.
 func directory(k *knack.Skill) string {
 	if k.Label == "" || knack.CheckName(k.Label) != "" {
 		return ""
@@ -181,7 +179,7 @@ func (o *offer) uri(k *knack.Skill) string {
 	return ""
 }
 
-// of is the skill that a URI lies in, and the path in it; "" is its directory.
+// of returns the skill that contains a URI, and the path within it; "" is its directory.
 func (o *offer) of(uri string) (k *knack.Skill, rel string) {
 	for at := len(uri); at > len("skill://"); {
 		at = strings.LastIndexByte(uri[:at], '/')
@@ -241,7 +239,7 @@ func (s *Server) invoke(ctx context.Context, o *offer, name, args string) (strin
 	return text, nil
 }
 
-// maxFound is how many skills one call finds.
+// maxFound is the maximum number of skills that one call finds.
 const maxFound = 10
 
 func (s *Server) answer(ctx context.Context, in skillInput) (string, error) {

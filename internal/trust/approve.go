@@ -23,13 +23,13 @@ import (
 	"github.com/knack-agent/knack/internal/skilldir"
 )
 
-// Approve records items as [Project.Scan] saw them, and the folder itself: what
-// changed on disk since then is changed-since-approval. An item that cannot be
-// approved is an error, and then nothing is recorded.
+// Approve records items as [Project.Scan] found them, and the folder itself. Files that have changed
+// on disk since the scan count as changed-since-approval. If an item cannot be approved, Approve
+// returns an error and records nothing.
 func (p *Project) Approve(items ...Item) error { return p.approve(true, items) }
 
-// ApproveItems is Approve without the folder: programs such as git still need
-// approval to obey its configuration.
+// ApproveItems is Approve without the folder: the folder still needs approval before programs such as
+// git follow its configuration.
 func (p *Project) ApproveItems(items ...Item) error { return p.approve(false, items) }
 
 func (p *Project) approve(folder bool, items []Item) error {
@@ -65,8 +65,7 @@ func (p *Project) approve(folder bool, items []Item) error {
 	})
 }
 
-// Revoke forgets everything that was approved in the folder, and the rules
-// that were kept for it.
+// Revoke deletes everything that was approved in the folder, and the rules kept for it.
 func (p *Project) Revoke() error {
 	return p.update(func(doc *document) error {
 		doc.Items, doc.Grants, doc.Folder = nil, nil, time.Time{}
@@ -77,9 +76,9 @@ func (p *Project) Revoke() error {
 	})
 }
 
-// Verify compares a skill's whole folder with what was approved: nil, or a
-// [knack.Problem] with the code untrusted or changed-since-approval, whose
-// message names what differs. dir is absolute.
+// Verify compares a skill's whole folder with what was approved. It returns nil, or a [knack.Problem]
+// with the code untrusted or changed-since-approval, whose message names the differences. dir is
+// absolute.
 func (p *Project) Verify(dir string) error {
 	if p == nil {
 		return untrusted(dir)
@@ -116,8 +115,8 @@ func (p *Project) Verify(dir string) error {
 	return c
 }
 
-// VerifySkill is Verify for a skill that is about to be activated. A skill that is
-// one file was checked when it was read, and one from elsewhere needs no approval.
+// VerifySkill is Verify for a skill that is about to be activated. A skill that is a single file was
+// checked when it was read, and a skill from outside the project needs no approval.
 func (p *Project) VerifySkill(k *knack.Skill) error {
 	if k.Origin.Kind != knack.Project || k.Dir == "" || !strings.EqualFold(filepath.Base(k.Path), "SKILL.md") {
 		return nil
@@ -130,8 +129,8 @@ func (p *Project) VerifySkill(k *knack.Skill) error {
 	return p.Verify(k.Dir)
 }
 
-// CheckIn is [Project.Check] for the files of one skill: what lies in its
-// directory but belongs to a skill beside it is untrusted.
+// CheckIn is [Project.Check] for the files of one skill: a file in its directory that belongs to
+// another skill is untrusted.
 func (p *Project) CheckIn(dir string) func(file string, data []byte) error {
 	return func(file string, data []byte) error {
 		skill, ok := p.rel(dir)
@@ -147,7 +146,7 @@ func (p *Project) CheckIn(dir string) func(file string, data []byte) error {
 	}
 }
 
-// difference names the files that differ.
+// difference lists the files that differ.
 func difference(old, now manifest) []string {
 	was := map[string]entry{}
 	for _, e := range old {
@@ -174,8 +173,8 @@ func difference(old, now manifest) []string {
 	return lines
 }
 
-// Diff is what changed in an item since it was approved, as a unified diff;
-// "" if it is not a changed one. It is untrusted text.
+// Diff returns what has changed in an item since it was approved, as a unified diff, or "" if the item
+// is not a changed one. The diff is untrusted text.
 func (p *Project) Diff(it Item) string {
 	p.mu.RLock()
 	r, ok := p.items[it.Path]
@@ -200,7 +199,7 @@ func (p *Project) Diff(it Item) string {
 		}
 		return all
 	}
-	if it.entry == "" && len(old) == 1 { // a file is itself, whatever it was called when these bytes were kept
+	if it.entry == "" && len(old) == 1 { // compare a single file even if it had another name when it was kept
 		name := it.list[0].path
 		files = map[string][]byte{name: files[old[0].path]}
 		old = manifest{{old[0].kind, old[0].hash, old[0].size, name}}
@@ -228,7 +227,7 @@ func (p *Project) Diff(it Item) string {
 			full += "/" + name
 		}
 		var before, after []byte
-		var seen bool // both texts are at hand
+		var seen bool // both texts are available
 		if hadIt {
 			before, seen = files[name]
 		} else {
@@ -263,8 +262,8 @@ func kindName(k byte) string {
 
 func isText(data []byte) bool { return utf8.Valid(data) && !bytes.ContainsRune(data, 0) }
 
-// keep stores what an item held, so that a later change can be shown. Only
-// bytes that have the approved hash are kept.
+// keep stores the content of an item, so that a later change can be shown. It stores only bytes that
+// have the approved hash.
 func (p *Project) keep(it Item) error {
 	name := p.zipName(it.Hash)
 	if _, err := os.Stat(name); err == nil {
@@ -310,8 +309,8 @@ func (p *Project) zipName(hash string) string {
 	return filepath.Join(p.store, "approved", hash+".zip")
 }
 
-// approved reads back what was kept of an item. The manifest of a folder is
-// compared with the record's hash.
+// approved reads what keep stored for an item. It compares the manifest of a folder with the record's
+// hash.
 func (p *Project) approved(r record) (manifest, map[string][]byte, error) {
 	z, err := zip.OpenReader(p.zipName(r.Hash))
 	if err != nil {
@@ -349,7 +348,7 @@ func (p *Project) approvedManifest(r record) (manifest, error) {
 	return m, err
 }
 
-// sweep removes what was kept of items that the record no longer names.
+// sweep removes the stored content of items that are no longer in the record.
 func (p *Project) sweep(doc *document) error {
 	used := map[string]bool{}
 	for _, r := range doc.Items {

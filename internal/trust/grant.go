@@ -12,22 +12,22 @@ import (
 	"github.com/knack-agent/knack/internal/regular"
 )
 
-// A Grant is what the user accepted for a skill as it was then: rules of its
-// allowed-tools that cover everything, such as Bash.
+// A Grant is what the user accepted for a skill with a certain content: rules in its allowed-tools
+// that cover everything, such as Bash.
 type Grant struct {
-	Path     string    `json:"path"` // of the skill's folder, or its file: relative to the root with slashes, or absolute
-	Hash     string    `json:"hash"` // of all of it
+	Path     string    `json:"path"` // the skill's folder or file: relative to the root with slashes, or absolute
+	Hash     string    `json:"hash"` // of the whole content
 	Rules    []string  `json:"rules"`
 	Approved time.Time `json:"approved"`
 }
 
-// String shows a Grant for people.
+// String describes a Grant for people.
 func (g Grant) String() string {
 	return fmt.Sprintf("%s of the skill %s, while its files stay as they are", strings.Join(g.Rules, ", "), g.Path)
 }
 
-// SkillContent names the folder of a skill, or its file if it is one, and hashes
-// all of it as it is now.
+// SkillContent returns the path of a skill's folder (or of its file, if it is a single file) and the
+// hash of its current content.
 func (p *Project) SkillContent(k *knack.Skill) (path, hashed string, err error) {
 	at := k.Path
 	folder := k.Dir != "" && strings.EqualFold(filepath.Base(k.Path), "SKILL.md")
@@ -53,7 +53,7 @@ func (p *Project) SkillContent(k *knack.Skill) (path, hashed string, err error) 
 	return path, m.hash(), err
 }
 
-// Granted reports whether the user accepted rules for what SkillContent returned.
+// Granted reports whether the user accepted rules for a path and hash from SkillContent.
 func (p *Project) Granted(path, hash string, rules []string) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -63,9 +63,8 @@ func (p *Project) Granted(path, hash string, rules []string) bool {
 	})
 }
 
-// Grant records that the user accepts rules for a skill as SkillContent returned
-// it. It replaces what was accepted for another content. [Project.Revoke]
-// forgets it.
+// Grant records that the user accepts rules for a skill, with the path and hash from SkillContent. It
+// replaces a Grant for another content. [Project.Revoke] deletes it.
 func (p *Project) Grant(path, hash string, rules []string) error {
 	return p.update(func(doc *document) error {
 		doc.Grants = slices.DeleteFunc(doc.Grants, func(g Grant) bool { return g.Path == path })
@@ -75,14 +74,14 @@ func (p *Project) Grant(path, hash string, rules []string) error {
 	})
 }
 
-// Grants are what the user accepted for skills.
+// Grants returns what the user accepted for skills.
 func (p *Project) Grants() []Grant {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.Clone(p.grants)
 }
 
-// KeptRules returns what the answer "always" allows, for people to read.
+// KeptRules describes, for people, the rules that the answer "always" has added.
 func (p *Project) KeptRules() ([]string, error) {
 	kept, err := p.Kept()
 	if err != nil {

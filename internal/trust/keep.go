@@ -10,7 +10,7 @@ import (
 	"github.com/knack-agent/knack/internal/atomicfile"
 )
 
-// A Project keeps the rules of "always" answers, beside its trust.
+// A Project stores the rules of "always" answers together with its trust.
 var _ gate.Keeper = (*Project)(nil)
 
 type keptRules struct {
@@ -20,11 +20,11 @@ type keptRules struct {
 
 type keptRule struct {
 	Rule  string            `json:"rule"`
-	Files map[string]string `json:"files,omitempty"` // path → hash of what was shown
+	Files map[string]string `json:"files,omitempty"` // path → hash of the content that was shown
 	Time  time.Time         `json:"time"`
 }
 
-// Kept returns the kept rules in the order of their making.
+// Kept returns the kept rules, oldest first.
 func (p *Project) Kept() ([]gate.Kept, error) {
 	doc, err := p.readRules()
 	if err != nil {
@@ -44,8 +44,8 @@ func (p *Project) Kept() ([]gate.Kept, error) {
 	return kept, nil
 }
 
-// Keep adds rules, or renews those that are there already. Without a state
-// directory it does nothing: the gate remembers them for the session.
+// Keep adds rules, or renews existing ones. Without a state directory it does nothing: the gate
+// remembers the rules for the session.
 func (p *Project) Keep(kept ...gate.Kept) error {
 	if p.store == "" {
 		return nil
@@ -82,8 +82,8 @@ func (p *Project) Keep(kept ...gate.Kept) error {
 	return writeJSON(filepath.Join(p.store, "rules.json"), doc)
 }
 
-// sameFiles reports whether two answers are about the same files, whatever is in
-// them: then the later one replaces the earlier.
+// sameFiles reports whether two answers are about the same paths, whatever their content: then the
+// later answer replaces the earlier one.
 func sameFiles(a, b map[string]string) bool {
 	if len(a) != len(b) {
 		return false

@@ -12,9 +12,8 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
-// loads says in lines what an item would do once it is trusted: what a person
-// should look at first. It reads roughly on purpose: a line too many does no
-// harm, and what it says decides nothing.
+// loads describes, one line each, what an item would do once it is trusted, for a person to check. It
+// is deliberately inexact: an extra line does no harm, and nothing depends on the result.
 func loads(k Kind, data []byte) []string {
 	switch k {
 	case Settings, MCP:
@@ -29,9 +28,8 @@ func loads(k Kind, data []byte) []string {
 	return nil
 }
 
-// Keys of a head that are no more than words, in lower case and without the
-// joints of their words. All others are shown: what readers take for a key in
-// some spelling is theirs to know.
+// wordKeys are the frontmatter keys that have no effect beyond their text, in lower case and without
+// separators. All other keys are shown, because different readers accept different spellings.
 var wordKeys = []string{
 	"name", "aliases", "description", "license", "compatibility", "metadata", "version", "author",
 	"argumenthint", "arguments", "whentouse",
@@ -58,7 +56,7 @@ func loadsMarkdown(data []byte) []string {
 	return lines
 }
 
-// commands are the inline commands of a text that run when it is invoked.
+// commands returns the inline commands that run when a text is invoked.
 func commands(k Kind, data []byte) []string {
 	if k != Skill && k != Command {
 		return nil
@@ -67,8 +65,8 @@ func commands(k Kind, data []byte) []string {
 	return knack.InlineCommands(body)
 }
 
-// programs reports whether a file defines MCP servers that are programs, or that
-// have one which prints headers.
+// programs reports whether a file defines an MCP server that is a program, or that has a program which
+// prints headers.
 func programs(k Kind, data []byte) bool {
 	if k != Settings && k != MCP {
 		return false
@@ -78,7 +76,7 @@ func programs(k Kind, data []byte) bool {
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if json.Unmarshal(data, &doc) != nil || doc.Servers == nil && k == MCP {
-		json.Unmarshal(data, &doc.Servers) // the servers themselves
+		json.Unmarshal(data, &doc.Servers) // the file may contain the servers without the key mcpServers
 	}
 	for _, s := range doc.Servers {
 		keys, _ := s.(map[string]any)
@@ -123,5 +121,5 @@ func loadsJSON(data []byte) []string {
 		}
 	}
 	walk("", v)
-	return lines // all of them: what no one needs would hide what counts
+	return lines // without a limit: otherwise harmless lines could hide important ones
 }

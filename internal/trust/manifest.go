@@ -16,13 +16,12 @@ import (
 	"github.com/knack-agent/knack/internal/skilldir"
 )
 
-// A manifest names every file of a folder. Its text is what a folder's hash is
-// the hash of:
+// A manifest lists every file of a folder. The hash of a folder is the hash of the manifest's text:
 //
 //	knack manifest 1
 //	f <sha256> <size> "scripts/run.py"    a file
-//	x <sha256> <size> "scripts/run.sh"    a file that may be executed
-//	l <sha256 of the target> 0 "docs"     a link: where it leads is not part of the folder
+//	x <sha256> <size> "scripts/run.sh"    an executable file
+//	l <sha256 of the target> 0 "docs"     a link; its target is not part of the folder
 type manifest []entry
 
 type entry struct {
@@ -34,9 +33,8 @@ type entry struct {
 
 const manifestHead = "knack manifest 1\n"
 
-// readManifest hashes a skill's folder; root says that it is a skills root, see
-// [skilldir.Walk]. Links are recorded, never followed; what is neither file,
-// directory nor link is an error.
+// readManifest hashes a skill's folder. root means that it is a skills root, see [skilldir.Walk].
+// Links are recorded but not followed. Anything other than a file, directory or link is an error.
 func readManifest(dir string, root bool) (manifest, error) {
 	in, err := os.OpenRoot(dir)
 	if err != nil {
@@ -140,7 +138,7 @@ func parseManifest(data []byte) (manifest, error) {
 	return m, nil
 }
 
-// summary says in a line or two what a folder holds beside its text.
+// summary describes in a line or two what a folder contains besides its text.
 func (m manifest) summary() []string {
 	var runs, links []string
 	for _, e := range m {

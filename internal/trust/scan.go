@@ -18,7 +18,7 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// A Kind is what an item would be loaded as.
+// A Kind says as what an item would be loaded.
 type Kind = layout.Kind
 
 const (
@@ -32,7 +32,7 @@ const (
 	Settings = layout.Settings
 )
 
-// An ItemState is the state of approval of an item.
+// An ItemState says whether an item is approved.
 type ItemState string
 
 const (
@@ -47,42 +47,40 @@ type Item struct {
 	Path   string    `json:"path"` // relative to the root, with slashes
 	State  ItemState `json:"state"`
 	Hash   string    `json:"hash,omitempty"`
-	Target string    `json:"target,omitempty"` // of a link that leaves the root: where it leads
+	Target string    `json:"target,omitempty"` // the target of a link that leaves the root
 	Files  int       `json:"files"`
-	Loads  []string  `json:"loads,omitempty"` // what it would do, a line each; untrusted text
-	// Commands are the inline commands that run when it is invoked, as they are
-	// written; untrusted text.
+	Loads  []string  `json:"loads,omitempty"` // what it would do, one line each; untrusted text
+	// Commands are the inline commands that run when the item is invoked, unchanged; untrusted text.
 	Commands []string `json:"commands,omitempty"`
-	// Replaces is the bundled skill that it replaces once it is approved.
+	// Replaces is the name of the bundled skill that the item replaces once it is approved.
 	Replaces string `json:"replaces,omitempty"`
-	// Programs reports that it defines MCP servers that are programs. Network is what
-	// these may reach: "" or none, all, or hosts separated by commas, as
-	// [mcp.ParseNetwork] returns them. The user sets it when approving the item.
+	// Programs means that the item defines MCP servers that are programs. Network is what they may reach:
+	// "", none, all, or hosts separated by commas, as [mcp.ParseNetwork] returns them. The user sets it
+	// when approving the item.
 	Programs bool   `json:"programs,omitempty"`
 	Network  string `json:"network,omitempty"`
 	// Refused explains why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 
-	entry string // of a folder
+	entry string // for a folder: the name of its SKILL.md
 	main  string
 	head  string
 	list  manifest
-	dir   string // where its bytes are
+	dir   string // the directory that contains its content
 }
 
-// Bounds of what can be approved.
+// Limits of what can be approved.
 const (
-	MaxFile        = 1 << 20 // of an item that is a file, and of a file kept for diffs
+	MaxFile        = 1 << 20 // for an item that is a file, and for a file kept for diffs
 	maxFolderFiles = 10_000
 	maxFolderBytes = 256 << 20
-	maxEntries     = 200_000 // of a scan
+	maxEntries     = 200_000 // for one scan
 )
 
-// Scan finds what the folder would load for someone who works in dir: in dir,
-// its parents up to the root, and the directories below dir that nested resources
-// are looked for in. Skills and commands are found by the same search that loads
-// them. dir is absolute. Links that leave the root are not read, unless links is
-// set; then only what they name as a skill or a Markdown file is. The error says
+// Scan finds what the project would load for a user who works in dir: from dir, its parents up to the
+// root, and those directories below dir that are searched for nested resources. It finds skills and
+// commands with the same search that loads them. dir is absolute. Links that leave the root are not
+// read, unless links is set; then only skills and Markdown files are read through them. An error means
 // that the scan is incomplete.
 func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, error) {
 	rel, ok := p.rel(dir)
@@ -103,8 +101,8 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 	return s.items, err
 }
 
-// ScanSkills finds the skills of directories, absolute ones, and of nothing above
-// or below them.
+// ScanSkills finds the skills of the given absolute directories, but not of their parents or
+// subdirectories.
 func (p *Project) ScanSkills(ctx context.Context, dirs ...string) ([]Item, error) {
 	root, err := os.OpenRoot(p.real)
 	if err != nil {
@@ -130,12 +128,12 @@ type scan struct {
 	entries int
 	items   []Item
 	seen    map[string]bool // paths of items
-	problem error           // what the scan did not look at
+	problem error           // what the scan could not read
 }
 
 var errTooMany = fmt.Errorf("more than %d files and directories: the scan is incomplete", maxEntries)
 
-// below scans a directory and everything under it in which nested resources count.
+// below scans a directory and those below it that are searched for nested resources.
 func (s *scan) below(ctx context.Context, dir string) error {
 	ignored := ignore.New(s.root.FS())
 	return fs.WalkDir(s.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
@@ -143,7 +141,7 @@ func (s *scan) below(ctx context.Context, dir string) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil // a directory that cannot be read loads nothing either
+			return nil // an unreadable directory loads nothing either
 		}
 		if s.entries++; s.entries > maxEntries {
 			return errTooMany
@@ -160,7 +158,7 @@ func (s *scan) below(ctx context.Context, dir string) error {
 	})
 }
 
-// dir takes what one directory of the project brings.
+// dir adds the items of one directory of the project.
 func (s *scan) dir(ctx context.Context, dir string) {
 	there := map[string]bool{}
 	for _, name := range layout.Folders() {
@@ -194,7 +192,7 @@ func (s *scan) incomplete(at string, err error) {
 	}
 }
 
-// skills takes the skills or commands of a row.
+// skills adds the skills or commands of one row of the layout.
 func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 	folder := sources.Folder(filepath.Join(s.p.real, filepath.FromSlash(dir)), row.Path, s.p.real)
 	folder.Outside = func(string) knack.Trust {
@@ -233,13 +231,13 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 	}
 }
 
-// skill takes one that the search found.
+// skill adds a skill that the search found.
 func (s *scan) skill(kind Kind, k *knack.Skill) {
 	at, ok := s.p.rel(k.Path)
 	if !ok {
 		return
 	}
-	target, inside := below(s.p.real, k.ID) // where its bytes are
+	target, inside := below(s.p.real, k.ID) // where its content is
 	if !strings.EqualFold(path.Base(at), "SKILL.md") || kind == Command {
 		s.file(kind, at)
 	} else {
@@ -256,11 +254,11 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 		(s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
 		it := &s.items[last]
 		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path) {
-			it.State = New // no one was shown that it replaces one
+			it.State = New // the user was not shown that it replaces a bundled skill
 		}
 	}
 	if inside && target != at && !s.within(target) {
-		s.file(kind, target) // what a link in the project leads to is approved by itself
+		s.file(kind, target) // the target of a link within the project is approved separately
 	}
 }
 
@@ -277,7 +275,7 @@ func (s *scan) within(file string) bool {
 	return false
 }
 
-// file takes an item that is one file, if it is there.
+// file adds an item that is a single file, if the file exists.
 func (s *scan) file(k Kind, at string) {
 	it := Item{Kind: k, Path: at, Files: 1, dir: filepath.Join(s.p.real, filepath.FromSlash(path.Dir(at)))}
 	data, err := readRegular(s.root, at)
@@ -308,8 +306,8 @@ func (s *scan) file(k Kind, at string) {
 	s.add(it)
 }
 
-// leaves is where a path that cannot be opened inside the root leads outside
-// of it; "" if it does not.
+// leaves returns the target of a path that leads out of the root through a link, or "" if it stays
+// inside.
 func (s *scan) leaves(at string) string {
 	real, err := filepath.EvalSymlinks(filepath.Join(s.p.real, filepath.FromSlash(at)))
 	if err != nil {
@@ -321,7 +319,7 @@ func (s *scan) leaves(at string) string {
 	return real
 }
 
-// folder takes a skill.
+// folder adds a skill that is a folder.
 func (s *scan) folder(at, dir, entry, target string) {
 	it := Item{Kind: Skill, Path: at, Target: target, entry: entry, dir: dir}
 	m, err := readManifest(dir, layout.IsSkillsRoot(at))
@@ -339,8 +337,8 @@ func (s *scan) folder(at, dir, entry, target string) {
 		}
 		root, err := os.OpenRoot(dir)
 		if err == nil {
-			// The head is hashed of a second reading: only if that is the file which
-			// was hashed above it says something of it.
+			// The file is read a second time for the hash of its head. That hash is valid only if this is still
+			// the file that was hashed above.
 			if data, err := readRegular(root, entry); err == nil && hash(data) == it.main {
 				it.head = headOf(data)
 				it.Loads, it.Commands = loads(Skill, data), commands(Skill, data)
@@ -377,7 +375,7 @@ func readRegular(root *os.Root, name string) ([]byte, error) {
 	data, err := regular.ReadIn(root, name, MaxFile)
 	var pe *fs.PathError
 	if errors.As(err, &pe) && !errors.Is(err, fs.ErrNotExist) {
-		return nil, pe.Err // the item has the path
+		return nil, pe.Err // the item already has the path
 	}
 	return data, err
 }

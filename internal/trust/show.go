@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// writeCommands shows the inline commands of an item, each of them whole.
+// writeCommands shows the inline commands of an item in full.
 func writeCommands(w io.Writer, commands []string) {
 	if len(commands) > 0 {
 		fmt.Fprintf(w, "    runs %s when it is called:\n", plain.Count(len(commands), "command"))
@@ -21,8 +21,8 @@ func writeCommands(w io.Writer, commands []string) {
 	}
 }
 
-// Write shows for people what a project would load, what is new or changed
-// first, and the rules that were kept for it.
+// Write shows, for people, what a project would load, new and changed items first, and the rules that
+// were kept for it.
 func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 	if len(items) == 0 {
 		fmt.Fprintln(w, "It provides nothing that needs approval.")

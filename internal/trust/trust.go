@@ -1,34 +1,31 @@
-// Package trust remembers which bytes of a project a person approved.
+// Package trust remembers which content of a project a person has approved.
 //
-// What a project brings along (skills, legacy commands, templates, system
-// prompts, agents, hooks, MCP servers, settings) does nothing until a person
-// has seen it. An approval is bound to content: [Project.Check] reports whether
-// the very bytes a loader has just read are the approved ones, so there is no
-// gap between what was judged and what is used. A changed byte asks again.
+// The resources of a project (skills, legacy commands, templates, system prompts, agents, hooks, MCP
+// servers, settings) have no effect until a person has seen and approved them. An approval is bound to
+// content: [Project.Check] reports whether exactly the bytes that a loader has just read are approved,
+// so that nothing can change between the check and the use. Any changed byte needs a new approval.
 //
-// Most people want [Store.Project] for the folder they work in, and hand its
-// Check to whatever loads resources: sources, settings, agents.
+// Most callers need [Store.Project] for the working folder, and pass its Check to whatever loads
+// resources: sources, settings, agents.
 //
-// What is verified when, so that a start stays cheap with a thousand skills:
+// To keep starting cheap with a thousand skills, content is verified in steps:
 //
-//   - at load, what is parsed: the first 4 KiB of a SKILL.md by
-//     [Project.CheckHead], other files (settings, an agent's) whole by Check:
-//     one hash of bytes that are in memory anyway;
-//   - at activation, SKILL.md whole by Check, and the skill's folder by
-//     [Project.Verify]: files that were added, removed, changed or made
-//     executable;
-//   - when a script of an approved skill is about to run, that script, by Check.
+//   - at load, only what is parsed: the first 4 KiB of a SKILL.md by [Project.CheckHead], and
+//     other files (settings, agents) as a whole by Check; this is one hash of bytes that are
+//     in memory anyway;
+//   - at activation, SKILL.md as a whole by Check, and the skill's folder by [Project.Verify],
+//     which finds files that were added, removed, changed or made executable;
+//   - before a script of an approved skill runs, that script, by Check.
 //
-// The record lies under the state directory, never in the repository, in a
-// folder named by a hash of the project's real path:
+// The record is stored in the state directory, never in the repository, in a folder named by a hash of
+// the project's real path:
 //
 //	projects/<hash>/trust.json      the items with their hashes
-//	projects/<hash>/approved/*.zip  what was approved, to show a diff later
+//	projects/<hash>/approved/*.zip  the approved content, to show a diff later
 //	projects/<hash>/rules.json      rules kept by the answer "always"
 //
-// Files are 0600. Writers take a lock and replace files whole; any number of
-// programs may use one project at a time. A program that is running sees what
-// another one approves after [Project.Reload].
+// Files have mode 0600. Writers take a lock and replace whole files; any number of programs may use
+// one project at a time. A running program sees what another one approves after [Project.Reload].
 package trust
 
 import (
@@ -57,12 +54,12 @@ type Store struct {
 	dir string
 }
 
-// ErrNoState is the error for changing a record that has no place on disk.
+// ErrNoState is the error for changing a record when there is no state directory.
 var ErrNoState = errors.New("there is no state directory to store it in")
 
-// Open names the store in a state directory ($XDG_STATE_HOME/knack). It reads
-// and creates nothing. With "" nothing is stored: no project has a record, and
-// changing one is [ErrNoState].
+// Open returns the store in a state directory ($XDG_STATE_HOME/knack). It reads and creates nothing.
+// If stateDir is "", nothing is stored: no project has a record, and changing one returns
+// [ErrNoState].
 func Open(stateDir string) *Store {
 	if stateDir == "" {
 		return &Store{}
@@ -70,33 +67,33 @@ func Open(stateDir string) *Store {
 	return &Store{filepath.Join(stateDir, "projects")}
 }
 
-// A Project is what is known of one folder. It is safe for concurrent use. A
-// nil Project trusts nothing.
+// A Project is the trust record of one folder. It is safe for concurrent use. A nil Project trusts
+// nothing.
 type Project struct {
-	root  string // as it was named, absolute
-	real  string // without links
+	root  string // as given, absolute
+	real  string // with links resolved
 	store string // projects/<hash>; "": there is no state directory
 
-	// Bundled are the names of the skills that ship with the program: a skill of
-	// the project that has one replaces it only if the user was shown that. It must
-	// not be changed once the Project is in use.
+	// Bundled are the names of the skills that ship with the program. A project's skill with such a name
+	// replaces the bundled skill only if the user was shown that. It must not be changed once the Project
+	// is in use.
 	Bundled []string
 
 	mu     sync.RWMutex
 	items  map[string]record // by path
 	grants []Grant
 	files  map[string]sums // of files that loaders read, by path
-	once   *pins           // not nil: --trust
+	once   *pins           // not nil with --trust
 	folder bool
 }
 
-// HeadSize is how much of a file [Project.CheckHead] is about, in bytes.
+// HeadSize is the size of the head that [Project.CheckHead] checks, in bytes.
 const HeadSize = 4 << 10
 
-// sums are the hashes of a file: of all of it, and of its head.
+// sums are the hashes of a file: of the whole file, and of its head.
 type sums struct{ whole, head string }
 
-// pins are what a run with --trust saw first: it holds for the run.
+// pins are the hashes that a run with --trust saw first. They are valid for that run.
 type pins struct {
 	files   map[string]string
 	heads   map[string]string
@@ -108,28 +105,28 @@ type record struct {
 	Kind     Kind      `json:"kind"`
 	Path     string    `json:"path"`               // relative to the root, with slashes
 	Hash     string    `json:"hash"`               // of the file, or of a folder's manifest
-	Entry    string    `json:"entry,omitempty"`    // of a folder: the name of its SKILL.md
-	Main     string    `json:"main,omitempty"`     // of a folder: the hash of that file
+	Entry    string    `json:"entry,omitempty"`    // for a folder: the name of its SKILL.md
+	Main     string    `json:"main,omitempty"`     // for a folder: the hash of that file
 	Head     string    `json:"head,omitempty"`     // the hash of the first HeadSize bytes of that file, or of the file
-	Target   string    `json:"target,omitempty"`   // of a link that leaves the root
+	Target   string    `json:"target,omitempty"`   // the target of a link that leaves the root
 	Replaces string    `json:"replaces,omitempty"` // the bundled skill that it replaces
-	Network  string    `json:"network,omitempty"`  // what programs that it defines may reach
+	Network  string    `json:"network,omitempty"`  // what the programs that it defines may reach
 	Approved time.Time `json:"approved"`
 }
 
-// A document is trust.json.
+// A document is the content of trust.json.
 type document struct {
 	Version int      `json:"version"`
-	Root    string   `json:"root"` // for people; the folder's name decides
+	Root    string   `json:"root"` // for people only; the name of the record's folder identifies the project
 	Items   []record `json:"items"`
 	Grants  []Grant  `json:"grants,omitempty"`
-	// Folder is when a person last approved the folder, also to one that
-	// brings nothing: programs such as git obey its configuration.
+	// Folder is when a person last approved the folder, even one without items: programs such as git
+	// follow its configuration.
 	Folder time.Time `json:"folder,omitzero"`
 }
 
-// Project reads the record of the folder root (see sources.Root). A folder without a record is
-// no error: nothing in it is trusted. A record that cannot be read is one.
+// Project reads the record of the folder root (see sources.Root). A folder without a record is not an
+// error: nothing in it is trusted. An unreadable record is an error.
 func (s *Store) Project(root string) (*Project, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -150,15 +147,15 @@ func (s *Store) Project(root string) (*Project, error) {
 // Root is the folder's real path.
 func (p *Project) Root() string { return p.real }
 
-// Trusted reports whether a person approved the folder, or --trust does for
-// this run. It says nothing of any one file: see [Project.Check].
+// Trusted reports whether a person has approved the folder, or --trust does for this run. It does not
+// apply to individual files: see [Project.Check].
 func (p *Project) Trusted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.folder || p.once != nil
 }
 
-// Reload reads the record again. What a run with --trust saw stays pinned.
+// Reload reads the record again. The hashes that a run with --trust has pinned stay valid.
 func (p *Project) Reload() error {
 	doc, err := p.read()
 	if err != nil {
@@ -193,7 +190,7 @@ func (p *Project) read() (document, error) {
 	return doc, err
 }
 
-// update changes the record under the lock, from what is on disk now.
+// update changes the record under the lock, starting from the version on disk.
 func (p *Project) update(change func(*document) error) error {
 	unlock, err := p.lock()
 	if err != nil {
@@ -230,8 +227,8 @@ func (p *Project) lock() (unlock func(), err error) {
 	return func() { f.Unlock() }, nil
 }
 
-// readJSON reads a file of Knack into doc, whose version it checks; doc stays as
-// it is where there is none.
+// readJSON reads one of Knack's files into doc and checks its version. If the file does not exist, doc
+// is unchanged.
 func readJSON(name string, doc any, version *int) error {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,24 +254,24 @@ func writeJSON(name string, v any) error {
 	return atomicfile.Write(name, append(data, '\n'), 0o600)
 }
 
-// Once trusts the folder for the life of this value (`--trust`): the first
-// bytes seen of each path hold, and other bytes are changed-since-approval.
-// Links that leave the folder stay untrusted. Nothing is stored.
+// Once trusts the folder for the lifetime of this value (--trust): the first bytes seen at each path
+// are trusted, and other bytes are changed-since-approval. Links that leave the folder stay untrusted.
+// Nothing is stored.
 func (p *Project) Once() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.once = &pins{files: map[string]string{}, heads: map[string]string{}, folders: map[string]string{}}
 }
 
-// Check reports whether data, the whole of a file just read from path, are bytes
-// that a person approved there: nil, or a [knack.Problem] with the code
-// untrusted or changed-since-approval. path is absolute.
+// Check reports whether a person approved data for a file. data is the whole content that was just
+// read. Check returns nil, or a [knack.Problem] with the code untrusted or changed-since-approval. The
+// file's path is absolute.
 func (p *Project) Check(file string, data []byte) error {
 	return p.check(file, data, false)
 }
 
-// CheckHead is Check for a loader that takes no more from a file than its
-// first HeadSize bytes: data are these, or the whole of a shorter file.
+// CheckHead is Check for a loader that uses only the first HeadSize bytes of a file. data is these
+// bytes, or the whole of a shorter file.
 func (p *Project) CheckHead(file string, data []byte) error {
 	return p.check(file, data, true)
 }
@@ -319,8 +316,7 @@ func (p *Project) check(file string, data []byte, head bool) error {
 	return untrusted(file)
 }
 
-// Replaces reports whether it was approved that the skill at a path replaces a
-// bundled one.
+// Replaces reports whether the user approved that the skill in a file replaces a bundled one.
 func (p *Project) Replaces(file string) bool {
 	if p == nil {
 		return false
@@ -337,8 +333,8 @@ func (p *Project) Replaces(file string) bool {
 	return p.items[rel].Replaces != ""
 }
 
-// Network is what the user lets the programs reach that an approved file of
-// servers defines: "", none, all, or hosts.
+// Network returns what the programs defined in an approved file of servers may reach: "", none, all,
+// or hosts.
 func (p *Project) Network(file string) string {
 	if p == nil {
 		return ""
@@ -352,8 +348,8 @@ func (p *Project) Network(file string) string {
 	return p.items[rel].Network
 }
 
-// Links reports whether an item was approved that is reached by a link to dir,
-// outside of the root. dir is a real path.
+// Links reports whether the user approved an item that is a link to dir, or to something in dir. dir
+// is a real path outside the root.
 func (p *Project) Links(dir string) bool {
 	if p == nil {
 		return false
@@ -368,8 +364,8 @@ func (p *Project) Links(dir string) bool {
 	return false
 }
 
-// pin is the answer of a run with --trust: true if got is what the run first
-// saw at rel. What leaves the folder through a link is never pinned.
+// pin reports, in a run with --trust, whether got is what the run first saw at rel. It never pins a
+// file outside the folder that is reached through a link.
 func (p *Project) pin(rel, got, file string, in func(*pins) map[string]string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -391,7 +387,7 @@ func (p *Project) pin(rel, got, file string, in func(*pins) map[string]string) b
 	return true
 }
 
-// item finds the record that a path is of or below.
+// item finds the record of a path, or of a folder that contains it.
 func (p *Project) item(rel string) (record, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -403,8 +399,8 @@ func (p *Project) item(rel string) (record, bool) {
 	return record{}, false
 }
 
-// inFolder is the approved hash of a file below an approved skill; "" if there
-// is none. Of heads there is none.
+// inFolder returns the approved hash of a file in an approved skill, or "" if there is none. There are
+// no approved hashes of heads.
 func (p *Project) inFolder(rel string, head bool) string {
 	r, ok := p.item(rel)
 	if !ok || r.Entry == "" || head {
@@ -422,7 +418,7 @@ func (p *Project) inFolder(rel string, head bool) string {
 	return ""
 }
 
-// rel is a path below the root, with slashes.
+// rel returns a path relative to the root, with slashes.
 func (p *Project) rel(file string) (string, bool) {
 	if rel, ok := below(p.root, file); ok {
 		return rel, true
@@ -430,7 +426,7 @@ func (p *Project) rel(file string) (string, bool) {
 	return below(p.real, file)
 }
 
-// below is a path relative to dir, with slashes; false: it is not below dir.
+// below returns a path relative to dir, with slashes; false: it is not below dir.
 func below(dir, file string) (string, bool) {
 	rel, ok := subpath.Rel(dir, file)
 	return filepath.ToSlash(rel), ok
