@@ -2,8 +2,8 @@ package config
 
 import "github.com/knack-agent/knack/hook"
 
-// hooksSchema is the schema of the setting hooks. What it does not say package
-// hook does.
+// hooksSchema returns the schema of the setting hooks. Package hook checks what the schema does not
+// cover.
 func hooksSchema() object {
 	text := func(doc string) object { return object{"type": "string", "description": doc} }
 	flag := func(doc string) object { return object{"type": "boolean", "description": doc} }

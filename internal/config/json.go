@@ -13,15 +13,15 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// A node is a JSON value with its place. Settings are read into nodes, one
-// entry at a time, so that a bad entry loses only itself.
+// A node is a JSON value with its position. Settings are read into nodes one entry at a time, so that
+// an invalid entry does not affect the others.
 type node struct {
-	at, end int // bytes of the file
+	at, end int // byte offsets in the file
 	kind    byte
-	text    string   // of a string ('s'), and of a number ('n') as written
-	yes     bool     // of a bool ('b')
-	members []member // of an object ('o')
-	items   []*node  // of a list ('l')
+	text    string   // for a string ('s'), and for a number ('n') as written
+	yes     bool     // for a bool ('b')
+	members []member // for an object ('o')
+	items   []*node  // for a list ('l')
 }
 
 type member struct {
@@ -31,7 +31,7 @@ type member struct {
 }
 
 func (n *node) get(key string) *node {
-	for i := len(n.members) - 1; i >= 0; i-- { // the last of a name wins
+	for i := len(n.members) - 1; i >= 0; i-- { // if a name is repeated, the last one counts
 		if n.members[i].key == key {
 			return n.members[i].val
 		}
@@ -55,9 +55,9 @@ func (n *node) is() string {
 	return "null"
 }
 
-// A file is one source of settings, while it is being read.
+// A file is one source of settings while it is read.
 type file struct {
-	path string // what problems name: a path, or --settings
+	path string // as named in problems: a path, or --settings
 	data []byte
 	add  func(knack.Problem)
 }
@@ -67,7 +67,7 @@ const (
 	maxDepth = 64
 )
 
-// place is the line and the column of a byte. Columns count characters.
+// place converts a byte offset to a line and a column. Columns count characters.
 func (f *file) place(at int) (line, column int) {
 	at = min(at, len(f.data))
 	before := f.data[:at]
@@ -81,13 +81,13 @@ func (f *file) problem(at int, code knack.Code, s knack.Severity, hint, format s
 		Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// brokenNote ends the message about a file that is not JSON.
+// brokenNote is the end of the message about a file that is not JSON.
 const brokenNote = ": only this file's deny and ask rules apply"
 
 var errDeep = fmt.Errorf("nested deeper than %d levels", maxDepth)
 
-// parse reads the file. whole is false if it broke off: then the node holds
-// what came before the break. nil: there is nothing.
+// parse reads the file. If the JSON is broken, whole is false and n contains what comes before the
+// error; n is nil if there is nothing.
 func (f *file) parse() (n *node, whole bool) {
 	if rest, ok := bytes.CutPrefix(f.data, []byte("\ufeff")); ok {
 		f.data = rest
@@ -139,7 +139,7 @@ type parser struct {
 	f *file
 }
 
-// skip moves over the text between two tokens.
+// skip returns the offset of the next token.
 func (p *parser) skip(at int) int {
 	for at < len(p.f.data) {
 		switch p.f.data[at] {
@@ -152,7 +152,7 @@ func (p *parser) skip(at int) int {
 	return at
 }
 
-// value reads one value. With an error it returns what was read of it.
+// value reads one value. On an error it also returns the part that it has read.
 func (p *parser) value(depth int) (*node, error) {
 	n := &node{at: p.skip(int(p.d.InputOffset()))}
 	if depth > maxDepth {

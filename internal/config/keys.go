@@ -10,18 +10,17 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A key is a row of the table of settings: what validates a value, says who
-// may set it, and documents it. The schema and `knack help settings` are made
-// of this table; [Settings] has a field for each row.
+// A key is a row of the table of settings: it validates a value, defines who may set it, and documents
+// it. The schema and `knack help settings` are generated from the table. [Settings] has a field for
+// each row.
 type key struct {
-	name string // dotted
+	name string // with dots, such as permissions.allow
 	kind kind
 	who  who
 	enum []string
 	doc  string
-	// weak compares two values of a key that a project may only tighten: it is
-	// true if val lets more pass than over. over is nil where no source above
-	// the project sets the key: then the default applies.
+	// weak is set for a key that a project may only make stricter. It reports whether val is less strict
+	// than over. over is nil if no source above the project sets the key: then the default applies.
 	weak func(val, over *node) bool
 }
 
@@ -32,22 +31,22 @@ const (
 	boolean          // true or false
 	number           // not negative
 	integer          // not negative
-	list             // of strings; joins
-	rules            // of permission rules; joins
-	texts            // an object of strings; joined key by key
-	booleans         // an object of true and false; joined key by key
+	list             // of strings; values of several files are joined
+	rules            // of permission rules; joined like list
+	texts            // an object with string values; joined key by key
+	booleans         // an object with bool values; joined key by key
 	perProvider      // a string, or an object of strings by provider
-	raw              // handed on as it is; joins
+	raw              // passed on unchanged; joined like list
 )
 
-// who says which files may hold a key.
+// who defines which files may set a key.
 type who uint8
 
 const (
 	anyone  who = iota
-	tighten     // a project may set it only to what lets less pass
-	person      // managed, command line and user files
-	owner       // managed and user files
+	tighten     // a project may only make it stricter
+	person      // managed files, command line and user files
+	owner       // managed files and user files
 )
 
 var efforts = []string{"low", "medium", "high", "xhigh", "max"}
@@ -150,7 +149,8 @@ func weakEnum(strictest ...string) func(val, over *node) bool {
 	return weakEnumOver(strictest[0], strictest...)
 }
 
-// weakEnumOver orders values from the loosest on; def is the value where none is set.
+// weakEnumOver compares values in order, from the loosest to the strictest. def is the value if none
+// is set.
 func weakEnumOver(def string, order ...string) func(val, over *node) bool {
 	return func(val, over *node) bool {
 		least := def
@@ -163,15 +163,15 @@ func weakEnumOver(def string, order ...string) func(val, over *node) bool {
 
 func weakNumber(val, over *node) bool {
 	if over == nil {
-		return false // any limit is less than none
+		return false // any limit is stricter than none
 	}
 	v, _ := strconv.ParseFloat(val.text, 64)
 	o, _ := strconv.ParseFloat(over.text, 64)
-	return v > o || v == 0 // 0 is no limit
+	return v > o || v == 0 // 0 means no limit
 }
 
-// wrong says what a value should be; "" if it is right. Items of lists and
-// objects are looked at one by one, by bad.
+// wrong describes what a value must be, or returns "" if it is valid. Items of lists and objects are
+// checked one by one, by bad.
 func (k key) wrong(n *node) string {
 	ok := false
 	switch k.kind {
@@ -212,7 +212,7 @@ func (k key) wrong(n *node) string {
 	return ""
 }
 
-// orNumber says of a text that a number is one, too.
+// orNumber reports whether a text setting may also be a number.
 func (k key) orNumber() bool { return k.name == "effort" || k.name == "skills.suggest" }
 
 func (k key) badText(n *node) string {
@@ -240,7 +240,7 @@ func (k key) badText(n *node) string {
 	return ""
 }
 
-// fold accepts the short names of modes.
+// fold replaces the short name of a mode by its full name.
 func (k key) fold(s string) string {
 	if k.name == "permissions.defaultMode" {
 		switch s {
@@ -253,7 +253,7 @@ func (k key) fold(s string) string {
 	return s
 }
 
-// bad says what an item of a list or an object should be; "" if it is right.
+// bad describes what an item of a list or object must be, or returns "" if it is valid.
 func (k key) bad(n *node) string {
 	switch k.kind {
 	case list, rules, perProvider:
@@ -287,8 +287,8 @@ var kinds = []string{"bundled", "builtin-plugin", "managed", "explicit", "user",
 // schemaID is where the schema is published.
 const schemaID = "https://raw.githubusercontent.com/knack-agent/knack/main/docs/settings.schema.json"
 
-// Schema returns the JSON Schema (2020-12) of a settings file. Unknown keys
-// are allowed: they are kept, and a Problem names them.
+// Schema returns the JSON Schema (2020-12) of a settings file. It allows unknown keys: they are kept,
+// and a Problem reports them.
 func Schema() []byte {
 	root := object{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": schemaID,
 		"title": "Knack settings", "type": "object", "properties": object{}}
@@ -309,7 +309,7 @@ func Schema() []byte {
 	}
 	data, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic(err) // the table is at fault
+		panic(err) // a mistake in the table
 	}
 	return append(data, '\n')
 }
@@ -374,7 +374,7 @@ func (w who) note() string {
 	return ""
 }
 
-// Help is the table as text for people.
+// Help returns the table as text for people.
 func Help() string {
 	var b strings.Builder
 	b.WriteString(helpHead)

@@ -1,25 +1,21 @@
-// Package config merges settings files, from policy to project, into one typed
-// value.
+// Package config merges settings files, from managed policy to project, into one typed value.
 //
-// Most people want [Load] for a working directory: its Settings are the values
-// in force, its Rules the permission rules with their origins, its Problems
-// what is wrong and where. The order is managed, command line, project local
-// (.knack/settings.local.json), project (.knack/settings.json), user. Lists
-// join, the higher first; objects join key by key; a scalar of the higher
-// replaces the lower. A bad entry is a Problem with file, line and column, and
-// the rest counts. The permissions and hooks of .claude/settings.json files
-// are read as well, each after the Knack file of its level.
+// Most callers need [Load] for a working directory. Its Settings are the values in effect, its Rules
+// the permission rules with their origins, and its Problems what is wrong and where. The order of
+// precedence is managed, command line, project local (.knack/settings.local.json), project
+// (.knack/settings.json), user. Lists are joined, higher precedence first; objects are joined key by
+// key; a scalar of higher precedence replaces a lower one. An invalid entry is a Problem with file,
+// line and column, and does not affect the rest. The permissions and hooks in .claude/settings.json
+// files are read as well, each after the Knack file of its level.
 //
-// A project's files are untrusted text. Until [Options.Check] says that a
-// person approved their bytes, only what they deny or want asked counts. After
-// that too, keys that route credentials, weaken the sandbox, choose the shell
-// or the workspace, or set bypassPermissions are not read from a project, and
-// some limits can only be tightened there. Files are opened inside the
-// project's root: a link that leaves it is not followed.
+// A project's files are untrusted text. Until [Options.Check] reports that a person has approved their
+// bytes, only their deny and ask rules apply. Even after approval, a project cannot set keys that
+// route credentials, weaken the sandbox, choose the shell or the workspace, or set bypassPermissions,
+// and can only make some limits stricter. Files are opened inside the project's root: a link that
+// leaves it is not followed.
 //
-// A file that is not JSON counts only as far as it denies, up to the place
-// where it breaks off; a managed file like that is an error, because a policy
-// that cannot be read must not be taken for none.
+// Of a file that is not valid JSON, only the deny and ask rules before the error apply. If this is a
+// managed file, Load returns an error, because an unreadable policy must not be treated as no policy.
 package config
 
 import (
@@ -43,30 +39,29 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// Options say where settings are. The zero Options read nothing.
+// Options describe where settings are. The zero Options read nothing.
 type Options struct {
-	Managed    []string // directories of the machine's administrator, the first is highest
+	Managed    []string // directories of the machine's administrator, highest precedence first
 	ConfigHome string   // Knack's own: $XDG_CONFIG_HOME/knack
 	ClaudeHome string   // ~/.claude or $CLAUDE_CONFIG_DIR
 	Dir        string   // working directory, absolute
-	Root       string   // of the project: Dir or a directory above it, absolute
+	Root       string   // root of the project: Dir or a parent of it, absolute
 
-	// Settings is what `--settings` was given: a file, or JSON that begins
-	// with {. Flags are values of other flags, by key, above it.
+	// Settings are the values of --settings: a file, or JSON that begins with {. Flags are the values of
+	// other flags, by key, with higher precedence.
 	Settings []string
 	Flags    map[string]any
-	Bare     bool // neither the project's settings nor the user's
+	Bare     bool // ignore the project's and the user's settings
 
-	// Tools are all names of the tools that rules may
-	// be about.
+	// Tools are the names of all tools that rules may mention.
 	Tools []string
 
-	// Check reports whether bytes that were read from a path of the project are
-	// approved; its error is the [knack.Problem] to report. nil: none are.
+	// Check reports whether the bytes read from a path in the project are approved. Its error is the
+	// [knack.Problem] to report. nil: nothing is approved.
 	Check func(path string, data []byte) error
 }
 
-// A Config is what Load made of settings. It is immutable.
+// A Config is the result of Load. It is immutable.
 type Config struct {
 	Settings Settings
 	Rules    permission.Rules
@@ -77,7 +72,7 @@ type Config struct {
 	values []Value
 }
 
-// A Position is where a value in force comes from.
+// A Position is the place that a value comes from.
 type Position struct {
 	Origin permission.Origin `json:"origin"`
 	Path   string            `json:"path"`
@@ -85,25 +80,25 @@ type Position struct {
 	Column int               `json:"column,omitempty"`
 }
 
-// Where reports where the values of a key come from, the highest first: one
-// place for a scalar, one for each item of a list; the keys of an object are
-// asked for as "features.dream". It is empty where no one set it.
+// Where returns where the values of a key come from, highest precedence first: one place for a scalar,
+// one for each item of a list. For the keys of an object use names such as "features.dream". The
+// result is empty if the key is not set.
 func (c *Config) Where(key string) []Position { return c.from[key] }
 
-// A layer is a file of settings, read.
+// A layer is one settings file after reading.
 type layer struct {
 	*file
 	origin  permission.Origin
-	base    string // what rules' /paths start at
+	base    string // start of /paths in rules
 	top     *node
-	foreign bool // .claude: only permissions and hooks are ours
+	foreign bool // a .claude file: only permissions and hooks are used
 	project bool
-	silent  bool // a project that is not trusted, or a broken file: only deny and ask count
-	flag    bool // the command line
+	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
+	flag    bool // from the command line
 }
 
-// Load reads settings. The error is about what a person named on the command
-// line, or a policy that cannot be read; everything else is in the Problems.
+// Load reads settings. The error is about what the command line names, or about an unreadable policy;
+// everything else is in the Problems.
 func Load(o Options) (*Config, error) {
 	c := &Config{Raw: map[string][]Section{}, from: map[string][]Position{}}
 	l := loader{Options: o, c: c}
@@ -128,12 +123,12 @@ func Load(o Options) (*Config, error) {
 type loader struct {
 	Options
 	c      *Config
-	layers []layer // the highest first
+	layers []layer // highest precedence first
 }
 
 func (l *loader) problem(p knack.Problem) { l.c.Problems = append(l.c.Problems, p) }
 
-// read makes a layer of bytes. It reports whether the whole of it is JSON.
+// read makes a layer from the content of a file. It reports whether all of it is valid JSON.
 func (l *loader) read(y layer, path string, data []byte) (layer, bool) {
 	y.file = &file{path: path, data: data, add: l.problem}
 	top, whole := y.file.parse()
@@ -167,7 +162,7 @@ func unreadable(path string, err error) knack.Problem {
 		reason(err)}
 }
 
-// reason is an error without the path, which the problem has.
+// reason returns the error's text without the path, which the problem contains.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -213,7 +208,7 @@ func (l *loader) commandLine() error {
 		}
 		l.read(y, "command line", data)
 	}
-	for _, s := range slices.Backward(l.Settings) { // the last one given is the highest
+	for _, s := range slices.Backward(l.Settings) { // the last --settings has the highest precedence
 		path, data := "--settings", []byte(s)
 		if !strings.HasPrefix(strings.TrimSpace(s), "{") {
 			var err error
@@ -226,11 +221,11 @@ func (l *loader) commandLine() error {
 		}
 		if _, whole := l.read(y, path, data); !whole {
 			broken := l.c.Problems[len(l.c.Problems)-1]
-			broken.Message = strings.TrimSuffix(broken.Message, brokenNote) // nothing of it applies: there is no run
+			broken.Message = strings.TrimSuffix(broken.Message, brokenNote) // nothing applies, because the program exits
 			if broken.Hint != "" {
 				broken.Message += " (" + broken.Hint + ")"
 			}
-			if path == "--settings" { // which the place of the problem names
+			if path == "--settings" { // the problem's position already names it
 				return errors.New(broken.String())
 			}
 			return fmt.Errorf("--settings: %s", broken)
@@ -254,7 +249,7 @@ func (l *loader) project() error {
 	}
 	defer root.Close()
 	rows, dirs := layout.Rows(layout.Settings), layout.Dirs(rel, ".")
-	for _, local := range []bool{true, false} { // local settings of every directory come first
+	for _, local := range []bool{true, false} { // local settings of all directories come before the others
 		for _, d := range dirs {
 			for _, row := range rows {
 				if strings.HasSuffix(row.Path, ".local.json") == local {
@@ -273,7 +268,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	path := filepath.Join(l.Root, name)
 	if info, err := os.Lstat(filepath.Join(l.ConfigHome, "settings.json")); err == nil {
 		if mine, err := root.Lstat(name); err == nil && os.SameFile(info, mine) {
-			return // the project is the person's own home: it is read as theirs
+			return // the project is the user's home: the file is read as the user's
 		}
 	}
 	info, err := root.Stat(name)
@@ -317,7 +312,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	l.problem(p)
 }
 
-// harmless says that a layer says nothing beyond what counts without trust.
+// harmless reports whether a layer contains only settings that apply without trust.
 func (l *loader) harmless(y layer) bool {
 	for _, m := range y.top.members {
 		if m.key == "$schema" || y.foreign && m.key != "permissions" && m.key != "hooks" {
@@ -345,10 +340,10 @@ func (l *loader) user() {
 	}
 }
 
-// merge makes one value of the layers.
+// merge merges the layers.
 func (l *loader) merge() error {
 	all := table()
-	known := map[string]bool{} // keys, and the objects that hold keys
+	known := map[string]bool{} // keys, and the objects that contain keys
 	for _, k := range all {
 		known[k.name] = true
 		for i, r := range k.name {
@@ -384,12 +379,12 @@ func (l *loader) merge() error {
 		return err
 	}
 	if err := json.Unmarshal(data, &l.c.Settings); err != nil {
-		return fmt.Errorf("settings: %w", err) // the table and Settings differ
+		return fmt.Errorf("settings: %w", err) // the table and Settings do not match
 	}
-	if l.c.Settings.Permissions.DefaultMode == "" { // also where noBypass took it away
+	if l.c.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
 		l.c.values = slices.DeleteFunc(l.c.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
 	}
-	order := map[string]int{} // files stay in the order in which they were read
+	order := map[string]int{} // sort by file, in the order of reading
 	for _, p := range l.c.Problems {
 		if _, ok := order[p.Path]; !ok {
 			order[p.Path] = len(order)
@@ -401,7 +396,7 @@ func (l *loader) merge() error {
 	return nil
 }
 
-// noBypass takes bypassPermissions away where someone disabled it.
+// noBypass removes the mode bypassPermissions if some file disables it.
 func (l *loader) noBypass(merged object) {
 	p, _ := merged["permissions"].(object)
 	if p["disableBypassPermissionsMode"] == nil || p["defaultMode"] != string(permission.Bypass) {
@@ -415,10 +410,10 @@ func (l *loader) noBypass(merged object) {
 		Message: fmt.Sprintf("bypassPermissions is disabled by %s:%d", by.Path, by.Line)})
 }
 
-// codeIgnored is the code of a value that its file may not set.
+// codeIgnored is the code for a value that its file may not set.
 const codeIgnored = knack.CodeSettingIgnored
 
-// unknown reports keys that mean nothing here.
+// unknown reports unknown keys.
 func (y layer) unknown(known map[string]bool, n *node, prefix string) {
 	for _, m := range n.members {
 		name := prefix + m.key
@@ -445,7 +440,7 @@ func isKey(name string) bool {
 	return slices.ContainsFunc(table(), func(k key) bool { return k.name == name })
 }
 
-// near is a hint with the setting that was perhaps meant.
+// near returns a hint with the setting that was probably meant.
 func near(name string, known map[string]bool) string {
 	flat := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
@@ -467,8 +462,7 @@ func near(name string, known map[string]bool) string {
 	return "perhaps " + best + meaning(best)
 }
 
-// meaning is what a setting does, in its first sentence; "" for an object of
-// settings.
+// meaning returns the first sentence of a setting's documentation, or "" for an object of settings.
 func meaning(name string) string {
 	for _, k := range table() {
 		if k.name == name {
@@ -479,7 +473,7 @@ func meaning(name string) string {
 	return ""
 }
 
-// find is a layer's value of a key, if it is of the right type.
+// find returns a layer's value of a key, if it has the right type.
 func (y layer) find(k key, report bool) *node {
 	n := y.top
 	for _, part := range strings.Split(k.name, ".") {
@@ -501,7 +495,7 @@ func (y layer) find(k key, report bool) *node {
 	return n
 }
 
-// shown names a value in a message.
+// shown formats a value for a message.
 func (n *node) shown() string {
 	switch n.kind {
 	case 's':
@@ -518,7 +512,7 @@ func (n *node) shown() string {
 	return n.is()
 }
 
-// counts reports whether a layer may set a key, and reports it if not.
+// counts reports whether a layer may set a key. If not, it adds a problem.
 func (l *loader) counts(y layer, k key, n *node) bool {
 	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
 	if y.silent {
@@ -545,7 +539,7 @@ func (l *loader) counts(y layer, k key, n *node) bool {
 	return false
 }
 
-// above is what everybody but the project says of a key.
+// above returns the value of a key in the layers other than the project's.
 func (l *loader) above(k key) *node {
 	for _, y := range l.layers {
 		if y.project || y.silent || y.foreign {
@@ -558,7 +552,7 @@ func (l *loader) above(k key) *node {
 	return nil
 }
 
-// key is the merged value of a key, as encoding/json writes it; nil: not set.
+// key returns the merged value of a key, for encoding/json; nil: not set.
 func (l *loader) key(k key) any {
 	var lists []any
 	fields := object{}
@@ -590,7 +584,7 @@ func (l *loader) key(k key) any {
 		case n.kind == 'o':
 			for _, m := range n.members {
 				if m.val != n.get(m.key) {
-					continue // a name that appears twice: the last one counts
+					continue // a repeated name: the last one counts
 				}
 				if want := k.bad(m.val); want != "" {
 					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
@@ -607,7 +601,7 @@ func (l *loader) key(k key) any {
 					l.c.from[k.name+"."+m.key] = []Position{l.at(y, m.val)}
 				}
 			}
-		case k.kind == perProvider: // one value for all: what is below it does not count
+		case k.kind == perProvider: // one value for all providers replaces the values of lower precedence
 			fields[""] = n.text
 			l.c.from[k.name] = []Position{l.at(y, n)}
 			return fields
@@ -651,7 +645,7 @@ func (n *node) value() any {
 	return nil
 }
 
-// rules takes a layer's rules of one list.
+// rules adds the rules in one of a layer's lists.
 func (l *loader) rules(y layer, k key, n *node) {
 	to := &l.c.Rules.Allow
 	switch k.name {

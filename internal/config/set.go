@@ -13,12 +13,10 @@ import (
 	"github.com/knack-agent/knack/internal/atomicfile"
 )
 
-// Set changes one value of a settings file, and nothing else: what the file
-// holds beside it, keys that mean nothing here among it, stays byte for byte.
-// A nil value takes the key away. name is dotted. A file that does not exist
-// is made, with mode 0600; one that is not JSON is an error and left alone.
-// The new text is written to a new file and renamed; if someone else wrote
-// the file meanwhile, it begins anew.
+// Set changes one value of a settings file; everything else in the file, including unknown keys, stays
+// byte for byte. A nil value removes the key. name has dots, such as permissions.allow. A missing file
+// is created, with mode 0600; a file that is not JSON is an error and stays unchanged. Set writes a
+// new file and renames it; if another program changed the file meanwhile, it starts again.
 func Set(path, name string, value json.RawMessage) error {
 	for range 10 {
 		data, err := os.ReadFile(path)
@@ -33,7 +31,7 @@ func Set(path, name string, value json.RawMessage) error {
 			return nil
 		}
 		if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, data) {
-			continue // someone else wrote it
+			continue // another program has changed the file
 		}
 		return atomicfile.Write(path, out, 0o600)
 	}
@@ -57,7 +55,7 @@ func set(path string, data []byte, name string, value json.RawMessage) ([]byte, 
 		return nil, *first
 	}
 	n := len(data) - len(f.data)
-	bom := data[:n:n] // appending must not write into data
+	bom := data[:n:n] // limit the capacity so that append copies
 	if top == nil {
 		if len(value) == 0 {
 			return data, nil
@@ -88,8 +86,8 @@ func set(path string, data []byte, name string, value json.RawMessage) ([]byte, 
 	return data, nil
 }
 
-// split returns the keys that lead to a setting. What follows the name of a map,
-// such as skills.overrides, is one key: the names of skills may contain dots.
+// split returns the keys that lead to a setting. Everything after the name of a map, such as
+// skills.overrides, is one key, because names of skills may contain dots.
 func split(name string) []string {
 	if k, item, err := row(name); err == nil && item && k.kind != raw {
 		return append(strings.Split(k.name, "."), strings.TrimPrefix(name, k.name+"."))
@@ -97,7 +95,7 @@ func split(name string) []string {
 	return strings.Split(name, ".")
 }
 
-// nested is value inside an object for each part.
+// nested returns value inside one object for each part.
 func nested(parts []string, value []byte, indent string) []byte {
 	if len(parts) == 0 {
 		return value
@@ -111,7 +109,7 @@ func (f *file) splice(from, to int, with []byte) []byte {
 	return bytes.Join([][]byte{f.data[:from], with, f.data[to:]}, nil)
 }
 
-// indent is the white space that begins the line on which a node starts.
+// indent returns the white space at the beginning of the line on which a node starts.
 func (f *file) indent(n *node) string {
 	line := f.data[bytes.LastIndexByte(f.data[:n.at], '\n')+1 : n.at]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
@@ -132,7 +130,7 @@ func (f *file) insert(n *node, key string, value []byte) []byte {
 	return f.splice(last.val.end, last.val.end, fmt.Appendf(nil, "%s%s: %s", sep, name, value))
 }
 
-// remove takes every member of a name out of an object, with one comma each.
+// remove removes every member with a name from an object, each with one comma.
 func (f *file) remove(n *node, key string) []byte {
 	var out bytes.Buffer
 	from := 0
@@ -144,9 +142,9 @@ func (f *file) remove(n *node, key string) []byte {
 		}
 		start, end := m.at, m.val.end
 		if i+1 < len(n.members) && !kept {
-			end = n.members[i+1].at // with the comma behind it
+			end = n.members[i+1].at // with the following comma
 		} else if i > 0 && kept {
-			start = max(from, n.members[i-1].val.end) // with the comma before it
+			start = max(from, n.members[i-1].val.end) // with the preceding comma
 		}
 		out.Write(f.data[from:start])
 		from = end

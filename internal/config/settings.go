@@ -8,8 +8,8 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// Settings are the values in force. Zero means that no one set it. What each
-// means is in the table of keys (`knack help settings`).
+// Settings are the values in effect. The zero value of a field means that it is not set. The table of
+// keys (`knack help settings`) documents the fields.
 type Settings struct {
 	Model  string `json:"model"`
 	Effort string `json:"effort"`
@@ -68,10 +68,10 @@ type Settings struct {
 	Notify string `json:"notify"`
 }
 
-// A PerProvider is one value, under the key "", or one for each provider.
+// A PerProvider is one value for all providers, with the key "", or one value per provider.
 type PerProvider map[string]string
 
-// For is the value for a provider; "" if there is none.
+// For returns the value for a provider, or "" if there is none.
 func (p PerProvider) For(provider string) string {
 	if v, ok := p[provider]; ok {
 		return v
@@ -88,8 +88,8 @@ func (p *PerProvider) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*map[string]string)(p))
 }
 
-// A Section is a value that is handed on as it was written: hooks, servers and
-// the like, one from each file that has some, highest first.
+// A Section is a value that is passed on as written, such as hooks and servers. There is one from each
+// file that has some, highest precedence first.
 type Section struct {
 	Origin permission.Origin
 	Path   string // the file
@@ -98,8 +98,8 @@ type Section struct {
 	JSON   json.RawMessage
 }
 
-// Locate returns the line and the column of the key at the end of a path of keys,
-// or of the last key of the path that there is.
+// Locate returns the line and column of the last key in a path of keys. If that key does not exist, it
+// returns the position of the last key on the path that does.
 func (s Section) Locate(keys ...string) (line, column int) {
 	f := file{data: s.JSON, add: func(knack.Problem) {}}
 	n, _ := f.parse()

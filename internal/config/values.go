@@ -13,19 +13,18 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A Value is what a key is set to, and by whom, the highest first. Of keys
-// that may hold secrets (env, providers, servers) JSON has the names only.
+// A Value is the value of a key with the places that set it, highest precedence first. For keys that
+// may contain secrets (env, providers, servers) JSON contains only the names.
 type Value struct {
 	Key    string
 	JSON   json.RawMessage
 	Places []Position
 }
 
-// Values are the keys that someone set, in the order of `knack help
-// settings`.
+// Values returns the keys that are set, in the order of `knack help settings`.
 func (c *Config) Values() []Value { return c.values }
 
-// shownValue keeps a merged value for Values.
+// shownValue records a merged value for Values.
 func (l *loader) shownValue(k key, v any) {
 	places := l.c.from[k.name]
 	fields, isObject := v.(object)
@@ -69,14 +68,14 @@ func (l *loader) shownValue(k key, v any) {
 	}
 }
 
-// A Key is a setting that can be made.
+// A Key describes a setting.
 type Key struct {
-	Name   string // dotted
+	Name   string // with dots
 	Doc    string
-	Values []string // all that it can be; nil: other values
+	Values []string // all allowed values; nil: other values are allowed
 }
 
-// Keys are all settings, in the order of `knack help settings`.
+// Keys returns all settings, in the order of `knack help settings`.
 func Keys() []Key {
 	var all []Key
 	for _, k := range table() {
@@ -95,14 +94,14 @@ func Keys() []Key {
 	return all
 }
 
-// Known returns an error for a dotted key that is no setting. Keys below an
-// object are, such as features.dream.
+// Known returns an error if a dotted name is not a setting. Keys in an object of settings, such as
+// features.dream, are settings.
 func Known(name string) error {
 	_, _, err := row(name)
 	return err
 }
 
-// row is the key of a name; item: the name is of a key below it.
+// row returns the key with a name. item means that the name is a key below it.
 func row(name string) (k key, item bool, err error) {
 	known := map[string]bool{}
 	for _, k := range table() {
@@ -120,7 +119,7 @@ func row(name string) (k key, item bool, err error) {
 	return key{}, false, fmt.Errorf("there is no setting %s (%s)", name, near(name, known))
 }
 
-// Check says what is wrong with a value for a dotted key; nil: nothing is.
+// Check returns an error if a value is invalid for a dotted key.
 func Check(name string, value json.RawMessage) error {
 	k, item, err := row(name)
 	if err != nil {
