@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// A Schema is what the last answer must match.
+// A Schema is a JSON Schema that the last answer must match.
 type Schema struct {
 	text     string
 	resolved *jsonschema.Resolved
@@ -60,7 +60,7 @@ func ParseSchema(data []byte) (*Schema, error) {
 	return &Schema{string(data), resolved}, nil
 }
 
-// checkTypes finds types that no value has: no answer would match them.
+// checkTypes returns an error for types that do not exist, because no answer would match.
 func checkTypes(s *jsonschema.Schema) error {
 	types := s.Types
 	if s.Type != "" {
@@ -84,13 +84,13 @@ func checkTypes(s *jsonschema.Schema) error {
 	return nil
 }
 
-// Prompt asks the model to answer by the schema.
+// Prompt asks the model for an answer that matches the schema.
 func (s *Schema) Prompt() string {
 	return "End with an answer that is only one JSON value, without any other text, that matches this JSON Schema:\n\n" +
 		s.text
 }
 
-// check reads an answer, which may be in a code fence.
+// check parses an answer, which may be in a code fence, and validates it.
 func (s *Schema) check(answer string) (json.RawMessage, error) {
 	text := strings.TrimSpace(answer)
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
@@ -107,7 +107,7 @@ func (s *Schema) check(answer string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// again asks for another answer after one that does not match.
+// again asks for a new answer after one that does not match.
 func (s *Schema) again(err error) string {
 	return fmt.Sprintf("Your answer does not match the JSON Schema: %v\n\n%s", err, s.Prompt())
 }

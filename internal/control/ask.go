@@ -15,14 +15,14 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A controlRequest is a request, of either side.
+// A controlRequest is a request of either side.
 type controlRequest struct {
 	Type    string `json:"type"` // control_request
 	ID      string `json:"request_id"`
 	Request any    `json:"request"`
 }
 
-// A controlCancel takes a request back.
+// A controlCancel withdraws a request.
 type controlCancel struct {
 	Type string `json:"type"` // control_cancel_request
 	ID   string `json:"request_id"`
@@ -41,14 +41,14 @@ type controlResponds struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// A sent request waits for the host's answer.
+// sent is a request that waits for the host's answer.
 type sent struct {
 	server *server
 	id     string
 	wait   chan answer
 }
 
-// send asks the host.
+// send sends a request to the host.
 func (s *server) send(request any) (sent, error) {
 	w := sent{s, "", make(chan answer, 1)}
 	s.mu.Lock()
@@ -66,7 +66,7 @@ func (s *server) send(request any) (sent, error) {
 	return w, nil
 }
 
-// answer waits for the answer. The end of ctx takes the request back.
+// answer waits for the answer. When ctx ends, it withdraws the request.
 func (w sent) answer(ctx context.Context) (json.RawMessage, error) {
 	select {
 	case a := <-w.wait:
@@ -83,7 +83,7 @@ func (w sent) answer(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// request asks the host, and waits for the answer.
+// request sends a request to the host and waits for the answer.
 func (s *server) request(ctx context.Context, request any) (json.RawMessage, error) {
 	w, err := s.send(request)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *server) request(ctx context.Context, request any) (json.RawMessage, err
 	return w.answer(ctx)
 }
 
-// answered delivers an answer of the host. An answer to no open request, such as a
-// second one, is reported and changes nothing.
+// answered delivers the host's answer to the request that waits for it. An answer without an open
+// request, such as a second one, is reported and otherwise ignored.
 func (s *server) answered(l inputLine, a *answer) {
 	if a == nil {
 		s.badLine(l.number, "response", errors.New("it is missing"))
@@ -110,10 +110,10 @@ func (s *server) answered(l inputLine, a *answer) {
 	wait <- *a
 }
 
-// A person asks the host for permission.
+// person is the engine.Person that asks the host.
 type person struct{ *server }
 
-// A canUseTool asks whether a call may run.
+// canUseTool asks whether a call may run.
 type canUseTool struct {
 	Subtype     string             `json:"subtype"` // can_use_tool
 	Tool        string             `json:"tool_name"`
@@ -128,8 +128,8 @@ type canUseTool struct {
 	Name        string             `json:"display_name,omitempty"`
 	Description string             `json:"description,omitempty"` // what the call would do
 	Agent       string             `json:"agent_id,omitempty"`
-	Once        bool               `json:"suppress_always_allow_rule,omitempty"` // it can be allowed this once only
-	Interaction bool               `json:"requires_user_interaction,omitempty"`  // the answer is in updatedInput
+	Once        bool               `json:"suppress_always_allow_rule,omitempty"` // it can only be allowed once
+	Interaction bool               `json:"requires_user_interaction,omitempty"`  // answered in updatedInput
 }
 
 type matchedRule struct {
@@ -138,14 +138,14 @@ type matchedRule struct {
 	Rule   string `json:"rule_content,omitempty"`
 }
 
-// A permissionUpdate changes what is asked in the rest of the session.
+// A permissionUpdate changes the permissions for the rest of the session.
 type permissionUpdate struct {
 	Type        string      `json:"type"` // addRules, setMode, addDirectories
 	Rules       []ruleValue `json:"rules,omitempty"`
 	Behavior    string      `json:"behavior,omitempty"` // allow, deny, ask
 	Mode        string      `json:"mode,omitempty"`
 	Directories []string    `json:"directories,omitempty"`
-	Destination string      `json:"destination"` // session; any other counts only with --host-may-save
+	Destination string      `json:"destination"` // session; other values need --host-may-save
 }
 
 type ruleValue struct {
@@ -168,7 +168,7 @@ func ruleValueOf(text string) ruleValue {
 	return ruleValue{tool, strings.TrimSuffix(content, ")")}
 }
 
-// A toolAnswer is the host's answer to a canUseTool.
+// A toolAnswer is the host's answer to canUseTool.
 type toolAnswer struct {
 	Behavior  string             `json:"behavior"` // allow, deny
 	Input     json.RawMessage    `json:"updatedInput"`
@@ -177,7 +177,7 @@ type toolAnswer struct {
 	Interrupt bool               `json:"interrupt"`
 }
 
-// Ask asks the host. Without an answer in time nothing is allowed.
+// Ask asks the host. Without an answer within Timeout it returns an error, and nothing is allowed.
 func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	if p.out == nil {
 		return engine.Answer{}, engine.ErrCannot
@@ -198,7 +198,7 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 	return engine.Answer{}, engine.ErrCannot
 }
 
-// approve asks for the permission of a call.
+// approve asks the host for permission for a call.
 func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	s, c := p.current(), q.Call
 	ask := canUseTool{
@@ -262,7 +262,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 	}
 	for _, u := range answer.Updates {
 		if choice := p.suggested(u, c); choice != gate.No && a.Input == nil {
-			a.Option = choice.String() // the rules that were suggested are bound to the files that were shown
+			a.Option = choice.String() // the suggested rules apply only to the files that were shown
 			continue
 		}
 		update, err := u.gate()
@@ -274,8 +274,8 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 	return a, nil
 }
 
-// suggested is the choice that an update stands for, where its rules are those
-// that were suggested; No: they are others.
+// suggested returns the choice that corresponds to an update with exactly the suggested rules, or No
+// for other updates.
 func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
 	if u.Type != "addRules" || u.Behavior != "allow" || len(u.Rules) != len(c.Rules) {
 		return gate.No
@@ -295,7 +295,7 @@ func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
 	return choice
 }
 
-// gate is an update as the gate takes it.
+// gate converts an update for the gate.
 func (u *permissionUpdate) gate() (gate.Update, error) {
 	var out gate.Update
 	switch u.Type {
@@ -316,8 +316,7 @@ func (u *permissionUpdate) gate() (gate.Update, error) {
 	return out, nil
 }
 
-// describe says what a call would do: the commands and paths, and the changes to
-// files.
+// describe describes what a call would do: the commands and paths, and the changes to files.
 func describe(c *gate.Request) string {
 	var all []string
 	for _, x := range c.Subjects {
@@ -334,7 +333,7 @@ func describe(c *gate.Request) string {
 	return strings.Join(all, "\n")
 }
 
-// sourceOf is an origin of rules as hosts know it.
+// sourceOf converts an origin of rules to the name that hosts use.
 func sourceOf(o permission.Origin) string {
 	switch o {
 	case permission.Managed:
@@ -350,7 +349,7 @@ func sourceOf(o permission.Origin) string {
 	case permission.Project:
 		return "projectSettings"
 	}
-	return "command" // a skill, or the program
+	return "command" // from a skill, or from the program
 }
 
 func sameJSON(a, b json.RawMessage) bool {
@@ -367,7 +366,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(norm(a), norm(b))
 }
 
-// A chooseInput is a question of the model to the user, as hosts show it.
+// A chooseInput is the input of the tool with which the model asks the user, as hosts show it.
 type chooseInput struct {
 	Questions []chooseQuestion  `json:"questions"`
 	Answers   map[string]string `json:"answers,omitempty"` // by question
@@ -385,8 +384,7 @@ type chooseOption struct {
 	Description string `json:"description"`
 }
 
-// choose puts questions of the model to the user of the host, whose answers are
-// in the input that comes back.
+// choose asks the host's user the model's questions. The answers are in the returned input.
 func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	in := chooseInput{Questions: []chooseQuestion{}}
 	for _, f := range q.Fields {
@@ -428,7 +426,7 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 	return a, nil
 }
 
-// plan asks the host to approve a plan of the model.
+// plan asks the host to approve the model's plan.
 func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	input, err := json.Marshal(struct {
 		Plan string `json:"plan"`
@@ -451,7 +449,7 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 	return engine.Answer{Option: "yes"}, nil
 }
 
-// current is the session as it is now.
+// current returns the current session.
 func (s *server) current() *engine.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// An elicitation asks the host what an MCP server asks the user.
+// An elicitation passes a question of an MCP server for the user to the host.
 type elicitation struct {
 	Subtype string             `json:"subtype"` // elicitation
 	Server  string             `json:"mcp_server_name"`
@@ -21,7 +21,7 @@ type elicitation struct {
 	Order   []string           `json:"property_order,omitempty"`
 }
 
-// elicit asks the host. An answer that is no acceptance declines.
+// elicit asks the host. Any answer other than accept declines.
 func (p *person) elicit(ctx context.Context, server string, q engine.Question) (engine.Answer, error) {
 	ask := elicitation{Subtype: "elicitation", Server: server, Message: q.Text, Mode: "form"}
 	if q.URL != "" {
@@ -49,7 +49,7 @@ func (p *person) elicit(ctx context.Context, server string, q engine.Question) (
 	return engine.Answer{}, fmt.Errorf("the host's answer has the action %q", answer.Action)
 }
 
-// formSchema is the schema of an object with the fields of a form, and their order.
+// formSchema returns the schema of an object with the fields of a form, and their order.
 func formSchema(fields []engine.Field) (*jsonschema.Schema, []string) {
 	form := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 	var order []string

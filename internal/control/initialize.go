@@ -19,7 +19,7 @@ import (
 	sessionlog "github.com/knack-agent/knack/session"
 )
 
-// An initialize is the first request of a host: how the session is set up.
+// initialize is the first request of a host; it sets up the session.
 type initialize struct {
 	Hooks        map[string][]hookMatcher   `json:"hooks"`
 	System       texts                      `json:"systemPrompt"`
@@ -35,7 +35,7 @@ type initialize struct {
 	OtherServers map[string]json.RawMessage `json:"mcpServers"`
 }
 
-// texts is a text, or a list of them.
+// texts is a string or a list of strings.
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {
@@ -47,21 +47,21 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(t))
 }
 
-// A hookMatcher names callbacks of the host.
+// A hookMatcher names callbacks in the host.
 type hookMatcher struct {
 	Matcher   string   `json:"matcher"`
 	Callbacks []string `json:"hookCallbackIds"`
-	Timeout   float64  `json:"timeout"`   // seconds; 0: the event's own
-	OnFailure string   `json:"onFailure"` // block: a callback that fails blocks
+	Timeout   float64  `json:"timeout"`   // seconds; 0: the default of the event
+	OnFailure string   `json:"onFailure"` // block: if a callback fails, it blocks
 }
 
-// A setup is what initialize changes.
+// A setup is the set of changes that initialize makes.
 type setup struct {
 	system   string
 	append   string
 	skills   []string
 	given    engine.Given
-	servers  []mcp.Server // given when the session has started
+	servers  []mcp.Server // given to the session after its start
 	schema   *Schema
 	title    string
 	problems []string
@@ -88,7 +88,7 @@ func (u *setup) problem(format string, args ...any) {
 	u.problems = append(u.problems, fmt.Sprintf(format, args...))
 }
 
-// An initialized answers initialize.
+// initialized is the answer to initialize.
 type initialized struct {
 	Commands     []slashCommand `json:"commands"`
 	Agents       []agentInfo    `json:"agents"`
@@ -124,7 +124,7 @@ type modelInfo struct {
 	Effort      bool   `json:"supportsEffort,omitempty"`
 }
 
-// initialize starts the session as the host asks.
+// initialize starts the session with the host's setup.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, error) {
 	var in initialize
 	if err := json.Unmarshal(request, &in); err != nil {
@@ -176,7 +176,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	return out, nil
 }
 
-// agents are those that can work for the session, as hosts show them.
+// agents lists the agents that the session can start, in the form for hosts.
 func agents(s *engine.Session) []agentInfo {
 	all := []agentInfo{}
 	seen := map[string]bool{}
@@ -189,8 +189,7 @@ func agents(s *engine.Session) []agentInfo {
 	return all
 }
 
-// readSetup makes a setup of the request. again says that the session
-// has started.
+// readSetup converts the request to a setup. again means that the session has already started.
 func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 	u.system, u.append, u.title = strings.Join(in.System, "\n\n"), in.Append, in.Title
 	if in.Skills != nil {
@@ -232,7 +231,7 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 			u.problem("agents: %s", p.Message)
 		}
 		for i := range defs {
-			if defs[i].Mode == permission.Bypass { // only the program's start can allow that
+			if defs[i].Mode == permission.Bypass { // only the command line can allow that
 				defs[i].Mode = ""
 				u.problem("agents: %s: bypassPermissions can only be chosen when the program starts", defs[i].Name)
 			}
@@ -254,7 +253,7 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 	return u, nil
 }
 
-// callback is a hook that asks a callback of the host.
+// callback makes a hook that calls a callback in the host.
 func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook, error) {
 	block := m.OnFailure == "block"
 	h, err := hook.New(event, m.Matcher, id, func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
@@ -263,7 +262,7 @@ func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook
 		}
 		json.Unmarshal(input, &about)
 		answer, err := s.request(ctx, hookCallback{"hook_callback", id, input, about.Call})
-		if err != nil && block && !event.Guards() { // the hook package blocks for guards
+		if err != nil && block && !event.Guards() { // for events that guard, the hook package blocks
 			return json.Marshal(blocked{"block", fmt.Sprintf("a hook of the host failed: %v", err)})
 		}
 		return answer, err
@@ -276,11 +275,11 @@ func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook
 	return h, err
 }
 
-// A hookCallback asks a callback of the host.
+// A hookCallback asks the host to run a callback.
 type hookCallback struct {
 	Subtype string          `json:"subtype"` // hook_callback
 	ID      string          `json:"callback_id"`
-	Input   json.RawMessage `json:"input"` // as hooks read it
+	Input   json.RawMessage `json:"input"` // in the form that hooks read
 	Call    string          `json:"tool_use_id,omitempty"`
 }
 

@@ -14,23 +14,23 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// maxLine bounds a line of input, in bytes.
+// maxLine limits a line of input, in bytes.
 const maxLine = 32 << 20
 
 // An inputLine is a line of structured input.
 type inputLine struct {
 	number int
 	text   []byte
-	// together: it was there together with the line before it, so it is a prompt
-	// of its own and does not enter a running turn.
+	// together means that this line arrived together with the line before it. It is then a prompt of its
+	// own and does not enter a running turn.
 	together bool
 	err      error // the line cannot be read
 }
 
-// readLines calls do for each line that is not empty, until the end of r. Of a line
-// that is too long, do gets only the error. The error returned is that of r.
+// readLines calls do for each line that is not empty, until the end of r. For a line that is too long,
+// do gets only the error. readLines returns the read error of r.
 func readLines(r io.Reader, do func(inputLine)) error {
-	file := false // all of it is there from the beginning
+	file := false // a regular file: all lines exist from the beginning
 	if f, ok := r.(*os.File); ok {
 		info, err := f.Stat()
 		file = err == nil && info.Mode().IsRegular()
@@ -81,7 +81,7 @@ type frame struct {
 	Composed  bool   `json:"client_composed"`
 	Synthetic bool   `json:"isSynthetic"`
 	Origin    struct {
-		Kind string `json:"kind"` // human: the user typed it
+		Kind string `json:"kind"` // human means that the user typed it
 	} `json:"origin"`
 	Message struct {
 		Role    string          `json:"role"`
@@ -89,7 +89,7 @@ type frame struct {
 	} `json:"message"`
 }
 
-// An answer is the host's answer to a request of ours.
+// An answer is the host's answer to one of our requests.
 type answer struct {
 	Subtype  string          `json:"subtype"` // success, error
 	ID       string          `json:"request_id"`
@@ -97,7 +97,7 @@ type answer struct {
 	Error    string          `json:"error"`
 }
 
-// readFrame reads a line. field is the member that is wrong.
+// readFrame parses a line. On an error, field names the invalid member.
 func readFrame(line []byte) (f frame, field string, err error) {
 	if err := json.Unmarshal(bytes.TrimPrefix(line, []byte("\ufeff")), &f); err != nil {
 		var wrong *json.UnmarshalTypeError
@@ -109,25 +109,25 @@ func readFrame(line []byte) (f frame, field string, err error) {
 	return f, "", nil
 }
 
-// A prompt is a message of the host.
+// A prompt is a message from the host.
 type prompt struct {
 	agent.Input
-	id       string // the host's; "": none
-	number   int    // of its line
+	id       string // given by the host; may be ""
+	number   int    // number of its line
 	priority string
 	together bool
-	silent   bool // it waits for the next prompt
+	silent   bool // it starts no turn, but waits for the next prompt
 }
 
-// readPrompt reads a message of the host, as text or as blocks of text and
-// images. field is the member that is wrong.
+// readPrompt reads a message from the host: text, or blocks of text and images. On an error, field
+// names the invalid member.
 func readPrompt(f frame) (p prompt, field string, err error) {
 	p.id, p.priority, p.silent = f.UUID, f.Priority, f.NoQuery != nil && !*f.NoQuery
 	p.Host = !f.Composed && !f.Synthetic
 	defer func() {
 		switch {
 		case !p.Host && strings.HasPrefix(p.Text, "/"):
-			p.Text = "/" + p.Text // it calls no command
+			p.Text = "/" + p.Text // a second slash, so that it calls no command
 		case p.Host && (f.Typed || f.Origin.Kind == "human"):
 			p.Typed = p.Text
 		}

@@ -14,28 +14,26 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// An mcpMessage carries a JSON-RPC message to or from an MCP server that lives
-// in the host.
+// An mcpMessage carries a JSON-RPC message to or from an MCP server that runs in the host.
 type mcpMessage struct {
 	Subtype string          `json:"subtype"` // mcp_message
 	Server  string          `json:"server_name"`
 	Message json.RawMessage `json:"message"`
 }
 
-// hostServer is an MCP server that lives in the host.
+// hostServer returns the definition of an MCP server that runs in the host.
 func (s *server) hostServer(name string) mcp.Server {
 	return mcp.Server{Name: name, Open: func(context.Context) (mcp.Conn, error) {
 		client, host := mcp.Pipe()
 		s.mu.Lock()
 		s.conns[name] = host
 		s.mu.Unlock()
-		go s.carry(name, host) // until the client closes its end
+		go s.carry(name, host) // ends when the client closes its end
 		return client, nil
 	}}
 }
 
-// carry takes the messages of a client to the host, in their order, and the
-// answers back.
+// carry sends a client's messages to the host, in order, and its answers back.
 func (s *server) carry(name string, conn mcp.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var answers sync.WaitGroup
@@ -60,8 +58,8 @@ func (s *server) carry(name string, conn mcp.Conn) {
 	}
 }
 
-// rpcAnswer makes of the host's answer the answer to a JSON-RPC message; nil: it
-// needs none.
+// rpcAnswer converts the host's answer to the answer to a JSON-RPC message; nil: the message needs
+// none.
 func rpcAnswer(frame []byte, data json.RawMessage, err error) []byte {
 	var call struct {
 		ID     json.RawMessage `json:"id"`
@@ -94,7 +92,7 @@ func rpcAnswer(frame []byte, data json.RawMessage, err error) []byte {
 	return back
 }
 
-// fromServer delivers a message of a server in the host.
+// fromServer delivers a message from a server in the host.
 func (s *server) fromServer(ctx context.Context, request json.RawMessage) (any, error) {
 	in, err := parse[mcpMessage](request)
 	if err != nil {
@@ -109,8 +107,8 @@ func (s *server) fromServer(ctx context.Context, request json.RawMessage) (any, 
 	return nil, conn.WriteFrame(ctx, in.Message)
 }
 
-// hostServers are the servers that a host names and defines. Problems say which
-// are left out.
+// hostServers returns the servers that a host names or defines. problems lists those that are left
+// out.
 func (s *server) hostServers(named []string, defined map[string]json.RawMessage) (all []mcp.Server, problems []string) {
 	for _, name := range named {
 		if err := mcp.CheckName(name); err != nil {
@@ -144,8 +142,8 @@ func (s *server) hostServers(named []string, defined map[string]json.RawMessage)
 	return all, problems
 }
 
-// giveServers gives the session the servers of the host, but for those whose
-// name a configured server has: its rules must not count for another one.
+// giveServers gives the session the host's servers, except those with the name of a configured server:
+// the configured server's rules must not apply to another one.
 func (s *server) giveServers(ctx context.Context, session *engine.Session, servers []mcp.Server) (problems []string) {
 	configured, _ := session.Engine().Project().Servers()
 	servers = slices.DeleteFunc(slices.Clone(servers), func(x mcp.Server) bool {
@@ -167,7 +165,7 @@ func (s *server) giveServers(ctx context.Context, session *engine.Session, serve
 	return problems
 }
 
-// mcpStatus describes a server as hosts know it.
+// mcpStatus describes a server in the form for hosts.
 type mcpStatus struct {
 	Name   string      `json:"name"`
 	Status string      `json:"status"` // connected, failed, needs-auth, pending, disabled
@@ -218,8 +216,7 @@ func (s *server) mcpStatus(ctx context.Context, session *engine.Session, _ struc
 	}{statuses(session)}, nil
 }
 
-// setServers replaces the servers that the host gave. Those that live in it are
-// of type sdk.
+// setServers replaces the host's servers. Servers that run in the host have the type sdk.
 func (s *server) setServers(ctx context.Context, session *engine.Session, in struct {
 	Servers map[string]json.RawMessage `json:"servers"`
 }) (any, error) {

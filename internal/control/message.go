@@ -8,17 +8,16 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// The messages are one superset: what hosts of the Agent SDK read, and beside it
-// what our own programs want to know. Every message has a type, system messages
-// have a subtype too. A reader ignores what it does not know.
+// The messages contain what hosts of the Agent SDK read, and more for our own programs. Every message
+// has a type; system messages also have a subtype. Readers ignore what they do not know.
 
-// A Head is in every message of a session.
+// A Head is the part that all messages of a session have.
 type Head struct {
 	Session string `json:"session_id"`
-	UUID    string `json:"uuid"` // the same for the same entry of a session
+	UUID    string `json:"uuid"` // the same in all messages about the same entry of a session
 }
 
-// An Init describes a session: the first message of it.
+// An Init describes a session. It is the session's first message.
 type Init struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // init
@@ -44,7 +43,7 @@ type Init struct {
 type ServerStatus struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`           // connected, failed, needs-auth, pending, disabled
-	Source string `json:"source,omitempty"` // sdk: it lives in the host
+	Source string `json:"source,omitempty"` // sdk: it runs in the host
 	Error  string `json:"error,omitempty"`
 }
 
@@ -54,7 +53,7 @@ type Plugin struct {
 	Path string `json:"path"`
 }
 
-// Usage is what requests used, in tokens.
+// Usage is the token usage of requests.
 type Usage struct {
 	Input      int `json:"input_tokens"` // without cached tokens
 	Output     int `json:"output_tokens"`
@@ -66,19 +65,19 @@ func usageOf(u llm.Usage) Usage {
 	return Usage{Input: u.Input, Output: u.Output, CacheWrite: u.CacheWrite, CacheRead: u.CacheRead}
 }
 
-// A ModelUsage is what was used of one model since the program started.
+// A ModelUsage is the usage of one model since the program started.
 type ModelUsage struct {
 	Input       int     `json:"inputTokens"`
 	Output      int     `json:"outputTokens"`
 	CacheRead   int     `json:"cacheReadInputTokens"`
 	CacheWrite  int     `json:"cacheCreationInputTokens"`
-	WebSearches int     `json:"webSearchRequests"` // 0: they are calls of a tool
+	WebSearches int     `json:"webSearchRequests"` // always 0: web searches are tool calls
 	Cost        float64 `json:"costUSD"`
 	Window      int     `json:"contextWindow"`
 	MaxOutput   int     `json:"maxOutputTokens"`
 }
 
-// A Result is the last message of a turn, and all of the format json.
+// A Result is the last message of a turn. With the format json it is the only one.
 type Result struct {
 	Type string `json:"type"` // result
 	// Subtype is success, error_during_execution, error_max_turns,
@@ -88,22 +87,22 @@ type Result struct {
 	Result  string `json:"result"` // the last answer, or the error
 	Head
 	Reason      string                `json:"reason"`    // done, error, limit, cancelled, stopped, terminated
-	Turns       int                   `json:"num_turns"` // requests made
+	Turns       int                   `json:"num_turns"` // number of requests
 	Usage       Usage                 `json:"usage"`     // of this turn
 	ModelUsage  map[string]ModelUsage `json:"modelUsage"`
 	Cost        float64               `json:"total_cost_usd"` // since the program started
 	Duration    int64                 `json:"duration_ms"`
-	APIDuration int64                 `json:"duration_api_ms"` // of it, waiting for models
+	APIDuration int64                 `json:"duration_api_ms"` // the part of it spent waiting for models
 	Stop        *string               `json:"stop_reason"`     // of the last answer
 	Denials     []Denial              `json:"permission_denials"`
 	Errors      []string              `json:"errors,omitempty"`
 	Prompts     []string              `json:"user_message_uuids,omitempty"` // of the messages that this turn answers
-	Reply       any                   `json:"reply,omitempty"`              // of a command: the answer as data
+	Reply       any                   `json:"reply,omitempty"`              // for a command: the reply as data
 
-	Structured json.RawMessage `json:"structured_output,omitempty"` // the answer that a JSON schema asked for
+	Structured json.RawMessage `json:"structured_output,omitempty"` // the answer that matches the JSON schema
 }
 
-// A Denial is a call that was not run.
+// A Denial is a call that was not allowed to run.
 type Denial struct {
 	Tool   string          `json:"tool_name"`
 	Call   string          `json:"tool_use_id"`
@@ -112,11 +111,11 @@ type Denial struct {
 	Input  json.RawMessage `json:"tool_input"`
 }
 
-// A BadLine answers a line of input that cannot be read.
+// A BadLine reports a line of input that cannot be read.
 type BadLine struct {
 	Type  string `json:"type"` // error
 	Line  int    `json:"line"`
-	Field string `json:"field,omitempty"` // the member that is wrong; "": the line as a whole
+	Field string `json:"field,omitempty"` // the invalid member; "": the line as a whole
 	Error string `json:"error"`
 }
 
@@ -124,9 +123,9 @@ type BadLine struct {
 type AssistantMessage struct {
 	Type    string        `json:"type"` // assistant
 	Message ModelResponse `json:"message"`
-	Parent  *string       `json:"parent_tool_use_id"` // of a sub-agent: the call that started it
+	Parent  *string       `json:"parent_tool_use_id"` // for a sub-agent: the call that started it
 	Head
-	Aborted bool `json:"aborted,omitempty"` // it broke off
+	Aborted bool `json:"aborted,omitempty"` // the answer is incomplete
 }
 
 // A ModelResponse is a message of the Messages API.
@@ -148,10 +147,10 @@ type UserMessage struct {
 	Parent  *string `json:"parent_tool_use_id"`
 	Head
 	Details   json.RawMessage `json:"tool_use_result,omitempty"` // the structured result of a tool
-	IsReplay  bool            `json:"isReplay,omitempty"`        // the prompt of the user or of the host
-	IsMeta    bool            `json:"isMeta,omitempty"`          // not a prompt: the text of a skill
-	Synthetic bool            `json:"isSynthetic,omitempty"`     // the same
-	// what the user typed, where the text is a template's
+	IsReplay  bool            `json:"isReplay,omitempty"`        // repeats a prompt of the user or the host
+	IsMeta    bool            `json:"isMeta,omitempty"`          // not a prompt, but the text of a skill
+	Synthetic bool            `json:"isSynthetic,omitempty"`     // same as IsMeta
+	// Typed is what the user typed, if the text comes from a template.
 	Typed      string              `json:"typed,omitempty"`
 	Activation *session.Activation `json:"activation,omitempty"`
 	Permission *SkillPermissions   `json:"command_permissions,omitempty"`
@@ -163,9 +162,9 @@ type Spoken struct {
 	Content []Block `json:"content"`
 }
 
-// SkillPermissions is what a skill changes in the run.
+// SkillPermissions is what a skill changes during the run.
 type SkillPermissions struct {
-	Allowed    []string `json:"allowedTools"` // in effect; null: none were requested
+	Allowed    []string `json:"allowedTools"` // rules in effect; null: none were requested
 	Disallowed []string `json:"disallowedTools,omitempty"`
 	Model      string   `json:"model,omitempty"`
 	Effort     string   `json:"effort,omitempty"`
@@ -173,17 +172,17 @@ type SkillPermissions struct {
 	Hooks json.RawMessage `json:"hooks,omitempty"`
 }
 
-// A Block is a piece of a message.
+// A Block is one part of a message.
 type Block struct {
 	Type      string          `json:"type"` // text, thinking, image, document, tool_use, tool_result
 	Text      *string         `json:"text,omitempty"`
 	Thinking  *string         `json:"thinking,omitempty"`
-	Signature *string         `json:"signature,omitempty"` // of thinking: "", it stays in the session
+	Signature *string         `json:"signature,omitempty"` // for thinking; always "": the signature stays in the session
 	Source    *BlockSource    `json:"source,omitempty"`
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
-	Call      string          `json:"tool_use_id,omitempty"` // of tool_result: the call that it answers
+	Call      string          `json:"tool_use_id,omitempty"` // for tool_result: the call that it answers
 	Content   []Block         `json:"content,omitempty"`
 	IsError   bool            `json:"is_error,omitempty"`
 }
@@ -195,7 +194,7 @@ type BlockSource struct {
 	Data []byte `json:"data"`
 }
 
-// A StreamMessage is a piece of an answer, where partial messages are wanted.
+// A StreamMessage is a part of an answer. It is sent only with partial messages.
 type StreamMessage struct {
 	Type   string      `json:"type"` // stream_event
 	Event  StreamEvent `json:"event"`
@@ -217,25 +216,25 @@ type StreamEvent struct {
 
 // A Delta is what a StreamEvent adds.
 type Delta struct {
-	Type     string  `json:"type,omitempty"` // text_delta, thinking_delta, input_json_delta; "" of message_delta
+	Type     string  `json:"type,omitempty"` // text_delta, thinking_delta, input_json_delta; "" for message_delta
 	Text     *string `json:"text,omitempty"`
 	Thinking *string `json:"thinking,omitempty"`
 	JSON     *string `json:"partial_json,omitempty"`
 	Stop     *string `json:"stop_reason,omitempty"`
 }
 
-// A CommandMessage is what a command of the program answers.
+// A CommandMessage is the reply of one of the program's commands.
 type CommandMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // local_command_output
 	Head
 	Name    string `json:"name"`
 	Content string `json:"content"`
-	Reply   any    `json:"reply,omitempty"` // the same as data
+	Reply   any    `json:"reply,omitempty"` // as data
 }
 
-// A RetryMessage says that a request failed and is sent again; what was streamed
-// of its answer is void.
+// A RetryMessage reports that a request failed and is sent again. The parts of its answer that were
+// streamed are invalid.
 type RetryMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // api_retry
@@ -246,24 +245,24 @@ type RetryMessage struct {
 	Wait    int64   `json:"retry_delay_ms"`
 	Status  *int    `json:"error_status"`
 	Error   string  `json:"error"`   // the kind: rate_limit, overloaded …
-	Message string  `json:"message"` // the provider's
+	Message string  `json:"message"` // from the provider
 }
 
-// A NoteMessage is what the program or a hook tells the model between answers.
+// A NoteMessage is a message from the program or a hook to the model, between answers.
 type NoteMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // note
 	Head
 	Parent *string `json:"parent_tool_use_id"`
-	Model  string  `json:"model"`  // what the model sees
-	People string  `json:"people"` // what people see; "": nothing
+	Model  string  `json:"model"`  // the text for the model
+	People string  `json:"people"` // the text for people; may be ""
 	Hook   string  `json:"hook_event_name,omitempty"`
-	// Skills are those that an announcement is about, Problems what went wrong.
+	// Skills are the skills that an announcement is about; Problems describes what went wrong.
 	Skills   *session.SkillChanges `json:"skills,omitempty"`
 	Problems []knack.Problem       `json:"problems,omitempty"`
 }
 
-// A DecisionMessage is the permission of one call.
+// A DecisionMessage is the permission decision about one call.
 type DecisionMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // decision, or permission_denied
@@ -271,13 +270,13 @@ type DecisionMessage struct {
 	Parent   *string           `json:"parent_tool_use_id"`
 	Tool     string            `json:"tool_name"`
 	Call     string            `json:"tool_use_id"`
-	Kind     string            `json:"decision_reason_type,omitempty"` // of permission_denied: rule, hook, mode, other
-	Reason   string            `json:"decision_reason,omitempty"`      // of permission_denied
-	Message  string            `json:"message,omitempty"`              // the same
+	Kind     string            `json:"decision_reason_type,omitempty"` // for permission_denied: rule, hook, mode, other
+	Reason   string            `json:"decision_reason,omitempty"`      // for permission_denied
+	Message  string            `json:"message,omitempty"`              // for permission_denied
 	Decision *session.Decision `json:"decision"`
 }
 
-// A CompactMessage says that a summary replaces what came before.
+// A CompactMessage reports that a summary replaces everything before it.
 type CompactMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // compact_boundary
@@ -289,11 +288,11 @@ type CompactMessage struct {
 // CompactMetadata is a compaction in numbers.
 type CompactMetadata struct {
 	Trigger string `json:"trigger"`    // manual, auto
-	Before  int    `json:"pre_tokens"` // estimated
+	Before  int    `json:"pre_tokens"` // an estimate
 	After   int    `json:"post_tokens"`
 }
 
-// A ReleaseMessage says that a skill's text left what the model sees.
+// A ReleaseMessage reports that a skill's text was removed from what the model sees.
 type ReleaseMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // release
@@ -304,27 +303,27 @@ type ReleaseMessage struct {
 	Reason string  `json:"reason"`
 }
 
-// A TaskMessage says that a sub-agent started or ended.
+// A TaskMessage reports that a sub-agent started or ended.
 type TaskMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // task_started, task_notification
 	Head
 	Parent      *string        `json:"parent_tool_use_id"`
-	Task        string         `json:"task_id"` // the id of its session
+	Task        string         `json:"task_id"` // the ID of its session
 	Call        string         `json:"tool_use_id,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Agent       string         `json:"subagent_type,omitempty"`
 	Background  bool           `json:"is_backgrounded,omitempty"`
-	Status      string         `json:"status,omitempty"`      // of task_notification: completed, failed, stopped
-	Output      *string        `json:"output_file,omitempty"` // of task_notification: ""
-	Summary     string         `json:"summary,omitempty"`     // of task_notification: its last answer
+	Status      string         `json:"status,omitempty"`      // for task_notification: completed, failed, stopped
+	Output      *string        `json:"output_file,omitempty"` // for task_notification: always ""
+	Summary     string         `json:"summary,omitempty"`     // for task_notification: its last answer
 	Entry       *session.Agent `json:"agent"`
 }
 
-// A QueuedMessage says that a prompt enters the turn that runs.
+// A QueuedMessage reports that a prompt enters the running turn.
 type QueuedMessage struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // queued
 	Head
-	Line int `json:"line"` // of the input
+	Line int `json:"line"` // the line's number in the input
 }

@@ -23,28 +23,28 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Output shows turns to the program or the person that started Knack. Its methods may be
-// called concurrently.
+// An Output shows turns to the program or person that started Knack. Its methods may be called
+// concurrently.
 type Output interface {
 	// Begin is called for each session, before its events.
 	Begin(context.Context, *engine.Session)
 	Event(engine.Event)
-	// End ends a turn: err is why it failed, nil if it ended.
+	// End ends a turn. err is why the turn failed; nil: it did not fail.
 	End(err error)
-	// BadLine reports a line of structured input that cannot be read; field is
-	// the member that is wrong, "" the line as a whole.
+	// BadLine reports a line of structured input that cannot be read. field is the invalid member; "": the
+	// line as a whole.
 	BadLine(number int, field string, err error)
-	// Structured is the answer that a JSON schema asked for; End follows.
+	// Structured shows the answer that matches the JSON schema; End follows.
 	Structured(json.RawMessage)
-	// Queued reports a line of structured input that enters the turn that runs.
+	// Queued reports a line of structured input that enters the running turn.
 	Queued(number int)
 }
 
-// A lineWriter writes one object a line; it is safe for concurrent use.
+// A lineWriter writes one object per line. It is safe for concurrent use.
 type lineWriter struct {
 	mu     sync.Mutex
 	encode *json.Encoder
-	gone   func() // called when a line cannot be written: nobody reads; nil: nothing is
+	gone   func() // called when a line cannot be written because the reader is gone; may be nil
 }
 
 func newLineWriter(w io.Writer) *lineWriter {
@@ -63,26 +63,26 @@ func (w *lineWriter) write(v any) error {
 	return err
 }
 
-// A Messages is an Output of JSON: one Result for each turn, and with Lines set
-// the other messages as things happen.
+// Messages is an Output that writes JSON: one Result for each turn and, if lines is set, the other
+// messages as they happen.
 type Messages struct {
 	out   *lineWriter
 	lines bool
-	// Partial adds the pieces of answers.
+	// Partial adds the parts of answers while they are streamed.
 	Partial bool
 
 	mu      sync.Mutex
-	host    bool // tools have the names that hosts of the Agent SDK know
-	replay  bool // with host: prompts are repeated
+	host    bool // use the tool names of hosts of the Agent SDK
+	replay  bool // with host: repeat prompts
 	session *engine.Session
 	extra   []string // problems for the Init message
 	total   tally
 	turn    turnSum
-	counted int // the last entry that is in total
-	random  int // messages without an entry so far
+	counted int // the last entry included in total
+	random  int // number of messages without an entry
 	streams map[string]*answerStream
-	prompts []string // ids of the host's messages, of the turn that runs and of those that may join it
-	joined  []string // of prompts: those that have not been taken in yet
+	prompts []string // IDs of the host's messages that the running turn answers, or that may join it
+	joined  []string // those of prompts that the turn has not read yet
 }
 
 // NewMessages returns an Output that writes stream-json if lines is set, else json.
@@ -94,7 +94,7 @@ func newMessages(w *lineWriter, lines bool) *Messages {
 	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, turn: turnSum{start: time.Now()}}
 }
 
-// A tally is what was used by model.
+// A tally sums up usage and cost by model.
 type tally struct {
 	models map[string]ModelUsage
 	cost   float64
@@ -114,8 +114,8 @@ func (t *tally) add(model string, u llm.Usage, cost float64) {
 	t.cost += cost
 }
 
-// see adds what an entry of the session's own log says; what a sub-agent used is
-// in the entry of its end.
+// see adds the usage in an entry of the session's own log. The usage of a sub-agent is in the entry
+// for its end.
 func (t *tally) see(e session.Entry) {
 	switch {
 	case e.Answer != nil && !e.Answer.Partial:
@@ -123,7 +123,7 @@ func (t *tally) see(e session.Entry) {
 	case e.Compaction != nil && e.Compaction.Model != "":
 		t.add(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
 	case e.Agent != nil && e.Agent.Reason != "":
-		cost := e.Agent.Cost // it is known of all models together only
+		cost := e.Agent.Cost // known only as the sum for all models
 		for _, model := range slices.Sorted(maps.Keys(e.Agent.Usage)) {
 			t.add(model, e.Agent.Usage[model], cost)
 			cost = 0
@@ -131,23 +131,23 @@ func (t *tally) see(e session.Entry) {
 	}
 }
 
-// A turnSum collects what the Result of a turn says.
+// A turnSum collects the data for a turn's Result.
 type turnSum struct {
 	start   time.Time
-	asked   time.Time // of the request that is waited for; zero: none
+	asked   time.Time // start of the current request; zero: none is running
 	waited  time.Duration
 	end     *agent.End
 	turns   int
 	usage   llm.Usage
 	stop    llm.StopReason
-	replies []string // by commands
+	replies []string // of commands
 	reply   any
-	calls   map[string]json.RawMessage // inputs by call
+	calls   map[string]json.RawMessage // by call ID
 	denials []Denial
 	value   json.RawMessage
 }
 
-// Begin shows the session.
+// Begin writes the Init message.
 func (o *Messages) Begin(ctx context.Context, s *engine.Session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -167,7 +167,7 @@ func (o *Messages) init(ctx context.Context) Init {
 		Servers: []ServerStatus{}, Plugins: []Plugin{}, Key: "none", Style: "default",
 		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
 	}
-	if model, err := s.Model(ctx); err == nil { // a command may need none
+	if model, err := s.Model(ctx); err == nil { // without a model the field stays empty
 		m.Model = model.Info().ID
 	}
 	for _, d := range append(s.Given().Agents, p.Agents()...) {
@@ -203,10 +203,10 @@ func (o *Messages) init(ctx context.Context) Init {
 	return m
 }
 
-// head identifies a message: by the entry that it is about, or 0 for none.
+// head returns the Head of a message about an entry; 0: about none.
 func (o *Messages) head(entry int) Head { return o.headOf(o.sessionID(), entry) }
 
-// headOf is head for an entry of a log, the session's or a sub-agent's.
+// headOf is head for an entry of a given log, the session's or a sub-agent's.
 func (o *Messages) headOf(log string, entry int) Head {
 	id := fmt.Sprintf("%s:%d", log, entry)
 	if entry == 0 {
@@ -223,15 +223,15 @@ func (o *Messages) sessionID() string {
 	return o.session.ID()
 }
 
-// uuidOf makes a UUID (version 8) of a text, so that the message of an entry has
-// the same one in each program that reads the session.
+// uuidOf makes a UUID (version 8) from a text, so that every program that reads the session gets the
+// same UUID for an entry.
 func uuidOf(text string) string {
 	h := sha256.Sum256([]byte("knack:" + text))
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
-// toolName is the name of a tool as the reader knows it.
+// toolName returns the name under which the reader knows a tool.
 func (o *Messages) toolName(name string) string {
 	if !o.host || o.session == nil {
 		return name
@@ -239,8 +239,7 @@ func (o *Messages) toolName(name string) string {
 	return hostName(o.session, name)
 }
 
-// hostName is the name that hosts of the Agent SDK have for a tool: its first
-// alias.
+// hostName returns the name that hosts of the Agent SDK use for a tool: its first alias.
 func hostName(s *engine.Session, name string) string {
 	if t, ok := s.Tool(name); ok && t.Name == name {
 		return t.Names()[0]
@@ -248,7 +247,7 @@ func hostName(s *engine.Session, name string) string {
 	return name
 }
 
-// toolInput is a call's input as the reader knows it.
+// toolInput converts a call's input to the form that the reader knows.
 func (o *Messages) toolInput(name string, input json.RawMessage) json.RawMessage {
 	if !json.Valid(input) {
 		input, _ = json.Marshal(string(input))
@@ -261,7 +260,7 @@ func (o *Messages) toolInput(name string, input json.RawMessage) json.RawMessage
 	return input
 }
 
-// block is a part of a message.
+// block converts a part of a message.
 func (o *Messages) block(p llm.Part) Block {
 	text := func(s string) *string { return &s }
 	switch {
@@ -290,7 +289,7 @@ func (o *Messages) blocks(parts ...llm.Part) []Block {
 	return all
 }
 
-// Event shows what happened.
+// Event writes the messages for an event.
 func (o *Messages) Event(e engine.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -321,7 +320,7 @@ func (o *Messages) Event(e engine.Event) {
 	}
 }
 
-// compacted shows the compaction that a command has made.
+// compacted writes the message about a compaction that a command has made.
 func (o *Messages) compacted() {
 	for _, e := range slices.Backward(o.session.Log().Entries()) {
 		if e.Compaction != nil {
@@ -331,7 +330,7 @@ func (o *Messages) compacted() {
 	}
 }
 
-// sum collects what the Result says.
+// sum collects the data for the Result.
 func (o *Messages) sum(e engine.Event) {
 	t := &o.turn
 	if t.start.IsZero() {
@@ -401,7 +400,7 @@ func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
 
 func messageID(h Head) string { return "msg_" + strings.ReplaceAll(h.UUID, "-", "") }
 
-// response is an answer as a message of the API.
+// response converts an answer to a message of the Messages API.
 func (o *Messages) response(log string, e *session.Entry) ModelResponse {
 	a := e.Answer
 	id := messageID(o.headOf(log, e.ID))
@@ -417,7 +416,7 @@ func (o *Messages) response(log string, e *session.Entry) ModelResponse {
 	return m
 }
 
-// message is an entry as a message; nil: there is none for it.
+// message returns the message for an entry; nil: there is none.
 func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 	head := o.headOf(log, e.ID)
 	switch {
@@ -467,7 +466,7 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 	return nil
 }
 
-// reasonType says in a word what denied a call.
+// reasonType returns the kind of reason for denying a call, in one word.
 func reasonType(d *session.Decision) string {
 	switch {
 	case d.Hook != "":
@@ -496,8 +495,7 @@ func taskMessage(head Head, parent *string, a *session.Agent) TaskMessage {
 	return m
 }
 
-// End ends a turn with its Result, which is of that turn alone but for what was
-// spent.
+// End ends a turn with its Result. The Result covers only this turn, except for the total cost.
 func (o *Messages) End(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -563,7 +561,7 @@ func (o *Messages) result(err error) Result {
 	return r
 }
 
-// limits adds the window of a model, if it is the session's.
+// limits adds the size of the window to a model's usage, if it is the session's model.
 func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
 	if m, err := o.session.Model(context.Background()); err == nil && m.Info().ID == name {
 		u.Window, u.MaxOutput = m.Info().Window, m.Info().MaxOutput
@@ -571,19 +569,19 @@ func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
 	return u
 }
 
-// BadLine answers a line that cannot be read.
+// BadLine writes the message about a line that cannot be read.
 func (o *Messages) BadLine(number int, field string, err error) {
 	o.out.write(BadLine{Type: "error", Line: number, Field: field, Error: err.Error()})
 }
 
-// Structured is the answer by the schema.
+// Structured records the answer that matches the schema.
 func (o *Messages) Structured(value json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.turn.value = value
 }
 
-// Queued confirms that a prompt enters the turn that runs.
+// Queued confirms that a prompt enters the running turn.
 func (o *Messages) Queued(number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -592,15 +590,15 @@ func (o *Messages) Queued(number int) {
 	}
 }
 
-// serves says that the reader is a host of the Agent SDK: tools have the names
-// that it knows, and its own messages are not repeated.
+// serves records that the reader is a host of the Agent SDK: tools get the names that it knows, and
+// its own messages are not repeated.
 func (o *Messages) serves(problems []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.host, o.extra = true, problems
 }
 
-// unjoin takes back that a message joins the turn.
+// unjoin removes a message that was expected to join the turn.
 func (o *Messages) unjoin(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -608,8 +606,8 @@ func (o *Messages) unjoin(id string) {
 	o.prompts, o.joined = slices.DeleteFunc(o.prompts, same), slices.DeleteFunc(o.joined, same)
 }
 
-// prompted notes the id of a message of the host that the next turn answers, or
-// that joins the one that runs.
+// prompted records the ID of a host's message that the next turn answers, or that joins the running
+// turn.
 func (o *Messages) prompted(id string, joins bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 // A handler answers a request of the host.
 type handler func(s *server, ctx context.Context, request json.RawMessage) (any, error)
 
-// handlers are the requests that are answered; interrupt is not among them, as
-// it does not wait for its turn. Any other is answered with an error.
+// handlers are the supported requests, except interrupt, which does not wait for its turn. All other
+// requests are answered with an error.
 var handlers = map[string]handler{
 	"initialize":              (*server).initialize,
 	"set_permission_mode":     (*server).setMode,
@@ -52,7 +52,7 @@ var handlers = map[string]handler{
 	"cancel_async_message":    (*server).cancelMessage,
 }
 
-// unsupported explains why requests that hosts know are answered with an error.
+// unsupported explains, for some requests that hosts know, why they are answered with an error.
 var unsupported = map[string]string{
 	"rewind_files":      "no copies of files are kept; use the version control of the project",
 	"update_settings":   "a host writes no settings; --settings gives some to the program when it starts",
@@ -63,7 +63,7 @@ var unsupported = map[string]string{
 	"seed_read_state":   "an edit needs a file that the model has read in this session",
 }
 
-// requested answers a request of the host.
+// requested answers a request from the host.
 func (s *server) requested(in inboxed) {
 	id := in.frame.ID
 	response, err := any(nil), error(nil)
@@ -80,7 +80,7 @@ func (s *server) requested(in inboxed) {
 	delete(s.handling, id)
 	s.mu.Unlock()
 	if cancel == nil {
-		return // the host took it back
+		return // the host has withdrawn it
 	}
 	cancel()
 	s.respond(id, response, err)
@@ -94,7 +94,7 @@ func (s *server) respond(id string, response any, err error) {
 	s.out.write(controlResponse{"control_response", r})
 }
 
-// parse reads a request into a struct.
+// parse decodes a request into a struct.
 func parse[T any](request json.RawMessage) (T, error) {
 	var in T
 	if err := json.Unmarshal(request, &in); err != nil {
@@ -103,8 +103,8 @@ func parse[T any](request json.RawMessage) (T, error) {
 	return in, nil
 }
 
-// onSession makes a handler of a method that works on the session, which is
-// started if need be. T is the request as the method reads it.
+// onSession makes a handler from a method that needs the session, and starts the session if necessary.
+// T is the type of the request.
 func onSession[T any](do func(s *server, ctx context.Context, session *engine.Session, in T) (any, error)) handler {
 	return func(s *server, ctx context.Context, request json.RawMessage) (any, error) {
 		in, err := parse[T](request)
@@ -119,7 +119,7 @@ func onSession[T any](do func(s *server, ctx context.Context, session *engine.Se
 	}
 }
 
-// interrupt ends the turn that runs. It is answered at once.
+// interrupt ends the running turn. It is answered at once.
 func (s *server) interrupt(f frame) {
 	in, err := parse[struct {
 		Queued bool `json:"cancel_queued"`
@@ -169,7 +169,7 @@ func (s *server) interrupt(f frame) {
 	s.respond(f.ID, out, nil)
 }
 
-// interrupted answers interrupt: the ids of the messages that wait.
+// interrupted is the answer to interrupt: the IDs of the waiting messages.
 type interrupted struct {
 	Queued    []string `json:"still_queued"`
 	Cancelled []string `json:"cancelled,omitempty"`
@@ -211,7 +211,7 @@ func (s *server) setModel(ctx context.Context, session *engine.Session, in struc
 	return nil, session.Set(ctx, sessionlog.Setting{Model: name})
 }
 
-// modelOrDefault is a model's name; for "" and default that of the settings.
+// modelOrDefault returns a model's name. For "" and "default" it is that of the settings.
 func modelOrDefault(ctx context.Context, session *engine.Session, name string) (string, error) {
 	if name != "" && name != "default" {
 		return name, nil
@@ -224,7 +224,7 @@ func modelOrDefault(ctx context.Context, session *engine.Session, name string) (
 }
 
 func (s *server) setThinking(ctx context.Context, session *engine.Session, in struct {
-	Tokens  json.RawMessage `json:"max_thinking_tokens"` // absent: as it is; null: that of the settings
+	Tokens  json.RawMessage `json:"max_thinking_tokens"` // absent: unchanged; null: from the settings
 	Display *string         `json:"thinking_display"`
 }) (any, error) {
 	if len(in.Tokens) > 0 {
@@ -233,7 +233,7 @@ func (s *server) setThinking(ctx context.Context, session *engine.Session, in st
 			if err := json.Unmarshal(in.Tokens, &tokens); err != nil || tokens < 0 {
 				return nil, fmt.Errorf("max_thinking_tokens is %s, not a number of tokens or null", in.Tokens)
 			}
-			effort = strconv.Itoa(tokens) // 0: none are asked for
+			effort = strconv.Itoa(tokens) // 0 requests no thinking tokens
 		}
 		if err := session.Set(ctx, sessionlog.Setting{Effort: effort}); err != nil {
 			return nil, err
@@ -245,7 +245,7 @@ func (s *server) setThinking(ctx context.Context, session *engine.Session, in st
 	return nil, nil
 }
 
-// contextUsage is what fills the model's window, as hosts show it.
+// contextUsage describes what fills the model's window, in the form for hosts.
 type contextUsage struct {
 	Categories []contextCategory `json:"categories"`
 	Total      int               `json:"totalTokens"`
@@ -258,7 +258,7 @@ type contextUsage struct {
 	Tools      []struct{}        `json:"mcpTools"`
 	Agents     []struct{}        `json:"agents"`
 	Compacts   bool              `json:"isAutoCompactEnabled"`
-	Usage      *Usage            `json:"apiUsage"` // of the last answer; null: there was none
+	Usage      *Usage            `json:"apiUsage"` // for the last answer; null: there was none
 }
 
 type contextCategory struct {
@@ -311,8 +311,8 @@ func (s *server) models(ctx context.Context, session *engine.Session, _ struct{}
 	}{listModels(ctx, session)}, nil
 }
 
-// listModels are the models that the session may use: those of the providers
-// that have a key or a server.
+// listModels returns the models that the session may use, which are those of the providers with a key
+// or a server.
 func listModels(ctx context.Context, s *engine.Session) []modelInfo {
 	out := []modelInfo{}
 	if m, err := s.Model(ctx); err == nil {
@@ -332,7 +332,7 @@ func listModels(ctx context.Context, s *engine.Session) []modelInfo {
 	return out
 }
 
-// A ruleEntry is a permission rule in force.
+// A ruleEntry is a permission rule in effect.
 type ruleEntry struct {
 	Behavior string    `json:"behavior"`
 	Source   string    `json:"source"`
@@ -377,7 +377,7 @@ func (s *server) settings(ctx context.Context, session *engine.Session, _ struct
 	}
 	type applied struct {
 		Model  string  `json:"model"`
-		Effort *string `json:"effort"` // null: the model's own
+		Effort *string `json:"effort"` // null: the model's default
 	}
 	now := applied{}
 	if m, err := session.Model(ctx); err == nil {
@@ -392,8 +392,8 @@ func (s *server) settings(ctx context.Context, session *engine.Session, _ struct
 	}{reply.Value, now}, nil
 }
 
-// applySettings changes what can be changed while the program runs: the model and
-// the effort. null takes a change back.
+// applySettings changes the settings that can change while the program runs: the model and the effort.
+// null undoes a change.
 func (s *server) applySettings(ctx context.Context, session *engine.Session, in struct {
 	Settings map[string]*json.RawMessage `json:"settings"`
 }) (any, error) {
@@ -423,7 +423,7 @@ func (s *server) applySettings(ctx context.Context, session *engine.Session, in 
 	return nil, session.Set(ctx, to)
 }
 
-// reloadPlugins reads settings and all that the directory provides again.
+// reloadPlugins reads the settings and everything that the directory provides again.
 func (s *server) reloadPlugins(ctx context.Context, session *engine.Session, in struct {
 	Plugins []json.RawMessage `json:"add_plugins"`
 }) (any, error) {
@@ -454,7 +454,7 @@ func (s *server) reloadStyles(context.Context, *engine.Session, struct{}) (any, 
 	}{outputStyles}, nil
 }
 
-// outputStyles are the styles that hosts may offer: there is one.
+// outputStyles are the styles that hosts may offer.
 var outputStyles = []string{"default"}
 
 func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
@@ -466,7 +466,7 @@ func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ st
 	}{commands(session)}, nil
 }
 
-// commands are what can be typed after a slash.
+// commands lists what can be typed after a slash.
 func commands(s *engine.Session) []slashCommand {
 	all := []slashCommand{}
 	for _, c := range s.Commands() {
@@ -475,16 +475,16 @@ func commands(s *engine.Session) []slashCommand {
 	return all
 }
 
-// A fileContent answers read_file.
+// A fileContent is the answer to read_file.
 type fileContent struct {
 	Contents  string `json:"contents"`
 	Path      string `json:"absPath"`
 	Truncated bool   `json:"truncated,omitempty"`
 	Encoding  string `json:"encoding,omitempty"` // base64; "": UTF-8
-	Lossy     *bool  `json:"lossy,omitempty"`    // of UTF-8: bytes were replaced
+	Lossy     *bool  `json:"lossy,omitempty"`    // for UTF-8: bytes were replaced
 }
 
-// maxReadFile bounds what read_file answers, in bytes.
+// maxReadFile limits the answer to read_file, in bytes.
 const maxReadFile = 1 << 20
 
 func (s *server) readFile(ctx context.Context, request json.RawMessage) (any, error) {
@@ -541,7 +541,7 @@ func (s *server) stopTask(ctx context.Context, session *engine.Session, in struc
 	return nil, session.StopTask(in.Task)
 }
 
-// A taskOutput answers get_task_output.
+// A taskOutput is the answer to get_task_output.
 type taskOutput struct {
 	Output    string `json:"output"`
 	Total     int64  `json:"total_bytes"`
@@ -558,7 +558,7 @@ func (s *server) taskOutput(ctx context.Context, session *engine.Session, in str
 	return taskOutput{text, total, total > int64(len(text))}, nil
 }
 
-// cancelMessage takes back a message of the host that no turn has taken in.
+// cancelMessage removes a message of the host that no turn has read yet.
 func (s *server) cancelMessage(_ context.Context, request json.RawMessage) (any, error) {
 	in, err := parse[struct {
 		ID string `json:"message_uuid"`

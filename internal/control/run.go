@@ -12,14 +12,12 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Runner runs turns and shows them to an Output. A command may replace its
-// Session.
+// A Runner runs turns and shows them to an Output. A command may replace Session.
 type Runner struct {
 	Session *engine.Session
 	Out     Output
-	Schema  *Schema // of the answers; nil: any answer will do
-	// Show is called when something happened, for what is shown elsewhere; nil:
-	// nothing is.
+	Schema  *Schema // for the answers; nil: any answer is accepted
+	// Show is called when something has happened, to update what is shown outside Out. It may be nil.
 	Show func(*engine.Engine)
 	Quit bool // the user typed /quit
 }
@@ -30,7 +28,7 @@ func (r *Runner) show() {
 	}
 }
 
-// Begin shows the session, and runs the hooks of its start.
+// Begin shows the session and runs its start hooks.
 func (r *Runner) Begin(ctx context.Context) error {
 	r.Out.Begin(ctx, r.Session)
 	for e, err := range r.Session.Begin(ctx) {
@@ -42,8 +40,8 @@ func (r *Runner) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Turn runs one turn and shows it. An answer that does not match the schema is
-// requested once more.
+// Turn runs one turn and shows it. If an answer does not match the schema, it asks for another one
+// once.
 func (r *Runner) Turn(ctx context.Context, in agent.Input) error {
 	return r.try(ctx, in, r.Schema != nil)
 }
@@ -60,7 +58,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 			return err
 		}
 		r.show()
-		if end != nil { // a message that came meanwhile has a turn of its own
+		if end != nil { // a message that arrived meanwhile gets a turn of its own
 			r.Out.End(nil)
 			end = nil
 		}
@@ -112,7 +110,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 	return outcome(ctx, end)
 }
 
-// A SignalError is the cause of a context that a signal cancelled.
+// A SignalError is the cause of a context that was cancelled by a signal.
 type SignalError struct {
 	Name string
 	Code engine.ExitCode
@@ -120,7 +118,7 @@ type SignalError struct {
 
 func (e SignalError) Error() string { return e.Name }
 
-// outcome makes of how a run ended an exit code.
+// outcome converts the end of a run to an error with an exit code.
 func outcome(ctx context.Context, end *agent.End) error {
 	switch end.Reason {
 	case session.EndCancelled:

@@ -11,15 +11,15 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An outMessage is a message that the program writes: its Go type, and the
-// value of type and of subtype.
+// An outMessage describes a message that the program writes: its Go type, and its values of type and
+// subtype.
 type outMessage struct {
 	value    any
 	kind     string
-	subtypes []string // nil: it has none, or any
+	subtypes []string // nil: none, or any
 }
 
-// outMessages are the messages of stream-json.
+// outMessages lists the messages of stream-json.
 var outMessages = []outMessage{
 	{Init{}, "system", []string{"init"}},
 	{UserMessage{}, "user", nil},
@@ -43,8 +43,7 @@ var outMessages = []outMessage{
 var resultSubtypes = []string{"success", "error_during_execution", "error_max_turns", "error_max_budget_usd",
 	"error_max_structured_output_retries"}
 
-// MessageTypes are the types of the messages that are written, for their
-// documentation.
+// MessageTypes returns the types of the written messages, to check their documentation.
 func MessageTypes() []reflect.Type {
 	var all []reflect.Type
 	for _, m := range outMessages {
@@ -55,8 +54,7 @@ func MessageTypes() []reflect.Type {
 		reflect.TypeFor[Block](), reflect.TypeFor[StreamEvent](), reflect.TypeFor[Delta](), reflect.TypeFor[ModelResponse]())
 }
 
-// JSONSchema is the schema of the messages that are written, one of which each
-// line is.
+// JSONSchema returns the schema of the written messages. Each line is one of them.
 func JSONSchema() ([]byte, error) {
 	block, err := schemaOf(reflect.TypeFor[Block]())
 	if err != nil {
@@ -89,13 +87,13 @@ func JSONSchema() ([]byte, error) {
 	return json.MarshalIndent(&out, "", "  ")
 }
 
-// schemaOf is the schema of a type; further members are allowed.
+// schemaOf returns the schema of a type. It allows additional members.
 func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 	shapes := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[[]Block]():         {Type: "array", Items: &jsonschema.Schema{Ref: "#/$defs/block"}},
 		reflect.TypeFor[json.RawMessage](): {},
 	}
-	for _, entry := range []reflect.Type{ // as `knack session show --json` prints them
+	for _, entry := range []reflect.Type{ // in the form that `knack session show --json` prints
 		reflect.TypeFor[session.Activation](), reflect.TypeFor[session.Decision](),
 		reflect.TypeFor[session.Compaction](), reflect.TypeFor[session.Agent](), reflect.TypeFor[session.SkillChanges](),
 	} {
@@ -112,13 +110,13 @@ func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// open lets objects have members that are not named, as later versions add some.
+// open makes a schema allow additional members, because later versions add some.
 func open(s *jsonschema.Schema) {
 	if s == nil {
 		return
 	}
 	if s.Ref != "" {
-		s.Type, s.Types = "", nil // of the pointer to it
+		s.Type, s.Types = "", nil // they describe the pointer to it
 	}
 	if s.AdditionalProperties != nil && s.Properties != nil {
 		s.AdditionalProperties = nil

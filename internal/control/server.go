@@ -25,39 +25,38 @@ import (
 // Options configure [Serve].
 type Options struct {
 	In  io.Reader // lines of structured input
-	Out Output    // what turns show
-	// Messages is Out where it is stream-json: then requests of the control
-	// protocol are answered there. nil: they are errors.
+	Out Output    // shows the turns
+	// Messages is Out if Out writes stream-json; then requests of the control protocol are answered there.
+	// nil: such requests are errors.
 	Messages *Messages
 
-	// Start starts the session; edit changes its options as the host asks.
+	// Start starts the session; edit applies the host's changes to its options.
 	Start func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error)
-	Show  func(*engine.Engine) // as in Runner
+	Show  func(*engine.Engine) // see Runner
 
-	Schema  *Schema // as in Runner
+	Schema  *Schema // see Runner
 	Prompts bool    // the host approves calls: --permission-prompt-tool stdio
-	Replay  bool    // prompts are repeated: --replay-user-messages
-	MaySave bool    // the host's rules may be kept beyond the session: --host-may-save
-	// Timeout is how long the host may take to answer a question; 0: an hour.
+	Replay  bool    // repeat prompts: --replay-user-messages
+	MaySave bool    // the host may store rules beyond the session: --host-may-save
+	// Timeout is the time that the host has to answer a question; 0: an hour.
 	Timeout time.Duration
 }
 
-// maxWaiting bounds the lines that wait to be handled.
+// maxWaiting limits the number of lines that wait to be handled.
 const maxWaiting = 10_000
 
-// connectTimeout bounds how long the first turn waits for the host's servers.
+// connectTimeout limits how long the first turn waits for the host's servers.
 const connectTimeout = 10 * time.Second
 
-// errHostGone is the answer to requests of ours when the host has closed our
-// standard input, and why a turn ends when it no longer reads.
+// errHostGone is the result of our requests after the host has closed our standard input. It is also
+// the cause for ending a turn when the host no longer reads.
 var errHostGone = errors.New("the host has gone")
 
-// errInterrupted is why a turn ends that the host interrupts.
+// errInterrupted is the cause for ending a turn that the host interrupts.
 var errInterrupted = errors.New("interrupted by the host")
 
-// A server is one run of [Serve]. Three goroutines work in it: one reads lines,
-// and delivers at once what must not wait (answers, interrupts); one handles
-// the other lines in their order; and one runs turns.
+// A server is one run of [Serve]. It has three goroutines: one reads lines and immediately delivers
+// what must not wait (answers, interrupts); one handles the other lines in order; and one runs turns.
 type server struct {
 	Options
 	out    *lineWriter // nil: not stream-json
@@ -65,33 +64,33 @@ type server struct {
 	cancel context.CancelCauseFunc
 
 	mu       sync.Mutex
-	session  *engine.Session // nil: it has not started
+	session  *engine.Session // nil: not started yet
 	host     bool            // initialize was received
-	setup    setup           // what it set
+	setup    setup           // from initialize
 	pending  map[string]chan answer
-	asked    int // requests of ours so far
+	asked    int // number of our requests so far
 	closed   bool
 	inbox    []inboxed
-	handling map[string]context.CancelFunc // requests of the host, by id
+	handling map[string]context.CancelFunc // the host's requests, by ID
 	conns    map[string]mcp.Conn           // to servers in the host, by name
-	connect  bool                          // there are servers that the next turn waits for
+	connect  bool                          // the next turn waits for the host's servers
 	prompts  []prompt
-	stopTurn context.CancelCauseFunc // of the turn that runs; nil: none does
+	stopTurn context.CancelCauseFunc // ends the running turn; nil: none is running
 	began    bool                    // the session was shown
-	drained  bool                    // no more prompts come
-	refused  error                   // the first line that was
+	drained  bool                    // no more prompts will come
+	refused  error                   // the first error from refuse
 	changed  chan struct{}           // closed when the inbox or prompts change
 }
 
-// An inboxed line waits to be handled.
+// An inboxed is a line that waits to be handled.
 type inboxed struct {
 	line  inputLine
 	frame frame
-	ctx   context.Context // of a request of the host
+	ctx   context.Context // for a request of the host
 }
 
-// Serve runs a turn for each message on the input, and answers requests of the
-// control protocol. It returns when the input has ended and all is done.
+// Serve runs a turn for each message on the input, and answers requests of the control protocol. It
+// returns when the input has ended and all work is done.
 func Serve(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -108,13 +107,14 @@ func Serve(ctx context.Context, o Options) error {
 		s.out.gone = func() { cancel(errHostGone) }
 		o.Messages.replay = o.Replay
 	}
-	// A host that is gone ends the turn, not the program: what it started ends too.
+	// If the host is gone, SIGPIPE must end the turn, not the program, so that what the turn started also
+	// ends.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
 	var done sync.WaitGroup
-	go s.read(ctx) // it lives as long as somebody may still write
+	go s.read(ctx) // not waited for: it blocks as long as somebody may still write
 	done.Go(func() { s.handleAll(ctx) })
 	err := s.turns(ctx)
 	cancel(nil)
@@ -122,7 +122,7 @@ func Serve(ctx context.Context, o Options) error {
 	return err
 }
 
-// notify tells those who wait that something has changed. s.mu is held.
+// notify wakes all waiting goroutines after a change. The caller must hold s.mu.
 func (s *server) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -156,7 +156,7 @@ func (s *server) read(ctx context.Context) {
 	s.notify()
 }
 
-// badLine answers a line that cannot be read.
+// badLine reports a line that cannot be read.
 func (s *server) badLine(number int, field string, err error) {
 	s.Out.BadLine(number, field, err)
 	if field != "" {
@@ -168,14 +168,14 @@ func (s *server) badLine(number int, field string, err error) {
 	})
 }
 
-// refuse notes an error that the program ends with, though it goes on.
+// refuse records an error to return at the end of the program, which continues until then.
 func (s *server) refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = cmp.Or(s.refused, err)
 }
 
-// take delivers a line, or puts it into the inbox.
+// take handles a line at once, or puts it into the inbox.
 func (s *server) take(ctx context.Context, l inputLine, f frame) {
 	switch f.Type {
 	case "user":
@@ -227,8 +227,7 @@ func subtypeOf(request json.RawMessage) string {
 	return r.Subtype
 }
 
-// withdraw ends the handling of a request that the host takes back; it is not
-// answered then.
+// withdraw stops handling a request that the host has withdrawn. The request gets no answer.
 func (s *server) withdraw(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +237,7 @@ func (s *server) withdraw(id string) {
 	}
 }
 
-// handleAll handles the lines of the inbox in their order, but for requests that
-// wait for a server.
+// handleAll handles the lines of the inbox in order, except requests that wait for a server.
 func (s *server) handleAll(ctx context.Context) {
 	var slow sync.WaitGroup
 	defer slow.Wait()
@@ -277,7 +275,7 @@ func (s *server) handleAll(ctx context.Context) {
 	}
 }
 
-// prompted gives a message of the host to the turn that runs, or to the next.
+// prompted passes a message from the host to the running turn, or to the next one.
 func (s *server) prompted(ctx context.Context, in inboxed) {
 	p, field, err := readPrompt(in.frame)
 	if err != nil {
@@ -299,10 +297,10 @@ func (s *server) prompted(ctx context.Context, in inboxed) {
 	s.notify()
 }
 
-// ownID begins the ids of messages to which the host gave none.
+// ownID is the prefix of the IDs of messages to which the host gave none.
 const ownID = "line "
 
-// join reports whether a message enters the turn that runs.
+// join adds a message to the running turn. It returns false if that is not possible.
 func (s *server) join(ctx context.Context, p prompt) bool {
 	s.mu.Lock()
 	session, running := s.session, s.stopTurn != nil && len(s.prompts) == 0
@@ -313,7 +311,7 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	}
 	queued, err := session.Say(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
-	case err != nil: // the turn is over, or a command waits for its end
+	case err != nil: // the turn has ended, or a command waits for its end
 		return false
 	case queued.Reply != nil:
 		s.Out.Event(engine.Event{Reply: queued.Reply})
@@ -326,7 +324,7 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	return true
 }
 
-// next waits for a prompt. ok is false when none will come.
+// next waits for a prompt. ok is false if no more will come.
 func (s *server) next(ctx context.Context) (p prompt, ok bool) {
 	for {
 		s.mu.Lock()
@@ -383,8 +381,8 @@ func (s *server) turns(ctx context.Context) error {
 		case err == nil:
 		case ctx.Err() != nil:
 			return s.ended(ctx)
-		case s.isHost(): // the result has the error; the host decides what to do
-		case s.runner.Session.Log() == log && log.Last() == last: // refused, with nothing recorded
+		case s.isHost(): // the result contains the error; the host decides what to do
+		case s.runner.Session.Log() == log && log.Last() == last: // refused without recording anything
 			s.refuse(err)
 		default:
 			return err
@@ -393,18 +391,18 @@ func (s *server) turns(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return s.ended(ctx)
 	}
-	if _, err := s.start(ctx); err != nil { // there was no prompt: flags that are wrong are reported all the same
+	if _, err := s.start(ctx); err != nil { // without any prompt, invalid flags must still be reported
 		return err
 	}
 	return s.err()
 }
 
-// A startError is why the session could not start, which ends the program.
+// A startError is the error of a session that could not start. It ends the program.
 type startError struct{ error }
 
 func (e startError) Unwrap() error { return e.error }
 
-// ended is the error for a context that ended.
+// ended returns the error for a context that has ended.
 func (s *server) ended(ctx context.Context) error {
 	var failed startError
 	if errors.As(context.Cause(ctx), &failed) {
@@ -416,8 +414,8 @@ func (s *server) ended(ctx context.Context) error {
 	return outcome(ctx, &agent.End{Reason: session.EndCancelled})
 }
 
-// await waits until the servers of the host are connected, or have failed, so that
-// the first request offers their tools.
+// await waits until the host's servers are connected or have failed, so that the first request offers
+// their tools.
 func (s *server) await(ctx context.Context, session *engine.Session) {
 	s.mu.Lock()
 	connect := s.connect
@@ -426,11 +424,11 @@ func (s *server) await(ctx context.Context, session *engine.Session) {
 	if connect {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
-		session.WaitServers(ctx) // those that are late come with a later request
+		session.WaitServers(ctx) // later servers are offered with a later request
 	}
 }
 
-// record adds a message of the host to the log that asks for no answer.
+// record adds a host's message that needs no answer to the log.
 func record(log *session.Log, in agent.Input) error {
 	parts := in.Parts
 	if in.Text != "" {
@@ -452,7 +450,7 @@ func (s *server) isHost() bool {
 	return s.host
 }
 
-// turn runs a turn, which the host may interrupt.
+// turn runs a turn. The host may interrupt it.
 func (s *server) turn(ctx context.Context, p prompt) error {
 	turn, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -473,7 +471,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	s.stopTurn = nil
 	if s.session != s.runner.Session {
 		s.session = s.runner.Session
-	} else { // messages that came when the turn was ending are the next ones
+	} else { // messages that arrived as the turn ended come next
 		var left []prompt
 		for _, m := range s.session.Status().Queue {
 			if !s.session.Unsay(m.ID) {
@@ -493,7 +491,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	return err
 }
 
-// start starts the session, once, as the host asks.
+// start starts the session with the host's setup, unless it has already started.
 func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// An answerStream is one answer while it is streamed, as events of the API: its
-// text and thinking as they come, its calls once it is whole.
+// An answerStream converts one streamed answer to events of the API: text and thinking as they arrive,
+// each call when it is complete.
 type answerStream struct {
-	id    string // of the message
+	id    string // ID of the message
 	model string
 	open  bool   // message_start was sent
-	index int    // of the next block
+	index int    // index of the next block
 	block string // the type of the open block; "": none is open
 }
 
-// stream shows the pieces of an answer, where they are wanted.
+// stream writes the parts of an answer, if partial messages are enabled.
 func (o *Messages) stream(log string, parent *string, e engine.Event) {
 	if e.Request != nil {
 		o.streams[log] = &answerStream{id: messageID(o.headOf(log, 0)), model: e.Request.Model}
@@ -34,7 +34,7 @@ func (o *Messages) stream(log string, parent *string, e engine.Event) {
 		a.piece(send, "text", e.Text)
 	case e.Thinking != "":
 		a.piece(send, "thinking", e.Thinking)
-	case e.Retry != nil && a.open: // what was sent is void
+	case e.Retry != nil && a.open: // what was sent is invalid
 		a.close(send)
 		send(StreamEvent{Type: "message_stop"})
 	case e.Entry != nil && e.Entry.Answer != nil:
@@ -60,8 +60,8 @@ func (a *answerStream) start(send func(StreamEvent)) {
 		Model: a.model, Content: []Block{}}})
 }
 
-// piece sends a piece of text or of thinking, and begins a block where the last
-// piece was of the other kind.
+// piece sends a part of text or thinking. If the previous part was of the other kind, it first begins
+// a new block.
 func (a *answerStream) piece(send func(StreamEvent), kind, text string) {
 	a.start(send)
 	empty, at := "", a.index
@@ -82,7 +82,7 @@ func (a *answerStream) piece(send func(StreamEvent), kind, text string) {
 	send(StreamEvent{Type: "content_block_delta", Index: &at, Delta: &d})
 }
 
-// close ends the open block.
+// close closes the open block.
 func (a *answerStream) close(send func(StreamEvent)) {
 	if a.block == "" {
 		return
@@ -93,7 +93,7 @@ func (a *answerStream) close(send func(StreamEvent)) {
 	a.index++
 }
 
-// call sends a call, whole.
+// call sends a complete call.
 func (a *answerStream) call(send func(StreamEvent), b Block) {
 	at, input := a.index, string(b.Input)
 	b.Input = json.RawMessage("{}")
