@@ -115,7 +115,7 @@ func (v *serverValue) state() string {
 	return string(v.State)
 }
 
-// showServer shows what one server offers.
+// showServer shows the state of one server and what it offers.
 func (s *Session) showServer(name string) (Reply, error) {
 	all := slices.DeleteFunc(s.serverValues(), func(v serverValue) bool { return v.Name != name })
 	if len(all) == 0 {

@@ -103,7 +103,7 @@ func startNew(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return Reply{Text: "a new session: " + log.ID(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
 }
 
-// maxResumed bounds the list of sessions.
+// maxResumed limits the list of sessions.
 const maxResumed = 15
 
 func resume(ctx context.Context, s *Session, id string) (Reply, error) {
@@ -171,7 +171,7 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 	return Reply{Text: b.text(), Value: all, Choices: choices}, nil
 }
 
-// maxTitle bounds a session's title, in bytes.
+// maxTitle limits a session's title, in bytes.
 const maxTitle = 200
 
 func name(ctx context.Context, s *Session, title string) (Reply, error) {
@@ -185,13 +185,13 @@ func name(ctx context.Context, s *Session, title string) (Reply, error) {
 		Value: map[string]string{"title": title}}, nil
 }
 
-// costValue is what a session has cost.
+// costValue is the cost of a session.
 type costValue struct {
 	Models []spent `json:"models"`
 	Cost   float64 `json:"costUSD"`
 }
 
-// spent is what one model, or the agents of one name, have cost.
+// spent is the cost of one model, or of all agents with one name.
 type spent struct {
 	Name     string    `json:"name"`
 	Requests int       `json:"requests"`
@@ -257,7 +257,7 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 	return r, nil
 }
 
-// maxTurns is how many turns a chart of the cost shows.
+// maxTurns is the maximum number of turns in a chart of the cost.
 const maxTurns = 16
 
 // costChart draws the cost of the last turns, one bar for each.

@@ -111,7 +111,7 @@ func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 // Set writes a setting into the user's own file; [Engine.Reload] reads it.
 func (p *Project) Set(key, value string) (Reply, error) {
 	data := json.RawMessage(value)
-	if !json.Valid(data) { // a word needs no quotes
+	if !json.Valid(data) { // quote a plain word
 		data, _ = json.Marshal(value)
 	}
 	if err := config.Check(key, data); err != nil {
@@ -242,7 +242,7 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return r, nil
 }
 
-// reloaded describes what a reload changed.
+// reloaded describes the changes of a reload.
 func (s *Session) reloaded(c Reloaded) Reply {
 	was, now := c.Was, c.Now
 	var b lines

@@ -48,7 +48,7 @@ func (s *Session) export(path string) Export {
 
 var errNothingSaid = errors.New("this session is still empty")
 
-// shareTime bounds an upload.
+// shareTime limits the duration of an upload.
 const shareTime = 2 * time.Minute
 
 // share uploads a page as a secret gist with the user's own gh, after the user has agreed.

@@ -44,7 +44,7 @@ type Options struct {
 	Trust   bool   // trust the project while the program runs
 	Index   bool   // list skills in the system prompt, to be read as files; no Skill tool
 	Hotkeys string // the front end's keys, for /hotkeys
-	Window  int    // the model's window in tokens, where listings are shown without a model; 0: unknown
+	Window  int    // in tokens, for showing listings without a model; 0: unknown
 
 	// Model is the host's own model; nil: the model named in the settings.
 	Model llm.Model

@@ -283,7 +283,7 @@ func (p *Project) Rules() permission.Rules { return p.config.Rules }
 // Settings are the merged settings that front ends need.
 type Settings struct {
 	Model         string // "": the default of the first provider
-	Effort        string // "": the model's own
+	Effort        string // "": the model's default
 	Sandbox       string // the sandbox.mode
 	DisableBypass bool   // forbid the permission mode bypassPermissions
 	DisableShell  bool   // forbid inline commands of skills

@@ -388,8 +388,8 @@ func (s *Session) modelInfo() llm.Info {
 	return s.used.Info()
 }
 
-// modelName returns the name of the model that the next turn begins with, or "" if finding it needs a
-// search.
+// modelName returns the name of the model that the next turn begins with, or "" if it is not known
+// without a search.
 func (s *Session) modelName() string {
 	return cmp.Or(s.log.State().Model, s.modelInfo().ID, s.engine.Project().config.Settings.Model)
 }

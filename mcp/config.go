@@ -48,7 +48,7 @@ type Server struct {
 	// Timeout limits connecting; 0: 30 s. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
 
-	Origin permission.Origin // of the file that defines it
+	Origin permission.Origin // origin of the file that defines it
 	Place  string            // the file, or the name of the flag that defined it
 }
 

@@ -286,7 +286,7 @@ func (c *Client) plain() *http.Client {
 	return &http.Client{Transport: &bounded{base: base}, CheckRedirect: sameOrigin, Timeout: connectTime}
 }
 
-// loginTime is how long a user has to log in.
+// loginTime limits how long a login may take.
 const loginTime = 10 * time.Minute
 
 // Login lets the user log in to a server in a browser, and stores the token. visit shows the address

@@ -596,7 +596,7 @@ func (l *loader) key(k key) any {
 						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.shown())
 					continue
 				}
-				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot withdraw it
+				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot override required
 					fields[m.key] = m.val.value()
 					l.c.from[k.name+"."+m.key] = []Position{l.at(y, m.val)}
 				}

@@ -21,7 +21,7 @@ type Schema struct {
 	resolved *jsonschema.Resolved
 }
 
-// ReadSchema reads the value of --json-schema: a file, or JSON.
+// ReadSchema parses the value of --json-schema, which is a file or JSON.
 func ReadSchema(value string) (*Schema, error) {
 	wrong := func(err error) error {
 		return engine.Usagef(`--json-schema '{"type": "object", "required": ["answer"]}'`, "--json-schema: %w", err)
@@ -43,7 +43,7 @@ func ReadSchema(value string) (*Schema, error) {
 	return s, nil
 }
 
-// ParseSchema reads a JSON Schema.
+// ParseSchema parses a JSON Schema. An unknown type in it is an error.
 func ParseSchema(data []byte) (*Schema, error) {
 	var schema jsonschema.Schema
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))

@@ -67,13 +67,13 @@ func readLines(r io.Reader, do func(inputLine)) error {
 type frame struct {
 	Type string `json:"type"`
 
-	// control_request, control_cancel_request
+	// members of control_request and control_cancel_request
 	ID      string          `json:"request_id"`
 	Request json.RawMessage `json:"request"`
-	// control_response
+	// members of control_response
 	Response *answer `json:"response"`
 
-	// user
+	// members of user
 	UUID      string `json:"uuid"`
 	Typed     bool   `json:"typed"`
 	Priority  string `json:"priority"` // now, next, later

@@ -36,7 +36,7 @@ type Init struct {
 	Capabilities []string       `json:"capabilities"`
 	Problems     []string       `json:"problems"`
 	Version      string         `json:"knack_version"`
-	HostVersion  string         `json:"claude_code_version"` // the same
+	HostVersion  string         `json:"claude_code_version"` // same as Version
 }
 
 // A ServerStatus is an MCP server.
@@ -55,7 +55,7 @@ type Plugin struct {
 
 // Usage is the token usage of requests.
 type Usage struct {
-	Input      int `json:"input_tokens"` // without cached tokens
+	Input      int `json:"input_tokens"` // does not include cached tokens
 	Output     int `json:"output_tokens"`
 	CacheWrite int `json:"cache_creation_input_tokens"`
 	CacheRead  int `json:"cache_read_input_tokens"`
@@ -202,7 +202,7 @@ type StreamMessage struct {
 	Head
 }
 
-// A StreamEvent is an event of the streaming Messages API.
+// A StreamEvent is an event in the streaming Messages API.
 type StreamEvent struct {
 	// Type is message_start, content_block_start, content_block_delta,
 	// content_block_stop, message_delta or message_stop.
@@ -214,7 +214,7 @@ type StreamEvent struct {
 	Usage   *Usage         `json:"usage,omitempty"`
 }
 
-// A Delta is what a StreamEvent adds.
+// A Delta is the text or data that a StreamEvent adds to an answer.
 type Delta struct {
 	Type     string  `json:"type,omitempty"` // text_delta, thinking_delta, input_json_delta; "" for message_delta
 	Text     *string `json:"text,omitempty"`
@@ -285,7 +285,7 @@ type CompactMessage struct {
 	Compaction *session.Compaction `json:"compaction"`
 }
 
-// CompactMetadata is a compaction in numbers.
+// CompactMetadata describes a compaction.
 type CompactMetadata struct {
 	Trigger string `json:"trigger"`    // manual, auto
 	Before  int    `json:"pre_tokens"` // an estimate

@@ -167,7 +167,7 @@ func (o *Messages) init(ctx context.Context) Init {
 		Servers: []ServerStatus{}, Plugins: []Plugin{}, Key: "none", Style: "default",
 		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
 	}
-	if model, err := s.Model(ctx); err == nil { // without a model the field stays empty
+	if model, err := s.Model(ctx); err == nil { // a session needs no model if only commands run
 		m.Model = model.Info().ID
 	}
 	for _, d := range append(s.Given().Agents, p.Agents()...) {

@@ -51,7 +51,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 	defer r.show()
 	var end *agent.End
 	var next *engine.Session
-	var failed, denied bool // of the offline model: a procedure failed, and what it called was refused
+	var failed, denied bool // for the offline model: a procedure failed; its call was refused
 	for e, err := range s.Run(ctx, in) {
 		if err != nil {
 			r.Out.End(err)

@@ -76,7 +76,7 @@ type server struct {
 	connect  bool                          // the next turn waits for the host's servers
 	prompts  []prompt
 	stopTurn context.CancelCauseFunc // ends the running turn; nil: none is running
-	began    bool                    // the session was shown
+	began    bool                    // Begin was called for the session
 	drained  bool                    // no more prompts will come
 	refused  error                   // the first error from refuse
 	changed  chan struct{}           // closed when the inbox or prompts change
@@ -128,7 +128,7 @@ func (s *server) notify() {
 	s.changed = make(chan struct{})
 }
 
-// read reads all lines.
+// read reads all lines of the input.
 func (s *server) read(ctx context.Context) {
 	err := readLines(s.In, func(l inputLine) {
 		f, field := frame{}, ""

@@ -18,7 +18,7 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// A Kind says as what an item would be loaded.
+// A Kind is the kind of resource that an item would be loaded as.
 type Kind = layout.Kind
 
 const (
@@ -262,7 +262,7 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 	}
 }
 
-// within reports whether a file belongs to a folder that is an item.
+// within reports whether a file is in the folder of an item found so far.
 func (s *scan) within(file string) bool {
 	for _, it := range s.items {
 		if it.entry != "" && slices.ContainsFunc(it.list, func(e entry) bool {
