@@ -163,8 +163,8 @@ func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer
 	return s.approve(ctx, r)
 }
 
-// leadsOut returns an error for a path in the workspace that leads outside through a link: whoever
-// made the link chose that file, not the user who typed the path.
+// leadsOut returns an error for a path in the workspace that leads outside through a link: the
+// author of the link chose that file, not the user who typed the path.
 func (s *Session) leadsOut(ctx context.Context, path string) error {
 	dir, err := s.ws.Realpath(ctx, s.ws.Dir())
 	if err != nil {

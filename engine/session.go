@@ -43,7 +43,7 @@ type Session struct {
 	hooks      *hook.Runner // nil: there are none
 	background *agent.Background
 	jobs       *jobs
-	read       *coding.Memory // what the conversation has read from files
+	read       *coding.Memory // what the conversation knows about files
 	coding     coding.Options // of the session's tools
 	files      tool.Set       // all of the session's own tools, active or not
 	active     tool.Set       // the active ones among them
@@ -59,7 +59,7 @@ type Session struct {
 	running   bool
 	cancel    context.CancelCauseFunc // of the Run
 	interrupt context.CancelCauseFunc // of the current turn
-	used      llm.Model               // by the last turn; nil: there was none
+	used      llm.Model               // model of the last turn; nil: there was none
 	given     Given
 	servers   *mcp.Client // the host's servers; nil: none
 	withOwn   ownCatalog  // see Catalog

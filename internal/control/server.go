@@ -114,7 +114,7 @@ func Serve(ctx context.Context, o Options) error {
 	defer signal.Stop(pipe)
 
 	var done sync.WaitGroup
-	go s.read(ctx) // not waited for: it blocks as long as somebody may still write
+	go s.read(ctx) // Serve does not wait for it: it runs until the input is closed
 	done.Go(func() { s.handleAll(ctx) })
 	err := s.turns(ctx)
 	cancel(nil)
