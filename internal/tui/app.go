@@ -1,10 +1,10 @@
-// Package tui is the terminal interface: an append-only conversation in the
-// terminal's own scrollback, and a small live area below it with the current activity,
-// the prompt and a status line.
+// Package tui is the terminal interface: an append-only conversation in the terminal's own
+// scrollback, and a small live area below it with the current activity, the prompt and a
+// status line.
 //
-// [Run] is the whole of it. Everything that happens arrives as a func on one
-// channel and changes the state of one goroutine; what is shown is a function
-// from that state to lines. Nothing above the live area is ever written again.
+// [Run] is the only entry point. All events (keys, agent events, timers) reach one goroutine
+// as functions on a channel; only that goroutine changes the state. The live area is a
+// function from that state to lines. Lines above the live area are never written again.
 package tui
 
 import (
@@ -24,28 +24,28 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// Options say how the interface runs.
+// Options configure the interface.
 type Options struct {
 	In  *os.File  // a terminal
-	Out io.Writer // the same
-	// Start begins the conversation; who answers its questions.
+	Out io.Writer // the same terminal
+	// Start begins the conversation. The session asks its questions through who.
 	Start func(ctx context.Context, who engine.Person) (*engine.Session, error)
-	// Theme is the name of a theme; "" and "auto": that of the terminal's
+	// Theme is the name of a theme. "" and "auto" choose one that fits the terminal's
 	// background.
 	Theme  string
-	Colour bool // whether anything may be coloured
+	Colour bool // whether colours may be used
 	// Notify is how the user is notified when an answer is needed: bell, osc9, off, or a
-	// command; "": bell.
+	// command. "" means bell.
 	Notify string
-	// History and Bindings are files; "": there is none.
+	// History and Bindings are file names; "" means no file.
 	History, Bindings string
 	Greeting          string // the first line
-	First             string // a prompt to begin with
+	First             string // the first prompt, sent at the start
 	Env               func(string) string
 }
 
-// Run shows the interface until the user leaves, ctx ends or the terminal goes
-// away. The session is closed when it returns.
+// Run shows the interface until the user leaves, ctx ends or the terminal is closed. It closes
+// the session before it returns.
 func Run(ctx context.Context, o Options) error {
 	a := newApp(ctx, o)
 	defer a.end()
@@ -95,14 +95,14 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// app is the state of the interface. All of it belongs to the goroutine of
-// loop; others reach it through post.
+// app is the state of the interface. Only the goroutine of loop may use it; other goroutines
+// call post.
 type app struct {
 	o      Options
 	ctx    context.Context
 	cancel context.CancelFunc
 	posts  chan func()
-	// pressedKeys are handled at once; what a turn posts waits for the next frame.
+	// Keys are handled at once; functions posted during a turn wait for the next frame.
 	pressedKeys chan terminal.Key
 	session     *engine.Session
 	terminal    *terminal.Terminal
@@ -114,33 +114,33 @@ type app struct {
 	conv      *conversation
 	view      view
 	questions []*question
-	pick      func(item)              // what the open picker does
-	cancelled func()                  // called when it is closed; nil: nothing is
-	menuFrom  int                     // bytes of the prompt that the menu replaces
-	commands  []item                  // for /; nil: to be made
-	files     []string                // for @; nil: not read yet
-	named     []item                  // what can follow @; nil: to be made of files and agents
-	reading   bool                    // files are being read
-	stop      context.CancelCauseFunc // of the running turn
-	shells    []*shellCommand         // that run
-	ran       *shellCommand           // the last that has ended; nil: none
+	pick      func(item)              // called with the item picked in the open picker
+	cancelled func()                  // called when the picker is closed without a choice; may be nil
+	menuFrom  int                     // start of the part of the prompt that the menu replaces, as a byte offset
+	commands  []item                  // completions for /; nil: not built yet
+	files     []string                // files for @; nil: not read yet
+	named     []item                  // completions for @; nil: not yet built from files and agents
+	reading   bool                    // files are being read in the background
+	stop      context.CancelCauseFunc // stops the running turn
+	shells    []*shellCommand         // running
+	ran       *shellCommand           // the last one that ended; nil: none
 	next      *engine.Session         // replaces the session after the turn
 	quit      bool
-	pressed   time.Time // of the last Ctrl-C or Esc at an empty prompt
-	streamed  int       // bytes of the answer that is being received
-	counted   int       // tokens of the turn's answers that are complete
+	pressed   time.Time // time of the last Ctrl-C or Esc at an empty prompt
+	streamed  int       // bytes received of the answer being streamed
+	counted   int       // tokens of the turn's complete answers
 	drawn     time.Time
 	watch     context.CancelFunc
 	workers   sync.WaitGroup
 	pastes    struct {
 		sync.Mutex
-		dir string // of pasted images; "": none yet
+		dir string // directory of pasted images; "": not created yet
 		n   int
 	}
 }
 
-// frame is the time between two frames of a turn, but for those that a key asks
-// for. What is posted between them is not even looked at: waking up for each piece
+// frame is the time between two frames of a turn, except for frames drawn because of a key
+// press. Posted functions wait in the channel until the next frame: waking up for each piece
 // of an answer would cost more than drawing it.
 const frame = 50 * time.Millisecond
 
@@ -154,7 +154,7 @@ func newApp(ctx context.Context, o Options) *app {
 	return a
 }
 
-// post queues a func for the loop. After the end of the interface it is dropped.
+// post queues a function for the loop. After the interface has ended, the function is dropped.
 func (a *app) post(do func()) {
 	select {
 	case a.posts <- do:
@@ -162,7 +162,8 @@ func (a *app) post(do func()) {
 	}
 }
 
-// work runs something that may take its time; then is called in the loop.
+// work runs do, which may be slow, in another goroutine; the function that it returns then
+// runs in the loop.
 func (a *app) work(do func(ctx context.Context) (then func())) {
 	a.workers.Add(1)
 	go func() {
@@ -173,7 +174,7 @@ func (a *app) work(do func(ctx context.Context) (then func())) {
 	}()
 }
 
-// end stops what still runs.
+// end stops everything that is still running.
 func (a *app) end() {
 	a.cancel()
 	a.workers.Wait()
@@ -182,7 +183,7 @@ func (a *app) end() {
 	}
 }
 
-// loop draws and handles what is posted until the user leaves.
+// loop draws and runs posted functions until the user leaves.
 func (a *app) loop() error {
 	sizes, release := terminal.Resizes()
 	defer release()
@@ -193,7 +194,7 @@ func (a *app) loop() error {
 	if err := a.draw(); err != nil {
 		return err
 	}
-	var handled time.Time // when posts were
+	var handled time.Time // when posted functions last ran
 	for !a.quit {
 		posts := a.posts
 		if wait := frame - time.Since(handled); wait > 0 && a.busy() {
@@ -204,7 +205,7 @@ func (a *app) loop() error {
 		case do := <-posts:
 			handled = time.Now()
 			do()
-			for more := true; more && !a.quit; { // what came together is one frame
+			for more := true; more && !a.quit; { // everything that is already waiting goes into one frame
 				select {
 				case do := <-a.posts:
 					do()
@@ -228,7 +229,7 @@ func (a *app) loop() error {
 			if !a.busy() {
 				w, h := a.terminal.Size()
 				if a.resized(w, h) || len(a.view.jobs)+len(a.view.agents) > 0 && a.tasks() {
-					break // nothing reports the end of a task, and on some systems a new size
+					break // polled: nothing reports the end of a background task
 				}
 				continue
 			}
@@ -250,8 +251,8 @@ func (a *app) loop() error {
 // busy reports whether something in the live area changes by itself.
 func (a *app) busy() bool { return a.view.running || len(a.shells) > 0 }
 
-// resized applies a new size. The live area is erased where the terminal left
-// it, and drawn anew.
+// resized applies a new size: it erases the live area where the terminal left it, and redraws
+// it.
 func (a *app) resized(width, height int) bool {
 	if w, h := a.screen.Size(); w == width && h == height {
 		return false
@@ -296,7 +297,7 @@ func (a *app) leave(err error) error {
 	return errors.Join(err, a.screen.Leave())
 }
 
-// open opens a list; pick is called with what is picked.
+// open opens a list; pick is called with the chosen item.
 func (a *app) open(p *picker, pick func(item)) {
 	a.view.picker, a.pick, a.cancelled = p, pick, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/knack-agent/knack/internal/styled"
 )
 
-// shades tell the parts of a whole apart, where there are no colours too.
+// shades distinguish the parts of a whole, also without colours.
 var shades = []struct {
 	mark  string
 	style styled.Style
@@ -18,11 +18,11 @@ var shades = []struct {
 }
 
 const (
-	chartWidth  = 60 // cells of a whole
-	chartLabels = 24 // cells of a label
+	chartWidth  = 60 // width of a whole, in cells
+	chartLabels = 24 // maximum width of a label, in cells
 )
 
-// chart draws what a command answers.
+// chart draws a chart from a command's reply.
 func (c *conversation) chart(ch *engine.Chart) {
 	c.endAnswer()
 	c.separate()
@@ -66,7 +66,7 @@ func whole(ch *engine.Chart, width int) styled.Line {
 	return l
 }
 
-// rows draws each value: parts of a whole with their mark, others as a bar.
+// rows draws one row per value: parts of a whole with their shade, other values as a bar.
 func rows(ch *engine.Chart, width int) []styled.Line {
 	labels, texts, most := 0, 0, 0.0
 	for _, b := range ch.Bars {

@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// rewind offers the user's messages to go back to.
+// rewind offers the user's earlier messages, to continue the conversation from one of them.
 func (a *app) rewind() {
 	var items []item
 	texts := map[string]string{}
@@ -34,12 +34,12 @@ func (a *app) rewind() {
 	slices.Reverse(items)
 	a.open(newPicker("go back to before", items), func(it item) {
 		a.prompt.Set(texts[it.value])
-		a.conv.typed = true // it is not shown
+		a.conv.typed = true // do not show it
 		a.turn(agent.Typed("/tree " + it.value))
 	})
 }
 
-// modes is the order of Shift-Tab.
+// modes is the cycle of Shift-Tab.
 var modes = []permission.Mode{permission.Default, permission.AcceptEdits, permission.Plan}
 
 func (a *app) cycleMode() {
@@ -55,12 +55,12 @@ func (a *app) cycleMode() {
 	})
 }
 
-// local are the commands of the screen itself.
+// local lists the commands that the screen handles itself.
 var local = []struct{ name, help string }{
 	{"theme", "choose the colours"},
 }
 
-// local runs a command of the screen. It reports whether the text was one.
+// local runs text if it is a command of the screen, and reports whether it was.
 func (a *app) local(text string) bool {
 	name, args, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(text, "/")), " ")
 	if !strings.HasPrefix(text, "/") {
@@ -79,8 +79,8 @@ func (a *app) local(text string) bool {
 	return true
 }
 
-// theme changes the colours, and keeps them in the user's settings. Without a
-// name it offers them, and shows each one on the live area.
+// theme changes the colours and saves the choice in the user's settings. Without a name it
+// opens a list of themes and previews the one under the cursor.
 func (a *app) theme(name string) {
 	if name != "" {
 		a.keepTheme(name)
@@ -97,7 +97,7 @@ func (a *app) theme(name string) {
 	a.cancelled = func() { a.screen.Theme = was; a.screen.Redraw() }
 }
 
-// setTheme shows everything from now on in a theme.
+// setTheme switches to a theme and reports whether it exists.
 func (a *app) setTheme(name string) bool {
 	t, ok := styled.ThemeNamed(name)
 	if name == "auto" {
@@ -113,8 +113,8 @@ func (a *app) setTheme(name string) bool {
 	return ok
 }
 
-// light reports whether the background is light: as the terminal has replied, else
-// as COLORFGBG has it, else it is dark.
+// light reports whether the background is light, from the terminal's reply, or else from
+// COLORFGBG. The default is dark.
 func (a *app) light() bool {
 	if light, known := a.terminal.Light(); known {
 		return light

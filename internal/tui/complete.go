@@ -12,8 +12,7 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// menuKey handles the keys of the completion menu. It reports whether the key
-// was one of them.
+// menuKey handles a key for the completion menu, and reports whether it did.
 func (a *app) menuKey(k terminal.Key) bool {
 	switch k.String() {
 	case "up", "down", "ctrl+p", "ctrl+n", "pageup", "pagedown":
@@ -28,7 +27,7 @@ func (a *app) menuKey(k terminal.Key) bool {
 		if !ok || whole || it.ready {
 			a.complete()
 			a.view.menu = nil
-			return false // Enter sends it
+			return false // Enter submits the prompt
 		}
 		a.complete()
 	default:
@@ -37,7 +36,7 @@ func (a *app) menuKey(k terminal.Key) bool {
 	return true
 }
 
-// complete puts the chosen completion into the prompt.
+// complete inserts the chosen completion into the prompt.
 func (a *app) complete() bool {
 	if a.view.menu == nil {
 		return false
@@ -52,7 +51,7 @@ func (a *app) complete() bool {
 	return true
 }
 
-// menu opens, narrows or closes the completions of the word before the cursor.
+// menu opens, narrows or closes the completions for the word before the cursor.
 func (a *app) menu() {
 	before := a.prompt.Before()
 	var items []item
@@ -80,7 +79,7 @@ func (a *app) menu() {
 	}
 }
 
-// slash returns everything that can be typed after a slash.
+// slash returns the completions for a slash.
 func (a *app) slash() []item {
 	if a.commands != nil {
 		return a.commands
@@ -89,7 +88,7 @@ func (a *app) slash() []item {
 	items := make([]item, 0, len(all)+len(local))
 	for _, c := range all {
 		if plain.Line(c.Name) != c.Name {
-			continue // it cannot be typed as it is shown
+			continue // what is shown is not what would have to be typed
 		}
 		help := c.Description
 		if c.Skill != nil {
@@ -105,11 +104,11 @@ func (a *app) slash() []item {
 	return items
 }
 
-// maxFiles bounds the files that are offered after @.
+// maxFiles is the maximum number of files offered after @.
 const maxFiles = 200_000
 
-// mentions returns the agents and the files of the project. They are read in the background;
-// until then there are none.
+// mentions returns the agents and the files of the project. Files are read in the background;
+// until they are there, the list is empty.
 func (a *app) mentions() []item {
 	if a.files == nil && !a.reading {
 		a.reading = true
@@ -137,7 +136,7 @@ func (a *app) mentions() []item {
 	return a.named
 }
 
-// projectFiles lists files below dir, without those that are ignored.
+// projectFiles lists the files below dir that are not ignored.
 func projectFiles(ctx context.Context, dir string) []string {
 	files := []string{}
 	root, err := search.OpenDir(dir)

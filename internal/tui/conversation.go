@@ -17,26 +17,26 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A conversation turns what a run does into lines: those that are final, and
-// those of what is still running. It knows nothing of terminals.
+// A conversation turns the events of a run into lines: final ones, and those of what is still
+// running. It does not depend on a terminal.
 type conversation struct {
 	width    int
-	thinking bool                                // reasoning is shown
-	summary  func(name string, in []byte) string // of a call's input
+	thinking bool                                // show reasoning
+	summary  func(name string, in []byte) string // describes a call's input in one line
 
-	final []styled.Line // not committed yet; code may be wider than the terminal
-	last  block         // what the last final line belongs to
+	final []styled.Line // not yet committed; lines of code may be wider than the terminal
+	last  block         // the kind of the last final line
 
 	answer    *markdown.Stream // nil: no answer is being streamed
-	reasoning string           // streamed since the request began
-	calls     []*call          // running, or waiting for those before them
-	results   []string         // whole results, the newest last
-	now       time.Time        // of the last event
-	typed     bool             // the message that begins the turn is shown already
+	reasoning string           // reasoning streamed since the request began
+	calls     []*call          // running, or finished and waiting until earlier calls are shown
+	results   []string         // full results, the newest last
+	now       time.Time        // time of the last event
+	typed     bool             // the message that begins the turn is already shown
 	retry     string
 }
 
-// A block is a kind of lines; a blank line separates different ones.
+// A block is a kind of lines. A blank line separates blocks of different kinds.
 type block uint8
 
 const (
@@ -48,23 +48,23 @@ const (
 	blockReply
 )
 
-// A call is one that a model asked for and whose result is not there.
+// A call is a tool call whose result is not shown yet.
 type call struct {
 	agent *agent.Sub
 	call  llm.ToolCall
 	since time.Time
-	head  styled.Line // its heading; nil: not made yet
-	tail  []string    // the last lines of its output so far
-	ended time.Time   // zero: it runs
+	head  styled.Line // nil: not built yet
+	tail  []string    // the last lines of the output so far
+	ended time.Time   // zero: still running
 }
 
 const (
-	userLines    = 20 // of a message of the user that are shown
-	resultLines  = 4  // of a result that are shown
-	diffLines    = 60 // of a diff that are shown
+	userLines    = 20 // maximum lines shown of a user message
+	resultLines  = 4  // maximum lines shown of a result
+	diffLines    = 60 // maximum lines shown of a diff
 	keptResults  = 20
 	resultIndent = "  "
-	// failedCommand begins the last line of a result of a shell command that failed.
+	// failedCommand begins the last line of the result of a failed shell command.
 	failedCommand = "Command "
 )
 
@@ -76,13 +76,14 @@ func (c *conversation) add(b block, lines ...styled.Line) {
 	c.final = append(c.final, lines...)
 }
 
-// separate adds a blank line before what follows, whatever it is.
+// separate makes the next block begin with a blank line, whatever its kind.
 func (c *conversation) separate() {
 	c.last = blockNone
 	c.final = append(c.final, nil)
 }
 
-// wrapped adds one paragraph.
+// wrapped adds text to block b, wrapped at the width of the terminal. first begins the first
+// line; the others are indented by as much.
 func (c *conversation) wrapped(b block, style styled.Style, first, text string) {
 	rest := strings.Repeat(" ", styled.Width(first))
 	for i, part := range strings.Split(text, "\n") {
@@ -94,8 +95,7 @@ func (c *conversation) wrapped(b block, style styled.Style, first, text string) 
 	}
 }
 
-// user shows a message of the user. Of a long one, such as a paste, the start is
-// enough.
+// user shows a user message; of a long one, such as a paste, only the start.
 func (c *conversation) user(text string) {
 	c.endAnswer()
 	c.separate()
@@ -110,7 +110,7 @@ func (c *conversation) user(text string) {
 	}
 }
 
-// note shows a remark of the program.
+// note shows a message of the program.
 func (c *conversation) note(style styled.Style, text string) {
 	c.endAnswer()
 	c.wrapped(blockNote, style, "· ", text)
@@ -128,7 +128,7 @@ func (c *conversation) reply(text string) {
 	}
 }
 
-// take returns the final lines and forgets them.
+// take returns the final lines that are not committed yet, and removes them.
 func (c *conversation) take() []styled.Line {
 	if c.answer != nil {
 		if lines := c.answer.Take(c.width); len(lines) > 0 {
@@ -151,7 +151,7 @@ func (c *conversation) endAnswer() {
 	}
 }
 
-// endReasoning shows the reasoning, if the user wants to see it.
+// endReasoning shows the streamed reasoning if the user wants to see it.
 func (c *conversation) endReasoning() {
 	if c.thinking && strings.TrimSpace(c.reasoning) != "" {
 		c.separate()
@@ -185,7 +185,7 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 			k.ended = now
 		}
 	case e.Retry != nil:
-		c.answer, c.reasoning = nil, "" // what was streamed is void
+		c.answer, c.reasoning = nil, "" // discard what was streamed
 		c.retry = fmt.Sprintf("%s; next attempt in %s", e.Retry.Err, e.Retry.Wait.Round(time.Second/10))
 	case e.Entry != nil && e.Agent == nil:
 		c.entry(e.Entry)
@@ -205,7 +205,7 @@ func (c *conversation) running(id string) *call {
 	return nil
 }
 
-// entry shows what was recorded of the run itself.
+// entry shows a new session entry.
 func (c *conversation) entry(e *session.Entry) {
 	switch {
 	case e.User != nil && c.typed:
@@ -220,7 +220,7 @@ func (c *conversation) entry(e *session.Entry) {
 	case e.Decision != nil && e.Decision.Asked:
 		c.endAnswer()
 		if k := c.running(e.Decision.Call); k != nil {
-			k.since = c.now // the time of the question is not the call's
+			k.since = c.now // the time that the question took does not count as the call's
 		}
 	case e.Activation != nil:
 		a := e.Activation
@@ -245,7 +245,7 @@ func (c *conversation) entry(e *session.Entry) {
 	}
 }
 
-// typedIn is what the user typed; the other parts are files that it names.
+// typedIn returns the text that the user typed, without the files that it mentions.
 func typedIn(u *session.User) string {
 	if u.Typed != "" || len(u.Parts) == 0 {
 		return u.Typed
@@ -253,8 +253,8 @@ func typedIn(u *session.User) string {
 	return llm.TextOf(u.Parts[:1])
 }
 
-// subEntry shows what a sub-agent recorded: its calls and what it may not do.
-// Its answer is for the agent that started it.
+// subEntry shows a sub-agent's calls and denials. Its answer is not shown: it is for the agent
+// that started it.
 func (c *conversation) subEntry(e agent.Event) {
 	switch {
 	case e.Entry.Result != nil:
@@ -274,7 +274,7 @@ func (c *conversation) indented(lines []styled.Line) []styled.Line {
 	return out
 }
 
-// result shows a call and its result: the diff of a change, or the last lines.
+// result shows a call with its result: the diff of a change, or the last lines of the text.
 func (c *conversation) result(by *agent.Sub, r *session.Result) {
 	c.endAnswer()
 	k := c.running(r.ID)
@@ -313,7 +313,7 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 	c.keep(text)
 }
 
-// keep remembers a result, to be shown in full.
+// keep stores a result so that it can be shown in full later.
 func (c *conversation) keep(text string) {
 	c.results = append(c.results, text)
 	if len(c.results) > keptResults {
@@ -321,10 +321,10 @@ func (c *conversation) keep(text string) {
 	}
 }
 
-// longCall is how long a call must take for its heading to show the time.
+// longCall is the minimum duration of a call whose heading shows the time.
 const longCall = 2 * time.Second
 
-// took is how long a call ran; zero: that is not known.
+// took returns how long a call ran; zero if that is not known.
 func (k *call) took(now time.Time) time.Duration {
 	switch {
 	case k.since.IsZero():
@@ -335,7 +335,7 @@ func (k *call) took(now time.Time) time.Duration {
 	return now.Sub(k.since)
 }
 
-// heading is the one line that describes a call.
+// heading returns the line that describes a call.
 func (c *conversation) heading(k *call) styled.Line {
 	if k.head == nil {
 		k.head = c.newHeading(k)
@@ -356,19 +356,19 @@ func (c *conversation) newHeading(k *call) styled.Line {
 	return l.Cut(headingCells)
 }
 
-// headingCells bounds a heading: the whole input is in the record.
+// headingCells is the maximum width of a heading. The session log has the whole input.
 const headingCells = 300
 
-// start is the first bytes of a text of which only so many cells can be seen.
+// start cuts s to a prefix that is long enough to fill the given number of cells.
 func start(s string, cells int) string {
-	const perCell = 32 // a letter with many marks
+	const perCell = 32 // enough for a letter with many combining marks
 	if len(s) <= cells*perCell {
 		return s
 	}
 	return strings.ToValidUTF8(s[:cells*perCell], "")
 }
 
-// output is the end of a result's text.
+// output returns the end of a result's text.
 func (c *conversation) output(text string, isError bool) []styled.Line {
 	style := styled.Dim
 	if isError {
@@ -386,14 +386,14 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 		width := max(c.width-len(resultIndent), 1)
 		style := style
 		if isError && strings.HasPrefix(all[len(all)-1], failedCommand) && i < len(all)-1 {
-			style = styled.Dim // output of a command that has failed
+			style = styled.Dim // output of a failed command
 		}
 		line := styled.S(style, plain.Line(strings.ReplaceAll(start(l, (resultLines+1)*width), "\t", "    ")))
 		rows := styled.Break(line, width)
-		if isError { // sentences, not columns
+		if isError { // error messages are sentences, not columns
 			rows = styled.Wrap(line, width, nil, nil)
 		}
-		if len(rows) > resultLines { // one very long line
+		if len(rows) > resultLines { // a single very long line
 			rows = rows[:resultLines]
 			rows[resultLines-1] = append(rows[resultLines-1].Cut(max(c.width-len(resultIndent)-1, 1)),
 				styled.Span{Text: "…", Style: style})
@@ -405,7 +405,7 @@ func (c *conversation) output(text string, isError bool) []styled.Line {
 	return out
 }
 
-// diff shows at most n lines of a unified diff.
+// diff returns at most n lines of a unified diff.
 func (c *conversation) diff(text string, n int) []styled.Line {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	var out []styled.Line
@@ -419,7 +419,7 @@ func (c *conversation) diff(text string, n int) []styled.Line {
 	return c.indented(out)
 }
 
-// end shows why a turn ended, unless it was done, and what it used.
+// end shows why a turn ended, unless it completed, and what it used.
 func (c *conversation) end(e *agent.End) {
 	c.endReasoning()
 	c.endAnswer()
@@ -434,8 +434,8 @@ func (c *conversation) end(e *agent.End) {
 	}
 }
 
-// live returns the lines of what is running: the open block of the answer, and the
-// running calls. At most maxRows lines are returned, the last ones.
+// live returns the lines of what is running: the unfinished block of the answer, and the
+// running calls. It returns at most maxRows lines, dropping the first ones.
 func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 	var lines []styled.Line
 	if c.answer != nil {
@@ -457,7 +457,7 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 	for _, k := range c.calls {
 		head := styled.Line{{Text: "○ ", Style: styled.Accent}}
 		until := now
-		if !k.ended.IsZero() { // it waits for those before it
+		if !k.ended.IsZero() { // finished, but an earlier call is still running
 			head[0] = styled.Span{Text: "✓ ", Style: styled.Dim}
 			until = k.ended
 		}
@@ -481,7 +481,7 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 	return lines
 }
 
-// lastResult shows the newest result in full. It reports whether there is one.
+// lastResult shows the newest result in full, and reports whether there is one.
 func (c *conversation) lastResult() bool {
 	if len(c.results) == 0 {
 		return false
@@ -497,7 +497,7 @@ func lastLines(s string, n int) []string {
 	return all[max(0, len(all)-n):]
 }
 
-// elapsed writes 75 s as "1m15s".
+// elapsed formats a duration: 75 s is "1m15s".
 func elapsed(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%ds", int(d.Seconds()))

@@ -21,23 +21,23 @@ import (
 // A dialog shows a question and collects its answer.
 type dialog struct {
 	q       engine.Question
-	list    *picker        // of options, or of the choice field
+	list    *picker        // options of the question, or choices of the field
 	text    *editor.Editor // of a text field, a reason, or an edited command
-	prompt  string         // of text
+	prompt  string         // prompt of text
 	edit    bool           // text is an edited command
-	other   bool           // text is free text for a choice
-	field   int            // the field that is filled in
+	other   bool           // text is a free-text answer to a choice
+	field   int            // index of the current field
 	values  map[string]json.RawMessage
-	problem string // why the last value was not accepted
-	shown   bool   // the body is in the scrollback
-	about   string // what the call does, in one line
-	// locked: it appeared while the user was typing a prompt, so that Enter or a
-	// digit may not be meant for it. An arrow key, which a prompt's end does not
-	// need, makes it take answers.
+	problem string // why the last value was rejected
+	shown   bool   // the body has been written to the scrollback
+	about   string // a one-line description of the call
+	// locked means that the dialog appeared while the user was typing a prompt, so that an
+	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
+	// prompt, unlocks it.
 	locked bool
 }
 
-// Values of items that are not options of the question.
+// Values of list items that are not options of the question.
 const (
 	itemReason = "\x00reason"
 	itemEdit   = "\x00edit"
@@ -63,7 +63,7 @@ func newDialog(q engine.Question) *dialog {
 		d.list = newPicker("", items)
 		d.list.closed = len(items) < 10
 		if q.Call != nil {
-			d.list.at = -1 // an Enter that was meant for the prompt approves nothing
+			d.list.at = -1 // an Enter meant for the prompt must not approve anything
 		}
 	case len(q.Fields) > 0:
 		d.open(0)
@@ -74,7 +74,7 @@ func newDialog(q engine.Question) *dialog {
 	return d
 }
 
-// open begins field i.
+// open shows field i.
 func (d *dialog) open(i int) {
 	d.field, d.list, d.text, d.other = i, nil, nil, false
 	f := d.q.Fields[i]
@@ -101,7 +101,7 @@ func (d *dialog) open(i int) {
 	d.list.closed = !f.Many && len(items) < 10
 }
 
-// command is the shell command of a call, or "": what the user can edit.
+// command returns the shell command of a call, which the user can edit; "" if it has none.
 func command(r *gate.Request) string {
 	var in struct{ Command string }
 	if !slices.ContainsFunc(r.Subjects, isCommand) || json.Unmarshal(r.Input, &in) != nil {
@@ -112,7 +112,7 @@ func command(r *gate.Request) string {
 
 func isCommand(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }
 
-// body is what the question is about, in full.
+// body returns the full subject of the question.
 func (d *dialog) body(width int) []styled.Line {
 	var out []styled.Line
 	wrap := func(style styled.Style, text string) {
@@ -135,7 +135,7 @@ func (d *dialog) body(width int) []styled.Line {
 	if r == nil {
 		return out
 	}
-	shown := false // what the call does
+	shown := false // what the call does is shown
 	for _, sub := range r.Subjects {
 		if isCommand(sub) {
 			code("bash", sub.Text)
@@ -172,7 +172,7 @@ func (d *dialog) body(width int) []styled.Line {
 			code("diff", strings.TrimRight(diff, "\n"))
 		}
 	}
-	if len(r.Rules) > 0 { // whole: what is not shown must not be approved
+	if len(r.Rules) > 0 { // never shortened: the user must not approve what is not shown
 		wrap(styled.Dim, "the rule: "+strings.Join(r.Rules, ", "))
 	}
 	return out
@@ -190,7 +190,7 @@ func indentJSON(data []byte) string {
 	return string(out)
 }
 
-// title is the line above the choices.
+// title returns the line above the choices.
 func (d *dialog) title() styled.Line {
 	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(d.q.Title), Style: styled.Bold}}
 	if d.q.Agent != nil {
@@ -206,7 +206,7 @@ func (d *dialog) title() styled.Line {
 	return l
 }
 
-// keys describes the keys that answer.
+// keys describes the keys that answer the question.
 func (d *dialog) keys() string {
 	switch {
 	case d.locked:
@@ -223,7 +223,7 @@ func (d *dialog) keys() string {
 	return "  type to search · ↑↓ and enter · esc: no"
 }
 
-// controls are the rows below the body: field, choices, or text.
+// controls returns the rows below the body: the field, choices or text.
 func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor terminal.Cursor) {
 	cursor.Row = -1
 	if len(d.q.Fields) > 0 {
@@ -243,7 +243,7 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 		secret := len(d.q.Fields) > 0 && d.q.Fields[d.field].Type == engine.FieldSecret
 		rows, row, col := d.text.Rows(max(width-styled.Width(lead), 2))
 		top := 0
-		if most := max(maxRows-len(out), 1); len(rows) > most { // the rows around the cursor
+		if most := max(maxRows-len(out), 1); len(rows) > most { // show the rows around the cursor
 			top = min(max(row-most+1, 0), len(rows)-most)
 			rows, row = rows[top:top+most], row-top
 		}
@@ -269,7 +269,7 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 	return append(out, d.list.lines(width, maxRows-len(out))...), cursor
 }
 
-// key handles a key. done means that the dialog is over, with its answer.
+// key handles a key. done means that the dialog has ended with answer a.
 func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 	if d.locked {
 		switch k.String() {
@@ -354,7 +354,7 @@ func (d *dialog) chosen() (engine.Answer, bool) {
 	return d.set(data)
 }
 
-// entered handles Enter in a text.
+// entered handles Enter in a text field.
 func (d *dialog) entered() (engine.Answer, bool) {
 	text := d.text.Text()
 	switch {
@@ -408,7 +408,7 @@ func (d *dialog) entered() (engine.Answer, bool) {
 	return d.set(data)
 }
 
-// set records the value of the field and opens the next.
+// set stores the value of the current field and opens the next one.
 func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 	d.problem = ""
 	d.values[d.q.Fields[d.field].Name] = value
@@ -419,12 +419,12 @@ func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 	return engine.Answer{Values: d.values}, true
 }
 
-// summary is the one line that stays when a question was answered.
+// summary returns the line that remains in the conversation after a question was answered.
 func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 	what := d.q.Title
 	if d.q.Call != nil {
 		what = strings.TrimSpace(d.q.Call.Tool + " " + strings.Join(strings.Fields(d.about), " "))
-		what = styled.Cut(plain.Line(what), 60) // all of it follows, as the heading of the call
+		what = styled.Cut(plain.Line(what), 60) // the call's heading, which follows, shows all of it
 	}
 	switch {
 	case a.Declined:

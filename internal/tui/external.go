@@ -55,7 +55,7 @@ func (a *app) edited(program string) (string, error) {
 	return string(data), err
 }
 
-// suspend stops the program until the shell resumes it.
+// suspend stops the program, like Ctrl-Z, until the shell resumes it.
 func (a *app) suspend() {
 	a.screen.Redraw()
 	a.terminal.Close()

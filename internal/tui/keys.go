@@ -37,7 +37,7 @@ const (
 	actHelp        action = "help"
 )
 
-// actions are the actions with their default keys and what they do.
+// actions lists the actions with their default keys and descriptions.
 var actions = []struct {
 	action action
 	keys   []string
@@ -65,7 +65,7 @@ var actions = []struct {
 	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
 }
 
-// fixed are the keys of the editor, which cannot be changed.
+// fixed lists the editor's keys, which cannot be rebound.
 var fixed = []struct{ keys, help string }{
 	{"left right ctrl+b ctrl+f", "move by one character"},
 	{"alt+left alt+right alt+b alt+f", "move by one word"},
@@ -90,9 +90,9 @@ func defaultBindings() bindings {
 	return b
 }
 
-// loadBindings reads a file such as {"mode": "ctrl+x", "submit": ["enter"]}; a
-// file that is not there changes nothing. An action that is named loses its
-// default keys; "" or [] leaves it without any.
+// loadBindings reads a file such as {"mode": "ctrl+x", "submit": ["enter"]}. A missing file
+// changes nothing. An action in the file loses its default keys; "" or [] leaves it without a
+// key.
 func loadBindings(file string) (bindings, error) {
 	b := defaultBindings()
 	data, err := os.ReadFile(file)
@@ -138,7 +138,7 @@ func loadBindings(file string) (bindings, error) {
 	return b, nil
 }
 
-// of returns the action of a key.
+// of returns the action bound to a key.
 func (b bindings) of(k terminal.Key) action {
 	if k.Name == "text" {
 		return b[k.Text]

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// notifyTime bounds the command that notifies the user.
+// notifyTime is the time limit of the notification command.
 const notifyTime = 5 * time.Second
 
-// notify informs the user, who may look elsewhere, that the program waits for
-// them. message is our own text.
+// notify notifies the user, who may be looking elsewhere, that the program waits for an
+// answer. message must be our own text, since it is not escaped.
 func (a *app) notify(message string) {
 	switch how := strings.TrimSpace(a.o.Notify); how {
 	case "", "bell":

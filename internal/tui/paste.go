@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// clipboardTime bounds a program that reads the clipboard.
+	// clipboardTime is the time limit of a program that reads the clipboard.
 	clipboardTime = 2 * time.Second
-	// maxImage bounds an image that is pasted, in bytes; the read tool scales it.
+	// maxImage is the maximum size of a pasted image in bytes. The read tool scales it down.
 	maxImage = 32 << 20
 )
 
-// clipboardPrograms print an image from the clipboard.
+// clipboardPrograms returns commands that print the image in the clipboard.
 func clipboardPrograms(env func(string) string) [][]string {
 	switch {
 	case runtime.GOOS == "darwin":
@@ -41,7 +41,7 @@ func clipboardPrograms(env func(string) string) [][]string {
 	return nil
 }
 
-// pasteImage attaches the image in the clipboard.
+// pasteImage attaches the image from the clipboard.
 func (a *app) pasteImage() {
 	programs := clipboardPrograms(a.env)
 	if len(programs) == 0 {
@@ -73,8 +73,8 @@ func (a *app) pasteImage() {
 	})
 }
 
-// clipboard runs a program that is on the PATH, in a directory that is neither
-// relative nor part of the project; what it starts is looked for there as well.
+// clipboard runs a program from the PATH, ignoring directories that are relative or part of
+// the project. The program gets the same reduced PATH for what it starts.
 func clipboard(ctx context.Context, argv []string, path, project string) ([]byte, error) {
 	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
 		return !filepath.IsAbs(dir) || dir == project || strings.HasPrefix(dir, project+string(filepath.Separator))
@@ -89,7 +89,7 @@ func clipboard(ctx context.Context, argv []string, path, project string) ([]byte
 		c.Dir = filepath.Dir(program)
 		c.Stdout = &out
 		c.Env = append(os.Environ(), "PATH="+strings.Join(dirs, string(filepath.ListSeparator)))
-		c.WaitDelay = time.Millisecond // what it started may keep the output open
+		c.WaitDelay = time.Millisecond // a child process may keep the output open
 		if err := c.Run(); errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("%s has not answered in %s", argv[0], clipboardTime)
 		} else if err != nil {
@@ -100,7 +100,7 @@ func clipboard(ctx context.Context, argv []string, path, project string) ([]byte
 	return nil, fmt.Errorf("%s is not installed", argv[0])
 }
 
-// limited keeps at most maxImage bytes and refuses more.
+// limited is a buffer that refuses more than maxImage bytes.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -110,8 +110,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// imageFile writes a pasted image to a private file, which lasts as long as the
-// program.
+// imageFile writes a pasted image to a private file, which is removed when the program ends.
 func (a *app) imageFile(data []byte) (string, error) {
 	if !isImage(data) {
 		return "", fmt.Errorf("%s", http.DetectContentType(data))
@@ -132,8 +131,8 @@ func (a *app) imageFile(data []byte) (string, error) {
 
 func isImage(data []byte) bool { return strings.HasPrefix(http.DetectContentType(data), "image/") }
 
-// attachImage puts a chip for an image into the prompt. What is sent names the
-// file, which is attached as any other: the rules and limits of read apply.
+// attachImage inserts a chip for an image into the prompt. The message sent mentions the file,
+// which is then attached like any other: the rules and limits of the read tool apply.
 func (a *app) attachImage(file string, size int) {
 	a.prompt.Attach(editor.Chip{
 		Label: fmt.Sprintf("image %s, %d KB", filepath.Base(file), (size+1023)/1024),
@@ -141,8 +140,8 @@ func (a *app) attachImage(file string, size int) {
 	})
 }
 
-// pasted inserts a paste. A path alone that is an image by its
-// content becomes an attachment.
+// pasted inserts a paste. If it is only the path of a file with image content, the image is
+// attached instead.
 func (a *app) pasted(text string) {
 	path := strings.TrimSpace(text)
 	if filepath.IsAbs(path) && !strings.ContainsAny(path, " \n\t") {

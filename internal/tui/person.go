@@ -7,7 +7,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// A question is one that the run waits for.
+// A question is a question that the run is waiting on.
 type question struct {
 	dialog *dialog
 	reply  chan engine.Answer

@@ -12,34 +12,34 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// An item is one line of a list to pick from.
+// An item is one entry of a list to pick from.
 type item struct {
-	value   string // what is picked
+	value   string // the result of picking it
 	label   string
 	help    string
 	preview string // shown below the list while the cursor is on it
-	mark    bool   // of a list of which several can be picked
-	ready   bool   // of a completion: it is complete, and Enter sends it
+	mark    bool   // marked, in a list that allows several
+	ready   bool   // a complete completion: Enter submits the prompt
 }
 
-// A picker is a list, narrowed by what is typed. The zero picker is empty.
+// A picker is a list filtered by what the user types. The zero picker is empty.
 type picker struct {
 	title  string
 	items  []item
-	many   bool // space marks items
+	many   bool // several items can be marked with Space
 	query  string
-	found  []int // of items, best first
-	at     int   // in found; -1: nothing is chosen yet
-	top    int   // the first that is shown
-	closed bool  // the query cannot be typed: for a few fixed choices
+	found  []int // indexes into items, best match first
+	at     int   // index into found; -1: nothing is selected yet
+	top    int   // index of the first visible row
+	closed bool  // the list cannot be filtered, because it has only a few fixed choices
 
-	// What matched the last query, in the order of items: a query that goes on from
-	// it is looked for among these alone, because there may be 100,000 files.
+	// matching has the indexes of the items that matched the last query, in order. A query
+	// that extends the last one searches only these, because there may be 100,000 files.
 	matching []int
-	matched  string // that query
+	matched  string // the query of matching
 
-	current string     // the value that applies now; "": none
-	moved   func(item) // if not nil, is called with the item under the cursor
+	current string     // the current value; "": none
+	moved   func(item) // if not nil, called with the item under the cursor when it changes
 }
 
 func newPicker(title string, items []item) *picker {
@@ -59,7 +59,7 @@ func (p *picker) filter() {
 	}
 }
 
-// opened puts the cursor on the value that applies now.
+// opened puts the cursor on the current value.
 func (p *picker) opened(current string) *picker {
 	p.current = current
 	p.filter()
@@ -74,8 +74,7 @@ func (p *picker) picked() (item, bool) {
 	return item{}, false
 }
 
-// key moves the cursor or narrows the list. It reports whether the key was
-// taken.
+// key moves the cursor or filters the list. It reports whether it used the key.
 func (p *picker) key(k terminal.Key) bool {
 	switch k.String() {
 	case "up", "ctrl+p":
@@ -127,7 +126,7 @@ func (p *picker) toggle() bool {
 
 func (p *picker) move(by int) {
 	if p.at < 0 && by < 0 {
-		p.at = len(p.found) // the last one comes next
+		p.at = len(p.found) // the cursor moves to the last item below
 	}
 	if len(p.found) > 0 {
 		p.at = min(max(p.at+by, 0), len(p.found)-1)
@@ -137,7 +136,7 @@ func (p *picker) move(by int) {
 	}
 }
 
-// search draws what was typed to narrow the list, in the place of the prompt.
+// search draws the filter text in place of the prompt.
 func (p *picker) search(width int) ([]styled.Line, terminal.Cursor) {
 	l := styled.Line{{Text: "/ ", Style: styled.Accent}, {Text: plain.Line(p.query)}}
 	col := l.Width()
@@ -161,7 +160,7 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 	maxRows -= len(preview)
 	rows := max(min(maxRows, len(p.found)), 1)
 	if len(p.found) > rows && rows > 2 {
-		rows-- // for the count
+		rows-- // for the line with the count
 	}
 	p.top = max(min(max(p.top, p.at-rows+1), p.at), 0)
 	wide, help := 0, false
@@ -172,7 +171,7 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 	if p.current != "" {
 		wide += 2
 	}
-	if help { // beside the labels
+	if help { // help texts fit beside the labels
 		wide = min(wide, max(width/2, 12))
 	}
 	for j := p.top; j < min(p.top+rows, len(p.found)); j++ {
@@ -205,10 +204,10 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 	return append(out, preview...)
 }
 
-// previewRows bounds what is shown of an item's preview.
+// previewRows is the maximum number of rows of a preview.
 const previewRows = 4
 
-// preview shows more about the item under the cursor, if there are rows left for it.
+// preview shows the preview of the item under the cursor, if there are rows left.
 func (p *picker) preview(width, maxRows int) []styled.Line {
 	it, ok := p.picked()
 	if !ok || it.preview == "" || it.preview == it.label || maxRows < 8 {
@@ -225,9 +224,10 @@ func (p *picker) preview(width, maxRows int) []styled.Line {
 	return out
 }
 
-// rank returns the items that match a query, best first, and the same in their
-// order: all of its words must match, letters in order. Without a query all match.
-// If among is not nil, only these items are looked at.
+// rank returns the indexes of the items that match a query: best first, equally good ones in
+// their original order. An item matches if it contains all words of the query, each with its
+// letters in order but not necessarily adjacent. An empty query matches everything. If among
+// is not nil, only these items are considered.
 func rank(items []item, among []int, query string) (best, matching []int) {
 	words := strings.Fields(strings.ToLower(query))
 	n := len(items)
@@ -247,7 +247,7 @@ func rank(items []item, among []int, query string) (best, matching []int) {
 			most = max(most, score)
 		}
 	}
-	// Sorted by counting: there are few different scores.
+	// Counting sort: there are few different scores.
 	starts := make([]int, most+2)
 	for _, s := range scores {
 		starts[most-s+1]++
@@ -263,7 +263,7 @@ func rank(items []item, among []int, query string) (best, matching []int) {
 	return best, matching
 }
 
-// score rates how well an item matches words in lower case; 0: it does not.
+// score rates how well an item matches words, which must be in lower case; 0 means no match.
 func (it *item) score(words []string) int {
 	score, help := 1, ""
 	for _, w := range words {

@@ -2,5 +2,5 @@
 
 package tui
 
-// stopProcess does nothing: there is no way to suspend a program.
+// stopProcess does nothing: this system has no way to suspend a program.
 func stopProcess() {}

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// stopProcess stops the whole process group, as Ctrl-Z in a shell does, and
-// returns when it is continued. Where no shell could continue it, the system does
-// not stop it.
+// stopProcess stops the whole process group, as Ctrl-Z in a shell does, and returns when it is
+// continued. The system does not stop a group that no shell could continue.
 func stopProcess() {
 	cont := make(chan os.Signal, 1)
 	signal.Notify(cont, syscall.SIGCONT)
@@ -19,7 +18,7 @@ func stopProcess() {
 	if syscall.Kill(0, syscall.SIGTSTP) == nil {
 		select {
 		case <-cont:
-		case <-time.After(time.Second): // nothing has stopped it
+		case <-time.After(time.Second): // the system did not stop the group
 		}
 	}
 }

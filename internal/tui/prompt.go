@@ -13,11 +13,10 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// twice is how soon a key must be pressed again to count as pressed twice.
+// twice is the maximum time between two presses that count as a double press.
 const twice = 2 * time.Second
 
-// key handles a key: of the open question, else of the open list, else of the
-// prompt.
+// key passes a key to the open question, or else to the open list, or else to the prompt.
 func (a *app) key(k terminal.Key) {
 	if k.Name == "background" {
 		if cmp.Or(a.o.Theme, "auto") == "auto" {
@@ -73,7 +72,7 @@ func (a *app) pickerKey(k terminal.Key) {
 func (a *app) promptKey(k terminal.Key) {
 	act := a.keys.of(k)
 	if act == actHelp && k.Name == "text" && !a.prompt.Empty() {
-		act = "" // a question mark is text
+		act = "" // a question mark in a text is not a key binding
 	}
 	if act != actClear && act != actInterrupt {
 		a.pressed = time.Time{}
@@ -157,7 +156,7 @@ func (a *app) promptKey(k terminal.Key) {
 	a.view.menu = nil
 }
 
-// enter sends the prompt.
+// enter submits the prompt.
 func (a *app) enter(when engine.When) {
 	in := input(&a.prompt)
 	text := in.Text
@@ -179,8 +178,8 @@ func (a *app) enter(when engine.When) {
 	a.submit(in, when)
 }
 
-// input is what a prompt sends. What was pasted as a chip was not typed: it opens
-// no closed skill, and approves none.
+// input returns the input for a prompt. The text of a pasted chip was not typed by the user:
+// it cannot invoke a skill that only the user may invoke, and approves none.
 func input(prompt *editor.Editor) agent.Input {
 	in := agent.Typed(prompt.Text())
 	if in.Typed = prompt.Typed(); in.Typed != in.Text {
@@ -191,8 +190,8 @@ func input(prompt *editor.Editor) agent.Input {
 	return in
 }
 
-// interrupt is Esc: it stops the turn, or at an empty prompt, pressed twice,
-// offers the earlier messages.
+// interrupt handles Esc: it stops the turn. At an empty prompt, a double press offers the
+// earlier messages.
 func (a *app) interrupt() {
 	switch {
 	case a.busy():
@@ -207,8 +206,8 @@ func (a *app) interrupt() {
 	}
 }
 
-// clear is Ctrl-C: it empties the prompt, or stops the turn; pressed twice at
-// an empty prompt, it leaves.
+// clear handles Ctrl-C: it empties the prompt, or stops the turn. A double press at an empty
+// prompt leaves.
 func (a *app) clear() {
 	switch {
 	case !a.prompt.Empty():
@@ -222,7 +221,7 @@ func (a *app) clear() {
 	}
 }
 
-// cancelWork stops the turn and the commands that the user started.
+// cancelWork stops the turn and the user's shell commands.
 func (a *app) cancelWork() {
 	if a.stop != nil {
 		a.stop(context.Canceled)
@@ -259,7 +258,7 @@ func (a *app) searchHistory() {
 	a.open(p, func(it item) { a.prompt.Set(it.value) })
 }
 
-// unqueue takes the last queued message back into the prompt.
+// unqueue moves the last queued message back into the prompt.
 func (a *app) unqueue() {
 	queue := a.session.Status().Queue
 	if len(queue) == 0 {
@@ -272,7 +271,7 @@ func (a *app) unqueue() {
 	}
 }
 
-// todosOf reads the list out of the Details of a result of the todo tool.
+// todosOf reads the list from the Details of a todo tool result.
 func todosOf(details json.RawMessage) []todo {
 	var in struct {
 		Items []struct{ Text, State string }

@@ -65,7 +65,7 @@ func (a *app) begin() {
 	})
 }
 
-// status applies the state of a session.
+// status shows the status of a session.
 func (a *app) status(s *engine.Session, st engine.Status) {
 	if s != a.session {
 		return
@@ -86,8 +86,8 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	a.tasks()
 }
 
-// tasks reads what runs in the background, and which agents have ended there. It
-// reports whether that changed.
+// tasks updates the list of what runs in the background and of agents that have ended there.
+// It reports whether the list changed.
 func (a *app) tasks() bool {
 	var jobs, agents []string
 	st := a.session.Status()
@@ -104,24 +104,24 @@ func (a *app) tasks() bool {
 	return changed
 }
 
-// branch returns the branch of the repository that a directory is the root of,
-// "" if there is none. Only the file that names it is read.
+// branch returns the Git branch of the repository whose root is dir, or "" if there is none.
+// It reads only the file that names the branch.
 func branch(dir string) string {
 	head, err := regular.Read(filepath.Join(dir, ".git", "HEAD"), 1<<10)
 	if err != nil {
 		return ""
 	}
 	name, _ := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
-	if len(name) == 40 { // a commit
+	if len(name) == 40 { // a commit ID: detached HEAD
 		return name[:8]
 	}
 	return name
 }
 
-// shownEntries bounds what of a resumed conversation is shown.
+// shownEntries is the maximum number of entries shown of a resumed conversation.
 const shownEntries = 120
 
-// show shows the end of a conversation that is resumed.
+// show shows the end of a resumed conversation.
 func (a *app) show(log *session.Log) {
 	all := log.Branch()
 	if n := len(all) - shownEntries; n > 0 {
@@ -148,7 +148,7 @@ func (a *app) show(log *session.Log) {
 	a.usage(log.State())
 }
 
-// usage reads what the session has used.
+// usage updates the token usage of the session.
 func (a *app) usage(st session.State) {
 	u := st.Last
 	a.view.status.used = u.Input + u.CacheRead + u.CacheWrite + u.Output
@@ -161,7 +161,7 @@ func (a *app) usage(st session.State) {
 	}
 }
 
-// failed shows an error, with what to do.
+// failed shows an error and its hint.
 func (a *app) failed(err error) {
 	a.conv.note(styled.Bad, err.Error())
 	var e *engine.Error

@@ -15,16 +15,15 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A shellCommand is one that the user typed after "!", which runs or has run.
+// A shellCommand is a command that the user typed after "!", running or finished.
 type shellCommand struct {
 	line   string
 	output string
-	call   *call // what the live area shows of it
+	call   *call // the command's entry in the live area
 	stop   context.CancelFunc
 }
 
-// shell runs a command that the user typed after "!". After "!!" it runs
-// outside the sandbox.
+// shell runs a command that the user typed after "!". After "!!" it runs outside the sandbox.
 func (a *app) shell(command string) {
 	command, outside := strings.CutPrefix(command, "!")
 	command = strings.TrimSpace(command)
@@ -58,15 +57,15 @@ func (a *app) shell(command string) {
 	})
 }
 
-// shellResult shows what a command of the user's has written.
+// shellResult shows the output of a user's shell command.
 func (c *conversation) shellResult(text string, isError bool) {
 	c.endAnswer()
 	c.add(blockCalls, c.output(text, isError)...)
 	c.keep(text)
 }
 
-// attachOutput puts what the last command of the user's has written into the
-// prompt, for the model. It was not typed.
+// attachOutput inserts the output of the user's last shell command into the prompt as a chip,
+// for the model. It does not count as typed text.
 func (a *app) attachOutput() {
 	if a.ran == nil {
 		a.view.hint = "no command was run with !"

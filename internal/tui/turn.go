@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// turn runs what the user entered.
+// turn runs a turn with the user's input.
 func (a *app) turn(in agent.Input) {
 	ctx, stop := context.WithCancelCause(a.ctx)
 	a.stop = stop
@@ -46,7 +46,7 @@ func (a *app) event(e engine.Event) {
 	a.conv.event(e.Event, time.Now())
 	switch {
 	case e.Reply != nil:
-		if !a.conv.typed { // it was queued
+		if !a.conv.typed { // the message was queued
 			a.conv.user(strings.TrimSpace("/" + e.Reply.Command + " " + e.Reply.Args))
 			a.conv.typed = e.Reply.Prompt != ""
 		}
@@ -67,7 +67,7 @@ func (a *app) event(e engine.Event) {
 	}
 }
 
-// replied shows what a command answered.
+// replied shows the reply of a command.
 func (a *app) replied(r engine.Reply) {
 	switch {
 	case r.Choices != nil && len(r.Choices.Options) > 0:
@@ -86,14 +86,14 @@ func (a *app) replied(r engine.Reply) {
 	a.quit = a.quit || r.Quit
 }
 
-// choose offers what to type next.
+// choose offers a command's choices as a list; the choice becomes the next input.
 func (a *app) choose(q *engine.Question) {
 	var items []item
 	for _, o := range q.Options {
 		items = append(items, item{value: o.ID, label: o.Label, help: o.Help, preview: o.Preview})
 	}
 	a.open(newPicker(plain.Line(q.Title), items).opened(q.Current), func(it item) {
-		if strings.HasSuffix(it.value, " ") { // more has to be typed
+		if strings.HasSuffix(it.value, " ") { // the user has to type more
 			a.prompt.Set(it.value)
 			return
 		}
@@ -101,7 +101,7 @@ func (a *app) choose(q *engine.Question) {
 	})
 }
 
-// longTurn is how long a turn must take for its end to show the time.
+// longTurn is the minimum duration of a turn whose end shows the time.
 const longTurn = 5 * time.Second
 
 // done ends a turn.
@@ -118,7 +118,7 @@ func (a *app) done(err error) {
 		a.failed(err)
 	}
 	var left []string
-	for _, m := range a.session.Status().Queue { // sent when the turn had just ended, or was stopped
+	for _, m := range a.session.Status().Queue { // messages sent when the turn had just ended, or was stopped
 		if a.session.Unsay(m.ID) {
 			left = append(left, m.Text)
 		}
@@ -134,7 +134,7 @@ func (a *app) done(err error) {
 	}
 }
 
-// submit sends what the user entered: as a turn, or into the one that runs.
+// submit sends the user's input: as a new turn, or as a message to the running one.
 func (a *app) submit(in agent.Input, when engine.When) {
 	text := in.Text
 	if strings.TrimSpace(text) == "" {
@@ -161,7 +161,7 @@ func (a *app) submit(in agent.Input, when engine.When) {
 		}
 		return func() {
 			switch {
-			case errors.Is(err, engine.ErrIdle): // it ended meanwhile
+			case errors.Is(err, engine.ErrIdle): // the turn ended in the meantime
 				a.submit(in, when)
 			case err != nil:
 				a.failed(err)

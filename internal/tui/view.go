@@ -12,41 +12,41 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A view is what the live area shows: a function from this state to lines. It
-// knows nothing of terminals, so tests and other renderers can use it.
+// A view is the state that determines the live area. It does not depend on a terminal, so
+// tests and other renderers can use it.
 type view struct {
 	conv   *conversation
 	prompt *editor.Editor
-	dialog *dialog // open question; nil: none
-	more   int     // questions behind it
-	picker *picker // open list; nil: none
+	dialog *dialog // the open question; nil: none
+	more   int     // number of questions waiting behind it
+	picker *picker // the open list; nil: none
 	menu   *picker // completions of the prompt; nil: none
 
-	queue   []string // sent during a turn and not used yet, each with when it will be
+	queue   []string // messages queued during a turn, each with when it will be used
 	todos   []todo
-	agents  []string // in the background
+	agents  []string // running in the background
 	jobs    []string // commands in the background
 	running bool
-	since   time.Time // the turn began
-	tokens  int       // of the turn, so far
-	hint    string    // in place of the status line
+	since   time.Time // when the turn began
+	tokens  int       // tokens of the turn so far
+	hint    string    // shown in place of the status line
 	status  status
 }
 
-// A status is the line at the bottom.
+// A status is the content of the status line.
 type status struct {
 	model  string
 	effort string
 	mode   permission.Mode
-	used   int // tokens of the window
+	used   int // used tokens of the context window
 	window int
 	cost   float64
-	skills []string // in use
+	skills []string // active skills
 	branch string
 	title  string
 }
 
-// A todo is an item of the model's list.
+// A todo is an item of the model's todo list.
 type todo struct {
 	text  string
 	state string // pending, active, done
@@ -61,8 +61,8 @@ const (
 
 var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// live returns the lines of the live area for a terminal of that size, and
-// where the cursor is. There are fewer lines than the terminal has rows.
+// live returns the lines of the live area for a terminal of the given size, and the position
+// of the cursor. It returns fewer lines than the terminal has rows.
 func (v *view) live(width, height int, now time.Time) (lines []styled.Line, cursor terminal.Cursor) {
 	maxRows := max(height-1, 1)
 	if v.dialog != nil {
@@ -76,7 +76,7 @@ func (v *view) live(width, height int, now time.Time) (lines []styled.Line, curs
 	return append(top, bottom...), cursor
 }
 
-// question shows a dialog in the place of the prompt.
+// question shows a dialog in place of the prompt.
 func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	d := v.dialog
 	title := d.title()
@@ -87,7 +87,7 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	var body []styled.Line
 	if !d.shown {
 		body = d.body(width)
-		if keep := maxRows - 1 - len(controls); len(body) > keep { // cannot happen once it is in the scrollback
+		if keep := maxRows - 1 - len(controls); len(body) > keep { // cannot happen after writeTall
 			body = body[:max(keep, 0)]
 		}
 	}
@@ -97,14 +97,14 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
 		spare--
 	}
-	if spare > 0 && len(body) > 0 { // apart from the body
+	if spare > 0 && len(body) > 0 { // a blank line between body and controls
 		controls = append([]styled.Line{nil}, controls...)
 		if cursor.Row >= 0 {
 			cursor.Row++
 		}
 		spare--
 	}
-	if spare > 0 && v.conv.last != blockNone { // apart from the conversation
+	if spare > 0 && v.conv.last != blockNone { // a blank line after the conversation
 		out = append([]styled.Line{nil}, out...)
 	}
 	if cursor.Row >= 0 {
@@ -113,8 +113,8 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	return append(out, controls...), cursor
 }
 
-// writeTall writes a question that does not fit into the live area to the
-// conversation, in full, so that only its choices are in the live area.
+// writeTall writes a question that does not fit into the live area to the conversation in
+// full, so that the live area shows only its choices.
 func (v *view) writeTall(width, height int) {
 	d := v.dialog
 	controls, _ := d.controls(width, max(height-2, 1))
@@ -127,8 +127,8 @@ func (v *view) writeTall(width, height int) {
 	v.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, body...)...)
 }
 
-// bottom is everything below what is being streamed: activity, lists, the
-// prompt, the status line.
+// bottom returns everything below the streamed lines: activity, lists, the prompt and the
+// status line.
 func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, terminal.Cursor) {
 	prompt, cursor := v.input(width, maxRows)
 	if v.picker != nil {
@@ -174,7 +174,7 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 			add(styled.S(styled.Dim, "  in the background: "+plain.Line(strings.Join(strings.Fields(j), " "))))
 		}
 	}
-	if left > 1 && v.conv.last != blockNone { // apart from the conversation
+	if left > 1 && v.conv.last != blockNone { // a blank line after the conversation
 		lists = append([]styled.Line{nil}, lists...)
 	}
 	cursor.Row += len(lists)
@@ -188,7 +188,7 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 	return out, cursor
 }
 
-// activity is the line with the spinner.
+// activity returns the line with the spinner.
 func (v *view) activity(now time.Time) styled.Line {
 	d := now.Sub(v.since)
 	l := styled.Line{
@@ -236,7 +236,7 @@ func (v *view) todoLines() []styled.Line {
 	return out
 }
 
-// input is the prompt with its text. It takes at most half of the rows.
+// input returns the prompt with its text, in at most half of the rows.
 func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	const lead = "❯ "
 	rows, row, col := v.prompt.Rows(max(width-2, 2))
@@ -261,7 +261,7 @@ func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	return out, terminal.Cursor{Row: row - top, Col: col + 2}
 }
 
-// statusLine shows as much as fits, the most important first.
+// statusLine returns as many parts as fit, the most important ones first.
 func (v *view) statusLine(width int) styled.Line {
 	if v.hint != "" {
 		return styled.S(styled.Warn, plain.Line(v.hint)).Cut(width)
@@ -326,7 +326,7 @@ func percent(part, whole int) string {
 	return "<1%"
 }
 
-// bar draws a share of a whole in cells.
+// bar draws part/whole as a bar of the given number of cells.
 func bar(part, whole, cells int) string {
 	n := min(max(part*cells/max(whole, 1), 0), cells)
 	if part > 0 && n == 0 {
