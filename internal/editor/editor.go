@@ -1,9 +1,9 @@
-// Package editor is the text of a prompt while it is typed: a cursor, undo, a
-// kill buffer, pasted blocks shown as chips, and the history of earlier prompts.
+// Package editor implements the prompt's text while it is typed: a cursor, undo, a kill
+// buffer, pasted blocks shown as chips, and the history of earlier prompts.
 //
-// It knows no terminal: keys are mapped to its methods by the caller, and
-// [Editor.Rows] returns what to draw. All movement is by grapheme cluster, so
-// that an emoji or a letter with combining marks is one step.
+// It does not depend on a terminal: the caller maps keys to its methods, and [Editor.Rows]
+// returns what to draw. All movement is by grapheme cluster, so an emoji or a letter with
+// combining marks is one step.
 package editor
 
 import (
@@ -17,24 +17,23 @@ import (
 
 // An Editor is the text being typed. The zero Editor is empty.
 type Editor struct {
-	text   string // chips are runes from firstChip on
-	at     int    // the cursor, in bytes, between two graphemes
+	text   string // chips are represented by the runes from firstChip on
+	at     int    // byte offset of the cursor, between two graphemes
 	chips  []Chip
 	undo   []snapshot
 	redo   []snapshot
-	typing bool     // the last change typed a character: undo takes a word
-	killed []string // what was cut, the newest last
-	yanked int      // which of them is before the cursor, counted from the end; 0: none
-	column int      // the column that Up and Down keep, plus one; 0: the cursor's own
+	typing bool     // the last change typed a character: undo removes whole words
+	killed []string // killed texts, the newest last
+	yanked int      // the killed text before the cursor, counted from the end of killed; 0: none
+	column int      // the column that Up and Down keep, plus one; 0: that of the cursor
 }
 
-// A Chip represents pasted content that is too long to be edited, or for an
-// image. It is one character to the cursor.
+// A Chip is one character that represents an image, or pasted text too long to edit.
 type Chip struct {
 	Label string // shown in brackets
-	Text  string // what Text returns in its place
-	Value any    // the caller's, such as an image
-	// Pasted says that Text is what was pasted, not what the user typed.
+	Text  string // Editor.Text returns it in place of the chip
+	Value any    // set by the caller, such as an image
+	// Pasted means that Text was pasted, not typed by the user.
 	Pasted bool
 }
 
@@ -44,19 +43,18 @@ type snapshot struct {
 }
 
 const (
-	// The chips are characters of the last private plane; a pasted character
-	// from there is replaced.
+	// Chips use the last private-use plane; a pasted character from that plane is replaced.
 	firstChip = '\U00100000'
 	lastChip  = firstChip + 0xff
 
 	maxUndo   = 200
 	maxKilled = 30
-	// pasteRows and pasteBytes are what a paste may have before it becomes a chip.
+	// A paste with more rows than pasteRows or more bytes than pasteBytes becomes a chip.
 	pasteRows  = 10
 	pasteBytes = 2000
 )
 
-// Text returns the text with the content of chips in their places.
+// Text returns the text with chips replaced by their content.
 func (e *Editor) Text() string { return e.expand(func(c Chip) string { return c.Text }) }
 
 // Typed returns the text without the content of pasted chips.
@@ -69,7 +67,7 @@ func (e *Editor) Typed() string {
 	})
 }
 
-// Shown returns the text with the labels of chips in their places.
+// Shown returns the text with chips replaced by their labels.
 func (e *Editor) Shown() string { return e.expand(Chip.shown) }
 
 func (c Chip) shown() string { return "[" + c.Label + "]" }
@@ -96,7 +94,7 @@ func (e *Editor) chip(r rune) (Chip, bool) {
 	return Chip{}, false
 }
 
-// Chips returns the chips that are in the text, in order.
+// Chips returns the chips in the text, in order.
 func (e *Editor) Chips() []Chip {
 	var all []Chip
 	for _, r := range e.text {
@@ -110,22 +108,22 @@ func (e *Editor) Chips() []Chip {
 // Empty reports whether there is no text.
 func (e *Editor) Empty() bool { return e.text == "" }
 
-// Before and After return the text on both sides of the cursor, with labels for
-// chips.
+// Before and After return the text before and after the cursor, with chips replaced by their
+// labels.
 func (e *Editor) Before() string { return (&Editor{text: e.text[:e.at], chips: e.chips}).Shown() }
 func (e *Editor) After() string  { return (&Editor{text: e.text[e.at:], chips: e.chips}).Shown() }
 
-// Set replaces everything; the cursor is at the end. It can be undone.
+// Set replaces the text and puts the cursor at the end. It can be undone.
 func (e *Editor) Set(text string) {
 	e.change(false)
 	e.text = clean(text)
 	e.at = len(e.text)
 }
 
-// Clear empties the editor, for the next prompt. It cannot be undone.
+// Clear empties the editor for the next prompt. It cannot be undone.
 func (e *Editor) Clear() { *e = Editor{killed: e.killed} }
 
-// Insert types text at the cursor.
+// Insert inserts typed text at the cursor.
 func (e *Editor) Insert(text string) {
 	text = clean(text)
 	if text == "" {
@@ -135,7 +133,8 @@ func (e *Editor) Insert(text string) {
 	e.put(text)
 }
 
-// Paste inserts text; more than 10 lines or 2,000 bytes become a chip.
+// Paste inserts pasted text at the cursor, as a chip if it has more than 10 lines or 2,000
+// bytes.
 func (e *Editor) Paste(text string) {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	rows := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
@@ -168,8 +167,8 @@ func (e *Editor) put(text string) {
 	e.at += len(text)
 }
 
-// clean replaces what cannot be in a prompt: control characters but newline and
-// tab, and the characters of chips.
+// clean replaces characters that a prompt must not contain: control characters other than
+// newline and tab, and the runes that represent chips.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -186,7 +185,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// change records the state before a change.
+// change saves the current state for Undo. It is called before each change.
 func (e *Editor) change(typing bool) {
 	e.column, e.yanked = 0, 0
 	e.redo = nil
@@ -200,10 +199,10 @@ func (e *Editor) change(typing bool) {
 	}
 }
 
-// Undo takes the last change back; typing is taken back by words.
+// Undo reverts the last change; typed text is reverted word by word.
 func (e *Editor) Undo() { e.swap(&e.undo, &e.redo) }
 
-// Redo makes the change again that Undo took back.
+// Redo reapplies the change that Undo reverted.
 func (e *Editor) Redo() { e.swap(&e.redo, &e.undo) }
 
 func (e *Editor) swap(from, to *[]snapshot) {
@@ -217,8 +216,8 @@ func (e *Editor) swap(from, to *[]snapshot) {
 	e.text, e.at, e.typing, e.column, e.yanked = last.text, last.at, false, 0, 0
 }
 
-// Left and Right move by one grapheme, WordLeft and WordRight by one word, Home
-// and End within the line.
+// Left and Right move by one grapheme, WordLeft and WordRight by one word, and Home and End
+// within the line.
 func (e *Editor) Left()      { e.move(e.left(e.at)) }
 func (e *Editor) Right()     { e.move(e.right(e.at)) }
 func (e *Editor) WordLeft()  { e.move(e.wordLeft()) }
@@ -226,7 +225,7 @@ func (e *Editor) WordRight() { e.move(e.wordRight()) }
 func (e *Editor) Home()      { e.move(strings.LastIndexByte(e.text[:e.at], '\n') + 1) }
 func (e *Editor) End()       { e.move(e.lineEnd()) }
 
-// Start and Finish move to both ends of the text.
+// Start and Finish move to the start and the end of the text.
 func (e *Editor) Start()  { e.move(0) }
 func (e *Editor) Finish() { e.move(len(e.text)) }
 
@@ -247,7 +246,7 @@ func (e *Editor) right(at int) int {
 	return at
 }
 
-// left finds the start of the grapheme before at: graphemes never cross lines.
+// left returns the start of the grapheme before at. Graphemes never cross lines.
 func (e *Editor) left(at int) int {
 	if at == 0 {
 		return 0
@@ -295,11 +294,11 @@ func (e *Editor) wordRight() int {
 func (e *Editor) Backspace() { e.remove(e.left(e.at), e.at) }
 func (e *Editor) Delete()    { e.remove(e.at, e.right(e.at)) }
 
-// KillToEnd, KillToStart, KillWord and KillWordLeft remove text to where the
-// movements lead and keep it for Yank.
+// KillToEnd, KillToStart, KillWord and KillWordLeft remove the text up to where the
+// corresponding movement leads, and keep it for Yank.
 func (e *Editor) KillToEnd() {
 	end := e.lineEnd()
-	if end == e.at { // at the end of a line: join it with the next
+	if end == e.at { // at the end of a line: join it with the next one
 		end = e.right(e.at)
 	}
 	e.kill(e.at, end)
@@ -308,7 +307,7 @@ func (e *Editor) KillToStart()  { e.kill(strings.LastIndexByte(e.text[:e.at], '\
 func (e *Editor) KillWord()     { e.kill(e.at, e.wordRight()) }
 func (e *Editor) KillWordLeft() { e.kill(e.wordLeft(), e.at) }
 
-// Yank inserts what was killed last.
+// Yank inserts the text that was killed last.
 func (e *Editor) Yank() {
 	if n := len(e.killed); n > 0 {
 		e.change(false)
@@ -317,7 +316,7 @@ func (e *Editor) Yank() {
 	}
 }
 
-// YankPop replaces what Yank has just inserted by what was killed before it.
+// YankPop replaces the text just inserted by Yank with the one killed before it.
 func (e *Editor) YankPop() {
 	n := len(e.killed)
 	if e.yanked == 0 {
@@ -347,8 +346,7 @@ func (e *Editor) remove(from, to int) {
 	e.at = from
 }
 
-// Replace puts text in the place of the n bytes of [Editor.Before] before the
-// cursor, as a completion does.
+// Replace replaces the last n bytes of [Editor.Before] with text, as a completion does.
 func (e *Editor) Replace(n int, text string) {
 	before := e.text[:e.at]
 	if n > len(before) {
@@ -362,14 +360,13 @@ func (e *Editor) Replace(n int, text string) {
 // A Row is one row of the screen.
 type Row struct {
 	Text  string
-	from  int // the bytes of the text that it shows
+	from  int // start of the text shown in this row, as a byte offset
 	to    int
-	cells []int // the byte at the start of each cell, and to
+	cells []int // byte offset of the start of each cell, then to
 }
 
-// Rows returns the text broken into rows of at most width cells, and the row
-// and column of the cursor. There is at least one row; a width below 2 counts
-// as 2.
+// Rows returns the text broken into rows of at most width cells, and the row and column of the
+// cursor. There is at least one row. A width below 2 counts as 2.
 func (e *Editor) Rows(width int) (rows []Row, row, col int) {
 	width = max(width, 2)
 	var r Row
@@ -415,7 +412,7 @@ func (e *Editor) Rows(width int) (rows []Row, row, col int) {
 		used += w
 	}
 	if row < 0 {
-		if used == width { // the cursor does not fit behind the last character
+		if used == width { // the cursor does not fit after the last character
 			end(at)
 		}
 		row, col = len(rows), used
@@ -429,10 +426,10 @@ func firstRune(s string) rune {
 	return r
 }
 
-// Up moves to the row above; false: the cursor is in the first row.
+// Up moves to the row above. It returns false if the cursor is in the first row.
 func (e *Editor) Up(width int) bool { return e.vertical(width, -1) }
 
-// Down moves to the row below; false: the cursor is in the last row.
+// Down moves to the row below. It returns false if the cursor is in the last row.
 func (e *Editor) Down(width int) bool { return e.vertical(width, +1) }
 
 func (e *Editor) vertical(width, by int) bool {

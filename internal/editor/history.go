@@ -8,21 +8,21 @@ import (
 	"github.com/knack-agent/knack/internal/atomicfile"
 )
 
-// maxHistory bounds the history, in prompts; maxPrompt what of one is kept, in
+// maxHistory is the maximum number of prompts kept; maxPrompt is the maximum size of each, in
 // bytes.
 const (
 	maxHistory = 1000
 	maxPrompt  = 16 << 10
 )
 
-// A History is what was typed before, oldest first. The zero History is empty.
+// A History contains earlier prompts, oldest first. The zero History is empty.
 type History struct {
 	all   []string
-	at    int    // the prompt shown; len(all): the draft
-	draft string // what was typed before the history was shown
+	at    int    // index of the prompt shown; len(all) means the draft
+	draft string // the text typed before Back was first called
 }
 
-// Add appends a prompt. Blank ones and repetitions of the last are left out.
+// Add appends a prompt, unless it is blank or repeats the last one.
 func (h *History) Add(s string) {
 	s = strings.TrimRight(s, "\n")
 	if strings.TrimSpace(s) != "" && len(s) <= maxPrompt && (len(h.all) == 0 || h.all[len(h.all)-1] != s) {
@@ -35,8 +35,8 @@ func (h *History) Add(s string) {
 // All returns the prompts, oldest first. The caller must not change them.
 func (h *History) All() []string { return h.all }
 
-// Back returns the prompt before the one shown; draft is the text in the
-// editor, which Forward returns at the end.
+// Back returns the prompt before the one shown. draft is the text in the editor, which Forward
+// returns after the last prompt.
 func (h *History) Back(draft string) (string, bool) {
 	if h.at == 0 {
 		return "", false
@@ -60,8 +60,8 @@ func (h *History) Forward() (string, bool) {
 	return h.all[h.at], true
 }
 
-// Search returns prompts that contain all words of the query in any letter
-// case, the newest first and each once, at most n.
+// Search returns at most n prompts that contain all words of the query, ignoring letter case:
+// the newest first, without duplicates.
 func (h *History) Search(query string, n int) []string {
 	words := strings.Fields(strings.ToLower(query))
 	var found []string
@@ -82,8 +82,8 @@ next:
 	return found
 }
 
-// Load reads a history file; one that is not there is empty. Each line is a
-// JSON string, or a prompt as it is.
+// Load reads a history file. A missing file counts as empty. Each line is a JSON string or a
+// plain prompt.
 func (h *History) Load(path string) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -99,8 +99,8 @@ func (h *History) Load(path string) {
 	}
 }
 
-// Save adds the prompts from the given number on to what the file has now, so
-// that two programs at once lose nothing of each other.
+// Save adds the prompts from index from on to the current content of the file, so that two
+// programs running at once do not lose each other's prompts.
 func (h *History) Save(path string, from int) error {
 	if path == "" || from >= len(h.all) {
 		return nil

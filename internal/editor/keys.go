@@ -1,8 +1,7 @@
 package editor
 
-// Key does what a key of the given name, such as "ctrl+a", does to the text; text
-// is that of "text" and "paste". It reports whether the key was one of the
-// editor's.
+// Key applies the key with the given name, such as "ctrl+a", to the text. text is the content
+// of the keys "text" and "paste". Key reports whether it handles the key.
 func (e *Editor) Key(name, text string) bool {
 	switch name {
 	case "text":

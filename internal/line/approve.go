@@ -15,11 +15,11 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// errDeclined is the end of a text that the user did not want to see to its end.
+// errDeclined means that the user declined before reading all pages.
 var errDeclined = errors.New("declined")
 
-// approve asks whether a call may run. All of the request is shown, page by page,
-// before an answer can allow it.
+// approve asks whether a call may run. The whole request is shown, page by page, before the
+// user can allow it.
 func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	r := q.Call
 	f.read.discard()
@@ -64,15 +64,15 @@ func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, 
 	}
 }
 
-// A shownLine is a line of a request: untrusted text with a color.
+// A shownLine is a line of a request: untrusted text with a colour.
 type shownLine struct {
 	indent string
 	text   string
 	paint  color
-	lead   string // before text, in our own words
+	lead   string // our own words, shown before text
 }
 
-// request is everything that the user must see of a request.
+// request returns everything about a request that the user must see.
 func (f *Front) request(r *gate.Request) []shownLine {
 	lines := []shownLine{{lead: plain.Line(r.Title())}}
 	add := func(indent, text string, paint color) {
@@ -95,7 +95,7 @@ func (f *Front) request(r *gate.Request) []shownLine {
 	lines = append(lines, parts(r.Decision.Subjects, command)...)
 	if reason := r.Decision.Reason; reason != "" && !slices.ContainsFunc(r.Decision.Subjects,
 		func(s permission.Judged) bool { return s.Reason == reason }) {
-		add("  ", reason, dim) // a hook's, or a changed file's
+		add("  ", reason, dim) // from a hook, or about a changed file
 	}
 	for _, file := range r.Files {
 		if !file.Changed {
@@ -113,16 +113,17 @@ func (f *Front) request(r *gate.Request) []shownLine {
 	}
 	if len(r.Subjects) == 0 || !command && len(r.Changes) == 0 &&
 		!slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool { return s.Text != "" }) {
-		add("    ", string(r.Input), none) // its subjects do not say what it does
+		add("    ", string(r.Input), none) // the subjects do not describe the call
 	}
 	return lines
 }
 
-// maxParts is how many parts of a command are listed: all of it is shown before.
+// maxParts is the maximum number of parts listed for a command, whose full text is shown above
+// them.
 const maxParts = 8
 
-// parts lists what needs approval, and why. Of a command, which is shown whole,
-// the list need not be.
+// parts lists what needs approval, and why. For a command, which is shown in full, the list
+// may be cut.
 func parts(all []permission.Judged, command bool) (lines []shownLine) {
 	asked := slices.DeleteFunc(slices.Clone(all), func(s permission.Judged) bool { return s.Verdict == permission.Allow })
 	if !command {
@@ -167,8 +168,8 @@ func diffColor(line string) color {
 	return none
 }
 
-// pages shows lines, a screen at a time: the last lines of a page stay in sight
-// while the user reads on.
+// pages shows lines one page at a time. The last lines of a page stay visible above the next
+// one.
 func (f *Front) pages(ctx context.Context, lines []shownLine) error {
 	width, height := f.size()
 	var rows []string
@@ -186,7 +187,7 @@ func (f *Front) pages(ctx context.Context, lines []shownLine) error {
 			rows = append(rows, f.paint(l.paint, row))
 		}
 	}
-	page := max(4, height-6) // the choices and the prompt follow the last page
+	page := max(4, height-6) // leave rows for the choices and the prompt after the last page
 	for at := 0; at < len(rows); {
 		end := min(len(rows), at+page)
 		fmt.Fprintln(f.Out, strings.Join(rows[at:end], "\n"))

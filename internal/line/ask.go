@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// Ask puts a question to the user. It is the Person of the session.
+// Ask asks the user a question. It implements [engine.Person].
 func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	if q.URL != "" {
 		return engine.Answer{}, engine.ErrCannot
@@ -39,8 +39,8 @@ func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 	return engine.Answer{Option: s, Declined: s == ""}, err
 }
 
-// serverAsks names the MCP server that asks, and shows its text indented, so that
-// it does not look like a question of Knack.
+// serverAsks names the MCP server that asks, and shows its text indented, so that it does not
+// look like a question from Knack.
 func (f *Front) serverAsks(q engine.Question) {
 	fmt.Fprintf(f.Out, "%s %s %s\n", f.paint(yellow, "?"), plain.Line(q.Title), f.paint(dim, "(Ctrl-D: no answer)"))
 	for line := range strings.Lines(wrap(plain.Text(strings.TrimSpace(q.Text)), f.width()-4)) {
@@ -55,8 +55,8 @@ func (f *Front) title(text, title string) {
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(title))
 }
 
-// pick lets the user choose an option by its number, its label or its ID, and asks
-// again for a number that none has. "" means that what they typed is none.
+// pick lets the user choose an option by its number, its label, its ID or the first letter of
+// its ID. It asks again if a number is out of range, and returns "" for other text.
 func (f *Front) pick(options []engine.Option) (id string, err error) {
 	for i, o := range options {
 		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
@@ -79,7 +79,7 @@ func (f *Front) pick(options []engine.Option) (id string, err error) {
 	}
 }
 
-// fill asks for one field after the other.
+// fill asks for the fields one after the other.
 func (f *Front) fill(q engine.Question) (engine.Answer, error) {
 	a := engine.Answer{Values: map[string]json.RawMessage{}}
 	for _, field := range q.Fields {
@@ -105,7 +105,7 @@ func (f *Front) fill(q engine.Question) (engine.Answer, error) {
 	return a, nil
 }
 
-// several are the options that an answer such as "1, 3" picks; other text is a
+// several splits an answer such as "1, 3" into the options that it picks; other text is a
 // value of its own.
 func several(q engine.Field, text string) []string {
 	var all []string

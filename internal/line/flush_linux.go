@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush discards input that was typed and not read.
+// flush discards typed input that was not read yet.
 func flush(f *os.File) { unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) }

@@ -4,5 +4,5 @@ package line
 
 import "os"
 
-// flush discards input that was typed and not read, where that is possible.
+// flush does nothing: it is not supported on this system.
 func flush(*os.File) {}

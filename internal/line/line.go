@@ -1,9 +1,9 @@
-// Package line talks with a person on a terminal, a line at a time: prompt,
-// streamed answer, one line for each call, questions for permission.
+// Package line is a line-based front end for a terminal: prompt, streamed answer, one line per
+// call, and permission questions.
 //
-// A [Front] is the whole of it: its Talk reads prompts until the user leaves,
-// and it is the [engine.Person] of the session. Everything that a model, a tool
-// or a file says is made safe for the terminal before it is shown.
+// [Front] is the entry point: its Talk method reads prompts until the user leaves, and it is
+// the [engine.Person] of the session. All text from models, tools and files is escaped before
+// it is shown.
 package line
 
 import (
@@ -31,35 +31,36 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Front is a person at a terminal.
+// A Front is a conversation with a user at a terminal.
 type Front struct {
 	In      *os.File // a terminal
 	Out     io.Writer
 	Color   bool
-	History string // a file; "": nothing is remembered
-	First   string // a prompt that is there already
-	// Summary describes a call of a tool in one line, untrusted text; nil: its input.
+	History string // file name; "": no history is stored
+	First   string // text that is already in the first prompt
+	// Summary describes a call of a tool in one line of untrusted text. If it is nil, the
+	// input is shown.
 	Summary func(tool string, input json.RawMessage) string
-	// Complete returns what a line that begins with a slash may become.
+	// Complete returns completions for a line that begins with a slash.
 	Complete func(line string) []string
-	// Say takes a message of the user during a run.
+	// Say passes a message of the user to the running turn.
 	Say func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
 
-	screen sync.Mutex // one thing is shown, or asked, at a time
+	screen sync.Mutex // locked while something is shown or asked
 	read   *reader
-	inLine bool                    // the cursor is behind streamed text
-	calls  map[string]llm.ToolCall // without a result
-	headed string                  // the call whose heading is the last line
+	inLine bool                    // the cursor is after streamed text
+	calls  map[string]llm.ToolCall // calls without a result
+	headed string                  // ID of the call whose heading is the last line
 	stop   func()                  // ends the current run
 	left   bool                    // the user has left
 }
 
-// ErrQuit is returned by the func that is passed to Talk, to end it.
+// ErrQuit ends Talk when it is returned by the function passed to Talk.
 var ErrQuit = errors.New("quit")
 
-// Talk reads prompts and calls do with each, until the user leaves or do
-// returns ErrQuit. Other errors of do are shown. While do runs, Ctrl-C asks
-// for a message to the model, and cancels at the second time.
+// Talk reads prompts and calls do with each, until the user leaves or do returns ErrQuit.
+// Other errors of do are shown. While do runs, the first Ctrl-C asks for a message to the
+// model; the second cancels.
 func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	f.open()
 	if f.History != "" {
@@ -108,7 +109,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	}
 }
 
-// interruptible runs do, with Ctrl-C.
+// interruptible runs do and handles Ctrl-C meanwhile.
 func (f *Front) interruptible(line string, do func(context.Context, string) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.screen.Lock()
@@ -139,7 +140,7 @@ func (f *Front) interruptible(line string, do func(context.Context, string) erro
 	return err
 }
 
-// steer asks for a message to the model; false: stop.
+// steer asks for a message to the model. It returns false if the user wants to stop instead.
 func (f *Front) steer(ctx context.Context) bool {
 	f.screen.Lock()
 	defer f.screen.Unlock()
@@ -162,7 +163,7 @@ func (f *Front) steer(ctx context.Context) bool {
 	return true
 }
 
-// queued shows what became of a message that was sent during a run.
+// queued shows the result of a message that was sent during a run.
 func (f *Front) queued(q engine.Queued, err error) {
 	switch {
 	case err != nil:
@@ -172,8 +173,7 @@ func (f *Front) queued(q engine.Queued, err error) {
 	}
 }
 
-// answer reads the answer to a question. Ctrl-C stops the run, which
-// it would not be enough to say no to.
+// answer reads the answer to a question. Ctrl-C stops the whole run; it does not just decline.
 func (f *Front) answer(prompt string) (string, error) {
 	s, err := f.read.line(prompt, false)
 	if errors.Is(err, errInterrupted) && f.stop != nil { // nil: no turn has begun
@@ -182,15 +182,15 @@ func (f *Front) answer(prompt string) (string, error) {
 	return s, err
 }
 
-// open makes the reader, for the first question or prompt.
+// open creates the reader before the first question or prompt.
 func (f *Front) open() {
 	if f.read == nil {
 		f.read = newReader(f.In, f.Out, f.Complete)
 	}
 }
 
-// there waits for the screen, and locks it. After the user has left it waits for
-// the end of ctx, which is near, and reports false.
+// there locks the screen and reports true. If the user has left, it waits until ctx is done,
+// which happens soon, and reports false.
 func (f *Front) there(ctx context.Context) bool {
 	f.screen.Lock()
 	if !f.left {
@@ -201,7 +201,7 @@ func (f *Front) there(ctx context.Context) bool {
 	return false
 }
 
-// Print shows a line of the program's own.
+// Print shows a line of our own text.
 func (f *Front) Print(s string) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
@@ -209,7 +209,7 @@ func (f *Front) Print(s string) {
 	fmt.Fprintln(f.Out, s)
 }
 
-// fresh ends a line of streamed text.
+// fresh ends a line of streamed text, if there is one.
 func (f *Front) fresh() {
 	if f.inLine {
 		io.WriteString(f.Out, "\n")
@@ -217,7 +217,7 @@ func (f *Front) fresh() {
 	}
 }
 
-// Event shows what a run did.
+// Event shows an event of a run.
 func (f *Front) Event(e engine.Event) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
@@ -246,7 +246,7 @@ func (f *Front) Event(e engine.Event) {
 	case e.Entry != nil:
 		f.entry(e.Entry)
 	case e.End != nil && e.End.Requests == 0 && e.End.Reason == session.EndDone:
-		f.fresh() // a command: its reply was shown
+		f.fresh() // a command, whose reply was shown
 	case e.End != nil:
 		f.fresh()
 		if e.End.Reason != session.EndDone && e.End.Reason != session.EndTerminated {
@@ -264,8 +264,8 @@ func (f *Front) again(r *agent.Retrying) string {
 	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
 }
 
-// sub shows the calls of a sub-agent, and those that were refused. Its answer is for
-// the agent that started it.
+// sub shows a sub-agent's calls and denials. Its answer is not shown: it is for the agent that
+// started it.
 func (f *Front) sub(e engine.Event) {
 	say := func(s string) {
 		f.fresh()
@@ -284,8 +284,8 @@ func (f *Front) sub(e engine.Event) {
 	}
 }
 
-// agent writes a line for a sub-agent that starts or has ended, and its answer if no
-// call shows that.
+// agent shows that a sub-agent has started or ended, and its answer unless the result of a
+// call shows it.
 func (f *Front) agent(a *session.Agent) {
 	f.fresh()
 	if a.Reason == "" {
@@ -319,7 +319,7 @@ func (f *Front) entry(e *session.Entry) {
 		f.fresh()
 	case e.Result != nil:
 		f.fresh()
-		if c, ok := f.calls[e.Result.ID]; ok && f.headed != c.ID { // others were called or ended since
+		if c, ok := f.calls[e.Result.ID]; ok && f.headed != c.ID { // other calls began or ended in between
 			fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "result of"), f.call(&c))
 		}
 		delete(f.calls, e.Result.ID)
@@ -361,7 +361,7 @@ func (f *Front) summary(c *llm.ToolCall) string {
 	return f.Summary(c.Name, c.Input)
 }
 
-// call is one line for a call: the tool and what it is called with.
+// call returns the line for a call: the tool and its input.
 func (f *Front) call(c *llm.ToolCall) string {
 	return f.paint(bold, plain.Line(c.Name)) + " " + plain.Line(clip(f.summary(c), 160))
 }
@@ -407,7 +407,7 @@ func (f *Front) result(r *session.Result) {
 	}
 }
 
-// width is that of the terminal in columns; 0: not known.
+// width returns the width of the terminal in columns; 0 if unknown.
 func (f *Front) width() int {
 	if f.In == nil {
 		return 0
@@ -419,8 +419,7 @@ func (f *Front) width() int {
 	return w
 }
 
-// size is that of the terminal in columns and rows; where it is not known, that
-// of the smallest common one.
+// size returns the size of the terminal in columns and rows, or 80 by 24 if it is unknown.
 func (f *Front) size() (width, height int) {
 	width, height = 80, 24
 	if f.In == nil {
@@ -432,8 +431,8 @@ func (f *Front) size() (width, height int) {
 	return width, height
 }
 
-// wrap breaks lines that are too long at blanks; continuation rows are indented. A
-// word that is longer than a line is left to the terminal.
+// wrap breaks long lines at spaces and indents continuation rows. A word longer than a line is
+// left for the terminal to wrap.
 func wrap(s string, width int) string {
 	const indent = "    "
 	if width < 4*len(indent) {
@@ -464,7 +463,7 @@ func wrap(s string, width int) string {
 	return b.String()
 }
 
-// clip cuts a line at a rune.
+// clip cuts a line at a rune boundary.
 func clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
@@ -490,7 +489,7 @@ func (f *Front) paint(c color, s string) string {
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// Show shows the branch of a session that is gone on with.
+// Show shows the current branch of a resumed session.
 func (f *Front) Show(log *session.Log) {
 	for _, e := range log.Branch() {
 		switch {

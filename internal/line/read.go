@@ -14,11 +14,11 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// errInterrupted is Ctrl-C at a prompt.
+// errInterrupted means that the user pressed Ctrl-C at a prompt.
 var errInterrupted = errors.New("interrupted")
 
-// A reader reads edited lines from a terminal. The terminal is in raw mode only
-// while a line is read, so Ctrl-C sends a signal during a run.
+// A reader reads edited lines from a terminal. The terminal is in raw mode only while a line
+// is being read; otherwise Ctrl-C sends a signal.
 type reader struct {
 	in       *os.File
 	out      io.Writer
@@ -26,16 +26,16 @@ type reader struct {
 	complete func(line string) []string
 
 	mu   sync.Mutex
-	keys []terminal.Key // read and not handled yet
-	more chan struct{}  // there is a key
+	keys []terminal.Key // read but not handled yet
+	more chan struct{}  // receives a value when there is a key
 }
 
 func newReader(in *os.File, out io.Writer, complete func(string) []string) *reader {
 	return &reader{in: in, out: out, complete: complete, more: make(chan struct{}, 1)}
 }
 
-// discard drops what was typed and not read yet: it was typed before the
-// question that follows was there to be answered.
+// discard drops unread input: it was typed before the question was visible, so it is not meant
+// as an answer.
 func (r *reader) discard() {
 	r.mu.Lock()
 	r.keys = nil
@@ -54,7 +54,7 @@ func (r *reader) got(k terminal.Key) {
 	}
 }
 
-// next returns a key that was read.
+// next returns the next queued key.
 func (r *reader) next() (k terminal.Key, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,9 +65,9 @@ func (r *reader) next() (k terminal.Key, ok bool) {
 	return k, true
 }
 
-// line reads one line; io.EOF is Ctrl-D. A line that ends in a backslash
-// continues on the next row, as a paste of several lines does. Only lines read
-// with keep set enter the history.
+// line reads one line and returns io.EOF for Ctrl-D. A line that ends in a backslash continues
+// on the next row, as does a paste of several lines. Only lines read with keep set enter the
+// history.
 func (r *reader) line(prompt string, keep bool) (string, error) {
 	return r.read(prompt, keep, false)
 }
@@ -105,7 +105,7 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 			}
 		}
 		switch k.String() {
-		case "enter", "ctrl+j": // the latter was typed ahead, when the terminal translated it
+		case "enter", "ctrl+j": // ctrl+j: typed ahead, while the terminal still translated Enter
 			if before := e.Before(); strings.HasSuffix(before, `\`) && e.After() == "" && !secret {
 				e.Backspace()
 				e.Insert("\n")
@@ -155,11 +155,11 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 	}
 }
 
-// listed is how many candidates Tab lists at most.
+// listed is the maximum number of completions that Tab lists.
 const listed = 40
 
-// tab completes to what all candidates share, and returns a list of them where
-// that is nothing more.
+// tab inserts the common prefix of all completions. If that adds nothing, it returns a list of
+// them.
 func (r *reader) tab(e *editor.Editor) (list string) {
 	before := e.Before()
 	if r.complete == nil || e.After() != "" {
@@ -197,26 +197,25 @@ func commonPrefix(all []string) string {
 	return string(p)
 }
 
-// promptRows are a prompt and what is typed after it, as they are on the
-// terminal.
+// promptRows draws a prompt and the text typed after it.
 type promptRows struct {
 	out    io.Writer
 	prompt string
 	size   func() (width, height int)
-	secret bool // what is typed is not shown
+	secret bool // do not show what is typed
 
-	rows []string // as written
-	row  int      // where the cursor is
+	rows []string // as written to the terminal
+	row  int      // row of the cursor
 	col  int
 }
 
-// width is that of the text beside the prompt.
+// width returns the width left for the text beside the prompt.
 func (p *promptRows) width() int {
 	w, _ := p.size()
 	return max(w-styled.Width(bare(p.prompt)), 2)
 }
 
-// bare is a prompt without its colours.
+// bare returns a prompt without its colours.
 func bare(s string) string {
 	var b strings.Builder
 	for {
@@ -230,8 +229,8 @@ func bare(s string) string {
 	}
 }
 
-// draw shows the text. What is typed at the end is written alone, so that a
-// screen reader reads it and nothing else.
+// draw shows the text. If characters were only added at the end, it writes just these, so that
+// a screen reader reads nothing else.
 func (p *promptRows) draw(e *editor.Editor) {
 	lead := styled.Width(bare(p.prompt))
 	var rows []string
@@ -250,7 +249,7 @@ func (p *promptRows) draw(e *editor.Editor) {
 			rows = append(rows, text)
 		}
 		row, col = r, c+lead
-		if _, height := p.size(); len(rows) > height-1 { // only the rows around the cursor
+		if _, height := p.size(); len(rows) > height-1 { // show only the rows around the cursor
 			most := max(height-1, 1)
 			top := min(max(row-most+1, 0), len(rows)-most)
 			rows, row = rows[top:top+most], row-top
@@ -283,12 +282,12 @@ func (p *promptRows) draw(e *editor.Editor) {
 	io.WriteString(p.out, b.String())
 }
 
-// end reports whether the cursor is behind the last character.
+// end reports whether the cursor is after the last character.
 func (p *promptRows) end() bool {
 	return p.row == len(p.rows)-1 && p.col == styled.Width(bare(p.rows[p.row]))
 }
 
-// top goes to the start of the first row.
+// top moves to the start of the first row.
 func (p *promptRows) top(b *strings.Builder) {
 	if p.row > 0 {
 		fmt.Fprintf(b, "\x1b[%dA", p.row)
@@ -306,7 +305,7 @@ func (p *promptRows) redraw(e *editor.Editor) {
 	p.draw(e)
 }
 
-// leave goes to the row below the text, which stays.
+// leave moves to the row below the text and leaves the text in place.
 func (p *promptRows) leave() {
 	if down := len(p.rows) - 1 - p.row; down > 0 {
 		fmt.Fprintf(p.out, "\x1b[%dB", down)

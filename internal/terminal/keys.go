@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// A Key is one key press, or a paste. The zero Key is nothing.
+// A Key is one key press, a paste, or a reply of the terminal. The zero Key means no key.
 type Key struct {
-	// Name is "enter", "tab", "backspace", "esc", "up" and so on, or "text" or
-	// "paste"; with Ctrl or Alt, a letter is its own name. "background" and
-	// "attributes" are answers of the terminal.
+	// Name is "enter", "tab", "backspace", "esc", "up" and so on, or "text" or "paste". With
+	// Ctrl or Alt, a letter is its own name. "background" and "attributes" are replies of the
+	// terminal.
 	Name  string
-	Text  string // of "text" and "paste": may be several characters; of "background": the colour
+	Text  string // of "text" and "paste", maybe several characters; of "background", the colour
 	Ctrl  bool
 	Alt   bool
 	Shift bool
 }
 
-// String is the name as key bindings spell it: "ctrl+shift+up", "alt+b".
+// String returns the name as key bindings spell it: "ctrl+shift+up", "alt+b".
 func (k Key) String() string {
 	s := k.Name
 	if k.Shift {
@@ -33,22 +33,21 @@ func (k Key) String() string {
 	return s
 }
 
-// A Decoder turns the bytes of a terminal into keys. It knows the sequences of
-// xterm and those of the kitty keyboard protocol; what it does not know is
-// dropped. The zero Decoder is ready.
+// A Decoder turns the bytes from a terminal into keys. It knows the sequences of xterm and of
+// the kitty keyboard protocol, and drops unknown ones. The zero Decoder is ready to use.
 type Decoder struct {
-	rest  []byte // the start of a sequence
-	paste []byte // nil: no paste is open
+	rest  []byte // the start of an incomplete sequence
+	paste []byte // the open paste; nil: none is open
 }
 
-// maxPaste bounds one paste, in bytes; what exceeds it is dropped.
+// maxPaste is the maximum size of a paste in bytes; the rest is dropped.
 const maxPaste = 16 << 20
 
-// maxSequence bounds an escape sequence, in bytes.
+// maxSequence is the maximum length of an escape sequence in bytes.
 const maxSequence = 256
 
-// Decode returns the keys that end in p. Bytes of a sequence that is not
-// complete are kept for the next call.
+// Decode returns the keys that are complete after p. Bytes of an incomplete sequence are kept
+// for the next call.
 func (d *Decoder) Decode(p []byte) []Key {
 	var keys []Key
 	b := p
@@ -83,7 +82,7 @@ func (d *Decoder) Decode(p []byte) []Key {
 	return keys
 }
 
-// Flush returns the key of what is pending, because nothing followed for a
+// Flush returns the key of the pending bytes. It is called when nothing followed them for a
 // while: a lone escape byte is the Esc key.
 func (d *Decoder) Flush() []Key {
 	rest := d.rest
@@ -107,7 +106,7 @@ func (d *Decoder) Pending() bool { return len(d.rest) > 0 && d.paste == nil }
 
 const pasteEnd = "\x1b[201~"
 
-// pasted reads on in an open paste.
+// pasted adds bytes to an open paste and returns those after its end.
 func (d *Decoder) pasted(b []byte, keys *[]Key) []byte {
 	if i := strings.Index(string(b), pasteEnd); i >= 0 {
 		d.keep(b[:i])
@@ -115,7 +114,7 @@ func (d *Decoder) pasted(b []byte, keys *[]Key) []byte {
 		d.paste = nil
 		return b[i+len(pasteEnd):]
 	}
-	// The end mark may be cut in two.
+	// The end marker may be split between two reads.
 	n := len(b)
 	for k := min(len(pasteEnd)-1, len(b)); k > 0; k-- {
 		if strings.HasPrefix(pasteEnd, string(b[len(b)-k:])) {
@@ -132,19 +131,19 @@ func (d *Decoder) keep(b []byte) {
 	d.paste = append(d.paste, b[:min(len(b), maxPaste-len(d.paste))]...)
 }
 
-// control names the control characters that have a key of their own.
+// control names the control characters that are keys of their own.
 var control = map[byte]string{
 	'\r': "enter", '\t': "tab", 0x7f: "backspace", '\b': "backspace", 0x1b: "esc",
 }
 
-// next decodes one key and returns the bytes it took; 0: b is incomplete.
+// next decodes one key and returns its length in bytes; 0 means that b is incomplete.
 func next(b []byte) (Key, int) {
 	switch c := b[0]; {
 	case c == 0x1b:
 		return escape(b)
 	case control[c] != "":
 		return Key{Name: control[c]}, 1
-	case c == '\n': // Ctrl-J; what Shift-Enter sends in many terminals
+	case c == '\n': // Ctrl-J, which many terminals send for Shift-Enter
 		return Key{Name: "j", Ctrl: true}, 1
 	case c == 0:
 		return Key{Name: "space", Ctrl: true}, 1
@@ -173,7 +172,7 @@ func next(b []byte) (Key, int) {
 	return Key{Name: "text", Text: string(b[:n])}, n
 }
 
-// escape decodes what begins with an escape byte.
+// escape decodes a sequence that begins with an escape byte.
 func escape(b []byte) (Key, int) {
 	if len(b) == 1 {
 		return Key{}, 0
@@ -186,7 +185,7 @@ func escape(b []byte) (Key, int) {
 			return Key{}, 0
 		}
 		return Key{Name: final[b[2]]}, 3
-	case ']', 'P', '_', '^', 'X': // strings: answers of the terminal
+	case ']', 'P', '_', '^', 'X': // strings: replies of the terminal
 		for i := 2; i < len(b); i++ {
 			if b[i] == 0x07 {
 				return answer(b[1:i]), i + 1
@@ -203,7 +202,7 @@ func escape(b []byte) (Key, int) {
 	if n == 0 {
 		return Key{}, 0
 	}
-	if k.Name == "text" { // one character, not a whole run
+	if k.Name == "text" { // only one character, not a run of text
 		var r rune
 		if r, n = utf8.DecodeRune(b[1:]); r == ' ' {
 			k = Key{Name: "space"}
@@ -215,7 +214,7 @@ func escape(b []byte) (Key, int) {
 	return k, n + 1
 }
 
-// answer returns the Key of a string that the terminal sent.
+// answer returns the Key of a string reply of the terminal.
 func answer(s []byte) Key {
 	if colour, ok := strings.CutPrefix(string(s), "]11;"); ok {
 		return Key{Name: "background", Text: colour}
@@ -223,20 +222,20 @@ func answer(s []byte) Key {
 	return Key{}
 }
 
-// final names the keys by the last byte of their sequence.
+// final maps the last byte of a sequence to a key name.
 var final = map[byte]string{
 	'A': "up", 'B': "down", 'C': "right", 'D': "left", 'H': "home", 'F': "end", 'M': "enter",
 	'P': "f1", 'Q': "f2", 'R': "f3", 'S': "f4",
 }
 
-// numbered names the keys by the number before ~.
+// numbered maps the number before ~ to a key name.
 var numbered = map[int]string{
 	1: "home", 2: "insert", 3: "delete", 4: "end", 5: "pageup", 6: "pagedown", 7: "home", 8: "end",
 	11: "f1", 12: "f2", 13: "f3", 14: "f4", 15: "f5", 17: "f6", 18: "f7", 19: "f8", 20: "f9", 21: "f10", 23: "f11",
 	24: "f12",
 }
 
-// unicodes names the keys of the kitty protocol by their code.
+// unicodes maps the codes of the kitty protocol to key names.
 var unicodes = map[int]string{
 	9: "tab", 13: "enter", 27: "esc", 32: "space", 127: "backspace", 57414: "enter",
 	57417: "left", 57418: "right", 57419: "up", 57420: "down", 57423: "home", 57424: "end", 57426: "delete",
@@ -253,10 +252,10 @@ func csi(b []byte) (Key, int) {
 	}
 	last := b[i]
 	n := i + 1
-	if last < 0x40 || last > 0x7e { // not a sequence: drop what was read
+	if last < 0x40 || last > 0x7e { // not a valid sequence: drop what was read
 		return Key{}, i
 	}
-	if b[2] == 'M' { // an old mouse report has three bytes more
+	if b[2] == 'M' { // an old mouse report has three more bytes
 		if len(b) < 6 {
 			return Key{}, 0
 		}
@@ -287,13 +286,13 @@ func csi(b []byte) (Key, int) {
 		k.Name = numbered[number(0)]
 	case last == 'u':
 		k = character(number(0))
-		if _, event, ok := strings.Cut(at(params, 1), ":"); ok && event == "3" { // a release
+		if _, event, ok := strings.Cut(at(params, 1), ":"); ok && event == "3" { // a key release
 			return Key{}, n
 		}
 	case last == 'Z':
 		return Key{Name: "tab", Shift: true}, n
 	default:
-		if number(0) < 0 { // a private sequence: an answer of the terminal
+		if number(0) < 0 { // a private sequence: a reply of the terminal
 			if last == 'c' {
 				return Key{Name: "attributes"}, n
 			}

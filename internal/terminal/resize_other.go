@@ -4,5 +4,5 @@ package terminal
 
 import "os"
 
-// Resizes reports changes of the terminal's size, where a signal reports them.
+// Resizes returns a nil channel: this system has no signal for a changed size.
 func Resizes() (changes <-chan os.Signal, release func()) { return nil, func() {} }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Resizes reports changes of the terminal's size, until release is called.
+// Resizes reports changes of the terminal's size until release is called.
 func Resizes() (changes <-chan os.Signal, release func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGWINCH)

@@ -9,29 +9,28 @@ import (
 	"github.com/knack-agent/knack/internal/styled"
 )
 
-// A Screen shows lines that stay, and a live area below them that changes.
-// What was committed belongs to the terminal: it is in the scrollback and is
-// never written again.
+// A Screen shows committed lines and a live area below them that changes. Committed lines
+// belong to the terminal: they are in its scrollback and are never written again.
 //
-// The live area must be lower than the terminal, so that its first row cannot
-// scroll away while it may still change; [Screen.Show] cuts it from the top.
-// A Screen is not safe for concurrent use.
+// The live area must have fewer rows than the terminal, so that its first row cannot scroll
+// away while it may still change; [Screen.Show] cuts rows from its top. A Screen is not safe
+// for concurrent use.
 type Screen struct {
 	Out   io.Writer
 	Theme styled.Theme
 
 	width, height int
-	rows          [][]byte // of the live area, as they were written
-	row           int      // where the cursor is, within rows
-	cursor        Cursor   // as it was shown
+	rows          [][]byte // rows of the live area, as written
+	row           int      // the cursor's row, as an index into rows
+	cursor        Cursor   // as last shown
 	buf           bytes.Buffer
 }
 
-// A Cursor is a place in the live area. A negative Row hides the cursor.
+// A Cursor is a position in the live area. A negative Row hides the cursor.
 type Cursor struct{ Row, Col int }
 
-// Resize records the size of the terminal. After a change of the width the
-// live area is drawn anew below what the terminal made of the old one.
+// Resize sets the size of the terminal. After a change of the width, the next Show draws the
+// live area below whatever the terminal made of the old one.
 func (s *Screen) Resize(width, height int) {
 	s.width, s.height = max(width, 1), max(height, 1)
 }
@@ -39,16 +38,15 @@ func (s *Screen) Resize(width, height int) {
 // Size returns the size of the terminal in cells.
 func (s *Screen) Size() (width, height int) { return s.width, s.height }
 
-// Show commits lines and replaces the live area. Rows of the live area that are
-// the same as before are not written again, unless lines are committed: these and
-// all that follows them are written whole, one after the other, so that nothing is
-// lost if the terminal has just changed its size and the program does not know it yet.
-// For the same reason it goes down by newlines only, which scroll where there is no
-// row.
+// Show commits lines and replaces the live area. Unchanged rows of the live area are not
+// written again, unless lines are committed: then these lines and the whole live area are
+// written in order, so that nothing is lost if the terminal has just changed its size and the
+// program does not know it yet. For the same reason Show moves down with newlines only, which
+// scroll where there is no row below.
 //
-// A committed line that is wider than the terminal is broken by the terminal itself,
-// which then knows that the rows are one line: it is copied as one, and broken anew
-// when the window changes. Lines of the live area are cut.
+// A committed line wider than the terminal is wrapped by the terminal itself, which then knows
+// that the rows are one line: it copies them as one line and wraps them again when the
+// window's width changes. Lines of the live area are cut.
 func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	if most := s.height - 1; len(live) > most {
 		cut := len(live) - max(most, 1)
@@ -56,7 +54,7 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		cursor.Row = max(cursor.Row-cut, 0)
 	}
 	rows := make([][]byte, 0, len(commit)+len(live))
-	soft := map[int]bool{} // rows that go on with the line of the row before
+	soft := map[int]bool{} // rows that continue the line of the row before
 	for _, l := range commit {
 		for i, part := range styled.Break(l, s.width) {
 			soft[len(rows)] = i > 0
@@ -73,7 +71,7 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 
 	b := &s.buf
 	b.Reset()
-	at := s.row // the cursor's row, from the top of the old live area
+	at := s.row // the cursor's row, relative to the top of the old live area
 	first := true
 	begin := func() {
 		if first {
@@ -105,7 +103,7 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 			continue
 		}
 		if soft[i] {
-			b.WriteString("\x1b[?7h") // the terminal breaks lines, if somebody has turned that off
+			b.WriteString("\x1b[?7h") // let the terminal wrap lines, in case a program has turned that off
 			at = i
 		} else {
 			to(i)
@@ -125,7 +123,7 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		b.WriteString("\x1b[J")
 		s.rows = s.rows[:len(rows)]
 	}
-	// From here on the rows of the live area count alone.
+	// From here on, rows are counted from the top of the live area.
 	at -= committed
 	s.rows = append(s.rows[:0:0], s.rows[committed:]...)
 	cursorRow := min(max(cursor.Row, 0), len(s.rows)-1)
@@ -157,8 +155,8 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	return err
 }
 
-// Redraw forgets what the live area looks like, because the terminal may have
-// changed it: it is erased and drawn whole by the next Show.
+// Redraw erases the live area and makes the next Show draw it completely, because the terminal
+// may have changed it.
 func (s *Screen) Redraw() error {
 	b := &s.buf
 	b.Reset()
@@ -171,7 +169,7 @@ func (s *Screen) Redraw() error {
 	return err
 }
 
-// Leave erases the live area and puts the cursor in its place.
+// Leave erases the live area and leaves the cursor at its top.
 func (s *Screen) Leave() error {
 	if err := s.Redraw(); err != nil {
 		return err

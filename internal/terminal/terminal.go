@@ -1,10 +1,10 @@
-// Package terminal reads keys from a terminal and writes an append-only screen
-// to it: lines that stay in the scrollback, and a small live area below them.
+// Package terminal reads keys from a terminal and writes an append-only screen to it: lines
+// that stay in the scrollback, and a small live area below them.
 //
-// [Open] puts the terminal into raw mode and reads keys, which [Decoder] decodes,
-// and [Screen] writes. The alternate screen is never used. Only the colour of the
-// background is asked of the terminal, and [Terminal.Close] waits for the answer:
-// one that comes late would end up in the user's shell.
+// [Open] puts the terminal into raw mode and reads keys, which [Decoder] decodes; [Screen]
+// writes. The alternate screen is never used. The program asks the terminal only for the
+// colour of its background. [Terminal.Close] waits for the reply, because a late reply would
+// end up in the user's shell.
 package terminal
 
 import (
@@ -27,36 +27,36 @@ type Terminal struct {
 	got   func(Key)
 	state *term.State
 	input cancelreader.CancelReader
-	ended chan struct{} // closed when the goroutine that reads ends
+	ended chan struct{} // closed when the reading goroutine ends
 	modes string
 
-	patience   time.Duration // how long Close waits for an answer
-	asked      time.Time     // when the background was asked for
-	answered   chan struct{} // closed when the terminal has answered
-	background atomic.Int32  // 0: not known, 1: dark, 2: light
+	patience   time.Duration // how long Close waits for a reply
+	asked      time.Time     // when AskBackground was called
+	answered   chan struct{} // closed when the terminal has replied
+	background atomic.Int32  // 0: unknown, 1: dark, 2: light
 }
 
-// What a terminal is asked to send.
+// Modes for [Open].
 const (
-	Pastes = "\x1b[?2004h"         // pastes as one key
-	Keys   = "\x1b[?2004h\x1b[>1u" // keys in kitty's protocol as well, where it is known
+	Pastes = "\x1b[?2004h"         // report a paste as one key
+	Keys   = "\x1b[?2004h\x1b[>1u" // as Pastes, and use the kitty keyboard protocol if the terminal supports it
 )
 
-// leaves is what takes modes back.
+// leaves maps each mode to the sequence that turns it off.
 var leaves = map[string]string{
 	Pastes: "\x1b[?2004l",
 	Keys:   "\x1b[<u\x1b[?2004l\x1b[?25h",
 }
 
-// question asks for the background's colour and then for the attributes, which
-// every terminal answers: after that, no other answer comes.
+// question asks for the background's colour and then for the terminal's attributes. Every
+// terminal replies to the second query, so after that reply no other will come.
 const question = "\x1b]11;?\x1b\\\x1b[c"
 
-// answerTime is how long Close waits for an answer that has not come yet.
+// answerTime is how long Close waits for an outstanding reply.
 const answerTime = 500 * time.Millisecond
 
-// AskBackground asks the terminal for the colour of its background. The answer
-// comes as a Key "background".
+// AskBackground asks the terminal for the colour of its background. The reply arrives as a Key
+// named "background".
 func (t *Terminal) AskBackground() error {
 	t.asked, t.answered = time.Now(), make(chan struct{})
 	_, err := io.WriteString(t.out, question)
@@ -69,7 +69,7 @@ func (t *Terminal) Light() (light, known bool) {
 	return b == 2, b != 0
 }
 
-// key reads the replies of the terminal and passes on the keys.
+// key records replies of the terminal and passes on the keys.
 func (t *Terminal) key(k Key) {
 	switch k.Name {
 	case "attributes":
@@ -109,15 +109,15 @@ func lightColour(s string) (light, ok bool) {
 	return sum > 0.5, true
 }
 
-// Open puts a terminal into raw mode and reads keys: got is called for each,
-// from another goroutine. modes is Pastes or Keys. [Terminal.Close] must be
-// called before the program ends.
+// Open puts a terminal into raw mode and starts to read keys. It calls got for each key, from
+// another goroutine. modes is Pastes or Keys. [Terminal.Close] must be called before the
+// program ends.
 func Open(in *os.File, out io.Writer, modes string, got func(Key)) (*Terminal, error) {
 	t := &Terminal{in: in, out: out, modes: modes, got: got, patience: answerTime}
 	return t, t.Resume()
 }
 
-// Resume is the reverse of [Terminal.Close].
+// Resume undoes [Terminal.Close].
 func (t *Terminal) Resume() error {
 	state, err := term.MakeRaw(int(t.in.Fd()))
 	if err != nil {
@@ -137,16 +137,16 @@ func (t *Terminal) Resume() error {
 	return err
 }
 
-// Close stops reading and puts the terminal back into the mode it had, so that
-// another program can use it.
+// Close stops reading and restores the terminal's previous mode, so that another program can
+// use it.
 func (t *Terminal) Close() error {
 	if t.state == nil {
 		return nil
 	}
-	if t.answered != nil && time.Since(t.asked) < 4*t.patience { // later, no answer is to be expected
+	if t.answered != nil && time.Since(t.asked) < 4*t.patience { // after that, no reply is expected any more
 		select {
 		case <-t.answered:
-		case <-t.ended: // nobody answers any more
+		case <-t.ended: // the input has ended, so no reply can come
 		case <-time.After(t.patience):
 		}
 	}
@@ -160,11 +160,11 @@ func (t *Terminal) Close() error {
 	return err
 }
 
-// Ended returns what is closed when the input ends, as when the terminal goes
-// away.
+// Ended returns a channel that is closed when the input ends, for example because the terminal
+// was closed.
 func (t *Terminal) Ended() <-chan struct{} { return t.ended }
 
-// Size returns the size in cells; 80 by 24 if it is not known.
+// Size returns the size in cells, or 80 by 24 if it is unknown.
 func (t *Terminal) Size() (width, height int) {
 	if w, h, err := term.GetSize(int(t.in.Fd())); err == nil && w > 0 && h > 0 {
 		return w, h
@@ -172,8 +172,8 @@ func (t *Terminal) Size() (width, height int) {
 	return 80, 24
 }
 
-// escapeDelay is how long an escape byte waits for the rest of a sequence
-// before it is the Esc key.
+// escapeDelay is how long a lone escape byte waits for the rest of a sequence before it counts
+// as the Esc key.
 const escapeDelay = 50 * time.Millisecond
 
 // readKeys reads the input until it ends and calls got for each key.
@@ -191,7 +191,7 @@ func readKeys(in io.Reader, got func(Key)) error {
 			if err != nil {
 				return
 			}
-			<-taken // buf may be used again
+			<-taken // got has returned, so buf may be reused
 		}
 	}()
 	var d Decoder

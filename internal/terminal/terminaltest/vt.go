@@ -1,8 +1,8 @@
-// Package terminaltest is a small terminal for tests: what was written to it,
-// as a user sees it, the scrollback included.
+// Package terminaltest is a small terminal emulator for tests: it shows what a user would see,
+// including the scrollback.
 //
-// It knows the sequences that package terminal writes and panics on others, so
-// that a new one is a decision.
+// It knows only the sequences that package terminal writes and panics on all others, so that a
+// new sequence cannot be added by accident.
 package terminaltest
 
 import (
@@ -13,28 +13,27 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// A VT is a terminal. It is not safe for concurrent use.
+// A VT is an emulated terminal. It is not safe for concurrent use.
 type VT struct {
 	width, height int
 	scrollback    []row
 	rows          []row
-	style         string // of what is written next
+	style         string // style of the text written next
 	row, col      int
-	wrap          bool // the cursor is behind the last column
+	wrap          bool // the cursor is after the last column
 	hidden        bool
 	rest          string // an incomplete sequence
-	Bytes         int    // written so far
+	Bytes         int    // number of bytes written so far
 }
 
-// A Cell is one place of a row. The second half of a wide character has no
-// text.
+// A Cell is one position in a row. The second half of a wide character has no text.
 type Cell struct {
 	Text  string
 	Style string // SGR parameters since the last reset, such as "1;31"
 }
 
-// A row is one row; soft: the terminal broke the line, which continues in the
-// next row.
+// A row is one row of cells. soft means that the terminal wrapped the line, which continues in
+// the next row.
 type row struct {
 	cells []Cell
 	soft  bool
@@ -49,7 +48,7 @@ func New(width, height int) *VT {
 	return v
 }
 
-// Write never fails.
+// Write interprets p. It never returns an error.
 func (v *VT) Write(p []byte) (int, error) {
 	v.Bytes += len(p)
 	s := v.rest + string(p)
@@ -155,7 +154,7 @@ func (v *VT) escape(s string) int {
 		v.style = strings.TrimPrefix(v.style+";"+params, ";")
 	case params == "?2026" && (last == 'h' || last == 'l'), params == "?7" && last == 'h', params == "?2004",
 		params == ">1" && last == 'u', params == "<" && last == 'u':
-	case last == 'c': // asks for the attributes: nobody answers
+	case last == 'c': // a query for the attributes: not answered
 	case params == "?25":
 		v.hidden = last == 'l'
 	case last == 'A':
@@ -185,8 +184,8 @@ func (v *VT) cut() {
 	r.cells, r.soft = r.cells[:min(v.col, len(r.cells))], false
 }
 
-// Resize changes the size as xterm does: rows keep their cells, and what does
-// not fit at the bottom pushes rows at the top into the scrollback.
+// Resize changes the size as xterm does: rows keep their cells, and rows that no longer fit
+// push the top rows into the scrollback.
 func (v *VT) Resize(width, height int) {
 	for v.row >= height {
 		v.scrollback = append(v.scrollback, v.rows[0])
@@ -202,8 +201,8 @@ func (v *VT) Resize(width, height int) {
 	v.wrap = false
 }
 
-// Reflow changes the size as tmux and most newer terminals do: lines are broken
-// anew for the width, and the screen shows the end of what there is.
+// Reflow changes the size as tmux and most newer terminals do: lines are wrapped again at the
+// new width, and the screen shows the end of the text.
 func (v *VT) Reflow(width, height int) {
 	all := append(v.scrollback, v.rows...)
 	cursor := len(v.scrollback) + v.row
@@ -217,7 +216,7 @@ func (v *VT) Reflow(width, height int) {
 	row0, col0 := 0, 0
 	for i := 0; i <= last; {
 		var cells []Cell
-		at := -1 // of the cursor in cells
+		at := -1 // cursor position in cells
 		for {
 			if i == cursor {
 				at = len(cells) + v.col
@@ -244,7 +243,7 @@ func (v *VT) Reflow(width, height int) {
 			}
 		}
 	}
-	for col0 >= width { // behind the last character of a full row
+	for col0 >= width { // after the last character of a full row
 		col0 = width - 1
 	}
 	top := max(len(out)-height, 0)
@@ -265,7 +264,7 @@ func (v *VT) Rows() [][]Cell {
 	return all
 }
 
-// text joins rows to lines.
+// text joins rows into lines.
 func text(rows []row) string {
 	var b strings.Builder
 	for _, r := range rows {
@@ -283,13 +282,13 @@ func text(rows []row) string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
-// Screen returns the visible lines, without the empty ones at the end.
+// Screen returns the visible lines, without empty lines at the end.
 func (v *VT) Screen() string { return text(v.rows) }
 
-// All returns the lines of the scrollback and of the screen.
+// All returns the lines of the scrollback and the screen.
 func (v *VT) All() string {
 	return text(append(v.scrollback[:len(v.scrollback):len(v.scrollback)], v.rows...))
 }
 
-// Cursor returns the place of the cursor, or ok false if it is hidden.
+// Cursor returns the position of the cursor; ok is false if it is hidden.
 func (v *VT) Cursor() (row, col int, ok bool) { return v.row, v.col, !v.hidden }
