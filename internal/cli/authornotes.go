@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/internal/atomicfile"
 )
 
-// authorCodes are the codes of warnings that only the author of a skill can act
-// on: the skill loads and works all the same.
+// authorCodes are the codes of warnings that only the author of a skill can act on; the skill
+// loads and works anyway.
 var authorCodes = map[knack.Code]bool{
 	knack.CodeNameInvalid: true, knack.CodeNameTooLong: true, knack.CodeNameDirMismatch: true, knack.CodeNameMissing: true,
 	knack.CodeDescriptionMissing: true, knack.CodeDescriptionTooLong: true, knack.CodeCompatibilityInvalid: true,
@@ -21,17 +21,17 @@ var authorCodes = map[knack.Code]bool{
 	knack.CodeFrontmatterUnclosed: true, "encoding": true,
 }
 
-// unseen leaves out the warnings for authors that an earlier run printed for the
-// file as it is now, and remembers those that are left. A run is no place to
-// repeat them; knack skill list --all shows them at any time.
+// unseen removes the warnings for authors that an earlier run already printed for an unchanged
+// file, and records the others as printed. Repeating them in each run would be noise; knack
+// skill list --all always shows them.
 func unseen(problems []knack.Problem) []knack.Problem {
 	file := engine.Env(nil).StateFile("author-notes.json")
 	if file == "" {
 		return problems
 	}
-	seen := map[string]string{} // by path, what the file was like
+	seen := map[string]string{} // by path: size and modification time of the file
 	if data, err := os.ReadFile(file); err == nil && json.Unmarshal(data, &seen) != nil {
-		seen = map[string]string{} // damaged: everything is shown once more
+		seen = map[string]string{} // damaged: show everything once more
 	}
 	now := map[string]string{}
 	var left []knack.Problem
@@ -52,7 +52,7 @@ func unseen(problems []knack.Problem) []knack.Problem {
 			seen[path] = stamp
 		}
 		if data, err := json.Marshal(seen); err == nil {
-			_ = atomicfile.Write(file, data, 0o600) // otherwise they are shown again
+			_ = atomicfile.Write(file, data, 0o600) // if it fails, they are shown again
 		}
 	}
 	return left

@@ -1,8 +1,8 @@
-// Package cli is the command line: one file per command, and the only place
-// where sources, tools, models, permission and sessions are wired together.
+// Package cli implements the command line: one file per command, and the only place where
+// sources, tools, models, permission and sessions are wired together.
 //
-// Answers go to stdout; everything else goes to stderr. Errors read
-// `knack: error: what failed: why`, then `knack: hint: what to type`.
+// Results go to stdout; everything else goes to stderr. Errors read `knack: error: what
+// failed: why`, then `knack: hint: what to type`.
 package cli
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// exactly is cobra.ExactArgs with our exit code and a hint to type.
+// exactly is cobra.ExactArgs with our exit code and a hint.
 func exactly(n int, hint string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -37,9 +37,9 @@ func Main() int {
 	return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// lazyGC lets the heap grow before it is first collected: what a start
-// allocates mostly stays, and most commands end before collecting would pay. A
-// conversation goes back to steadyGC once it is open.
+// lazyGC lets the heap grow before the first garbage collection: most of what a start
+// allocates stays in use, and most commands end before a collection would pay off. A
+// conversation calls steadyGC once it is open.
 func lazyGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(600)
@@ -52,7 +52,7 @@ func steadyGC() {
 	}
 }
 
-// smallGC keeps the heap close to what is live.
+// smallGC keeps the heap close to the size of the live data.
 func smallGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(80)
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cmd := rootCommand(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
-	stderr = plain.Writer(stderr) // messages name files, servers and models: untrusted text
+	stderr = plain.Writer(stderr) // messages contain untrusted text: names of files, servers and models
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		code = f.Exit
 	}
 	if err.Error() != "" {
-		// A message of several lines must not look like several messages.
+		// A message with several lines must not look like several messages.
 		fmt.Fprintf(stderr, "knack: error: %s\n", strings.ReplaceAll(err.Error(), "\nknack:", "\n  knack:"))
 	}
 	if f != nil && f.Hint != "" {
@@ -87,8 +87,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return int(code)
 }
 
-// explained puts errors of the library of commands, and of a working directory that
-// is gone, in our words.
+// explained rewords errors of the cobra library, and of a working directory that no longer
+// exists.
 func explained(err error) error {
 	var call *os.SyscallError
 	if errors.As(err, &call) && call.Syscall == "getwd" {
@@ -103,7 +103,7 @@ func explained(err error) error {
 	return err
 }
 
-// commands are those below knack.
+// commands lists the subcommands of knack.
 func commands() []namedCommand {
 	return []namedCommand{
 		{"skill", skillCommand},
@@ -126,7 +126,8 @@ type namedCommand struct {
 	build func() *cobra.Command
 }
 
-// needsAll reports whether arguments may list or complete any command.
+// needsAll reports whether arguments may list or complete any command, so that all of them
+// must be built.
 func needsAll(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool {
 		short := strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--")
@@ -135,8 +136,9 @@ func needsAll(args []string) bool {
 	})
 }
 
-// rootCommand is knack with the commands that args may use: building one registers
-// its flags, and for all of them that takes longer than most commands do.
+// rootCommand returns the knack command with the subcommands that args may use. It does not
+// build the others: building a command registers its flags, and doing this for all takes
+// longer than most commands run.
 func rootCommand(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "knack [flags] [prompt]",
@@ -180,11 +182,11 @@ func rootCommand(args []string) *cobra.Command {
 	if err != nil {
 		root.RunE = func(*cobra.Command, []string) error { return err }
 	}
-	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	root.SetArgs(append([]string{}, args...)) // not nil: cobra would use the arguments of the process
 	return root
 }
 
-// version is that of the program.
+// version returns the version of the program.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version

@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// completions offers values of flags to the shell.
+// completions registers the shell completion of flag values.
 func (f *runFlags) completions(c *cobra.Command) {
 	fixed := func(flag string, values ...string) {
 		c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -41,7 +41,7 @@ func (f *runFlags) completions(c *cobra.Command) {
 	c.ValidArgsFunction = completeAgent
 }
 
-// completeAgent offers the agents that a prompt may ask for.
+// completeAgent completes the names of agents that a prompt can use.
 func completeAgent(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	if !strings.HasPrefix(word, "@") {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -58,7 +58,7 @@ func completeAgent(c *cobra.Command, _ []string, word string) ([]string, cobra.S
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeServer offers the names of MCP servers.
+// completeServer completes the names of MCP servers.
 func completeServer(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	p, err := engine.Load(c.Context(), engine.Options{})
 	if err != nil || len(args) > 0 {
@@ -73,7 +73,7 @@ func completeServer(c *cobra.Command, args []string, _ string) ([]string, cobra.
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeTool offers the names of tools.
+// completeTool completes the names of tools.
 func completeTool(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -81,9 +81,9 @@ func completeTool(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return coding.Tools(nil, coding.Options{Jobs: new(coding.Jobs)}).Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeSession offers the sessions of the working directory, the last first.
+// completeSession completes the sessions of the working directory, the latest first.
 func completeSession(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if c.HasParent() && len(args) > 0 { // session show takes one
+	if c.HasParent() && len(args) > 0 { // session show takes one argument
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	p, err := engine.Load(c.Context(), engine.Options{})
@@ -91,7 +91,7 @@ func completeSession(c *cobra.Command, args []string, _ string) ([]string, cobra
 		return nil, cobra.ShellCompDirectiveError
 	}
 	defer p.Close()
-	all, _ := engine.Env(nil).Sessions(p.Dir()).List() // what can be read
+	all, _ := engine.Env(nil).Sessions(p.Dir()).List() // on an error, the sessions that can be read
 	var ids []string
 	for _, s := range all {
 		ids = append(ids, s.ID+"\t"+plain.Line(s.Title))
@@ -99,7 +99,7 @@ func completeSession(c *cobra.Command, args []string, _ string) ([]string, cobra
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeProvider offers the names of providers.
+// completeProvider completes the names of providers.
 func completeProvider(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, p := range models.Known().Providers {

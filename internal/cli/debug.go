@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// openDebug opens the log that --debug or KNACK_DEBUG asks for, in a file of its
-// own, and prints its path; nil: neither asks for one.
+// openDebug opens the log requested by --debug or KNACK_DEBUG, in a new file, and prints the
+// file's path. It returns nil if neither is set.
 func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
 	env := engine.Env(nil)
 	topics = cmp.Or(topics, env.Get("KNACK_DEBUG"))
@@ -52,7 +52,7 @@ func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
 	return slog.New(topicHandler{slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}), only}), nil
 }
 
-// A topicHandler keeps the records whose topic attribute is one of only.
+// A topicHandler keeps only the records whose topic attribute is in only.
 type topicHandler struct {
 	slog.Handler
 	only []string

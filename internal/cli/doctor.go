@@ -27,19 +27,19 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// A checkup is what `knack doctor` finds.
+// A checkup is the result of `knack doctor`.
 type checkup struct {
 	Version  string            `json:"version"`
 	Go       string            `json:"go"`
 	System   string            `json:"system"`
 	Dir      string            `json:"dir"`
-	Model    string            `json:"model"` // that a run would use; "": none
+	Model    string            `json:"model"` // model that a run would use; "": none
 	ModelWhy string            `json:"modelProblem,omitempty"`
 	Servers  []engine.Provider `json:"servers"`
 	Sandbox  sandboxCheckup    `json:"sandbox"`
-	Trusted  bool              `json:"trusted"` // nothing of the project is left out
+	Trusted  bool              `json:"trusted"` // nothing of the project is ignored for lack of trust
 	Terminal terminalCheckup   `json:"terminal"`
-	Skills   map[string]int    `json:"skills"` // by state
+	Skills   map[string]int    `json:"skills"` // number by state
 	Off      []offItem         `json:"off"`    // what is not used, and why
 	Problems []knack.Problem   `json:"problems"`
 }
@@ -102,7 +102,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 		x.Servers = []engine.Provider{}
 	}
 	set := p.Settings()
-	// A configured server would have to be asked which models it has.
+	// Which models a configured server has is not known without a request to it.
 	if name := set.Model; name != "" || len(x.Servers) > 0 {
 		x.Model = cmp.Or(name, "the default of "+firstServer(x.Servers))
 	} else {

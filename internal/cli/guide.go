@@ -13,11 +13,11 @@ import (
 //go:embed knack-guide.md
 var guideText []byte
 
-// guide is the built-in agent that knows our help.
+// guide returns the built-in agent that knows the help pages.
 func guide() agent.Definition {
 	d, problems, ok := agent.ParseDefinition("knack-guide.md", guideText, knack.Bundled, engine.KnownTools().AllNames()...)
 	if !ok || len(problems) > 0 {
-		panic(fmt.Sprint("cli: knack-guide.md: ", problems)) // it is a file of ours
+		panic(fmt.Sprint("cli: knack-guide.md: ", problems)) // the file is embedded, so this is a bug
 	}
 	d.Path = ""
 	var b strings.Builder

@@ -42,7 +42,7 @@ func helpKeysCommand() *cobra.Command {
 	}
 }
 
-// topics are the pages of `knack help` that are not about one command.
+// topics are the pages of `knack help` that do not describe one command.
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
 	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
@@ -66,7 +66,7 @@ func topicCommand(name, short string) *cobra.Command {
 	}
 }
 
-// withSchema adds --schema to `knack help formats`.
+// withSchema adds the flag --schema to `knack help formats`.
 func withSchema(c *cobra.Command) {
 	schema := c.Flags().Bool("schema", false, "print the JSON Schema of what --output-format stream-json writes")
 	page := c.RunE
@@ -82,7 +82,7 @@ func withSchema(c *cobra.Command) {
 	}
 }
 
-// helpCommand is `knack help`: of a command, or of a topic.
+// helpCommand returns `knack help`, which explains a command or a topic.
 func helpCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "help [command | topic]",
@@ -123,7 +123,8 @@ func listTopics(root, help *cobra.Command) {
 	for _, topic := range help.Commands() {
 		names = append(names, topic.Name())
 	}
-	// A usage template would link text/template, and for its sake the linker keeps every exported method: 3 MB.
+	// A usage template would link text/template, which makes the linker keep every exported
+	// method: 3 MB.
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
 		err := usage(c)

@@ -13,17 +13,17 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// restricting are the flags that let less happen. A flag that is almost one of
-// them is an error even where unknown flags are left out: its author
-// expects the restriction.
+// restricting are the flags that restrict what a run may do. A flag that nearly matches one of
+// them is an error even where unknown flags are ignored, because whoever passes it expects the
+// restriction.
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
 	"sandbox",
 	"max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config", "bare", "no-skills",
 	"no-session", "no-session-persistence"}
 
-// withoutUnknown leaves out the flags of a host that this program does not know,
-// each with the value after it, where arguments ask for --input-format
-// stream-json: hosts pass what their SDK knows. Each is a Problem.
+// withoutUnknown removes flags that this program does not know, each with the value after it,
+// and returns a Problem for each. It does so only if the arguments contain --input-format
+// stream-json: hosts pass all the flags that their SDK knows.
 func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Problem, error) {
 	flags := root.Flags()
 	var kept []string
@@ -67,19 +67,19 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 	return kept, problems, nil
 }
 
-// restrictingNear is the restricting flag that a name is nearest to, if it is at most
-// two edits away.
+// restrictingNear returns the restricting flag closest to name, or "" if none is within two
+// edits.
 func restrictingNear(name string) string {
 	near, least := "", 3
 	for _, r := range restricting {
-		if d := similar.Distance(name, r, 2); d < least && name != "name" { // which other agents have, near to bare
+		if d := similar.Distance(name, r, 2); d < least && name != "name" { // name is a flag of other agents that is close to "bare"
 			near, least = r, d
 		}
 	}
 	return near
 }
 
-// wantsStructured reports whether arguments ask for structured input, wherever.
+// wantsStructured reports whether the arguments ask for structured input, in any position.
 func wantsStructured(args []string) bool {
 	for i, arg := range args {
 		name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -100,8 +100,9 @@ func isCommand(root *cobra.Command, word string) bool {
 	return false
 }
 
-// flagOf finds the flag of an argument; nil: it is unknown, or with name "" no
-// flag. joined says that the value is in the argument.
+// flagOf finds the flag that an argument sets. f is nil if the flag is unknown; name is "" for
+// a short flag or if arg is not a flag. joined means that the argument contains the flag's
+// value.
 func flagOf(flags *pflag.FlagSet, arg string) (f *pflag.Flag, name string, joined bool) {
 	switch {
 	case strings.HasPrefix(arg, "--"):
@@ -114,7 +115,7 @@ func flagOf(flags *pflag.FlagSet, arg string) (f *pflag.Flag, name string, joine
 	return nil, "", false
 }
 
-// registerHost adds flags that hosts of Agent SDKs pass.
+// registerHost adds flags that hosts built on Agent SDKs pass.
 func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the prompts of a host")
 	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
@@ -134,7 +135,7 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	}
 }
 
-// thinkingTokens is an effort as a number of tokens.
+// thinkingTokens is a flag value that sets the effort from a number of tokens.
 type thinkingTokens string
 
 func (t *thinkingTokens) Set(s string) error {
@@ -148,7 +149,7 @@ func (t *thinkingTokens) Set(s string) error {
 func (t *thinkingTokens) String() string { return string(*t) }
 func (t *thinkingTokens) Type() string   { return "tokens" }
 
-// layers are the layers of --setting-sources; nil: all.
+// layers returns the settings layers of --setting-sources; nil means all.
 func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
 	if !c.Flags().Changed("setting-sources") {
 		return nil, nil
@@ -158,7 +159,7 @@ func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
 		switch name {
 		case "user", "project":
 			all = append(all, name)
-		case "local": // its files are read with the project's
+		case "local": // the project's layer includes the local files
 		default:
 			return nil, engine.Usagef("--setting-sources user,project", "--setting-sources: %q is not user, project or local",
 				name)

@@ -87,8 +87,8 @@ func logoutCommand() *cobra.Command {
 	return c
 }
 
-// readKey asks on a terminal, without showing what is typed, and else reads
-// one line.
+// readKey asks for a key. On a terminal it does not show what is typed; otherwise it reads one
+// line.
 func readKey(in io.Reader, out io.Writer, name string) (string, error) {
 	var key string
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

@@ -47,10 +47,10 @@ func manCommand() *cobra.Command {
 	}
 }
 
-// manPage is the help of a command as a man page.
+// manPage returns the help of a command as a man page.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
-	text := func(s string) string { // as it is, line by line
+	text := func(s string) string { // escapes each line
 		lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 		for i, l := range lines {
 			l = strings.ReplaceAll(strings.ReplaceAll(l, `\`, `\e`), "-", `\-`)

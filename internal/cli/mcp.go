@@ -132,7 +132,7 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 	return nil
 }
 
-// pairs reads names and values.
+// pairs parses a list of NAME<sep>VALUE.
 func pairs(list []string, sep, flag string) (map[string]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -152,7 +152,7 @@ func pairs(list []string, sep, flag string) (map[string]string, error) {
 	return all, nil
 }
 
-// mcpFile is where servers are written: the user's settings, or the project's
+// mcpFile returns the file where servers are configured: the user's settings or the project's
 // .mcp.json.
 func mcpFile(project bool) (string, error) {
 	if project {
@@ -194,7 +194,7 @@ func mcpRemoveCommand() *cobra.Command {
 			var doc struct {
 				Servers map[string]json.RawMessage `json:"mcpServers"`
 			}
-			json.Unmarshal(data, &doc) // a broken file is reported by Set
+			json.Unmarshal(data, &doc) // Set reports a broken file
 			if _, ok := doc.Servers[args[0]]; !ok {
 				return &engine.Error{Err: fmt.Errorf("%s defines no server %q", plain.Line(short(file)), args[0]),
 					Hint: "knack mcp list"}
@@ -215,8 +215,8 @@ func mcpRemoveCommand() *cobra.Command {
 	return c
 }
 
-// mcpServerJSON is a server as --json prints it. Values of headers and of
-// variables are not shown: they may be keys.
+// mcpServerJSON is a server as --json prints it. It leaves out the values of headers and
+// environment variables, because they may be keys.
 type mcpServerJSON struct {
 	Name      string            `json:"name"`
 	Transport string            `json:"transport"`
@@ -461,7 +461,7 @@ machine's terminal, paste the address that the browser was sent to in the end.`,
 	return c
 }
 
-// pasted reads a line, or waits for the end where there is none.
+// pasted reads a line. If the input ends without one, it waits until ctx is done.
 func pasted(ctx context.Context, r io.Reader) (string, error) {
 	line := make(chan string, 1)
 	go func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// textOutput prints what commands show, and the last answer. Messages of hooks,
+// textOutput prints the output of commands and the last answer to stdout. Messages of hooks,
 // problems of skills and retries go to errs.
 type textOutput struct {
 	mu      sync.Mutex
@@ -63,7 +63,7 @@ func printRetry(w io.Writer, e engine.Event) {
 	}
 }
 
-// jsonOutput prints one result at the end, and shows retries on errs meanwhile.
+// jsonOutput prints one result at the end; while the run lasts, it prints retries to errs.
 type jsonOutput struct {
 	control.Output
 	errs io.Writer
@@ -79,7 +79,7 @@ func (o *textOutput) End(err error) {
 	defer o.mu.Unlock()
 	if o.text != "" {
 		text := strings.TrimRight(o.text, "\n")
-		if isTerminal(o.w) { // what reads a pipe gets the answer as the model wrote it
+		if isTerminal(o.w) { // a pipe gets the answer exactly as the model wrote it
 			text = plain.Text(text)
 		}
 		fmt.Fprintln(o.w, text)

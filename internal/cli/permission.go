@@ -112,8 +112,8 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 	return c
 }
 
-// callSubjects names the subjects of a call of one of our tools; of another
-// tool it is the name.
+// callSubjects returns the subjects that the rules decide on for a call. For a tool that is
+// not ours, this is just the tool's name.
 func callSubjects(
 	ctx context.Context, ws workspace.Workspace, name string, input json.RawMessage,
 ) ([]permission.Subject, error) {
@@ -130,7 +130,8 @@ func callSubjects(
 	return p.Named(ctx, p.Input)
 }
 
-// errSilent ends the program with an exit code when all is said already.
+// errSilent ends the program with an exit code and no message, because everything was already
+// printed.
 type errSilent struct{}
 
 func (errSilent) Error() string { return "" }

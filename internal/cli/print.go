@@ -20,11 +20,11 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// print runs one prompt and leaves, `knack -p`; or, with structured input, one
+// print runs one prompt and exits (`knack -p`). With structured input, it runs one prompt
 // after the other.
 func (f *runFlags) print(c *cobra.Command, args []string) error {
 	var out control.Output
-	var messages *control.Messages // of stream-json
+	var messages *control.Messages // input of stream-json
 	switch f.outputFormat {
 	case "text":
 		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
@@ -91,7 +91,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		if !ok || path == "" || slices.Contains(in.Touched, s.Path(path)) {
 			continue
 		}
-		// A sentence, an agent and a server's resource begin with @, too.
+		// "@" also begins sentences, agents and resources of servers; these are not paths.
 		if strings.ContainsFunc(path, unicode.IsSpace) || strings.HasPrefix(path, "agent-") || strings.Contains(path, "://") {
 			continue
 		}
@@ -107,8 +107,8 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	return r.Turn(ctx, in)
 }
 
-// prompt is the words of the command line, which the user typed, with what was
-// piped in before them, which nobody did.
+// prompt returns the words of the command line, which the user typed, preceded by the text
+// piped to standard input, which counts as not typed.
 func prompt(stdin io.Reader, args []string) (agent.Input, error) {
 	words := strings.Join(args, " ")
 	piped, err := readPipe(stdin)
@@ -128,8 +128,8 @@ func prompt(stdin io.Reader, args []string) (agent.Input, error) {
 	return agent.Input{Text: text, Typed: words}, nil
 }
 
-// readsTerminal reports whether nothing is piped in: a terminal, or no
-// standard input at all (/dev/null).
+// readsTerminal reports whether nothing is piped in: standard input is a terminal, or empty
+// (/dev/null).
 func readsTerminal(stdin io.Reader) bool {
 	f, ok := stdin.(*os.File)
 	if !ok {
@@ -139,10 +139,10 @@ func readsTerminal(stdin io.Reader) bool {
 	return err != nil || fi.Mode()&os.ModeCharDevice != 0
 }
 
-// maxPipe bounds what is read of a pipe.
+// maxPipe is the maximum size of piped input in bytes.
 const maxPipe = 10 << 20
 
-// readPipe reads standard input where it is a pipe or a file.
+// readPipe reads standard input if it is a pipe or a file.
 func readPipe(stdin io.Reader) (string, error) {
 	if readsTerminal(stdin) {
 		return "", nil
@@ -157,8 +157,8 @@ func readPipe(stdin io.Reader) (string, error) {
 	return string(data), nil
 }
 
-// signals cancels the context on SIGINT and SIGTERM. The second of them ends
-// the program at once.
+// signals returns a context that the first SIGINT or SIGTERM cancels. The second one exits the
+// program at once.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)

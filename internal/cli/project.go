@@ -18,8 +18,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// projectFlags say what a directory provides. Every command that loads skills
-// has them.
+// projectFlags select what a directory provides. Every command that loads skills has them.
 type projectFlags struct {
 	skills   []string
 	addDirs  []string
@@ -42,18 +41,18 @@ func (f *projectFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.trust, "trust", false, "trust this project for this run")
 }
 
-// registerServers adds which MCP servers there are.
+// registerServers adds the flags that select MCP servers.
 func (f *projectFlags) registerServers(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.mcp, "mcp-config", nil, "also use these MCP servers: a `FILE`, or JSON")
 	c.Flags().BoolVar(&f.strict, "strict-mcp-config", false, "use no other MCP servers than those of --mcp-config")
 }
 
-// registerView adds what a listing depends on.
+// registerView adds the flags that a skill listing depends on.
 func (f *projectFlags) registerView(c *cobra.Command) {
 	c.Flags().IntVar(&f.window, "window", 0, "the model's window in `tokens`, of which the listing may take a part")
 }
 
-// options are the flags as the engine takes them.
+// options returns the flags as options of the engine.
 func (f *projectFlags) options() engine.Options {
 	return engine.Options{
 		Skills: f.skills, AddDirs: f.addDirs, Settings: f.settings, Bare: f.bare, NoSkills: f.noSkills, Trust: f.trust,
@@ -63,7 +62,7 @@ func (f *projectFlags) options() engine.Options {
 	}
 }
 
-// load reads the skills, for the commands that only show them.
+// load reads the skills for commands that only show them.
 func (f *projectFlags) load(ctx context.Context) (*catalogView, error) {
 	p, err := engine.Load(ctx, f.options())
 	if err != nil {
@@ -73,7 +72,7 @@ func (f *projectFlags) load(ctx context.Context) (*catalogView, error) {
 	return &catalogView{Catalog: cat, project: p, view: p.View(), all: p.Problems(cat), used: p.Usage()}, nil
 }
 
-// completeSkill offers the shell the names of skills, or files.
+// completeSkill completes names of skills or files.
 func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start string) ([]string,
 	cobra.ShellCompDirective) {
 	if len(args) > 0 {
@@ -92,7 +91,7 @@ func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start stri
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// printProblems prints errors and, if they are few, warnings; with all, every
+// printProblems prints errors and, if there are few, warnings. With all set it prints every
 // problem.
 func printProblems(w io.Writer, p *engine.Project, problems []knack.Problem, all bool) {
 	const few = 5
@@ -138,7 +137,7 @@ func printProblem(w io.Writer, p *engine.Project, x knack.Problem) {
 	}
 }
 
-// writeTable writes rows in columns, the first as a heading.
+// writeTable writes rows in aligned columns. The first row is the heading.
 func writeTable(w io.Writer, rows [][]string) {
 	t := engine.Table{Rows: rows}
 	t.Write(w)

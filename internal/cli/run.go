@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// runFlags are the flags of a conversation.
+// runFlags are the flags of commands that run a conversation.
 type runFlags struct {
 	projectFlags
 	agents       string
@@ -24,14 +24,14 @@ type runFlags struct {
 	inputFormat  string
 	partial      bool
 
-	// Of a host.
+	// Flags that hosts pass.
 	replay           bool
 	permissionPrompt string
 	hostMaySave      bool
 	hostTimeout      time.Duration
 	settingSources   string
 	allowBypass      bool
-	problems         []knack.Problem // flags that were left out
+	problems         []knack.Problem // unknown flags that were ignored
 
 	model     string
 	effort    string
@@ -59,8 +59,8 @@ type runFlags struct {
 	debug           string
 }
 
-// A ruleList is a flag that takes permission rules, separated by commas and
-// blanks outside of parentheses; each use of it adds to the list.
+// A ruleList is a flag value: permission rules separated by commas and blanks outside of
+// parentheses. Each use of the flag adds to the list.
 type ruleList []string
 
 func (l *ruleList) Set(s string) error {
@@ -71,7 +71,7 @@ func (l *ruleList) Set(s string) error {
 func (l *ruleList) String() string { return strings.Join(*l, ", ") }
 func (l *ruleList) Type() string   { return "rules" }
 
-// chosenTools is the value of --tools; given empty, it is none.
+// chosenTools returns the value of --tools; an empty value means "none".
 func chosenTools(c *cobra.Command, tools string) string {
 	if c.Flags().Changed("tools") && strings.Trim(tools, ", \t\n") == "" {
 		return "none"
@@ -123,12 +123,12 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.registerHost(fs)
 }
 
-// open opens the directory, and starts no session yet.
+// open opens the directory without starting a session.
 func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	ctx, stderr := c.Context(), c.ErrOrStderr()
 	for name, limit := range map[string]float64{"max-turns": float64(f.maxTurns), "max-cost": f.maxCost,
 		"max-budget-usd": f.maxCost} {
-		if c.Flags().Changed(name) && !(limit > 0) { // neither is NaN
+		if c.Flags().Changed(name) && !(limit > 0) { // written this way to reject NaN
 			return nil, engine.Usagef("knack --"+name+" 1", "--%s must be more than 0", name)
 		}
 	}
@@ -152,8 +152,8 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	return engine.Open(ctx, o)
 }
 
-// start starts the session that the flags describe, as edit (nil: nothing)
-// changes its options, and prints what is wrong with the project and with it.
+// start starts the session that the flags describe and prints the problems of the project and
+// of the session. edit, if not nil, may change the session's options first.
 func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Person, edit func(*engine.SessionOptions),
 	stderr io.Writer) (*engine.Session, error) {
 	if err := f.checkSession(); err != nil {
@@ -187,7 +187,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 	return s, nil
 }
 
-// notices prints the problems that an engine finds while it runs, each once.
+// notices prints the problems that an engine finds while it runs, each only once.
 type notices struct {
 	w     io.Writer
 	shown int
@@ -201,7 +201,7 @@ func (n *notices) print(e *engine.Engine) {
 	n.shown = len(all)
 }
 
-// values are the flags that stand for settings.
+// values returns the settings that flags override.
 func (f *runFlags) values() map[string]any {
 	v := map[string]any{}
 	text := func(key, s string) {
@@ -233,7 +233,7 @@ func (f *runFlags) values() map[string]any {
 	return v
 }
 
-// checkSession refuses flags that say two things of one session.
+// checkSession rejects flags that contradict each other about the session.
 func (f *runFlags) checkSession() error {
 	old := f.cont || f.resume != ""
 	switch {

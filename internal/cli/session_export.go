@@ -53,8 +53,8 @@ written in it, including secrets. Check it before you pass it on.`,
 	return c
 }
 
-// readSession reads a session of this directory, or of a sub-agent of one, and
-// tells what is damaged.
+// readSession reads a session of this directory, or a sub-agent's session, and prints what is
+// damaged in it.
 func readSession(c *cobra.Command, id string) (*session.Log, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -116,8 +116,7 @@ copy ends with that entry; "knack session show ID --json" shows their numbers.`,
 	return c
 }
 
-// forkSession copies the branch at the leaf of log into a new session of its
-// directory.
+// forkSession copies the current branch of log into a new session of the same directory.
 func forkSession(log *session.Log) (id string, err error) {
 	if len(log.Branch()) == 0 {
 		return "", errors.New("there is nothing to copy yet")

@@ -62,7 +62,7 @@ of the transcript.`,
 	return c
 }
 
-// importFile makes a session of one file, and reports what is wrong with it.
+// importFile imports one file as a session and prints the problems found in it.
 func importFile(c *cobra.Command, path string) (id string, err error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -95,15 +95,15 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 	return id, nil
 }
 
-// readTranscript reads a transcript. Our tools only give calls their names and inputs;
-// none runs.
+// readTranscript reads a transcript. Our tools are used only to convert names and inputs of
+// calls; none of them runs.
 func readTranscript(in io.Reader, name string) (*transcript.Transcript, error) {
 	return transcript.Read(in, transcript.ReadOptions{
 		Name: name, Agents: []transcript.Importer{claude.Agent, pi.Agent}, Tools: engine.KnownTools(),
 	})
 }
 
-// importSession keeps a transcript as a new session of a directory.
+// importSession saves a transcript as a new session of a directory.
 func importSession(dir string, t *transcript.Transcript) (id string, err error) {
 	entries := t.Log.Branch()
 	if len(entries) == 0 {

@@ -46,7 +46,7 @@ type skillJSON struct {
 	CommandName     string           `json:"commandName"`
 	Description     string           `json:"description"`
 	WhenToUse       string           `json:"whenToUse"`
-	Listing         string           `json:"listing"` // what the model sees; "" nothing
+	Listing         string           `json:"listing"` // what the model sees; "": nothing
 	Body            *string          `json:"body,omitempty"`
 	AllowedTools    []string         `json:"allowedTools"`
 	DisallowedTools []string         `json:"disallowedTools"`
@@ -60,7 +60,7 @@ type skillJSON struct {
 	Tokens          knack.Tokens     `json:"tokens"`
 	State           knack.SkillState `json:"state"`
 	Loaded          bool             `json:"loaded"`
-	Uses            int              `json:"uses"`     // by this person, in all projects
+	Uses            int              `json:"uses"`     // by this user, in all projects
 	LastUsed        *time.Time       `json:"lastUsed"` // null: never
 	Problems        []knack.Problem  `json:"problems"`
 }
@@ -70,11 +70,11 @@ type originJSON struct {
 	Label string           `json:"label,omitempty"`
 	ID    string           `json:"id"`
 	Dir   string           `json:"dir"`
-	Shell bool             `json:"shell"` // inline commands may run, if the rules allow them
+	Shell bool             `json:"shell"` // inline commands may run if the rules allow them
 	Trust string           `json:"trust"`
 }
 
-// fields keeps the order of the frontmatter's keys.
+// fields are frontmatter fields, printed as a JSON object in their original order.
 type fields []knack.Field
 
 func (fs fields) MarshalJSON() ([]byte, error) {
@@ -96,19 +96,19 @@ func (fs fields) MarshalJSON() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// A catalogView is a Catalog with what the commands ask of it.
+// A catalogView is a Catalog with related data that the commands show.
 type catalogView struct {
 	*knack.Catalog
 	project *engine.Project
 	view    knack.View
-	all     []knack.Problem // of settings too
+	all     []knack.Problem // including those of the settings
 	used    engine.SkillUsage
 
-	lines    map[*knack.Skill]knack.Line // what json needs, made when it is first asked
+	lines    map[*knack.Skill]knack.Line // for json; built on first use
 	problems map[string][]knack.Problem
 }
 
-// index prepares what json needs.
+// index builds the tables that json needs.
 func (c *catalogView) index() {
 	if c.lines != nil {
 		return
@@ -122,7 +122,7 @@ func (c *catalogView) index() {
 	}
 }
 
-// json describes an entry, its body only if asked.
+// json describes an entry, including its body if withBody is set.
 func (c *catalogView) json(ctx context.Context, e knack.Candidate, withBody bool) skillJSON {
 	c.index()
 	j := skillJSON{
@@ -168,13 +168,13 @@ func (c *catalogView) json(ctx context.Context, e knack.Candidate, withBody bool
 	return j
 }
 
-// writeList writes a JSON array, one element after the other, so that memory
-// does not grow with its length.
+// writeList writes a JSON array element by element, so that memory use does not grow with its
+// length.
 func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 	out := bufio.NewWriter(plain.JSON(w))
 	sep := "[\n  "
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b) // one for all: it keeps its memory
+	enc := json.NewEncoder(&b) // shared, so that its buffers are reused
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("  ", "  ")
 	for e := range elements {
@@ -197,8 +197,7 @@ func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 // resultJSON adds --json to a command that prints one result.
 func resultJSON(c *cobra.Command) { c.Flags().Bool("json", false, "print the result as JSON") }
 
-// printResult prints a result: a line on w, or with --json the same as data on
-// standard output.
+// printResult prints a result: a line on w or, with --json, v as JSON on standard output.
 func printResult(c *cobra.Command, w io.Writer, line string, v any) error {
 	if asJSON, err := c.Flags().GetBool("json"); err == nil && asJSON {
 		return writeJSON(c.OutOrStdout(), v)

@@ -11,9 +11,9 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// budgetJSON is the answer of skill budget.
+// budgetJSON is the result of skill budget.
 type budgetJSON struct {
-	Budget  int          `json:"budget"` // characters
+	Budget  int          `json:"budget"` // in characters
 	Chars   int          `json:"chars"`
 	Tokens  int          `json:"tokens"`
 	Text    string       `json:"text"`
@@ -25,7 +25,7 @@ type budgetLine struct {
 	Kind        knack.SourceKind `json:"kind"`
 	Chars       int              `json:"chars"`
 	Full        int              `json:"full"`
-	Cut         knack.Cut        `json:"cut"` // "": whole
+	Cut         knack.Cut        `json:"cut"` // how the entry was shortened; "": not at all
 }
 
 func skillBudgetCommand() *cobra.Command {

@@ -26,8 +26,8 @@ import (
 // A checked skill is one element of `skill check --json`.
 type checkedSkill struct {
 	Path     string          `json:"path"`
-	Name     string          `json:"name,omitempty"` // of the frontmatter
-	OK       bool            `json:"ok"`             // without errors
+	Name     string          `json:"name,omitempty"` // from the frontmatter
+	OK       bool            `json:"ok"`             // no errors
 	Problems []knack.Problem `json:"problems"`
 }
 
@@ -81,7 +81,7 @@ if there is an error in any skill.`,
 				return notSkills(c, "", unread)
 			}
 			if failed > 0 {
-				// What is wrong has been said.
+				// The problems have already been printed.
 				return &engine.Error{Err: errors.New(""), Exit: engine.ExitFailed}
 			}
 			return nil
@@ -96,7 +96,7 @@ func notSkills(c *cobra.Command, arg string, err error) error {
 		Hint: cmp.Or(pathHint(c, arg), "name a skill's directory, a directory of skills or a .skill file")}
 }
 
-// plainPath leaves the name of the system call out of an error.
+// plainPath removes the name of the system call from an error.
 func plainPath(err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
@@ -105,8 +105,8 @@ func plainPath(err error) error {
 	return err
 }
 
-// pathHint is the command to type where a skill's name was given for its path; "":
-// there is no such skill.
+// pathHint returns the command to type if the user gave a skill's name instead of its path, or
+// "" if there is no such skill.
 func pathHint(c *cobra.Command, name string) string {
 	if _, err := os.Lstat(name); name == "" || err == nil {
 		return ""
@@ -123,8 +123,7 @@ func pathHint(c *cobra.Command, name string) string {
 	return ""
 }
 
-// skillsIn returns the skills that a path holds: their directories, or the path
-// itself if it is an archive.
+// skillsIn returns the skill directories below a path, or the path itself if it is an archive.
 func skillsIn(path string) ([]string, error) {
 	if isArchive(path) {
 		return []string{path}, nil
@@ -137,8 +136,8 @@ func isArchive(path string) bool {
 	return err == nil && info.Mode().IsRegular() && !strings.EqualFold(filepath.Ext(path), ".md")
 }
 
-// checkAll checks skills in parallel and yields them in order, each as soon as
-// it and those before it are checked. The error is that of an archive.
+// checkAll checks skills in parallel, 64 at a time, and yields the results in order. The error
+// is that of an archive that cannot be read.
 func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 	return func(yield func(checkedSkill, error) bool) {
 		for some := range slices.Chunk(found, 64) {
@@ -188,7 +187,7 @@ func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
 	return r
 }
 
-// checkArchive unpacks a .skill file to a directory that is removed after.
+// checkArchive checks a .skill file, unpacked into a temporary directory.
 func checkArchive(c *cobra.Command, file string) (checkedSkill, error) {
 	tmp, err := os.MkdirTemp("", "knack-check-")
 	if err != nil {
@@ -202,7 +201,7 @@ func checkArchive(c *cobra.Command, file string) (checkedSkill, error) {
 	return checkSkill(c, dir, file), nil
 }
 
-// printChecked prints skills as they are checked, and their sum.
+// printChecked prints each skill as it is checked, and a summary at the end.
 func printChecked(c *cobra.Command, all iter.Seq[checkedSkill]) {
 	out := bufio.NewWriter(c.OutOrStdout())
 	defer out.Flush()

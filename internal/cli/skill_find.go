@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/internal/plain"
 )
 
-// foundJSON is one answer of skill find.
+// foundJSON is one result of skill find.
 type foundJSON struct {
 	CommandName string           `json:"commandName"`
 	Kind        knack.SourceKind `json:"kind"`
@@ -20,9 +20,9 @@ type foundJSON struct {
 	Path        string           `json:"path"`
 	Description string           `json:"description"`
 	WhenToUse   string           `json:"whenToUse"`
-	Named       bool             `json:"named"` // the words are its name, alias or label, or have it
-	Score       float64          `json:"score"` // comes from the words alone; higher is better
-	Share       float64          `json:"share"` // of the words, from 0 to 1; rare ones count more
+	Named       bool             `json:"named"` // the query is, or contains, the name, alias or label
+	Score       float64          `json:"score"` // from the text alone; higher is better
+	Share       float64          `json:"share"` // of the query's words found, from 0 to 1; rare words count more
 }
 
 func skillFindCommand() *cobra.Command {

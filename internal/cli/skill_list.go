@@ -38,7 +38,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
-				smallGC() // it is written element by element
+				smallGC() // the list is written element by element
 			}
 			cat, err := f.load(c.Context())
 			if err != nil {
@@ -70,7 +70,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 	return c
 }
 
-// listProblems leaves out what the list itself says.
+// listProblems returns the problems that the list itself does not show.
 func listProblems(cat *catalogView, all bool) []knack.Problem {
 	if all {
 		return cat.all
@@ -95,8 +95,8 @@ func listProblems(cat *catalogView, all bool) []knack.Problem {
 	return left
 }
 
-// listSkills prints a table. width is that of the terminal; 0: there is none,
-// and descriptions are cut at 72 characters.
+// listSkills prints a table. width is the width of the terminal; with 0, descriptions are cut
+// at 72 characters.
 func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
 	wide := 72
 	if width > 0 {
@@ -130,11 +130,11 @@ func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
 	}
 }
 
-// fitTable shortens the last cells of rows, so that no line takes more than
-// width columns of a terminal, and drops cells before them where too little is
-// left: the last but one first, never the first.
+// fitTable shortens the last cell of each row so that lines fit into width columns. If that
+// leaves too little for the last column, it drops columns before it, from right to left, but
+// never the first.
 func fitTable(rows [][]string, width int) [][]string {
-	const least = 24 // columns of a description
+	const least = 24 // minimum width of a description
 	widths := make([]int, len(rows[0]))
 	for _, r := range rows {
 		for i, cell := range r {
@@ -165,8 +165,7 @@ func fitTable(rows [][]string, width int) [][]string {
 	return rows
 }
 
-// terminalWidth is the width of the terminal that w is, in columns; 0 if it is
-// none.
+// terminalWidth returns the width of w in columns, or 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -179,7 +178,7 @@ func terminalWidth(w io.Writer) int {
 	return width
 }
 
-// lastUsed is the day of a skill's last use.
+// lastUsed returns the day when a skill was last used.
 func lastUsed(u engine.SkillUsage, name string) string {
 	if n, ok := u[name]; ok {
 		return n.Last.Local().Format(time.DateOnly)

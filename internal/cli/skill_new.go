@@ -86,7 +86,7 @@ func newSkill(c *cobra.Command, name, parent string) error {
 	return nil
 }
 
-// nextSteps prints what to type after a skill was created.
+// nextSteps prints the commands to try after a skill was created.
 func nextSteps(w io.Writer, name, dir string) {
 	step := func(what, command string) { fmt.Fprintf(w, "  %-8s %s\n", what, command) }
 	fmt.Fprintln(w, "next steps:")

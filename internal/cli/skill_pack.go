@@ -76,7 +76,7 @@ func packSkill(c *cobra.Command, path, output string) error {
 	if err := skillzip.Write(&archive, name, files); err != nil {
 		return fmt.Errorf("skill pack: %w", err)
 	}
-	// What is there is never overwritten; a file half written is removed.
+	// An existing file is never overwritten; an incomplete one is removed.
 	w, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return &engine.Error{Err: fmt.Errorf("skill pack: %s is already there", output),

@@ -53,7 +53,7 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 	}
 	if !remove {
 		s := cat.Skill(name)
-		if s == nil && !required { // a required skill may be missing: then runs stop
+		if s == nil && !required { // a required skill may be missing; runs then refuse to start
 			hint := "knack skill list --all"
 			if near := cat.Why(name, cat.view).Near; len(near) > 0 {
 				hint = "knack skill pin " + plain.Line(near[0])

@@ -89,8 +89,7 @@ Nothing of the skill runs: --expanded leaves inline commands as they are.`,
 	return c
 }
 
-// findSkill finds the entry that a name or a path means, and the Catalog that
-// holds it.
+// findSkill finds the entry for a name or a path, and the Catalog that contains it.
 func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Candidate, *catalogView, error) {
 	if !isPath(arg) {
 		if w := cat.Why(arg, cat.view); len(w.Found) > 0 {
@@ -115,7 +114,7 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Candida
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		id = real
 	}
-	for _, e := range cat.Candidates() { // one that a source holds has a state
+	for _, e := range cat.Candidates() { // prefer the entry of the catalog, which has a state
 		if s := e.Skill; s != nil && s.ID != "" && (s.ID == id || filepath.Dir(s.ID) == id &&
 			strings.EqualFold(filepath.Base(s.ID), "SKILL.md")) {
 			return e, cat, nil
@@ -139,14 +138,14 @@ func isPath(arg string) bool {
 		strings.HasSuffix(strings.ToLower(arg), ".md")
 }
 
-// expandedText is what the model would get of a skill, alone in a Catalog: what
-// shadows it is not asked.
+// expandedText returns the text that the model would get when it invokes the skill. It ignores
+// other skills that shadow this one.
 func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args string) (string, error) {
 	if e.Skill == nil {
 		return "", errors.New("a broken skill has no text")
 	}
 	s := *shownSkill(e.Skill)
-	// It is shown to a person, not called: conditions and overrides do not apply.
+	// The text is only shown to the user: conditions and overrides do not apply.
 	s.Gated, s.Paths = "", nil
 	v.Overrides = nil
 	in := knack.Invocation{Name: s.Name, Args: args, View: v, Preview: true}
@@ -160,8 +159,8 @@ func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args str
 	return a.Prompt, nil
 }
 
-// shownSkill is a skill to show to a person: the text of an untrusted one is
-// read without the check of its bytes.
+// shownSkill returns a skill to show to the user. The text of an untrusted skill is read
+// without verifying its bytes.
 func shownSkill(s *knack.Skill) *knack.Skill {
 	if s.Origin.Trust != knack.Untrusted {
 		return s

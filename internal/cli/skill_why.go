@@ -15,14 +15,14 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// one is a Source of one skill.
+// one is a Source with a single skill.
 type one struct{ skill *knack.Skill }
 
 func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) { yield(o.skill, nil) }
 }
 
-// whyJSON is the answer of skill why.
+// whyJSON is the result of skill why.
 type whyJSON struct {
 	Name   string             `json:"name"`
 	Found  []findingJSON      `json:"found"`
@@ -109,7 +109,7 @@ session, whose touched files also count for conditional skills.`,
 				}
 			}
 			if len(w.Found) == 0 {
-				return &engine.Error{Err: errors.New("")} // the answer is printed
+				return &engine.Error{Err: errors.New("")} // the result is already printed
 			}
 			return nil
 		},

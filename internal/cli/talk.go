@@ -23,7 +23,7 @@ import (
 	"github.com/knack-agent/knack/internal/tui"
 )
 
-// talk is `knack` on a terminal: prompt by prompt, until the user leaves.
+// talk runs `knack` on a terminal, prompt by prompt, until the user leaves.
 func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	in, ok := c.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
@@ -66,7 +66,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if model, err := s.Model(ctx); err == nil {
 		name = model.Info().ID
 	} else {
-		front.Print(hinted(err).Error()) // /login and other commands need none
+		front.Print(hinted(err).Error()) // not fatal: /login and other commands need no model
 	}
 	front.Print(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
 		plain.Line(name), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
@@ -85,9 +85,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	return front.Talk(t.turn)
 }
 
-// useScreen reports whether the terminal gets the screen, not line mode. Line
-// mode is for terminals that cannot move the cursor, for logs, and for those who
-// ask for it with KNACK_UI=line, such as users of a screen reader.
+// useScreen reports whether to use the screen interface (package tui) rather than line mode.
+// Line mode is for terminals that cannot move the cursor, for logs, and for users who set
+// KNACK_UI=line, such as users of a screen reader.
 func useScreen(env engine.Env) bool {
 	switch env.Get("KNACK_UI") {
 	case "line":
@@ -98,7 +98,7 @@ func useScreen(env engine.Env) bool {
 	return env.Get("TERM") != "" && env.Get("TERM") != "dumb" && env.Get("CI") == ""
 }
 
-// screen runs the conversation on the screen.
+// screen runs the conversation in the terminal interface (package tui).
 func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first string) error {
 	ctx, release := signals(c.Context())
 	defer release()
@@ -123,7 +123,7 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	})
 }
 
-// fromHome shortens a directory below the home directory.
+// fromHome replaces the home directory in a path by ~.
 func fromHome(dir, home string) string {
 	if rel, err := filepath.Rel(home, dir); err == nil && filepath.IsLocal(rel) {
 		return filepath.Join("~", rel)
@@ -131,7 +131,7 @@ func fromHome(dir, home string) string {
 	return dir
 }
 
-// A conversation is what goes on at a terminal. A command may replace its session.
+// A conversation is the state of line mode. A command may replace its session.
 type conversation struct {
 	front   *line.Front
 	session *engine.Session
@@ -148,7 +148,7 @@ func (t *conversation) begin(ctx context.Context) error {
 	return nil
 }
 
-// turn does what the user typed.
+// turn runs what the user typed.
 func (t *conversation) turn(ctx context.Context, text string) error {
 	s := t.session
 	in, err := s.Attach(ctx, agent.Typed(text))
@@ -168,7 +168,7 @@ func (t *conversation) turn(ctx context.Context, text string) error {
 			next, quit = e.Reply.Next, e.Reply.Quit
 		}
 	}
-	for _, m := range s.Status().Queue { // said when the run had just ended, or was stopped
+	for _, m := range s.Status().Queue { // messages sent when the run had just ended, or was stopped
 		if s.Unsay(m.ID) {
 			t.front.First = strings.TrimPrefix(t.front.First+"\n"+m.Text, "\n")
 		}
@@ -189,8 +189,8 @@ func (t *conversation) turn(ctx context.Context, text string) error {
 	return nil
 }
 
-// askTrust shows what the project brings that was not approved, or has changed
-// since, and asks once. Without approval the program goes on without it.
+// askTrust shows what the project contains that is not approved or has changed since it was,
+// and asks once for approval. Without approval the program continues without it.
 func askTrust(c *cobra.Command, e *engine.Engine) error {
 	if !e.NeedsTrust() {
 		return nil
@@ -214,7 +214,7 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 	return err
 }
 
-// hinted is an error with what to type next, for the prompt.
+// hinted returns an error followed by its hint, to show at the prompt.
 func hinted(err error) error {
 	var f *engine.Error
 	if errors.As(err, &f) && f.Hint != "" {
@@ -223,9 +223,9 @@ func hinted(err error) error {
 	return err
 }
 
-// leaveWhole ends the program when it is terminated or its terminal goes away:
-// what it had started ends with it, and the terminal is as it was. It returns
-// what stops that.
+// leaveWhole handles SIGTERM and SIGHUP (the terminal was closed): it closes the engine, which
+// ends everything that it started, restores the terminal and exits. The returned function
+// stops the handling.
 func leaveWhole(e *engine.Engine, in *os.File) func() {
 	was, _ := term.GetState(int(in.Fd()))
 	ch := make(chan os.Signal, 1)
@@ -235,7 +235,7 @@ func leaveWhole(e *engine.Engine, in *os.File) func() {
 		select {
 		case <-over:
 		case <-ch:
-			e.Close() // the turn counts as interrupted
+			e.Close() // records the turn as interrupted
 			if was != nil {
 				term.Restore(int(in.Fd()), was)
 			}
@@ -248,7 +248,7 @@ func leaveWhole(e *engine.Engine, in *os.File) func() {
 	}
 }
 
-// colors reports whether what is written may be coloured.
+// colors reports whether output to w may be coloured.
 func colors(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false

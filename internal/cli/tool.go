@@ -129,8 +129,9 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 	return c
 }
 
-// ownCall decides a call that the user typed as a run would: what would be asked
-// is allowed, except by a managed rule, and for secrets and protected paths.
+// ownCall returns the gate for a call that the user typed. It decides as in a run, except that
+// what would need approval is allowed, unless a managed rule asks for it or it concerns
+// secrets or protected paths.
 func ownCall(e *engine.Engine, deny []string) (tool.Gate, error) {
 	place, rules := e.Place(), e.Project().Rules()
 	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)

@@ -21,7 +21,7 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// openProject reads what is approved of the project that dir belongs to.
+// openProject reads the approvals of the project that contains dir.
 func openProject(dir string) (*trust.Project, error) {
 	var env engine.Env
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
@@ -75,7 +75,7 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 type trustJSON struct {
 	Root  string          `json:"root"`
 	Items []trustItemJSON `json:"items"`
-	Rules []string        `json:"rules"` // kept by the answer "always"
+	Rules []string        `json:"rules"` // rules stored by the answer "always"
 }
 
 type trustItemJSON struct {
@@ -125,7 +125,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 			if it := &items[i]; it.Programs && it.Refused == "" {
 				it.Network = network
 				if it.State == trust.Approved {
-					it.State = trust.New // it is approved anew, with what its programs may reach
+					it.State = trust.New // approve it again, with the new network access of its programs
 				}
 			}
 		}
@@ -191,7 +191,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	return nil
 }
 
-// confirm asks a person at a terminal; where there is none the answer is no.
+// confirm asks a yes/no question on a terminal. Without a terminal the answer is no.
 func confirm(c *cobra.Command, question string) (bool, error) {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
 		return false, &engine.Error{Err: errors.New("nothing was approved: there is nobody to ask"),
@@ -209,7 +209,7 @@ func confirm(c *cobra.Command, question string) (bool, error) {
 	return false, nil
 }
 
-// askNetwork asks what the programs of MCP servers among the items may reach.
+// askNetwork asks which network access the programs of MCP servers among the items get.
 func askNetwork(c *cobra.Command, items []trust.Item) error {
 	if !engine.StartsPrograms(items) {
 		return nil

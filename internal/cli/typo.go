@@ -15,9 +15,9 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// mistyped refuses a prompt that is almost a subcommand, so that a typing error
-// is not sent to a model: its first word is within two edits of a subcommand,
-// and the rest parses as arguments of that. After -- everything is a prompt.
+// mistyped rejects a prompt that looks like a misspelt subcommand, so that a typing error is
+// not sent to a model: its first word is within two edits of a subcommand, and the rest parses
+// as that command's arguments. After -- everything is a prompt.
 func mistyped(c *cobra.Command, args []string) error {
 	if len(args) == 0 || c.ArgsLenAtDash() == 0 {
 		return nil
@@ -29,11 +29,11 @@ func mistyped(c *cobra.Command, args []string) error {
 	full := rootCommand([]string{"help"})
 	full.InitDefaultCompletionCmd()
 	for _, sub := range full.Commands() {
-		if !sub.IsAvailableCommand() || sub.Name() == "help" { // hello is no help
+		if !sub.IsAvailableCommand() || sub.Name() == "help" { // "hello" must not match "help"
 			continue
 		}
 		most := 2
-		if len(first) <= 4 && (len(rest) == 0 || !sub.HasSubCommands()) { // test is no trust
+		if len(first) <= 4 && (len(rest) == 0 || !sub.HasSubCommands()) { // "test" must not match "trust"
 			most = 1
 		}
 		if d := similar.Distance(strings.ToLower(first), sub.Name(), most); d > most || !parses(sub, rest) {
@@ -46,7 +46,7 @@ func mistyped(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// parses reports whether words are the arguments of a command.
+// parses reports whether words are valid arguments of a command.
 func parses(c *cobra.Command, words []string) bool {
 	if c.HasSubCommands() {
 		if len(words) == 0 {
@@ -62,9 +62,9 @@ func parses(c *cobra.Command, words []string) bool {
 	return c.ValidateArgs(words) == nil
 }
 
-// checkArguments makes usage errors, with a hint, of arguments that a command below
-// c does not take. A command that only groups others refuses a word that names none
-// of them; cobra would print its help and succeed.
+// checkArguments makes the commands below c report invalid arguments as usage errors with a
+// hint. A command that only groups others rejects a word that is not one of its subcommands;
+// cobra would print its help and succeed.
 func checkArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		checkArguments(sub)
@@ -92,7 +92,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	return exactly(0, c.CommandPath())(c, args)
 }
 
-// atMostOne is cobra.MaximumNArgs(1) in words.
+// atMostOne is cobra.MaximumNArgs(1) with a clearer message.
 func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return exactly(1, strings.TrimSuffix(c.UseLine(), " [flags]"))(c, args)
@@ -100,7 +100,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// noSubcommand refuses arguments of a command that groups others.
+// noSubcommand rejects arguments of a command that only groups others.
 func noSubcommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -119,8 +119,9 @@ func noSubcommand(c *cobra.Command, args []string) error {
 		"%s has no command %q; did you mean %s?", c.CommandPath(), args[0], near[0])
 }
 
-// flagError names the flag that was perhaps meant, and explains values in words.
-// A flag of a mistyped command is unknown too: then the command is named.
+// flagError suggests the flag that was probably meant, and describes invalid values in words.
+// If the command itself is misspelt, its flags are unknown too: then flagError suggests the
+// command.
 func flagError(c *cobra.Command, err error) error {
 	if !c.HasParent() {
 		if err := mistyped(c, c.Flags().Args()); err != nil {
@@ -142,7 +143,7 @@ func flagError(c *cobra.Command, err error) error {
 		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session")
 	}
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !ok { // -model
+	if !ok { // such as -model
 		_, name, _ = strings.Cut(err.Error(), " in -")
 	}
 	if len(name) > 1 {
@@ -159,7 +160,7 @@ func flagError(c *cobra.Command, err error) error {
 	return engine.Usagef(help, "%w", err)
 }
 
-// kebab makes of --allowedTools, as other programs spell it, --allowed-tools.
+// kebab normalises --allowedTools, as other programs spell it, to --allowed-tools.
 func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	var b strings.Builder
 	for i, r := range name {
