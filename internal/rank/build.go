@@ -8,13 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Impacts are kept in seven bits: the exponent of a float32 between 2^-6 and
-// 2^2, and four bits of its mantissa. The eighth bit says that the word is in
-// the name.
+// Impacts are stored in seven bits: the exponent of a float32 between 2^-6 and 2^2, and four
+// bits of its mantissa. The eighth bit means that the word is in the document's name.
 const (
 	inName      = 0x80
 	impactSteps = 128
-	impactBase  = (127 - 6) << 4 // of 2^-6, exponent and mantissa
+	impactBase  = (127 - 6) << 4 // exponent and mantissa of 2^-6
 	impactShift = 23 - 4
 )
 
@@ -29,22 +28,22 @@ func impactOf(v float32) uint8 {
 	return uint8(max(0, min(impactSteps-1, int(math.Float32bits(v)>>impactShift)-impactBase)))
 }
 
-// A Builder makes an index: Text for each text of a document, then End.
+// A Builder builds an index: call Text for each text of a document, then End.
 type Builder struct {
 	runs  runTable
-	ids   map[string]uint32 // of terms
+	ids   map[string]uint32 // numbers of terms
 	terms []term
-	in    []uint64 // by term: how often it is in each field of the document, eight bits each
-	used  []uint32 // terms of the document
+	in    []uint64 // by term: its count in each field of the current document, eight bits each
+	used  []uint32 // terms of the current document
 	words [fields]int
 	keys  []uint64
-	names []uint8 // number of words in the name
+	names []uint8 // number of words in each document's name
 }
 
 type term struct {
 	hash     uint32
 	last     uint32 // document of the last posting, plus one
-	count    uint32 // of postings
+	count    uint32 // number of postings
 	postings []byte
 }
 
@@ -53,9 +52,9 @@ func NewBuilder() *Builder {
 	return &Builder{runs: newRunTable(1 << 16), ids: map[string]uint32{}}
 }
 
-// Text adds text to a field of the document.
+// Text adds text to a field of the current document.
 func (b *Builder) Text(f Field, text string) {
-	last, end := "", 0 // the word before, and where it ends
+	last, end := "", 0 // the previous word, and where it ends
 	for at := 0; ; {
 		r, hash, ok := hashedRun(text, at)
 		if !ok {
@@ -68,7 +67,7 @@ func (b *Builder) Text(f Field, text string) {
 			continue
 		}
 		b.run(f, hash, word, false)
-		if f == Name || f == Summary { // data-base is also database
+		if f == Name || f == Summary { // so that "data-base" also matches "database"
 			if last != "" && r.start == end+1 && (text[end] == '-' || text[end] == '_') {
 				b.count(f, b.id(stem(lower(last+word))))
 			}
@@ -96,7 +95,7 @@ func hashedRun(text string, at int) (r run, hash uint64, ok bool) {
 	return r, hash64(text[r.start:r.end]), ok
 }
 
-// run counts the terms of a run of characters: its words, or the pair itself.
+// run counts the terms of a run of characters: its words or, if pair is set, the pair itself.
 func (b *Builder) run(f Field, hash uint64, word string, pair bool) {
 	h := fold(hash) | 1 // never 0
 	ref := uint32(0)
@@ -144,7 +143,7 @@ func (b *Builder) count(f Field, id uint32) {
 	}
 }
 
-// End ends the document. key is given back by [Index.Key].
+// End completes the current document. [Index.Key] returns key for it.
 func (b *Builder) End(key uint64) {
 	var length, weight [fields]float32
 	for f, p := range fieldParams {
@@ -178,18 +177,18 @@ func (b *Builder) End(key uint64) {
 	b.names = append(b.names, uint8(min(names, math.MaxUint8)))
 }
 
-// A runTable is a map from the hashes of runs to what they stand for, several
-// times as fast as Go's own: nearly all of building is spent here. Two runs
-// with one hash of 32 bits stand for the same, as do two terms.
+// A runTable maps hashes of runs to terms, several times as fast as a Go map; building an
+// index spends nearly all of its time here. Runs with the same 32-bit hash are treated as the
+// same run, and terms likewise.
 type runTable struct {
-	slots []slot // a power of two
+	slots []slot // the length is a power of two
 	used  int
-	lists []uint32 // of runs that do not stand for one term: how many, then these
+	lists []uint32 // for runs that do not map to exactly one term: the number of terms, then the terms
 }
 
 type slot struct {
-	hash uint32 // 0: free
-	ref  uint32 // the number of a term, or with the bit several set a place in lists
+	hash uint32 // 0: free slot
+	ref  uint32 // the number of a term or, with the bit several set, an index into lists
 }
 
 const several = 1 << 31
@@ -225,7 +224,7 @@ func (t *runTable) put(hash uint32, ids []uint32) (ref uint32) {
 	return ref
 }
 
-// Encode returns the index as a file has it.
+// Encode returns the index in its file format.
 func (b *Builder) Encode() []byte {
 	order := make([]uint32, len(b.terms))
 	size := headSize + len(b.keys)*9 + len(b.terms)*8 + 4
@@ -242,7 +241,7 @@ func (b *Builder) Encode() []byte {
 	}
 	out = append(out, b.names...)
 	kept := order[:0]
-	for _, i := range order { // of two terms with one hash the first is enough
+	for _, i := range order { // of terms with the same hash, only the first is needed
 		if n := len(kept); (n == 0 || b.terms[kept[n-1]].hash != b.terms[i].hash) && b.terms[i].count > 0 {
 			kept = append(kept, i)
 		}

@@ -7,20 +7,20 @@ import (
 	"io"
 )
 
-// The file: a head of 32 bytes (magic; its own size and that of the file; the
-// numbers of documents and terms; a checksum), the keys of the documents, the
-// numbers of words in their names, the hashes of the terms in order, where
-// their postings are, the postings. The checksum covers all but the postings.
+// The file format: a header of 32 bytes (magic; sizes of the header and of the file; numbers
+// of documents and terms; a checksum), the keys of the documents, the numbers of words in
+// their names, the sorted hashes of the terms, the offsets of their postings, and the
+// postings. The checksum covers all but the postings.
 const (
 	magic    = "knackrk\x01"
 	headSize = 32
 )
 
-// castagnoli is the table of the checksum. The library makes it at the first call,
-// in 0.3 ms: as a variable it would delay every start.
+// castagnoli returns the table of the checksum. The standard library builds it on the first
+// call, in 0.3 ms: as a package variable it would delay every start.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// seal fills in the head of a file, whose postings begin at head.
+// seal fills in the header of a file whose postings begin at head.
 func seal(out []byte, head, docs, terms int) {
 	copy(out, magic)
 	binary.LittleEndian.PutUint32(out[8:], uint32(head))
@@ -35,24 +35,23 @@ func checksum(head []byte) uint32 {
 	return crc32.Update(sum, castagnoli(), head[headSize:])
 }
 
-// An Index is a set of documents that can be searched. It is safe for
-// concurrent use if what it was opened from is.
+// An Index is a set of documents that can be searched. It is safe for concurrent use if its
+// io.ReaderAt is.
 type Index struct {
 	docs, terms int
-	keys        []byte // 8 a document
-	names       []byte // 1 a document
-	hashes      []byte // 4 a term, in order
-	offsets     []byte // 4 a term, and the end
-	postings    int64  // where they begin
+	keys        []byte // 8 bytes per document
+	names       []byte // 1 byte per document
+	hashes      []byte // 4 bytes per term, sorted
+	offsets     []byte // 4 bytes per term, and the end of the last
+	postings    int64  // offset of the postings in the file
 	r           io.ReaderAt
-	head        [headSize]byte // of the file
+	head        [headSize]byte // header of the file
 }
 
-// ErrDamaged says that a file is no index, or not a whole one.
+// ErrDamaged means that a file is not an index, or is incomplete.
 var ErrDamaged = errors.New("the index is damaged")
 
-// Open reads an index of size bytes. Postings are read from r when they are
-// searched.
+// Open reads an index of size bytes. Search reads the postings from r when it needs them.
 func Open(r io.ReaderAt, size int64) (*Index, error) {
 	var first [headSize]byte
 	if _, err := r.ReadAt(first[:], 0); err != nil || string(first[:8]) != magic {
@@ -81,8 +80,8 @@ func Open(r io.ReaderAt, size int64) (*Index, error) {
 	return x, nil
 }
 
-// From returns the index with its postings read from r; false, and an index
-// that finds nothing, if r is not the file that it was opened from.
+// From returns a copy of the index that reads its postings from r. If r is not the file that
+// the index was opened from, it returns false and an index that finds nothing.
 func (x *Index) From(r io.ReaderAt) (*Index, bool) {
 	c := *x
 	c.r = nil
@@ -124,9 +123,9 @@ func (x *Index) has(hash uint32) bool {
 	return ok
 }
 
-// A list is the documents of one term.
+// A list contains the documents of one term.
 type list struct {
-	index    int // of those that are searched
+	index    int // the index, as its position among those searched
 	count    int
 	postings []byte
 }
@@ -160,7 +159,7 @@ func (x *Index) list(hash uint32, free *[]byte) (list, bool) {
 	return list{count: int(count), postings: buf[m:]}, true
 }
 
-// each calls f with the documents of a list, below docs.
+// each calls f for each document of a list whose number is below docs.
 func (l list) each(docs int, f func(doc int, impact uint8)) {
 	doc := -1
 	for at := 0; at < len(l.postings); {

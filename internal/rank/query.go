@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a query.
+// Limits of a query.
 const (
-	maxQuery   = 8 << 10 // bytes
+	maxQuery   = 8 << 10 // in bytes
 	maxTerms   = 256
-	maxSpelled = 8 // words that may be misspelt
+	maxSpelled = 8 // maximum number of words that may be misspelt
 )
 
-// Weights of a query's words.
+// Weights of words in a query.
 const (
-	inCode   = .12 // in fenced code, whose names say little of the task
-	particle = .3  // a pair of characters that is mostly grammar
+	inCode   = .12 // a word in fenced code, whose names say little about the task
+	particle = .3  // a pair of characters that is mostly grammatical
 	joined   = .5  // two words written as one
 	alias    = .6
 )
 
-// A queryTerm is a word of a query.
+// A queryTerm is a term of a query.
 type queryTerm struct {
 	hash   uint32
 	weight float64
-	word   string // as written, if it may be misspelt
+	word   string // as written; "" if it is not checked for misspelling
 }
 
-// queryTerms returns the words of a query, each once.
+// queryTerms returns the terms of a query, each once.
 func queryTerms(query string) []queryTerm {
 	if len(query) > maxQuery {
 		cut := maxQuery
@@ -45,13 +45,13 @@ func queryTerms(query string) []queryTerm {
 type queryReader struct {
 	text  string
 	terms []queryTerm
-	at    map[uint32]int // of terms
-	last  string         // the word just before; "": something else is there
+	at    map[uint32]int // index of each term
+	last  string         // the previous word; "" if something else is between
 }
 
 func (q *queryReader) read() {
-	code, sentence := false, true // sentence: at the start of one
-	opened := 0                   // where the fence ends
+	code, sentence := false, true // sentence: at the start of a sentence
+	opened := 0                   // start of the text after an opening fence
 	spelled := 0
 	for at := 0; ; {
 		r, ok := nextRun(q.text, at)
@@ -80,7 +80,8 @@ func (q *queryReader) read() {
 			})
 			continue
 		}
-		// Go is a language where a sentence does not begin with it, or a fence names it.
+		// "Go" is the language if it does not begin a sentence; "go" is, as the name after a
+		// fence.
 		if word == "Go" && !sentence && !code || word == "go" && code && r.start == opened {
 			q.add("golang", 1.6, "")
 		}
@@ -119,7 +120,7 @@ func mayBeMisspelt(word string) bool {
 	return true
 }
 
-// add counts a word.
+// add adds to the weight of a word.
 func (q *queryReader) add(t string, weight float64, spell string) {
 	h := hash(t)
 	if i, ok := q.at[h]; ok {
@@ -130,7 +131,7 @@ func (q *queryReader) add(t string, weight float64, spell string) {
 	}
 }
 
-// once is add for what counts once, however often it is there.
+// once is like add, but repeated words count only once.
 func (q *queryReader) once(t string, weight float64) {
 	if i, ok := q.at[hash(t)]; ok {
 		q.terms[i].weight = max(q.terms[i].weight, weight)
@@ -139,8 +140,8 @@ func (q *queryReader) once(t string, weight float64) {
 	q.add(t, weight, "")
 }
 
-// grammatical says of a pair of characters that it is likely to be grammar:
-// Japanese endings, and Chinese words that any sentence may have.
+// grammatical reports whether a pair of characters is likely to be grammatical: Japanese
+// endings, and Chinese words that occur in any sentence.
 func grammatical(pair string) bool {
 	hiragana := true
 	for _, r := range pair {
@@ -152,7 +153,7 @@ func grammatical(pair string) bool {
 	return hiragana
 }
 
-// aliases are short forms in general use, and what they stand for.
+// aliases maps common abbreviations to what they stand for.
 var aliases = sync.OnceValue(func() map[string][]string {
 	return map[string][]string{
 		"js": {"javascript"}, "javascript": {"js"},

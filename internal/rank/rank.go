@@ -1,16 +1,16 @@
-// Package rank finds the texts that fit a query best, by words alone: no
-// model, no network. An index is a file of about an eighth of the texts' size,
-// and answers in about a millisecond over ten thousand of them.
+// Package rank finds the texts that match a query best. It compares words only; it uses no
+// model and no network. An index is a file of about an eighth of the texts' size; a search
+// over ten thousand texts takes about a millisecond.
 //
-// A [Builder] makes an index; [Open] reads one; [Search] ranks the documents of
-// one or several. A document has fields that count differently ([Field]), and
-// each field's frequencies saturate on their own, after BM25 (Robertson and
-// Zaragoza, "The Probabilistic Relevance Framework", 2009). Words are compared
-// without letter case, accents and English endings; CamelCase is taken apart;
-// scripts that put nothing between words are compared by pairs of characters.
+// A [Builder] builds an index; [Open] opens one; [Search] ranks the documents of one or more
+// indexes. The fields of a document have different weights ([Field]), and the word frequencies
+// of each field saturate separately, following BM25 (Robertson and Zaragoza, "The
+// Probabilistic Relevance Framework", 2009). Words are compared without letter case, accents
+// and English endings; CamelCase words are split; scripts without spaces between words are
+// compared by pairs of characters.
 //
-// An index is untrusted input: a damaged one gives other ranks or an error,
-// never a panic.
+// An index is untrusted input: a damaged one leads to other ranks or an error, never to a
+// panic.
 package rank
 
 import (
@@ -26,14 +26,14 @@ const (
 	Summary
 	Heading
 	Body
-	Files // names of files
+	Files // file names
 	fields
 )
 
-// How a field counts: its weight, how much its length matters (b of BM25), the
-// number of occurrences at which it reaches half its weight (k1), and the
-// length in words that is taken as usual. Chosen on prompts that authors wrote
-// for their own skills; half of these were kept apart for measuring.
+// Parameters of a field: its weight, how much its length matters (b of BM25), the number of
+// occurrences that gives half of its weight (k1), and its usual length in words. They were
+// tuned on prompts that authors wrote for their own skills, half of which were set aside for
+// measuring.
 var fieldParams = [fields]struct{ weight, b, k, length float64 }{
 	Name:    {2, 1, 1.2, 4},
 	Summary: {1.6, .45, 1.2, 40},
@@ -43,25 +43,25 @@ var fieldParams = [fields]struct{ weight, b, k, length float64 }{
 }
 
 const (
-	repeatK   = 1.6 // how fast repeating a word in the query stops to count
-	idfPower  = .7  // rare words count more, but not as much more as their idf
-	coverage  = .5  // how much it counts that many of the query's words are found
-	wholeName = 1.1 // how much it counts that the query has all words of a name
+	repeatK   = 1.6 // saturation of words repeated in the query
+	idfPower  = .7  // exponent of idf: rare words count more, but less than idf would suggest
+	coverage  = .5  // weight of the share of the query's words that are found
+	wholeName = 1.1 // bonus for a document whose whole name is in the query
 )
 
-// A Hit is a document that was found.
+// A Hit is a document found by [Search].
 type Hit struct {
-	Index int // of those that were searched
-	Doc   int // of the index, in the order in which they were added
+	Index int // which of the indexes searched
+	Doc   int // number of the document in its index, in the order of Builder.End
 	Score float64
-	// Share reports how much of the query was found in the document, from 0 to 1:
-	// rare words count more.
+	// Share is how much of the query was found in the document, from 0 to 1. Rare words count
+	// more.
 	Share float64
 }
 
-// Search returns at most n documents that have words of the query, the best
-// first. ok, if not nil, says which documents count. Of a query only the first
-// 8 KiB are looked at.
+// Search returns at most n documents that contain words of the query, best first. If ok is not
+// nil, only documents for which it returns true are considered. Only the first 8 KiB of the
+// query are used.
 func Search(in []*Index, query string, n int, ok func(index, doc int) bool) []Hit {
 	if n <= 0 {
 		return nil
@@ -77,22 +77,22 @@ func Search(in []*Index, query string, n int, ok func(index, doc int) bool) []Hi
 	return s.best(n, ok)
 }
 
-// A found is what a document has of a query.
+// A found is the state of one document during a search.
 type found struct {
 	score, share float32
-	name         float32 // of the words in its name
-	names        uint8   // how many these are
+	name         float32 // sum of the idf of the query's words in its name
+	names        uint8   // number of these words
 }
 
 type searching struct {
 	in    []*Index
 	docs  [][]found
 	total float64 // number of documents
-	sum   float64 // of the weights of all words
+	sum   float64 // sum of the shares of all words
 	buf   []byte
 }
 
-// add scores the documents that have a word; one that none has may be
+// add scores the documents that contain a word. A word that no document contains may be
 // misspelt.
 func (s *searching) add(t queryTerm, spell bool) {
 	lists := make([]list, 0, len(s.in))
@@ -130,7 +130,7 @@ func (s *searching) add(t queryTerm, spell bool) {
 }
 
 func (s *searching) best(n int, ok func(index, doc int) bool) []Hit {
-	var hits []Hit // sorted
+	var hits []Hit // sorted, best first
 	for i, docs := range s.docs {
 		for doc := range docs {
 			d := &docs[doc]
@@ -157,8 +157,8 @@ func (s *searching) best(n int, ok func(index, doc int) bool) []Hit {
 	return hits
 }
 
-// near returns the terms of the indexes that a misspelt word may be: one letter
-// more, less, other, or two exchanged.
+// near returns the terms of the indexes that a misspelt word may stand for: one letter
+// missing, added or different, or two letters swapped.
 func (s *searching) near(word string) (hashes []uint32) {
 	const most = 4
 	try := func(w []byte) {

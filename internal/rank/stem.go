@@ -2,8 +2,8 @@ package rank
 
 import "strings"
 
-// stem cuts the endings of English words, after M. F. Porter, "An algorithm
-// for suffix stripping", 1980. Words with other letters than a to z stay.
+// stem removes the endings of English words, following M. F. Porter, "An algorithm for suffix
+// stripping", 1980. Words with letters other than a to z are unchanged.
 func stem(w string) string {
 	if len(w) < 3 {
 		return w
@@ -13,7 +13,7 @@ func stem(w string) string {
 			return w
 		}
 	}
-	// 1a
+	// Step 1a.
 	switch {
 	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "ies"):
 		w = w[:len(w)-2]
@@ -21,7 +21,7 @@ func stem(w string) string {
 	case strings.HasSuffix(w, "s"):
 		w = w[:len(w)-1]
 	}
-	// 1b
+	// Step 1b.
 	if strings.HasSuffix(w, "eed") {
 		if measure(w[:len(w)-3]) > 0 {
 			w = w[:len(w)-1]
@@ -45,7 +45,7 @@ func stem(w string) string {
 			}
 		}
 	}
-	// 1c
+	// Step 1c.
 	if s, ok := strings.CutSuffix(w, "y"); ok && vowels(s) {
 		w = s + "i"
 	}
@@ -96,7 +96,7 @@ var step4 = []string{"ement", "ment", "ance", "ence", "able", "ible", "ant", "en
 	"ive", "ize",
 	"al", "er", "ic", "ou"}
 
-// vowel reports whether the letter at i is one; y is one after a consonant.
+// vowel reports whether the letter at i is a vowel; y is one after a consonant.
 func vowel(w string, i int) bool {
 	switch w[i] {
 	case 'a', 'e', 'i', 'o', 'u':
@@ -116,7 +116,7 @@ func vowels(w string) bool {
 	return false
 }
 
-// measure counts the vowels that consonants follow.
+// measure counts the vowel groups that are followed by a consonant.
 func measure(w string) (n int) {
 	before := false
 	for i := range len(w) {

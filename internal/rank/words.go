@@ -9,17 +9,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A run is a piece of text without anything that separates words.
+// A run is a piece of text without word separators.
 type run struct {
 	start, end int
-	pairs      bool // of a script that puts nothing between words
+	pairs      bool // in a script without spaces between words
 }
 
-// maxRun is the length in bytes above which a run is no word: a hash, a key or
-// a picture in base64.
+// maxRun is the maximum length of a word in bytes; a longer run is a hash, a key or a base64
+// image.
 const maxRun = 40
 
-// nextRun returns the first run of text from at on; ok is false at the end.
+// nextRun returns the first run of text at or after at. ok is false at the end.
 func nextRun(text string, at int) (r run, ok bool) {
 	for at < len(text) {
 		c := text[at]
@@ -69,7 +69,7 @@ func nextRun(text string, at int) (r run, ok bool) {
 	return r, true
 }
 
-// class of an ASCII character: 0 separates words.
+// class is the class of each ASCII character; 0 separates words.
 var class = func() (c [256]uint8) {
 	for b := range c {
 		switch {
@@ -84,7 +84,7 @@ func wordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Mc, r) || r == 'ー'
 }
 
-// unspaced reports whether a script puts nothing between its words.
+// unspaced reports whether a character belongs to a script without spaces between words.
 func unspaced(r rune) bool {
 	if r < 0x0e00 {
 		return false
@@ -96,7 +96,7 @@ func unspaced(r rune) bool {
 		r >= 0xff66 && r <= 0xff9d
 }
 
-// terms calls f with the terms that a word stands for.
+// terms calls f with the terms of a word.
 func terms(word string, f func(string)) {
 	if len(word) > maxRun {
 		return
@@ -119,12 +119,13 @@ func wordTerms(word string, f func(string)) {
 		return
 	}
 	f(stem(word))
-	if i := strings.IndexAny(word, "0123456789"); i >= 3 { // python3
+	if i := strings.IndexAny(word, "0123456789"); i >= 3 { // such as python3
 		f(stem(word[:i]))
 	}
 }
 
-// camel parts CamelCase, XMLParser and iPhone; one part if there are no humps.
+// camel splits CamelCase, XMLParser and iPhone into parts. It returns one part if there is
+// nothing to split.
 func camel(word string) []string {
 	humps := false
 	for i := 1; i < len(word); i++ {
@@ -151,7 +152,7 @@ func camel(word string) []string {
 func upper(c byte) bool { return 'A' <= c && c <= 'Z' }
 func small(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// lower is a word in small letters without accents.
+// lower returns a word in lower case and without accents.
 func lower(word string) string {
 	ascii := true
 	for i := 0; i < len(word); i++ {
@@ -172,7 +173,8 @@ func lower(word string) string {
 	return b.String()
 }
 
-// pairsOf calls f with the pairs of characters of a text; of one character with it.
+// pairsOf calls f with each pair of adjacent characters of s, or with s if it is a single
+// character.
 func pairsOf(s string, f func(string)) {
 	_, n := utf8.DecodeRuneInString(s)
 	if n == len(s) {
@@ -190,7 +192,7 @@ func pairsOf(s string, f func(string)) {
 	}
 }
 
-// stopped reports whether a word tells nothing of what a text is about.
+// stopped reports whether a word says nothing about the topic of a text.
 func stopped(word string) bool {
 	if len(word) > 7 {
 		return false

@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// classes are the runes that a program tells apart, as few as possible. Class
-// 0 is the line break.
+// classes groups the runes that a program does not distinguish into as few classes as
+// possible. Class 0 is the line break.
 type classes struct {
-	ascii  [256]uint16 // class of each ASCII byte; odd for the rest and '\r'
-	odd    uint16      // of bytes that need a closer look: no state follows
-	bounds []rune      // starts of the ranges, ascending
+	ascii  [256]uint16 // class of each ASCII byte; odd for other bytes and '\r'
+	odd    uint16      // class of bytes that need a closer look; it has no transitions
+	bounds []rune      // start of each range, ascending
 	of     []uint16    // class of each range
 	reps   []rune      // one rune of each class
-	words  bool        // the program asks for \b or \B
+	words  bool        // the program uses \b or \B
 }
 
 func isWord(r rune) bool {
 	return '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || r == '_' || 'a' <= r && r <= 'z'
 }
 
-// newClasses returns nil for a program that is too large for it.
+// newClasses returns nil if the program has too many classes.
 func newClasses(prog *syntax.Prog, keepCR bool) *classes {
 	c := &classes{}
 	bounds := map[rune]bool{0: true, '\n': true, '\n' + 1: true}
 	span := func(lo, hi rune) { bounds[lo], bounds[hi+1] = true, true }
-	var tests []*syntax.Inst // the different sets of runes
+	var tests []*syntax.Inst // the distinct sets of runes
 	seen := map[string]bool{}
 	for i := range prog.Inst {
 		inst := &prog.Inst[i]
@@ -126,20 +126,20 @@ func (c *classes) class(r rune) uint16 {
 	return c.of[i]
 }
 
-// An automaton answers "which line matches" for one Pattern, building its
-// states as text asks for them. A state is the set of places in the program
-// that the text so far leads to, with the kind of the rune before.
+// An automaton answers "which line matches" for one Pattern. It builds its states on demand. A
+// state is the set of program positions that the text so far leads to, with the kind of the
+// previous rune.
 type automaton struct {
 	prog     *syntax.Prog
 	classes  *classes
-	anchored bool // a match begins only at the line's start
+	anchored bool // a match can only begin at the start of a line
 	stride   uint32
 
-	// table[s+class] is the state after s (states are offsets of rows), or one
-	// of the three below.
+	// table[s+class] is the state after s (a state is the offset of its row), or one of
+	// unknown, matched and dead.
 	table  []uint32
 	ids    map[string]uint32
-	keys   []string // of row i
+	keys   []string // key of row i
 	start  uint32
 	resets int
 
@@ -153,11 +153,11 @@ const (
 	unknown = iota // not computed yet
 	matched        // the line matches
 	dead           // the line does not match
-	special        // states are at least this
+	special        // the smallest value of a state
 )
 
 const (
-	maxTable  = 1 << 20 // entries, 4 bytes each
+	maxTable  = 1 << 20 // maximum number of entries, 4 bytes each
 	maxResets = 16
 )
 
@@ -173,20 +173,20 @@ func newAutomaton(p *Pattern) *automaton {
 }
 
 func (a *automaton) reset() {
-	a.table = make([]uint32, a.stride, 64*a.stride) // row 0 is never a state
+	a.table = make([]uint32, a.stride, 64*a.stride) // row 0 is not a state
 	a.ids = map[string]uint32{}
 	a.keys = []string{""}
 	a.start = a.state(nil, 0)
 }
 
-// What precedes the place in the line.
+// The kind of the rune before a position in the line.
 const (
 	atStart = iota
 	afterOther
 	afterWord
 )
 
-// state gives the id of a state.
+// state returns the ID of a state, and creates it if necessary.
 func (a *automaton) state(pcs []uint32, before byte) uint32 {
 	key := make([]byte, 1, 1+4*len(pcs))
 	key[0] = before
@@ -204,7 +204,7 @@ func (a *automaton) state(pcs []uint32, before byte) uint32 {
 	return id
 }
 
-// step computes what follows s at a rune of class. It may start the table anew.
+// step computes the state after s and a rune of class. It may clear the table.
 func (a *automaton) step(s uint32, class uint16) uint32 {
 	key := a.keys[s/a.stride]
 	before := [...]rune{atStart: -1, afterOther: ' ', afterWord: 'a'}[key[0]]
@@ -267,8 +267,8 @@ func (a *automaton) step(s uint32, class uint16) uint32 {
 	return a.state(a.out, now)
 }
 
-// find gives a place within the first matching line of data, -1 if none
-// matches. It is not ok if the states are too many.
+// find returns a position within the first matching line of data, or -1 if none matches. ok is
+// false if there are too many states.
 func (a *automaton) find(data []byte) (at int, ok bool) {
 	if a.resets > maxResets {
 		return 0, false
@@ -285,7 +285,7 @@ func (a *automaton) find(data []byte) (at int, ok bool) {
 		class, width := ascii[data[i]], 1
 		if class == a.classes.odd {
 			if data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n' {
-				continue // "\r\n" ends a line as "\n" does
+				continue // "\r\n" ends a line just like "\n"
 			}
 			var r rune
 			r, width = utf8.DecodeRune(data[i:])

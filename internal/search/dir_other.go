@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// OpenDir opens a directory of this machine by its real path: one that leads
-// through a link is refused with [ErrLink]. Everything below it is opened
-// relative to it.
+// OpenDir opens a directory of this machine. path must be its real path: if it contains a
+// link, OpenDir fails with [ErrLink]. Everything below the directory is opened relative to it.
 func OpenDir(path string) (Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	// os.Root holds the directory, which Windows does not let be moved.
+	// os.Root keeps the directory open, so Windows does not let it be moved.
 	if real, err := filepath.EvalSymlinks(path); err != nil || !strings.EqualFold(real, path) {
 		root.Close()
 		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrLink}

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenDir opens a directory of this machine by its real path: one that leads
-// through a link is refused with [ErrLink]. Everything below it is opened
-// relative to it, so that a directory swapped for a link while a walk is running
-// leads nowhere else.
+// OpenDir opens a directory of this machine. path must be its real path: if it contains a
+// link, OpenDir fails with [ErrLink]. Everything below the directory is opened relative to it,
+// so replacing a directory by a link during a walk cannot lead the walk elsewhere.
 //
-// It calls openat and read itself: an os.File for each file costs twice as
-// much as the calls do (3.6 µs and 1.8 µs).
+// The implementation calls openat and read directly: creating an os.File for each file costs
+// twice as much as these calls (3.6 µs versus 1.8 µs).
 func OpenDir(path string) (Dir, error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -33,9 +32,9 @@ func OpenDir(path string) (Dir, error) {
 	return &dir{fd: fd, path: path}, nil
 }
 
-// liesAt reports whether an open directory lies at a path, with no link on the
-// way. Linux reports where a descriptor lies; elsewhere the path must be real and
-// lead to the same directory.
+// liesAt reports whether an open directory is located at path, without a link on the way.
+// Linux reports the path of a descriptor; on other systems the path must be real and lead to
+// the same directory.
 func liesAt(fd int, path string) bool {
 	if at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil {
 		return at == path
@@ -55,7 +54,7 @@ type dir struct {
 }
 
 func (d *dir) ReadDir() ([]fs.DirEntry, error) {
-	// A descriptor of its own, because os.File wants to own it.
+	// os.File takes ownership of its descriptor, so it needs a separate one.
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
@@ -77,7 +76,7 @@ func (d *dir) Enter(name string) (Dir, error) {
 	return &dir{fd: fd, path: d.path + "/" + name}, nil
 }
 
-// Open does not wait for the writer of a FIFO that took a file's place.
+// Open does not block if a file was replaced by a FIFO without a writer.
 func (d *dir) Open(name string) (io.ReadCloser, error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

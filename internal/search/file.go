@@ -11,34 +11,35 @@ import (
 
 // A Line is a line of a file.
 type Line struct {
-	Num   int    // from 1
-	Text  string // without its ending; at most MaxLine bytes, cut at a rune
-	Match bool   // false: shown because it is near a match
+	Num   int    // line number, from 1
+	Text  string // without the line ending; at most MaxLine bytes, cut at a rune boundary
+	Match bool   // false: a context line
 }
 
-// MaxLine is how much of a line is kept, in bytes.
+// MaxLine is the maximum length of Line.Text in bytes.
 const MaxLine = 4 << 10
 
 // Limits of a search, in bytes.
 const (
-	// maxText is the longest text that is kept in memory whole: a file searched over
-	// lines, or one line.
+	// maxText is the maximum size of text kept in memory at once: a file searched with
+	// Multiline, or one line.
 	maxText = 64 << 20
 	block   = 128 << 10
-	// binaryPrefix is where a NUL byte says that a file is not text.
+	// binaryPrefix is the size of the part of a file that is checked for a NUL byte, which
+	// means that the file is not text.
 	binaryPrefix = 64 << 10
 )
 
 var bom = []byte("\ufeff")
 
-// ErrLarge means that a file is too large to be searched over lines.
+// ErrLarge means that a file is too large for a search with Multiline.
 var ErrLarge = errors.New("larger than 64 MiB, which is the most that is searched over several lines")
 
-// A Searcher searches files for a Pattern. It belongs to one goroutine.
+// A Searcher searches files for a Pattern. It must not be used by several goroutines at once.
 type Searcher struct {
-	Context   int  // lines shown before and after a match
-	Max       int  // matches after which a file is left; 0: none
-	FirstOnly bool // the first match is all that is asked for
+	Context   int  // number of context lines before and after a match
+	Max       int  // stop after this many matches in a file; 0: no limit
+	FirstOnly bool // only the first match is needed
 
 	pattern *Pattern
 	match   *Matcher
@@ -46,13 +47,13 @@ type Searcher struct {
 
 	lines   []Line
 	count   int
-	shown   int // end of the text that lines has, in the text in hand
-	num     int // of the line at numAt
+	shown   int // end of the text already in lines, as an offset into data
+	num     int // number of the line at numAt
 	numAt   int
-	pending int // lines still to be shown after a match
+	pending int // number of context lines still to be added
 }
 
-// Searcher makes one.
+// Searcher returns a new Searcher for p.
 func (p *Pattern) Searcher(multiline bool) *Searcher {
 	s := &Searcher{pattern: p, buf: make([]byte, block)}
 	if !multiline {
@@ -61,17 +62,16 @@ func (p *Pattern) Searcher(multiline bool) *Searcher {
 	return s
 }
 
-// File searches a file from its beginning. It returns the matching lines with
-// those around them, and the number of matches: lines that match, or, over
-// lines, matches. Binary files have none; UTF-16 with a byte-order mark is
-// decoded.
+// File searches a file from its beginning. It returns the matching lines with their context,
+// and the number of matching lines or, with Multiline, of matches. Binary files have none.
+// UTF-16 with a byte-order mark is decoded.
 func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 	s.lines, s.count, s.shown, s.num, s.numAt, s.pending = nil, 0, 0, 1, 0, 0
 	n, eof, err := s.fill(r, 0)
 	if err != nil || n == 0 {
 		return nil, 0, err
 	}
-	if bytes.HasPrefix(s.buf[:n], bom) { // ^ means what is behind it
+	if bytes.HasPrefix(s.buf[:n], bom) { // so that ^ matches after the byte-order mark
 		n = copy(s.buf, s.buf[len(bom):n])
 	}
 	data := s.buf[:n]
@@ -92,13 +92,13 @@ func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 		s.spans(data)
 		return s.lines, s.count, nil
 	}
-	from := 0 // of what was not searched yet
+	from := 0 // start of the text not searched yet
 	for {
 		whole := len(data)
 		if !eof {
 			whole = bytes.LastIndexByte(data, '\n') + 1
 			if whole == 0 && len(data) < maxText {
-				// One line is longer than the buffer.
+				// A line is longer than the buffer.
 				s.buf = slices.Grow(s.buf, len(s.buf))[:2*len(s.buf)]
 				if n, eof, err = s.fill(r, len(data)); err != nil {
 					return s.lines, s.count, err
@@ -112,8 +112,7 @@ func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 		if s.scan(data[:whole], from) || eof {
 			return s.lines, s.count, nil
 		}
-		// Keep the unfinished line, and the lines that may have to be shown
-		// before a match in it.
+		// Keep the incomplete line, and the lines before it that may be needed as context.
 		keep := whole
 		for range s.Context {
 			if keep > s.shown {
@@ -136,7 +135,7 @@ func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 	}
 }
 
-// fill reads until the buffer, of which n bytes are taken, is full.
+// fill reads until buf, which already has n bytes, is full.
 func (s *Searcher) fill(r io.Reader, n int) (int, bool, error) {
 	for n < len(s.buf) {
 		k, err := r.Read(s.buf[n:])
@@ -151,7 +150,7 @@ func (s *Searcher) fill(r io.Reader, n int) (int, bool, error) {
 	return n, false, nil
 }
 
-// rest reads a file whole, of which n bytes are in the buffer.
+// rest reads the rest of a file, of which n bytes are already in the buffer.
 func (s *Searcher) rest(r io.Reader, n int, eof bool) ([]byte, error) {
 	var err error
 	for !eof {
@@ -168,7 +167,7 @@ func (s *Searcher) rest(r io.Reader, n int, eof bool) ([]byte, error) {
 	return s.buf[:n], nil
 }
 
-// scan searches whole lines. It reports whether the file is done with.
+// scan searches complete lines. It reports whether the search of the file is finished.
 func (s *Searcher) scan(data []byte, from int) bool {
 	for from < len(data) {
 		start, end := s.match.Line(data, from)
@@ -182,7 +181,7 @@ func (s *Searcher) scan(data []byte, from int) bool {
 		from = s.shown
 		s.pending = s.Context
 		if s.FirstOnly || s.count == s.Max {
-			s.after(data, len(data)) // as far as the text in hand goes
+			s.after(data, len(data)) // as far as data goes
 			return true
 		}
 	}
@@ -190,13 +189,13 @@ func (s *Searcher) scan(data []byte, from int) bool {
 	return false
 }
 
-// spans searches a whole file over lines.
+// spans searches a whole file for matches that may span lines.
 func (s *Searcher) spans(data []byte) {
 	m := &Matcher{p: s.pattern}
 	for from := 0; from <= len(data); {
 		start, end := m.Span(data, from)
 		if start < 0 || start == len(data) && bytes.HasSuffix(data, []byte{'\n'}) {
-			break // behind the last line is none
+			break // there is no line after the last newline
 		}
 		first := bytes.LastIndexByte(data[:start], '\n') + 1
 		s.after(data, first)
@@ -222,7 +221,7 @@ func (s *Searcher) spans(data []byte) {
 	s.after(data, len(data))
 }
 
-// before shows the lines near before a match that begins at start.
+// before adds the context lines before a match that begins at start.
 func (s *Searcher) before(data []byte, start int) {
 	from := start
 	for range s.Context {
@@ -235,7 +234,7 @@ func (s *Searcher) before(data []byte, start int) {
 	}
 }
 
-// after shows what is still to be shown after the last match, up to end.
+// after adds the remaining context lines of the last match, up to end.
 func (s *Searcher) after(data []byte, end int) {
 	for s.pending > 0 && s.shown < end {
 		le := end
@@ -247,7 +246,7 @@ func (s *Searcher) after(data []byte, end int) {
 	}
 }
 
-// show keeps a line. Its ending comes at or right after end.
+// show adds a line to the result. Its line ending is at end or directly after it.
 func (s *Searcher) show(data []byte, start, end int, match bool) {
 	s.lineNumber(data, start)
 	text := data[start:end]
@@ -268,7 +267,7 @@ func (s *Searcher) show(data []byte, start, end int, match bool) {
 	}
 }
 
-// lineNumber brings num to the line at at.
+// lineNumber advances num to the number of the line at at.
 func (s *Searcher) lineNumber(data []byte, at int) {
 	s.num += bytes.Count(data[s.numAt:at], []byte{'\n'})
 	s.numAt = at
@@ -278,7 +277,7 @@ func isUTF16(data []byte) bool {
 	return bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff})
 }
 
-// decodeUTF16 turns UTF-16 with a byte-order mark into UTF-8 without.
+// decodeUTF16 converts UTF-16 with a byte-order mark to UTF-8 without one.
 func decodeUTF16(data []byte) []byte {
 	big := data[0] == 0xfe
 	data = data[2:]

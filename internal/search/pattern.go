@@ -1,13 +1,13 @@
-// Package search finds lines in text and files in trees: the engine under the
-// grep and find tools.
+// Package search finds lines in text and files in directory trees. The grep and find tools use
+// it.
 //
-// A [Pattern] is a regular expression (RE2 syntax, as package regexp) made
-// ready for searching lines. Most of its speed comes from not running it: text
-// that every match must contain is looked for first, by its rarest byte. What is
-// left goes through a lazily built automaton over classes of runes, whose
-// answers are those of package regexp (a fuzz test compares them).
+// A [Pattern] is a regular expression (RE2 syntax, as in package regexp) prepared for
+// searching lines. Most of its speed comes from not running the expression: the search first
+// looks for text that every match must contain, by its rarest byte. The remaining lines go
+// through a lazily built automaton over classes of runes, whose results are those of package
+// regexp (a fuzz test compares them).
 //
-// [Walk] visits a tree with several goroutines and yields in order.
+// [Walk] visits a tree with several goroutines and yields results in order.
 package search
 
 import (
@@ -21,26 +21,26 @@ import (
 	"unicode/utf8"
 )
 
-// Options say how a pattern is meant. The zero Options: a regular expression,
-// case counts, one line at a time.
+// Options configure a pattern. The zero Options mean a case-sensitive regular expression,
+// matched against one line at a time.
 type Options struct {
 	IgnoreCase bool
-	Literal    bool // the pattern is text, not an expression
-	Multiline  bool // a match may span lines; ^ and $ still mean lines
+	Literal    bool // the pattern is literal text
+	Multiline  bool // a match may span lines; ^ and $ still match at lines
 }
 
-// A Pattern is what to look for. It is immutable and safe for concurrent use.
+// A Pattern is a compiled pattern. It is immutable and safe for concurrent use.
 type Pattern struct {
 	re       *regexp.Regexp
 	prog     *syntax.Prog
 	classes  *classes
-	required []literal // every match contains one of them; nil: unknown
-	pure     bool      // a line matches exactly if it contains one of required
-	keepCR   bool      // the pattern names "\r", so it is text, not half of a line's ending
+	required []literal // every match contains at least one of these; nil: unknown
+	pure     bool      // a line matches if and only if it contains one of required
+	keepCR   bool      // the pattern contains "\r", so "\r" is text and not part of a line ending
 }
 
-// Compile reads a pattern. The error reports where it is wrong, and what to write
-// instead for what RE2 cannot say.
+// Compile compiles a pattern. The error says where the pattern is wrong and, for features that
+// RE2 lacks, what to write instead.
 func Compile(pattern string, o Options) (*Pattern, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, errors.New("the pattern is not valid UTF-8")
@@ -92,8 +92,8 @@ func Compile(pattern string, o Options) (*Pattern, error) {
 	return p, nil
 }
 
-// Required are texts of which every match contains one, in any case if fold is
-// set; nil if none are known.
+// Required returns texts of which every match contains at least one, or nil if none are known.
+// If fold is set, letter case does not matter.
 func (p *Pattern) Required() (texts []string, fold bool) {
 	for _, l := range p.required {
 		texts, fold = append(texts, string(l.text)), fold || l.fold
@@ -101,11 +101,11 @@ func (p *Pattern) Required() (texts []string, fold bool) {
 	return texts, fold
 }
 
-// maxLiterals is how many texts may be looked for one after another before
-// one pass of the automaton is cheaper.
+// maxLiterals is the maximum number of texts to search for one after another; with more, one
+// pass of the automaton is faster.
 const maxLiterals = 3
 
-// explain turns an error of regexp/syntax into a sentence with a position, in
+// explain turns an error of regexp/syntax into a sentence with the position, counted in
 // characters from 1.
 func explain(expr string, err error) error {
 	for _, n := range notSaid {
@@ -147,7 +147,7 @@ func explain(expr string, err error) error {
 		utf8.RuneCountInString(expr[:max(at, 0)])+1, se.Code, text)
 }
 
-// notSaid is what other dialects write and RE2 has not, with what to do.
+// notSaid lists syntax of other dialects that RE2 lacks, with alternatives.
 var notSaid = [...]struct{ text, what, instead string }{
 	{"(?=", "a lookahead", "search for the wider pattern and pick from what is found"},
 	{"(?!", "a negative lookahead", "search for the wider pattern and leave out what does not fit"},
@@ -165,8 +165,8 @@ var notSaid = [...]struct{ text, what, instead string }{
 	{`\u`, "a character code", `write \x{…} instead`},
 }
 
-// indexUnescaped finds text in expr where no backslash takes its first
-// character away.
+// indexUnescaped returns the index of the first occurrence of text in expr that no backslash
+// escapes.
 func indexUnescaped(expr, text string) int {
 	for i := 0; i < len(expr); i++ {
 		if strings.HasPrefix(expr[i:], text) {
@@ -179,7 +179,7 @@ func indexUnescaped(expr, text string) int {
 	return -1
 }
 
-// unbalanced is the index of the parenthesis that has no partner.
+// unbalanced returns the index of the unmatched parenthesis.
 func unbalanced(expr string) int {
 	var open []int
 	class := false
@@ -212,7 +212,7 @@ func unbalanced(expr string) int {
 	return 0
 }
 
-// needsNewline reports whether no match is possible without a line break.
+// needsNewline reports whether every match contains a line break.
 func needsNewline(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -235,8 +235,8 @@ func namesCR(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\r') || slices.ContainsFunc(re.Sub, namesCR)
 }
 
-// required gives texts of which every match of re contains one, nil if there are
-// none to be had. whole says that holding one is all that a match needs.
+// required returns texts of which every match of re contains at least one, or nil if it finds
+// none. whole means that containing one of them is also sufficient for a match.
 func required(re *syntax.Regexp) (lits []literal, whole bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -244,13 +244,13 @@ func required(re *syntax.Regexp) (lits []literal, whole bool) {
 			return foldLiteral(re.Rune)
 		}
 		if slices.Contains(re.Rune, utf8.RuneError) {
-			return nil, false // package regexp takes a broken byte for it
+			return nil, false // in package regexp it also matches an invalid byte
 		}
 		return []literal{newLiteral(string(re.Rune), false)}, true
 	case syntax.OpCapture:
 		return required(re.Sub[0])
 	case syntax.OpPlus:
-		return required(re.Sub[0]) // one of them is as good as many
+		return required(re.Sub[0]) // one occurrence is enough
 	case syntax.OpConcat:
 		best, cost := []literal(nil), 0
 		for _, sub := range re.Sub {
@@ -277,9 +277,9 @@ func required(re *syntax.Regexp) (lits []literal, whole bool) {
 	return nil, false
 }
 
-// foldLiteral makes literals of a text whose case does not count: the longest
-// piece whose letters have two forms, each of one byte. (k has a third, the
-// Kelvin sign, and s the long s.)
+// foldLiteral returns literals for a text whose letter case does not matter: its longest part
+// made of letters with exactly two forms of one byte each. (k has a third form, the Kelvin
+// sign, and s has the long s.)
 func foldLiteral(runes []rune) (lits []literal, whole bool) {
 	best, start := runes[:0], 0
 	for i := 0; i <= len(runes); i++ {
@@ -297,8 +297,7 @@ func foldLiteral(runes []rune) (lits []literal, whole bool) {
 	return []literal{newLiteral(strings.ToLower(string(best)), true)}, len(best) == len(runes)
 }
 
-// costOf estimates what looking for texts costs: how often their rarest bytes
-// are met.
+// costOf estimates the cost of searching for texts, from the frequency of their rarest bytes.
 func costOf(lits []literal) int {
 	cost := 0
 	for _, l := range lits {
@@ -307,11 +306,11 @@ func costOf(lits []literal) int {
 	return cost
 }
 
-// A literal is a text to look for by its rarest byte.
+// A literal is a text that is searched for by its rarest byte.
 type literal struct {
 	text []byte
-	at   int  // of the rarest byte
-	fold bool // case does not count; text is lower case, all ASCII
+	at   int  // position of the rarest byte
+	fold bool // letter case does not matter; text is lower case and ASCII
 }
 
 func newLiteral(text string, fold bool) literal {
@@ -339,12 +338,12 @@ func upper(b byte) byte {
 	return b
 }
 
-// common lists bytes by how often source text and prose have them, the most
-// common first. What is not in it is rare.
+// common lists bytes by their frequency in source code and prose, most frequent first. Bytes
+// that are not listed are rare.
 const common = " e\tt\nraniosldcupmfhg.b,y_()k\"vw=/*x:0;12{}S-TECARINPOq[]'j3z4L>DF8&BM5967+|G<UH\\VWK`!X#YJQZ@$%?^~"
 
-// commonness is greater for bytes that are met more often; 0 is never met in
-// most texts.
+// commonness is higher for more frequent bytes; 0 means that most texts do not contain the
+// byte.
 func commonness(b byte) int {
 	i := strings.IndexByte(common, b)
 	if i < 0 {
@@ -353,9 +352,9 @@ func commonness(b byte) int {
 	return len(common) - i
 }
 
-// index is bytes.Index, by the rarest byte.
+// index is like bytes.Index, but searches for the rarest byte.
 func (l *literal) index(data []byte) int {
-	// The rarest byte is looked for where the rest of the text has room.
+	// The rarest byte must leave enough bytes after it for the rest of the text.
 	end := len(data) - (len(l.text) - l.at) + 1
 	if l.fold {
 		return l.indexFold(data, end)
@@ -376,7 +375,7 @@ func (l *literal) index(data []byte) int {
 
 func (l *literal) indexFold(data []byte, end int) int {
 	low := l.text[l.at]
-	next := [2]int{-1, -1} // where the two forms are next
+	next := [2]int{-1, -1} // next position of each of the two forms
 	forms := [2]byte{low, upper(low)}
 	for i := l.at; i < end; i++ {
 		for k, b := range forms {
@@ -410,14 +409,14 @@ func equalFold(data, text []byte) bool {
 	return true
 }
 
-// A Matcher runs a Pattern. It belongs to one goroutine.
+// A Matcher runs a Pattern. It must not be used by several goroutines at once.
 type Matcher struct {
 	p    *Pattern
 	auto *automaton // nil: not needed
-	next []int      // per literal: where it is next, as an offset of the text in hand
+	next []int      // per literal: its next position, as an offset into data
 }
 
-// Matcher makes one.
+// Matcher returns a new Matcher for p.
 func (p *Pattern) Matcher() *Matcher {
 	m := &Matcher{p: p, next: make([]int, len(p.required))}
 	if p.classes != nil {
@@ -426,9 +425,9 @@ func (p *Pattern) Matcher() *Matcher {
 	return m
 }
 
-// Line finds the first matching line in data at or after from, which is the
-// start of a line. It returns the line's bounds without its ending ("\n" or
-// "\r\n"), or a start of -1. Text after the last "\n" is a line, if there is any.
+// Line finds the first matching line of data at or after from, which must be the start of a
+// line. It returns the bounds of the line without its ending ("\n" or "\r\n"), or a start of
+// -1. Text after the last "\n" also counts as a line.
 func (m *Matcher) Line(data []byte, from int) (start, end int) {
 	if from >= len(data) {
 		return -1, -1
@@ -471,10 +470,10 @@ func (m *Matcher) Line(data []byte, from int) (start, end int) {
 	return -1, -1
 }
 
-// Span finds the first match in data at or after from, over lines.
+// Span finds the first match in data at or after from. The match may span lines.
 func (m *Matcher) Span(data []byte, from int) (start, end int) {
 	if from == 0 {
-		// Most files lack what a match needs.
+		// Most files do not contain what a match requires.
 		found := m.p.required == nil
 		for i := range m.p.required {
 			found = found || m.p.required[i].index(data) >= 0
@@ -483,9 +482,8 @@ func (m *Matcher) Span(data []byte, from int) (start, end int) {
 			return -1, -1
 		}
 	}
-	// ^ must see what precedes it, so matches are looked for from the
-	// line's start and passed over until from. From is a line's start for
-	// every caller here, so it counts as a beginning.
+	// ^ needs to see the byte before it. All callers pass the start of a line as from, so
+	// cutting the text there is correct.
 	loc := m.p.re.FindIndex(data[from:])
 	if loc == nil {
 		return -1, -1
@@ -493,14 +491,14 @@ func (m *Matcher) Span(data []byte, from int) (start, end int) {
 	return from + loc[0], from + loc[1]
 }
 
-// find gives a place within the first matching line of data, or -1.
+// find returns a position within the first matching line of data, or -1.
 func (m *Matcher) find(data []byte) int {
 	if m.auto != nil {
 		if at, ok := m.auto.find(data); ok {
 			return at
 		}
 	}
-	// The automaton gave up (too many states): one line at a time.
+	// The automaton gave up because of too many states: match line by line.
 	for at := 0; at < len(data); {
 		start, end := m.p.lineAt(data, at)
 		if m.p.re.Match(data[start:end]) {
@@ -515,7 +513,7 @@ func (m *Matcher) find(data []byte) int {
 	return -1
 }
 
-// lineAt gives the bounds of the line that holds data[at], without its ending.
+// lineAt returns the bounds of the line that contains data[at], without its ending.
 func (p *Pattern) lineAt(data []byte, at int) (start, end int) {
 	start = bytes.LastIndexByte(data[:at], '\n') + 1
 	end = len(data)

@@ -15,11 +15,11 @@ import (
 	"github.com/knack-agent/knack/internal/ignore"
 )
 
-// ErrLink means that a path which was to be real leads through a link.
+// ErrLink means that a path contains a link although it must be a real path.
 var ErrLink = errors.New("leads through a link")
 
-// A Dir is an open directory. Its methods are safe for concurrent use, except
-// Close, which comes last. No method follows a symbolic link.
+// A Dir is an open directory. Its methods are safe for concurrent use, except Close, which
+// must be called last. No method follows a symbolic link.
 type Dir interface {
 	ReadDir() ([]fs.DirEntry, error) // in any order
 	Enter(name string) (Dir, error)
@@ -27,15 +27,15 @@ type Dir interface {
 	Close() error
 }
 
-// A Found is what a walk meets.
+// A Found is an entry found by a walk.
 type Found struct {
-	Dir    Dir    // that holds it; only good during the visit
-	Parent string // path of Dir below the walk's root, with slashes; "" for the root
+	Dir    Dir    // the directory of the entry; only valid during the visit
+	Parent string // path of Dir relative to the walk's root, with slashes; "" for the root
 	Name   string
-	Type   fs.FileMode // type bits, of the entry itself
+	Type   fs.FileMode // type bits of the entry itself: links are not followed
 }
 
-// Path is the entry's path below the walk's root, with slashes.
+// Path returns the entry's path relative to the walk's root, with slashes.
 func (e *Found) Path() string {
 	if e.Parent == "" {
 		return e.Name
@@ -43,25 +43,25 @@ func (e *Found) Path() string {
 	return e.Parent + "/" + e.Name
 }
 
-// A Walk reports how to go through a tree.
+// A Walk configures a walk through a directory tree.
 type Walk struct {
-	Root   Dir         // stays open
-	Ignore *ignore.Dir // of Root; nil: nothing is excluded
-	// Skip leaves an entry and what is below it out; nil: nothing is. It is
-	// called concurrently. Entries named ".git" are always left out.
+	Root   Dir         // not closed by the walk
+	Ignore *ignore.Dir // ignore rules of Root; nil: nothing is excluded
+	// Skip reports whether to skip an entry and everything below it. nil skips nothing. It is
+	// called concurrently. Entries named ".git" are always skipped.
 	Skip func(*Found) bool
-	// Problem is called with what could not be read; the walk continues. It is called
-	// concurrently; nil: problems are ignored.
+	// Problem is called for each error; the walk continues. It is called concurrently. If it
+	// is nil, errors are ignored.
 	Problem func(path string, err error)
 }
 
-// chunk is how many entries of one directory a goroutine takes at once.
+// chunk is the maximum number of entries of a directory that a goroutine processes at once.
 const chunk = 64
 
-// Each visits every entry below the root with several goroutines, each with a
-// visitor of its own made by visitor, and yields what the visits return in the
-// order of the paths, component by component. Breaking out of the loop or
-// cancelling ctx ends it; all goroutines have then ended, too.
+// Each visits every entry below the root. It runs several goroutines, each with its own
+// visitor made by calling visitor, and yields the visitors' results ordered by path, component
+// by component. Breaking out of the loop or cancelling ctx ends the walk, including all
+// goroutines.
 func Each[T any](ctx context.Context, w Walk, visitor func() func(*Found) []T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		root := &node[T]{dir: &openDir{Dir: w.Root}, scope: w.Ignore, done: make(chan struct{})}
@@ -79,20 +79,20 @@ func Each[T any](ctx context.Context, w Walk, visitor func() func(*Found) []T) i
 	}
 }
 
-// A node is a piece of the tree: a directory, or some of a directory's entries.
+// A node is a part of the tree: a directory, or some of its entries.
 type node[T any] struct {
-	dir     *openDir // nil: to be opened, as name in parent
+	dir     *openDir // nil: not open yet; open name in parent
 	parent  *openDir
 	path    string
 	name    string
-	scope   *ignore.Dir   // of the directory, or of parent while it is not open
-	entries []Found       // to be visited; nil for a directory
-	done    chan struct{} // closed when the rest is set
+	scope   *ignore.Dir   // ignore rules of the directory, or of parent while it is not open
+	entries []Found       // entries to visit; nil for a directory
+	done    chan struct{} // closed when the fields below are set
 	out     []T
-	kids    []*node[T] // after out
+	kids    []*node[T] // come after out
 }
 
-// An openDir is closed when the last piece of work that needs it is done.
+// An openDir is closed when the last node that needs it is done.
 type openDir struct {
 	Dir
 	refs atomic.Int32
@@ -108,8 +108,8 @@ type walk[T any] struct {
 	Walk
 	mu      sync.Mutex
 	wake    sync.Cond
-	todo    []*node[T] // the last is next, so that work follows the order of paths
-	open    int        // nodes that are not done
+	todo    []*node[T] // taken from the end, so that work is done in the order of paths
+	open    int        // number of nodes that are not done
 	stopped bool
 }
 
@@ -120,7 +120,7 @@ func (k *walk[T]) stop() {
 	k.wake.Broadcast()
 }
 
-// next waits for work; nil: there is no more.
+// next waits for a node to process. It returns nil if there are no more.
 func (k *walk[T]) next() *node[T] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,7 @@ func (k *walk[T]) work(visit func(*Found) []T) {
 	}
 }
 
-// drop gives back the directories that a node held open.
+// drop releases the directories that a node kept open.
 func (n *node[T]) drop() {
 	if n.dir != nil {
 		n.dir.release()
@@ -171,8 +171,8 @@ func (n *node[T]) drop() {
 	}
 }
 
-// list opens and reads a directory. Its first entries are the node's own to
-// visit, the rest becomes kids.
+// list opens and reads a directory. The node itself visits the first entries; the rest become
+// kids.
 func (k *walk[T]) list(n *node[T]) {
 	if n.dir == nil {
 		d, err := n.parent.Enter(n.name)
@@ -186,7 +186,7 @@ func (k *walk[T]) list(n *node[T]) {
 	}
 	entries, err := n.dir.ReadDir()
 	if err != nil {
-		k.problem(n.path, err) // what was read counts
+		k.problem(n.path, err) // continue with the entries that were read
 	}
 	if n.name != "" && n.scope != nil {
 		n.scope = n.scope.Enter(n.name, entries)
@@ -234,13 +234,13 @@ func (k *walk[T]) problem(path string, err error) {
 	}
 }
 
-// yield hands out what n and all below it found, in order.
+// yield passes on the results of n and everything below it, in order.
 func (k *walk[T]) yield(ctx context.Context, n *node[T], yield func(T) bool) bool {
 	select {
 	case <-n.done:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // also where both were ready
+	if ctx.Err() != nil { // select may choose done even if ctx is done too
 		return false
 	}
 	for _, t := range n.out {
